@@ -1,0 +1,59 @@
+"""Wait a moment for the end of a body whose stream is over, so that its connection can be used again.
+
+After `[DONE]` an HTTP/1.1 body still has its last chunk to come, and only a connection whose body was read to the
+end goes back to the pool. Returning in time is certain, reuse is best effort.
+"""
+
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Final
+
+MAX_SECONDS: Final = 0.1
+
+
+def is_drainable(response: Any) -> bool:
+    """Whether this is HTTP/1.1 over httpx or httpx2, whose pools keep a connection that was read to its end."""
+    package = type(response).__module__.partition(".")[0]
+    return package in ("httpx", "httpx2") and response.http_version == "HTTP/1.1" and not response.is_closed
+
+
+def drain(response: Any, source: Iterator[bytes]) -> None:
+    """Read on for at most 100 ms.
+
+    The read timeout of a request cannot be changed any more once its body is being read, so the network stream's own
+    `read` is given a shorter one meanwhile, in this thread alone: once the body has ended, the pool may hand the
+    connection on to another thread at once.
+    """
+    network_stream = response.extensions.get("network_stream")
+    if network_stream is None:
+        return
+    thread, read = threading.get_ident(), network_stream.read
+    deadline = time.monotonic() + MAX_SECONDS
+
+    def read_in_time(max_bytes: int, timeout: float | None = None) -> Any:
+        if threading.get_ident() == thread:
+            timeout = max(deadline - time.monotonic(), 0.001)
+        return read(max_bytes, timeout)
+
+    network_stream.read = read_in_time
+    try:
+        for _ in source:
+            if time.monotonic() > deadline:
+                return
+    except Exception:  # noqa: BLE001, S110 - no end in time, or a broken one: the stream is complete all the same
+        pass
+    finally:
+        del network_stream.read
+
+
+async def drain_async(source: AsyncIterator[bytes]) -> None:
+    """Read on for at most 100 ms."""
+    import anyio
+
+    with anyio.move_on_after(MAX_SECONDS):
+        try:
+            async for _ in source:
+                pass
+        except Exception:  # noqa: BLE001, S110 - no end in time, or a broken one: the stream is complete all the same
+            pass

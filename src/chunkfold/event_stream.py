@@ -1,0 +1,310 @@
+"""Bytes to server-sent events and back, after the WHATWG HTML standard, section 9.2, to the letter.
+
+The strategy: cut what arrived into lines at once (`bytes.splitlines` knows exactly the standard's three line
+ends), keep the pieces of an unfinished line in a list and join them only when its end has come (a line in many
+pieces stays linear), and hand data out undecoded, so that JSON can be parsed straight from it.
+
+The decoder never raises and never guesses. What the standard throws away but some senders mean (an unfinished
+last block, a field named `error`, a body that is no event stream at all) it only makes visible, in bounded form,
+for a layer above that may be lenient: see `unfinished`, `error_field` and `preamble`.
+"""
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+MESSAGE: Final = "message"
+_BOM: Final = b"\xef\xbb\xbf"
+_JSON_STARTS: Final = (b"{", b"[", b'"')
+_MAX_RETRY_DIGITS: Final = 640  # what int() converts whatever limit the interpreter was given
+_FOREIGN_EXCERPT: Final = 4096
+
+
+class ServerSentEvent(NamedTuple):
+    """One dispatched event (a named tuple, because one is made for every event of every stream).
+
+    Attributes:
+        data: The values of its `data` lines, joined by LF, undecoded.
+        event: Its type, "message" unless an `event` line said otherwise.
+        id: The last event ID at its dispatch, "" if none was sent.
+        offset: Where the first line of its block stands in the body, in bytes.
+    """
+
+    data: bytes
+    event: str = MESSAGE
+    id: str = ""
+    offset: int = 0
+
+    @property
+    def text(self) -> str:
+        """The data as the standard decodes it: UTF-8, with U+FFFD for what is not."""
+        return self.data.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedBlock:
+    """The block that stood open when the body ended; the standard discards it.
+
+    Attributes:
+        event: What it would have been dispatched as.
+        error: The value of its `error` field, if it had one and no data.
+        data_terminated: Whether its last data line had a line end.
+    """
+
+    event: ServerSentEvent | None
+    error: bytes | None
+    data_terminated: bool
+
+
+class EventStreamDecoder:
+    """Decode one event stream, fed in pieces of any size.
+
+    Args:
+        max_event_size: The most bytes one event's data, and any one line, may have; None for no limit. The limit
+            counts content, not buffers, so the outcome does not depend on how the bytes were cut.
+
+    Attributes:
+        last_event_id: The last event ID committed by a blank line, "" at first.
+        reconnection_time: The last valid `retry` value in milliseconds, None at first.
+        limit_exceeded: Whether `max_event_size` was passed. Everything after that is ignored.
+        unfinished: After `close`, the block that was not ended by a blank line.
+        error_field: The first block with a field `error` that looks like JSON and without data, as an event.
+        preamble: The body so far while nothing in it belongs to an event stream; None once something does.
+    """
+
+    def __init__(self, max_event_size: int | None = None) -> None:
+        self.last_event_id = ""
+        self.reconnection_time: int | None = None
+        self.limit_exceeded = False
+        self.unfinished: UnfinishedBlock | None = None
+        self.error_field: ServerSentEvent | None = None
+        self._limit = max_event_size
+        self._closed = False
+        self._start: bytes | None = b""  # the first bytes, until they can no longer be a BOM
+        self._skip_lf = False  # the last read ended in CR: an LF at the start of the next belongs to it
+        self._line: list[bytes] = []  # the pieces of the unfinished line, joined once
+        self._line_size = 0
+        self._line_head = b""  # its first bytes: enough to tell whether it is a `data` line
+        self._offset = 0  # of the first byte that is not yet part of a finished line
+        self._foreign: list[bytes] | None = []  # the body, until it proves to be an event stream
+        self._foreign_size = 0
+        self._foreign_cut = False
+        self._unknown_line_seen = False
+        self._new_block()
+
+    def _new_block(self) -> None:
+        self._data: list[bytes] = []
+        self._data_size = -1  # counts the LFs between the lines: n lines have n - 1
+        self._event = ""
+        self._pending_id: str | None = None
+        self._error: bytes | None = None
+        self._block_offset: int | None = None
+
+    @property
+    def preamble(self) -> bytes | None:
+        """The body so far, without a BOM, if nothing in it belongs to an event stream; else None."""
+        return None if self._foreign is None else b"".join(self._foreign)
+
+    def feed(self, data: bytes) -> list[ServerSentEvent]:
+        """Take the next bytes of the body; return the events they complete. Without effect after the end."""
+        if self._closed or self.limit_exceeded:
+            return []
+        if self._start is not None:
+            data = self._without_bom(data)
+        if self._skip_lf and data:
+            self._skip_lf = False
+            if data[:1] == b"\n":
+                data = data[1:]
+                self._offset += 1
+        if not data:
+            return []
+        if self._foreign is not None:
+            self._keep_foreign(data)
+        return self._take_lines(data)
+
+    def close(self) -> None:
+        """The body ended. What was not ended by a blank line is not dispatched, but kept in `unfinished`."""
+        if self._closed or self.limit_exceeded:
+            self._closed = True
+            return
+        if self._start:
+            # Fewer than three bytes came, and they look like the beginning of a BOM: no line, but not lost.
+            self._keep_foreign(self._start)
+        self._closed = True
+        whole_lines = len(self._data)
+        if self._line:
+            self._take_line(b"".join(self._line), [])
+            self._line.clear()
+        if self._data or self._error is not None:
+            event = self._current_event() if self._data else None
+            self.unfinished = UnfinishedBlock(event, self._error, whole_lines == len(self._data))
+        self._new_block()
+
+    def _without_bom(self, data: bytes) -> bytes:
+        """Hold the first bytes until it is clear whether they are a BOM."""
+        start = (self._start or b"") + data
+        if len(start) < len(_BOM) and _BOM.startswith(start):
+            self._start = start
+            return b""
+        self._start = None
+        if start.startswith(_BOM):
+            self._offset = len(_BOM)
+            return start[len(_BOM) :]
+        return start
+
+    def _take_lines(self, data: bytes) -> list[ServerSentEvent]:
+        events: list[ServerSentEvent] = []
+        lines = data.splitlines(keepends=True)
+        rest = b"" if data[-1:] in b"\r\n" else lines.pop()
+        # A line that ends with CR is whole: its LF, if one comes, is skipped, so that nothing waits for it.
+        self._skip_lf = data[-1:] == b"\r"
+        if lines and self._line:
+            lines[0] = self._joined_line(lines[0])
+        for line in lines:
+            self._take_line(line.rstrip(b"\r\n"), events)
+            self._offset += len(line)
+            if self.limit_exceeded:
+                return events
+        if rest:
+            self._keep_unfinished(rest)
+        return events
+
+    def _joined_line(self, last_piece: bytes) -> bytes:
+        self._line.append(last_piece)
+        line = b"".join(self._line)
+        self._line.clear()
+        self._line_size = 0
+        self._line_head = b""
+        return line
+
+    def _keep_unfinished(self, piece: bytes) -> None:
+        self._line.append(piece)
+        self._line_size += len(piece)
+        if len(self._line_head) < len(b"data: "):
+            self._line_head += piece[: len(b"data: ")]
+        if self._limit is not None:
+            self._check_size(self._line_head, self._line_size)
+
+    def _take_line(self, line: bytes, events: list[ServerSentEvent]) -> None:
+        """One line, without its end, as section 9.2.6 interprets it."""
+        if not line:
+            self._end_block(events)
+            return
+        name, _, value = line.partition(b":")
+        if self._limit is not None and name != b"data":
+            self._check_size(line, len(line))
+        if value[:1] == b" ":
+            value = value[1:]
+        if name == b"data":
+            self._data.append(value)
+            self._data_size += len(value) + 1
+            if self._limit is not None and self._data_size > self._limit:
+                self._exceed()
+        elif name == b"event":
+            self._event = value.decode("utf-8", "replace")
+        elif name == b"id":
+            if b"\0" not in value:
+                self._pending_id = value.decode("utf-8", "replace")
+        elif name == b"retry":
+            self._take_retry(value)
+        elif name == b"error":
+            self._error = value
+        elif name:
+            self._unknown_line_seen = True
+            return
+        elif self._unknown_line_seen:
+            # A comment proves nothing once a foreign line came: style sheets have lines that begin with a colon.
+            return
+        self._foreign = None
+        if self._block_offset is None and name:
+            self._block_offset = self._offset
+
+    def _take_retry(self, value: bytes) -> None:
+        """ASCII digits only, of any length: more of them than the interpreter converts mean a very long time."""
+        if value.isdigit():
+            digits = value.lstrip(b"0")[:_MAX_RETRY_DIGITS] or b"0"
+            self.reconnection_time = int(digits)
+
+    def _end_block(self, events: list[ServerSentEvent]) -> None:
+        """A blank line: commit the id, dispatch what has data, forget the rest (section 9.2.6, "dispatch")."""
+        if self._pending_id is not None:
+            self.last_event_id = self._pending_id
+        if self._data:
+            events.append(self._current_event())
+        elif self._error is not None and self.error_field is None and self._error[:1] in _JSON_STARTS:
+            self.error_field = ServerSentEvent(self._error, "error", self.last_event_id, self._block_offset or 0)
+        if self._block_offset is not None:
+            self._new_block()
+
+    def _current_event(self) -> ServerSentEvent:
+        data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+        return ServerSentEvent(data, self._event or MESSAGE, self.last_event_id, self._block_offset or 0)
+
+    def _check_size(self, head: bytes, size: int) -> None:
+        """Hold a line that is not yet finished, or is no data, against the limit.
+
+        Of a `data` line only the value counts, added to the data before it; a mere beginning of `data: ` counts
+        nothing yet. So the verdict never shrinks as the line grows, and does not depend on where it was cut.
+        """
+        if head.startswith(b"data: "):
+            size += self._data_size + 1 - len(b"data: ")
+        elif head.startswith(b"data:"):
+            size += self._data_size + 1 - len(b"data:")
+        elif b"data".startswith(head):
+            size = 0
+        if self._limit is not None and size > self._limit:
+            self._exceed()
+
+    def _exceed(self) -> None:
+        self.limit_exceeded = True
+        self._line.clear()
+        self._new_block()
+
+    def _keep_foreign(self, data: bytes) -> None:
+        """Keep a body that is no event stream so far; of one larger than the limit, only its beginning."""
+        if self._foreign is None or self._foreign_cut:
+            return
+        self._foreign.append(data if self._foreign else data.lstrip(b"\r\n"))
+        self._foreign_size += len(self._foreign[-1])
+        if self._limit is not None and self._foreign_size > self._limit:
+            self._foreign = [b"".join(self._foreign)[:_FOREIGN_EXCERPT]]
+            self._foreign_cut = True
+
+
+def encode_event(
+    data: ServerSentEvent | bytes | str, *, event: str = MESSAGE, id: str = "", retry: int | None = None
+) -> bytes:
+    """One event as it goes over the wire; decoding it gives the same event back.
+
+    Args:
+        data: The data, split into `data` lines at CR, LF and CRLF; or a whole event, whose fields are then used.
+        event: The event type; "message" is the standard's default and not written.
+        id: The event's id; "" writes none.
+        retry: The reconnection time in milliseconds.
+
+    Raises:
+        ValueError: The event type or the id has a CR, LF or NUL, or `retry` is negative.
+    """
+    if isinstance(data, ServerSentEvent):
+        data, event, id = data.data, data.event, data.id  # noqa: A001 - the field's own name
+    body = data.encode() if isinstance(data, str) else data
+    lines: list[bytes] = []
+    if event != MESSAGE:
+        lines.append(b"event: " + _one_line("event", event))
+    if id:
+        lines.append(b"id: " + _one_line("id", id))
+    if retry is not None:
+        if retry < 0:
+            msg = f"retry: expected milliseconds, 0 or more, received {retry}"
+            raise ValueError(msg)
+        lines.append(b"retry: %d" % retry)
+    # splitlines drops an empty last line, which is data too: a sentinel holds its place.
+    *first, last = (body + b".").splitlines()
+    lines += [b"data: " + line for line in (*first, last[:-1])]
+    return b"\n".join(lines) + b"\n\n"
+
+
+def _one_line(name: str, value: str) -> bytes:
+    if any(character in value for character in "\r\n\0"):
+        msg = f"{name}: expected one line without CR, LF or NUL, received {value!r}"
+        raise ValueError(msg)
+    return value.encode()

@@ -1,0 +1,110 @@
+"""The merge rules for fields that are more than text: usage, reasoning details, audio. Pure, and tested row by row."""
+
+import base64
+import binascii
+from io import StringIO
+from typing import Any
+
+from chunkfold.anomalies import TOTAL_TOO_SMALL, ZERO_USAGE, AnomalyLog
+from chunkfold.surrogates import well_formed
+
+_DETAIL_TEXTS = ("text", "summary", "data")
+
+
+def merge_usage(usage: dict[str, Any], new: dict[str, Any], log: AnomalyLog) -> None:
+    """Key by key, the last value that is not null; a 0 never replaces a positive number; details alike.
+
+    Usage is cumulative where it comes more than once, so nothing is summed. But a total that falls below prompt +
+    completion by such a merge (Anthropic's counts come in two parts) becomes their sum.
+    """
+    merged = _merge_counts(usage, new, log)
+    prompt, completion, total = (usage.get(f"{part}_tokens") for part in ("prompt", "completion", "total"))
+    if merged and all(type(count) is int for count in (prompt, completion, total)) and total < prompt + completion:
+        log.note(TOTAL_TOO_SMALL, f"{total} < {prompt} + {completion}")
+        usage["total_tokens"] = prompt + completion
+
+
+def _merge_counts(usage: dict[str, Any], new: dict[str, Any], log: AnomalyLog) -> bool:
+    """Whether the result has values of both."""
+    mixed = False
+    for key, value in new.items():
+        old = usage.get(key)
+        if value is None:
+            mixed |= old is not None
+        elif isinstance(old, dict) and isinstance(value, dict):
+            _merge_counts(old, value, log)
+        elif value == 0 and _is_positive(old):
+            log.note(ZERO_USAGE, key)
+            mixed = True
+        else:
+            usage[key] = value
+    return mixed or any(key not in new for key in usage)
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, int | float) and value > 0
+
+
+class ReasoningDetails:
+    """The fragments of `reasoning_details`, merged by (type, index).
+
+    Text, summary and data append; everything else is the last value that is not empty. A fragment without an index
+    continues the last of its type, unless its id differs. So a signature that comes alone, maybe after the content
+    began, finds its block.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: list[_Block] = []
+        self._by_index: dict[tuple[str, str], _Block] = {}
+        self._last_of: dict[str, _Block] = {}
+
+    def add(self, fragments: list[dict[str, Any]]) -> None:
+        """Fold fragments in; they are not changed."""
+        for fragment in fragments:
+            kind, index = str(fragment.get("type")), fragment.get("index")
+            block = self._block_of(kind, index, fragment.get("id"))
+            if block is None:
+                block = _Block()
+                self._blocks.append(block)
+            if index is not None:
+                self._by_index[kind, str(index)] = block
+            self._last_of[kind] = block
+            block.add(fragment)
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        """The blocks so far, in the order of their first appearance."""
+        return [block.snapshot() for block in self._blocks]
+
+    def _block_of(self, kind: str, index: Any, id_: Any) -> "_Block | None":
+        if index is not None:
+            return self._by_index.get((kind, str(index)))
+        last = self._last_of.get(kind)
+        differs = last is not None and id_ and last.fields.get("id") not in (None, "", id_)
+        return None if differs else last
+
+
+class _Block:
+    """One reasoning block while it is assembled; texts are joined from buffers, so that many pieces stay linear."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Any] = {}
+        self._texts: dict[str, StringIO] = {}
+
+    def add(self, fragment: dict[str, Any]) -> None:
+        for key, value in fragment.items():
+            if key in _DETAIL_TEXTS and isinstance(value, str):
+                self.fields.setdefault(key, "")
+                self._texts.setdefault(key, StringIO(newline="")).write(value)
+            elif key not in self.fields or value not in (None, ""):
+                self.fields[key] = value
+
+    def snapshot(self) -> dict[str, Any]:
+        return {**self.fields, **{key: well_formed(text.getvalue()) for key, text in self._texts.items()}}
+
+
+def join_audio(pieces: list[str]) -> str:
+    """Base64 pieces, each encoded by itself, as one; where a piece is not base64, the texts joined."""
+    try:
+        return base64.b64encode(b"".join(base64.b64decode(piece, validate=True) for piece in pieces)).decode()
+    except (binascii.Error, ValueError):
+        return "".join(pieces)

@@ -1,0 +1,70 @@
+"""The shapes of what is sent (chunks) and of what is made of it (completions), as pydantic models."""
+
+from chunkfold.models.base import Model, WrongType
+from chunkfold.models.chunk import (
+    ChatCompletionChunk,
+    ChoiceDelta,
+    ChoiceDeltaAudio,
+    ChoiceDeltaFunctionCall,
+    ChoiceDeltaToolCall,
+    ChoiceDeltaToolCallCustom,
+    ChoiceDeltaToolCallFunction,
+    ChunkChoice,
+)
+from chunkfold.models.completion import (
+    ChatCompletion,
+    ChatCompletionAudio,
+    ChatCompletionMessage,
+    ChatCompletionMessageCustomToolCall,
+    ChatCompletionMessageFunctionToolCall,
+    ChatCompletionMessageToolCall,
+    Choice,
+    Custom,
+    Function,
+    FunctionCall,
+)
+from chunkfold.models.outcome import Outcome
+from chunkfold.models.shared import (
+    Annotation,
+    AnnotationURLCitation,
+    ChatCompletionTokenLogprob,
+    ChoiceLogprobs,
+    CompletionTokensDetails,
+    CompletionUsage,
+    ErrorObject,
+    PromptTokensDetails,
+    TopLogprob,
+)
+
+__all__ = [
+    "Annotation",
+    "AnnotationURLCitation",
+    "ChatCompletion",
+    "ChatCompletionAudio",
+    "ChatCompletionChunk",
+    "ChatCompletionMessage",
+    "ChatCompletionMessageCustomToolCall",
+    "ChatCompletionMessageFunctionToolCall",
+    "ChatCompletionMessageToolCall",
+    "ChatCompletionTokenLogprob",
+    "Choice",
+    "ChoiceDelta",
+    "ChoiceDeltaAudio",
+    "ChoiceDeltaFunctionCall",
+    "ChoiceDeltaToolCall",
+    "ChoiceDeltaToolCallCustom",
+    "ChoiceDeltaToolCallFunction",
+    "ChoiceLogprobs",
+    "ChunkChoice",
+    "CompletionTokensDetails",
+    "CompletionUsage",
+    "Custom",
+    "ErrorObject",
+    "Function",
+    "FunctionCall",
+    "Model",
+    "Outcome",
+    "PromptTokensDetails",
+    "TopLogprob",
+    "WrongType",
+]

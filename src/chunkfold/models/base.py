@@ -1,0 +1,122 @@
+"""What all models share: unknown fields are kept, types are exact, wrong ones are kept raw where that is allowed."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+Path = tuple[str | int, ...]
+
+_EXPECTED = {
+    "string_type": "a string",
+    "int_type": "an integer",
+    "float_type": "a number",
+    "list_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+}
+
+
+class WrongType(NamedTuple):
+    """A value that is not of its field's type: where, what was expected, what came."""
+
+    path: Path
+    expected: str
+    value: Any
+
+    @property
+    def field(self) -> Path:
+        """The place of the field that holds the value: the path up to its last key."""
+        end = len(self.path)
+        while end and isinstance(self.path[end - 1], int):
+            end -= 1
+        return self.path[:end]
+
+    def __str__(self) -> str:
+        """Like "choices[0].index: expected an integer, received str"."""
+        return f"{dotted(self.path)}: expected {self.expected}, received {type(self.value).__name__}"
+
+
+class Model(BaseModel):
+    """A value as a provider sent it. Unknown fields are kept in `model_extra` and come out of `model_dump`."""
+
+    # Strict: a number in a string is a deviation worth noting, so it is repaired in one named place, not in passing.
+    model_config = ConfigDict(extra="allow", strict=True, protected_namespaces=())
+
+    @classmethod
+    def validate_leniently(cls, value: dict[str, Any]) -> tuple[Self, list[WrongType]]:
+        """Validate a dict that is ours to change; fields of a wrong type are kept raw, and listed."""
+        wrong: list[WrongType] = []
+        raw: dict[Path, Any] = {}
+        while True:
+            try:
+                model = cls.model_validate(value)
+                break
+            except ValidationError as error:
+                found = list(wrong_types(error, value))
+            wrong += found
+            # Outer fields first: what lies inside a field that is kept raw goes with it.
+            for field in sorted({one.field for one in found}, key=len):
+                if not field:
+                    raise TypeError(str(found[0]))
+                holder = _holder(value, field)
+                if holder is not None:
+                    raw[field] = holder.pop(field[-1])
+        for field, kept in raw.items():
+            keep_raw(_walk(model, field[:-1]), str(field[-1]), kept)
+        return model, wrong
+
+
+def keep_raw(model: Any, name: str, value: Any) -> None:
+    """Keep a value that is not of its field's type beside the unknown fields, where attributes and dumps find it."""
+    if isinstance(model, BaseModel):
+        model.__dict__.pop(name, None)
+        if model.__pydantic_extra__ is not None:
+            model.__pydantic_extra__[name] = value
+        model.__pydantic_fields_set__.add(name)
+    else:
+        model[name] = value
+
+
+def wrong_types(error: ValidationError, value: Any) -> Iterator[WrongType]:
+    """The fields that failed, each once, by the place where it stands in the value."""
+    expected: dict[Path, list[str]] = {}
+    for detail in error.errors(include_url=False, include_context=False, include_input=False):
+        path = _existing_path(detail["loc"], value)
+        expected.setdefault(path, []).append(_EXPECTED.get(detail["type"], detail["msg"]))
+    for path, kinds in expected.items():
+        yield WrongType(path, " or ".join(dict.fromkeys(kinds)), _walk(value, path))
+
+
+def dotted(path: Path) -> str:
+    """A path as it is written in a message: `choices[0].delta.content`."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return "".join(parts).removeprefix(".") or "the event"
+
+
+def _existing_path(loc: Path, value: Any) -> Path:
+    """Follow a pydantic location as far as it exists in the value (unions add parts that do not)."""
+    path: list[str | int] = []
+    for part in loc:
+        if (isinstance(value, dict) and part in value) or (isinstance(value, list) and isinstance(part, int) and part < len(value)):
+            value = value[part]
+        else:
+            break
+        path.append(part)
+    return tuple(path)
+
+
+def _walk(value: Any, path: Path) -> Any:
+    for part in path:
+        value = getattr(value, str(part)) if isinstance(value, BaseModel) else value[part]
+    return value
+
+
+def _holder(value: Any, field: Path) -> dict[str, Any] | None:
+    """The object that holds a field; None if it is gone with another field already."""
+    for part in field[:-1]:
+        if isinstance(value, dict) and part not in value:
+            return None
+        value = value[part]
+    return value if field[-1] in value else None

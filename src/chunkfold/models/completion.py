@@ -1,0 +1,207 @@
+"""The completion side: the final message, or a snapshot of it, in openai-python's shape.
+
+Raw fields stay as they were sent; views such as `outcome` stand beside them. `message.reasoning` alone is
+normalised: it has the reasoning text whichever field brought it.
+"""
+
+from typing import Any, Literal, TypeVar, overload
+
+from chunkfold.models.base import Model
+from chunkfold.models.outcome import Outcome, outcome_of
+from chunkfold.models.parsing import parse_json
+from chunkfold.models.shared import Annotation, ChoiceLogprobs, CompletionUsage
+
+T = TypeVar("T")
+
+
+class FunctionCall(Model):
+    """The legacy function call."""
+
+    name: str | None = None
+    arguments: str = ""
+
+
+class Function(Model):
+    """The function a model wants called.
+
+    Attributes:
+        name: As assembled; None if none ever came.
+        arguments: The raw text, assembled and nothing else: "" if none came.
+    """
+
+    name: str | None = None
+    arguments: str = ""
+
+    @overload
+    def parse(self, as_type: type[T]) -> T: ...
+    @overload
+    def parse(self, as_type: None = None) -> dict[str, Any]: ...
+    def parse(self, as_type: Any = None) -> Any:
+        """The arguments as a dict, or as `as_type` (anything pydantic can validate).
+
+        No arguments at all mean an empty object; a placeholder `{}` before the real ones (sent by some bridges)
+        is dropped.
+
+        Raises:
+            ParseError: They are no JSON object (`cut` says whether they ended too early), or not of that type.
+        """
+        text = self.arguments.strip() or "{}"
+        if text.startswith("{}") and text[2:].lstrip().startswith("{"):
+            text = text[2:].lstrip()
+        return parse_json(text, as_type) if as_type is not None else parse_json(text, dict[str, Any])
+
+
+class Custom(Model):
+    """The custom tool a model wants called, with its free-form input."""
+
+    name: str | None = None
+    input: str = ""
+
+
+class ChatCompletionMessageFunctionToolCall(Model):
+    """A call of a function tool.
+
+    Attributes:
+        id: As sent; made up at the end where none was; None while a stream still runs without one.
+    """
+
+    id: str | None = None
+    type: Literal["function"] = "function"
+    function: Function
+
+    @property
+    def name(self) -> str:
+        """The tool's name, "" if none came."""
+        return self.function.name or ""
+
+    @property
+    def arguments(self) -> str:
+        """The raw arguments."""
+        return self.function.arguments
+
+
+class ChatCompletionMessageCustomToolCall(Model):
+    """A call of a custom tool.
+
+    Attributes:
+        id: As sent; made up at the end where none was; None while a stream still runs without one.
+    """
+
+    id: str | None = None
+    type: Literal["custom"] = "custom"
+    custom: Custom
+
+    @property
+    def name(self) -> str:
+        """The tool's name, "" if none came."""
+        return self.custom.name or ""
+
+    @property
+    def arguments(self) -> str:
+        """The raw input."""
+        return self.custom.input
+
+
+ChatCompletionMessageToolCall = ChatCompletionMessageFunctionToolCall | ChatCompletionMessageCustomToolCall
+
+
+class ChatCompletionAudio(Model):
+    """Spoken output; `data` is base64 of the whole, `expires_at` seconds since 1970."""
+
+    id: str | None = None
+    data: str | None = None
+    transcript: str | None = None
+    expires_at: int | None = None
+
+
+class ChatCompletionMessage(Model):
+    """The assistant's message.
+
+    Attributes:
+        content: The text; None if no content came at all.
+        reasoning: The reasoning text, whichever field brought it; None if none came.
+        reasoning_content: The raw field of that name, beside it.
+        reasoning_details: The raw fragments, merged by type and index.
+        tool_calls: In the order of their first appearance; empty if there are none.
+    """
+
+    role: str = "assistant"
+    content: str | None = None
+    refusal: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[ChatCompletionMessageToolCall] = []
+    function_call: FunctionCall | None = None
+    audio: ChatCompletionAudio | None = None
+    images: list[dict[str, Any]] | None = None
+    annotations: list[Annotation] | None = None
+    reasoning_content: str | None = None
+    reasoning_details: list[dict[str, Any]] | None = None
+
+    @overload
+    def parse(self, as_type: type[T]) -> T: ...
+    @overload
+    def parse(self, as_type: None = None) -> Any: ...
+    def parse(self, as_type: Any = None) -> Any:
+        """The content as JSON, into `as_type` where one is given (anything pydantic can validate).
+
+        Raises:
+            ParseError: It is no JSON (`cut` says whether it ended too early), or not of that type.
+        """
+        return parse_json(self.content or "", as_type)
+
+
+class Choice(Model):
+    """One of the completions that were asked for.
+
+    Attributes:
+        finish_reason: The provider's word; None while the choice is open.
+    """
+
+    index: int = 0
+    finish_reason: str | None = None
+    message: ChatCompletionMessage
+    logprobs: ChoiceLogprobs | None = None
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What the finish reason means; None while the choice is open."""
+        called = bool(self.message.tool_calls) or self.message.function_call is not None
+        return outcome_of(self.finish_reason, has_tool_calls=called)
+
+
+class ChatCompletion(Model):
+    """What a stream gave: whole once it ended well, a snapshot before."""
+
+    id: str | None = None
+    object: str = "chat.completion"
+    created: int | None = None
+    model: str | None = None
+    choices: list[Choice] = []
+    usage: CompletionUsage | None = None
+    service_tier: str | None = None
+    system_fingerprint: str | None = None
+
+    @property
+    def message(self) -> ChatCompletionMessage:
+        """The message of the first choice; an empty one if there is no choice."""
+        return self.choices[0].message if self.choices else ChatCompletionMessage()
+
+    @property
+    def text(self) -> str:
+        """The text of the first choice, "" if none."""
+        return self.message.content or ""
+
+    @property
+    def reasoning(self) -> str:
+        """The reasoning text of the first choice, "" if none."""
+        return self.message.reasoning or ""
+
+    @property
+    def tool_calls(self) -> list[ChatCompletionMessageToolCall]:
+        """The tool calls of the first choice."""
+        return self.message.tool_calls
+
+    @property
+    def finish_reason(self) -> str | None:
+        """The finish reason of the first choice, as sent."""
+        return self.choices[0].finish_reason if self.choices else None

@@ -1,0 +1,56 @@
+"""What a delta's fields mean: the text and the reasoning in the shapes in which providers send them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+
+def text_of(content: Any) -> str:
+    """The text of `content`: a string, or (Mistral) the text parts of a list."""
+    if isinstance(content, str):
+        return content
+    return "".join(_part_texts(content, "text")) if isinstance(content, list) else ""
+
+
+def thinking_of(content: Any) -> str:
+    """The reasoning inside a content list (Mistral's `thinking` parts)."""
+    return "".join(_part_texts(content, "thinking")) if isinstance(content, list) else ""
+
+
+def details_text(details: Any) -> str:
+    """The text of `reasoning_details` (OpenRouter), else its summaries."""
+    if not isinstance(details, list):
+        return ""
+    for key in ("text", "summary"):
+        texts = [item[key] for item in details if isinstance(item, dict) and isinstance(item.get(key), str)]
+        if any(texts):
+            return "".join(texts)
+    return ""
+
+
+def reasoning_of(fields: dict[str, Any]) -> str:
+    """The reasoning text of a delta or message, given its fields by name.
+
+    It comes as `reasoning_content` (DeepSeek, vLLM), `reasoning` (OpenRouter, StepFun), `reasoning_details` or
+    `thinking` parts, often the same text twice: the first that is not empty counts.
+    """
+    for name in ("reasoning_content", "reasoning"):
+        text = fields.get(name)
+        if text and isinstance(text, str):
+            return text
+    details = fields.get("reasoning_details")
+    text = details_text(details) if details else ""
+    if text:
+        return text
+    content = fields.get("content")
+    return "" if isinstance(content, str) else thinking_of(content)
+
+
+def _part_texts(parts: list[Any], kind: str) -> Iterator[str]:
+    for part in parts:
+        if isinstance(part, str):
+            if kind == "text":
+                yield part
+        elif isinstance(part, dict) and part.get("type", "text") == kind:
+            inner = part.get(kind)
+            # A thinking part holds a string or a list of text parts.
+            yield inner if isinstance(inner, str) else text_of(inner)

@@ -1,0 +1,54 @@
+"""Text to values: the JSON of an answer, or of a tool call's arguments."""
+
+import json
+from typing import Any, TypeVar, overload
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
+
+from chunkfold.errors import ParseError, excerpt
+
+T = TypeVar("T")
+
+
+@overload
+def parse_json(text: str, as_type: type[T]) -> T: ...
+@overload
+def parse_json(text: str, as_type: None = None) -> Any: ...
+def parse_json(text: str, as_type: Any = None) -> Any:
+    """Read the whole text as JSON, into `as_type` where one is given (anything pydantic can validate).
+
+    Raises:
+        ParseError: The text is no JSON (`cut` says whether it ended too early), or not of that type.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _no_json(text, error) from None
+    if as_type is None:
+        return value
+    try:
+        return TypeAdapter(as_type).validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the value"
+        name = getattr(as_type, "__name__", as_type)
+        msg = f"expected {name}, received JSON that does not fit: {place}: {first['msg']} (in {excerpt(text)})"
+        raise ParseError(msg, text=text) from error
+
+
+def _no_json(text: str, error: Exception) -> ParseError:
+    position = error.pos if isinstance(error, json.JSONDecodeError) else None
+    cut = _is_beginning(text)
+    what = "expected whole JSON, received text that ends too early" if cut else "expected JSON, received other text"
+    at = "" if position is None else f" at character {position}"
+    return ParseError(f"{what}{at}: {excerpt(text)}", text=text, position=position, cut=cut)
+
+
+def _is_beginning(text: str) -> bool:
+    """Whether some JSON begins with this text."""
+    try:
+        from_json(text, allow_partial="trailing-strings")
+    except ValueError:
+        return not text.strip()
+    return True

@@ -1,0 +1,425 @@
+"""One stream as one object without I/O: bytes in, chunks out, and at the end the word on how it ended.
+
+`feed` never raises for what the peer sent: an error becomes state, so that what came before it is always delivered.
+Leniency lives here: the decoder follows the standard, and only makes visible what the parser then judges.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final, TypedDict
+
+from chunkfold.accumulator import ChatCompletionAccumulator
+from chunkfold.anomalies import (
+    DONE_MISSING,
+    ERROR_FIELD,
+    FINISH_MISSING,
+    LATE_FAULT,
+    SPLIT_SURROGATES,
+    UNFINISHED_BLOCK,
+    Anomaly,
+    AnomalyLog,
+)
+from chunkfold.envelopes import retry_after
+from chunkfold.errors import (
+    APIError,
+    ChunkfoldError,
+    IncompleteStreamError,
+    InvalidStreamError,
+    LimitExceededError,
+    NotAnEventStreamError,
+    StreamInterruptedError,
+    StreamStalledError,
+    excerpt,
+)
+from chunkfold.event_stream import EventStreamDecoder, ServerSentEvent, UnfinishedBlock
+from chunkfold.models import ChatCompletion, ChatCompletionChunk
+from chunkfold.payload import Payload, error_from_response, is_json, parse_body, parse_payload, split_payloads
+from chunkfold.surrogates import SurrogateJoiner
+from chunkfold.timing import StreamTiming
+
+DEFAULT_MAX_EVENT_SIZE: Final = 32 * 2**20
+_FIELD_NAMES: Final = (b"data", b"event", b"id", b"retry", b"error")
+_BOM: Final = b"\xef\xbb\xbf"
+_BODY_EXCERPT: Final = 1024
+_MAX_ERROR_BODY: Final = 64 * 2**10
+
+OnEvent = Callable[[ServerSentEvent, list[ChatCompletionChunk]], object]
+
+
+class ParserOptions(TypedDict, total=False):
+    """The options of `ChatCompletionParser`, which every front passes on; see there."""
+
+    strict: bool
+    max_event_size: int | None
+    max_output_size: int | None
+    progress_timeout: float | None
+    total_timeout: float | None
+    status_code: int | None
+    headers: Mapping[str, str] | None
+    on_event: OnEvent | None
+    clock: Callable[[], float]
+
+
+class StreamEnd(StrEnum):
+    """How a stream ended."""
+
+    FINISHED = "finished"
+    DONE = "done"
+    EMPTY = "empty"
+    TRUNCATED = "truncated"
+    FAILED = "failed"
+    INVALID = "invalid"
+    INTERRUPTED = "interrupted"
+    STALLED = "stalled"
+    CLOSED = "closed"
+
+    @property
+    def complete(self) -> bool:
+        """Whether the message is whole: true for `finished` and `done` alone."""
+        return self in (StreamEnd.FINISHED, StreamEnd.DONE)
+
+
+class ChatCompletionParser:
+    """Parse one streamed chat completion, fed in pieces of any size. It belongs to one task or thread.
+
+    Args:
+        strict: Turn the first anomaly into an `InvalidStreamError` that names its rule.
+        max_event_size: The most bytes one event's data, and any one line, may have; None for no limit.
+        max_output_size: The most characters of output; None for no limit.
+        progress_timeout: The most seconds from chunk to chunk while bytes arrive; None for no limit.
+        total_timeout: The most seconds for the whole stream; None for no limit.
+        status_code: The response's status, for error messages.
+        headers: The response's headers, for `request_id`, `retry_after` and the content type in error messages.
+        on_event: Called for every server-sent event with the chunks that came of it.
+        clock: Seconds from any fixed point; read once per `feed`.
+
+    Attributes:
+        end: How the stream ended, None while it runs.
+        error: What went wrong, None if nothing did. Everything that came before it was delivered.
+        timing: When things arrived.
+    """
+
+    def __init__(
+        self,
+        *,
+        strict: bool = False,
+        max_event_size: int | None = DEFAULT_MAX_EVENT_SIZE,
+        max_output_size: int | None = None,
+        progress_timeout: float | None = None,
+        total_timeout: float | None = None,
+        status_code: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        on_event: OnEvent | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.end: StreamEnd | None = None
+        self.error: ChunkfoldError | None = None
+        self.timing = StreamTiming()
+        self._strict = strict
+        self._max_event_size = max_event_size
+        self._max_output_size = max_output_size
+        self._progress_timeout = progress_timeout
+        self._total_timeout = total_timeout
+        self._status_code = status_code
+        self._headers = {str(name).lower(): str(value) for name, value in (headers or {}).items()}
+        self._on_event = on_event
+        self._clock = clock
+        self._started = self._last_progress = clock()
+        self._log = AnomalyLog()
+        self._decoder = EventStreamDecoder(max_event_size)
+        self._accumulator = ChatCompletionAccumulator(self._log)
+        self._joiner = SurrogateJoiner()
+        self._final: ChatCompletion | None = None
+        # The body of a response whose status is not 2xx: no stream, but the reason.
+        refused = status_code is not None and not 200 <= status_code <= 299
+        self._refusal: bytearray | None = bytearray() if refused else None
+
+    @property
+    def snapshot(self) -> ChatCompletion:
+        """What has arrived so far; readable at any time, costs as much as the output is long."""
+        if self.end is None:
+            return self._accumulator.snapshot()
+        if self._final is None:
+            self._final = self._accumulator.snapshot()
+        return self._final
+
+    @property
+    def anomalies(self) -> tuple[Anomaly, ...]:
+        """What was tolerated: each rule once, with a count and the first place."""
+        return self._log.entries()
+
+    @property
+    def emitted_output(self) -> bool:
+        """Whether output was handed out."""
+        return self._accumulator.has_output
+
+    def completion(self) -> ChatCompletion:
+        """The final message.
+
+        Raises:
+            ChunkfoldError: The stream did not end well: `error`, or `IncompleteStreamError` while it runs or if it
+                was left early.
+        """
+        self.raise_error()
+        if self.end is None or not self.end.complete:
+            what = "the stream still runs" if self.end is None else "the stream was left before it ended"
+            raise self._with_context(IncompleteStreamError(f"no completion: {what}", end=self.end))
+        return self.snapshot
+
+    def raise_error(self) -> None:
+        """Raise `error`, if there is one."""
+        if self.error is not None:
+            raise self.error
+
+    def feed(self, data: bytes) -> list[ChatCompletionChunk]:
+        """Take the next bytes of the body; return the chunks they complete. Without effect after the end."""
+        chunks: list[ChatCompletionChunk] = []
+        if self.end is not None:
+            return chunks
+        now = self._clock()
+        if self._refusal is not None:
+            self._read_refusal(data, chunks)
+            return chunks
+        self._take_events(self._decoder.feed(data), chunks)
+        self.timing.note(now - self._started, chunks=bool(chunks), output=self._accumulator.has_output)
+        if chunks:
+            self._last_progress = now
+        if self.end is None:
+            self._check_time(now, chunks)
+        return chunks
+
+    def close(self) -> list[ChatCompletionChunk]:
+        """The body ended. May return last chunks; `end` is set from here at the latest."""
+        return self._end_of_body(None)
+
+    def interrupt(self, exc: BaseException) -> list[ChatCompletionChunk]:
+        """The transport raised. Like `close`, but the stream counts as interrupted where it is not complete."""
+        return self._end_of_body(exc)
+
+    def leave(self) -> None:
+        """The consumer left. That is no error; the stream is finished if every choice has its finish reason."""
+        if self.end is None:
+            self._flush([])
+            self.end = StreamEnd.FINISHED if self._accumulator.all_finished else StreamEnd.CLOSED
+
+    def _take_events(self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk]) -> None:
+        failure = self._decoder.error_field
+        for event in events:
+            if failure is not None and event.offset > failure.offset:
+                break
+            self._take(event, chunks)
+            if self.end is not None:
+                return
+        if failure is not None:
+            self._take_error_field(failure, chunks)
+        if self._decoder.limit_exceeded and self.end is None:
+            self._exceed("max_event_size", self._max_event_size or 0, chunks)
+
+    def _take(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
+        self._log.offset = event.offset
+        known = len(chunks)
+        self._absorb(parse_payload(event), chunks)
+        if self._on_event is not None:
+            self._on_event(event, chunks[known:])
+
+    def _absorb(self, payload: Payload, chunks: list[ChatCompletionChunk]) -> None:
+        if payload.notes:
+            for rule, detail in payload.notes:
+                self._log.note(rule, detail)
+        if self._joiner or (payload.notes and any(rule is SPLIT_SURROGATES for rule, _ in payload.notes)):
+            payload.chunks = [self._joiner.join(chunk) for chunk in payload.chunks]
+        for chunk in payload.chunks:
+            self._accumulator.add(chunk)
+            chunks.append(chunk)
+        if payload.error is not None:
+            self._fail(payload.error, chunks)
+        elif self._max_output_size is not None and self._accumulator.output_size > self._max_output_size:
+            self._exceed("max_output_size", self._max_output_size, chunks)
+        elif self._strict and self._log:
+            self._fail(self._strict_error(), chunks)
+        elif payload.done:
+            self._conclude(chunks, done=True)
+
+    def _end_of_body(self, exc: BaseException | None) -> list[ChatCompletionChunk]:
+        chunks: list[ChatCompletionChunk] = []
+        if self.end is not None:
+            return chunks
+        if self._refusal is not None:
+            self._refuse(chunks)
+            return chunks
+        self._decoder.close()
+        self._take_events([], chunks)
+        if self.end is None and self._decoder.unfinished is not None:
+            self._take_unfinished(self._decoder.unfinished, chunks)
+        body = self._decoder.preamble
+        if self.end is None and body is not None:
+            self._take_foreign_body(body.strip(), chunks, cut=exc is not None)
+        if self.end is None:
+            self._conclude(chunks, exc=exc)
+        return chunks
+
+    def _take_unfinished(self, block: UnfinishedBlock, chunks: list[ChatCompletionChunk]) -> None:
+        """What stood open at the end of the body: dispatch what is whole, drop a mere beginning."""
+        if block.event is None:
+            if block.error is not None:
+                self._take_error_field(ServerSentEvent(block.error, "error"), chunks)
+            return
+        event = _whole_part(block.event, data_terminated=block.data_terminated)
+        if event is not None or self._accumulator.all_finished:
+            self._log.offset = block.event.offset
+            self._log.note(UNFINISHED_BLOCK, "dropped" if event is None else "read")
+        if event is not None:
+            self._take(event, chunks)
+
+    def _take_error_field(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
+        if is_json(event.data):
+            self._log.offset = event.offset
+            self._log.note(ERROR_FIELD)
+            self._absorb(parse_payload(event), chunks)
+
+    def _take_foreign_body(self, body: bytes, chunks: list[ChatCompletionChunk], *, cut: bool) -> None:
+        """A body in which nothing belongs to an event stream: an error, a whole completion, or something else."""
+        if any(name.startswith(body) for name in (*_FIELD_NAMES, _BOM)):
+            return  # nothing, or the mere beginning of a stream
+        payload = parse_body(body)
+        if payload is not None:
+            self._absorb(payload, chunks)
+            if self.end is None:
+                self._conclude(chunks, whole=True)
+        elif not (cut and body[:1] in (b"{", b"[")):
+            content_type = self._headers.get("content-type")
+            told = f"status {self._status_code}, content type {content_type!r}"
+            msg = (
+                f"expected an event stream, received another body ({told}): {excerpt(body.decode('utf-8', 'replace'))}"
+            )
+            excerpt_ = body[:_BODY_EXCERPT]
+            error = NotAnEventStreamError(msg, status_code=self._status_code, content_type=content_type, body=excerpt_)
+            self._fail(error, chunks)
+
+    def _conclude(
+        self,
+        chunks: list[ChatCompletionChunk],
+        *,
+        done: bool = False,
+        whole: bool = False,
+        exc: BaseException | None = None,
+    ) -> None:
+        """The stream is over without an error of its own: say how.
+
+        Args:
+            chunks: Where last chunks go.
+            done: `[DONE]` came.
+            whole: The body was a whole completion, which knows no `[DONE]`.
+            exc: What the transport raised.
+        """
+        self._flush(chunks)
+        accumulator = self._accumulator
+        if accumulator.all_finished:
+            if exc is not None:
+                self._log.note(LATE_FAULT, type(exc).__name__)
+            elif not done and not whole:
+                self._log.note(DONE_MISSING)
+            self._complete(StreamEnd.FINISHED)
+        elif done and accumulator.has_output:
+            self._log.note(FINISH_MISSING)
+            self._complete(StreamEnd.DONE)
+        elif exc is not None:
+            msg = f"the transport failed before the stream was complete: {excerpt(str(exc) or type(exc).__name__)}"
+            error = StreamInterruptedError(msg, end=StreamEnd.INTERRUPTED)
+            error.__cause__ = exc
+            self._set_error(error, StreamEnd.INTERRUPTED)
+        elif accumulator.has_output:
+            msg = "the body ended before the stream was complete: no [DONE], and a choice without a finish reason"
+            self._set_error(IncompleteStreamError(msg, end=StreamEnd.TRUNCATED), StreamEnd.TRUNCATED)
+        else:
+            msg = "the stream ended without any output" + (" but [DONE]" if done else "")
+            self._set_error(IncompleteStreamError(msg, end=StreamEnd.EMPTY), StreamEnd.EMPTY)
+
+    def _complete(self, end: StreamEnd) -> None:
+        if self._strict and self._log:
+            self._set_error(self._strict_error(), StreamEnd.INVALID)
+        else:
+            self.end = end
+
+    def _flush(self, chunks: list[ChatCompletionChunk]) -> None:
+        """Hand out what was held back: halves of characters, and what whole messages add to the deltas."""
+        held = self._joiner.flush()
+        if held is not None:
+            self._accumulator.add(held)
+            chunks.append(held)
+        last = self._accumulator.finish()
+        if last is not None:
+            chunks.append(last)
+
+    def _fail(self, error: ChunkfoldError, chunks: list[ChatCompletionChunk]) -> None:
+        """A provider's error or an invalid event: they hold whatever came before them."""
+        self._flush(chunks)
+        if isinstance(error, APIError):
+            error.request_id = error.request_id or self._headers.get("x-request-id")
+            if error.retry_after is None:
+                error.retry_after = retry_after(self._headers)
+        self._set_error(error, StreamEnd.FAILED if isinstance(error, APIError) else StreamEnd.INVALID)
+
+    def _set_error(self, error: ChunkfoldError, end: StreamEnd) -> None:
+        self.end = end
+        self.error = self._with_context(error)
+
+    def _with_context(self, error: ChunkfoldError) -> ChunkfoldError:
+        error.snapshot = self.snapshot
+        error.emitted_output = self._accumulator.has_output
+        return error
+
+    def _strict_error(self) -> InvalidStreamError:
+        first = self._log.entries()[0]
+        return InvalidStreamError(f"{first.rule} ({first.first})", rule=first.rule)
+
+    def _exceed(self, limit: str, value: int, chunks: list[ChatCompletionChunk]) -> None:
+        unit = "bytes" if limit == "max_event_size" else "characters"
+        msg = f"expected at most {value} {unit}, received more ({limit})"
+        self._fail(LimitExceededError(msg, limit=limit, value=value), chunks)
+
+    def _check_time(self, now: float, chunks: list[ChatCompletionChunk]) -> None:
+        total, progress = self._total_timeout, self._progress_timeout
+        if total is not None and now - self._started > total:
+            self._stall(f"the stream was not complete after {total} s (total_timeout)", chunks)
+        elif progress is not None and now - self._last_progress > progress:
+            self._stall(f"bytes but no chunk came for {progress} s (progress_timeout)", chunks)
+
+    def _stall(self, msg: str, chunks: list[ChatCompletionChunk]) -> None:
+        self._flush(chunks)
+        if self._accumulator.all_finished:
+            self._log.note(LATE_FAULT, msg)
+            self._complete(StreamEnd.FINISHED)
+        else:
+            self._set_error(StreamStalledError(msg, end=StreamEnd.STALLED), StreamEnd.STALLED)
+
+    def _read_refusal(self, data: bytes, chunks: list[ChatCompletionChunk]) -> None:
+        if self._refusal is not None:
+            self._refusal += data
+            if len(self._refusal) >= _MAX_ERROR_BODY:
+                self._refuse(chunks)
+
+    def _refuse(self, chunks: list[ChatCompletionChunk]) -> None:
+        """The response's status is not 2xx: its body, as much as was read, tells why."""
+        body = bytes(self._refusal or b"")[:_MAX_ERROR_BODY]
+        self._fail(error_from_response(self._status_code or 0, self._headers, body), chunks)
+
+
+def _whole_part(event: ServerSentEvent, *, data_terminated: bool) -> ServerSentEvent | None:
+    """What of an unfinished block is whole; None if that is nothing."""
+    lines = event.data.split(b"\n")
+    if not data_terminated and not _is_whole(event.data) and not _is_whole(lines[-1]):
+        lines.pop()
+        if not lines:
+            return None
+        event = event._replace(data=b"\n".join(lines))
+    if not event.data.strip() or not (_is_whole(event.data) or split_payloads(event)):
+        return None
+    return event
+
+
+def _is_whole(data: bytes) -> bool:
+    """Whether data can be judged: text that begins like JSON and is none was cut."""
+    data = data.strip()
+    return data[:1] not in (b"{", b"[") or data == b"[DONE]" or is_json(data)

@@ -1,0 +1,233 @@
+"""The slow path: JSON that a strict reader refuses, and fields that are not what they should be.
+
+Only what the fast path could not validate comes here. Every repair is named, and what cannot be repaired without
+guessing is refused with a message that says what was expected and what came.
+"""
+
+import json
+import re
+from typing import Any, Final
+
+from chunkfold.anomalies import (
+    ARGUMENTS_OBJECT,
+    CALL_ID_NOT_TEXT,
+    CONTROL_CHARACTERS,
+    FIELD_NULL_ITEM,
+    NOT_UTF8,
+    NUMBER_SPELLED,
+    SPLIT_SURROGATES,
+    TOO_DEEP,
+    WRONG_TYPE,
+    Rule,
+)
+from chunkfold.models import ChatCompletionChunk, WrongType
+from chunkfold.models.base import Path, dotted
+from chunkfold.surrogates import has_surrogates
+
+Notes = list[tuple[Rule, str]]
+
+MAX_DEPTH: Final = 500
+MAX_UNKNOWN_DEPTH: Final = 200
+_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|$)', re.DOTALL)
+_OPENING: Final = "[{"
+# What a chunk is about: a wrong type here is an error, elsewhere the value is kept raw.
+_ESSENTIAL: Final = frozenset({"content", "tool_calls", "finish_reason", "index", "choices", "delta"})
+_ESSENTIAL_IN_CALL: Final = frozenset({"index", "id", "function", "custom", "name", "arguments", "input"})
+_STRUCTURE: Final = frozenset({"choices", "delta", "message", "tool_calls", "function", "custom", "function_call"})
+_INTEGERS: Final = frozenset(
+    {"index", "created", "prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens", "reasoning_tokens"}
+)
+
+
+class Unreadable(ValueError):  # noqa: N818 - never leaves the layer: the payload makes an error of it
+    """Data that is no JSON, or no chunk; the message says what was expected and what came."""
+
+
+def read_json(data: bytes, notes: Notes) -> Any:
+    """Read JSON as tolerantly as its meaning is clear.
+
+    Raises:
+        Unreadable: It is no JSON, or nested deeper than 500, or has a number no interpreter reads.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = data.decode("utf-8", "replace")
+        notes.append((NOT_UTF8, ""))
+    if _depth(text) > MAX_DEPTH:
+        msg = f"expected JSON nested at most {MAX_DEPTH} deep, received deeper"
+        raise Unreadable(msg)
+    value = _loads(text, notes)
+    if "\\u" in text and has_surrogates(value):
+        notes.append((SPLIT_SURROGATES, ""))
+    return value
+
+
+def _loads(text: str, notes: Notes) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        pass
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(_unreadable(error)) from None
+    try:
+        value = json.loads(text, strict=False)
+    except json.JSONDecodeError as error:
+        msg = f"expected a JSON object, received text that is no JSON ({error.msg} at character {error.pos})"
+        raise Unreadable(msg) from None
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(_unreadable(error)) from None
+    notes.append((CONTROL_CHARACTERS, ""))
+    return value
+
+
+def _unreadable(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "expected JSON that the interpreter can read, received deeper nesting"
+    return "expected numbers that the interpreter can read, received more digits"
+
+
+def _depth(text: str) -> int:
+    """How deep the text is nested, counted before anything parses it."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return 0
+    depth = deepest = 0
+    for character in _STRING.sub("", text):
+        if character in _OPENING:
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in "]}":
+            depth -= 1
+    return deepest
+
+
+def repaired_chunk(body: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
+    """The chunk a JSON object stands for, with every named repair applied; `body` may be changed.
+
+    Raises:
+        Unreadable: Its choices, content, tool calls, finish reason or index are not what they should be.
+    """
+    _drop_deep_values(body, notes, ())
+    _drop_empty_values(body, notes)
+    for choice in _objects(body.get("choices")):
+        for part in (choice.get("delta"), choice.get("message")):
+            if isinstance(part, dict):
+                _repair_calls(part, notes)
+    _read_spelled_numbers(body, notes, ())
+    chunk, wrong = ChatCompletionChunk.validate_leniently(body)
+    essential = next((one for one in wrong if _is_essential(one)), None)
+    if essential is not None:
+        raise Unreadable(_sentence(essential))
+    notes += [(WRONG_TYPE, str(one)) for one in wrong if not _is_empty_arguments(one)]
+    return chunk
+
+
+def _is_empty_arguments(wrong: WrongType) -> bool:
+    return wrong.path[-1] == "arguments" and wrong.value in ({}, [])
+
+
+def _is_essential(wrong: WrongType) -> bool:
+    """Whether a value is too important to be left aside."""
+    path = [part for part in wrong.field if isinstance(part, str)]
+    if path[0] != "choices" or "message" in path or "logprobs" in path:
+        return False
+    if "tool_calls" in path[:-1]:
+        return path[-1] in _ESSENTIAL_IN_CALL and not _is_empty_arguments(wrong)
+    return path[-1] in _ESSENTIAL
+
+
+def _sentence(wrong: WrongType) -> str:
+    sentence = str(wrong)
+    return (
+        sentence.replace("a string or a list", "a string or a list of parts") if "content" in wrong.field else sentence
+    )
+
+
+def _drop_empty_values(body: dict[str, Any], notes: Notes) -> None:
+    """A null where a default stands is an absent field; an empty list is how some languages write an empty object."""
+    if body.get("choices", body) is None:
+        del body["choices"]
+    for choice in _objects(body.get("choices")):
+        if choice.get("index", choice) is None:
+            del choice["index"]
+        delta = choice.get("delta", choice)
+        if not delta and not isinstance(delta, dict):
+            del choice["delta"]
+            if delta is not None:
+                notes.append((WRONG_TYPE, f"delta: expected an object, received {type(delta).__name__}"))
+
+
+def _repair_calls(part: dict[str, Any], notes: Notes) -> None:
+    calls = part.get("tool_calls")
+    if isinstance(calls, list) and None in calls:
+        part["tool_calls"] = calls = [call for call in calls if call is not None]
+        notes.append((FIELD_NULL_ITEM, ""))
+    for call in _objects(calls):
+        if isinstance(call.get("id"), int) and not isinstance(call["id"], bool):
+            notes.append((CALL_ID_NOT_TEXT, f"id {call['id']}"))
+            call["id"] = str(call["id"])
+        _arguments_as_text(call.get("function"), notes)
+    _arguments_as_text(part.get("function_call"), notes)
+
+
+def _arguments_as_text(function: Any, notes: Notes) -> None:
+    """Arguments that came as a value become its JSON text; an empty one stays raw, for the fold to judge."""
+    if isinstance(function, dict) and isinstance(function.get("arguments"), dict | list):
+        notes.append((ARGUMENTS_OBJECT, ""))
+        if function["arguments"]:
+            function["arguments"] = json.dumps(function["arguments"], ensure_ascii=False, separators=(",", ":"))
+
+
+def _read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:
+    """Whole numbers written as a string or with a fraction of 0, where an integer is wanted."""
+    for key, item in _items(value):
+        place = (*path, key)
+        if key in _INTEGERS and isinstance(item, str | float):
+            number = _whole_number(item)
+            if number is not None:
+                value[key] = number
+                notes.append((NUMBER_SPELLED, f"{dotted(place)}: expected an integer, received {type(item).__name__}"))
+        elif isinstance(item, dict | list) and (isinstance(key, int) or key in _NUMBERS_INSIDE):
+            _read_spelled_numbers(item, notes, place)
+
+
+_NUMBERS_INSIDE: Final = _STRUCTURE | {"usage", "prompt_tokens_details", "completion_tokens_details"}
+
+
+def _whole_number(item: str | float) -> int | None:
+    if isinstance(item, float):
+        return int(item) if item.is_integer() else None
+    digits = item.strip().removeprefix("-")
+    # Nothing counted here has more digits; longer ones are kept as the text they came as.
+    return int(item) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
+
+
+def _drop_deep_values(value: Any, notes: Notes, path: Path) -> None:
+    """Drop what is nested deeper than 200 where nobody reads it, so that a snapshot can always be dumped."""
+    for key, item in list(_items(value)):
+        if not isinstance(item, dict | list):
+            continue
+        if isinstance(key, int) or key in _STRUCTURE or (key == "arguments" and path[-1:] == ("function",)):
+            if key != "arguments":
+                _drop_deep_values(item, notes, (*path, key))
+        elif _is_deeper(item, MAX_UNKNOWN_DEPTH):
+            del value[key]
+            notes.append((TOO_DEEP, dotted((*path, key))))
+
+
+def _is_deeper(value: Any, limit: int) -> bool:
+    """Whether a value is nested deeper than the limit; level by level, so that no depth is too deep to look at."""
+    level = [value]
+    for _ in range(limit):
+        level = [item for part in level for _, item in _items(part) if isinstance(item, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _items(value: Any) -> Any:
+    return value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -1,0 +1,399 @@
+"""Read a response, sync and async: the only place that knows of I/O.
+
+Both fronts are the same loop: read, feed, hand out chunks, raise what went wrong. They take any response with
+`iter_bytes` or `aiter_bytes` (httpx, httpx2 and their kin) and any iterable or async iterable of bytes.
+"""
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
+from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
+
+from chunkfold.anomalies import Anomaly
+from chunkfold.drain import drain, drain_async, is_drainable
+from chunkfold.errors import ChunkfoldError, StreamConsumedError
+from chunkfold.models import ChatCompletion, ChatCompletionChunk
+from chunkfold.parser import ChatCompletionParser, ParserOptions, StreamEnd
+from chunkfold.timing import StreamTiming
+
+_PARSER_OPTIONS = ParserOptions.__annotations__.keys() - {"status_code", "headers"}
+SourceT = TypeVar("SourceT")
+
+
+class Response(Protocol):
+    """What is read of a response, besides its bytes."""
+
+    @property
+    def status_code(self) -> int: ...
+    @property
+    def headers(self) -> Any: ...
+
+
+class SyncResponse(Response, Protocol):
+    """A response as httpx and httpx2 give it."""
+
+    def iter_bytes(self) -> Iterator[bytes]: ...
+    def close(self) -> None: ...
+
+
+class AsyncResponse(Response, Protocol):
+    """A response as the async clients of httpx and httpx2 give it."""
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]: ...
+    async def aclose(self) -> None: ...
+
+
+class _Stream(Generic[SourceT]):
+    """What both fronts share: the parser, its views, and whether the stream was iterated to its end."""
+
+    def __init__(self, source: SourceT, reader: str, options: ParserOptions) -> None:
+        self._given = source
+        self._response: Any = source if hasattr(source, reader) else None
+        if self._response is not None:
+            options = {"status_code": self._response.status_code, "headers": self._response.headers, **options}
+        self._parser = ChatCompletionParser(**options)
+        self._ready: Iterator[ChatCompletionChunk] = iter(())
+        self._reading = False
+        self._exhausted = False
+        self._consumed = False
+        self._closed = False
+
+    @property
+    def response(self) -> Any:
+        """The response that is read, None where a plain iterable is."""
+        return self._response
+
+    @property
+    def request_id(self) -> str | None:
+        """The response's `x-request-id`, None if it has none."""
+        return None if self._response is None else self._response.headers.get("x-request-id")
+
+    @property
+    def snapshot(self) -> ChatCompletion:
+        """What has arrived so far; readable at any time, costs as much as the output is long."""
+        return self._parser.snapshot
+
+    @property
+    def end(self) -> StreamEnd | None:
+        """How the stream ended, None while it runs."""
+        return self._parser.end
+
+    @property
+    def error(self) -> ChunkfoldError | None:
+        """What went wrong, None if nothing did (yet)."""
+        return self._parser.error
+
+    @property
+    def anomalies(self) -> tuple[Anomaly, ...]:
+        """What was tolerated."""
+        return self._parser.anomalies
+
+    @property
+    def timing(self) -> StreamTiming:
+        """When things arrived."""
+        return self._parser.timing
+
+    def completion(self) -> ChatCompletion:
+        """The final message; no I/O.
+
+        Raises:
+            ChunkfoldError: The stream did not end well, or still runs; its `snapshot` has what arrived.
+        """
+        return self._parser.completion()
+
+    def _check_not_consumed(self) -> None:
+        if self._consumed or self._closed:
+            msg = f"the stream is over ({self.end}); its result is in completion() and snapshot"
+            error = StreamConsumedError(msg)
+            error.snapshot, error.emitted_output = self.snapshot, self._parser.emitted_output
+            raise error
+
+    def _may_drain(self) -> bool:
+        """Whether the end of the body may be near, so that waiting for it saves the connection."""
+        complete = self.end is not None and self.end.complete
+        return complete and not self._exhausted and not self._reading and is_drainable(self._response)
+
+
+class ChatCompletionStream(_Stream[SyncResponse | Iterable[bytes]]):
+    """Iterate over the chunks of a response, or of any iterable of bytes.
+
+    Iterating delivers every chunk that arrived and then raises what went wrong, if anything did. Use it in a `with`
+    statement: that closes the response on every way out, and so stops the generation.
+
+    Args:
+        source: A response with `iter_bytes`, or an iterable of bytes in pieces of any size.
+        options: Those of `ChatCompletionParser`; status and headers are the response's own.
+
+    Raises:
+        ChunkfoldError: From iterating and from `read`: how the stream failed.
+    """
+
+    def __init__(self, source: SyncResponse | Iterable[bytes], **options: Unpack[ParserOptions]) -> None:
+        super().__init__(source, "iter_bytes", options)
+        data: Any = self._response.iter_bytes() if self._response is not None else source
+        self._source: Iterator[bytes] = iter(data)
+
+    def __iter__(self) -> Self:
+        self._check_not_consumed()
+        return self
+
+    def __next__(self) -> ChatCompletionChunk:
+        while True:
+            for chunk in self._ready:
+                return chunk
+            if self.end is not None:
+                break
+            self._ready = iter(self._read())
+        self._consume()
+        raise StopIteration
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._close(may_wait=exc is None)
+
+    def close(self) -> None:
+        """Close the response. Before the end this leaves the stream; afterwards it changes nothing."""
+        self._close(may_wait=True)
+
+    def read(self) -> ChatCompletion:
+        """Read the rest and return the completion.
+
+        Raises:
+            ChunkfoldError: The stream did not end well; its `snapshot` has what arrived.
+        """
+        if not (self._consumed or self._closed):
+            for _ in self:
+                pass
+        return self.completion()
+
+    def text_deltas(self) -> Iterator[str]:
+        """The text of choice 0 as it arrives, without empty pieces."""
+        return (text for chunk in self if (text := chunk.text))
+
+    def _read(self) -> list[ChatCompletionChunk]:
+        self._reading = True
+        try:
+            data = next(self._source)
+        except StopIteration:
+            self._exhausted = True
+            return self._parser.close()
+        except Exception as exc:  # noqa: BLE001 - whatever a transport raises, it interrupted the stream
+            return self._parser.interrupt(exc)
+        finally:
+            self._reading = False
+        return self._parser.feed(data)
+
+    def _consume(self) -> None:
+        """The last chunk was handed out: raise what went wrong, once."""
+        if self._consumed:
+            return
+        self._consumed = True
+        if self.error is not None:
+            self._close(may_wait=False)
+            raise self.error
+
+    def _close(self, *, may_wait: bool) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._parser.leave()
+        try:
+            if may_wait and self._may_drain():
+                drain(self._response, self._source)
+        finally:
+            if not self._reading:
+                _close_if_possible(self._source)
+            _close_if_possible(self._given)
+
+
+class AsyncChatCompletionStream(_Stream[AsyncResponse | AsyncIterable[bytes]]):
+    """Iterate over the chunks of an async response, or of any async iterable of bytes; on asyncio and trio.
+
+    The same as `ChatCompletionStream`, with `async for`, `async with`, `await stream.read()` and `aclose`.
+
+    Args:
+        source: A response with `aiter_bytes`, or an async iterable of bytes in pieces of any size.
+        options: Those of `ChatCompletionParser`; status and headers are the response's own.
+
+    Raises:
+        ChunkfoldError: From iterating and from `read`: how the stream failed.
+    """
+
+    def __init__(self, source: AsyncResponse | AsyncIterable[bytes], **options: Unpack[ParserOptions]) -> None:
+        super().__init__(source, "aiter_bytes", options)
+        data: Any = self._response.aiter_bytes() if self._response is not None else source
+        self._source: AsyncIterator[bytes] = aiter(data)
+
+    def __aiter__(self) -> Self:
+        self._check_not_consumed()
+        return self
+
+    async def __anext__(self) -> ChatCompletionChunk:
+        while True:
+            for chunk in self._ready:
+                return chunk
+            if self.end is not None:
+                break
+            self._ready = iter(await self._read())
+        await self._consume()
+        raise StopAsyncIteration
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._close(may_wait=exc is None)
+
+    async def aclose(self) -> None:
+        """Close the response. Before the end this leaves the stream; afterwards it changes nothing."""
+        await self._close(may_wait=True)
+
+    async def read(self) -> ChatCompletion:
+        """Read the rest and return the completion.
+
+        Raises:
+            ChunkfoldError: The stream did not end well; its `snapshot` has what arrived.
+        """
+        if not (self._consumed or self._closed):
+            async for _ in self:
+                pass
+        return self.completion()
+
+    def text_deltas(self) -> AsyncIterator[str]:
+        """The text of choice 0 as it arrives, without empty pieces."""
+        return _AsyncTextDeltas(aiter(self))
+
+    async def _read(self) -> list[ChatCompletionChunk]:
+        self._reading = True
+        try:
+            data = await anext(self._source)
+        except StopAsyncIteration:
+            self._exhausted = True
+            return self._parser.close()
+        except Exception as exc:  # noqa: BLE001 - whatever a transport raises, it interrupted the stream
+            return self._parser.interrupt(exc)
+        finally:
+            self._reading = False
+        return self._parser.feed(data)
+
+    async def _consume(self) -> None:
+        """The last chunk was handed out: raise what went wrong, once."""
+        if self._consumed:
+            return
+        self._consumed = True
+        if self.error is not None:
+            await self._close(may_wait=False)
+            raise self.error
+
+    async def _close(self, *, may_wait: bool) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._parser.leave()
+        try:
+            if may_wait and self._may_drain():
+                await drain_async(self._source)
+        finally:
+            try:
+                if not self._reading:
+                    await _aclose_if_possible(self._source)
+            finally:
+                await _aclose_if_possible(self._given)
+
+
+class _AsyncTextDeltas:
+    """The texts of a stream's chunks; a class, so that leaving it early leaves no generator behind."""
+
+    def __init__(self, chunks: AsyncIterator[ChatCompletionChunk]) -> None:
+        self._chunks = chunks
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        while not (text := (await anext(self._chunks)).text):
+            pass
+        return text
+
+
+def connect(
+    client: Any, method: str, url: Any, *, json: Mapping[str, Any], **options: Any
+) -> AbstractContextManager[ChatCompletionStream]:
+    """Send a streamed request; a context manager that gives the `ChatCompletionStream` and closes it.
+
+    Args:
+        client: An `httpx.Client`, an `httpx2.Client`, or anything with their `stream` method.
+        method: The HTTP method, "POST" as a rule.
+        url: The URL of the chat completions endpoint.
+        json: The request's body; `"stream": true` is added to a copy.
+        options: The parser's options (all but `status_code` and `headers`, which are the response's) and the
+            client's request options (`headers`, `timeout`, ...). `Accept: text/event-stream` and
+            `Accept-Encoding: identity` are added to a copy of the headers, unless given.
+
+    Raises:
+        Exception: What the client raises while it opens the request passes unchanged. A status that is not 2xx is
+            raised as `APIStatusError` by the first read.
+    """
+    parser_options, request = _split(json, options)
+    return _connect(client, method, url, request, parser_options)
+
+
+def aconnect(
+    client: Any, method: str, url: Any, *, json: Mapping[str, Any], **options: Any
+) -> AbstractAsyncContextManager[AsyncChatCompletionStream]:
+    """Send a streamed request with an async client; see `connect`."""
+    parser_options, request = _split(json, options)
+    return _aconnect(client, method, url, request, parser_options)
+
+
+@contextmanager
+def _connect(
+    client: Any, method: str, url: Any, request: dict[str, Any], options: ParserOptions
+) -> Iterator[ChatCompletionStream]:
+    with client.stream(method, url, **request) as response, ChatCompletionStream(response, **options) as stream:
+        yield stream
+
+
+@asynccontextmanager
+async def _aconnect(
+    client: Any, method: str, url: Any, request: dict[str, Any], options: ParserOptions
+) -> AsyncIterator[AsyncChatCompletionStream]:
+    async with client.stream(method, url, **request) as response:
+        async with AsyncChatCompletionStream(response, **options) as stream:
+            yield stream
+
+
+def _split(json: Mapping[str, Any], options: dict[str, Any]) -> tuple[ParserOptions, dict[str, Any]]:
+    """The parser's options and the client's; whatever the caller gave is copied, never changed."""
+    parser_options: Any = {name: options[name] for name in options.keys() & _PARSER_OPTIONS}
+    request = {name: value for name, value in options.items() if name not in parser_options}
+    request["json"] = {**json, "stream": True}
+    request["headers"] = _headers(request.get("headers"))
+    return parser_options, request
+
+
+def _headers(given: Any) -> list[tuple[Any, Any]]:
+    """The caller's headers, and ours where the caller has none of that name.
+
+    A compressed body can explode before any limit sees it, so none is asked for.
+    """
+    pairs = list(given.items() if hasattr(given, "items") else given or ())
+    names = {(name.decode("latin-1") if isinstance(name, bytes) else name).lower() for name, _ in pairs}
+    ours = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
+    return [*pairs, *((name, value) for name, value in ours.items() if name.lower() not in names)]
+
+
+def _close_if_possible(source: Any) -> None:
+    if hasattr(source, "close"):
+        source.close()
+
+
+async def _aclose_if_possible(source: Any) -> None:
+    if hasattr(source, "aclose"):
+        await source.aclose()

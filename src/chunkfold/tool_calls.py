@@ -1,0 +1,228 @@
+"""Which tool call does a fragment belong to? Six rules, per choice, in one place.
+
+Providers identify calls by index, by id, by both, by neither, or by an id that is new on every fragment. An index
+is a key, never a position; empty ids and names count as absent. A call is complete only when the stream says so,
+never because its arguments already parse.
+"""
+
+from io import StringIO
+from typing import Any
+
+from chunkfold.anomalies import (
+    ARGUMENTS_PLACEHOLDER,
+    CALL_ID_FRESH,
+    CALL_ID_MADE_UP,
+    CALL_ID_REUSED,
+    CALL_INDEX_MISSING,
+    CALL_INDEX_REUSED,
+    CALL_NAME_IN_PIECES,
+    CALL_NAME_LATE,
+    CALL_NAME_REPEATED,
+    EMPTY_FOR_ABSENT,
+    AnomalyLog,
+)
+from chunkfold.models import (
+    ChatCompletionMessageCustomToolCall,
+    ChatCompletionMessageFunctionToolCall,
+    ChatCompletionMessageToolCall,
+    ChoiceDeltaToolCall,
+)
+from chunkfold.surrogates import well_formed
+
+
+class ToolCall:
+    """One call while it is being assembled.
+
+    Attributes:
+        id: The first id that was sent for it.
+        index: The index it was started with.
+        arguments: Its arguments, or its input, joined from the pieces.
+    """
+
+    __slots__ = ("_empty_object", "arguments", "extra", "id", "index", "is_custom", "name", "part_extra", "type")
+
+    def __init__(self, index: int | None) -> None:
+        self.id: str | None = None
+        self.index = index
+        self.name = ""
+        self.type: str | None = None
+        self.is_custom = False
+        self.arguments = StringIO(newline="")
+        self.extra: dict[str, Any] = {}
+        self.part_extra: dict[str, Any] = {}
+        self._empty_object = False
+
+    @property
+    def has_arguments(self) -> bool:
+        """Whether any argument text came."""
+        return self.arguments.tell() > 0
+
+    def add(self, fragment: ChoiceDeltaToolCall, log: AnomalyLog) -> int:
+        """Fold a fragment in; return how many characters of output it brought."""
+        if fragment.id and self.id is None:
+            self.id = fragment.id
+        if fragment.type and self.type is None:
+            self.type = fragment.type
+        _keep(self.extra, fragment.__pydantic_extra__)
+        size = 0
+        function, custom = fragment.function, fragment.custom
+        if function is not None:
+            size += self._take(function.name, function.__dict__.get("arguments"), log)
+            extra = function.__pydantic_extra__
+            if extra:
+                # The only raw value that can stand here is an empty object or list.
+                self._empty_object |= "arguments" in extra
+                _keep(self.part_extra, {key: value for key, value in extra.items() if key != "arguments"})
+        if custom is not None:
+            self.is_custom = True
+            size += self._take(custom.name, custom.input, log)
+            _keep(self.part_extra, custom.__pydantic_extra__)
+        return size
+
+    def _take(self, name: str | None, text: str | None, log: AnomalyLog) -> int:
+        size = self._take_name(name, log) if name else 0
+        if not text:
+            return size
+        if self.arguments.tell() == 2 and self.arguments.getvalue() == "{}":
+            log.note(ARGUMENTS_PLACEHOLDER, self.name)
+        self.arguments.write(text)
+        return size + len(text)
+
+    def _take_name(self, name: str, log: AnomalyLog) -> int:
+        """First; a repeat; a longer one that starts with it; the next piece; or too late."""
+        before = len(self.name)
+        if not before:
+            self.name = name
+        elif name == self.name:
+            log.note(CALL_NAME_REPEATED, name)
+        elif name.startswith(self.name):
+            log.note(CALL_NAME_IN_PIECES, name)
+            self.name = name
+        elif self.has_arguments:
+            log.note(CALL_NAME_LATE, name)
+        else:
+            log.note(CALL_NAME_IN_PIECES, name)
+            self.name += name
+        return len(self.name) - before
+
+    def snapshot(self) -> ChatCompletionMessageToolCall:
+        """The call so far."""
+        text = well_formed(self.arguments.getvalue()) or ("{}" if self._empty_object else "")
+        name = well_formed(self.name) or None
+        fields = {**self.extra, "id": self.id}
+        if self.is_custom:
+            fields |= {"type": self.type or "custom", "custom": {**self.part_extra, "name": name, "input": text}}
+            return ChatCompletionMessageCustomToolCall.validate_leniently(fields)[0]
+        fields |= {"type": self.type or "function", "function": {**self.part_extra, "name": name, "arguments": text}}
+        return ChatCompletionMessageFunctionToolCall.validate_leniently(fields)[0]
+
+
+class ToolCalls:
+    """The calls of one choice, in the order of their first appearance."""
+
+    def __init__(self, log: AnomalyLog) -> None:
+        self._log = log
+        self._calls: list[ToolCall] = []
+        self._by_id: dict[str, ToolCall] = {}
+        self._by_index: dict[int, ToolCall] = {}
+        self._last: ToolCall | None = None
+
+    def __bool__(self) -> bool:
+        """Whether there is any call."""
+        return bool(self._calls)
+
+    def add(self, fragment: ChoiceDeltaToolCall) -> int:
+        """Fold a fragment into the call it belongs to; return how many characters of output it brought."""
+        function = fragment.function or fragment.custom
+        index, id_, name = fragment.index, fragment.id, function.name if function is not None else None
+        if id_ == "" or name == "":
+            self._log.note(EMPTY_FOR_ABSENT, "a tool call's id or name")
+        if index is None:
+            self._log.note(CALL_INDEX_MISSING, name or id_ or "")
+        if id_:
+            call = self._by_known_id(id_, index, name) if id_ in self._by_id else self._by_new_id(id_, index, name)
+            self._by_id[id_] = call
+        elif index is not None:
+            call = self._by_index_alone(index, name)
+        else:
+            call = self._by_nothing(name)
+        if index is not None:
+            self._by_index[index] = call
+        self._last = call
+        return call.add(fragment, self._log)
+
+    def snapshot(self) -> list[ChatCompletionMessageToolCall]:
+        """All calls so far."""
+        return [call.snapshot() for call in self._calls]
+
+    def finish(self) -> None:
+        """The stream ended: a call that never got an id gets one, distinct from those that were sent."""
+        for place, call in enumerate(self._calls):
+            if call.id is None:
+                made_up = f"call_{place}"
+                while made_up in self._by_id:
+                    made_up += "_"
+                call.id = made_up
+                self._by_id[made_up] = call
+                self._log.note(CALL_ID_MADE_UP, f"{call.name or 'a call'}: {made_up}")
+
+    def _new(self, index: int | None) -> ToolCall:
+        call = ToolCall(index)
+        self._calls.append(call)
+        return call
+
+    def _by_known_id(self, id_: str, index: int | None, name: str | None) -> ToolCall:
+        """Rule 1: that call; but with a name and an index other than its own, a new one."""
+        call = self._by_id[id_]
+        at_index = None if index is None else self._by_index.get(index)
+        if at_index is not None and at_index.id == id_:
+            return at_index
+        if name and index is not None and call.index is not None and index != call.index:
+            self._log.note(CALL_ID_REUSED, f"id {id_!r}, index {index}")
+            return self._new(index)
+        return call
+
+    def _by_new_id(self, id_: str, index: int | None, name: str | None) -> ToolCall:
+        if index is None:
+            # Rule 2, without an index: a new call if it has a name or is the first, else a continuation.
+            if name or self._last is None:
+                return self._new(None)
+            self._note_fresh_id(self._last, id_)
+            return self._last
+        call = self._by_index.get(index)
+        if call is None:
+            return self._new(index)  # rule 2
+        # Rule 3: a continuation without a name, or of a call that has no id yet and no other name.
+        if not name or (call.id is None and (not call.name or name.startswith(call.name))):
+            self._note_fresh_id(call, id_)
+            return call
+        self._log.note(CALL_INDEX_REUSED, f"index {index}, id {id_!r}")
+        return self._new(index)
+
+    def _by_index_alone(self, index: int, name: str | None) -> ToolCall:
+        call = self._by_index.get(index)
+        if call is None:
+            return self._new(index)  # rule 5
+        # Rule 4: the call bound to it; but another name after name and arguments starts a new one.
+        if name and name != call.name and call.name and call.has_arguments:
+            self._log.note(CALL_INDEX_REUSED, f"index {index}, name {name!r}")
+            return self._new(index)
+        return call
+
+    def _by_nothing(self, name: str | None) -> ToolCall:
+        """Rule 6: the call touched last; but a name after name and arguments starts a new one."""
+        call = self._last
+        if call is None or (name and call.name and call.has_arguments):
+            return self._new(None)
+        return call
+
+    def _note_fresh_id(self, call: ToolCall, id_: str) -> None:
+        if call.id is not None:
+            self._log.note(CALL_ID_FRESH, f"id {id_!r} after {call.id!r}")
+
+
+def _keep(kept: dict[str, Any], extra: dict[str, Any] | None) -> None:
+    """Unknown keys: the last value that is not null."""
+    for key, value in (extra or {}).items():
+        if value is not None:
+            kept[key] = value
