@@ -1,4 +1,4 @@
-"""Streamed chat completions, as OpenAI-compatible providers send them: chunks while they arrive, a message at the end."""
+"""Streamed chat completions of OpenAI-compatible providers: chunks while they arrive, a message at the end."""
 
 from chunkfold.accumulator import (
     ChatCompletionAccumulator,

@@ -27,6 +27,7 @@ from chunkfold.anomalies import (
     STOP_WITH_CALLS,
     AnomalyLog,
 )
+from chunkfold.json_values import is_list, is_object
 from chunkfold.merging import ReasoningDetails, join_audio, merge_usage
 from chunkfold.models import (
     ChatCompletion,
@@ -90,7 +91,7 @@ class ChatCompletionAccumulator:
         log: Where to note what was tolerated; its own if none is given.
 
     Attributes:
-        has_output: Whether any output came: text, reasoning, a refusal, a tool call's name or arguments, audio, an image.
+        has_output: Whether any output came: text, reasoning, refusal, a tool call's name or arguments, audio, image.
         output_size: How much of it, in characters.
         log: What was tolerated.
     """
@@ -123,7 +124,7 @@ class ChatCompletionAccumulator:
             self._add_usage(usage)
 
     def finish(self) -> ChatCompletionChunk | None:
-        """The stream ended: what whole messages add to the deltas, as a last chunk (already folded), None if nothing."""
+        """The stream ended: what whole messages add to the deltas, as a last chunk (already folded), or None."""
         gaps = [
             ChunkChoice(index=state.index, delta=delta) for state in self._choices.values() if (delta := _gap(state))
         ]
@@ -232,11 +233,12 @@ class ChatCompletionAccumulator:
 def _fold_fields(state: _ChoiceState, delta: ChoiceDelta) -> int:
     """Fold each field by its rule, what has none as an unknown key."""
     size = 0
-    fields, extra = delta.__dict__, delta.__pydantic_extra__ or {}
+    fields, extra = vars(delta), delta.__pydantic_extra__ or {}
     for name in delta.__pydantic_fields_set__:
         if name in fields:
-            if fields[name] is not None:
-                size += _DELTA_RULES[name](state, fields[name])
+            rule = _DELTA_RULES.get(name)
+            if rule is not None and fields[name] is not None:
+                size += rule(state, fields[name])
         else:
             _keep(state.message_extra, {name: extra[name]})
     reasoning = reasoning_of(fields)
@@ -246,7 +248,7 @@ def _fold_fields(state: _ChoiceState, delta: ChoiceDelta) -> int:
 
 
 def _add_content(state: _ChoiceState, content: str | list[Any]) -> int:
-    if isinstance(content, list):
+    if is_list(content):
         state.log.note(CONTENT_PARTS)
     text = text_of(content)
     state.write("content", text)
@@ -319,18 +321,13 @@ def _add_annotations(state: _ChoiceState, annotations: list[Any]) -> int:
     return 0
 
 
-def _add_nothing(state: _ChoiceState, value: Any) -> int:  # noqa: ARG001 - a rule like the others
-    """`reasoning` is folded together with its other spellings."""
-    return 0
-
-
+# `reasoning` has no rule of its own: it is folded together with its other spellings.
 _DELTA_RULES: Final[dict[str, Callable[[_ChoiceState, Any], int]]] = {
     "content": _add_content,
     "role": _add_role,
     "refusal": _add_refusal,
     "tool_calls": _add_tool_calls,
     "function_call": _add_function_call,
-    "reasoning": _add_nothing,
     "reasoning_content": _add_raw_reasoning,
     "reasoning_details": _add_details,
     "audio": _add_audio,
@@ -344,7 +341,7 @@ def _extend_logprobs(state: _ChoiceState, logprobs: ChoiceLogprobs) -> None:
     for name in ("content", "refusal"):
         if fields.get(name) is not None:
             state.logprobs.setdefault(name, []).extend(fields[name])
-    _keep(state.logprobs, {key: value for key, value in (logprobs.__pydantic_extra__ or {}).items()})
+    _keep(state.logprobs, logprobs.__pydantic_extra__)
 
 
 def _gap(state: _ChoiceState) -> ChoiceDelta | None:
@@ -428,9 +425,8 @@ def _audio_snapshot(state: _ChoiceState) -> ChatCompletionAudio | None:
 
 def _keep(kept: dict[str, Any], extra: dict[str, Any] | None) -> None:
     """Unknown keys: the last value that is not null; `obfuscation` stays on the chunk."""
-    for key, value in (extra or {}).items():
-        if value is not None and key not in _NEVER_KEPT:
-            kept[key] = value
+    if extra:
+        kept.update({key: value for key, value in extra.items() if value is not None and key not in _NEVER_KEPT})
 
 
 def _nested_usage(chunk: ChatCompletionChunk) -> CompletionUsage | None:
@@ -438,6 +434,6 @@ def _nested_usage(chunk: ChatCompletionChunk) -> CompletionUsage | None:
     groq = (chunk.__pydantic_extra__ or {}).get("x_groq")
     holders = [*((choice.__pydantic_extra__ or {}) for choice in chunk.choices), groq]
     for holder in holders:
-        if isinstance(holder, dict) and isinstance(holder.get("usage"), dict):
+        if is_object(holder) and is_object(holder.get("usage")):
             return CompletionUsage.validate_leniently(deepcopy(holder["usage"]))[0]
     return None

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from chunkfold.anomalies import ERROR_BARE, ERROR_BASE_RESP, ERROR_FINISH, ERROR_SHAPE, Rule
 from chunkfold.errors import APIError, APIStatusError, excerpt
+from chunkfold.json_values import is_integer, is_list, is_object
 from chunkfold.models import ErrorObject, Outcome
 from chunkfold.models.outcome import outcome_of
 
@@ -28,16 +29,16 @@ def find_error(body: dict[str, Any], *, named: bool = False) -> Envelope | None:
 
     Args:
         body: The object.
-        named: Whether its event had a name of its own that is not a chunk's: then only shapes that leave no doubt count.
+        named: Whether its event had a name that is not a chunk's: then only shapes that leave no doubt count.
     """
     has_choices = body.get("choices") is not None
     error = body.get("error")
     if error is not None and error is not False and (error or not has_choices):
-        return Envelope(error, None if error and isinstance(error, dict) else ERROR_SHAPE)
+        return Envelope(error, None if error and is_object(error) else ERROR_SHAPE)
     if not named and (body.get("object") == "error" or (body.get("type") == "error" and not has_choices)):
         return Envelope(body, ERROR_BARE)
     base = body.get("base_resp")
-    if isinstance(base, dict) and base.get("status_code") not in (None, 0, "0"):
+    if is_object(base) and base.get("status_code") not in (None, 0, "0"):
         return Envelope({**base, "code": base["status_code"]}, ERROR_BASE_RESP)
     finish = _failed_choice(body)
     if finish is not None:
@@ -50,12 +51,12 @@ def find_error(body: dict[str, Any], *, named: bool = False) -> Envelope | None:
 def _failed_choice(body: dict[str, Any]) -> Any:
     """What a choice says of its failure, if its finish reason means an error."""
     choices = body.get("choices")
-    for choice in choices if isinstance(choices, list) else ():
-        word = choice.get("finish_reason") if isinstance(choice, dict) else None
+    for choice in choices if is_list(choices) else ():
+        word = choice.get("finish_reason") if is_object(choice) else None
         if not isinstance(word, str) or outcome_of(word) is not Outcome.ERROR:
             continue
         groq = body.get("x_groq")
-        told = choice.get("error") or (groq.get("error") if isinstance(groq, dict) else None)
+        told = choice.get("error") or (groq.get("error") if is_object(groq) else None)
         message = f"the provider ended choice {choice.get('index', 0)} with the finish reason {word!r}"
         return told or {"message": message, "finish_reason": word}
     return None
@@ -64,7 +65,7 @@ def _failed_choice(body: dict[str, Any]) -> Any:
 def _is_bare_error(body: dict[str, Any]) -> bool:
     if any(_http_status(body.get(name)) for name in ("code", "status_code")):
         return True
-    # A chunk that only carries usage has neither; nor has an object that calls itself a chunk.
+    # A chunk that only carries usage has neither; nor is an object that calls itself a chunk one.
     told = body.get("message") or body.get("detail")
     return bool(told) and "usage" not in body and not str(body.get("object", "")).startswith("chat.completion")
 
@@ -77,8 +78,8 @@ def api_error(value: Any, raw: Any) -> APIError:
 
 def api_status_error(status_code: int, headers: Mapping[str, str], body: Any, text: str) -> APIStatusError:
     """An `APIStatusError`: `body` is its JSON, None where it is none; `text` what to quote then."""
-    envelope = find_error(body) if isinstance(body, dict) else None
-    value = envelope.value if envelope else body if isinstance(body, dict | str) else text
+    envelope = find_error(body) if is_object(body) else None
+    value: Any = envelope.value if envelope else text if body is None or is_list(body) else body
     error = _error_object(value, body)
     failure = APIStatusError(
         f"HTTP {status_code}: {_shown(error.message)}",
@@ -121,11 +122,11 @@ def _seconds(text: str | None) -> float | None:
 
 
 def _error_object(value: Any, raw: Any) -> ErrorObject:
-    fields = dict(value) if isinstance(value, dict) else {"message": _message_of(value)}
-    outer = raw if isinstance(raw, dict) else {}
+    fields = dict(value) if is_object(value) else {"message": _message_of(value)}
+    outer = raw if is_object(raw) else {}
     if isinstance(fields.get("error"), dict | str) and "message" not in fields:
         inner = fields.pop("error")
-        fields = {**fields, **(inner if isinstance(inner, dict) else {"message": inner})}
+        fields = {**fields, **(inner if is_object(inner) else {"message": inner})}
     if not isinstance(fields.get("message"), str):
         fields["message"] = _first_message(fields)
     if value is not raw:
@@ -136,22 +137,22 @@ def _error_object(value: Any, raw: Any) -> ErrorObject:
     return error
 
 
-def _first_message(fields: dict[str, Any]) -> str | None:
+def _first_message(fields: dict[str, Any], levels: int = 4) -> str | None:
     for name in ("message", "msg", "status_msg", "detail", "error_description", "error"):
         if fields.get(name):
-            return _message_of(fields[name])
+            return _message_of(fields[name], levels)
     return None
 
 
-def _message_of(value: Any) -> str | None:
-    """The words in a string, a list of messages (FastAPI's `detail`) or an object."""
+def _message_of(value: Any, levels: int = 4) -> str | None:
+    """The words in a string, a list of messages (FastAPI's `detail`) or an object, a few levels deep."""
     if isinstance(value, str):
         return value or None
-    if isinstance(value, list):
-        return "; ".join(filter(None, map(_message_of, value))) or None
-    if isinstance(value, dict):
-        return _first_message(value)
-    return None if value is None or value is True else str(value)
+    if levels and is_list(value):
+        return "; ".join(filter(None, (_message_of(item, levels - 1) for item in value))) or None
+    if is_object(value):
+        return _first_message(value, levels - 1) if levels else None
+    return None if value is None or value is True else excerpt(value)
 
 
 def _shown(message: str | None) -> str:
@@ -161,7 +162,7 @@ def _shown(message: str | None) -> str:
 
 def _status(value: Any, raw: Any) -> int | None:
     """The HTTP status a body means: a number first, then the words."""
-    parts = [part for part in (value, raw) if isinstance(part, dict)]
+    parts = [part for part in (value, raw) if is_object(part)]
     for part in parts:
         for name in ("code", "status_code", "status"):
             status = _http_status(part.get(name))
@@ -177,7 +178,7 @@ def _status(value: Any, raw: Any) -> int | None:
 def _words(parts: list[dict[str, Any]]) -> Iterator[str]:
     for part in parts:
         metadata = part.get("metadata")
-        inner = metadata.get("error_type") if isinstance(metadata, dict) else None
+        inner = metadata.get("error_type") if is_object(metadata) else None
         names = (part.get(name) for name in ("code", "type", "status", "error_type", "finish_reason"))
         yield from (str(word) for word in (*names, inner) if isinstance(word, str | int))
 
@@ -191,8 +192,7 @@ def _http_status(value: Any) -> int | None:
     """A number from 400 to 599, or its digits."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) == 3:
         value = int(value)
-    is_status = isinstance(value, int) and not isinstance(value, bool) and 400 <= value <= 599
-    return value if is_status else None
+    return value if is_integer(value) and 400 <= value <= 599 else None
 
 
 # Words of OpenAI, Anthropic, Google, AWS, Groq and OpenRouter; the numbers are MiniMax's.

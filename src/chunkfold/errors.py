@@ -52,7 +52,8 @@ class ChunkfoldError(Exception):
         """Whether the same request may well succeed, and no output was emitted yet."""
         return is_retryable(self)
 
-    def _is_transient(self) -> bool:
+    def is_transient(self) -> bool:
+        """Whether what went wrong may well be gone at the next try; `retryable` also asks for the output."""
         return False
 
 
@@ -113,7 +114,8 @@ class APIError(ChunkfoldError):
         """The error's `param`, as sent."""
         return self.error.param
 
-    def _is_transient(self) -> bool:
+    def is_transient(self) -> bool:
+        """Whether what went wrong may well be gone at the next try."""
         if self.code in _NEVER_RETRYABLE_CODES or self.type in _NEVER_RETRYABLE_CODES:
             return False
         status = self.status_code
@@ -197,7 +199,8 @@ class IncompleteStreamError(ChunkfoldError):
         super().__init__(message)
         self.end = end
 
-    def _is_transient(self) -> bool:
+    def is_transient(self) -> bool:
+        """Whether what went wrong may well be gone at the next try."""
         return self.end is not None and self.end != "closed"
 
 
@@ -229,7 +232,7 @@ class StreamConsumedError(ChunkfoldError):
     """The stream was iterated again after its end; `completion()` and `snapshot` still hold the result."""
 
 
-def is_retryable(exc: BaseException, after_output: bool = False) -> bool:  # noqa: FBT001, FBT002 - a predicate's one option
+def is_retryable(exc: BaseException, after_output: bool = False) -> bool:  # noqa: FBT001, FBT002 - its only option
     """Whether the request that led to `exc` may be sent again with hope.
 
     Args:
@@ -237,7 +240,7 @@ def is_retryable(exc: BaseException, after_output: bool = False) -> bool:  # noq
         after_output: Say True to also retry when output had been handed out, and would come again.
     """
     if isinstance(exc, ChunkfoldError):
-        return (after_output or not exc.emitted_output) and exc._is_transient()
+        return (after_output or not exc.emitted_output) and exc.is_transient()
     return isinstance(exc, (ConnectionError, TimeoutError, *_transport_errors()))
 
 

@@ -190,8 +190,6 @@ class EventStreamDecoder:
             self._end_block(events)
             return
         name, _, value = line.partition(b":")
-        if self._limit is not None and name != b"data":
-            self._check_size(line, len(line))
         if value[:1] == b" ":
             value = value[1:]
         if name == b"data":
@@ -199,7 +197,18 @@ class EventStreamDecoder:
             self._data_size += len(value) + 1
             if self._limit is not None and self._data_size > self._limit:
                 self._exceed()
-        elif name == b"event":
+                return
+        elif not self._take_other_line(name, value, line):
+            return
+        self._foreign = None
+        if self._block_offset is None and name:
+            self._block_offset = self._offset
+
+    def _take_other_line(self, name: bytes, value: bytes, line: bytes) -> bool:
+        """A line that is no data; return whether it belongs to an event stream."""
+        if self._limit is not None:
+            self._check_size(line, len(line))
+        if name == b"event":
             self._event = value.decode("utf-8", "replace")
         elif name == b"id":
             if b"\0" not in value:
@@ -210,13 +219,9 @@ class EventStreamDecoder:
             self._error = value
         elif name:
             self._unknown_line_seen = True
-            return
-        elif self._unknown_line_seen:
-            # A comment proves nothing once a foreign line came: style sheets have lines that begin with a colon.
-            return
-        self._foreign = None
-        if self._block_offset is None and name:
-            self._block_offset = self._offset
+            return False
+        # A comment proves nothing once a foreign line came: style sheets have lines that begin with a colon.
+        return bool(name) or not self._unknown_line_seen
 
     def _take_retry(self, value: bytes) -> None:
         """ASCII digits only, of any length: more of them than the interpreter converts mean a very long time."""
@@ -285,7 +290,7 @@ def encode_event(
         ValueError: The event type or the id has a CR, LF or NUL, or `retry` is negative.
     """
     if isinstance(data, ServerSentEvent):
-        data, event, id = data.data, data.event, data.id  # noqa: A001 - the field's own name
+        return encode_event(data.data, event=data.event, id=data.id, retry=retry)
     body = data.encode() if isinstance(data, str) else data
     lines: list[bytes] = []
     if event != MESSAGE:

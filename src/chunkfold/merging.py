@@ -6,6 +6,7 @@ from io import StringIO
 from typing import Any
 
 from chunkfold.anomalies import TOTAL_TOO_SMALL, ZERO_USAGE, AnomalyLog
+from chunkfold.json_values import is_integer, is_object
 from chunkfold.surrogates import well_formed
 
 _DETAIL_TEXTS = ("text", "summary", "data")
@@ -19,7 +20,7 @@ def merge_usage(usage: dict[str, Any], new: dict[str, Any], log: AnomalyLog) -> 
     """
     merged = _merge_counts(usage, new, log)
     prompt, completion, total = (usage.get(f"{part}_tokens") for part in ("prompt", "completion", "total"))
-    if merged and all(type(count) is int for count in (prompt, completion, total)) and total < prompt + completion:
+    if merged and is_integer(prompt) and is_integer(completion) and is_integer(total) and total < prompt + completion:
         log.note(TOTAL_TOO_SMALL, f"{total} < {prompt} + {completion}")
         usage["total_tokens"] = prompt + completion
 
@@ -31,7 +32,7 @@ def _merge_counts(usage: dict[str, Any], new: dict[str, Any], log: AnomalyLog) -
         old = usage.get(key)
         if value is None:
             mixed |= old is not None
-        elif isinstance(old, dict) and isinstance(value, dict):
+        elif is_object(old) and is_object(value):
             _merge_counts(old, value, log)
         elif value == 0 and _is_positive(old):
             log.note(ZERO_USAGE, key)

@@ -191,11 +191,11 @@ class ChatCompletionParser:
 
     def close(self) -> list[ChatCompletionChunk]:
         """The body ended. May return last chunks; `end` is set from here at the latest."""
-        return self._end_of_body(None)
+        return [] if self.end is not None else self._end_of_body(None)
 
     def interrupt(self, exc: BaseException) -> list[ChatCompletionChunk]:
         """The transport raised. Like `close`, but the stream counts as interrupted where it is not complete."""
-        return self._end_of_body(exc)
+        return [] if self.end is not None else self._end_of_body(exc)
 
     def leave(self) -> None:
         """The consumer left. That is no error; the stream is finished if every choice has its finish reason."""
@@ -243,8 +243,6 @@ class ChatCompletionParser:
 
     def _end_of_body(self, exc: BaseException | None) -> list[ChatCompletionChunk]:
         chunks: list[ChatCompletionChunk] = []
-        if self.end is not None:
-            return chunks
         if self._refusal is not None:
             self._refuse(chunks)
             return chunks

@@ -21,13 +21,15 @@ from chunkfold.anomalies import (
     SEVERAL_PAYLOADS,
     WHOLE_COMPLETION,
     WRAPPED_IN_LIST,
+    Rule,
 )
 from chunkfold.envelopes import api_error, api_status_error, find_error
 from chunkfold.errors import APIStatusError, ChunkfoldError, InvalidChunkError, excerpt
 from chunkfold.event_stream import MESSAGE, ServerSentEvent
+from chunkfold.json_values import is_list, is_object
 from chunkfold.models import ChatCompletionChunk, Outcome
 from chunkfold.models.outcome import outcome_of
-from chunkfold.repairs import Notes, Unreadable, read_json, repaired_chunk
+from chunkfold.repairs import Notes, UnreadableError, read_json, repaired_chunk
 
 _validate_json = ChatCompletionChunk.__pydantic_validator__.validate_json
 _DONE: Final = b"[DONE]"
@@ -57,10 +59,10 @@ class Payload:
         notes: What was tolerated: the rule and the place within the event.
     """
 
-    chunks: list[ChatCompletionChunk] = field(default_factory=list)
+    chunks: list[ChatCompletionChunk] = field(default_factory=list[ChatCompletionChunk])
     error: ChunkfoldError | None = None
     done: bool = False
-    notes: Notes = field(default_factory=list)
+    notes: Notes = field(default_factory=list[tuple[Rule, str]])
 
 
 def parse_payload(event: ServerSentEvent) -> Payload:
@@ -71,10 +73,15 @@ def parse_payload(event: ServerSentEvent) -> Payload:
     try:
         chunk = _validate_json(event.data)
     except ValidationError:
+        pass
+    else:
+        if event.event == MESSAGE and _is_plain(chunk):
+            return Payload([chunk])
+    try:
         return _parse_slowly(event)
-    if event.event == MESSAGE and _is_plain(chunk):
-        return Payload([chunk])
-    return _parse_slowly(event)
+    except RecursionError:
+        # Only where the caller's own stack left little of the interpreter's limit.
+        return Payload(error=_invalid(event, "expected JSON that the interpreter can read, received deeper nesting"))
 
 
 def _is_plain(chunk: ChatCompletionChunk) -> bool:
@@ -117,12 +124,12 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
     """An event named error is one, whatever its data."""
     try:
         body = read_json(event.data, payload.notes)
-    except Unreadable:
+    except UnreadableError:
         payload.error = api_error(event.text.strip(), event.text)
         return
     body = _unwrapped(body, payload.notes)
-    envelope = find_error(body) if isinstance(body, dict) else None
-    if isinstance(body, dict) and body.get("choices"):
+    envelope = find_error(body) if is_object(body) else None
+    if is_object(body) and body.get("choices"):
         _take_chunk(event, _unwrapped(read_json(event.data, []), []), payload)
     payload.error = api_error(envelope.value if envelope else body, body)
 
@@ -132,7 +139,7 @@ def _take_json(event: ServerSentEvent, payload: Payload) -> None:
     notes: Notes = []
     try:
         body = _unwrapped(read_json(event.data, notes), notes)
-    except Unreadable as error:
+    except UnreadableError as error:
         lines = split_payloads(event)
         if lines:
             payload.notes.append((SEVERAL_PAYLOADS, f"{len(lines)} payloads"))
@@ -142,9 +149,9 @@ def _take_json(event: ServerSentEvent, payload: Payload) -> None:
         else:
             payload.error = _invalid(event, f"{error}: {excerpt(event.text)}")
         return
-    if is_foreign and not (isinstance(body, dict) and ("choices" in body or find_error(body, named=True))):
+    if is_foreign and not (is_object(body) and ("choices" in body or find_error(body, named=True))):
         payload.notes.append((FOREIGN_EVENT, excerpt(event.event)))
-    elif isinstance(body, dict):
+    elif is_object(body):
         payload.notes += notes
         _take_object(event, body, payload)
     else:
@@ -171,7 +178,7 @@ def _take_object(event: ServerSentEvent, body: dict[str, Any], payload: Payload)
 def _take_chunk(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -> None:
     try:
         payload.chunks.append(repaired_chunk(body, payload.notes))
-    except Unreadable as error:
+    except UnreadableError as error:
         payload.error = _invalid(event, str(error))
 
 
@@ -204,7 +211,7 @@ def is_json(data: bytes) -> bool:
     """Whether data is JSON, repairs allowed."""
     try:
         read_json(data, [])
-    except Unreadable:
+    except UnreadableError:
         return False
     return True
 
@@ -215,7 +222,7 @@ def _is_json_object(data: bytes) -> bool:
 
 def _unwrapped(body: Any, notes: Notes) -> Any:
     """Google wraps an error in a list of one."""
-    if isinstance(body, list) and len(body) == 1 and isinstance(body[0], dict):
+    if is_list(body) and len(body) == 1 and is_object(body[0]):
         notes.append((WRAPPED_IN_LIST, ""))
         return body[0]
     return body
@@ -234,8 +241,8 @@ def _other_api_object(body: dict[str, Any]) -> str | None:
     choices = body.get("choices")
     if not choices:
         return _other_api(body.get("type"))
-    if body.get("object") == "text_completion" and isinstance(choices, list):
-        texts = (choice for choice in choices if isinstance(choice, dict) and "text" in choice)
+    if body.get("object") == "text_completion" and is_list(choices):
+        texts = (choice for choice in choices if is_object(choice) and "text" in choice)
         if any("delta" not in choice for choice in texts):
             return "the legacy completions API (/completions)"
     return None
@@ -254,9 +261,9 @@ def parse_body(body: bytes) -> Payload | None:
     payload = Payload()
     try:
         value = _unwrapped(read_json(body, payload.notes), payload.notes)
-    except Unreadable:
+    except UnreadableError:
         return None
-    if not isinstance(value, dict):
+    if not is_object(value):
         return None
     event = ServerSentEvent(body)
     if find_error(value) is not None:
@@ -264,7 +271,7 @@ def parse_body(body: bytes) -> Payload | None:
         _take_object(event, value, payload)
         return payload
     choices = value.get("choices")
-    if not isinstance(choices, list) or not choices or _other_api_object(value):
+    if not is_list(choices) or not choices or _other_api_object(value):
         return None
     payload.notes.append((WHOLE_COMPLETION, ""))
     _take_chunk(event, {**value, "choices": [_with_delta(choice) for choice in choices]}, payload)
@@ -273,7 +280,7 @@ def parse_body(body: bytes) -> Payload | None:
 
 def _with_delta(choice: Any) -> Any:
     """A completion's choice as a chunk's: its message is the delta, its tool calls get their places as index."""
-    if not isinstance(choice, dict) or not isinstance(choice.get("message"), dict):
+    if not is_object(choice) or not is_object(choice.get("message")):
         return choice
     delta = with_call_indexes(choice["message"])
     return {**{key: value for key, value in choice.items() if key != "message"}, "delta": delta}
@@ -282,9 +289,9 @@ def _with_delta(choice: Any) -> Any:
 def with_call_indexes(message: dict[str, Any]) -> dict[str, Any]:
     """A message's fields as a delta's: whole tool calls are told apart by their places."""
     calls = message.get("tool_calls")
-    if not isinstance(calls, list):
+    if not is_list(calls):
         return message
-    numbered = [{"index": place, **call} if isinstance(call, dict) else call for place, call in enumerate(calls)]
+    numbered = [{"index": place, **call} if is_object(call) else call for place, call in enumerate(calls)]
     return {**message, "tool_calls": numbered}
 
 
@@ -300,6 +307,6 @@ def error_from_response(status_code: int, headers: Mapping[str, str], body: byte
     notes: Notes = []
     try:
         value = _unwrapped(read_json(body, notes), notes)
-    except Unreadable:
+    except UnreadableError:
         value = None
     return api_status_error(status_code, lowered, value, body.decode("utf-8", "replace").strip())

@@ -20,6 +20,7 @@ from chunkfold.anomalies import (
     WRONG_TYPE,
     Rule,
 )
+from chunkfold.json_values import is_container, is_integer, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, WrongType
 from chunkfold.models.base import Path, dotted
 from chunkfold.surrogates import has_surrogates
@@ -33,13 +34,14 @@ _OPENING: Final = "[{"
 # What a chunk is about: a wrong type here is an error, elsewhere the value is kept raw.
 _ESSENTIAL: Final = frozenset({"content", "tool_calls", "finish_reason", "index", "choices", "delta"})
 _ESSENTIAL_IN_CALL: Final = frozenset({"index", "id", "function", "custom", "name", "arguments", "input"})
+_LEVELS: Final = 8  # from the chunk down to a tool call's function
 _STRUCTURE: Final = frozenset({"choices", "delta", "message", "tool_calls", "function", "custom", "function_call"})
 _INTEGERS: Final = frozenset(
     {"index", "created", "prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens", "reasoning_tokens"}
 )
 
 
-class Unreadable(ValueError):  # noqa: N818 - never leaves the layer: the payload makes an error of it
+class UnreadableError(ValueError):
     """Data that is no JSON, or no chunk; the message says what was expected and what came."""
 
 
@@ -47,7 +49,7 @@ def read_json(data: bytes, notes: Notes) -> Any:
     """Read JSON as tolerantly as its meaning is clear.
 
     Raises:
-        Unreadable: It is no JSON, or nested deeper than 500, or has a number no interpreter reads.
+        UnreadableError: It is no JSON, or nested deeper than 500, or has a number no interpreter reads.
     """
     try:
         text = data.decode()
@@ -56,7 +58,7 @@ def read_json(data: bytes, notes: Notes) -> Any:
         notes.append((NOT_UTF8, ""))
     if _depth(text) > MAX_DEPTH:
         msg = f"expected JSON nested at most {MAX_DEPTH} deep, received deeper"
-        raise Unreadable(msg)
+        raise UnreadableError(msg)
     value = _loads(text, notes)
     if "\\u" in text and has_surrogates(value):
         notes.append((SPLIT_SURROGATES, ""))
@@ -69,14 +71,14 @@ def _loads(text: str, notes: Notes) -> Any:
     except json.JSONDecodeError:
         pass
     except (ValueError, RecursionError) as error:
-        raise Unreadable(_unreadable(error)) from None
+        raise UnreadableError(_unreadable(error)) from None
     try:
         value = json.loads(text, strict=False)
     except json.JSONDecodeError as error:
         msg = f"expected a JSON object, received text that is no JSON ({error.msg} at character {error.pos})"
-        raise Unreadable(msg) from None
+        raise UnreadableError(msg) from None
     except (ValueError, RecursionError) as error:
-        raise Unreadable(_unreadable(error)) from None
+        raise UnreadableError(_unreadable(error)) from None
     notes.append((CONTROL_CHARACTERS, ""))
     return value
 
@@ -105,19 +107,19 @@ def repaired_chunk(body: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
     """The chunk a JSON object stands for, with every named repair applied; `body` may be changed.
 
     Raises:
-        Unreadable: Its choices, content, tool calls, finish reason or index are not what they should be.
+        UnreadableError: Its choices, content, tool calls, finish reason or index are not what they should be.
     """
     _drop_deep_values(body, notes, ())
     _drop_empty_values(body, notes)
     for choice in _objects(body.get("choices")):
         for part in (choice.get("delta"), choice.get("message")):
-            if isinstance(part, dict):
+            if is_object(part):
                 _repair_calls(part, notes)
     _read_spelled_numbers(body, notes, ())
     chunk, wrong = ChatCompletionChunk.validate_leniently(body)
     essential = next((one for one in wrong if _is_essential(one)), None)
     if essential is not None:
-        raise Unreadable(_sentence(essential))
+        raise UnreadableError(_sentence(essential))
     notes += [(WRONG_TYPE, str(one)) for one in wrong if not _is_empty_arguments(one)]
     return chunk
 
@@ -151,7 +153,7 @@ def _drop_empty_values(body: dict[str, Any], notes: Notes) -> None:
         if choice.get("index", choice) is None:
             del choice["index"]
         delta = choice.get("delta", choice)
-        if not delta and not isinstance(delta, dict):
+        if not delta and not is_object(delta):
             del choice["delta"]
             if delta is not None:
                 notes.append((WRONG_TYPE, f"delta: expected an object, received {type(delta).__name__}"))
@@ -159,7 +161,7 @@ def _drop_empty_values(body: dict[str, Any], notes: Notes) -> None:
 
 def _repair_calls(part: dict[str, Any], notes: Notes) -> None:
     calls = part.get("tool_calls")
-    if isinstance(calls, list) and None in calls:
+    if is_list(calls) and None in calls:
         part["tool_calls"] = calls = [call for call in calls if call is not None]
         notes.append((FIELD_NULL_ITEM, ""))
     for call in _objects(calls):
@@ -172,7 +174,7 @@ def _repair_calls(part: dict[str, Any], notes: Notes) -> None:
 
 def _arguments_as_text(function: Any, notes: Notes) -> None:
     """Arguments that came as a value become its JSON text; an empty one stays raw, for the fold to judge."""
-    if isinstance(function, dict) and isinstance(function.get("arguments"), dict | list):
+    if is_object(function) and is_container(function.get("arguments")):
         notes.append((ARGUMENTS_OBJECT, ""))
         if function["arguments"]:
             function["arguments"] = json.dumps(function["arguments"], ensure_ascii=False, separators=(",", ":"))
@@ -182,34 +184,34 @@ def _read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:
     """Whole numbers written as a string or with a fraction of 0, where an integer is wanted."""
     for key, item in _items(value):
         place = (*path, key)
-        if key in _INTEGERS and isinstance(item, str | float):
+        if key in _INTEGERS and not is_integer(item):
             number = _whole_number(item)
             if number is not None:
                 value[key] = number
                 notes.append((NUMBER_SPELLED, f"{dotted(place)}: expected an integer, received {type(item).__name__}"))
-        elif isinstance(item, dict | list) and (isinstance(key, int) or key in _NUMBERS_INSIDE):
+        elif is_container(item) and len(path) < _LEVELS and (isinstance(key, int) or key in _NUMBERS_INSIDE):
             _read_spelled_numbers(item, notes, place)
 
 
 _NUMBERS_INSIDE: Final = _STRUCTURE | {"usage", "prompt_tokens_details", "completion_tokens_details"}
 
 
-def _whole_number(item: str | float) -> int | None:
+def _whole_number(item: Any) -> int | None:
+    """The integer that a string or a float stands for, None if it stands for none."""
     if isinstance(item, float):
         return int(item) if item.is_integer() else None
-    digits = item.strip().removeprefix("-")
+    digits = item.strip().removeprefix("-") if isinstance(item, str) else ""
     # Nothing counted here has more digits; longer ones are kept as the text they came as.
     return int(item) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
 
 
 def _drop_deep_values(value: Any, notes: Notes, path: Path) -> None:
     """Drop what is nested deeper than 200 where nobody reads it, so that a snapshot can always be dumped."""
-    for key, item in list(_items(value)):
-        if not isinstance(item, dict | list):
+    for key, item in _items(value):
+        if not is_container(item) or (key == "arguments" and path[-1:] == ("function",)):
             continue
-        if isinstance(key, int) or key in _STRUCTURE or (key == "arguments" and path[-1:] == ("function",)):
-            if key != "arguments":
-                _drop_deep_values(item, notes, (*path, key))
+        if len(path) < _LEVELS and (isinstance(key, int) or key in _STRUCTURE):
+            _drop_deep_values(item, notes, (*path, key))
         elif _is_deeper(item, MAX_UNKNOWN_DEPTH):
             del value[key]
             notes.append((TOO_DEEP, dotted((*path, key))))
@@ -219,15 +221,18 @@ def _is_deeper(value: Any, limit: int) -> bool:
     """Whether a value is nested deeper than the limit; level by level, so that no depth is too deep to look at."""
     level = [value]
     for _ in range(limit):
-        level = [item for part in level for _, item in _items(part) if isinstance(item, dict | list)]
+        level = [item for part in level for _, item in _items(part) if is_container(item)]
         if not level:
             return False
     return True
 
 
-def _items(value: Any) -> Any:
-    return value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+def _items(value: Any) -> list[tuple[Any, Any]]:
+    """The keys, or places, and what they hold."""
+    if is_object(value):
+        return list(value.items())
+    return list(enumerate(value)) if is_list(value) else []
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return [item for item in value if is_object(item)] if is_list(value) else []

@@ -4,10 +4,10 @@ Both fronts are the same loop: read, feed, hand out chunks, raise what went wron
 `iter_bytes` or `aiter_bytes` (httpx, httpx2 and their kin) and any iterable or async iterable of bytes.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
+from typing import Any, Protocol, Self, Unpack
 
 from chunkfold.anomalies import Anomaly
 from chunkfold.drain import drain, drain_async, is_drainable
@@ -17,36 +17,50 @@ from chunkfold.parser import ChatCompletionParser, ParserOptions, StreamEnd
 from chunkfold.timing import StreamTiming
 
 _PARSER_OPTIONS = ParserOptions.__annotations__.keys() - {"status_code", "headers"}
-SourceT = TypeVar("SourceT")
 
 
 class Response(Protocol):
     """What is read of a response, besides its bytes."""
 
     @property
-    def status_code(self) -> int: ...
+    def status_code(self) -> int:
+        """The HTTP status."""
+        ...
+
     @property
-    def headers(self) -> Any: ...
+    def headers(self) -> Any:
+        """The headers, a case-insensitive mapping."""
+        ...
 
 
 class SyncResponse(Response, Protocol):
     """A response as httpx and httpx2 give it."""
 
-    def iter_bytes(self) -> Iterator[bytes]: ...
-    def close(self) -> None: ...
+    def iter_bytes(self) -> Iterator[bytes]:
+        """The decoded body, read by read."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection, or give it back."""
+        ...
 
 
 class AsyncResponse(Response, Protocol):
     """A response as the async clients of httpx and httpx2 give it."""
 
-    def aiter_bytes(self) -> AsyncIterator[bytes]: ...
-    async def aclose(self) -> None: ...
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
+        """The decoded body, read by read."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connection, or give it back."""
+        ...
 
 
-class _Stream(Generic[SourceT]):
+class _Stream:
     """What both fronts share: the parser, its views, and whether the stream was iterated to its end."""
 
-    def __init__(self, source: SourceT, reader: str, options: ParserOptions) -> None:
+    def __init__(self, source: Any, reader: str, options: ParserOptions) -> None:
         self._given = source
         self._response: Any = source if hasattr(source, reader) else None
         if self._response is not None:
@@ -114,7 +128,7 @@ class _Stream(Generic[SourceT]):
         return complete and not self._exhausted and not self._reading and is_drainable(self._response)
 
 
-class ChatCompletionStream(_Stream[SyncResponse | Iterable[bytes]]):
+class ChatCompletionStream(_Stream):
     """Iterate over the chunks of a response, or of any iterable of bytes.
 
     Iterating delivers every chunk that arrived and then raises what went wrong, if anything did. Use it in a `with`
@@ -210,7 +224,7 @@ class ChatCompletionStream(_Stream[SyncResponse | Iterable[bytes]]):
             _close_if_possible(self._given)
 
 
-class AsyncChatCompletionStream(_Stream[AsyncResponse | AsyncIterable[bytes]]):
+class AsyncChatCompletionStream(_Stream):
     """Iterate over the chunks of an async response, or of any async iterable of bytes; on asyncio and trio.
 
     The same as `ChatCompletionStream`, with `async for`, `async with`, `await stream.read()` and `aclose`.
@@ -355,7 +369,7 @@ def aconnect(
 @contextmanager
 def _connect(
     client: Any, method: str, url: Any, request: dict[str, Any], options: ParserOptions
-) -> Iterator[ChatCompletionStream]:
+) -> Generator[ChatCompletionStream]:
     with client.stream(method, url, **request) as response, ChatCompletionStream(response, **options) as stream:
         yield stream
 
@@ -363,10 +377,12 @@ def _connect(
 @asynccontextmanager
 async def _aconnect(
     client: Any, method: str, url: Any, request: dict[str, Any], options: ParserOptions
-) -> AsyncIterator[AsyncChatCompletionStream]:
-    async with client.stream(method, url, **request) as response:
-        async with AsyncChatCompletionStream(response, **options) as stream:
-            yield stream
+) -> AsyncGenerator[AsyncChatCompletionStream]:
+    async with (
+        client.stream(method, url, **request) as response,
+        AsyncChatCompletionStream(response, **options) as stream,
+    ):
+        yield stream
 
 
 def _split(json: Mapping[str, Any], options: dict[str, Any]) -> tuple[ParserOptions, dict[str, Any]]:
@@ -383,8 +399,8 @@ def _headers(given: Any) -> list[tuple[Any, Any]]:
 
     A compressed body can explode before any limit sees it, so none is asked for.
     """
-    pairs = list(given.items() if hasattr(given, "items") else given or ())
-    names = {(name.decode("latin-1") if isinstance(name, bytes) else name).lower() for name, _ in pairs}
+    pairs: list[tuple[Any, Any]] = list(given.items() if hasattr(given, "items") else given or ())
+    names = {(name.decode("latin-1") if isinstance(name, bytes) else str(name)).lower() for name, _ in pairs}
     ours = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
     return [*pairs, *((name, value) for name, value in ours.items() if name.lower() not in names)]
 

@@ -6,6 +6,7 @@ other one comes; one whose other half never comes turns into U+FFFD. So no text 
 surrogate, and the deltas still add up to the final text.
 """
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,12 +27,9 @@ def well_formed(text: str) -> str:
 
 
 def has_surrogates(value: Any) -> bool:
-    """Whether any string in a JSON value has a surrogate in it."""
-    if isinstance(value, str):
-        return well_formed(value) is not value
-    if isinstance(value, dict):
-        return any(has_surrogates(key) or has_surrogates(item) for key, item in value.items())
-    return isinstance(value, list) and any(map(has_surrogates, value))
+    """Whether any string in a JSON value, key or item, has a surrogate in it."""
+    text = json.dumps(value, ensure_ascii=False)
+    return well_formed(text) is not text
 
 
 class SurrogateJoiner:
@@ -52,7 +50,10 @@ class SurrogateJoiner:
                 holder[name] = self._whole(channel, text)
         # Elsewhere (names, unknown fields) halves are not joined: there is no telling what would continue them.
         fields = chunk.model_dump(exclude_unset=True)
-        return ChatCompletionChunk.validate_leniently(_scrubbed(fields))[0] if has_surrogates(fields) else chunk
+        if not has_surrogates(fields):
+            return chunk
+        scrubbed = json.loads(well_formed(json.dumps(fields, ensure_ascii=False)))
+        return ChatCompletionChunk.validate_leniently(scrubbed)[0]
 
     def flush(self) -> ChatCompletionChunk | None:
         """The stream ended: a chunk with U+FFFD for each half still held, None if there is none."""
@@ -84,7 +85,7 @@ class SurrogateJoiner:
 def _channels(chunk: ChatCompletionChunk) -> Iterator[tuple[_Channel, dict[str, Any], str]]:
     """Where text stands in a chunk: what tells its channel from others, the dict that holds it, and the key."""
     for choice in chunk.choices:
-        delta = choice.delta.__dict__
+        delta = vars(choice.delta)
         for name in _DELTA_TEXTS:
             if name in delta:
                 yield (choice.index, name), delta, name
@@ -95,14 +96,6 @@ def _channels(chunk: ChatCompletionChunk) -> Iterator[tuple[_Channel, dict[str, 
                     yield channel, detail, name
         for call in choice.delta.tool_calls or ():
             if call.function is not None:
-                yield (choice.index, "arguments", call.index), call.function.__dict__, "arguments"
+                yield (choice.index, "arguments", call.index), vars(call.function), "arguments"
             if call.custom is not None:
-                yield (choice.index, "input", call.index), call.custom.__dict__, "input"
-
-
-def _scrubbed(value: Any) -> Any:
-    if isinstance(value, str):
-        return well_formed(value)
-    if isinstance(value, dict):
-        return {well_formed(key): _scrubbed(item) for key, item in value.items()}
-    return [_scrubbed(item) for item in value] if isinstance(value, list) else value
+                yield (choice.index, "input", call.index), vars(call.custom), "input"

@@ -223,6 +223,5 @@ class ToolCalls:
 
 def _keep(kept: dict[str, Any], extra: dict[str, Any] | None) -> None:
     """Unknown keys: the last value that is not null."""
-    for key, value in (extra or {}).items():
-        if value is not None:
-            kept[key] = value
+    if extra:
+        kept.update({key: value for key, value in extra.items() if value is not None})

@@ -1,11 +1,14 @@
 """What all models share: unknown fields are kept, types are exact, wrong ones are kept raw where that is allowed."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from chunkfold.json_values import is_list, is_object
+
 Path = tuple[str | int, ...]
+_ABSENT: Final = object()
 
 _EXPECTED = {
     "string_type": "a string",
@@ -62,7 +65,7 @@ class Model(BaseModel):
                     raise TypeError(str(found[0]))
                 holder = _holder(value, field)
                 if holder is not None:
-                    raw[field] = holder.pop(field[-1])
+                    raw[field] = holder.pop(str(field[-1]))
         for field, kept in raw.items():
             keep_raw(_walk(model, field[:-1]), str(field[-1]), kept)
         return model, wrong
@@ -71,7 +74,7 @@ class Model(BaseModel):
 def keep_raw(model: Any, name: str, value: Any) -> None:
     """Keep a value that is not of its field's type beside the unknown fields, where attributes and dumps find it."""
     if isinstance(model, BaseModel):
-        model.__dict__.pop(name, None)
+        vars(model).pop(name, None)
         if model.__pydantic_extra__ is not None:
             model.__pydantic_extra__[name] = value
         model.__pydantic_fields_set__.add(name)
@@ -99,12 +102,18 @@ def _existing_path(loc: Path, value: Any) -> Path:
     """Follow a pydantic location as far as it exists in the value (unions add parts that do not)."""
     path: list[str | int] = []
     for part in loc:
-        if (isinstance(value, dict) and part in value) or (isinstance(value, list) and isinstance(part, int) and part < len(value)):
-            value = value[part]
-        else:
+        inner = _items(value).get(part, _ABSENT)
+        if inner is _ABSENT:
             break
+        value = inner
         path.append(part)
     return tuple(path)
+
+
+def _items(value: Any) -> dict[Any, Any]:
+    if is_object(value):
+        return value
+    return dict(enumerate(value)) if is_list(value) else {}
 
 
 def _walk(value: Any, path: Path) -> Any:
@@ -116,7 +125,5 @@ def _walk(value: Any, path: Path) -> Any:
 def _holder(value: Any, field: Path) -> dict[str, Any] | None:
     """The object that holds a field; None if it is gone with another field already."""
     for part in field[:-1]:
-        if isinstance(value, dict) and part not in value:
-            return None
-        value = value[part]
-    return value if field[-1] in value else None
+        value = _items(value).get(part)
+    return value if is_object(value) and field[-1] in value else None

@@ -1,33 +1,35 @@
 """What a delta's fields mean: the text and the reasoning in the shapes in which providers send them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from chunkfold.json_values import is_list, is_object
 
 
 def text_of(content: Any) -> str:
     """The text of `content`: a string, or (Mistral) the text parts of a list."""
     if isinstance(content, str):
         return content
-    return "".join(_part_texts(content, "text")) if isinstance(content, list) else ""
+    return "".join(_part_texts(content, "text")) if is_list(content) else ""
 
 
 def thinking_of(content: Any) -> str:
     """The reasoning inside a content list (Mistral's `thinking` parts)."""
-    return "".join(_part_texts(content, "thinking")) if isinstance(content, list) else ""
+    return "".join(_part_texts(content, "thinking")) if is_list(content) else ""
 
 
 def details_text(details: Any) -> str:
     """The text of `reasoning_details` (OpenRouter), else its summaries."""
-    if not isinstance(details, list):
+    if not is_list(details):
         return ""
     for key in ("text", "summary"):
-        texts = [item[key] for item in details if isinstance(item, dict) and isinstance(item.get(key), str)]
+        texts = [item[key] for item in details if is_object(item) and isinstance(item.get(key), str)]
         if any(texts):
             return "".join(texts)
     return ""
 
 
-def reasoning_of(fields: dict[str, Any]) -> str:
+def reasoning_of(fields: Mapping[str, Any]) -> str:
     """The reasoning text of a delta or message, given its fields by name.
 
     It comes as `reasoning_content` (DeepSeek, vLLM), `reasoning` (OpenRouter, StepFun), `reasoning_details` or
@@ -50,7 +52,9 @@ def _part_texts(parts: list[Any], kind: str) -> Iterator[str]:
         if isinstance(part, str):
             if kind == "text":
                 yield part
-        elif isinstance(part, dict) and part.get("type", "text") == kind:
+        elif is_object(part) and part.get("type", "text") == kind:
             inner = part.get(kind)
-            # A thinking part holds a string or a list of text parts.
-            yield inner if isinstance(inner, str) else text_of(inner)
+            if isinstance(inner, str):
+                yield inner
+            elif kind == "thinking" and is_list(inner):
+                yield from _part_texts(inner, "text")

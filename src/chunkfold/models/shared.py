@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from chunkfold.json_values import is_integer
 from chunkfold.models.base import Model
 
 
@@ -106,4 +107,4 @@ class ErrorObject(Model):
 
 
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if is_integer(value) else None
