@@ -119,7 +119,7 @@ class EventStreamDecoder:
             return []
         if self._foreign is not None:
             self._keep_foreign(data)
-        return self._take_lines(data)
+        return self._take_data(data)
 
     def close(self) -> None:
         """The body ended. What was not ended by a blank line is not dispatched, but kept in `unfinished`."""
@@ -151,8 +151,34 @@ class EventStreamDecoder:
             return start[len(_BOM) :]
         return start
 
-    def _take_lines(self, data: bytes) -> list[ServerSentEvent]:
+    def _take_data(self, data: bytes) -> list[ServerSentEvent]:
+        """Split into lines; where no CR and no open block is in the way, into whole blocks first."""
         events: list[ServerSentEvent] = []
+        if self._foreign is not None or self._block_offset is not None or b"\r" in data:
+            self._take_lines(data, events)
+            return events
+        if self._line:
+            if b"\n" not in data:
+                self._keep_unfinished(data)
+                return events
+            data = self._joined_line(data)
+        limit, event_id = self._limit, self.last_event_id
+        *blocks, rest = data.split(b"\n\n")
+        for block in blocks:
+            # Nearly every event of nearly every stream is one `data` line and a blank one.
+            if block.startswith(b"data: ") and b"\n" not in block and (limit is None or len(block) - 6 <= limit):
+                events.append(ServerSentEvent(block[6:], MESSAGE, event_id, self._offset))
+                self._offset += len(block) + 2
+            else:
+                self._take_lines(block + b"\n\n", events)
+                if self.limit_exceeded:
+                    return events
+                event_id = self.last_event_id
+        if rest:
+            self._take_lines(rest, events)
+        return events
+
+    def _take_lines(self, data: bytes, events: list[ServerSentEvent]) -> None:
         lines = data.splitlines(keepends=True)
         rest = b"" if data[-1:] in b"\r\n" else lines.pop()
         # A line that ends with CR is whole: its LF, if one comes, is skipped, so that nothing waits for it.
@@ -163,10 +189,9 @@ class EventStreamDecoder:
             self._take_line(line.rstrip(b"\r\n"), events)
             self._offset += len(line)
             if self.limit_exceeded:
-                return events
+                return
         if rest:
             self._keep_unfinished(rest)
-        return events
 
     def _joined_line(self, last_piece: bytes) -> bytes:
         self._line.append(last_piece)

@@ -34,7 +34,7 @@ from chunkfold.errors import (
 )
 from chunkfold.event_stream import EventStreamDecoder, ServerSentEvent, UnfinishedBlock
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
-from chunkfold.payload import Payload, error_from_response, is_json, parse_body, parse_payload, split_payloads
+from chunkfold.payload import Payload, error_from_response, is_json, parse_body, parse_payload, whole_part
 from chunkfold.surrogates import SurrogateJoiner
 from chunkfold.timing import StreamTiming
 
@@ -263,7 +263,7 @@ class ChatCompletionParser:
             if block.error is not None:
                 self._take_error_field(ServerSentEvent(block.error, "error"), chunks)
             return
-        event = _whole_part(block.event, data_terminated=block.data_terminated)
+        event = whole_part(block.event, data_terminated=block.data_terminated)
         if event is not None or self._accumulator.all_finished:
             self._log.offset = block.event.offset
             self._log.note(UNFINISHED_BLOCK, "dropped" if event is None else "read")
@@ -402,22 +402,3 @@ class ChatCompletionParser:
         """The response's status is not 2xx: its body, as much as was read, tells why."""
         body = bytes(self._refusal or b"")[:_MAX_ERROR_BODY]
         self._fail(error_from_response(self._status_code or 0, self._headers, body), chunks)
-
-
-def _whole_part(event: ServerSentEvent, *, data_terminated: bool) -> ServerSentEvent | None:
-    """What of an unfinished block is whole; None if that is nothing."""
-    lines = event.data.split(b"\n")
-    if not data_terminated and not _is_whole(event.data) and not _is_whole(lines[-1]):
-        lines.pop()
-        if not lines:
-            return None
-        event = event._replace(data=b"\n".join(lines))
-    if not event.data.strip() or not (_is_whole(event.data) or split_payloads(event)):
-        return None
-    return event
-
-
-def _is_whole(data: bytes) -> bool:
-    """Whether data can be judged: text that begins like JSON and is none was cut."""
-    data = data.strip()
-    return data[:1] not in (b"{", b"[") or data == b"[DONE]" or is_json(data)

@@ -140,7 +140,7 @@ def _take_json(event: ServerSentEvent, payload: Payload) -> None:
     try:
         body = _unwrapped(read_json(event.data, notes), notes)
     except UnreadableError as error:
-        lines = split_payloads(event)
+        lines = _split_payloads(event)
         if lines:
             payload.notes.append((SEVERAL_PAYLOADS, f"{len(lines)} payloads"))
             _take_lines(lines, payload)
@@ -182,7 +182,7 @@ def _take_chunk(event: ServerSentEvent, body: dict[str, Any], payload: Payload) 
         payload.error = _invalid(event, str(error))
 
 
-def split_payloads(event: ServerSentEvent) -> list[ServerSentEvent]:
+def _split_payloads(event: ServerSentEvent) -> list[ServerSentEvent]:
     """The lines of a block that lost its blank lines, as events; none if it is not such a block.
 
     It is one where the first line alone is a JSON object or `[DONE]`.
@@ -205,6 +205,25 @@ def _take_lines(lines: list[ServerSentEvent], payload: Payload) -> None:
         payload.error, payload.done = one.error, one.done
         if one.error or one.done:
             return
+
+
+def whole_part(event: ServerSentEvent, *, data_terminated: bool) -> ServerSentEvent | None:
+    """What of an unfinished block is whole; None if that is nothing."""
+    lines = event.data.split(b"\n")
+    if not data_terminated and not _is_whole(event.data) and not _is_whole(lines[-1]):
+        lines.pop()
+        if not lines:
+            return None
+        event = event._replace(data=b"\n".join(lines))
+    if not event.data.strip() or not (_is_whole(event.data) or _split_payloads(event)):
+        return None
+    return event
+
+
+def _is_whole(data: bytes) -> bool:
+    """Whether data can be judged: text that begins like JSON and is none was cut."""
+    data = data.strip()
+    return data[:1] not in (b"{", b"[") or data == b"[DONE]" or is_json(data)
 
 
 def is_json(data: bytes) -> bool:

@@ -1,0 +1,165 @@
+"""The embedded provider: a real HTTP/1.1 server on 127.0.0.1 that gives scripted answers.
+
+Here are the script and the life of the server: one thread accepts, and each connection has a thread
+(`connection`). What an answer is stands in `answers`, what is said without one in `defaults`.
+"""
+
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Self, TypeAlias
+
+from chunkfold.testing.answers import Answer, as_answer
+from chunkfold.testing.connection import Connection
+from chunkfold.testing.defaults import BASE_PATH, default_answer, error_answer
+from chunkfold.testing.received import ReceivedRequest
+
+Answerer: TypeAlias = Callable[[ReceivedRequest], Answer | bytes]
+
+_HOST: Final = "127.0.0.1"
+_STOP_TIMEOUT: Final = 2.0  # seconds for all threads together; they need milliseconds
+
+
+class FakeProvider:
+    r"""An OpenAI-compatible provider for tests, on a free port of this machine.
+
+    It runs between `start` and `stop`, or inside `with` or `async with`. Starting and stopping
+    take milliseconds and await nothing, so that they may be used under any event loop.
+
+    Args:
+        answers: One for each request, whatever its path, in the order in which the requests were
+            received whole. Bytes are the body of an event stream, in one piece. A callable is given
+            the request, in a thread of the server, and returns the answer. When all are used up,
+            the provider says what OpenAI's API would: a short chat completion, streamed if that was
+            asked for, the list of models, or 404.
+
+    Attributes:
+        requests: Those received so far, in the order of their answers.
+        connections: How many TCP connections were accepted so far.
+        failures: What callables among the answers raised (their clients get a status 500), and what
+            kept the server from accepting. Leaving `with` raises the first of them, unless an
+            exception is on its way already.
+
+    >>> with FakeProvider(b"data: [DONE]\n\n") as provider:
+    ...     provider.base_url  # doctest: +ELLIPSIS
+    'http://127.0.0.1:.../v1'
+    """
+
+    def __init__(self, *answers: Answer | bytes | Answerer) -> None:
+        self.requests: list[ReceivedRequest] = []
+        self.connections = 0
+        self.failures: list[BaseException] = []
+        self._script: deque[Answerer | Answer] = deque()
+        self._script_lock = threading.Lock()  # the n-th request is given the n-th answer
+        self._port = 0
+        self._acceptor: threading.Thread | None = None
+        self._served: list[Connection] = []
+        self._stopping = False
+        for answer in answers:
+            self.add(answer)
+
+    def add(self, answer: Answer | bytes | Answerer) -> None:
+        """Put one more answer at the end of the script, at any time.
+
+        Raises:
+            TypeError: It is no answer, no bytes and no callable.
+        """
+        self._script.append(answer if callable(answer) else as_answer(answer))
+
+    @property
+    def base_url(self) -> str:
+        """What an OpenAI client calls its base URL; known from the start on.
+
+        Raises:
+            RuntimeError: The provider was not started.
+        """
+        if not self._port:
+            raise RuntimeError("the provider has no address before it is started")
+        return f"http://{_HOST}:{self._port}{BASE_PATH}"
+
+    @property
+    def url(self) -> str:
+        """The URL of chat completions."""
+        return f"{self.base_url}/chat/completions"
+
+    def start(self) -> Self:
+        """Listen, and serve in threads from now on.
+
+        Raises:
+            RuntimeError: It was started before; a provider lives once.
+        """
+        if self._acceptor is not None:
+            raise RuntimeError("a provider is started once")
+        listener = socket.create_server((_HOST, 0), backlog=128)
+        self._port = listener.getsockname()[1]
+        self._acceptor = threading.Thread(
+            target=self._accept, args=(listener,), name="fake-provider-acceptor", daemon=True
+        )
+        self._acceptor.start()
+        return self
+
+    def stop(self) -> None:
+        """Close every connection, whatever it is doing, and wait for the threads.
+
+        It takes milliseconds, or two seconds if a callable among the answers does not return.
+        Without effect before the start and the second time.
+        """
+        if self._acceptor is None or self._stopping:
+            return
+        deadline = time.monotonic() + _STOP_TIMEOUT
+        self._stopping = True
+        # Closing a socket does not wake accept() on every system; a connection does.
+        with socket.socket() as waker:
+            waker.setblocking(False)  # noqa: FBT003 - the standard library's signature
+            waker.connect_ex((_HOST, self._port))
+            self._acceptor.join(_STOP_TIMEOUT)
+        for connection in self._served:
+            connection.stop()
+        for connection in self._served:
+            connection.join(max(0.0, deadline - time.monotonic()))
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, exc_type: type[BaseException] | None, *_: object) -> None:
+        self.stop()
+        if exc_type is None and self.failures:
+            raise self.failures[0]
+
+    async def __aenter__(self) -> Self:
+        return self.start()
+
+    async def __aexit__(self, exc_type: type[BaseException] | None, *_: object) -> None:
+        self.__exit__(exc_type)
+
+    def _accept(self, listener: socket.socket) -> None:
+        with listener:
+            while (accepted := self._next_socket(listener)) is not None:
+                self.connections += 1
+                connection = Connection(accepted, self._respond)
+                connection.start()
+                self._served = [*(served for served in self._served if served.alive), connection]
+
+    def _next_socket(self, listener: socket.socket) -> socket.socket | None:
+        """Wait for the next client; None when there will be none any more."""
+        try:
+            accepted, _ = listener.accept()
+        except OSError as error:  # no file descriptor is left, for example
+            self.failures.append(error)
+            return None
+        if self._stopping:
+            accepted.close()
+            return None
+        return accepted
+
+    def _respond(self, request: ReceivedRequest) -> Answer:
+        with self._script_lock:
+            self.requests.append(request)
+            scripted = self._script.popleft() if self._script else default_answer
+        try:
+            return as_answer(scripted(request)) if callable(scripted) else scripted
+        except BaseException as error:  # noqa: BLE001 - pytest's own too; raised at the end
+            self.failures.append(error)
+            return error_answer(500, f"{type(error).__name__}: {error}", type="server_error")

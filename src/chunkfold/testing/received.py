@@ -1,0 +1,107 @@
+"""What the provider received: one HTTP/1.1 request, read whole from a stream of bytes.
+
+Just enough of the protocol for API clients: a request line, headers, and a body with a declared
+length or in chunks.
+"""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+
+@dataclass(slots=True, eq=False)
+class ReceivedRequest:
+    """One request, as it came, and what became of the client while it was answered.
+
+    Attributes:
+        method: As sent: "POST".
+        path: The target without its query: "/v1/chat/completions".
+        headers: By lower-case name; the values of a repeated one are joined by ", ".
+        body: The body's bytes, without the framing of a chunked one.
+        query: What followed the "?", undecoded; "" if nothing did.
+        client_left: Whether the client closed its side, or reset, before the answer was finished.
+            It is noticed while the answer pauses or stays open, or when a write fails; bytes that
+            fit into the sockets' buffers count as written, read or not. False if the provider
+            stopped first. Final once `answered` is set.
+        answered: Set as soon as no more of the answer will be written, however it ended.
+    """
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    query: str = ""
+    client_left: bool = False
+    answered: threading.Event = field(default_factory=threading.Event, repr=False)
+
+    @property
+    def json(self) -> Any:
+        """The body, parsed.
+
+        Raises:
+            ValueError: It is not JSON in one of Unicode's encodings.
+        """
+        return json.loads(self.body)
+
+
+def read_request(source: BinaryIO) -> ReceivedRequest:
+    """Wait for one request and read it to its end.
+
+    Raises:
+        EOFError: The client closed the connection before there was a whole request.
+        ValueError: What came is not HTTP/1.1.
+    """
+    method, target, version = _read_line(source).split()
+    if version != "HTTP/1.1":
+        raise ValueError(f"version: expected HTTP/1.1, received {version}")
+    path, _, query = target.partition("?")
+    headers = _read_headers(source)
+    return ReceivedRequest(method, path, headers, _read_body(source, headers), query)
+
+
+def keeps_connection(request: ReceivedRequest) -> bool:
+    """Whether the client wants to send another request over the same connection."""
+    return request.headers.get("connection", "").lower() != "close"
+
+
+def _read_headers(source: BinaryIO) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    while line := _read_line(source):
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise ValueError(f"header: expected a name, a colon and a value, received {line!r}")
+        name, value = name.lower(), value.strip()
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def _read_body(source: BinaryIO, headers: dict[str, str]) -> bytes:
+    if headers.get("transfer-encoding", "").lower() == "chunked":
+        return b"".join(_read_chunks(source))
+    return _read_exactly(source, int(headers.get("content-length", "0")))
+
+
+def _read_chunks(source: BinaryIO) -> Iterator[bytes]:
+    """The chunks' data (RFC 9112, section 7.1); extensions and trailers are read and dropped."""
+    while size := int(_read_line(source).partition(";")[0], 16):
+        yield _read_exactly(source, size)
+        _read_line(source)
+    _read_headers(source)
+
+
+def _read_line(source: BinaryIO) -> str:
+    line = source.readline()
+    if not line.endswith(b"\n"):
+        raise EOFError
+    return line.rstrip(b"\r\n").decode("latin-1")
+
+
+def _read_exactly(source: BinaryIO, size: int) -> bytes:
+    if size < 0:
+        raise ValueError(f"size: expected 0 bytes or more, received {size}")
+    data = source.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data
