@@ -8,6 +8,7 @@ when somebody looks, so many small deltas cost as much as few large ones.
 from collections.abc import Callable
 from copy import deepcopy
 from io import StringIO
+from operator import itemgetter
 from typing import Any, Final
 
 from chunkfold.anomalies import (
@@ -42,14 +43,18 @@ from chunkfold.models import (
     ChunkChoice,
     CompletionUsage,
     FunctionCall,
+    Outcome,
 )
 from chunkfold.models.content import reasoning_of, text_of
+from chunkfold.models.outcome import outcome_of
 from chunkfold.surrogates import well_formed
 from chunkfold.tool_calls import ToolCalls
 
 _FINISH_REASONS: Final = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
 _NEVER_KEPT: Final = frozenset({"obfuscation"})
-_HEAD_FIELDS: Final = ("id", "created", "model", "system_fingerprint")
+_FIRST_WINS: Final = ("id", "created", "model", "system_fingerprint")
+_HEAD_FIELDS: Final = (*_FIRST_WINS, "object", "service_tier")
+_head_values = itemgetter(*_HEAD_FIELDS)
 
 
 class _ChoiceState:
@@ -102,6 +107,7 @@ class ChatCompletionAccumulator:
         self.output_size = 0
         self._chunks = 0
         self._head: dict[str, Any] = {}
+        self._plain_head: tuple[Any, ...] | None = None
         self._service_tier: str | None = None
         self._usage: dict[str, Any] | None = None
         self._extra: dict[str, Any] = {}
@@ -116,10 +122,19 @@ class ChatCompletionAccumulator:
     def add(self, chunk: ChatCompletionChunk) -> None:
         """Fold one chunk in. The chunk is not changed."""
         self._chunks += 1
-        self._add_head(chunk)
+        # By the dict, not by attribute: a value of a wrong type is kept raw beside the fields, not among them.
+        fields, unknown = chunk.__dict__, chunk.__pydantic_extra__
+        self._add_head(fields)
+        if unknown:
+            _keep(self._extra, unknown)
         for choice in chunk.choices:
             self._add_choice(choice)
-        usage = chunk.__dict__.get("usage") or _nested_usage(chunk)
+            unknown = unknown or choice.__pydantic_extra__
+        if not chunk.choices and "choices" not in chunk.__pydantic_fields_set__:
+            self.log.note(CHOICES_MISSING)
+        usage = fields.get("usage")
+        if usage is None and unknown:
+            usage = _nested_usage(chunk)
         if usage is not None:
             self._add_usage(usage)
 
@@ -152,24 +167,33 @@ class ChatCompletionAccumulator:
             fields["usage"] = CompletionUsage.validate_leniently(deepcopy(self._usage))[0]
         return ChatCompletion.validate_leniently(fields)[0]
 
-    def _add_head(self, chunk: ChatCompletionChunk) -> None:
-        fields, head = chunk.__dict__, self._head
-        for name in _HEAD_FIELDS:
-            value = fields.get(name)
+    def _add_head(self, fields: dict[str, Any]) -> None:
+        """The fields that most streams repeat in every chunk: what is equal to the last plain head says nothing new."""
+        try:
+            values = _head_values(fields)
+        except KeyError:  # a value of a wrong type stands elsewhere
+            values = tuple(fields.get(name) for name in _HEAD_FIELDS)
+        if values == self._plain_head:
+            return
+        head = dict(zip(_HEAD_FIELDS, values, strict=True))
+        plain = True
+        for name in _FIRST_WINS:
+            value = head[name]
             if value:
-                first = head.setdefault(name, value)
-                if first is not value and first != value and name in ("id", "model"):
+                first = self._head.setdefault(name, value)
+                if first != value and name in ("id", "model"):
                     self.log.note(ID_CHANGED, f"{name}: {value!r} after {first!r}")
+                    plain = False
             elif value is not None:
                 self.log.note(EMPTY_FOR_ABSENT, name)
-        if chunk.object != "chat.completion.chunk":
-            self.log.note(OBJECT_UNUSUAL, repr(chunk.object))
-        if chunk.service_tier:
-            self._service_tier = chunk.service_tier
-        if not chunk.choices and "choices" not in chunk.__pydantic_fields_set__:
-            self.log.note(CHOICES_MISSING)
-        if chunk.__pydantic_extra__:
-            _keep(self._extra, chunk.__pydantic_extra__)
+                plain = False
+        if head["object"] != "chat.completion.chunk":
+            self.log.note(OBJECT_UNUSUAL, repr(head["object"]))
+            plain = False
+        if head["service_tier"]:
+            self._service_tier = head["service_tier"]
+        if plain:
+            self._plain_head = values
 
     def _add_usage(self, usage: CompletionUsage) -> None:
         if self._usage is None:
@@ -185,7 +209,6 @@ class ChatCompletionAccumulator:
         present = choice.__pydantic_fields_set__
         if "index" not in present:
             self.log.note(INDEX_MISSING)
-        # By the dict, not by attribute: a value of a wrong type is kept raw beside the fields, not among them.
         fields = choice.__dict__
         logprobs, message = fields.get("logprobs"), fields.get("message")
         if "delta" in present:
@@ -213,7 +236,7 @@ class ChatCompletionAccumulator:
         else:
             self.log.note(FINISHED_TWICE, f"choice {state.index}: {finish_reason!r} after {state.finish_reason!r}")
         state.finish_reason = finish_reason
-        if finish_reason not in _FINISH_REASONS:
+        if finish_reason not in _FINISH_REASONS and outcome_of(finish_reason) is not Outcome.ERROR:
             self.log.note(FINISH_UNUSUAL, repr(finish_reason))
 
     def _add_delta(self, state: _ChoiceState, delta: ChoiceDelta) -> int:
@@ -232,19 +255,17 @@ class ChatCompletionAccumulator:
 
 def _fold_fields(state: _ChoiceState, delta: ChoiceDelta) -> int:
     """Fold each field by its rule, what has none as an unknown key."""
-    size = 0
-    fields, extra = vars(delta), delta.__pydantic_extra__ or {}
-    for name in delta.__pydantic_fields_set__:
-        if name in fields:
-            rule = _DELTA_RULES.get(name)
-            if rule is not None and fields[name] is not None:
-                size += rule(state, fields[name])
-        else:
-            _keep(state.message_extra, {name: extra[name]})
+    fields = vars(delta)
     reasoning = reasoning_of(fields)
     if reasoning:
         state.write("reasoning", reasoning)
-    return size + len(reasoning)
+    size = len(reasoning)
+    for name, value in fields.items():
+        if value is not None:
+            rule = _DELTA_RULES.get(name)
+            size += rule(state, value) if rule is not None else 0
+    _keep(state.message_extra, delta.__pydantic_extra__)
+    return size
 
 
 def _add_content(state: _ChoiceState, content: str | list[Any]) -> int:

@@ -25,6 +25,13 @@ class Rule:
     senders: str
     handling: str
 
+    @property
+    def example(self) -> bytes:
+        """A body that breaks this rule, made for it."""
+        from chunkfold.rule_examples import EXAMPLES
+
+        return EXAMPLES[self.id]
+
     def __str__(self) -> str:
         """The id and the sentence."""
         return f"{self.id}: {self.sentence}"

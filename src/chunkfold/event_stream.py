@@ -6,7 +6,7 @@ pieces stays linear), and hand data out undecoded, so that JSON can be parsed st
 
 The decoder never raises and never guesses. What the standard throws away but some senders mean (an unfinished
 last block, a field named `error`, a body that is no event stream at all) it only makes visible, in bounded form,
-for a layer above that may be lenient: see `unfinished`, `error_field` and `preamble`.
+for a layer above that may be lenient: see `unfinished`, `error_fields` and `preamble`.
 """
 
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ class EventStreamDecoder:
         reconnection_time: The last valid `retry` value in milliseconds, None at first.
         limit_exceeded: Whether `max_event_size` was passed. Everything after that is ignored.
         unfinished: After `close`, the block that was not ended by a blank line.
-        error_field: The first block with a field `error` that looks like JSON and without data, as an event.
+        error_fields: Of the last `feed`, the blocks with a field `error` that looks like JSON and no data, as events.
         preamble: The body so far while nothing in it belongs to an event stream; None once something does.
     """
 
@@ -76,7 +76,7 @@ class EventStreamDecoder:
         self.reconnection_time: int | None = None
         self.limit_exceeded = False
         self.unfinished: UnfinishedBlock | None = None
-        self.error_field: ServerSentEvent | None = None
+        self.error_fields: list[ServerSentEvent] = []
         self._limit = max_event_size
         self._closed = False
         self._start: bytes | None = b""  # the first bytes, until they can no longer be a BOM
@@ -108,6 +108,8 @@ class EventStreamDecoder:
         """Take the next bytes of the body; return the events they complete. Without effect after the end."""
         if self._closed or self.limit_exceeded:
             return []
+        if self.error_fields:
+            self.error_fields = []
         if self._start is not None:
             data = self._without_bom(data)
         if self._skip_lf and data:
@@ -123,6 +125,7 @@ class EventStreamDecoder:
 
     def close(self) -> None:
         """The body ended. What was not ended by a blank line is not dispatched, but kept in `unfinished`."""
+        self.error_fields = []
         if self._closed or self.limit_exceeded:
             self._closed = True
             return
@@ -260,8 +263,8 @@ class EventStreamDecoder:
             self.last_event_id = self._pending_id
         if self._data:
             events.append(self._current_event())
-        elif self._error is not None and self.error_field is None and self._error[:1] in _JSON_STARTS:
-            self.error_field = ServerSentEvent(self._error, "error", self.last_event_id, self._block_offset or 0)
+        elif self._error is not None and self._error[:1] in _JSON_STARTS:
+            self.error_fields.append(ServerSentEvent(self._error, "error", self.last_event_id, self._block_offset or 0))
         if self._block_offset is not None:
             self._new_block()
 

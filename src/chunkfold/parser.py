@@ -34,7 +34,7 @@ from chunkfold.errors import (
 )
 from chunkfold.event_stream import EventStreamDecoder, ServerSentEvent, UnfinishedBlock
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
-from chunkfold.payload import Payload, error_from_response, is_json, parse_body, parse_payload, whole_part
+from chunkfold.payload import Payload, error_from_response, is_json, parse_body, parse_slowly, plain_chunk, whole_part
 from chunkfold.surrogates import SurrogateJoiner
 from chunkfold.timing import StreamTiming
 
@@ -125,6 +125,8 @@ class ChatCompletionParser:
         self._headers = {str(name).lower(): str(value) for name, value in (headers or {}).items()}
         self._on_event = on_event
         self._clock = clock
+        self._is_guarded = strict or max_output_size is not None
+        self._has_deadline = progress_timeout is not None or total_timeout is not None
         self._started = self._last_progress = clock()
         self._log = AnomalyLog()
         self._decoder = EventStreamDecoder(max_event_size)
@@ -182,10 +184,10 @@ class ChatCompletionParser:
             self._read_refusal(data, chunks)
             return chunks
         self._take_events(self._decoder.feed(data), chunks)
-        self.timing.note(now - self._started, chunks=bool(chunks), output=self._accumulator.has_output)
+        self.timing.note(now - self._started, bool(chunks), self._accumulator.has_output)
         if chunks:
             self._last_progress = now
-        if self.end is None:
+        if self._has_deadline and self.end is None:
             self._check_time(now, chunks)
         return chunks
 
@@ -204,7 +206,7 @@ class ChatCompletionParser:
             self.end = StreamEnd.FINISHED if self._accumulator.all_finished else StreamEnd.CLOSED
 
     def _take_events(self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk]) -> None:
-        failure = self._decoder.error_field
+        failure = next((field for field in self._decoder.error_fields if is_json(field.data)), None)
         for event in events:
             if failure is not None and event.offset > failure.offset:
                 break
@@ -219,27 +221,39 @@ class ChatCompletionParser:
     def _take(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
         self._log.offset = event.offset
         known = len(chunks)
-        self._absorb(parse_payload(event), chunks)
+        chunk = plain_chunk(event)
+        if chunk is None or self._joiner.held:
+            self._absorb(parse_slowly(event) if chunk is None else Payload([chunk]), chunks)
+        else:
+            self._accumulator.add(chunk)
+            chunks.append(chunk)
+            if self._is_guarded:
+                self._check_guards(chunks)
         if self._on_event is not None:
             self._on_event(event, chunks[known:])
 
     def _absorb(self, payload: Payload, chunks: list[ChatCompletionChunk]) -> None:
-        if payload.notes:
-            for rule, detail in payload.notes:
-                self._log.note(rule, detail)
-        if self._joiner or (payload.notes and any(rule is SPLIT_SURROGATES for rule, _ in payload.notes)):
+        """What the slow path made of an event."""
+        for rule, detail in payload.notes:
+            self._log.note(rule, detail)
+        if self._joiner.held or any(rule is SPLIT_SURROGATES for rule, _ in payload.notes):
             payload.chunks = [self._joiner.join(chunk) for chunk in payload.chunks]
         for chunk in payload.chunks:
             self._accumulator.add(chunk)
             chunks.append(chunk)
         if payload.error is not None:
             self._fail(payload.error, chunks)
-        elif self._max_output_size is not None and self._accumulator.output_size > self._max_output_size:
+        else:
+            self._check_guards(chunks)
+        if payload.done and self.end is None:
+            self._conclude(chunks, done=True)
+
+    def _check_guards(self, chunks: list[ChatCompletionChunk]) -> None:
+        """The output limit, and strict mode."""
+        if self._max_output_size is not None and self._accumulator.output_size > self._max_output_size:
             self._exceed("max_output_size", self._max_output_size, chunks)
         elif self._strict and self._log:
             self._fail(self._strict_error(), chunks)
-        elif payload.done:
-            self._conclude(chunks, done=True)
 
     def _end_of_body(self, exc: BaseException | None) -> list[ChatCompletionChunk]:
         chunks: list[ChatCompletionChunk] = []
@@ -273,8 +287,9 @@ class ChatCompletionParser:
     def _take_error_field(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
         if is_json(event.data):
             self._log.offset = event.offset
-            self._log.note(ERROR_FIELD)
-            self._absorb(parse_payload(event), chunks)
+            payload = parse_slowly(event)
+            payload.notes = [(ERROR_FIELD, "")]
+            self._absorb(payload, chunks)
 
     def _take_foreign_body(self, body: bytes, chunks: list[ChatCompletionChunk], *, cut: bool) -> None:
         """A body in which nothing belongs to an event stream: an error, a whole completion, or something else."""

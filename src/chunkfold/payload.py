@@ -70,15 +70,23 @@ def parse_payload(event: ServerSentEvent) -> Payload:
 
     Half a surrogate pair at the edge of a text stays in the chunk; `ChatCompletionParser` joins the halves.
     """
+    chunk = plain_chunk(event)
+    return Payload([chunk]) if chunk is not None else parse_slowly(event)
+
+
+def plain_chunk(event: ServerSentEvent) -> ChatCompletionChunk | None:
+    """The fast path: the chunk, if the event is a valid chunk and nothing else; None for the slow path to judge."""
     try:
         chunk = _validate_json(event.data)
     except ValidationError:
-        pass
-    else:
-        if event.event == MESSAGE and _is_plain(chunk):
-            return Payload([chunk])
+        return None
+    return chunk if event.event == MESSAGE and _is_plain(chunk) else None
+
+
+def parse_slowly(event: ServerSentEvent) -> Payload:
+    """The slow path: whatever `plain_chunk` did not take."""
     try:
-        return _parse_slowly(event)
+        return _judge(event)
     except RecursionError:
         # Only where the caller's own stack left little of the interpreter's limit.
         return Payload(error=_invalid(event, "expected JSON that the interpreter can read, received deeper nesting"))
@@ -97,7 +105,7 @@ def _is_plain(chunk: ChatCompletionChunk) -> bool:
     return chunk.object != "text_completion"
 
 
-def _parse_slowly(event: ServerSentEvent) -> Payload:
+def _judge(event: ServerSentEvent) -> Payload:
     payload = Payload()
     data = event.data.strip()
     if event.event == "error":
@@ -293,7 +301,8 @@ def parse_body(body: bytes) -> Payload | None:
     if not is_list(choices) or not choices or _other_api_object(value):
         return None
     payload.notes.append((WHOLE_COMPLETION, ""))
-    _take_chunk(event, {**value, "choices": [_with_delta(choice) for choice in choices]}, payload)
+    chunk = {**value, "object": "chat.completion.chunk", "choices": [_with_delta(choice) for choice in choices]}
+    _take_chunk(event, chunk, payload)
     return payload
 
 

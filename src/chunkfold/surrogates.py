@@ -33,14 +33,14 @@ def has_surrogates(value: Any) -> bool:
 
 
 class SurrogateJoiner:
-    """Join split pairs across the chunks of one stream."""
+    """Join split pairs across the chunks of one stream.
+
+    Attributes:
+        held: The halves that are held back, by their channel.
+    """
 
     def __init__(self) -> None:
-        self._held: dict[_Channel, str] = {}
-
-    def __bool__(self) -> bool:
-        """Whether half a character is being held back."""
-        return bool(self._held)
+        self.held: dict[_Channel, str] = {}
 
     def join(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
         """The chunk with whole characters only; the argument is not handed out yet and may be changed."""
@@ -57,10 +57,10 @@ class SurrogateJoiner:
 
     def flush(self) -> ChatCompletionChunk | None:
         """The stream ended: a chunk with U+FFFD for each half still held, None if there is none."""
-        if not self._held:
+        if not self.held:
             return None
         choices: dict[int, ChoiceDelta] = {}
-        for index, name, *call in self._held:
+        for index, name, *call in self.held:
             delta = choices.setdefault(index, ChoiceDelta())
             if name in _DELTA_TEXTS:
                 setattr(delta, name, REPLACEMENT)
@@ -71,13 +71,13 @@ class SurrogateJoiner:
                 part = "custom" if name == "input" else "function"
                 fields = {"index": call[0], part: {name: REPLACEMENT}}
                 delta.tool_calls = [*(delta.tool_calls or []), ChoiceDeltaToolCall.model_validate(fields)]
-        self._held.clear()
+        self.held.clear()
         return ChatCompletionChunk(choices=[ChunkChoice(index=index, delta=delta) for index, delta in choices.items()])
 
     def _whole(self, channel: _Channel, text: str) -> str:
-        text = self._held.pop(channel, "") + text
+        text = self.held.pop(channel, "") + text
         if "\ud800" <= text[-1] <= "\udbff":
-            self._held[channel] = text[-1]
+            self.held[channel] = text[-1]
             text = text[:-1]
         return well_formed(text)
 

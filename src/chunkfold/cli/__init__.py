@@ -1,0 +1,20 @@
+"""The command line, `chunkfold`: click and rich, which the extra `cli` brings.
+
+Each command is a file of its own. `screen`, `answer` and `facts` are what they draw with, and what
+comes from a model goes through `safe` before it reaches a terminal.
+"""
+
+import sys
+
+_EXTRA = ("click", "rich")
+
+
+def main() -> None:
+    """Run the command line, or say in one line what it needs."""
+    try:
+        from chunkfold.cli.app import chunkfold
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _EXTRA:
+            raise
+        sys.exit(f'chunkfold: the command line needs {error.name}: pip install "chunkfold[cli]"')
+    chunkfold(prog_name="chunkfold")
