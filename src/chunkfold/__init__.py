@@ -76,6 +76,7 @@ from chunkfold.stream import (
 from chunkfold.timing import (
     StreamTiming,
 )
+from chunkfold.transforms import CumulativeDeltas, OneChoice, ThinkTags, Transform
 
 __all__ = [
     "RULES",
@@ -108,6 +109,7 @@ __all__ = [
     "ChunkfoldError",
     "CompletionTokensDetails",
     "CompletionUsage",
+    "CumulativeDeltas",
     "Custom",
     "ErrorObject",
     "EventStreamDecoder",
@@ -118,6 +120,7 @@ __all__ = [
     "InvalidStreamError",
     "LimitExceededError",
     "NotAnEventStreamError",
+    "OneChoice",
     "Outcome",
     "ParseError",
     "Payload",
@@ -129,7 +132,9 @@ __all__ = [
     "StreamInterruptedError",
     "StreamStalledError",
     "StreamTiming",
+    "ThinkTags",
     "TopLogprob",
+    "Transform",
     "aconnect",
     "connect",
     "encode_event",

@@ -123,7 +123,7 @@ class ChatCompletionAccumulator:
         """Fold one chunk in. The chunk is not changed."""
         self._chunks += 1
         # By the dict, not by attribute: a value of a wrong type is kept raw beside the fields, not among them.
-        fields, unknown = chunk.__dict__, chunk.__pydantic_extra__
+        fields, unknown = vars(chunk), chunk.__pydantic_extra__
         self._add_head(fields)
         if unknown:
             _keep(self._extra, unknown)

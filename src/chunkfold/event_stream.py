@@ -135,8 +135,11 @@ class EventStreamDecoder:
         self._closed = True
         whole_lines = len(self._data)
         if self._line:
+            # Only to show it: the end of the file ends no line, so a `retry` in it does not count (section 9.2.5).
+            reconnection_time = self.reconnection_time
             self._take_line(b"".join(self._line), [])
             self._line.clear()
+            self.reconnection_time = reconnection_time
         if self._data or self._error is not None:
             event = self._current_event() if self._data else None
             self.unfinished = UnfinishedBlock(event, self._error, whole_lines == len(self._data))

@@ -5,7 +5,7 @@ Leniency lives here: the decoder follows the standard, and only makes visible wh
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, TypedDict
 
@@ -37,6 +37,7 @@ from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.payload import Payload, error_from_response, is_json, parse_body, parse_slowly, plain_chunk, whole_part
 from chunkfold.surrogates import SurrogateJoiner
 from chunkfold.timing import StreamTiming
+from chunkfold.transforms import Transform
 
 DEFAULT_MAX_EVENT_SIZE: Final = 32 * 2**20
 _FIELD_NAMES: Final = (b"data", b"event", b"id", b"retry", b"error")
@@ -59,6 +60,7 @@ class ParserOptions(TypedDict, total=False):
     headers: Mapping[str, str] | None
     on_event: OnEvent | None
     clock: Callable[[], float]
+    transforms: Sequence[Transform]
 
 
 class StreamEnd(StrEnum):
@@ -93,6 +95,7 @@ class ChatCompletionParser:
         headers: The response's headers, for `request_id`, `retry_after` and the content type in error messages.
         on_event: Called for every server-sent event with the chunks that came of it.
         clock: Seconds from any fixed point; read once per `feed`.
+        transforms: Opt-in transforms of the chunks, applied in this order before anything else sees them.
 
     Attributes:
         end: How the stream ended, None while it runs.
@@ -112,6 +115,7 @@ class ChatCompletionParser:
         headers: Mapping[str, str] | None = None,
         on_event: OnEvent | None = None,
         clock: Callable[[], float] = time.monotonic,
+        transforms: Sequence[Transform] = (),
     ) -> None:
         self.end: StreamEnd | None = None
         self.error: ChunkfoldError | None = None
@@ -132,6 +136,7 @@ class ChatCompletionParser:
         self._decoder = EventStreamDecoder(max_event_size)
         self._accumulator = ChatCompletionAccumulator(self._log)
         self._joiner = SurrogateJoiner()
+        self._transforms = tuple(transforms)
         self._final: ChatCompletion | None = None
         # The body of a response whose status is not 2xx: no stream, but the reason.
         refused = status_code is not None and not 200 <= status_code <= 299
@@ -222,7 +227,7 @@ class ChatCompletionParser:
         self._log.offset = event.offset
         known = len(chunks)
         chunk = plain_chunk(event)
-        if chunk is None or self._joiner.held:
+        if chunk is None or self._joiner.held or self._transforms:
             self._absorb(parse_slowly(event) if chunk is None else Payload([chunk]), chunks)
         else:
             self._accumulator.add(chunk)
@@ -238,7 +243,7 @@ class ChatCompletionParser:
             self._log.note(rule, detail)
         if self._joiner.held or any(rule is SPLIT_SURROGATES for rule, _ in payload.notes):
             payload.chunks = [self._joiner.join(chunk) for chunk in payload.chunks]
-        for chunk in payload.chunks:
+        for chunk in self._transformed(payload.chunks, self._transforms):
             self._accumulator.add(chunk)
             chunks.append(chunk)
         if payload.error is not None:
@@ -247,6 +252,13 @@ class ChatCompletionParser:
             self._check_guards(chunks)
         if payload.done and self.end is None:
             self._conclude(chunks, done=True)
+
+    def _transformed(
+        self, chunks: list[ChatCompletionChunk], transforms: Sequence[Transform]
+    ) -> list[ChatCompletionChunk]:
+        for transform in transforms:
+            chunks = [new for chunk in chunks for new in transform.feed(chunk)]
+        return chunks
 
     def _check_guards(self, chunks: list[ChatCompletionChunk]) -> None:
         """The output limit, and strict mode."""
@@ -358,9 +370,12 @@ class ChatCompletionParser:
     def _flush(self, chunks: list[ChatCompletionChunk]) -> None:
         """Hand out what was held back: halves of characters, and what whole messages add to the deltas."""
         held = self._joiner.flush()
-        if held is not None:
-            self._accumulator.add(held)
-            chunks.append(held)
+        last_chunks = self._transformed([held] if held is not None else [], self._transforms)
+        for place, transform in enumerate(self._transforms, 1):
+            last_chunks += self._transformed(transform.close(), self._transforms[place:])
+        for chunk in last_chunks:
+            self._accumulator.add(chunk)
+        chunks += last_chunks
         last = self._accumulator.finish()
         if last is not None:
             chunks.append(last)

@@ -72,7 +72,10 @@ class SurrogateJoiner:
                 fields = {"index": call[0], part: {name: REPLACEMENT}}
                 delta.tool_calls = [*(delta.tool_calls or []), ChoiceDeltaToolCall.model_validate(fields)]
         self.held.clear()
-        return ChatCompletionChunk(choices=[ChunkChoice(index=index, delta=delta) for index, delta in choices.items()])
+        return ChatCompletionChunk(
+            object="chat.completion.chunk",
+            choices=[ChunkChoice(index=index, delta=delta) for index, delta in choices.items()],
+        )
 
     def _whole(self, channel: _Channel, text: str) -> str:
         text = self.held.pop(channel, "") + text

@@ -117,13 +117,13 @@ class LiveAnswerView(AnswerView):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.stop()  # erases the open end, which is now printed for good
-        super().__exit__()
+        with self._console:  # one write: the open end is erased, and printed for good
+            self._live.stop()
+            super().__exit__()
 
     def show_tool_calls(self, calls: Sequence[ChatCompletionMessageToolCall]) -> None:
         """All tool calls, as far as they have come; they stand below the text."""
         super().show_tool_calls(calls)
-        self._end_line()
         self._draw()
 
     def _extend(self, text: str) -> None:
@@ -136,11 +136,12 @@ class LiveAnswerView(AnswerView):
 
     def _print_full_rows(self, line: str) -> str:
         """Print all rows of a line but the last; return that one, with the spaces at its end."""
-        words = line.rstrip(" ")
-        rows = self._styled(words).wrap(self._console, self._console.width)
-        for row in rows[:-1]:
+        words, width = line.rstrip(" "), self._console.width
+        *full, last = self._styled(words).wrap(self._console, width)
+        for row in full:
             self._console.print(row)
-        return rows[-1].plain + line[len(words) :] if rows else line
+        spaces = line[len(words) :][:width]  # more of them would change nothing
+        return last.plain + spaces
 
     def _end_line(self) -> None:
         if self._open_row:

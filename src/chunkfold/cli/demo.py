@@ -12,7 +12,11 @@ from chunkfold.testing import FakeProvider
 
 @click.command()
 @click.option(
-    "--speed", metavar="FACTOR", type=click.FloatRange(0, min_open=True), default=1, help="Ten times as fast: 10."
+    "--speed",
+    metavar="FACTOR",
+    type=click.FloatRange(0, min_open=True),
+    default=1,
+    help="How much faster than usual it runs; 10 is ten times as fast.",
 )
 def demo(speed: float) -> None:
     """Watch two streamed answers; the second one breaks.

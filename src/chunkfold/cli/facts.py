@@ -24,7 +24,7 @@ def stream_facts(end: StreamEnd | None, timing: StreamTiming, usage: CompletionU
     """How the stream ended, and how fast it was."""
     rate = timing.tokens_per_second(usage.completion_tokens if usage else None)
     return [
-        ("ended", str(end)),
+        ("ended", end or "not yet"),
         ("first token", "none" if timing.first_output is None else f"after {timing.first_output:.2f} s"),
         ("speed", "unknown" if rate is None else f"{rate:.1f} tokens per second"),
     ]
@@ -38,7 +38,7 @@ def error_facts(error: ChunkfoldError, end: StreamEnd | None) -> list[Fact]:
         ("error", type(error).__name__),
         ("message", one_line(str(error))),
         ("retryable", _retryable(error)),
-        ("ended", str(end)),
+        ("ended", end or "not yet"),
     ]
 
 

@@ -4,11 +4,12 @@ Raw fields stay as they were sent; views such as `outcome` stand beside them. `m
 normalised: it has the reasoning text whichever field brought it.
 """
 
+from copy import deepcopy
 from typing import Any, Literal, TypeVar, overload
 
 from chunkfold.models.base import Model
 from chunkfold.models.outcome import Outcome, outcome_of
-from chunkfold.models.parsing import parse_json
+from chunkfold.models.parsing import parse_json, without_placeholder
 from chunkfold.models.shared import Annotation, ChoiceLogprobs, CompletionUsage
 
 T = TypeVar("T")
@@ -45,9 +46,7 @@ class Function(Model):
         Raises:
             ParseError: They are no JSON object (`cut` says whether they ended too early), or not of that type.
         """
-        text = self.arguments.strip() or "{}"
-        if text.startswith("{}") and text[2:].lstrip().startswith("{"):
-            text = text[2:].lstrip()
+        text = without_placeholder(self.arguments)
         return parse_json(text, as_type) if as_type is not None else parse_json(text, dict[str, Any])
 
 
@@ -149,6 +148,34 @@ class ChatCompletionMessage(Model):
         """
         return parse_json(self.content or "", as_type)
 
+    def to_param(self, *, reasoning_content: bool = False) -> dict[str, Any]:
+        """This message as the request's next turn wants it (OpenAI API, `messages`).
+
+        It has the content, the refusal, the tool calls with their ids and unknown fields (such as Google's
+        `extra_content` with its thought signature), and `reasoning_details` with their signatures, as OpenRouter
+        wants them back. Arguments that are empty become `{}`, which every provider takes.
+
+        Args:
+            reasoning_content: Whether to send the reasoning text back under that name: Moonshot and DeepSeek want
+                it between tool calls, others refuse it.
+        """
+        param: dict[str, Any] = {"role": self.role, "content": self.content}
+        if self.refusal:
+            param["refusal"] = self.refusal
+        if self.tool_calls:
+            param["tool_calls"] = [_call_param(call) for call in self.tool_calls]
+        if self.function_call is not None:
+            param["function_call"] = self.function_call.model_dump()
+        if self.audio is not None and self.audio.id:
+            param["audio"] = {"id": self.audio.id}
+        if self.reasoning_details:
+            param["reasoning_details"] = deepcopy(self.reasoning_details)
+        if reasoning_content and self.reasoning:
+            param["reasoning_content"] = self.reasoning
+        if self.model_extra and "extra_content" in self.model_extra:
+            param["extra_content"] = deepcopy(self.model_extra["extra_content"])
+        return param
+
 
 class Choice(Model):
     """One of the completions that were asked for.
@@ -205,3 +232,10 @@ class ChatCompletion(Model):
     def finish_reason(self) -> str | None:
         """The finish reason of the first choice, as sent."""
         return self.choices[0].finish_reason if self.choices else None
+
+
+def _call_param(call: ChatCompletionMessageToolCall) -> dict[str, Any]:
+    param = call.model_dump()
+    if isinstance(call, ChatCompletionMessageFunctionToolCall):
+        param["function"]["arguments"] = without_placeholder(call.arguments)
+    return param

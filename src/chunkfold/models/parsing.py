@@ -52,3 +52,10 @@ def _is_beginning(text: str) -> bool:
     except ValueError:
         return not text.strip()
     return True
+
+
+def without_placeholder(arguments: str) -> str:
+    """A call's arguments as JSON: no text at all is an empty object, a `{}` before another object is dropped."""
+    text = arguments.strip() or "{}"
+    rest = text[2:].lstrip() if text.startswith("{}") else ""
+    return rest if rest.startswith("{") else text
