@@ -29,7 +29,7 @@ from chunkfold.anomalies import (
     AnomalyLog,
 )
 from chunkfold.json_values import is_list, is_object
-from chunkfold.merging import ReasoningDetails, join_audio, merge_usage
+from chunkfold.merging import ReasoningDetails, join_audio, keep_unknown, merge_usage
 from chunkfold.models import (
     ChatCompletion,
     ChatCompletionAudio,
@@ -51,10 +51,18 @@ from chunkfold.surrogates import well_formed
 from chunkfold.tool_calls import ToolCalls
 
 _FINISH_REASONS: Final = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
-_NEVER_KEPT: Final = frozenset({"obfuscation"})
 _FIRST_WINS: Final = ("id", "created", "model", "system_fingerprint")
 _HEAD_FIELDS: Final = (*_FIRST_WINS, "object", "service_tier")
 _head_values = itemgetter(*_HEAD_FIELDS)
+
+
+class _FunctionCallState:
+    """The legacy function call while it is folded."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.arguments = StringIO(newline="")
+        self.extra: dict[str, Any] = {}
 
 
 class _ChoiceState:
@@ -69,8 +77,9 @@ class _ChoiceState:
         self.tool_calls = ToolCalls(log)
         self.details: ReasoningDetails | None = None
         self.lists: dict[str, list[Any]] = {}  # images, annotations
-        self.logprobs: dict[str, Any] = {}
-        self.function_call: dict[str, Any] | None = None
+        self.logprobs: dict[str, list[Any]] = {}
+        self.logprobs_extra: dict[str, Any] = {}
+        self.function_call: _FunctionCallState | None = None
         self.audio: dict[str, Any] | None = None
         self.audio_pieces: list[str] = []
         self.audio_transcript = StringIO(newline="")
@@ -126,7 +135,7 @@ class ChatCompletionAccumulator:
         fields, unknown = vars(chunk), chunk.__pydantic_extra__
         self._add_head(fields)
         if unknown:
-            _keep(self._extra, unknown)
+            keep_unknown(self._extra, unknown)
         for choice in chunk.choices:
             self._add_choice(choice)
             unknown = unknown or choice.__pydantic_extra__
@@ -148,7 +157,7 @@ class ChatCompletionAccumulator:
             self._add_delta(self._choices[choice.index], choice.delta)
         for state in self._choices.values():
             state.tool_calls.finish()
-            if state.tool_calls and state.finish_reason == "stop":
+            if state.finish_reason == "stop" and (state.tool_calls or state.function_call):
                 self.log.note(STOP_WITH_CALLS, f"choice {state.index}")
         missing = [name for name in ("id", "created", "model") if name not in self._head]
         if missing and self._chunks:
@@ -161,8 +170,9 @@ class ChatCompletionAccumulator:
             **self._extra,
             **self._head,
             "choices": [_choice_snapshot(self._choices[index]) for index in sorted(self._choices)],
-            "service_tier": self._service_tier,
         }
+        if self._service_tier is not None:
+            fields["service_tier"] = self._service_tier
         if self._usage is not None:
             fields["usage"] = CompletionUsage.validate_leniently(deepcopy(self._usage))[0]
         return ChatCompletion.validate_leniently(fields)[0]
@@ -184,7 +194,7 @@ class ChatCompletionAccumulator:
                 if first != value and name in ("id", "model"):
                     self.log.note(ID_CHANGED, f"{name}: {value!r} after {first!r}")
                     plain = False
-            elif value is not None:
+            elif value is not None and name != "system_fingerprint":
                 self.log.note(EMPTY_FOR_ABSENT, name)
                 plain = False
         if head["object"] != "chat.completion.chunk":
@@ -225,7 +235,7 @@ class ChatCompletionAccumulator:
             self.log.note(FULL_MESSAGE, f"choice {index}")
             state.message = message
         if choice.__pydantic_extra__:
-            _keep(state.extra, choice.__pydantic_extra__)
+            keep_unknown(state.extra, choice.__pydantic_extra__)
 
     def _finish_choice(self, state: _ChoiceState, finish_reason: str) -> None:
         if not finish_reason:
@@ -264,7 +274,7 @@ def _fold_fields(state: _ChoiceState, delta: ChoiceDelta) -> int:
         if value is not None:
             rule = _DELTA_RULES.get(name)
             size += rule(state, value) if rule is not None else 0
-    _keep(state.message_extra, delta.__pydantic_extra__)
+    keep_unknown(state.message_extra, delta.__pydantic_extra__)
     return size
 
 
@@ -309,12 +319,12 @@ def _add_tool_calls(state: _ChoiceState, fragments: list[Any]) -> int:
 
 def _add_function_call(state: _ChoiceState, call: ChoiceDeltaFunctionCall) -> int:
     if state.function_call is None:
-        state.function_call = {"name": "", "arguments": StringIO(newline="")}
+        state.function_call = _FunctionCallState()
     kept, fields = state.function_call, call.__dict__
     name, text = fields.get("name") or "", fields.get("arguments") or ""
-    kept["name"] = kept["name"] or name
-    kept["arguments"].write(text)
-    _keep(kept, {key: value for key, value in (call.__pydantic_extra__ or {}).items() if key not in kept})
+    kept.name = kept.name or name
+    kept.arguments.write(text)
+    keep_unknown(kept.extra, call.__pydantic_extra__)
     return len(text) + len(name)
 
 
@@ -323,8 +333,8 @@ def _add_audio(state: _ChoiceState, audio: ChoiceDeltaAudio) -> int:
     if state.audio is None:
         state.audio = {}
     fields = audio.__dict__
-    _keep(state.audio, {name: fields[name] for name in ("id", "expires_at") if fields.get(name)})
-    _keep(state.audio, audio.__pydantic_extra__)
+    keep_unknown(state.audio, {name: fields[name] for name in ("id", "expires_at") if fields.get(name)})
+    keep_unknown(state.audio, audio.__pydantic_extra__)
     data, transcript = fields.get("data") or "", fields.get("transcript") or ""
     if data:
         state.audio_pieces.append(data)
@@ -362,7 +372,7 @@ def _extend_logprobs(state: _ChoiceState, logprobs: ChoiceLogprobs) -> None:
     for name in ("content", "refusal"):
         if fields.get(name) is not None:
             state.logprobs.setdefault(name, []).extend(fields[name])
-    _keep(state.logprobs, logprobs.__pydantic_extra__)
+    keep_unknown(state.logprobs_extra, logprobs.__pydantic_extra__)
 
 
 def _gap(state: _ChoiceState) -> ChoiceDelta | None:
@@ -379,11 +389,13 @@ def _gap(state: _ChoiceState) -> ChoiceDelta | None:
     }
     if not fields and not extra:
         return None
-    for place, call in enumerate(fields.get("tool_calls", ())):
-        if call.index is None:
-            # Whole calls are told apart by their places.
-            fields["tool_calls"][place] = call.model_copy(update={"index": place})
-    return ChoiceDelta(**fields, **extra)
+    if "tool_calls" in fields:
+        # Whole calls are told apart by their places.
+        fields["tool_calls"] = [
+            call if call.index is not None else call.model_copy(update={"index": place})
+            for place, call in enumerate(fields["tool_calls"])
+        ]
+    return ChoiceDelta.validate_leniently({**extra, **fields})[0]
 
 
 def _has(state: _ChoiceState, name: str) -> bool:
@@ -404,8 +416,9 @@ def _choice_snapshot(state: _ChoiceState) -> Choice:
         "finish_reason": state.finish_reason,
         "message": _message_snapshot(state),
     }
-    if state.logprobs:
-        fields["logprobs"] = ChoiceLogprobs.validate_leniently(dict(state.logprobs))[0]
+    if state.logprobs or state.logprobs_extra:
+        lists = {name: list(entries) for name, entries in state.logprobs.items()}
+        fields["logprobs"] = ChoiceLogprobs.validate_leniently({**state.logprobs_extra, **lists})[0]
     return Choice.validate_leniently(fields)[0]
 
 
@@ -427,8 +440,8 @@ def _message_snapshot(state: _ChoiceState) -> ChatCompletionMessage:
     return ChatCompletionMessage.validate_leniently(fields)[0]
 
 
-def _function_call_snapshot(call: dict[str, Any]) -> FunctionCall:
-    fields = {**call, "name": call["name"] or None, "arguments": well_formed(call["arguments"].getvalue())}
+def _function_call_snapshot(call: _FunctionCallState) -> FunctionCall:
+    fields = {**call.extra, "name": call.name or None, "arguments": well_formed(call.arguments.getvalue())}
     return FunctionCall.validate_leniently(fields)[0]
 
 
@@ -442,12 +455,6 @@ def _audio_snapshot(state: _ChoiceState) -> ChatCompletionAudio | None:
     if transcript:
         fields["transcript"] = transcript
     return ChatCompletionAudio.validate_leniently(fields)[0]
-
-
-def _keep(kept: dict[str, Any], extra: dict[str, Any] | None) -> None:
-    """Unknown keys: the last value that is not null; `obfuscation` stays on the chunk."""
-    if extra:
-        kept.update({key: value for key, value in extra.items() if value is not None and key not in _NEVER_KEPT})
 
 
 def _nested_usage(chunk: ChatCompletionChunk) -> CompletionUsage | None:

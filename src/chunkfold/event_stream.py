@@ -87,7 +87,6 @@ class EventStreamDecoder:
         self._offset = 0  # of the first byte that is not yet part of a finished line
         self._foreign: list[bytes] | None = []  # the body, until it proves to be an event stream
         self._foreign_size = 0
-        self._foreign_cut = False
         self._unknown_line_seen = False
         self._new_block()
 
@@ -101,8 +100,11 @@ class EventStreamDecoder:
 
     @property
     def preamble(self) -> bytes | None:
-        """The body so far, without a BOM, if nothing in it belongs to an event stream; else None."""
-        return None if self._foreign is None else b"".join(self._foreign)
+        """The body so far (its beginning, past the limit), if nothing in it belongs to an event stream; else None."""
+        if self._foreign is None:
+            return None
+        body = b"".join(self._foreign)
+        return body[:_FOREIGN_EXCERPT] if self._is_foreign_too_large() else body
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
         """Take the next bytes of the body; return the events they complete. Without effect after the end."""
@@ -112,6 +114,8 @@ class EventStreamDecoder:
             self.error_fields = []
         if self._start is not None:
             data = self._without_bom(data)
+        if self._foreign is not None:
+            self._keep_foreign(data)
         if self._skip_lf and data:
             self._skip_lf = False
             if data[:1] == b"\n":
@@ -119,8 +123,6 @@ class EventStreamDecoder:
                 self._offset += 1
         if not data:
             return []
-        if self._foreign is not None:
-            self._keep_foreign(data)
         return self._take_data(data)
 
     def close(self) -> None:
@@ -141,8 +143,9 @@ class EventStreamDecoder:
             self._line.clear()
             self.reconnection_time = reconnection_time
         if self._data or self._error is not None:
-            event = self._current_event() if self._data else None
-            self.unfinished = UnfinishedBlock(event, self._error, whole_lines == len(self._data))
+            event = self._current_event(self._pending_id) if self._data else None
+            error = self._error if event is None else None
+            self.unfinished = UnfinishedBlock(event, error, whole_lines == len(self._data))
         self._new_block()
 
     def _without_bom(self, data: bytes) -> bytes:
@@ -237,8 +240,9 @@ class EventStreamDecoder:
 
     def _take_other_line(self, name: bytes, value: bytes, line: bytes) -> bool:
         """A line that is no data; return whether it belongs to an event stream."""
-        if self._limit is not None:
-            self._check_size(line, len(line))
+        if self._limit is not None and len(line) > self._limit:
+            self._exceed()
+            return False
         if name == b"event":
             self._event = value.decode("utf-8", "replace")
         elif name == b"id":
@@ -271,12 +275,13 @@ class EventStreamDecoder:
         if self._block_offset is not None:
             self._new_block()
 
-    def _current_event(self) -> ServerSentEvent:
+    def _current_event(self, pending_id: str | None = None) -> ServerSentEvent:
         data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
-        return ServerSentEvent(data, self._event or MESSAGE, self.last_event_id, self._block_offset or 0)
+        event_id = self.last_event_id if pending_id is None else pending_id
+        return ServerSentEvent(data, self._event or MESSAGE, event_id, self._block_offset or 0)
 
     def _check_size(self, head: bytes, size: int) -> None:
-        """Hold a line that is not yet finished, or is no data, against the limit.
+        """Hold an unfinished line against the limit.
 
         Of a `data` line only the value counts, added to the data before it; a mere beginning of `data: ` counts
         nothing yet. So the verdict never shrinks as the line grows, and does not depend on where it was cut.
@@ -297,13 +302,18 @@ class EventStreamDecoder:
 
     def _keep_foreign(self, data: bytes) -> None:
         """Keep a body that is no event stream so far; of one larger than the limit, only its beginning."""
-        if self._foreign is None or self._foreign_cut:
+        if self._foreign is None:
             return
-        self._foreign.append(data if self._foreign else data.lstrip(b"\r\n"))
-        self._foreign_size += len(self._foreign[-1])
-        if self._limit is not None and self._foreign_size > self._limit:
-            self._foreign = [b"".join(self._foreign)[:_FOREIGN_EXCERPT]]
-            self._foreign_cut = True
+        # Blank lines before it are not kept: there may be any number of them.
+        kept = data if self._foreign_size else data.lstrip(b"\r\n")
+        self._foreign_size += len(kept)
+        if not self._is_foreign_too_large():
+            self._foreign.append(kept)
+        elif sum(map(len, self._foreign)) < _FOREIGN_EXCERPT:
+            self._foreign = [b"".join((*self._foreign, kept))[:_FOREIGN_EXCERPT]]
+
+    def _is_foreign_too_large(self) -> bool:
+        return self._limit is not None and self._foreign_size > self._limit
 
 
 def encode_event(

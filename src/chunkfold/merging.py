@@ -1,4 +1,4 @@
-"""The merge rules for fields that are more than text: usage, reasoning details, audio. Pure, and tested row by row."""
+"""The merge rules for fields that are more than text: unknown keys, usage, reasoning details, audio."""
 
 import base64
 import binascii
@@ -9,7 +9,15 @@ from chunkfold.anomalies import TOTAL_TOO_SMALL, ZERO_USAGE, AnomalyLog
 from chunkfold.json_values import is_integer, is_object
 from chunkfold.surrogates import well_formed
 
+_NEVER_KEPT = frozenset({"obfuscation"})
+_COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 _DETAIL_TEXTS = ("text", "summary", "data")
+
+
+def keep_unknown(kept: dict[str, Any], unknown: dict[str, Any] | None) -> None:
+    """Unknown keys: the last value that is not null. `obfuscation` stays on the chunk."""
+    if unknown:
+        kept.update({key: value for key, value in unknown.items() if value is not None and key not in _NEVER_KEPT})
 
 
 def merge_usage(usage: dict[str, Any], new: dict[str, Any], log: AnomalyLog) -> None:
@@ -18,28 +26,25 @@ def merge_usage(usage: dict[str, Any], new: dict[str, Any], log: AnomalyLog) -> 
     Usage is cumulative where it comes more than once, so nothing is summed. But a total that falls below prompt +
     completion by such a merge (Anthropic's counts come in two parts) becomes their sum.
     """
-    merged = _merge_counts(usage, new, log)
-    prompt, completion, total = (usage.get(f"{part}_tokens") for part in ("prompt", "completion", "total"))
-    if merged and is_integer(prompt) and is_integer(completion) and is_integer(total) and total < prompt + completion:
+    _merge_counts(usage, new, log)
+    prompt, completion, total = (usage.get(name) for name in _COUNTS)
+    mixed = any(usage.get(name) != new.get(name) for name in _COUNTS)
+    if mixed and is_integer(prompt) and is_integer(completion) and is_integer(total) and total < prompt + completion:
         log.note(TOTAL_TOO_SMALL, f"{total} < {prompt} + {completion}")
         usage["total_tokens"] = prompt + completion
 
 
-def _merge_counts(usage: dict[str, Any], new: dict[str, Any], log: AnomalyLog) -> bool:
-    """Whether the result has values of both."""
-    mixed = False
+def _merge_counts(usage: dict[str, Any], new: dict[str, Any], log: AnomalyLog) -> None:
     for key, value in new.items():
         old = usage.get(key)
         if value is None:
-            mixed |= old is not None
-        elif is_object(old) and is_object(value):
+            continue
+        if is_object(old) and is_object(value):
             _merge_counts(old, value, log)
         elif value == 0 and _is_positive(old):
             log.note(ZERO_USAGE, key)
-            mixed = True
         else:
             usage[key] = value
-    return mixed or any(key not in new for key in usage)
 
 
 def _is_positive(value: Any) -> bool:

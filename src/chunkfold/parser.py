@@ -186,7 +186,7 @@ class ChatCompletionParser:
             return chunks
         now = self._clock()
         if self._refusal is not None:
-            self._read_refusal(data, chunks)
+            self._read_refusal(data, now, chunks)
             return chunks
         self._take_events(self._decoder.feed(data), chunks)
         self.timing.note(now - self._started, bool(chunks), self._accumulator.has_output)
@@ -394,6 +394,8 @@ class ChatCompletionParser:
         self.error = self._with_context(error)
 
     def _with_context(self, error: ChunkfoldError) -> ChunkfoldError:
+        if self._strict and self._log and isinstance(error, InvalidStreamError) and error.rule is None:
+            error.rule = self._log.entries()[0].rule
         error.snapshot = self.snapshot
         error.emitted_output = self._accumulator.has_output
         return error
@@ -422,10 +424,13 @@ class ChatCompletionParser:
         else:
             self._set_error(StreamStalledError(msg, end=StreamEnd.STALLED), StreamEnd.STALLED)
 
-    def _read_refusal(self, data: bytes, chunks: list[ChatCompletionChunk]) -> None:
+    def _read_refusal(self, data: bytes, now: float, chunks: list[ChatCompletionChunk]) -> None:
+        """Read the body that tells why, as far as the bound and the time allow; what came is told all the same."""
         if self._refusal is not None:
             self._refusal += data
-            if len(self._refusal) >= _MAX_ERROR_BODY:
+            timeouts = [limit for limit in (self._total_timeout, self._progress_timeout) if limit is not None]
+            out_of_time = bool(timeouts) and now - self._started > min(timeouts)
+            if out_of_time or len(self._refusal) >= _MAX_ERROR_BODY:
                 self._refuse(chunks)
 
     def _refuse(self, chunks: list[ChatCompletionChunk]) -> None:

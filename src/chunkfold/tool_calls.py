@@ -21,6 +21,7 @@ from chunkfold.anomalies import (
     EMPTY_FOR_ABSENT,
     AnomalyLog,
 )
+from chunkfold.merging import keep_unknown
 from chunkfold.models import (
     ChatCompletionMessageCustomToolCall,
     ChatCompletionMessageFunctionToolCall,
@@ -63,7 +64,7 @@ class ToolCall:
             self.id = fragment.id
         if fragment.type and self.type is None:
             self.type = fragment.type
-        _keep(self.extra, fragment.__pydantic_extra__)
+        keep_unknown(self.extra, fragment.__pydantic_extra__)
         size = 0
         function, custom = fragment.function, fragment.custom
         if function is not None:
@@ -72,11 +73,11 @@ class ToolCall:
             if extra:
                 # The only raw value that can stand here is an empty object or list.
                 self._empty_object |= "arguments" in extra
-                _keep(self.part_extra, {key: value for key, value in extra.items() if key != "arguments"})
+                keep_unknown(self.part_extra, {key: value for key, value in extra.items() if key != "arguments"})
         if custom is not None:
             self.is_custom = True
             size += self._take(custom.name, custom.input, log)
-            _keep(self.part_extra, custom.__pydantic_extra__)
+            keep_unknown(self.part_extra, custom.__pydantic_extra__)
         return size
 
     def _take(self, name: str | None, text: str | None, log: AnomalyLog) -> int:
@@ -219,9 +220,3 @@ class ToolCalls:
     def _note_fresh_id(self, call: ToolCall, id_: str) -> None:
         if call.id is not None:
             self._log.note(CALL_ID_FRESH, f"id {id_!r} after {call.id!r}")
-
-
-def _keep(kept: dict[str, Any], extra: dict[str, Any] | None) -> None:
-    """Unknown keys: the last value that is not null."""
-    if extra:
-        kept.update({key: value for key, value in extra.items() if value is not None})

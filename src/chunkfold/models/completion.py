@@ -5,7 +5,7 @@ normalised: it has the reasoning text whichever field brought it.
 """
 
 from copy import deepcopy
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from chunkfold.models.base import Model
 from chunkfold.models.outcome import Outcome, outcome_of
@@ -65,7 +65,7 @@ class ChatCompletionMessageFunctionToolCall(Model):
     """
 
     id: str | None = None
-    type: Literal["function"] = "function"
+    type: str = "function"
     function: Function
 
     @property
@@ -87,7 +87,7 @@ class ChatCompletionMessageCustomToolCall(Model):
     """
 
     id: str | None = None
-    type: Literal["custom"] = "custom"
+    type: str = "custom"
     custom: Custom
 
     @property
@@ -216,7 +216,7 @@ class ChatCompletion(Model):
     @property
     def text(self) -> str:
         """The text of the first choice, "" if none."""
-        return self.message.content or ""
+        return self.message.__dict__.get("content") or ""
 
     @property
     def reasoning(self) -> str:

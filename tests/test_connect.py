@@ -1,0 +1,610 @@
+"""`connect` and `aconnect`: what they send, what they pass on, and what becomes of the connection.
+
+The provider is a real server on loopback, so what is shown of connections is shown by the server, too.
+"""
+
+import itertools
+import json
+import math
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import anyio
+import httpx
+import httpx2
+import pytest
+
+from chunkfold import (
+    APIError,
+    APIStatusError,
+    ChatCompletionStream,
+    InvalidStreamError,
+    LimitExceededError,
+    StreamEnd,
+    StreamInterruptedError,
+    aconnect,
+    connect,
+)
+from chunkfold.testing import Answer, FakeProvider, ReceivedRequest, json_answer, sse
+
+# httpx nests async generators and closes only the outermost, whoever reads it: trio says so of those that were not
+# exhausted. The filter names them, so that a generator of chunkfold's own would be an error.
+pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
+
+PATIENCE = 30.0  # seconds, after which a test that hangs fails
+ASKED = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+TEXT = {**HEAD, "choices": [{"index": 0, "delta": {"content": "Hello"}, "finish_reason": None}]}
+STOP = {**HEAD, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+WHOLE = sse(TEXT, STOP)
+
+
+@pytest.fixture(params=[httpx, httpx2], ids=["httpx", "httpx2"])
+def library(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def sync_client(library: Any, **options: Any) -> Any:
+    # Whatever proxies and certificates the machine has: the tests talk to themselves.
+    return library.Client(**{"trust_env": False, "verify": False, "timeout": PATIENCE, **options})
+
+
+def async_client(library: Any, **options: Any) -> Any:
+    return library.AsyncClient(**{"trust_env": False, "verify": False, "timeout": PATIENCE, **options})
+
+
+class Connected:
+    """`connect` with the methods of `aconnect`'s stream, so that a test can be written once for both."""
+
+    def __init__(self, stream: ChatCompletionStream) -> None:
+        self.stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def __aiter__(self) -> "Connected":
+        iter(self.stream)
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return next(self.stream)
+        except StopIteration:
+            raise StopAsyncIteration from None
+
+    async def read(self) -> Any:
+        return self.stream.read()
+
+
+class SyncFront:
+    """A sync client and `connect`."""
+
+    def __init__(self, library: Any, **options: Any) -> None:
+        self.client = sync_client(library, **options)
+
+    @asynccontextmanager
+    async def connect(self, url: str, method: str = "POST", **options: Any) -> AsyncIterator[Any]:
+        with connect(self.client, method, url, **{"json": ASKED, **options}) as stream:
+            assert isinstance(stream, ChatCompletionStream)
+            yield Connected(stream)
+
+    async def aclose(self) -> None:
+        self.client.close()
+
+
+class AsyncFront:
+    """An async client and `aconnect`."""
+
+    def __init__(self, library: Any, **options: Any) -> None:
+        self.client = async_client(library, **options)
+
+    @asynccontextmanager
+    async def connect(self, url: str, method: str = "POST", **options: Any) -> AsyncIterator[Any]:
+        async with aconnect(self.client, method, url, **{"json": ASKED, **options}) as stream:
+            yield stream
+
+    async def aclose(self) -> None:
+        await self.client.aclose()
+
+
+FRONTS = {"sync": (SyncFront, "asyncio"), "asyncio": (AsyncFront, "asyncio"), "trio": (AsyncFront, "trio")}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what asks for a `front` over both, and over the sync one once."""
+    if "front" in metafunc.fixturenames:
+        metafunc.parametrize(("front", "anyio_backend"), FRONTS.values(), ids=FRONTS)
+
+
+@asynccontextmanager
+async def client_of(front: Any, library: Any, **options: Any) -> AsyncIterator[Any]:
+    client = front(library, **options)
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+def connections_in_use(client: Any) -> list[Any]:
+    pool = client._transport._pool
+    return [c for c in pool.connections if not (c.is_idle() or c.is_closed())]
+
+
+def has_left(request: ReceivedRequest) -> bool:
+    assert request.answered.wait(PATIENCE)
+    return request.client_left
+
+
+# As it is meant to be used
+
+
+def test_sync_use(library: Any) -> None:
+    with FakeProvider() as provider, sync_client(library) as client:
+        with connect(client, "POST", provider.url, json=ASKED) as stream:
+            text = "".join(chunk.text for chunk in stream)
+        completion = stream.completion()
+    assert completion.text == text == "Hello from the fake provider."
+    assert completion.finish_reason == "stop"
+    assert stream.response.status_code == 200
+
+
+async def test_async_use(library: Any) -> None:
+    with FakeProvider() as provider:
+        async with async_client(library) as client:
+            async with aconnect(client, "POST", provider.url, json=ASKED) as stream:
+                text = "".join([chunk.text async for chunk in stream])
+            completion = stream.completion()
+    assert completion.text == text == "Hello from the fake provider."
+    assert completion.finish_reason == "stop"
+    assert stream.response.status_code == 200
+
+
+# What is sent
+
+
+async def sent(
+    front: Any, library: Any, client_options: dict[str, Any] | None = None, **options: Any
+) -> ReceivedRequest:
+    """The request that `connect` sends with these options."""
+    with FakeProvider() as provider:
+        async with (
+            client_of(front, library, **(client_options or {})) as client,
+            client.connect(provider.url, **options) as stream,
+        ):
+            await stream.read()
+    (request,) = provider.requests
+    return request
+
+
+async def test_the_request(front: Any, library: Any) -> None:
+    request = await sent(front, library)
+    assert (request.method, request.path) == ("POST", "/v1/chat/completions")
+    assert request.json == {**ASKED, "stream": True}
+    assert request.headers["content-type"] == "application/json"
+    assert request.headers["accept"] == "text/event-stream"
+    # A compressed body can explode before any limit sees it.
+    assert request.headers["accept-encoding"] == "identity"
+
+
+async def test_the_callers_json_is_not_changed(front: Any, library: Any) -> None:
+    given = {"model": "m", "messages": [{"role": "user", "content": "é"}], "stream_options": {"include_usage": True}}
+    before = json.dumps(given)
+    request = await sent(front, library, json=given)
+    assert json.dumps(given) == before
+    assert request.json == {**given, "stream": True}
+
+
+MINE: list[tuple[str, str]] = [("Authorization", "Bearer x"), ("X-Twice", "1"), ("X-Twice", "2")]
+
+
+@pytest.mark.parametrize("kind", ["dict", "list", "tuple", "Headers", "bytes"])
+async def test_the_callers_headers(front: Any, library: Any, kind: str) -> None:
+    given: Any = {
+        "dict": {"Authorization": "Bearer x", "X-Twice": "1, 2"},
+        "list": list(MINE),
+        "tuple": tuple(MINE),
+        "Headers": library.Headers(MINE),
+        "bytes": [(name.encode(), value.encode()) for name, value in MINE],
+    }[kind]
+    before = repr(given)
+    request = await sent(front, library, headers=given)
+    assert repr(given) == before
+    assert request.headers["authorization"] == "Bearer x"
+    assert request.headers["x-twice"] == "1, 2"
+    assert request.headers["accept"] == "text/event-stream"
+    assert request.headers["accept-encoding"] == "identity"
+
+
+@pytest.mark.parametrize("kind", ["dict", "list", "Headers", "bytes"])
+@pytest.mark.parametrize("name", ["Accept-Encoding", "accept-encoding", "ACCEPT-ENCODING"])
+async def test_a_header_of_the_callers_own_is_kept(front: Any, library: Any, kind: str, name: str) -> None:
+    pairs = [(name, "gzip"), ("accept", "application/json")]
+    given: Any = {
+        "dict": dict(pairs),
+        "list": pairs,
+        "Headers": library.Headers(pairs),
+        "bytes": [(key.encode(), value.encode()) for key, value in pairs],
+    }[kind]
+    request = await sent(front, library, headers=given)
+    assert request.headers["accept-encoding"] == "gzip"
+    assert request.headers["accept"] == "application/json"
+
+
+async def test_headers_none(front: Any, library: Any) -> None:
+    request = await sent(front, library, headers=None)
+    assert request.headers["accept"] == "text/event-stream"
+
+
+async def test_the_clients_own_settings(front: Any, library: Any) -> None:
+    options = {"headers": {"Authorization": "Bearer y"}, "params": {"api-version": "1"}}
+    request = await sent(front, library, options)
+    assert request.headers["authorization"] == "Bearer y"
+    assert request.headers["accept"] == "text/event-stream"
+    assert request.query == "api-version=1"
+
+
+async def test_the_clients_request_options(front: Any, library: Any) -> None:
+    request = await sent(front, library, params={"a": "1"}, cookies={"b": "2"}, auth=("user", "secret"))
+    assert request.query == "a=1"
+    assert request.headers["cookie"] == "b=2"
+    assert request.headers["authorization"].startswith("Basic ")
+
+
+async def test_a_timeout_for_this_request(front: Any, library: Any) -> None:
+    with FakeProvider(Answer([*sse(TEXT, done=False), math.inf])) as provider:
+        async with client_of(front, library) as client:
+            with pytest.raises(StreamInterruptedError) as caught:
+                async with client.connect(provider.url, timeout=library.Timeout(PATIENCE, read=0.05)) as stream:
+                    await stream.read()
+    assert isinstance(caught.value.__cause__, library.ReadTimeout)
+
+
+async def test_a_base_url_and_another_method(front: Any, library: Any) -> None:
+    with FakeProvider(Answer(WHOLE)) as provider:
+        async with (
+            client_of(front, library, base_url=provider.base_url) as client,
+            client.connect("/chat/completions", "PUT") as stream,
+        ):
+            assert (await stream.read()).text == "Hello"
+    (request,) = provider.requests
+    assert (request.method, request.path) == ("PUT", "/v1/chat/completions")
+
+
+async def test_nothing_is_sent_before_the_context_is_entered(library: Any) -> None:
+    with FakeProvider() as provider, sync_client(library) as client:
+        connect(client, "POST", provider.url, json=ASKED)
+        async with async_client(library) as async_:
+            aconnect(async_, "POST", provider.url, json=ASKED)
+        assert provider.connections == 0
+
+
+# The parser's options
+
+
+async def test_the_parsers_options(front: Any, library: Any) -> None:
+    seen: list[bytes] = []
+    times = itertools.count()
+    options: dict[str, Any] = {
+        "on_event": lambda event, chunks: seen.append(event.data),
+        "clock": lambda: float(next(times)),
+        "progress_timeout": 1000,
+        "total_timeout": 1000,
+        "max_event_size": 1000,
+        "max_output_size": 1000,
+        "strict": True,
+    }
+    with FakeProvider(Answer(WHOLE)) as provider:
+        async with client_of(front, library) as client, client.connect(provider.url, **options) as stream:
+            await stream.read()
+    first, *_, last = seen
+    assert json.loads(first) == TEXT
+    assert last == b"[DONE]"
+    assert stream.timing.first_byte == 1
+    # None of them went to the provider.
+    assert provider.requests[0].json == {**ASKED, "stream": True}
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"strict": True}, InvalidStreamError),
+        ({"max_event_size": 10}, LimitExceededError),
+        ({"max_output_size": 3}, LimitExceededError),
+    ],
+)
+async def test_a_parser_that_is_hard_to_please(
+    front: Any, library: Any, options: dict[str, Any], error: type[InvalidStreamError]
+) -> None:
+    with FakeProvider(Answer([b"data: null\n\n", *WHOLE])) as provider:
+        async with client_of(front, library) as client, client.connect(provider.url, **options) as stream:
+            with pytest.raises(error):
+                await stream.read()
+
+
+@pytest.mark.parametrize("option", [{"retries": 3}, {"status_code": 500}])
+async def test_an_unknown_option_is_a_type_error(front: Any, library: Any, option: dict[str, Any]) -> None:
+    async def ask() -> None:
+        async with client_of(front, library) as client, client.connect("http://127.0.0.1:9/", **option):
+            pytest.fail("connected")
+
+    with pytest.raises(TypeError, match=next(iter(option))):
+        await ask()
+
+
+# What goes wrong
+
+
+def a_port_that_nobody_listens_on() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+async def test_what_the_client_raises_while_it_connects_passes_unchanged(front: Any, library: Any) -> None:
+    url = f"http://127.0.0.1:{a_port_that_nobody_listens_on()}/"
+
+    async def ask(client: Any) -> None:
+        async with client.connect(url):
+            pytest.fail("connected")
+
+    async with client_of(front, library) as client:
+        with pytest.raises(library.ConnectError) as caught:
+            await ask(client)
+        assert type(caught.value) is library.ConnectError
+        assert connections_in_use(client.client) == []
+
+
+async def test_a_timeout_before_the_headers_passes_unchanged(front: Any, library: Any) -> None:
+    leave = threading.Event()
+
+    def answer(_: ReceivedRequest) -> bytes:
+        assert leave.wait(PATIENCE)
+        return b""
+
+    async def ask(client: Any, url: str) -> None:
+        async with client.connect(url, timeout=library.Timeout(PATIENCE, read=0.05)):
+            pytest.fail("connected")
+
+    with FakeProvider(answer) as provider:
+        async with client_of(front, library) as client:
+            with pytest.raises(library.ReadTimeout):
+                await ask(client, provider.url)
+            assert connections_in_use(client.client) == []
+        leave.set()
+
+
+async def test_a_bad_url_passes_unchanged(front: Any, library: Any) -> None:
+    async def ask() -> None:
+        async with client_of(front, library) as client, client.connect("nowhere"):
+            pytest.fail("connected")
+
+    with pytest.raises(library.UnsupportedProtocol):
+        await ask()
+
+
+@pytest.mark.parametrize("read", [False, True], ids=["unread", "read"])
+async def test_an_exception_in_the_body_passes_unchanged(front: Any, library: Any, read: bool) -> None:
+    mine = KeyError("mine")
+
+    async def ask(client: Any, url: str) -> None:
+        async with client.connect(url) as stream:
+            if read:
+                await anext(aiter(stream))
+            raise mine
+
+    with FakeProvider(Answer([*sse(TEXT, done=False), math.inf])) as provider:
+        async with client_of(front, library) as client:
+            with pytest.raises(KeyError) as caught:
+                await ask(client, provider.url)
+            assert caught.value is mine
+            assert (mine.__cause__, mine.__context__) == (None, None)
+            assert connections_in_use(client.client) == []
+        assert has_left(provider.requests[0])
+
+
+async def test_a_refusal_is_raised_by_the_first_read(front: Any, library: Any) -> None:
+    refusal = json_answer({"error": {"message": "slow down", "code": "x"}}, 429, {"Retry-After": "3"})
+    with FakeProvider(refusal) as provider:
+        async with client_of(front, library) as client:
+            async with client.connect(provider.url) as stream:
+                assert stream.response.status_code == 429
+                assert stream.end is None
+                with pytest.raises(APIStatusError) as caught:
+                    await stream.read()
+            assert connections_in_use(client.client) == []
+    assert (caught.value.status_code, caught.value.message, caught.value.retry_after) == (429, "slow down", 3.0)
+
+
+async def test_an_error_in_the_stream(front: Any, library: Any) -> None:
+    body = sse(TEXT, {"error": {"message": "overloaded", "code": 503}})
+
+    async def ask(client: Any, url: str, texts: list[str]) -> None:
+        async with client.connect(url) as stream:
+            async for chunk in stream:
+                texts += [chunk.text]
+
+    texts: list[str] = []
+    with FakeProvider(Answer(body, headers={"x-request-id": "r1"})) as provider:
+        async with client_of(front, library) as client:
+            with pytest.raises(APIError) as caught:
+                await ask(client, provider.url, texts)
+            assert connections_in_use(client.client) == []
+    assert texts == ["Hello"]
+    assert (caught.value.status_code, caught.value.request_id) == (503, "r1")
+
+
+# Connections
+
+
+@pytest.mark.parametrize("body", [WHOLE, sse(TEXT), sse(TEXT, STOP, done=False)], ids=["whole", "done", "finished"])
+async def test_streams_one_after_the_other_use_one_connection(front: Any, library: Any, body: list[bytes]) -> None:
+    with FakeProvider(*[Answer(body)] * 4) as provider:
+        async with client_of(front, library) as client:
+            for _ in range(4):
+                async with client.connect(provider.url) as stream:
+                    assert (await stream.read()).text == "Hello"
+                assert connections_in_use(client.client) == []
+        assert len(provider.requests) == 4
+        assert provider.connections == 1
+
+
+async def test_leaving_at_the_finish_reason_keeps_the_connection(front: Any, library: Any) -> None:
+    with FakeProvider(*[Answer(WHOLE)] * 2) as provider:
+        async with client_of(front, library) as client:
+            for _ in range(2):
+                async with client.connect(provider.url) as stream:
+                    async for chunk in stream:
+                        if chunk.choices[0].finish_reason:
+                            break
+                assert stream.completion().text == "Hello"
+        assert provider.connections == 1
+
+
+async def test_leaving_early_costs_the_connection(front: Any, library: Any) -> None:
+    """That is what stops the generation."""
+    with FakeProvider(Answer([*sse(TEXT, done=False), math.inf]), Answer(WHOLE)) as provider:
+        async with client_of(front, library) as client:
+            async with client.connect(provider.url) as stream:
+                async for _ in stream:
+                    break
+            assert stream.end is StreamEnd.CLOSED
+            assert connections_in_use(client.client) == []
+            assert has_left(provider.requests[0])
+            async with client.connect(provider.url) as stream:
+                assert (await stream.read()).text == "Hello"
+        assert provider.connections == 2
+
+
+@contextmanager
+def rescue(provider: FakeProvider) -> Iterator[None]:
+    """End a wait that is not bounded, so that its test fails (no client left then) and does not hang."""
+    timer = threading.Timer(PATIENCE, provider.stop)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+async def test_a_body_that_stays_open_after_done_holds_nobody(front: Any, library: Any) -> None:
+    """Not even a client without any timeout."""
+    with FakeProvider(Answer(WHOLE, ending="open"), Answer(WHOLE)) as provider, rescue(provider):
+        async with client_of(front, library, timeout=None) as client:
+            async with client.connect(provider.url) as stream:
+                assert (await stream.read()).text == "Hello"
+                # `[DONE]` ended the loop, although the provider holds the body open.
+                assert not provider.requests[0].answered.is_set()
+            assert connections_in_use(client.client) == []
+            assert has_left(provider.requests[0])
+            assert stream.end is StreamEnd.FINISHED
+            # The client can go on, over another connection.
+            async with client.connect(provider.url) as stream:
+                assert (await stream.read()).text == "Hello"
+        assert provider.connections == 2
+
+
+async def test_keep_alives_after_done_hold_nobody(front: Any, library: Any) -> None:
+    pings = itertools.chain.from_iterable(itertools.repeat((0.01, b": ping\n\n"), 1000))
+    with FakeProvider(Answer([*WHOLE, *pings])) as provider, rescue(provider):
+        async with client_of(front, library, timeout=None) as client:
+            async with client.connect(provider.url) as stream:
+                await stream.read()
+            assert connections_in_use(client.client) == []
+            assert has_left(provider.requests[0])
+    assert stream.completion().text == "Hello"
+
+
+@pytest.mark.parametrize("ending", ["cut", "reset"])
+async def test_what_happens_to_the_body_after_done_is_nobodys_concern(front: Any, library: Any, ending: Any) -> None:
+    with FakeProvider(Answer([*WHOLE, 0.02], ending=ending), Answer(WHOLE)) as provider:
+        async with client_of(front, library) as client:
+            for _ in range(2):
+                async with client.connect(provider.url) as stream:
+                    assert (await stream.read()).text == "Hello"
+                assert (stream.error, stream.anomalies) == (None, ())
+                assert connections_in_use(client.client) == []
+
+
+async def test_what_comes_after_done_is_not_read_as_a_stream(front: Any, library: Any) -> None:
+    with FakeProvider(Answer([*WHOLE, b"data: garbage\n\n"])) as provider:
+        async with client_of(front, library) as client, client.connect(provider.url) as stream:
+            await stream.read()
+    assert (stream.end, stream.anomalies) == (StreamEnd.FINISHED, ())
+
+
+async def test_an_exception_after_done_passes_unchanged(front: Any, library: Any) -> None:
+    async def ask(client: Any, url: str) -> None:
+        async with client.connect(url) as stream:
+            await stream.read()
+            raise KeyError
+
+    with FakeProvider(Answer(WHOLE, ending="open")) as provider, rescue(provider):
+        async with client_of(front, library, timeout=None) as client:
+            with pytest.raises(KeyError):
+                await ask(client, provider.url)
+            assert connections_in_use(client.client) == []
+            assert has_left(provider.requests[0])
+
+
+async def test_cancelling_the_wait_after_done(library: Any) -> None:
+    with FakeProvider(Answer(WHOLE, ending="open")) as provider, rescue(provider):
+        async with async_client(library, timeout=None) as client:
+            with anyio.CancelScope() as scope:
+                async with aconnect(client, "POST", provider.url, json=ASKED) as stream:
+                    await stream.read()
+                    scope.cancel()
+            assert connections_in_use(client) == []
+            assert has_left(provider.requests[0])
+    assert stream.completion().text == "Hello"
+
+
+async def test_the_timeouts_of_the_next_request_are_its_own(front: Any, library: Any) -> None:
+    """The wait after `[DONE]` hurries the connection; whoever uses it next is not hurried."""
+    slow = Answer([*sse(TEXT, done=False), 0.25, *sse(STOP)])
+    with FakeProvider(Answer(WHOLE), slow) as provider:
+        async with client_of(front, library) as client:
+            for _ in range(2):
+                async with client.connect(provider.url) as stream:
+                    assert (await stream.read()).text == "Hello"
+        assert provider.connections == 1
+
+
+def test_threads_that_share_a_client(library: Any) -> None:
+    streams, threads = 10, 4
+    failures: list[BaseException] = []
+
+    def ask(client: Any, url: str) -> None:
+        try:
+            for _ in range(streams):
+                with connect(client, "POST", url, json=ASKED) as stream:
+                    assert stream.read().text == "Hello"
+        except BaseException as error:  # noqa: BLE001 - shown by the assertion that follows
+            failures.append(error)
+
+    with FakeProvider(*[Answer(WHOLE)] * (streams * threads)) as provider, sync_client(library) as client:
+        workers = [threading.Thread(target=ask, args=(client, provider.url)) for _ in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join(PATIENCE)
+        assert failures == []
+        assert connections_in_use(client) == []
+
+
+async def test_tasks_that_share_a_client(library: Any) -> None:
+    with FakeProvider(*[Answer(WHOLE)] * 20) as provider:
+        async with async_client(library) as client:
+
+            async def ask() -> None:
+                for _ in range(5):
+                    async with aconnect(client, "POST", provider.url, json=ASKED) as stream:
+                        assert (await stream.read()).text == "Hello"
+
+            async with anyio.create_task_group() as tasks:
+                for _ in range(4):
+                    tasks.start_soon(ask)
+            assert connections_in_use(client) == []

@@ -1,0 +1,1053 @@
+"""The docs hold: every example runs and prints what stands below it, links lead somewhere, tables are complete.
+
+The table of bad input in `docs/errors.md` is closed: each row begins with an id, and each id has one case here. The
+exception, the end and the rules that a row names are taken from the row itself, so it cannot say anything else.
+"""
+
+import ast
+import asyncio
+import inspect
+import json
+import re
+import types
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+import httpx
+import pytest
+from pydantic import BaseModel
+
+import chunkfold
+from chunkfold import (
+    RULES,
+    Anomaly,
+    APIError,
+    APIStatusError,
+    AsyncChatCompletionStream,
+    ChatCompletion,
+    ChatCompletionChunk,
+    ChatCompletionStream,
+    ChunkfoldError,
+    IncompleteStreamError,
+    InvalidChunkError,
+    InvalidStreamError,
+    LimitExceededError,
+    NotAnEventStreamError,
+    ParseError,
+    StreamConsumedError,
+    StreamEnd,
+    StreamInterruptedError,
+    StreamStalledError,
+    connect,
+)
+from chunkfold.testing import FakeProvider, sse
+
+ROOT = Path(__file__).parent.parent
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path for path in (*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md")
+}
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+
+
+def text_of(page: str) -> str:
+    return PAGES[page].read_text("utf-8")
+
+
+def prose_of(page: str) -> str:
+    """The page without its blocks of code."""
+    return FENCED.sub("", text_of(page))
+
+
+# Examples
+
+# A python block, and what it prints where a text block follows directly.
+BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<output>.*?)^```$)?", re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_run_and_print_what_stands_below_them(
+    page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The blocks of a page run in order, in one namespace.
+
+    All the examples know of the network is `OPENAI_BASE_URL`, or the README's `url`, `headers` and `body`, which the
+    reader is to have: here both lead to an embedded provider.
+    """
+    text = text_of(page)
+    with FakeProvider() as provider:
+        monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        namespace = {"__name__": "__main__", "url": provider.url, "headers": {}, "body": {"model": "m", "messages": []}}
+        for block in BLOCK.finditer(text):
+            line = text.count("\n", 0, block.start("code"))
+            run("\n" * line + block["code"], str(PAGES[page]), namespace)
+            printed = capsys.readouterr().out
+            if block["output"] is not None:
+                assert printed == block["output"]
+
+
+def run(source: str, filename: str, namespace: dict[str, Any]) -> None:
+    """Run a block as the interactive `python -m asyncio` does, where `await` may stand outside of functions."""
+    code = compile(source, filename, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    block = types.FunctionType(code, namespace)
+    if code.co_flags & inspect.CO_COROUTINE:
+        anyio.run(block)
+    else:
+        block()
+
+
+def test_every_page_has_an_example() -> None:
+    assert [page for page in PAGES if not BLOCK.search(text_of(page))] == []
+
+
+# Links
+
+
+def anchors_of(path: Path) -> set[str]:
+    """What a heading is called in a link: lower case, hyphens for blanks, no punctuation."""
+    headings = re.findall(r"^#+ (.+)$", FENCED.sub("", path.read_text("utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def links_of(page: str) -> list[str]:
+    return re.findall(r"\]\(([^)\s]+)\)", prose_of(page))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_relative_links_lead_somewhere(page: str) -> None:
+    for link in links_of(page):
+        if re.match(r"\w+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = PAGES[page].parent / name if name else PAGES[page]
+        assert target.exists(), link
+        assert not anchor or anchor in anchors_of(target), link
+
+
+def test_the_index_leads_to_every_page() -> None:
+    assert {f"docs/{link}" for link in links_of("docs/index.md")} >= PAGES.keys() - {"docs/index.md", "README.md"}
+
+
+# Tables
+
+
+def tables_of(page: str, *header: str) -> list[list[str]]:
+    """The rows of every table with this header, as cells."""
+    rows: list[list[str]] = []
+    lines = iter(prose_of(page).splitlines())
+    for line in lines:
+        if cells_of(line) == list(header):
+            next(lines)
+            for row in lines:
+                if not row.startswith("|"):
+                    break
+                rows.append(cells_of(row))
+    assert rows
+    return rows
+
+
+def cells_of(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+@pytest.mark.parametrize(
+    ("page", "header"),
+    [
+        ("docs/parser.md", ("`end`", "when", "`completion()`")),
+        ("README.md", ("`end`", "what happened", "`completion()`")),
+    ],
+)
+def test_the_endings(page: str, header: tuple[str, ...]) -> None:
+    endings = {end.strip("`"): told for end, _, told in tables_of(page, *header)}
+    assert list(endings) == list(StreamEnd)
+    assert {end for end, told in endings.items() if told == "returns"} == {end for end in StreamEnd if end.complete}
+
+
+def test_the_rules() -> None:
+    rows = tables_of("docs/payload.md", "id", "what comes", "who sends it", "what chunkfold does")
+    assert rows == [[rule.id, rule.sentence, rule.senders, rule.handling] for rule in RULES]
+
+
+# The table of bad input
+
+
+class Row(NamedTuple):
+    """What a row says.
+
+    Attributes:
+        raises: The name of the exception, None where nothing is raised.
+        end: The value of `end`, None where it is None or there is no stream.
+        rules: The ids of the rules that were noted.
+    """
+
+    id: str
+    raises: str | None
+    end: str | None
+    rules: set[str]
+
+
+def rows() -> list[Row]:
+    header = ("what came", "what is raised", "what you still have", "what to do")
+    return [row_of(came, raised, left) for came, raised, left, _ in tables_of("docs/errors.md", *header)]
+
+
+def row_of(came: str, raised: str, left: str) -> Row:
+    (id_,) = re.findall(r"^`([a-z0-9-]+)` ", came)
+    name = re.search(r"`(\w+)`", raised)
+    assert name is not None or raised == "nothing", id_
+    end = re.match(r"`(\w+)`; ", left)
+    assert end is not None or left == "no stream", id_
+    end_name = end[1] if end is not None and end[1] != "None" else None
+    return Row(id_, name and name[1], end_name, set(re.findall(r"CF\d{3}", left)))
+
+
+ROWS = rows()
+
+
+class Result(NamedTuple):
+    """What came of an input: all that a caller is left with."""
+
+    error: BaseException | None
+    end: StreamEnd | None = None
+    snapshot: ChatCompletion | None = None
+    anomalies: tuple[Anomaly, ...] = ()
+
+    def told(self) -> tuple[Any, ...]:
+        """In a form that can be compared."""
+        return (type(self.error), str(self.error), *self[1:])
+
+
+class Response(NamedTuple):
+    """A response as clients give it; an exception among the pieces of its body is raised."""
+
+    status_code: int
+    pieces: list[bytes | Exception]
+    headers: dict[str, str]
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        return playing(self.pieces)
+
+    def close(self) -> None:
+        pass
+
+
+# Bytes of a body (which are also read byte by byte), its pieces, a response, or something to do.
+Given = bytes | list[bytes | Exception] | Response | Callable[[], Result]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kind of bad input, and what must be left of it.
+
+    Attributes:
+        given: Inputs of that kind; the same must come of each.
+        raises: The exception.
+        end: How the stream ends.
+        has: What the snapshot has, by path: {"choices.0.outcome": "stop"}.
+        error: What the exception has, by path.
+        options: The parser's; `times` is what its clock shows, reading by reading.
+    """
+
+    given: tuple[Given, ...]
+    raises: type[BaseException] | None
+    end: StreamEnd | None
+    has: dict[str, Any]
+    error: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def playing(pieces: Iterable[bytes | Exception]) -> Iterator[bytes]:
+    for piece in pieces:
+        if isinstance(piece, Exception):
+            raise piece
+        yield piece
+
+
+def results_of(given: Given, options: dict[str, Any]) -> list[Result]:
+    if isinstance(given, bytes):
+        return [read([given], options), read([given[at : at + 1] for at in range(len(given))], options)]
+    if isinstance(given, Response):
+        return [read(given, options)]
+    return [read(playing(given), options)] if isinstance(given, list) else [given()]
+
+
+def read(source: Any, options: dict[str, Any]) -> Result:
+    """Read to the end, and check what holds however it ends."""
+    options = dict(options)
+    if times := options.pop("times", None):
+        options["clock"] = iter(times).__next__
+    stream = ChatCompletionStream(source, **options)
+    chunks: list[ChatCompletionChunk] = []
+    error = None
+    try:
+        for chunk in stream:
+            chunks.append(chunk)  # noqa: PERF402 - what came before an error counts
+    except ChunkfoldError as exc:
+        error = exc
+        assert error.snapshot == stream.snapshot
+    assert stream.error is error is raised_by(stream.completion)
+    assert "".join(chunk.text for chunk in chunks) == stream.snapshot.text
+    return left(stream, error)
+
+
+def left(stream: Any, error: BaseException | None) -> Result:
+    return Result(error, stream.end, stream.snapshot, stream.anomalies)
+
+
+def raised_by(call: Callable[[], object]) -> BaseException | None:
+    try:
+        call()
+    except Exception as exc:  # noqa: BLE001 - whatever it is, it is looked at
+        return exc
+    return None
+
+
+def look(value: Any, path: str) -> Any:
+    """What stands at a path; `calls` are the tool calls in short."""
+    if path == "calls":
+        return [(call.id, call.name, call.arguments) for call in value.tool_calls]
+    for part in path.split("."):
+        value = value[int(part)] if part.isdigit() else getattr(value, part)
+    return value
+
+
+# Inputs
+
+NOTHING = {"choices": []}
+OUTCOME = "choices.0.outcome"
+FAULT = OSError("connection reset")
+WAITED = httpx.ReadTimeout("timed out")
+BOOM = {"message": "boom", "type": "server_error", "code": "overloaded", "failed_generation": "{"}
+COMPLETION = {
+    "object": "chat.completion",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
+}
+
+
+def chunk(delta: Any = None, finish_reason: Any = None, *, index: Any = 0, **fields: Any) -> dict[str, Any]:
+    """A chunk without fault, unless one is put in."""
+    choice = {"index": index, "delta": {} if delta is None else delta, "finish_reason": finish_reason}
+    head = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    return {**head, "choices": [choice], **fields}
+
+
+def body(*payloads: Any, done: bool = True) -> bytes:
+    """The body of a stream; a payload that no mapping is, is sent as its JSON."""
+    sent = [one if isinstance(one, bytes | dict) else json.dumps(one) for one in payloads]
+    return b"".join(sse(*sent, done=done))
+
+
+HI = chunk({"role": "assistant", "content": "Hi"})
+STOP = chunk({}, "stop")
+CUT = body(HI, done=False)
+
+
+def calls(*fragments: dict[str, Any], finish_reason: str = "tool_calls") -> bytes:
+    """A stream of tool call fragments, one in each chunk."""
+    return body(*(chunk({"tool_calls": [fragment]}) for fragment in fragments), chunk({}, finish_reason))
+
+
+def call(name: Any = None, arguments: Any = None, **fields: Any) -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    return {**fields, "function": {key: value for key, value in function.items() if value is not None}}
+
+
+def named(event: bytes, data: bytes) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (event, data)
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def without(payload: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in payload.items() if name not in names}
+
+
+# Things to do
+
+
+class Weather(BaseModel):
+    """What `parse` is asked for."""
+
+    city: str
+
+
+def parsed(body: bytes, parse: Callable[[ChatCompletion], object], *, expected: Any = None) -> Callable[[], Result]:
+    """Read a stream that ends well, then its text."""
+
+    def do() -> Result:
+        stream = ChatCompletionStream([body])
+        completion = stream.read()
+        if expected is None:
+            return left(stream, raised_by(lambda: parse(completion)))
+        assert parse(completion) == expected
+        return left(stream, None)
+
+    return do
+
+
+def answered(text: str) -> bytes:
+    return body(chunk({"content": text}, "stop"))
+
+
+def called_with(arguments: str) -> bytes:
+    return calls(call("f", arguments, index=0, id="a"))
+
+
+def not_connected() -> Result:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("connection refused")
+
+    def ask() -> None:
+        client = httpx.Client(transport=httpx.MockTransport(refuse))
+        with client, connect(client, "POST", "http://test/", json={}):
+            pass
+
+    return Result(raised_by(ask))
+
+
+def left_early() -> Result:
+    with ChatCompletionStream([CUT, body(STOP)]) as stream:
+        for _ in stream:
+            break
+    assert stream.error is None
+    return left(stream, raised_by(stream.completion))
+
+
+def left_after_finish() -> Result:
+    with ChatCompletionStream([body(HI, STOP, done=False), CUT]) as stream:
+        for one in stream:
+            if one.choices[0].finish_reason:
+                break
+    return left(stream, raised_by(stream.completion))
+
+
+def too_early() -> Result:
+    stream = ChatCompletionStream([CUT, body(STOP)])
+    next(stream)
+    return left(stream, raised_by(stream.completion))
+
+
+def iterated_again() -> Result:
+    stream = ChatCompletionStream([body(HI, STOP)])
+    stream.read()
+    return left(stream, raised_by(lambda: list(stream)))
+
+
+def iterated_after_leaving() -> Result:
+    stream = ChatCompletionStream([CUT, body(STOP)])
+    next(stream)
+    stream.close()
+    return left(stream, raised_by(lambda: list(stream)))
+
+
+def own_exception() -> Result:
+    stream = ChatCompletionStream([CUT, body(STOP)])
+
+    def use() -> None:
+        with stream:
+            for _ in stream:
+                raise LookupError
+
+    return left(stream, raised_by(use))
+
+
+def tap_exception() -> Result:
+    def tap(event: object, chunks: object) -> None:
+        raise LookupError
+
+    stream = ChatCompletionStream([body(HI, STOP)], on_event=tap)
+
+    def use() -> None:
+        with stream:
+            stream.read()
+
+    return left(stream, raised_by(use))
+
+
+def cancelled() -> Result:
+    async def bytes_and_silence() -> Any:
+        yield CUT
+        await asyncio.sleep(60)
+
+    async def use() -> Result:
+        error: BaseException | None = None
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().call_later(0.01, task.cancel)
+        try:
+            async with AsyncChatCompletionStream(bytes_and_silence()) as stream:
+                async for _ in stream:
+                    pass
+        except asyncio.CancelledError as exc:
+            error = exc
+            task.uncancel()
+        return left(stream, error)
+
+    return asyncio.run(use())
+
+
+def wrong_option() -> Result:
+    return Result(raised_by(lambda: ChatCompletionStream([], no_such_option=True)))  # type: ignore[call-arg]
+
+
+def wrong_source() -> Result:
+    return Result(raised_by(lambda: ChatCompletionStream(5)))  # type: ignore[arg-type]
+
+
+# What must come of them
+
+
+def fine(*given: Given, end: StreamEnd = StreamEnd.FINISHED, has: Any = "Hi", **options: Any) -> Case:
+    """Nothing is raised."""
+    return Case(given, None, end, shown(has), {}, options)
+
+
+def failed(*given: Given, has: Any = "Hi", **error: Any) -> Case:
+    return Case(given, APIError, StreamEnd.FAILED, shown(has), error)
+
+
+def refused(status: int, *pieces: bytes | Exception, headers: dict[str, str] | None = None, **error: Any) -> Case:
+    response = Response(status, list(pieces), headers or {})
+    return Case((response,), APIStatusError, StreamEnd.FAILED, NOTHING, {"status_code": status, **error})
+
+
+def invalid(
+    *given: Given, raises: type[BaseException] = InvalidChunkError, has: Any = "Hi", options: Any = None, **error: Any
+) -> Case:
+    return Case(given, raises, StreamEnd.INVALID, shown(has), error, options or {})
+
+
+def foreign(*given: bytes) -> Case:
+    return invalid(*given, raises=NotAnEventStreamError, has=NOTHING)
+
+
+def incomplete(
+    end: StreamEnd,
+    *given: Given,
+    raises: type[BaseException] = IncompleteStreamError,
+    has: Any = "Hi",
+    options: Any = None,
+    **error: Any,
+) -> Case:
+    return Case(given, raises, end, shown(has), {"end": end, **error}, options or {})
+
+
+def done_to(end: StreamEnd | None, raises: type[BaseException], *given: Given, has: Any = "Hi", **error: Any) -> Case:
+    return Case(given, raises, end, shown(has), error)
+
+
+def shown(has: Any) -> dict[str, Any]:
+    return {"text": has} if isinstance(has, str) else has
+
+
+PING = b": ping\n\n"
+JSON_BODY = json.dumps({"error": BOOM}).encode()
+CODED = {"code": "overloaded", "status_code": 503, "message": "boom"}
+
+CASES = {
+    # The response is refused
+    "http-error": refused(
+        429,
+        b'{"error":{"message":"slow down","code":"rate_limit_exceeded"}}',
+        headers={"Retry-After": "20", "X-Request-Id": "r1"},
+        message="slow down",
+        code="rate_limit_exceeded",
+        retry_after=20.0,
+        request_id="r1",
+        retryable=True,
+    ),
+    "http-error-text": refused(502, b"<html>", b"bad gateway", message="<html>bad gateway", raw="<html>bad gateway"),
+    "http-error-no-body": refused(401, retryable=False),
+    "http-error-large": refused(500, *[b"x" * 2**10] * 2**11, raw="x" * 2**16),
+    "http-error-cut": refused(503, b"try ag", FAULT, message="try ag"),
+    "http-redirect": refused(307, headers={"Location": "/v2"}, headers_={"location": "/v2"}),
+    "not-connected": done_to(None, httpx.ConnectError, not_connected, has={}),
+    # The body is no event stream
+    "html-body": invalid(
+        Response(200, [b"<!doctype html><html>"], {"Content-Type": "text/html"}),
+        raises=NotAnEventStreamError,
+        has=NOTHING,
+        body=b"<!doctype html><html>",
+        content_type="text/html",
+        status_code=200,
+    ),
+    "text-body": foreign(b"Service Unavailable", b"a: b\n\n"),
+    "json-body": foreign(b'{"models":[]}', b"[]", b'"text"', b"null"),
+    "ndjson-body": foreign(b'{"response":"Hi"}\n{"response":"","done":true}\n'),
+    "cut-json-body": foreign(b'{"choices":[{"mess'),
+    "interrupted-json-body": incomplete(
+        StreamEnd.INTERRUPTED,
+        [b'{"choices":[{"mess', FAULT],
+        raises=StreamInterruptedError,
+        has=NOTHING,
+        __cause__=FAULT,
+    ),
+    "json-error-body": failed(JSON_BODY, b"\n\n" + JSON_BODY, has=NOTHING, **CODED),
+    "completion-body": fine(json.dumps({"id": "c1", "created": 1, "model": "m", **COMPLETION}).encode()),
+    "empty-body": incomplete(StreamEnd.EMPTY, b"", b"\n\n\n", has=NOTHING),
+    "body-beginning": incomplete(StreamEnd.EMPTY, b"d", b"dat", b"\xef\xbb", has=NOTHING),
+    "keep-alives-only": incomplete(StreamEnd.EMPTY, PING * 3, has=NOTHING),
+    # The provider reports an error
+    "event-error": failed(
+        CUT + named(b"error", b'{"message":"boom","code":"overloaded"}'),
+        CUT + named(b"error", JSON_BODY),
+        **CODED,
+    ),
+    "event-error-text": failed(CUT + named(b"error", b"boom"), CUT + named(b"error", b'"boom"'), message="boom"),
+    "event-error-empty": failed(CUT + named(b"error", b""), CUT + named(b"error", b"null")),
+    "error-field": failed(
+        CUT + b'error: {"message":"boom","code":"overloaded"}\n\n',
+        CUT + b'error: {"message":"boom","code":"overloaded"}',  # and that was all
+        **CODED,
+    ),
+    "error-envelope": failed(body(HI, {"error": BOOM}), type="server_error", error__failed_generation="{", **CODED),
+    "error-after-finish": failed(
+        body(HI, STOP, {"error": BOOM}), body(HI, STOP, {"error": BOOM}, done=False), has={"finish_reason": "stop"}
+    ),
+    "error-beside-choices": failed(body(HI, chunk({"content": " you"}, error=BOOM)), has="Hi you", **CODED),
+    "error-string": failed(body(HI, {"error": "boom"}), message="boom"),
+    "error-list": failed(body(HI, {"error": [{"message": "boom"}, "bang"]}), message="boom; bang"),
+    "error-empty": failed(*(body(HI, {"error": empty}) for empty in ({}, "", []))),
+    "error-empty-beside-choices": fine(*(body(HI, {**STOP, "error": empty}) for empty in ({}, "", []))),
+    "error-null": fine(*(body(HI, {**STOP, "error": absent}) for absent in (None, False))),
+    "error-object": failed(body(HI, {"object": "error", "message": "boom", "code": "overloaded"}), **CODED),
+    "error-type": failed(body(HI, {"type": "error", "message": "boom"}), message="boom"),
+    "base-resp": failed(
+        body(HI, {"base_resp": {"status_code": 1002, "status_msg": "boom"}, "choices": None}),
+        code=1002,
+        status_code=429,
+        message="boom",
+    ),
+    "finish-error": failed(
+        *(body(HI, chunk({}, word)) for word in ("error", "network_error", "insufficient_system_resource", "abort")),
+        has={"text": "Hi", OUTCOME: "error"},
+    ),
+    "finish-error-told": failed(
+        body(HI, chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "error", "error": BOOM}])),
+        body(HI, chunk({}, "error", x_groq={"error": "boom"})),
+        message="boom",
+    ),
+    "bare-code": failed(body(HI, {"code": 503}), body(HI, {"status_code": "503"}), status_code=503),
+    "bare-detail": failed(
+        body(HI, {"detail": "boom"}),
+        body(HI, {"detail": [{"msg": "boom"}]}),
+        body(HI, {"message": "boom"}),
+        message="boom",
+    ),
+    "error-in-list": failed(body(HI, [{"error": BOOM}]), **CODED),
+    "foreign-event-error": failed(CUT + named(b"progress", b'{"error":{"message":"boom"}}'), message="boom"),
+    "only-done": incomplete(StreamEnd.EMPTY, body(), has=NOTHING),
+    "no-output": incomplete(
+        StreamEnd.EMPTY,
+        body(chunk({"role": "assistant"}, usage={"total_tokens": 3})),
+        has={"message.role": "assistant", "usage.total_tokens": 3},
+    ),
+    # An event is no chunk
+    "not-json": invalid(body(HI, b"Internal Server Error"), position=len(CUT)),
+    "cut-json-event": invalid(body(HI, b'{"choices":[{"de'), position=len(CUT)),
+    "unfinished-text": invalid(CUT + b"data: Internal Server Error"),
+    "json-no-object": invalid(body(HI, 5), body(HI, "Hi"), body(HI, True), body(HI, [HI, HI]), position=len(CUT)),
+    "several-payloads-bad": invalid(b"data: %b\ndata: no\n\n" % json.dumps(HI).encode()),
+    "json-too-deep": invalid(body(HI, chunk({"new": nested(600)}))),
+    "number-too-long": invalid(CUT + b'data: {"choices":[],"x":' + b"1" * 5000 + b"}\n\n"),
+    "choices-type": invalid(*(body(HI, {**STOP, "choices": wrong}) for wrong in ({"a": 1}, "x", [None], ["x"]))),
+    "delta-type": invalid(*(body(HI, chunk(wrong)) for wrong in ("x", ["x"], 5))),
+    "content-type": invalid(*(body(HI, chunk({"content": wrong})) for wrong in (5, {"a": 1}))),
+    "finish-reason-type": invalid(*(body(HI, chunk({}, wrong)) for wrong in (5, ["stop"]))),
+    "index-type": invalid(*(body(HI, chunk({}, index=wrong)) for wrong in ("x", 0.5, True))),
+    "tool-calls-type": invalid(
+        body(HI, chunk({"tool_calls": {"index": 0}})),
+        *(
+            body(HI, chunk({"tool_calls": [wrong]}))
+            for wrong in ("x", {"id": ["a"]}, {"function": "f"}, call(5, index=0), call("f", 5, index=0))
+        ),
+    ),
+    "other-type": fine(body(HI, {**STOP, "usage": "none"}), has={"text": "Hi", "usage": "none"}),
+    "responses-api": invalid(
+        named(b"response.output_text.delta", b'{"type":"response.output_text.delta","delta":"Hi"}'),
+        body({"type": "response.created"}),
+        has=NOTHING,
+    ),
+    "messages-api": invalid(
+        named(b"message_start", b'{"type":"message_start"}'), body({"type": "content_block_delta"}), has=NOTHING
+    ),
+    "completions-api": invalid(body({"object": "text_completion", "choices": [{"text": "Hi"}]}), has=NOTHING),
+    # It stops too early
+    "truncated": incomplete(StreamEnd.TRUNCATED, CUT, CUT + PING, retryable=False),
+    "truncated-in-event": incomplete(
+        StreamEnd.TRUNCATED, CUT + b'data: {"choices":[{"del', CUT + b"data: [DO", CUT + b"data:", CUT + b"da"
+    ),
+    "truncated-choice": incomplete(
+        StreamEnd.TRUNCATED,
+        body(HI, chunk({"content": "Ho"}, index=1), STOP, done=False),
+        has={"choices.0.finish_reason": "stop", "choices.1.finish_reason": None, "choices.1.message.content": "Ho"},
+    ),
+    "interrupted": incomplete(StreamEnd.INTERRUPTED, [CUT, FAULT], raises=StreamInterruptedError, __cause__=FAULT),
+    "interrupted-at-once": incomplete(
+        StreamEnd.INTERRUPTED,
+        [FAULT],
+        [PING, FAULT],
+        raises=StreamInterruptedError,
+        has=NOTHING,
+        __cause__=FAULT,
+        retryable=True,
+    ),
+    "read-timeout": incomplete(StreamEnd.INTERRUPTED, [CUT, WAITED], raises=StreamInterruptedError, __cause__=WAITED),
+    "done-no-finish": fine(body(HI), end=StreamEnd.DONE, has={"text": "Hi", "finish_reason": None}),
+    "finish-no-done": fine(body(HI, STOP, done=False)),
+    "finish-interrupted": fine([body(HI, STOP, done=False), FAULT]),
+    "finish-unfinished": fine(CUT + b"data: " + json.dumps(STOP).encode()),
+    "finish-cut": fine(body(HI, STOP, done=False) + b'data: {"usage":{"tot'),
+    # Limits, deadlines, strict mode
+    "max-event-size": invalid(
+        body(HI, chunk({"content": "x" * 500})),
+        raises=LimitExceededError,
+        options={"max_event_size": 400},
+        limit="max_event_size",
+        value=400,
+    ),
+    "max-line-size": invalid(
+        CUT + b": " + b"x" * 500 + b"\n\n" + body(STOP),
+        CUT + b"note: " + b"x" * 500 + b"\n\n" + body(STOP),
+        CUT + b"data: " + b"x" * 500,
+        raises=LimitExceededError,
+        options={"max_event_size": 400},
+        limit="max_event_size",
+    ),
+    "max-output-size": invalid(
+        body(HI, chunk({"content": " you"}), chunk({"content": " there"})),
+        raises=LimitExceededError,
+        has="Hi you",
+        options={"max_output_size": 5},
+        limit="max_output_size",
+        value=5,
+    ),
+    "progress-timeout": incomplete(
+        StreamEnd.STALLED,
+        [CUT, PING, PING],
+        raises=StreamStalledError,
+        options={"progress_timeout": 10, "times": [0, 1, 9, 12]},
+    ),
+    "total-timeout": incomplete(
+        StreamEnd.STALLED,
+        [CUT, CUT],
+        raises=StreamStalledError,
+        has="HiHi",
+        options={"total_timeout": 10, "times": [0, 9, 11]},
+    ),
+    "late-stall": fine([body(HI, STOP, done=False), PING], progress_timeout=10, times=[0, 1, 12]),
+    "strict": invalid(
+        body(HI, chunk({"role": "assistant", "content": "!"}), STOP),
+        raises=InvalidStreamError,
+        has="Hi!",
+        options={"strict": True},
+        rule__id="CF204",
+    ),
+    "strict-at-the-end": invalid(
+        body(HI, STOP, done=False),
+        raises=InvalidStreamError,
+        options={"strict": True},
+        rule__id="CF501",
+    ),
+    # You
+    "left-early": done_to(StreamEnd.CLOSED, IncompleteStreamError, left_early, end="closed", retryable=False),
+    "left-after-finish": fine(left_after_finish),
+    "too-early": done_to(None, IncompleteStreamError, too_early, end=None),
+    "iterated-again": done_to(StreamEnd.FINISHED, StreamConsumedError, iterated_again),
+    "iterated-after-leaving": done_to(StreamEnd.CLOSED, StreamConsumedError, iterated_after_leaving),
+    "own-exception": done_to(StreamEnd.CLOSED, LookupError, own_exception),
+    "tap-exception": done_to(StreamEnd.CLOSED, LookupError, tap_exception),
+    "cancelled": done_to(StreamEnd.CLOSED, asyncio.CancelledError, cancelled),
+    "wrong-argument": done_to(None, TypeError, wrong_option, wrong_source, has={}),
+    # The text is not the JSON you asked for
+    "parse-cut": done_to(
+        StreamEnd.FINISHED,
+        ParseError,
+        parsed(answered('{"city":"Os'), lambda completion: completion.message.parse(Weather)),
+        parsed(called_with('{"city":"Os'), lambda completion: completion.tool_calls[0].function.parse()),
+        has={},
+        cut=True,
+        text='{"city":"Os',
+        position=8,
+        snapshot=None,
+    ),
+    "parse-no-text": done_to(
+        StreamEnd.FINISHED,
+        ParseError,
+        parsed(called_with("{}"), lambda completion: completion.message.parse(Weather)),
+        has="",
+        cut=True,
+    ),
+    "parse-no-json": done_to(
+        StreamEnd.FINISHED,
+        ParseError,
+        parsed(answered("Oslo"), lambda completion: completion.message.parse(Weather)),
+        has="Oslo",
+        cut=False,
+        text="Oslo",
+        position=0,
+    ),
+    "parse-type": done_to(
+        StreamEnd.FINISHED,
+        ParseError,
+        parsed(answered('{"city":5}'), lambda completion: completion.message.parse(Weather)),
+        has='{"city":5}',
+        cut=False,
+        position=None,
+        __cause______class____name="ValidationError",
+    ),
+    "parse-arguments-type": done_to(
+        StreamEnd.FINISHED,
+        ParseError,
+        parsed(called_with("[5]"), lambda completion: completion.tool_calls[0].function.parse()),
+        has={"calls": [("a", "f", "[5]")]},
+        text="[5]",
+        cut=False,
+    ),
+    "parse-no-arguments": fine(
+        parsed(called_with(""), lambda completion: completion.tool_calls[0].function.parse(), expected={}),
+        has={"calls": [("a", "f", "")]},
+    ),
+    "parse-placeholder": fine(
+        parsed(
+            calls(call("f", "{}", index=0, id="a"), call(None, '{"x":1}', index=0)),
+            lambda completion: completion.tool_calls[0].function.parse(),
+            expected={"x": 1},
+        ),
+        has={"calls": [("a", "f", '{}{"x":1}')]},
+    ),
+    # Tolerated
+    "several-payloads": fine(
+        b"data: %b\ndata: %b\ndata: [DONE]\n\n" % tuple(json.dumps(one).encode() for one in (HI, STOP))
+    ),
+    "blank-data": fine(b"data:\n\n" + body(HI, STOP), b"data:  \n\n" + body(HI, STOP)),
+    "comment-in-data": fine(b"data: : keepalive\n\n" + body(HI, STOP)),
+    "null-data": fine(b"data: null\n\n" + body(HI, STOP)),
+    "foreign-event": fine(
+        *(named(b"progress", data) + body(HI, STOP) for data in (b'{"tool":"x"}', b"50 %", b"[1,2]", b'{"code":500}'))
+    ),
+    "not-utf8": fine(body(HI, STOP).replace(b"Hi", b"H\xff"), has="H\ufffd"),
+    "done-with-blanks": fine(body(HI, STOP, done=False) + b"data:  [DONE] \n\n"),
+    "after-done": fine(body(HI, STOP) + body(chunk({"content": " again"})), body(HI, STOP) + b"data: oops\n\n"),
+    "choices-missing": fine(body(HI, STOP, without(STOP, "choices")), body(HI, STOP, {**STOP, "choices": None})),
+    "delta-missing": fine(body(HI, chunk(choices=[{"index": 0, "finish_reason": "stop"}]))),
+    "empty-for-absent": fine(
+        body({**HI, "id": "", "model": "", "created": 0}, {**STOP, "id": "c2"}),
+        has={"text": "Hi", "id": "c2", "model": "m", "created": 1},
+    ),
+    "role-repeated": fine(
+        body(HI, chunk({"role": "assistant"}), STOP), has={"text": "Hi", "message.role": "assistant"}
+    ),
+    "id-changed": fine(body(HI, {**STOP, "id": "c2", "model": "n"}), has={"text": "Hi", "id": "c1", "model": "m"}),
+    "object-unusual": fine(body(without(HI, "object"), STOP), body(HI, {**STOP, "object": "chat.reasoning"})),
+    "full-message": fine(
+        body({**chunk(), **without(COMPLETION, "object")}), has={"text": "Hi", "finish_reason": "stop"}
+    ),
+    "full-message-beside": fine(
+        body(
+            HI,
+            chunk(
+                choices=[
+                    {
+                        "index": 0,
+                        "message": {"content": "Hi, but longer", "refusal": "no"},
+                        "finish_reason": "stop",
+                    }
+                ]
+            ),
+        ),
+        has={"text": "Hi", "message.refusal": "no"},
+    ),
+    "content-parts": fine(
+        body(
+            chunk(
+                {
+                    "content": [
+                        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+                        {"type": "text", "text": "Hi"},
+                    ]
+                }
+            ),
+            STOP,
+        ),
+        has={"text": "Hi", "reasoning": "hm"},
+    ),
+    "reasoning-twice": fine(
+        body(chunk({"reasoning": "hm", "reasoning_content": "hm"}), HI, STOP), has={"text": "Hi", "reasoning": "hm"}
+    ),
+    "reasoning-type": fine(body(HI, chunk({"reasoning": 5}), STOP), has={"text": "Hi", "message.reasoning": None}),
+    "list-type": fine(
+        body(HI, chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "stop", "logprobs": {"content": "x"}}])),
+        body(HI, chunk({"annotations": "x"}, "stop")),
+        body(HI, chunk({"images": "x"}, "stop")),
+    ),
+    "index-missing": fine(
+        body(HI, chunk(choices=[{"delta": {}, "finish_reason": "stop"}])), has={"text": "Hi", "finish_reason": "stop"}
+    ),
+    "split-surrogates": fine(
+        body(HI, chunk({"content": "?"}), chunk({"content": "!"}), STOP)
+        .replace(b'"?"', rb'"\ud83d"')
+        .replace(b'"!"', rb'"\ude00!"'),
+        has="Hi\N{GRINNING FACE}!",
+    ),
+    "lone-surrogate": fine(
+        body(HI, chunk({"content": "?"})).replace(b'"?"', rb'"\ud83d"'), end=StreamEnd.DONE, has="Hi\ufffd"
+    ),
+    "unknown-too-deep": fine(
+        body(HI, chunk({"new": nested(250)}), STOP), has={"text": "Hi", "message.model_extra": {}}
+    ),
+    "unknown-keys": fine(
+        body(HI, {**STOP, "new": 1, "other": 2}, chunk(choices=[], new=None, other=3)),
+        has={"text": "Hi", "model_extra": {"new": 1, "other": 3}},
+    ),
+    "obfuscation": fine(
+        body({**HI, "obfuscation": "aaa"}, STOP),
+        body(chunk({"content": "Hi", "obfuscation": "aaa"}), STOP),
+        has={"text": "Hi", "model_extra": {}, "message.model_extra": {}},
+    ),
+    "control-characters": fine(body(HI, STOP).replace(b"Hi", b"H\ti"), has="H\ti"),
+    "payload-in-list": fine(body([HI], STOP)),
+    "number-spelled": fine(
+        body(HI, chunk({}, "stop", index="0")),
+        body(HI, {**STOP, "usage": {"prompt_tokens": 5.0}}),
+        has={"text": "Hi", "finish_reason": "stop"},
+    ),
+    "head-missing": fine(
+        body(*(without(one, "id", "model", "created") for one in (HI, STOP))),
+        has={"text": "Hi", "id": None, "model": None, "created": None},
+    ),
+    "null-tool-call": fine(
+        body(chunk({"tool_calls": [None, call("f", "{}", index=0, id="a")]}), chunk({}, "tool_calls")),
+        has={"calls": [("a", "f", "{}")]},
+    ),
+    "call-no-index": fine(calls(call("f", "{", id="a"), call(None, "}")), has={"calls": [("a", "f", "{}")]}),
+    "call-no-id": fine(
+        calls(call("f", "{}", index=0), call("g", "{}", index=1)),
+        has={"calls": [("call_0", "f", "{}"), ("call_1", "g", "{}")]},
+    ),
+    "call-id-number": fine(calls(call("f", "{}", index=0, id=7)), has={"calls": [("7", "f", "{}")]}),
+    "call-id-fresh": fine(
+        calls(call("f", index=0, id="a"), call(None, "{", index=0, id="b"), call(None, "}", index=0, id="c")),
+        has={"calls": [("a", "f", "{}")]},
+    ),
+    "call-index-reused": fine(
+        calls(call("f", "{}", index=0, id="a"), call("g", "{}", index=0, id="b")),
+        has={"calls": [("a", "f", "{}"), ("b", "g", "{}")]},
+    ),
+    "call-id-reused": fine(
+        calls(call("f", "{}", index=0, id="a"), call("g", "{}", index=1, id="a")),
+        has={"calls": [("a", "f", "{}"), ("a", "g", "{}")]},
+    ),
+    "call-name-repeated": fine(
+        calls(call("f", "{", index=0, id="a"), call("f", "}", index=0, id="a")), has={"calls": [("a", "f", "{}")]}
+    ),
+    "call-name-in-pieces": fine(
+        calls(call("get_", index=0, id="a"), call("time", "{}", index=0)),
+        calls(call("get", index=0, id="a"), call("get_time", "{}", index=0)),
+        has={"calls": [("a", "get_time", "{}")]},
+    ),
+    "call-name-late": fine(
+        calls(call("f", "{", index=0, id="a"), call("g", "}", index=0, id="a")), has={"calls": [("a", "f", "{}")]}
+    ),
+    "arguments-object": fine(
+        calls(call("f", {"x": 1}, index=0, id="a")),
+        calls(call("f", {}, index=0, id="a"), call(None, '{"x":1}', index=0)),
+        has={"calls": [("a", "f", '{"x":1}')]},
+    ),
+    "arguments-null": fine(
+        calls(call("f", "{}", index=0, id="a"), {"index": 0, "function": {"arguments": None}}),
+        has={"calls": [("a", "f", "{}")]},
+    ),
+    "function-call-object": fine(
+        body(chunk({"function_call": {"name": "f", "arguments": {"x": 1}}}), chunk({}, "function_call")),
+        has={"message.function_call.name": "f", "message.function_call.arguments": '{"x":1}'},
+    ),
+    "details-no-index": fine(
+        body(
+            *(
+                chunk({"reasoning_details": [{"type": "reasoning.text", **fields}]})
+                for fields in ({"id": "1", "text": "a"}, {"text": "b"}, {"id": "2", "text": "c"})
+            ),
+            HI,
+            STOP,
+        ),
+        has={
+            "reasoning": "abc",
+            "message.reasoning_details": [
+                {"type": "reasoning.text", "id": "1", "text": "ab"},
+                {"type": "reasoning.text", "id": "2", "text": "c"},
+            ],
+        },
+    ),
+    "audio-no-base64": fine(
+        body(chunk({"audio": {"data": "aGk="}}), chunk({"audio": {"data": "!!"}}), STOP),
+        has={"message.audio.data": "aGk=!!"},
+    ),
+    "usage-zero": fine(
+        body(HI, {**STOP, "usage": {"completion_tokens": 4}}, chunk(choices=[], usage={"completion_tokens": 0})),
+        has={"text": "Hi", "usage.completion_tokens": 4},
+    ),
+    "usage-null": fine(
+        body(HI, {**STOP, "usage": {"completion_tokens": 4}}, chunk(choices=[], usage={"completion_tokens": None})),
+        has={"text": "Hi", "usage.completion_tokens": 4},
+    ),
+    "usage-in-parts": fine(
+        body(
+            {**HI, "usage": {"prompt_tokens": 25, "total_tokens": 25}},
+            {**STOP, "usage": {"completion_tokens": 15, "total_tokens": 15}},
+        ),
+        has={"text": "Hi", "usage.prompt_tokens": 25, "usage.completion_tokens": 15, "usage.total_tokens": 40},
+    ),
+    "stop-with-calls": fine(
+        calls(call("f", "{}", index=0, id="a"), finish_reason="stop"),
+        has={"calls": [("a", "f", "{}")], "finish_reason": "stop", OUTCOME: "tool_calls"},
+    ),
+    "finished-twice": fine(body(HI, STOP, chunk({}, "length")), has={"text": "Hi", "finish_reason": "length"}),
+    "output-after-finish": fine(body(STOP, HI)),
+    "finish-unusual": fine(
+        body(HI, chunk({}, "eos_token")), has={"text": "Hi", "finish_reason": "eos_token", OUTCOME: "stop"}
+    ),
+}
+
+
+def test_every_row_has_a_case_and_every_case_a_row() -> None:
+    assert [row.id for row in ROWS] == list(CASES)
+
+
+def test_every_exception_every_end_and_every_rule_has_a_row() -> None:
+    errors = {
+        name for name, value in vars(chunkfold).items() if isinstance(value, type) and issubclass(value, Exception)
+    }
+    assert errors - {row.raises for row in ROWS} == {"ChunkfoldError"}
+    assert set(StreamEnd) <= {row.end for row in ROWS}
+    assert {rule.id for rule in RULES} == set().union(*(row.rules for row in ROWS))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
+def test_row(row: Row) -> None:
+    case = CASES[row.id]
+    assert row.raises == (case.raises and case.raises.__name__)
+    assert row.end == case.end
+    for given in case.given:
+        results = results_of(given, case.options)
+        assert [result.told() for result in results[1:]] == [results[0].told()] * (len(results) - 1)
+        check(row, case, results[0])
+
+
+def check(row: Row, case: Case, result: Result) -> None:
+    assert type(result.error) is (case.raises or type(None))
+    assert result.end == case.end
+    assert {path: look(result.snapshot, path) for path in case.has} == case.has
+    paths = {name: name.strip("_").replace("__", ".") if name != "__cause__" else name for name in case.error}
+    assert {name: look(result.error, path) for name, path in paths.items()} == case.error
+    noted = {anomaly.rule.id for anomaly in result.anomalies}
+    assert row.rules == noted if case.raises is None else row.rules <= noted

@@ -1,0 +1,801 @@
+"""The promises of the design, each with the test that owns it.
+
+1. The result does not depend on how the bytes were cut: chunks, end, error, snapshot and anomalies.
+2. Whatever a peer sends, nothing comes out but chunkfold's own errors, and a snapshot can always be dumped.
+3. What is quoted from a peer is bounded and escaped.
+4. The cost is linear in the bytes.
+5. An import goes down the layers, never up; `import chunkfold` loads pydantic and the standard library only.
+6. The public names are these and no others.
+"""
+
+import ast
+import gc
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from time import process_time
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from shared_data import shared_data
+
+import chunkfold
+from chunkfold import (
+    RULES,
+    Anomaly,
+    APIError,
+    ChatCompletion,
+    ChatCompletionChunk,
+    ChatCompletionMessageFunctionToolCall,
+    ChatCompletionParser,
+    ChunkfoldError,
+    CompletionUsage,
+    CumulativeDeltas,
+    OneChoice,
+    ParseError,
+    ServerSentEvent,
+    StreamEnd,
+    ThinkTags,
+    error_from_response,
+    is_retryable,
+    models,
+    parse_payload,
+)
+
+often = settings(max_examples=300, deadline=None)  # no deadline: the machine may be busy
+
+HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+
+# What `json.dumps` cannot write: a string that stands for it, and its bytes.
+UNWRITABLE = {
+    "<5000 digits>": b"9" * 5000,
+    "<4300 digits>": b"9" * 4300,
+    "<infinite>": b"1e999",
+    **{f"<{depth} lists>": b"[" * depth + b"]" * depth for depth in (150, 199, 200, 201, 260, 499, 501, 20_000)},
+    **{f"<{depth} objects>": b'{"a":' * depth + b"1" + b"}" * depth for depth in (199, 201, 260, 499, 501, 20_000)},
+}
+
+
+def encode(value: Any) -> bytes:
+    data = json.dumps(value, separators=(",", ":")).encode()
+    for name, written in UNWRITABLE.items():
+        data = data.replace(json.dumps(name).encode(), written)
+    return data
+
+
+def event(payload: Any, name: str | None = None) -> bytes:
+    data = payload if isinstance(payload, bytes) else encode(payload)
+    return (b"" if name is None else b"event: " + name.encode() + b"\n") + b"data: " + data + b"\n\n"
+
+
+def choice(finish_reason: str | None = None, index: int = 0, **delta: Any) -> bytes:
+    """An event with a chunk of one choice; what is passed by name is its delta."""
+    return event({**HEAD, "choices": [{"index": index, "delta": delta, "finish_reason": finish_reason}]})
+
+
+def call(index: int | None = 0, **fields: Any) -> dict[str, Any]:
+    """A fragment of a tool call: its id, and its function's name and arguments."""
+    outer = {key: fields.pop(key) for key in ("id", "type") if key in fields}
+    return {**({} if index is None else {"index": index}), **outer, "function": fields}
+
+
+def message(**fields: Any) -> bytes:
+    """An event with a whole message instead of a delta."""
+    return event({**HEAD, "choices": [{"index": 0, "message": fields, "finish_reason": "stop"}]})
+
+
+STOP = choice("stop")
+DONE = event(b"[DONE]")
+
+# Bodies that raised something else, or something different in another cut, or could not be dumped.
+HOSTILE = {
+    "a message whose content is a number": message(content=5),
+    "a message whose tool call has an object as id": message(tool_calls=[{"id": {"a": 1}, "function": {"name": "f"}}]),
+    "a message whose tool call has a list as name": message(tool_calls=[{"function": {"name": [1]}}]),
+    "a message whose tool call has a number as arguments": message(tool_calls=[{"function": {"arguments": 1}}]),
+    "a message whose tool call has a list as function": message(tool_calls=[{"index": "0", "function": []}]),
+    "log probabilities that are first a number, then a list": (
+        event({**HEAD, "choices": [{"logprobs": {"content": 5}}]})
+        + event({**HEAD, "choices": [{"logprobs": {"content": []}}]})
+    ),
+    "a split pair beside reasoning details of no type": choice(reasoning_details=[{"type": [], "text": "\ud83d"}]),
+    "a split pair beside reasoning details that are a number": choice(reasoning_details=5, content="\ud83d"),
+    "a split pair beside reasoning details that are a text": choice(reasoning_details="text", content="\ud83d"),
+    "an unknown key `function` with deep arguments": choice(function={"arguments": "<260 lists>"}),
+    "an error whose code is a list": event({"error": {"message": "x", "code": [1]}}),
+    "an error whose type is an object": event({"error": {"message": "x", "type": {}}}),
+    "an integer of 5,000 digits": event({**HEAD, "x": "<5000 digits>", "choices": []}),
+    "an index of 4,300 digits": event({**HEAD, "choices": [{"index": "<4300 digits>", "delta": {"content": "a"}}]}),
+    "usage that is infinite": event({**HEAD, "usage": {"prompt_tokens": "<infinite>", "total_tokens": "<infinite>"}}),
+    "usage that is nested deeply": event({**HEAD, "usage": {"prompt_tokens_details": {"x": "<199 lists>"}}}),
+    "20,000 lists": choice(content="<20000 lists>"),
+    "20,000 objects beside a text": choice(content="a", x="<20000 objects>"),
+    "a half of a pair in a key": choice(content="a", **{"\ud83d": "\ude00"}),
+    "halves of a pair in tool calls that have no index": choice(tool_calls=[call(None, arguments="\ud83d")] * 2),
+    "an error field that is no JSON": b"error: {oops\n\n" + choice("stop", content="a"),
+    "a body of another kind, with CRLF": b"<html>\r\n<p>\r\n</html>\r\n",
+    "a body of another kind, after blank lines": b"\n\n\n{}",
+    "a JSON error over many short lines": b'{\n"error":\n{\n"code":\n400\n}}\n',
+}
+GARBAGE = {
+    "a BOM": b"\xef\xbb\xbf",
+    "half a BOM": b"\xef\xbb",
+    "blank lines": b"\n\r\n\r",
+    "a comment": b": ping\n\n",
+    "an unknown line": b"foo: bar\n",
+    "the beginning of a field's name": b"dat",
+    "an id": b"id: 1\n",
+    "a name of its own": b"event: meta\n",
+    "an error's name": b"event: error\n",
+    "a line without a blank one behind it": choice(content="a")[:-1],
+    "data that is cut": choice(content="cut")[:-9],
+    "data over two lines": b'data: {"choices":\ndata: []}\n\n',
+    "data that is no JSON": event(b"Internal Server Error"),
+    "data that is cut inside JSON": event(b'{"choices":[{"delta"'),
+    "bytes that are no UTF-8": event(b'{"choices":[{"delta":{"content":"h\xff"}}]}'),
+    "an error field": b'error: {"code":429,"message":"slow down"}\n\n',
+    "a null": event(None),
+    "a list": event([1]),
+    "an error": event({"error": {"message": "overloaded", "code": 503}}),
+    "an error beside choices": event({"error": {"code": 502}, "choices": [{"delta": {"content": "a"}}]}),
+    "a large text": choice(content="x" * 300),
+    "half a pair": choice(content="\ud83d"),
+    "the other half": choice(content="\ude00"),
+}
+REALISTIC = {
+    "a role": choice(role="assistant", content=""),
+    "a text": choice(content="Hé 号 😀"),
+    "another choice": choice(index=1, content="b"),
+    "a think tag": choice(content="<think>hm</think>a"),
+    "reasoning": choice(reasoning_content="hm"),
+    "reasoning details": choice(reasoning_details=[{"type": "reasoning.text", "index": 0, "text": "hm"}]),
+    "a tool call": choice(tool_calls=[call(id="call_a", name="f", arguments='{"a"')]),
+    "its arguments": choice(tool_calls=[call(arguments=":1}")]),
+    "a tool call by id alone": choice(tool_calls=[call(None, id="call_b", name="g", arguments={"b": 2})]),
+    "a finish reason": STOP,
+    "a finish reason for another choice": choice("length", 1),
+    "usage": event({**HEAD, "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}}),
+    "[DONE]": DONE,
+}
+BODIES = {**HOSTILE, **GARBAGE, **REALISTIC, **{rule.id: rule.example for rule in RULES}}
+
+
+# 1. The result does not depend on how the bytes were cut
+
+
+class Result(NamedTuple):
+    """All that a parser tells of a body."""
+
+    chunks: list[str]
+    events: list[tuple[ServerSentEvent, int]]
+    end: StreamEnd | None
+    error: tuple[type, str] | None
+    snapshot: str
+    anomalies: tuple[Anomaly, ...]
+
+
+TRANSFORMS = (CumulativeDeltas, ThinkTags, OneChoice)
+
+
+def result(pieces: list[bytes], *, interrupted: bool, transformed: bool, **options: Any) -> Result:
+    events: list[tuple[ServerSentEvent, int]] = []
+    parser = ChatCompletionParser(
+        on_event=lambda event, chunks: events.append((event, len(chunks))),
+        transforms=[make() for make in TRANSFORMS] if transformed else (),
+        **options,
+    )
+    chunks = [chunk for piece in pieces for chunk in parser.feed(piece)]
+    chunks += parser.interrupt(ConnectionError("reset")) if interrupted else parser.close()
+    return Result(
+        [repr(chunk) for chunk in chunks],
+        events,
+        parser.end,
+        None if parser.error is None else (type(parser.error), str(parser.error)),
+        parser.snapshot.model_dump_json(),
+        parser.anomalies,
+    )
+
+
+OPTIONS = st.fixed_dictionaries(
+    {
+        "interrupted": st.booleans(),
+        "transformed": st.booleans(),
+        "strict": st.booleans(),
+        # Sizes at which some of the bodies pass and some do not.
+        "max_event_size": st.none() | st.integers(0, 400),
+        "max_output_size": st.none() | st.integers(0, 20),
+        "status_code": st.sampled_from([None, None, 200, 503]),
+    }
+)
+SEVERAL = st.lists(st.sampled_from(sorted(BODIES)), max_size=6)
+LINE_ENDS = st.sampled_from([b"\n", b"\n", b"\r\n", b"\r"])
+CUTS = st.lists(st.integers(0, 2000), max_size=12)
+
+
+def cut_at(body: bytes, places: list[int]) -> list[bytes]:
+    bounds = [0, *sorted(place % (len(body) + 1) for place in places), len(body)]
+    return [body[start:end] for start, end in pairwise(bounds)]
+
+
+@often
+@given(SEVERAL, LINE_ENDS, CUTS, st.sampled_from([None, -1, -2, -9]), OPTIONS)
+@example(["a body of another kind, with CRLF"], b"\n", [7], None, {"interrupted": False, "transformed": False})
+def test_the_result_does_not_depend_on_the_cuts(
+    names: list[str], line_end: bytes, cuts: list[int], last: int | None, options: dict[str, Any]
+) -> None:
+    body = b"".join(BODIES[name] for name in names).replace(b"\n", line_end)[:last]
+    assert result(cut_at(body, cuts), **options) == result([body], **options)
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("strict", [False, True], ids=["tolerant", "strict"])
+def test_nor_does_any_one_body_read_byte_by_byte(name: str, strict: bool) -> None:
+    body = choice(content="a") + BODIES[name] + STOP
+    bytewise = [bytes([byte]) for byte in body]
+    read = partial(result, interrupted=False, transformed=False, strict=strict, max_event_size=100_000)
+    assert read(bytewise) == read([body])
+
+
+# 2. Nothing but chunkfold's own errors, and snapshots that can be dumped
+
+
+def look_at_chunk(chunk: ChatCompletionChunk) -> None:
+    assert isinstance(chunk.text, str)
+    assert isinstance(chunk.reasoning, str)
+    chunk.model_dump_json()
+
+
+def look_at_completion(completion: ChatCompletion) -> None:
+    completion.model_dump_json()
+    assert isinstance(completion.text, str)
+    assert isinstance(completion.reasoning, str)
+    if isinstance(completion.usage, CompletionUsage):  # a value of another type is kept raw
+        for count in (completion.usage.cached_tokens, completion.usage.reasoning_tokens):
+            assert count is None or isinstance(count, int)
+    for one in completion.choices:
+        assert (one.outcome is None) == (one.finish_reason is None)
+        json.dumps(one.message.to_param()).encode()
+        parsers = [one.message.parse]
+        for tool_call in one.message.tool_calls:
+            assert isinstance(tool_call.name + tool_call.arguments, str)
+            if isinstance(tool_call, ChatCompletionMessageFunctionToolCall):
+                parsers.append(tool_call.function.parse)
+        for parse in parsers:
+            try:
+                parse()
+            except ParseError as error:
+                look_at_error(error)
+
+
+def look_at_error(error: ChunkfoldError) -> None:
+    str(error).encode()
+    assert error.retryable in (False, True)
+    assert is_retryable(error, after_output=True) in (False, True)
+    if isinstance(error, APIError):
+        str((error.message, error.code, error.type, error.param, error.request_id, error.retry_after, error.raw))
+        error.error.model_dump_json()
+
+
+def look_at_everything(body: bytes, *, transformed: bool = False, **options: Any) -> None:
+    """Read a body as a caller may, and look at all there is to see; what raises here is a bug."""
+    parser = ChatCompletionParser(transforms=[make() for make in TRANSFORMS] if transformed else (), **options)
+    look_at_completion(parser.snapshot)
+    half = len(body) // 2
+    for chunk in parser.feed(body[:half]):
+        look_at_chunk(chunk)
+    look_at_completion(parser.snapshot)
+    for chunk in [*parser.feed(body[half:]), *parser.close()]:
+        look_at_chunk(chunk)
+    look_at_completion(parser.snapshot)
+    assert parser.end is not None
+    assert parser.feed(b"data: [DONE]\n\n") == parser.close() == []
+    assert (parser.error is None) == parser.end.complete
+    if parser.end.complete:
+        assert parser.completion() is parser.snapshot
+    else:
+        with pytest.raises(ChunkfoldError) as caught:
+            parser.completion()
+        assert caught.value is parser.error
+        assert caught.value.snapshot is parser.snapshot
+        look_at_error(caught.value)
+
+
+options_of_look = pytest.mark.parametrize(
+    "options", [{}, {"strict": True}, {"transformed": True}], ids=["tolerant", "strict", "transformed"]
+)
+
+
+@options_of_look
+@pytest.mark.parametrize("name", BODIES)
+def test_nothing_raises_but_our_errors(name: str, options: dict[str, Any]) -> None:
+    look_at_everything(BODIES[name], **options)
+    look_at_everything(choice(content="a") + BODIES[name] + STOP + DONE, **options)
+
+
+@often
+@given(st.binary(max_size=60), st.sampled_from([b"", b"data: ", b"data: {", b"event: error\ndata: ", b"{"]))
+def test_random_bytes_raise_nothing_but_our_errors(data: bytes, start: bytes) -> None:
+    look_at_everything(start + data + b"\n\n")
+
+
+EDITS = st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 12), st.binary(max_size=4)), min_size=1, max_size=4)
+
+
+@often
+@given(st.lists(st.sampled_from(sorted(BODIES.values())), min_size=1, max_size=3), EDITS)
+def test_mutated_bodies_raise_nothing_but_our_errors(bodies: list[bytes], edits: list[tuple[int, int, bytes]]) -> None:
+    body = b"".join(bodies)
+    for start, removed, inserted in edits:
+        place = start % (len(body) + 1)
+        body = body[:place] + inserted + body[place + removed :]
+    look_at_everything(body)
+
+
+# A chunk with every field that chunkfold knows; the other tables of this file name the deviations.
+EVERYTHING: dict[str, Any] = {
+    **HEAD,
+    "choices": [
+        {
+            "index": 0,
+            "delta": {
+                "role": "assistant",
+                "content": "a",
+                "refusal": "no",
+                "reasoning": "hm",
+                "reasoning_content": "hm",
+                "reasoning_details": [{"type": "reasoning.text", "index": 0, "id": "r", "text": "hm", "summary": "h"}],
+                "tool_calls": [
+                    {"index": 0, "id": "call_a", "type": "function", "function": {"name": "f", "arguments": "{}"}},
+                    {"index": 1, "id": "call_b", "type": "custom", "custom": {"name": "g", "input": "x"}},
+                ],
+                "function_call": {"name": "f", "arguments": "{}"},
+                "audio": {"id": "audio_1", "data": "AAAA", "transcript": "a", "expires_at": 1},
+                "images": [{"type": "image_url", "image_url": {"url": "data:,"}}],
+                "annotations": [{"type": "url_citation", "url_citation": {"title": "t", "url": "u", "start_index": 0}}],
+                "unknown": 1,
+            },
+            "logprobs": {
+                "content": [{"token": "a", "bytes": [97], "logprob": -1.0, "top_logprobs": [{"token": "a"}]}],
+                "refusal": [],
+            },
+            "finish_reason": "stop",
+            "unknown": 1,
+        },
+        {
+            "index": 1,
+            "message": {
+                "role": "assistant",
+                "content": "a",
+                "reasoning_content": "hm",
+                "tool_calls": [{"id": "call_c", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+                "function_call": {"name": "f", "arguments": "{}"},
+                "audio": {"data": "AAAA"},
+                "unknown": 1,
+            },
+            "finish_reason": "stop",
+        },
+    ],
+    "usage": {
+        "prompt_tokens": 1,
+        "completion_tokens": 2,
+        "total_tokens": 3,
+        "prompt_tokens_details": {"cached_tokens": 1},
+        "completion_tokens_details": {"reasoning_tokens": 1},
+        "unknown": 1,
+    },
+    "service_tier": "default",
+    "system_fingerprint": "fp",
+    "x_groq": {"id": "g", "usage": {"prompt_tokens": 1}},
+    "unknown": 1,
+}
+ERRORS: dict[str, Any] = {
+    "error": {"message": "m", "type": "t", "param": "p", "code": 400, "status": "s", "metadata": {"error_type": "t"}},
+    "base_resp": {"status_code": 1002, "status_msg": "rate limit"},
+    "object": "error",
+    "detail": [{"msg": "m"}],
+    "code": 400,
+}
+TEXTS = st.text(st.characters(), max_size=4) | st.sampled_from(
+    ["\ud83d", "\ude00", "", "0", " 5 ", "stop", "error", "{}"]
+)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | TEXTS
+    | st.sampled_from([0, -1, 400, 429, 2**63, 10**400, 1.0, 1e300, *UNWRITABLE])
+)
+KEYS = (
+    st.sampled_from(["index", "id", "type", "name", "text", "content", "arguments", "function", "error", "code"])
+    | TEXTS
+)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=6
+)
+DROPPED = "<dropped>"
+
+Place = tuple[str | int, ...]
+
+
+def paths(value: Any, path: Place = ()) -> Iterator[Place]:
+    """Every place in a JSON value but the outermost."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*path, key)
+        yield from paths(item, (*path, key))
+
+
+def changed(value: Any, path: Place, new: Any) -> Any:
+    """A copy with another value at a place, if that is still there."""
+    value = deepcopy(value)
+    holder = value
+    try:
+        for key in path[:-1]:
+            holder = holder[key]
+        if new == DROPPED:
+            del holder[path[-1]]
+        else:
+            holder[path[-1]] = new
+    except (IndexError, KeyError, TypeError):
+        pass
+    return value
+
+
+@st.composite
+def strange_payloads(draw: st.DrawFn) -> Any:
+    """A chunk or an error with strange values in some places."""
+    payload = draw(st.sampled_from([EVERYTHING, EVERYTHING, ERRORS]))
+    places = list(paths(payload))
+    for place in draw(st.lists(st.sampled_from(places), min_size=1, max_size=3)):
+        payload = changed(payload, place, draw(VALUES | st.just(DROPPED)))
+    return payload
+
+
+@settings(often, max_examples=600)
+@given(
+    st.lists(strange_payloads(), min_size=1, max_size=3), st.sampled_from([None, None, "error", "meta"]), st.booleans()
+)
+def test_strange_values_raise_nothing_but_our_errors(payloads: list[Any], name: str | None, transformed: bool) -> None:
+    body = event(EVERYTHING) + b"".join(event(payload, name) for payload in payloads) + event(EVERYTHING)
+    look_at_everything(body, transformed=transformed)
+
+
+@often
+@given(strange_payloads() | VALUES, st.sampled_from(["message", "error", "meta", "response.created"]))
+def test_parse_payload_and_error_bodies_never_raise(payload: Any, name: str) -> None:
+    data = encode(payload)
+    parsed = parse_payload(ServerSentEvent(data, name))
+    if parsed.error is not None:
+        look_at_error(parsed.error)
+    look_at_error(error_from_response(500, {}, data))
+
+
+HEADERS = st.dictionaries(
+    st.sampled_from(["Retry-After", "retry-after-ms", "Date", "X-Request-Id"]),
+    st.text(st.characters(max_codepoint=255), max_size=8)
+    | st.sampled_from(["5", "-1", "nan", "1e999", "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:00 -0000"])
+    | st.sampled_from([f"Wed, 21 Oct 2015 07:28:00 +{'9' * 15}", "Wed, 21 Oct 99999 07:28:00 GMT"]),
+)
+
+
+@often
+@given(st.integers(100, 599), HEADERS, st.binary(max_size=20))
+@example(429, {"Retry-After": f"Wed, 21 Oct 2015 07:28:00 +{'9' * 15}", "Date": "Wed, 21 Oct 2015 07:28:00 GMT"}, b"")
+def test_an_error_response_of_any_kind_is_an_error_of_ours(status: int, headers: dict[str, str], body: bytes) -> None:
+    error = error_from_response(status, headers, body)
+    assert error.status_code is not None
+    assert error.retry_after is None or error.retry_after >= 0
+    look_at_error(error)
+
+
+# 3. What is quoted from a peer is bounded and escaped
+
+LOUD = "\x1b[31m\n\r\0" + "x" * 50_000
+QUOTING = {
+    "data that is no JSON": event(f"<{LOUD}>".replace("\n", "").replace("\r", "").encode()),
+    "a body of another kind": LOUD.encode(),
+    "an error's message": event({"error": {"message": LOUD}}),
+    "an error that is a text": event({"error": LOUD}),
+    "an error's code": event({"error": {"message": LOUD, "code": LOUD}}),
+    "an event named error": event(encode(LOUD), "error"),
+    "an event's name": event({}, "x" * 50_000),
+    "a finish reason": choice(LOUD, content="a") * 2,
+    "a finish reason that means an error": event({"choices": [{"index": LOUD, "finish_reason": "error"}]}),
+    "a role": choice(role=LOUD) * 2,
+    "an id that changes": event({**HEAD, "id": LOUD}) + event({**HEAD, "id": "b"}),
+    "a model that changes": event({**HEAD, "model": "m"}) + event({**HEAD, "model": LOUD}),
+    "an unusual object": event({**HEAD, "object": LOUD}),
+    "a value of a wrong type": event({**HEAD, "usage": [LOUD]}),
+    "a key whose value is too deep": choice(content="a", **{LOUD: "<260 lists>"}),
+    "a tool call's id": choice(tool_calls=[call(id=LOUD, name="f"), call(id="b", arguments="")]),
+    "a tool call's name": choice(tool_calls=[call(None, name=LOUD)]),
+    "a tool call's late name": choice(tool_calls=[call(name="f", arguments="{}", id="a"), call(id="a", name=LOUD)]),
+    "a tool call without an id": choice(tool_calls=[call(name=LOUD, arguments="{}")]) + STOP,
+    "a tool call's id that is taken": choice(tool_calls=[call(0, id=LOUD, name="f"), call(1, id=LOUD, name="g")]),
+    "usage": event({**HEAD, "usage": {LOUD: 1}}) + event({**HEAD, "usage": {LOUD: 0}}),
+}
+
+
+def assert_fit_to_print(text: str) -> None:
+    assert len(text) <= 2000
+    assert text.isprintable(), repr(text)
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["tolerant", "strict"])
+@pytest.mark.parametrize("body", QUOTING.values(), ids=QUOTING)
+def test_messages_and_anomalies_quote_little_and_escape_it(body: bytes, strict: bool) -> None:
+    parser = ChatCompletionParser(strict=strict)
+    parser.feed(body)
+    parser.close()
+    if parser.error is not None:
+        assert_fit_to_print(str(parser.error))
+    for anomaly in parser.anomalies:
+        assert_fit_to_print(anomaly.first)
+
+
+# 4. The cost is linear in the bytes
+
+
+class Growth(NamedTuple):
+    """A body for a size, and how much of it comes with each read."""
+
+    body: Callable[[int], bytes]
+    read_size: int = 4096
+
+
+FIRST_CALL = choice(tool_calls=[call(id="call_a", name="f", arguments="")])
+MORE_ARGUMENTS = choice(tool_calls=[call(arguments="0,")])
+GROWTH = {
+    "text": Growth(lambda n: choice(content="word ") * n),
+    "text in small reads": Growth(lambda n: choice(content="word ") * n, 16),
+    "text after the first half of a pair": Growth(lambda n: choice(content="\ud83d", index=1) + choice(content="a") * n),
+    "reasoning details": Growth(lambda n: choice(reasoning_details=[{"type": "reasoning.text", "text": "a"}]) * n),
+    "arguments of one tool call": Growth(lambda n: FIRST_CALL + MORE_ARGUMENTS * n),
+    "a name in pieces": Growth(lambda n: choice(tool_calls=[call(name="abcdefgh" * 8)]) * n),
+    "many tool calls": Growth(lambda n: b"".join(choice(tool_calls=[call(i, id=f"c{i}", name="f")]) for i in range(n))),
+    "many tool calls without id and index": Growth(
+        lambda n: choice(tool_calls=[call(None, name="f", arguments="{}")]) * n
+    ),
+    "many choices": Growth(lambda n: b"".join(choice("stop", i, content="a") for i in range(n))),
+    "many choices in one chunk": Growth(
+        lambda n: event({"choices": [{"index": i, "delta": {"content": "a"}} for i in range(3 * n)]})
+    ),
+    "an id that changes": Growth(lambda n: event({**HEAD, "id": "x" * 100 * n}) + event({**HEAD, "id": "y"}) * n),
+    "usage in every chunk": Growth(lambda n: event({**HEAD, "choices": [], "usage": {"prompt_tokens": 1}}) * n),
+    "one huge event in small reads": Growth(lambda n: choice(content="x" * 1000 * n), 16),
+    "one event of many lines in small reads": Growth(lambda n: b"data: \n" * 300 * n + choice(content="a"), 16),
+    "one huge comment in small reads": Growth(lambda n: b":" + b"x" * 1000 * n + b"\n\n", 16),
+    "empty lines": Growth(lambda n: choice(content="a") + b"\n" * 300 * n),
+    "empty lines before anything else, in small reads": Growth(lambda n: b"\n" * 300 * n + choice(content="a"), 16),
+    "comments": Growth(lambda n: b": ping\n\n" * 50 * n),
+    "comments inside one block": Growth(lambda n: b"data: \n" + b": ping\n" * 50 * n),
+    "another kind of body in small reads": Growth(lambda n: b"<p>lorem ipsum</p>\r\n" * 50 * n, 16),
+    "events in one block": Growth(lambda n: choice(content="a").replace(b"\n\n", b"\n") * n),
+}  # fmt: skip
+
+
+def seconds(body: bytes, read_size: int) -> float:
+    parser = ChatCompletionParser()
+    start = process_time()
+    for place in range(0, len(body), read_size):
+        parser.feed(body[place : place + read_size])
+    parser.close()
+    parser.snapshot.model_dump_json()
+    return process_time() - start
+
+
+def best_of_three(body: bytes, read_size: int) -> float:
+    return min(seconds(body, read_size) for _ in range(3))
+
+
+@pytest.fixture
+def no_garbage_collection() -> Iterator[None]:
+    """What the collector does in between depends on everything else in this process."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_garbage_collection")
+@pytest.mark.parametrize("growth", GROWTH.values(), ids=GROWTH)
+def test_ten_times_the_body_costs_ten_times_as_much(growth: Growth) -> None:
+    """Linear is 10, quadratic 100; a machine that is busy elsewhere gets more than one chance."""
+    small, large = growth.body(200), growth.body(2000)
+    ratios: list[float] = []
+    while len(ratios) < 3 and not (ratios and ratios[-1] <= 15):
+        ratios.append(best_of_three(large, growth.read_size) / best_of_three(small, growth.read_size))
+    assert ratios[-1] <= 15, ratios
+
+
+# 5. An import goes down the layers
+
+PACKAGE = Path(chunkfold.__file__).parent
+
+# DESIGN.md's layers from top to bottom. What it does not name helps the layer above it, or the lowest that uses it.
+LAYERS = (
+    "chunkfold",
+    *("stream", "drain"),
+    "parser",
+    "events",
+    "transforms",
+    "timing",
+    *("accumulator", "tool_calls", "merging"),
+    *("payload", "envelopes", "repairs", "surrogates"),
+    *("models", "models.completion", "models.parsing", "models.outcome"),
+    *("models.chunk", "models.content", "models.shared", "models.base"),
+    *("anomalies", "rule_examples"),
+    "event_stream",
+    *("errors", "json_values"),
+)
+BESIDE = {"testing", "cli", "otel"}  # they import the core and are never imported by it
+KNOWS_IO = {"stream", "drain"}
+IO = {"anyio", "asyncio", "concurrent", "httpx", "httpx2", "multiprocessing", "selectors", "socket", "ssl", "threading"}
+
+
+def module_name(path: Path) -> str:
+    """Like "models.chunk"; the package itself is "chunkfold"."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts) or "chunkfold"
+
+
+MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+CORE = {name: path for name, path in MODULES.items() if name.partition(".")[0] not in BESIDE}
+
+
+class RuntimeImports(ast.NodeVisitor):
+    """The modules that a module imports when it runs, also inside functions; what is for type checkers only is free."""
+
+    def __init__(self, path: Path) -> None:
+        self.found: set[str] = set()
+        self.visit(ast.parse(path.read_text("utf-8")))
+
+    def visit_If(self, node: ast.If) -> None:
+        if ast.unparse(node.test).removeprefix("typing.") != "TYPE_CHECKING":
+            self.generic_visit(node)
+        for other in node.orelse:
+            self.visit(other)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        self.found |= {alias.name for alias in node.names}
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        assert node.level == 0, "relative imports are not followed here"
+        names = {f"{node.module}.{alias.name}" for alias in node.names}
+        own = {name for name in names if name.removeprefix("chunkfold.") in MODULES}
+        self.found |= own or {str(node.module)}
+
+    @property
+    def own(self) -> set[str]:
+        """Those of chunkfold, without the package's name."""
+        ours = {name for name in self.found if name.partition(".")[0] == "chunkfold"}
+        return {name.removeprefix("chunkfold.") for name in ours}
+
+
+@pytest.mark.parametrize("name", CORE)
+def test_imports_go_down_the_layers(name: str) -> None:
+    assert name in LAYERS, f"give {name} its place among the layers"
+    below = LAYERS[LAYERS.index(name) + 1 :]
+    assert RuntimeImports(CORE[name]).own <= set(below)
+
+
+@pytest.mark.parametrize("name", CORE.keys() - KNOWS_IO)
+def test_only_the_stream_knows_of_io(name: str) -> None:
+    assert not {found.partition(".")[0] for found in RuntimeImports(CORE[name]).found} & IO
+
+
+def design_rows() -> list[tuple[list[str], list[str]]]:
+    """DESIGN.md's layers: the modules of each row and its public names."""
+    text = shared_data("DESIGN.md").read_text("utf-8")
+    section = text.partition("## Layers")[2].partition("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
+    return [(re.findall(r"`(\w+)`", cells[0]), re.findall(r"`(\w+)`", cells[-1])) for cells in rows]
+
+
+def test_the_layers_are_those_of_the_design() -> None:
+    designed = [module for row, _ in design_rows() for module in row]
+    assert [module for module in LAYERS if module in designed] == designed
+
+
+def test_importing_chunkfold_loads_pydantic_and_the_standard_library_only() -> None:
+    script = "import sys; before = set(sys.modules); import chunkfold; print(*(set(sys.modules) - before))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
+    loaded = {name.partition(".")[0] for name in run.stdout.split()}
+    assert "chunkfold" in loaded
+    assert loaded.isdisjoint({"httpx", "httpx2", "httpcore", "click", "rich", "anyio", "asyncio", "opentelemetry"})
+    pydantic = {"pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection"}
+    foreign = {name for name in loaded - sys.stdlib_module_names if not name.startswith("_sysconfigdata")}
+    assert foreign <= {"chunkfold", *pydantic}
+
+
+# 6. The public names
+
+PUBLIC = [
+    "APIError",
+    "APIStatusError",
+    "Annotation",
+    "AnnotationURLCitation",
+    "Anomaly",
+    "AsyncChatCompletionStream",
+    "ChatCompletion",
+    "ChatCompletionAccumulator",
+    "ChatCompletionAudio",
+    "ChatCompletionChunk",
+    "ChatCompletionMessage",
+    "ChatCompletionMessageCustomToolCall",
+    "ChatCompletionMessageFunctionToolCall",
+    "ChatCompletionMessageToolCall",
+    "ChatCompletionParser",
+    "ChatCompletionStream",
+    "ChatCompletionTokenLogprob",
+    "Choice",
+    "ChoiceDelta",
+    "ChoiceDeltaAudio",
+    "ChoiceDeltaFunctionCall",
+    "ChoiceDeltaToolCall",
+    "ChoiceDeltaToolCallCustom",
+    "ChoiceDeltaToolCallFunction",
+    "ChoiceLogprobs",
+    "ChunkChoice",
+    "ChunkfoldError",
+    "CompletionTokensDetails",
+    "CompletionUsage",
+    "CumulativeDeltas",
+    "Custom",
+    "ErrorObject",
+    "EventStreamDecoder",
+    "Function",
+    "FunctionCall",
+    "IncompleteStreamError",
+    "InvalidChunkError",
+    "InvalidStreamError",
+    "LimitExceededError",
+    "NotAnEventStreamError",
+    "OneChoice",
+    "Outcome",
+    "ParseError",
+    "Payload",
+    "PromptTokensDetails",
+    "RULES",
+    "Rule",
+    "ServerSentEvent",
+    "StreamConsumedError",
+    "StreamEnd",
+    "StreamInterruptedError",
+    "StreamStalledError",
+    "StreamTiming",
+    "ThinkTags",
+    "TopLogprob",
+    "Transform",
+    "aconnect",
+    "connect",
+    "encode_event",
+    "error_from_response",
+    "is_retryable",
+    "parse_payload",
+]
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(chunkfold.__all__) == PUBLIC
+    assert all(hasattr(chunkfold, name) for name in PUBLIC)
+
+
+def test_the_public_names_of_the_design_are_among_them() -> None:
+    named = {name for row, names in design_rows() if MODULES.keys() & set(row) for name in names}
+    errors = {
+        name
+        for name, value in vars(chunkfold.errors).items()
+        if isinstance(value, type) and issubclass(value, ChunkfoldError)
+    }
+    parts = set(models.__all__) - {"Model", "WrongType"}  # what the models are made with
+    assert named | errors | parts <= set(chunkfold.__all__)

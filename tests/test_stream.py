@@ -1,0 +1,1248 @@
+"""Reading a response, sync and async.
+
+What holds for one front holds for the other, so most tests are written once, with `await`, and run over both: `Sync`
+gives the sync front the methods of the async one. And what holds for one source of bytes holds for any: see `KINDS`.
+"""
+
+import gc
+import inspect
+import itertools
+import json
+import math
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import anyio
+import anyio.lowlevel
+import httpx
+import httpx2
+import pytest
+import respx
+
+from chunkfold import (
+    APIError,
+    APIStatusError,
+    AsyncChatCompletionStream,
+    ChatCompletion,
+    ChatCompletionChunk,
+    ChatCompletionStream,
+    ChunkfoldError,
+    IncompleteStreamError,
+    InvalidChunkError,
+    InvalidStreamError,
+    NotAnEventStreamError,
+    StreamConsumedError,
+    StreamEnd,
+    StreamInterruptedError,
+    StreamStalledError,
+)
+from chunkfold.testing import Answer, FakeProvider, ReceivedRequest
+from chunkfold.testing.answers import Ending, Framing
+
+# httpx nests async generators and closes only the outermost, whoever reads it: trio says so of those that were not
+# exhausted. The filter names them, so that a generator of chunkfold's own would be an error.
+pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
+
+PATIENCE = 30.0  # seconds, after which a test that hangs fails
+URL = "https://provider.test/v1/chat/completions"
+LIBRARIES = {"httpx": httpx, "httpx2": httpx2}
+
+
+def event(payload: object) -> bytes:
+    return b"data: " + json.dumps(payload).encode() + b"\n\n"
+
+
+def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return event({"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]})
+
+
+def text(content: str) -> bytes:
+    return chunk({"content": content})
+
+
+STOP = chunk({}, "stop")
+DONE = b"data: [DONE]\n\n"
+ERROR = event({"error": {"message": "overloaded", "code": 503}})
+WHOLE = [chunk({"role": "assistant"}), text("Hello"), text(" wor"), text("ld"), STOP, DONE]
+IN_ONE_READ = [b"".join(WHOLE)]
+
+
+# Two fronts
+
+
+class Sync:
+    """The sync front with the methods of the async one."""
+
+    def __init__(self, source: Any, **options: Any) -> None:
+        self.stream = ChatCompletionStream(source, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    async def __aenter__(self) -> Self:
+        assert self.stream.__enter__() is self.stream
+        return self
+
+    async def __aexit__(self, *exc_info: Any) -> None:  # noqa: PYI036 - handed on as it is
+        self.stream.__exit__(*exc_info)
+
+    def __aiter__(self) -> "AsyncNext":
+        return AsyncNext(iter(self.stream))
+
+    async def read(self) -> ChatCompletion:
+        return self.stream.read()
+
+    async def aclose(self) -> None:
+        self.stream.close()
+
+    def text_deltas(self) -> "AsyncNext":
+        return AsyncNext(self.stream.text_deltas())
+
+
+class AsyncNext:
+    """An iterator as an async one."""
+
+    def __init__(self, iterator: Iterator[Any]) -> None:
+        self.iterator = iterator
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return next(self.iterator)
+        except StopIteration:
+            raise StopAsyncIteration from None
+
+
+FRONTS = {
+    "sync": (Sync, "asyncio"),
+    "asyncio": (AsyncChatCompletionStream, "asyncio"),
+    "trio": (AsyncChatCompletionStream, "trio"),
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what asks for a `front` over both, and over the sync one once."""
+    if "front" in metafunc.fixturenames:
+        metafunc.parametrize(("front", "anyio_backend"), FRONTS.values(), ids=FRONTS)
+
+
+@pytest.fixture(params=LIBRARIES)
+def library(request: pytest.FixtureRequest) -> Any:
+    return LIBRARIES[request.param]
+
+
+# Many sources
+
+
+@dataclass
+class Opened:
+    """A source of bytes, and whether it was let go: closed, and its connection not in use."""
+
+    source: Any
+    let_go: Callable[[], bool]
+
+
+class Pieces(httpx.SyncByteStream, httpx.AsyncByteStream, httpx2.SyncByteStream, httpx2.AsyncByteStream):
+    """A body of either library that comes in these pieces; it counts how many were read."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self.pieces = iter(pieces)
+        self.read = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self.pieces:
+            self.read += 1
+            yield piece
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self.pieces:
+            await anyio.lowlevel.checkpoint()
+            self.read += 1
+            yield piece
+
+
+class AsyncList:
+    """An async iterable that is no generator."""
+
+    def __init__(self, items: Iterable[bytes]) -> None:
+        self.items = iter(items)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        await anyio.lowlevel.checkpoint()
+        for item in self.items:
+            return item
+        raise StopAsyncIteration
+
+
+def generator(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    yield from pieces
+
+
+async def async_generator(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        await anyio.lowlevel.checkpoint()
+        yield piece
+
+
+def is_sync(front: Any) -> bool:
+    return front is Sync
+
+
+def connections_in_use(client: Any) -> list[Any]:
+    pool = client._transport._pool
+    return [c for c in pool.connections if not (c.is_idle() or c.is_closed())]
+
+
+@asynccontextmanager
+async def client_of(library: Any, front: Any, **options: Any) -> AsyncIterator[Any]:
+    # Whatever proxies and certificates the machine has: the tests talk to themselves.
+    options = {"trust_env": False, "verify": False, "timeout": PATIENCE, **options}
+    if is_sync(front):
+        with library.Client(**options) as client:
+            yield client
+    else:
+        async with library.AsyncClient(**options) as client:
+            yield client
+
+
+async def send(client: Any, url: str = URL) -> Any:
+    """Open a streamed response, not yet read."""
+    response = client.send(client.build_request("POST", url), stream=True)
+    return await response if inspect.isawaitable(response) else response
+
+
+@asynccontextmanager
+async def mocked(library: Any, front: Any, response: Any) -> AsyncIterator[Any]:
+    """The response as a client gives it: by respx for httpx, which it knows, by a mock transport for httpx2."""
+    if library is httpx:
+        with respx.mock:
+            respx.post(URL).mock(return_value=response)
+            async with client_of(library, front) as client:
+                yield await send(client)
+    else:
+        transport = library.MockTransport(lambda request: response)
+        async with client_of(library, front, transport=transport) as client:
+            yield await send(client)
+
+
+@asynccontextmanager
+async def opened(kind: str, front: Any, pieces: list[bytes]) -> AsyncIterator[Opened]:
+    """The pieces as a source of that kind."""
+    if kind == "iterable":
+        yield Opened(pieces if is_sync(front) else AsyncList(pieces), lambda: True)
+    elif kind == "generator" and is_sync(front):
+        body: Any = generator(pieces)
+        yield Opened(body, lambda: body.gi_frame is None)
+    elif kind == "generator":
+        async_body: Any = async_generator(pieces)
+        yield Opened(async_body, lambda: async_body.ag_frame is None)
+    elif kind.endswith("mock"):
+        library = LIBRARIES[kind.removesuffix(" mock")]
+        async with mocked(library, front, library.Response(200, stream=Pieces(pieces))) as response:
+            yield Opened(response, lambda: response.is_closed)
+    else:
+        library = LIBRARIES[kind.removesuffix(" socket")]
+        with FakeProvider(Answer(pieces)) as provider:
+            async with client_of(library, front) as client:
+                response = await send(client, provider.url)
+                yield Opened(response, lambda: response.is_closed and not connections_in_use(client))
+
+
+@asynccontextmanager
+async def answered(library: Any, front: Any, answer: Answer, **client_options: Any) -> AsyncIterator[Any]:
+    """A stream over a provider's answer."""
+    async with AsyncExitStack() as stack:
+        provider = stack.enter_context(FakeProvider(answer))
+        client = await stack.enter_async_context(client_of(library, front, **client_options))
+        yield await stack.enter_async_context(front(await send(client, provider.url)))
+
+
+KINDS = ["iterable", "generator", "httpx mock", "httpx2 mock", "httpx socket", "httpx2 socket"]
+every_source = pytest.mark.parametrize("kind", KINDS)
+
+
+def source(front: Any, pieces: Iterable[bytes]) -> Any:
+    """A source for tests in which its kind plays no part; it needs no closing."""
+    return iter(pieces) if is_sync(front) else AsyncList(pieces)
+
+
+async def texts_of(stream: Any) -> list[str]:
+    return [chunk.text async for chunk in stream]
+
+
+async def collect(stream: Any, texts: list[str]) -> None:
+    """Gather the texts in a list that the caller keeps when the stream raises."""
+    async with stream:
+        async for chunk in stream:
+            texts += [chunk.text]
+
+
+# As it is meant to be used
+
+
+def test_sync_use() -> None:
+    with ChatCompletionStream(WHOLE) as stream:
+        texts = []
+        for chunk in stream:
+            assert isinstance(chunk, ChatCompletionChunk)
+            texts.append(chunk.text)
+    assert texts == ["", "Hello", " wor", "ld", ""]
+    assert stream.completion().text == "Hello world"
+
+
+async def test_async_use() -> None:
+    async with AsyncChatCompletionStream(AsyncList(WHOLE)) as stream:
+        texts = []
+        async for chunk in stream:
+            assert isinstance(chunk, ChatCompletionChunk)
+            texts.append(chunk.text)
+    assert texts == ["", "Hello", " wor", "ld", ""]
+    assert stream.completion().text == "Hello world"
+
+
+@every_source
+@pytest.mark.parametrize("pieces", [WHOLE, IN_ONE_READ], ids=["a read each", "one read"])
+async def test_every_source(kind: str, front: Any, pieces: list[bytes]) -> None:
+    async with opened(kind, front, pieces) as body:
+        async with front(body.source) as stream:
+            assert stream.end is None
+            assert await texts_of(stream) == ["", "Hello", " wor", "ld", ""]
+            assert stream.end is StreamEnd.FINISHED
+            assert stream.completion().text == "Hello world"
+        assert body.let_go()
+    assert (stream.error, stream.anomalies) == (None, ())
+    assert stream.completion() == stream.snapshot
+    assert stream.timing.first_output is not None
+    has_response = kind not in ("iterable", "generator")
+    assert stream.response is (body.source if has_response else None)
+
+
+def test_chunks_come_as_they_arrive() -> None:
+    body = Pieces([text("Hello"), text(" wor") + text("ld"), STOP, DONE])
+    with ChatCompletionStream(iter(body)) as stream:
+        assert body.read == 0
+        assert [(chunk.text, body.read) for chunk in stream] == [("Hello", 1), (" wor", 2), ("ld", 2), ("", 3)]
+
+
+def test_any_iterable_of_bytes(tmp_path: Any) -> None:
+    file = tmp_path / "body.sse"
+    file.write_bytes(b"".join(WHOLE))
+    with file.open("rb") as lines:
+        assert ChatCompletionStream(lines).read().text == "Hello world"
+    assert ChatCompletionStream(tuple(WHOLE)).read().text == "Hello world"
+    assert ChatCompletionStream(map(bytes, WHOLE)).read().text == "Hello world"
+
+
+class Kin:
+    """A response with just what chunkfold asks of one."""
+
+    def __init__(self, pieces: Iterable[bytes], status_code: int = 200) -> None:
+        self.status_code = status_code
+        self.headers = {"x-request-id": "r1", "content-type": "text/event-stream"}
+        self.pieces = pieces
+        self.closed = 0
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        return iter(self.pieces)
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
+        return AsyncList(self.pieces)
+
+    def close(self) -> None:
+        self.closed += 1
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+async def test_any_response_with_these_methods(front: Any) -> None:
+    response = Kin(WHOLE)
+    async with front(response) as stream:
+        assert (await stream.read()).text == "Hello world"
+    assert (stream.response, stream.request_id) == (response, "r1")
+    assert response.closed == 1
+    refused = front(Kin([b'{"error":{"message":"no"}}'], status_code=401))
+    with pytest.raises(APIStatusError) as caught:
+        await refused.read()
+    assert (caught.value.status_code, caught.value.request_id) == (401, "r1")
+
+
+async def test_status_and_headers_beside_a_plain_iterable(front: Any) -> None:
+    """As with requests or aiohttp, whose responses have no `iter_bytes`."""
+    stream = front(source(front, [b"slow down"]), status_code=429, headers={"Retry-After": "3"})
+    with pytest.raises(APIStatusError) as caught:
+        await stream.read()
+    assert (caught.value.status_code, caught.value.retry_after) == (429, 3.0)
+
+
+async def test_the_parsers_options(front: Any) -> None:
+    seen: list[int] = []
+    times = itertools.count()
+    options = {"on_event": lambda event, chunks: seen.append(len(chunks)), "clock": lambda: next(times)}
+    stream = front(source(front, IN_ONE_READ), **options)
+    await stream.read()
+    assert seen == [1, 1, 1, 1, 1, 0]
+    assert stream.timing.first_byte == 1
+    with pytest.raises(InvalidStreamError, match="CF501"):
+        await front(source(front, WHOLE[:-1]), strict=True).read()
+    with pytest.raises(TypeError, match="retries"):
+        front([], retries=3)
+
+
+# Every way out
+
+
+async def read_to_the_end(stream: Any) -> None:
+    await texts_of(stream)
+
+
+async def read_it(stream: Any) -> None:
+    await stream.read()
+
+
+async def read_the_texts(stream: Any) -> None:
+    assert [delta async for delta in stream.text_deltas()] == ["Hello", " wor", "ld"]
+
+
+async def leave_at_the_first(stream: Any) -> None:
+    async for _ in stream:
+        break
+
+
+async def leave_the_texts(stream: Any) -> None:
+    async for _ in stream.text_deltas():
+        break
+
+
+async def leave_at_the_finish_reason(stream: Any) -> None:
+    async for chunk in stream:
+        if chunk.choices[0].finish_reason:
+            break
+
+
+async def leave_at_once(stream: Any) -> None:
+    pass
+
+
+async def close_at_once(stream: Any) -> None:
+    await stream.aclose()
+
+
+async def close_in_the_loop(stream: Any) -> None:
+    async for _ in stream:
+        await stream.aclose()
+
+
+async def close_behind_the_loop(stream: Any) -> None:
+    await texts_of(stream)
+    await stream.aclose()
+    await stream.aclose()
+
+
+WAYS_OUT: dict[Callable[[Any], Awaitable[None]], str] = {
+    read_to_the_end: "finished",
+    read_it: "finished",
+    read_the_texts: "finished",
+    close_behind_the_loop: "finished",
+    leave_at_the_finish_reason: "finished",
+    leave_at_the_first: "closed",
+    leave_the_texts: "closed",
+    leave_at_once: "closed",
+    close_at_once: "closed",
+    close_in_the_loop: "closed",
+}
+
+
+@every_source
+@pytest.mark.parametrize("way_out", WAYS_OUT)
+async def test_every_way_out_closes(kind: str, front: Any, way_out: Callable[[Any], Awaitable[None]]) -> None:
+    async with opened(kind, front, WHOLE) as body:
+        async with front(body.source) as stream:
+            await way_out(stream)
+        assert stream.end == WAYS_OUT[way_out]
+        assert body.let_go()
+    # Leaving raises nothing; only the completion is not to be had.
+    assert stream.error is None
+    if stream.end == "closed":
+        with pytest.raises(IncompleteStreamError) as caught:
+            stream.completion()
+        assert caught.value.snapshot == stream.snapshot
+        assert not caught.value.retryable
+    else:
+        assert stream.completion().text == "Hello world"
+
+
+@every_source
+@pytest.mark.parametrize("read", [0, 2, 5])
+async def test_an_exception_in_the_body_passes_unchanged(kind: str, front: Any, read: int) -> None:
+    mine = KeyError("mine")
+    async with opened(kind, front, WHOLE) as body:
+        stream = front(body.source)
+
+        async def fail_on_the_way() -> None:
+            async with stream:
+                for _ in range(read):
+                    await anext(aiter(stream))
+                raise mine
+
+        with pytest.raises(KeyError) as caught:
+            await fail_on_the_way()
+        assert caught.value is mine
+        assert (mine.__cause__, mine.__context__) == (None, None)
+        assert body.let_go()
+    assert stream.end == ("finished" if read == 5 else "closed")
+
+
+FAULTS: dict[str, tuple[list[bytes], type[ChunkfoldError], str]] = {
+    "an error": ([text("Hi"), ERROR, text("never")], APIError, "failed"),
+    "an error in the same read": ([text("Hi") + ERROR + text("never")], APIError, "failed"),
+    "an event that is no chunk": ([text("Hi") + b"data: garbage\n\n", text("never")], InvalidChunkError, "invalid"),
+    "the end of the body": ([text("Hi")], IncompleteStreamError, "truncated"),
+}
+
+
+@every_source
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_every_chunk_then_the_error_once(kind: str, front: Any, fault: str) -> None:
+    pieces, kind_of_error, end = FAULTS[fault]
+    texts: list[str] = []
+    async with opened(kind, front, pieces) as body:
+        stream = front(body.source)
+        with pytest.raises(kind_of_error) as caught:
+            await collect(stream, texts)
+        assert body.let_go()
+    assert texts == ["Hi"]
+    assert (stream.end, stream.error) == (end, caught.value)
+    assert caught.value.snapshot is not None
+    assert caught.value.snapshot.text == stream.snapshot.text == "Hi"
+    assert caught.value.emitted_output
+    for ask in (stream.completion, stream.completion):
+        with pytest.raises(kind_of_error) as again:
+            ask()
+        assert again.value is caught.value
+    with pytest.raises(StreamConsumedError):
+        await texts_of(stream)
+
+
+@every_source
+async def test_an_error_lets_go_without_with(kind: str, front: Any) -> None:
+    async with opened(kind, front, [text("Hi"), ERROR]) as body:
+        with pytest.raises(APIError):
+            await front(body.source).read()
+        assert body.let_go()
+
+
+async def test_leaving_stops_the_generation(library: Any, front: Any) -> None:
+    with FakeProvider(Answer([text("Hi"), math.inf])) as provider:
+        async with client_of(library, front) as client:
+            async with front(await send(client, provider.url)) as stream:
+                async for _ in stream:
+                    break
+            assert connections_in_use(client) == []
+            assert has_left(provider.requests[0])
+    assert stream.end is StreamEnd.CLOSED
+
+
+def has_left(request: ReceivedRequest) -> bool:
+    assert request.answered.wait(PATIENCE)
+    return request.client_left
+
+
+# Again, and on
+
+
+async def test_iterating_again_after_the_end(front: Any) -> None:
+    stream = front(source(front, WHOLE))
+    await texts_of(stream)
+    for _ in range(2):
+        with pytest.raises(StreamConsumedError) as caught:
+            await texts_of(stream)
+        assert caught.value.snapshot is not None
+        assert caught.value.snapshot.text == "Hello world"
+        assert not caught.value.retryable
+        with pytest.raises(StreamConsumedError):
+            _ = [delta async for delta in stream.text_deltas()]
+    # The result is still there.
+    assert stream.end is StreamEnd.FINISHED
+    assert stream.completion().text == "Hello world"
+
+
+@pytest.mark.parametrize("finish", [read_it, read_the_texts, close_at_once, close_in_the_loop])
+async def test_iterating_again_after_any_end(front: Any, finish: Callable[[Any], Awaitable[None]]) -> None:
+    stream = front(source(front, WHOLE))
+    await finish(stream)
+    with pytest.raises(StreamConsumedError):
+        await texts_of(stream)
+
+
+async def test_iterating_again_after_with(front: Any) -> None:
+    async with front(source(front, IN_ONE_READ)) as stream:
+        async for _ in stream:
+            break
+    with pytest.raises(StreamConsumedError):
+        await texts_of(stream)
+
+
+@every_source
+@pytest.mark.parametrize("pieces", [WHOLE, IN_ONE_READ], ids=["a read each", "one read"])
+async def test_going_on_after_a_break(kind: str, front: Any, pieces: list[bytes]) -> None:
+    async with opened(kind, front, pieces) as body, front(body.source) as stream:
+        texts = []
+        for _ in range(3):
+            async for chunk in stream:
+                texts.append(chunk.text)
+                break
+        assert texts + await texts_of(stream) == ["", "Hello", " wor", "ld", ""]
+        assert stream.completion().text == "Hello world"
+
+
+async def test_going_on_after_a_break_among_the_texts(front: Any) -> None:
+    async with front(source(front, WHOLE)) as stream:
+        async for delta in stream.text_deltas():
+            assert delta == "Hello"
+            break
+        assert await texts_of(stream) == [" wor", "ld", ""]
+
+
+async def test_nothing_more_comes_after_the_last(front: Any) -> None:
+    stream = front(source(front, WHOLE))
+    chunks = aiter(stream)
+    assert [chunk.text async for chunk in chunks] == ["", "Hello", " wor", "ld", ""]
+    for _ in range(2):
+        with pytest.raises(StopAsyncIteration):
+            await anext(chunks)
+
+
+async def test_read(front: Any) -> None:
+    async with front(source(front, WHOLE)) as stream:
+        completion = await stream.read()
+        assert completion.text == "Hello world"
+        assert completion.finish_reason == "stop"
+        assert stream.completion() == completion
+        assert await stream.read() == completion
+    assert await stream.read() == completion
+
+
+@pytest.mark.parametrize("pieces", [WHOLE, IN_ONE_READ], ids=["a read each", "one read"])
+@pytest.mark.parametrize("before", [1, 3, 5])
+async def test_read_after_some_chunks(front: Any, pieces: list[bytes], before: int) -> None:
+    async with front(source(front, pieces)) as stream:
+        for _ in range(before):
+            await anext(aiter(stream))
+        assert (await stream.read()).text == "Hello world"
+
+
+async def test_read_raises_what_went_wrong_every_time(front: Any) -> None:
+    stream = front(source(front, [text("Hi"), ERROR]))
+    for _ in range(2):
+        with pytest.raises(APIError, match="overloaded") as caught:
+            await stream.read()
+        assert caught.value is stream.error
+
+
+async def test_read_after_closing(front: Any) -> None:
+    stream = front(source(front, WHOLE))
+    await anext(aiter(stream))
+    await stream.aclose()
+    with pytest.raises(IncompleteStreamError):
+        await stream.read()
+
+
+async def test_no_completion_while_it_runs(front: Any) -> None:
+    async with front(source(front, WHOLE)) as stream:
+        for expected in ("", "", "Hello", "Hello wor", "Hello world"):
+            assert stream.snapshot.text == expected
+            assert stream.end is None
+            with pytest.raises(IncompleteStreamError) as caught:
+                stream.completion()
+            assert caught.value.snapshot is not None
+            assert caught.value.snapshot.text == expected
+            await anext(aiter(stream))
+        assert stream.snapshot.finish_reason == "stop"
+        assert stream.error is None
+
+
+async def test_text_deltas_have_no_empty_pieces_and_are_of_choice_0(front: Any) -> None:
+    other = event({"choices": [{"index": 1, "delta": {"content": "other"}}]})
+    reasoning = chunk({"reasoning_content": "hm"})
+    pieces = [text(""), reasoning, other, text("a"), STOP, text("b"), DONE]
+    stream = front(source(front, pieces))
+    assert [delta async for delta in stream.text_deltas()] == ["a", "b"]
+    assert stream.end is StreamEnd.DONE  # choice 1 has no finish reason
+
+
+async def test_text_deltas_raise_what_went_wrong(front: Any) -> None:
+    deltas = front(source(front, [text("Hi") + ERROR])).text_deltas()
+    assert await anext(deltas) == "Hi"
+    with pytest.raises(APIError):
+        await anext(deltas)
+
+
+# [DONE] ends it
+
+
+async def test_nothing_is_read_behind_done(front: Any) -> None:
+    """`[DONE]` ends the loop at once, and only a response of httpx or httpx2 has a connection worth waiting for."""
+
+    def pieces() -> Iterator[bytes]:
+        yield from WHOLE
+        pytest.fail("read on")
+
+    for body in (source(front, pieces()), Kin(pieces())):
+        async with front(body) as stream:
+            assert await texts_of(stream) == ["", "Hello", " wor", "ld", ""]
+        assert stream.end is StreamEnd.FINISHED
+
+
+@pytest.mark.parametrize(("version", "read"), [(b"HTTP/1.1", True), (b"HTTP/2", False), (b"HTTP/1.0", False)])
+async def test_only_http_1_1_is_drained(library: Any, version: bytes, read: bool) -> None:
+    """Async, because there a mock is drained too; in sync code the network stream itself is asked to hurry."""
+    body = Pieces([*WHOLE, b": bye\n\n"])
+    response = library.Response(200, stream=body, extensions={"http_version": version})
+    async with mocked(library, AsyncChatCompletionStream, response) as given:
+        async with AsyncChatCompletionStream(given) as stream:
+            await texts_of(stream)
+            assert body.read == len(WHOLE)
+        assert (body.read > len(WHOLE)) is read
+        assert given.is_closed
+
+
+# Closing from elsewhere
+
+
+@pytest.mark.parametrize("read", [0, 2])
+async def test_closing_from_another_task(library: Any, read: int) -> None:
+    texts: list[str] = []
+    front = AsyncChatCompletionStream
+    with FakeProvider(Answer([b": hello\n\n", *WHOLE[:read], math.inf])) as provider:
+        async with client_of(library, front) as client:
+            stream = front(await send(client, provider.url))
+            with anyio.fail_after(PATIENCE):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(collect, stream, texts)
+                    while len(texts) < read:
+                        await anyio.lowlevel.checkpoint()
+                    await anyio.wait_all_tasks_blocked()
+                    await stream.aclose()
+            # The consumer's loop just ends: whoever closed knows why.
+            assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+            assert stream.response.is_closed
+            assert connections_in_use(client) == []
+        assert has_left(provider.requests[0])
+    assert texts == ["", "Hello"][:read]
+
+
+class Blocking(Kin):
+    """A response whose second read lasts until it is closed."""
+
+    def __init__(self, waiting: threading.Event) -> None:
+        super().__init__([])
+        self.waiting = waiting
+        self.woken = threading.Event()
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        yield text("Hello")
+        self.waiting.set()
+        assert self.woken.wait(PATIENCE)
+        raise ConnectionError("closed under me")
+
+    def close(self) -> None:
+        super().close()
+        self.woken.set()
+
+
+@contextmanager
+def consumer(stream: ChatCompletionStream) -> Iterator[list[Any]]:
+    """Consume the stream in a thread; what came of it is in the list on leaving."""
+    seen: list[Any] = []
+
+    def consume() -> None:
+        try:
+            seen.extend(chunk.text for chunk in stream)
+        except BaseException as error:  # noqa: BLE001 - shown by the assertion that follows
+            seen.append(error)
+
+    thread = threading.Thread(target=consume, name="consumer", daemon=True)
+    thread.start()
+    yield seen
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
+def test_closing_from_another_thread() -> None:
+    waiting = threading.Event()
+    response = Blocking(waiting)
+    stream = ChatCompletionStream(response)
+    with consumer(stream) as seen:
+        assert waiting.wait(PATIENCE)
+        stream.close()
+    assert seen == ["Hello"]
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+    assert response.closed == 1
+
+
+def test_closing_from_another_thread_over_a_socket(library: Any) -> None:
+    waiting = threading.Event()
+    with FakeProvider(Answer([text("Hello"), math.inf])) as provider, library.Client(trust_env=False) as client:
+        request = client.build_request("POST", provider.url, timeout=None)
+        response = client.send(request, stream=True)
+        network_stream = response.extensions["network_stream"]
+        read = network_stream.read
+
+        def watched(*arguments: Any, **options: Any) -> Any:
+            if stream.snapshot.text:
+                waiting.set()
+            return read(*arguments, **options)
+
+        network_stream.read = watched
+        stream = ChatCompletionStream(response)
+        with consumer(stream) as seen:
+            assert waiting.wait(PATIENCE)
+            stream.close()
+            # A system may leave a thread in its read although the socket was closed: the other side ends that.
+            provider.stop()
+        assert seen == ["Hello"]
+        assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+        assert response.is_closed
+        assert connections_in_use(client) == []
+
+
+async def test_closing_from_another_task_while_a_generator_runs() -> None:
+    """A generator cannot be closed while it runs; its next piece finds the stream closed."""
+    go_on = anyio.Event()
+    texts: list[str] = []
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield text("Hello")
+        await go_on.wait()
+        yield text(" never")
+
+    stream = AsyncChatCompletionStream(pieces())
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(collect, stream, texts)
+            await anyio.wait_all_tasks_blocked()
+            try:
+                await stream.aclose()
+            finally:
+                go_on.set()
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+    assert texts == ["Hello"]
+
+
+def test_closing_from_another_thread_while_a_generator_runs() -> None:
+    waiting, go_on = threading.Event(), threading.Event()
+
+    def pieces() -> Iterator[bytes]:
+        yield text("Hello")
+        waiting.set()
+        assert go_on.wait(PATIENCE)
+        yield text(" never")
+
+    stream = ChatCompletionStream(pieces())
+    with consumer(stream) as seen:
+        assert waiting.wait(PATIENCE)
+        try:
+            stream.close()
+        finally:
+            go_on.set()
+    assert seen == ["Hello"]
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+
+
+async def test_closing_at_the_same_time(library: Any) -> None:
+    front = AsyncChatCompletionStream
+    with FakeProvider(Answer([text("Hello"), math.inf])) as provider:
+        async with client_of(library, front) as client:
+            stream = front(await send(client, provider.url))
+            await anext(stream)
+            async with anyio.create_task_group() as tasks:
+                for _ in range(3):
+                    tasks.start_soon(stream.aclose)
+            assert stream.end is StreamEnd.CLOSED
+            assert connections_in_use(client) == []
+
+
+async def test_cancellation_passes_unchanged_and_closes(library: Any) -> None:
+    front = AsyncChatCompletionStream
+    with FakeProvider(Answer([text("Hello"), math.inf])) as provider:
+        async with client_of(library, front) as client:
+            response = await send(client, provider.url)
+            with anyio.CancelScope() as scope:
+                async with front(response) as stream:
+                    async for _ in stream:
+                        scope.cancel()
+            assert scope.cancelled_caught
+            assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+            assert response.is_closed
+            assert connections_in_use(client) == []
+            assert has_left(provider.requests[0])
+
+
+async def test_a_read_that_is_cancelled_closes(library: Any) -> None:
+    front = AsyncChatCompletionStream
+    with FakeProvider(Answer([text("Hello"), math.inf])) as provider:
+        async with client_of(library, front) as client:
+            response = await send(client, provider.url)
+            async with anyio.create_task_group() as tasks:
+                stream = front(response)
+
+                async def consume() -> None:
+                    async with stream:
+                        await stream.read()
+
+                tasks.start_soon(consume)
+                while not stream.snapshot.text:
+                    await anyio.lowlevel.checkpoint()
+                await anyio.wait_all_tasks_blocked()
+                tasks.cancel_scope.cancel()
+            assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+            assert response.is_closed
+            assert connections_in_use(client) == []
+            assert has_left(provider.requests[0])
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit])
+async def test_what_is_no_exception_passes_unchanged(front: Any, stop: type[BaseException]) -> None:
+    body = Raising(stop)
+    given = body if is_sync(front) else AsyncList(body)
+    with pytest.raises(stop):
+        async with front(given) as stream:
+            await stream.read()
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+    assert stream.snapshot.text == "Hello"
+
+
+class Raising:
+    """An iterator that is no generator, since those may not raise GeneratorExit at will."""
+
+    def __init__(self, stop: type[BaseException]) -> None:
+        self.pieces = iter([text("Hello")])
+        self.stop = stop
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> bytes:
+        for piece in self.pieces:
+            return piece
+        raise self.stop
+
+
+# Dropping
+
+
+@every_source
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # which plays no part
+@pytest.mark.parametrize("way", [leave_at_the_first, leave_at_once, leave_the_texts, read_it])
+async def test_a_dropped_stream_leaves_nothing_behind(kind: str, way: Callable[[Any], Awaitable[None]]) -> None:
+    """Whoever does not close waits for the garbage collector; it has no complaint then (a warning is an error)."""
+    async with opened(kind, Sync, WHOLE) as body:
+        stream: Any = Sync(body.source)
+        await way(stream)
+        body.source = None
+        del stream
+        gc.collect()
+
+
+@every_source
+async def test_a_stream_dropped_unread_leaves_nothing_behind(kind: str) -> None:
+    async with opened(kind, AsyncChatCompletionStream, WHOLE) as body:
+        AsyncChatCompletionStream(body.source)
+        body.source = None
+        gc.collect()
+
+
+async def test_dropped_text_deltas_leave_nothing_behind() -> None:
+    stream = AsyncChatCompletionStream(AsyncList(WHOLE))
+    async for _ in stream.text_deltas():
+        break
+    gc.collect()
+    assert await texts_of(stream) == [" wor", "ld", ""]
+
+
+# Cut streams
+
+
+HELLO = [text("Hello"), 0.02]  # and time for the client to see it before the connection is cut
+# How the client sees each ending of a body that is not finished. A body that only the end of the connection ends
+# cannot be seen to be cut by one.
+CUTS: dict[tuple[Framing, Ending], str | None] = {
+    ("chunked", "end"): None,
+    ("chunked", "cut"): "RemoteProtocolError",
+    ("chunked", "reset"): "ReadError",
+    ("content-length", "end"): None,
+    ("content-length", "cut"): "RemoteProtocolError",
+    ("content-length", "reset"): "ReadError",
+    ("close", "end"): None,
+    ("close", "cut"): None,
+    ("close", "reset"): "ReadError",
+}
+every_cut = pytest.mark.parametrize(("framing", "ending"), CUTS)
+
+
+@every_cut
+async def test_a_stream_that_is_cut(library: Any, front: Any, framing: Framing, ending: Ending) -> None:
+    cause = CUTS[framing, ending]
+    with FakeProvider(Answer(HELLO, framing=framing, ending=ending)) as provider:
+        async with client_of(library, front) as client:
+            response = await send(client, provider.url)
+            with pytest.raises(IncompleteStreamError) as caught:
+                async with front(response) as stream:
+                    await stream.read()
+            assert response.is_closed
+            assert connections_in_use(client) == []
+    if cause is None:
+        assert stream.end is StreamEnd.TRUNCATED
+        assert type(caught.value) is IncompleteStreamError
+        assert caught.value.__cause__ is None
+    else:
+        assert stream.end is StreamEnd.INTERRUPTED
+        assert type(caught.value) is StreamInterruptedError
+        assert type(caught.value.__cause__) is getattr(library, cause)
+    assert caught.value.snapshot is not None
+    assert caught.value.snapshot.text == "Hello"
+    assert (caught.value.emitted_output, caught.value.retryable) == (True, False)
+
+
+@every_cut
+async def test_a_stream_that_is_cut_before_its_output(
+    library: Any, front: Any, framing: Framing, ending: Ending
+) -> None:
+    with FakeProvider(Answer([b": hello\n\n", 0.02], framing=framing, ending=ending)) as provider:
+        async with client_of(library, front) as client, front(await send(client, provider.url)) as stream:
+            with pytest.raises(IncompleteStreamError) as caught:
+                await stream.read()
+    assert stream.end is (StreamEnd.INTERRUPTED if CUTS[framing, ending] else StreamEnd.EMPTY)
+    assert (caught.value.emitted_output, caught.value.retryable) == (False, True)
+
+
+@every_cut
+async def test_a_stream_that_is_cut_behind_its_finish_reason(
+    library: Any, front: Any, framing: Framing, ending: Ending
+) -> None:
+    answer = Answer([*HELLO, STOP, 0.02], framing=framing, ending=ending)
+    with FakeProvider(answer) as provider:
+        async with client_of(library, front) as client, front(await send(client, provider.url)) as stream:
+            assert (await stream.read()).text == "Hello"
+    assert stream.end is StreamEnd.FINISHED
+    (anomaly,) = stream.anomalies
+    assert anomaly.rule.id == ("CF507" if CUTS[framing, ending] else "CF501")
+
+
+async def test_a_read_timeout_is_an_interruption(library: Any, front: Any) -> None:
+    """The longest silence is the client's to say."""
+    with FakeProvider(Answer([text("Hello"), math.inf])) as provider:
+        async with client_of(library, front, timeout=library.Timeout(PATIENCE, read=0.05)) as client:
+            with pytest.raises(StreamInterruptedError) as caught:
+                async with front(await send(client, provider.url)) as stream:
+                    await stream.read()
+            assert connections_in_use(client) == []
+            assert has_left(provider.requests[0])
+    assert type(caught.value.__cause__) is library.ReadTimeout
+    assert "Timeout" in str(caught.value) or "timed out" in str(caught.value)
+    assert stream.end is StreamEnd.INTERRUPTED
+    assert stream.snapshot.text == "Hello"
+
+
+async def test_a_read_timeout_behind_the_finish_reason(library: Any, front: Any) -> None:
+    answer = Answer([text("Hello") + STOP, math.inf])
+    async with answered(library, front, answer, timeout=library.Timeout(PATIENCE, read=0.05)) as stream:
+        assert (await stream.read()).text == "Hello"
+    assert stream.end is StreamEnd.FINISHED
+
+
+@pytest.mark.parametrize("fault", [OSError("gone"), RuntimeError("odd"), ValueError()])
+async def test_whatever_the_source_raises_is_an_interruption(front: Any, fault: Exception) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield text("Hello")
+        raise fault
+
+    stream = front(source(front, pieces()))
+    with pytest.raises(StreamInterruptedError) as caught:
+        await stream.read()
+    assert caught.value.__cause__ is fault
+
+
+async def test_a_stall_hidden_by_keep_alives(front: Any) -> None:
+    seconds = itertools.count()
+    body = source(front, itertools.chain([text("Hello")], itertools.repeat(b": ping\n\n")))
+    with pytest.raises(StreamStalledError) as caught:
+        async with front(body, progress_timeout=10, clock=lambda: float(next(seconds))) as stream:
+            await stream.read()
+    assert stream.end is StreamEnd.STALLED
+    assert caught.value.snapshot is not None
+    assert caught.value.snapshot.text == "Hello"
+
+
+# Status 200, and no stream
+
+
+COMPLETION = {
+    "id": "c1",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "m",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}],
+}
+OVERLOADED = {"error": {"message": "overloaded", "type": "server_error", "code": 503}}
+
+
+def whole_body(payload: object, content_type: str = "application/json") -> Answer:
+    body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    headers = {"content-type": content_type, "x-request-id": "r1"}
+    return Answer(body, headers=headers, framing="content-length")
+
+
+async def test_a_json_error_with_status_200(library: Any, front: Any) -> None:
+    async with answered(library, front, whole_body(OVERLOADED)) as stream:
+        with pytest.raises(APIError) as caught:
+            await texts_of(stream)
+    assert type(caught.value) is APIError  # there was nothing wrong with the status
+    assert (caught.value.message, caught.value.status_code, caught.value.request_id) == ("overloaded", 503, "r1")
+    assert caught.value.retryable
+    assert stream.end is StreamEnd.FAILED
+
+
+async def test_a_whole_completion_with_status_200(library: Any, front: Any) -> None:
+    async with answered(library, front, whole_body(COMPLETION)) as stream:
+        assert [delta async for delta in stream.text_deltas()] == ["Hello"]
+    assert stream.end is StreamEnd.FINISHED
+    assert stream.completion().text == "Hello"
+    assert "CF109" in {anomaly.rule.id for anomaly in stream.anomalies}
+
+
+async def test_html_with_status_200(library: Any, front: Any) -> None:
+    page = b"<html>You are blocked</html>"
+    async with answered(library, front, whole_body(page, "text/html")) as stream:
+        with pytest.raises(NotAnEventStreamError) as caught:
+            await stream.read()
+    assert (caught.value.status_code, caught.value.content_type, caught.value.body) == (200, "text/html", page)
+    assert "You are blocked" in str(caught.value)
+
+
+async def test_nothing_with_status_200(library: Any, front: Any) -> None:
+    async with answered(library, front, whole_body(b"")) as stream:
+        with pytest.raises(IncompleteStreamError) as caught:
+            await stream.read()
+    assert stream.end is StreamEnd.EMPTY
+    assert caught.value.retryable
+
+
+async def test_a_stream_with_another_content_type(library: Any, front: Any) -> None:
+    async with answered(library, front, whole_body(b"".join(WHOLE), "text/html; charset=latin-1")) as stream:
+        assert (await stream.read()).text == "Hello world"
+
+
+# A status that is not 2xx
+
+
+REFUSAL = {"error": {"message": "no", "type": "some_error", "code": "some_code", "param": "n"}}
+
+
+@pytest.mark.parametrize("status", [302, 307, 400, 401, 403, 404, 422, 429, 500, 502, 503, 529])
+async def test_a_status_that_is_not_2xx(library: Any, front: Any, status: int) -> None:
+    headers = {
+        "location": "/elsewhere",
+        "x-request-id": "r1",
+        "retry-after": "7",
+        "X-RateLimit-Limit-Requests": "60",
+        "x-ratelimit-remaining-requests": "0",
+        "x-ratelimit-reset-requests": "1s",
+    }
+    answer = Answer(json.dumps(REFUSAL).encode(), status, headers, framing="content-length")
+    async with answered(library, front, answer) as stream:
+        with pytest.raises(APIStatusError) as caught:
+            await texts_of(stream)
+    error = caught.value
+    assert stream.end is StreamEnd.FAILED
+    assert error is stream.error
+    assert error.status_code == status
+    assert (error.message, error.type, error.code, error.param) == ("no", "some_error", "some_code", "n")
+    assert (error.request_id, error.retry_after) == ("r1", 7.0)
+    limits = {name: value for name, value in error.headers.items() if name.startswith("x-ratelimit")}
+    assert set(limits.values()) == {"60", "0", "1s"}
+    assert error.headers["x-ratelimit-limit-requests"] == "60"
+    assert error.raw == REFUSAL
+    assert not error.emitted_output
+    assert error.retryable is (status == 429 or status >= 500)
+    with pytest.raises(APIStatusError):
+        stream.completion()
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "2"}, 2.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "1500"}, 1.5),
+        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5),
+        ({"retry-after-ms": "soon", "retry-after": "2"}, 2.0),
+        # A date counts from the response's own, whatever this machine's clock says.
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:10 GMT", "date": "Wed, 21 Oct 2015 07:28:00 GMT"}, 10.0),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:10 GMT"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "-5"}, None),
+    ],
+)
+async def test_retry_after(library: Any, front: Any, headers: dict[str, str], seconds: float | None) -> None:
+    async with answered(library, front, Answer(b"{}", 429, headers)) as stream:
+        with pytest.raises(APIStatusError) as caught:
+            await stream.read()
+    assert caught.value.retry_after == seconds
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>Bad Gateway</html>", b"\xff", b"".join(WHOLE)])
+async def test_whatever_the_body_of_a_refusal_is(library: Any, front: Any, body: bytes) -> None:
+    async with answered(library, front, Answer(body, 502)) as stream:
+        with pytest.raises(APIStatusError) as caught:
+            await stream.read()
+    assert caught.value.status_code == 502
+    assert stream.snapshot.choices == []
+
+
+@pytest.mark.parametrize("ending", ["cut", "reset"])
+async def test_a_refusal_whose_body_is_cut(library: Any, front: Any, ending: Ending) -> None:
+    answer = Answer([json.dumps(REFUSAL).encode(), 0.02], 503, ending=ending)
+    async with answered(library, front, answer) as stream:
+        with pytest.raises(APIStatusError) as caught:
+            await stream.read()
+    assert (caught.value.status_code, caught.value.message) == (503, "no")
+
+
+async def test_a_refusal_whose_body_hangs(library: Any, front: Any) -> None:
+    answer = Answer([json.dumps(REFUSAL).encode(), math.inf], 503)
+    async with answered(library, front, answer, timeout=library.Timeout(PATIENCE, read=0.05)) as stream:
+        with pytest.raises(APIStatusError, match="no"):
+            await stream.read()
+
+
+async def test_a_large_body_of_a_refusal_is_not_read_to_its_end(library: Any, front: Any) -> None:
+    answer = Answer([b"x" * 2**16] * 1000, 500)
+    with FakeProvider(answer) as provider:
+        async with client_of(library, front) as client:
+            with pytest.raises(APIStatusError) as caught:
+                async with front(await send(client, provider.url)) as stream:
+                    await stream.read()
+            assert connections_in_use(client) == []
+            assert has_left(provider.requests[0])
+    assert len(caught.value.raw) <= 2**20
+    assert len(str(caught.value)) < 1000
+
+
+async def test_a_refusal_that_is_not_read(library: Any, front: Any) -> None:
+    """Nothing was asked, so nothing is raised."""
+    async with answered(library, front, Answer(b"{}", 500)) as stream:
+        pass
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
