@@ -8,7 +8,8 @@ import json
 import math
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -257,7 +258,7 @@ async def test_a_timeout_for_this_request(front: Any, library: Any) -> None:
     with FakeProvider(Answer([*sse(TEXT, done=False), math.inf])) as provider:
         async with client_of(front, library) as client:
             with pytest.raises(StreamInterruptedError) as caught:
-                async with client.connect(provider.url, timeout=library.Timeout(PATIENCE, read=0.05)) as stream:
+                async with client.connect(provider.url, timeout=library.Timeout(PATIENCE, read=0.15)) as stream:
                     await stream.read()
     assert isinstance(caught.value.__cause__, library.ReadTimeout)
 
@@ -573,25 +574,91 @@ async def test_the_timeouts_of_the_next_request_are_its_own(front: Any, library:
         assert provider.connections == 1
 
 
+class NetworkStream:
+    """What a sync client reads from; it keeps the timeouts it was asked to read with."""
+
+    def __init__(self) -> None:
+        self.timeouts: list[float | None] = []
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        self.timeouts.append(timeout)
+        return b""
+
+
+def read_and_close(library: Any, network_stream: NetworkStream, after_done: Callable[[], object]) -> None:
+    """Read a stream over the network stream and close it; `after_done` happens while its end is waited for."""
+
+    def body() -> Iterator[bytes]:
+        yield from WHOLE
+        after_done()
+
+    def respond(_: Any) -> Any:
+        return library.Response(200, content=body(), extensions={"network_stream": network_stream})
+
+    with (
+        sync_client(library, transport=library.MockTransport(respond)) as client,
+        connect(client, "POST", "https://provider.test/", json=ASKED) as stream,
+    ):
+        assert stream.read().text == "Hello"
+
+
+def test_only_the_thread_that_waits_is_hurried(library: Any) -> None:
+    """Once the body has ended, the pool may hand the connection to another thread at once."""
+    network_stream = NetworkStream()
+
+    def after_done() -> None:
+        network_stream.read(1, timeout=5.0)
+        with ThreadPoolExecutor(1) as elsewhere:
+            elsewhere.submit(network_stream.read, 1, timeout=6.0).result(PATIENCE)
+
+    read_and_close(library, network_stream, after_done)
+    network_stream.read(1, timeout=7.0)
+    hurried, *others = network_stream.timeouts
+    assert hurried is not None
+    assert hurried <= 0.1
+    assert others == [6.0, 7.0]
+
+
+def test_two_threads_that_wait_on_one_connection(library: Any) -> None:
+    """The second got the connection, and came to its own end, before the first had tidied up."""
+    network_stream = NetworkStream()
+    second_waits, first_is_through = threading.Event(), threading.Event()
+
+    def second_after_done() -> None:
+        second_waits.set()
+        assert first_is_through.wait(PATIENCE)
+        network_stream.read(1, timeout=5.0)
+
+    with ThreadPoolExecutor(1) as elsewhere:
+        second: list[Future[None]] = []
+
+        def first_after_done() -> None:
+            second.append(elsewhere.submit(read_and_close, library, network_stream, second_after_done))
+            assert second_waits.wait(PATIENCE)
+
+        read_and_close(library, network_stream, first_after_done)
+        first_is_through.set()
+        second[0].result(PATIENCE)
+    network_stream.read(1, timeout=7.0)
+    hurried, other = network_stream.timeouts
+    assert hurried is not None
+    assert hurried <= 0.1
+    assert other == 7.0
+
+
 def test_threads_that_share_a_client(library: Any) -> None:
-    streams, threads = 10, 4
-    failures: list[BaseException] = []
-
     def ask(client: Any, url: str) -> None:
-        try:
-            for _ in range(streams):
-                with connect(client, "POST", url, json=ASKED) as stream:
-                    assert stream.read().text == "Hello"
-        except BaseException as error:  # noqa: BLE001 - shown by the assertion that follows
-            failures.append(error)
+        for _ in range(10):
+            with connect(client, "POST", url, json=ASKED) as stream:
+                assert stream.read().text == "Hello"
 
-    with FakeProvider(*[Answer(WHOLE)] * (streams * threads)) as provider, sync_client(library) as client:
-        workers = [threading.Thread(target=ask, args=(client, provider.url)) for _ in range(threads)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join(PATIENCE)
-        assert failures == []
+    with (
+        FakeProvider(*[Answer(WHOLE)] * 40) as provider,
+        sync_client(library) as client,
+        ThreadPoolExecutor(4) as threads,
+    ):
+        for asked in [threads.submit(ask, client, provider.url) for _ in range(4)]:
+            asked.result(PATIENCE)
         assert connections_in_use(client) == []
 
 

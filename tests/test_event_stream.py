@@ -206,6 +206,16 @@ def test_rule_with_more_data_behind(wire: Wire, cutting: Cutting) -> None:
         assert decode(pieces).events == [*wire.events, behind]
 
 
+@in_every_cut
+@pytest.mark.parametrize("wire", [wire for wire in WIRE if BOM[:2] not in wire.body[:2]], ids=lambda wire: wire.rule)
+def test_rule_with_another_read_before(wire: Wire, cutting: Cutting) -> None:
+    """A body that has proved to be an event stream is read in another way."""
+    before = b"data: before\n\n"
+    events = [event(b"before"), *(one._replace(offset=len(before) + one.offset) for one in wire.events)]
+    for pieces in cutting(wire.body):
+        assert decode([before, *pieces]).events == events
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -318,6 +328,7 @@ TOKENS = st.sampled_from(
     ]
 )
 BODIES = st.lists(TOKENS | st.binary(max_size=3), max_size=30).map(b"".join)
+FIRST_READS = st.sampled_from([b"", b":\n", b"data: a\n\n"])  # an empty one leaves open what the body is
 LIMITS = st.none() | st.integers(0, 12) | st.sampled_from([100, 5000])
 CUTS = st.lists(st.integers(0, 120), max_size=12)
 
@@ -328,20 +339,23 @@ def cut_at(body: bytes, places: list[int]) -> Pieces:
 
 
 @often
-@given(BODIES)
-@example(b"retry: 5")  # 9.2.5: the end of the file is none of the ways in which a line can end
-def test_any_bytes_are_read_by_the_book(body: bytes) -> None:
-    decoded = decode([body])
+@given(FIRST_READS, BODIES)
+@example(b"", b"retry: 5")  # 9.2.5: the end of the file is none of the ways in which a line can end
+def test_any_bytes_are_read_by_the_book(first: bytes, body: bytes) -> None:
+    decoded = decode([first, body])
     events = [(event.event, event.text, event.id) for event in decoded.events]
-    assert (events, decoded.last_event_id, decoded.reconnection_time) == by_the_book(body)
+    assert (events, decoded.last_event_id, decoded.reconnection_time) == by_the_book(first + body)
 
 
 @often
-@given(BODIES, CUTS, LIMITS)
-def test_what_is_decoded_does_not_depend_on_the_cuts(body: bytes, cuts: list[int], limit: int | None) -> None:
-    expected = decode([body], limit)._replace(preamble=None)
-    for pieces in (cut_at(body, cuts), *byte_by_byte(body)):
-        assert decode(pieces, limit)._replace(preamble=None) == expected
+@given(FIRST_READS, BODIES, CUTS, LIMITS)
+@example(b"error:\n\ndata: 1234567", b"\n\n", [], 6)  # a read after the limit was passed brings no error field
+def test_what_is_decoded_does_not_depend_on_the_cuts(
+    first: bytes, body: bytes, cuts: list[int], limit: int | None
+) -> None:
+    expected = decode([first + body], limit)._replace(preamble=None)
+    for pieces in ([body], cut_at(body, cuts), *byte_by_byte(body)):
+        assert decode([first, *pieces], limit)._replace(preamble=None) == expected
 
 
 @often
@@ -570,12 +584,12 @@ def test_without_data_or_error_nothing_is_unfinished(body: bytes, cutting: Cutti
         (b"error: {}\nerror: []\n\n", [event(b"[]", "error")]),
         (b"data: a\n\nid: 1\nerror: {}\n\n", [event(b"{}", "error", id="1", offset=9)]),
         (b"error: {}\n\nerror: []\n\n", [event(b"{}", "error"), event(b"[]", "error", offset=11)]),
-        (b"error: oops\n\nerror:\n\nerror\n\n", []),
+        (b"error: oops\n\nerror\n\n", [event(b"oops", "error"), event(b"", "error", offset=13)]),
         (b"error: {}\ndata: a\n\n", []),
         (b"ERROR: {}\n\n", []),
     ],
 )
-def test_a_field_error_that_looks_like_json_is_shown(
+def test_a_block_with_a_field_error_and_without_data_is_shown(
     body: bytes, expected: list[ServerSentEvent], cutting: Cutting
 ) -> None:
     for pieces in cutting(body):

@@ -334,40 +334,35 @@ def test_a_late_fault_is_an_anomaly(what_came: str, way_out: str, late: str | No
     assert rules(play(ENDS[what_came][0], way_out)) == ([late] if late else [])
 
 
-def pieces_of(kind: str) -> dict[str, Any]:
-    call = {"index": 0, "id": "t1", "type": "function"}
-    return {
-        "text": {"content": "Hi"},
-        "a list of parts": {"content": [{"type": "text", "text": "Hi"}]},
-        "reasoning": {"reasoning": "Hm"},
-        "reasoning_content": {"reasoning_content": "Hm"},
-        "reasoning details": {"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "Hm"}]},
-        "a refusal": {"refusal": "No"},
-        "a tool call's name": {"tool_calls": [{**call, "function": {"name": "f"}}]},
-        "a tool call's arguments": {"tool_calls": [{**call, "function": {"arguments": "{"}}]},
-        "a custom tool's input": {"tool_calls": [{"index": 0, "id": "t1", "type": "custom", "custom": {"input": "x"}}]},
-        "audio": {"audio": {"data": "AAAA"}},
-        "an audio transcript": {"audio": {"transcript": "Hi"}},
-        "an image": {"images": [{"type": "image_url", "image_url": {"url": "data:,"}}]},
-        "a role": {"role": "assistant"},
-        "empty texts": {"content": "", "reasoning": "", "refusal": ""},
-        "a tool call's id": {"tool_calls": [call]},
-        "an audio's id": {"audio": {"id": "a1"}},
-        "an audio's expiry": {"audio": {"expires_at": 1}},
-        "an unknown key": {"mood": "good"},
-    }[kind]
+CALL = {"index": 0, "id": "t1", "type": "function"}
+OUTPUT: dict[str, dict[str, Any]] = {
+    "text": {"content": "Hi"},
+    "a list of parts": {"content": [{"type": "text", "text": "Hi"}]},
+    "reasoning": {"reasoning": "Hm"},
+    "reasoning_content": {"reasoning_content": "Hm"},
+    "reasoning details": {"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "Hm"}]},
+    "a refusal": {"refusal": "No"},
+    "a tool call's name": {"tool_calls": [{**CALL, "function": {"name": "f"}}]},
+    "a tool call's arguments": {"tool_calls": [{**CALL, "function": {"arguments": "{"}}]},
+    "a custom tool's input": {"tool_calls": [{**CALL, "type": "custom", "custom": {"input": "x"}}]},
+    "audio": {"audio": {"data": "AAAA"}},
+    "an audio transcript": {"audio": {"transcript": "Hi"}},
+    "an image": {"images": [{"type": "image_url", "image_url": {"url": "data:,"}}]},
+}
+NO_OUTPUT: dict[str, dict[str, Any]] = {
+    "a role": {"role": "assistant"},
+    "empty texts": {"content": "", "reasoning": "", "refusal": ""},
+    "a tool call's id": {"tool_calls": [CALL]},
+    "an audio's id": {"audio": {"id": "a1"}},
+    "an audio's expiry": {"audio": {"expires_at": 1}},
+    "an unknown key": {"mood": "good"},
+}
 
 
-OUTPUT = [
-    "text", "a list of parts", "reasoning", "reasoning_content", "reasoning details", "a refusal", "a tool call's name",
-    "a tool call's arguments", "a custom tool's input", "audio", "an audio transcript", "an image",
-]  # fmt: skip
-NO_OUTPUT = ["a role", "empty texts", "a tool call's id", "an audio's id", "an audio's expiry", "an unknown key"]
-
-
-@pytest.mark.parametrize(("kind", "is_output"), [*((kind, True) for kind in OUTPUT), *((k, False) for k in NO_OUTPUT)])
-def test_what_counts_as_output(kind: str, is_output: bool) -> None:
-    body = event(chunk(pieces_of(kind)))
+@pytest.mark.parametrize("kind", OUTPUT | NO_OUTPUT)
+def test_what_counts_as_output(kind: str) -> None:
+    is_output = kind in OUTPUT
+    body = event(chunk((OUTPUT | NO_OUTPUT)[kind]))
     assert parse(body + DONE).end is (StreamEnd.DONE if is_output else StreamEnd.EMPTY)
     assert parse(body).end is (StreamEnd.TRUNCATED if is_output else StreamEnd.EMPTY)
     failed = parse(body + ERROR)
@@ -714,6 +709,23 @@ def test_bodies_that_are_no_event_stream(
         assert "CF607" in rules(parser)
 
 
+@pytest.mark.parametrize(
+    ("body", "end"),
+    [
+        ("an error", "failed"),
+        ("a completion", "finished"),
+        ("HTML", "invalid"),
+        ("text", "invalid"),
+        ("nothing", "interrupted"),
+        ("blank lines", "interrupted"),
+        ("the beginning of data", "interrupted"),
+        ("a comment", "interrupted"),
+    ],
+)
+def test_bodies_that_are_no_event_stream_over_a_transport_that_fails(body: str, end: str) -> None:
+    assert play(BODIES[body][0], "interrupt").end == end
+
+
 @cuts
 def test_an_event_stream_is_known_by_its_body(cut: Callable[[bytes], list[bytes]]) -> None:
     for content_type in ("application/json", "text/html", "text/event-stream; charset=ISO-8859-1"):
@@ -969,14 +981,14 @@ def test_no_limits_by_none() -> None:
 @cuts
 @pytest.mark.parametrize("kind", OUTPUT)
 def test_max_output_size_counts_output_of_every_kind(kind: str, cut: Callable[[bytes], list[bytes]]) -> None:
-    error = parse(event(chunk(pieces_of(kind))) * 3 + STOP + DONE, cut, max_output_size=0).error
+    error = parse(event(chunk(OUTPUT[kind])) * 3 + STOP + DONE, cut, max_output_size=0).error
     assert type(error) is LimitExceededError
     assert (error.limit, error.value) == ("max_output_size", 0)
 
 
 @cuts
 def test_max_output_size_counts_nothing_else(cut: Callable[[bytes], list[bytes]]) -> None:
-    nothing = b"".join(event(chunk(pieces_of(kind))) for kind in ("a role", "empty texts", "an unknown key"))
+    nothing = b"".join(event(chunk(NO_OUTPUT[kind])) for kind in ("a role", "empty texts", "an unknown key"))
     assert parse(nothing + USAGE + PING + STOP + DONE, cut, max_output_size=0).end is StreamEnd.FINISHED
 
 

@@ -419,6 +419,13 @@ def test_an_anomaly_is_bounded_and_escaped(rule: str, payloads: list[Any]) -> No
     assert str(error).isprintable()
 
 
+def test_an_anomaly_says_what_was_found() -> None:
+    first, *_ = read(stream({**chunk({}), "id": "one"}, {**chunk({}), "id": "two"})).anomalies
+    assert first.rule.id == "CF205"
+    assert "'one'" in first.detail
+    assert "'two'" in first.detail
+
+
 # Surrogate pairs that are split over deltas
 
 Channel = tuple[Callable[[str | None], Any], Callable[[Any], Any]]
@@ -841,6 +848,13 @@ def test_row_98_text_beside_a_delta_is_only_an_extra() -> None:
         assert payload.error is None
         assert payload.chunks[0].text == "a"
         assert payload.chunks[0].choices[0].model_extra == {"text": "b"}
+
+
+def test_row_98_an_object_alone_is_no_other_api() -> None:
+    body = {**chunk({}, "stop"), "object": "text_completion"}
+    assert dumped(parse(body)) == body
+    del body["choices"][0]["delta"]  # neither delta nor text
+    assert dumped(parse(body)) == body
 
 
 @pytest.mark.parametrize(("data", "rules"), [(b"[DONE]", set()), (b" [DONE]", {"CF108"}), (b"[DONE]\t ", {"CF108"})])

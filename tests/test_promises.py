@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from copy import deepcopy
 from functools import partial
 from itertools import pairwise
@@ -109,6 +110,8 @@ HOSTILE = {
     "a split pair beside reasoning details of no type": choice(reasoning_details=[{"type": [], "text": "\ud83d"}]),
     "a split pair beside reasoning details that are a number": choice(reasoning_details=5, content="\ud83d"),
     "a split pair beside reasoning details that are a text": choice(reasoning_details="text", content="\ud83d"),
+    "an audio that is a list": choice(audio=[]),
+    "a function call that is a text": choice(function_call="f"),
     "an unknown key `function` with deep arguments": choice(function={"arguments": "<260 lists>"}),
     "an error whose code is a list": event({"error": {"message": "x", "code": [1]}}),
     "an error whose type is an object": event({"error": {"message": "x", "type": {}}}),
@@ -118,7 +121,9 @@ HOSTILE = {
     "usage that is nested deeply": event({**HEAD, "usage": {"prompt_tokens_details": {"x": "<199 lists>"}}}),
     "20,000 lists": choice(content="<20000 lists>"),
     "20,000 objects beside a text": choice(content="a", x="<20000 objects>"),
-    "a half of a pair in a key": choice(content="a", **{"\ud83d": "\ude00"}),
+    "half a pair in a key of a delta": choice(content="a", **{"\ud83d": "\ude00"}),
+    "half a pair in a key of a chunk": event({**HEAD, "\ud83d": 1, "choices": []}),
+    "half a pair in a key of an error": event({"error": {"message": "x", "\ud83d": 1}}),
     "halves of a pair in tool calls that have no index": choice(tool_calls=[call(None, arguments="\ud83d")] * 2),
     "an error field that is no JSON": b"error: {oops\n\n" + choice("stop", content="a"),
     "a body of another kind, with CRLF": b"<html>\r\n<p>\r\n</html>\r\n",
@@ -281,7 +286,6 @@ def look_at_error(error: ChunkfoldError) -> None:
     assert is_retryable(error, after_output=True) in (False, True)
     if isinstance(error, APIError):
         str((error.message, error.code, error.type, error.param, error.request_id, error.retry_after, error.raw))
-        error.error.model_dump_json()
 
 
 def look_at_everything(body: bytes, *, transformed: bool = False, **options: Any) -> None:
@@ -422,55 +426,58 @@ VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=6
 )
 DROPPED = "<dropped>"
+TEMPLATES = {"chunk": EVERYTHING, "errors": ERRORS}
 
 Place = tuple[str | int, ...]
 
 
-def paths(value: Any, path: Place = ()) -> Iterator[Place]:
+def places(value: Any, place: Place = ()) -> Iterator[Place]:
     """Every place in a JSON value but the outermost."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
-        yield (*path, key)
-        yield from paths(item, (*path, key))
+        yield (*place, key)
+        yield from places(item, (*place, key))
 
 
-def changed(value: Any, path: Place, new: Any) -> Any:
-    """A copy with another value at a place, if that is still there."""
-    value = deepcopy(value)
-    holder = value
-    try:
-        for key in path[:-1]:
-            holder = holder[key]
-        if new == DROPPED:
-            del holder[path[-1]]
-        else:
-            holder[path[-1]] = new
-    except (IndexError, KeyError, TypeError):
-        pass
-    return value
+class Strange(NamedTuple):
+    """A template with other values in some places; small, so that a failing example can be read."""
+
+    template: str
+    edits: list[tuple[Place, Any]]
+
+    @property
+    def payload(self) -> Any:
+        payload = deepcopy(TEMPLATES[self.template])
+        for place, value in self.edits:
+            holder = payload
+            with suppress(IndexError, KeyError, TypeError):  # an earlier edit may have taken the place away
+                for key in place[:-1]:
+                    holder = holder[key]
+                holder[place[-1]] = value
+                if value == DROPPED:
+                    del holder[place[-1]]
+        return payload
 
 
-@st.composite
-def strange_payloads(draw: st.DrawFn) -> Any:
-    """A chunk or an error with strange values in some places."""
-    payload = draw(st.sampled_from([EVERYTHING, EVERYTHING, ERRORS]))
-    places = list(paths(payload))
-    for place in draw(st.lists(st.sampled_from(places), min_size=1, max_size=3)):
-        payload = changed(payload, place, draw(VALUES | st.just(DROPPED)))
-    return payload
+def strange(template: str) -> st.SearchStrategy[Strange]:
+    edits = st.tuples(st.sampled_from(list(places(TEMPLATES[template]))), VALUES | st.just(DROPPED))
+    return st.builds(Strange, st.just(template), st.lists(edits, min_size=1, max_size=3))
+
+
+STRANGE = strange("chunk") | strange("errors")
 
 
 @settings(often, max_examples=600)
-@given(
-    st.lists(strange_payloads(), min_size=1, max_size=3), st.sampled_from([None, None, "error", "meta"]), st.booleans()
-)
-def test_strange_values_raise_nothing_but_our_errors(payloads: list[Any], name: str | None, transformed: bool) -> None:
-    body = event(EVERYTHING) + b"".join(event(payload, name) for payload in payloads) + event(EVERYTHING)
-    look_at_everything(body, transformed=transformed)
+@given(st.lists(STRANGE, min_size=1, max_size=3), st.sampled_from([None, None, "error", "meta"]), st.booleans())
+def test_strange_values_raise_nothing_but_our_errors(
+    several: list[Strange], name: str | None, transformed: bool
+) -> None:
+    body = b"".join(event(one.payload, name) for one in several)
+    look_at_everything(event(EVERYTHING) + body + event(EVERYTHING), transformed=transformed)
 
 
 @often
-@given(strange_payloads() | VALUES, st.sampled_from(["message", "error", "meta", "response.created"]))
+@given(STRANGE.map(lambda one: one.payload) | VALUES, st.sampled_from(["message", "error", "meta", "response.created"]))
 def test_parse_payload_and_error_bodies_never_raise(payload: Any, name: str) -> None:
     data = encode(payload)
     parsed = parse_payload(ServerSentEvent(data, name))
@@ -560,25 +567,30 @@ GROWTH = {
     "text after the first half of a pair": Growth(lambda n: choice(content="\ud83d", index=1) + choice(content="a") * n),
     "reasoning details": Growth(lambda n: choice(reasoning_details=[{"type": "reasoning.text", "text": "a"}]) * n),
     "arguments of one tool call": Growth(lambda n: FIRST_CALL + MORE_ARGUMENTS * n),
-    "a name in pieces": Growth(lambda n: choice(tool_calls=[call(name="abcdefgh" * 8)]) * n),
+    "a name in pieces": Growth(lambda n: FIRST_CALL + choice(tool_calls=[call(name="x" * 1024)]) * n),
     "many tool calls": Growth(lambda n: b"".join(choice(tool_calls=[call(i, id=f"c{i}", name="f")]) for i in range(n))),
     "many tool calls without id and index": Growth(
         lambda n: choice(tool_calls=[call(None, name="f", arguments="{}")]) * n
     ),
     "many choices": Growth(lambda n: b"".join(choice("stop", i, content="a") for i in range(n))),
     "many choices in one chunk": Growth(
-        lambda n: event({"choices": [{"index": i, "delta": {"content": "a"}} for i in range(3 * n)]})
+        lambda n: event({"choices": [{"index": i, "delta": {"content": "a"}} for i in range(n)]})
+    ),
+    "values of a wrong type in one chunk": Growth(lambda n: choice(content="a", annotations=[1] * n)),
+    "tool calls of a wrong type in one chunk": Growth(lambda n: choice(tool_calls=[call(i, type=5) for i in range(n)])),
+    "halves of pairs in one chunk": Growth(
+        lambda n: choice(reasoning_details=[{"index": i, "text": "\ud83d"} for i in range(10 * n)])
     ),
     "an id that changes": Growth(lambda n: event({**HEAD, "id": "x" * 100 * n}) + event({**HEAD, "id": "y"}) * n),
     "usage in every chunk": Growth(lambda n: event({**HEAD, "choices": [], "usage": {"prompt_tokens": 1}}) * n),
-    "one huge event in small reads": Growth(lambda n: choice(content="x" * 1000 * n), 16),
-    "one event of many lines in small reads": Growth(lambda n: b"data: \n" * 300 * n + choice(content="a"), 16),
-    "one huge comment in small reads": Growth(lambda n: b":" + b"x" * 1000 * n + b"\n\n", 16),
-    "empty lines": Growth(lambda n: choice(content="a") + b"\n" * 300 * n),
-    "empty lines before anything else, in small reads": Growth(lambda n: b"\n" * 300 * n + choice(content="a"), 16),
-    "comments": Growth(lambda n: b": ping\n\n" * 50 * n),
+    "one huge event in small reads": Growth(lambda n: choice(content="x" * 400 * n), 16),
+    "one event of many lines in small reads": Growth(lambda n: b"data: \n" * 30 * n + choice(content="a"), 16),
+    "one huge comment in small reads": Growth(lambda n: b":" + b"x" * 400 * n + b"\n\n", 16),
+    "empty lines": Growth(lambda n: choice(content="a") + b"\n" * 100 * n),
+    "empty lines before anything else, in small reads": Growth(lambda n: b"\n" * 150 * n + choice(content="a"), 16),
+    "comments": Growth(lambda n: choice(content="a") + b": ping\n\n" * 30 * n),
     "comments inside one block": Growth(lambda n: b"data: \n" + b": ping\n" * 50 * n),
-    "another kind of body in small reads": Growth(lambda n: b"<p>lorem ipsum</p>\r\n" * 50 * n, 16),
+    "another kind of body in small reads": Growth(lambda n: b"<p>lorem ipsum</p>\r\n" * 15 * n, 16),
     "events in one block": Growth(lambda n: choice(content="a").replace(b"\n\n", b"\n") * n),
 }  # fmt: skip
 
@@ -625,11 +637,11 @@ PACKAGE = Path(chunkfold.__file__).parent
 LAYERS = (
     "chunkfold",
     *("stream", "drain"),
-    "parser",
+    *("parser", "endings"),
     "events",
     "transforms",
     "timing",
-    *("accumulator", "tool_calls", "merging"),
+    *("accumulator", "choices", "tool_calls", "merging"),
     *("payload", "envelopes", "repairs", "surrogates"),
     *("models", "models.completion", "models.parsing", "models.outcome"),
     *("models.chunk", "models.content", "models.shared", "models.base"),

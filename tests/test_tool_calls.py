@@ -344,12 +344,17 @@ def test_several_fragments_in_one_delta_follow_the_same_rules(deltas, expected, 
     check([deltas], expected, rules)
 
 
-@pytest.mark.parametrize("empty", ["", None])
-def test_empty_counts_as_absent(empty: str | None) -> None:
+@pytest.mark.parametrize(("id_", "name"), [("", ""), ("", ...), (..., ""), (None, None)])
+def test_empty_counts_as_absent(id_: Any, name: Any) -> None:
     """DashScope and others write every key in every fragment; CF203 notes the empty strings."""
-    parser = read((0, "a", W, empty), (0, empty, empty, OPEN), (0, empty, empty, "1}"), (1, empty, W, TWO))
-    assert calls(parser.completion()) == [("a", W, ONE), ("call_1", W, TWO)]
-    assert ("CF203" in {anomaly.rule.id for anomaly in parser.anomalies}) is (empty == "")
+    parser = read((0, "a", W, ""), (0, id_, name, OPEN), (0, id_, name, "1}"), (1, "b", W, TWO))
+    assert calls(parser.completion()) == [("a", W, ONE), ("b", W, TWO)]
+    assert ("CF203" in {anomaly.rule.id for anomaly in parser.anomalies}) is ("" in (id_, name))
+
+
+def test_an_empty_id_is_none_to_be_known_by() -> None:
+    parser = read((0, "", W, ONE), (1, "", W, TWO), (..., "", W, THREE))
+    assert calls(parser.completion()) == MADE_UP
 
 
 def test_the_calls_of_two_choices_have_nothing_to_do_with_each_other() -> None:
@@ -477,6 +482,7 @@ NAMES = [
     pytest.param([(0, "a", "get_", ...), (0, "a", "weather", ONE)], W, {"CF308"}, id="in pieces beside the id"),
     pytest.param([(0, "a", "get_", ...), (0, ..., "weather", ONE)], W, {"CF308"}, id="in pieces, last with arguments"),
     pytest.param([(0, "a", W, OPEN), (0, "a", T, "1}")], W, {"CF309"}, id="another after arguments"),
+    pytest.param([(0, "a", W, "{"), (0, "a", T, '"n":1}')], W, {"CF309"}, id="after the first character of them"),
     pytest.param([(0, "a", ..., OPEN), (0, ..., ..., "1}"), (0, ..., W, ...)], W, set(), id="late"),
     pytest.param([(0, "a", ..., OPEN), (0, ..., W, "1}")], W, set(), id="between arguments"),
     pytest.param([(0, "a", ..., ONE)], "", set(), id="never"),
@@ -488,10 +494,10 @@ def test_names(deltas, name: str, rules: set[str]) -> None:
     check(deltas, [("a", name, ONE)], rules)
 
 
-def test_a_name_that_never_came_is_none_in_the_function() -> None:
-    (call,) = read((0, "a", ..., ONE)).completion().tool_calls
-    assert call.function.name is None
-    assert call.name == ""
+def test_a_name_that_never_came_is_none() -> None:
+    function, custom_tool = read((0, "a", ..., ONE), {"index": 1, "custom": {"input": "x"}}).completion().tool_calls
+    assert function.function.name is custom_tool.custom.name is None
+    assert function.name == custom_tool.name == ""
 
 
 # Arguments

@@ -8,6 +8,8 @@ usage stands. A record is bounded: one entry per rule, with a count and the firs
 from dataclasses import dataclass, replace
 from typing import Final
 
+from chunkfold.errors import excerpt
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -74,7 +76,7 @@ class AnomalyLog:
         """Count one use of a rule."""
         noted = self._noted.get(rule.id)
         if noted is None:
-            self._noted[rule.id] = Anomaly(rule, 1, self.offset, detail)
+            self._noted[rule.id] = Anomaly(rule, 1, self.offset, _shown(detail))
         else:
             self._noted[rule.id] = replace(noted, count=noted.count + 1)
 
@@ -90,6 +92,11 @@ class AnomalyLog:
     def __bool__(self) -> bool:
         """Whether anything was noted."""
         return bool(self._noted)
+
+
+def _shown(detail: str) -> str:
+    """A detail quotes what came: bounded and escaped, like every message."""
+    return excerpt(detail).strip("'\"")
 
 
 UNFINISHED_BLOCK: Final = Rule(
@@ -180,6 +187,9 @@ HEAD_MISSING: Final = Rule(
     "CF216", "no chunk had an id, a model or a creation time", "NagaAI, bare gateways", "leaves them None"
 )
 FIELD_NULL_ITEM: Final = Rule("CF217", "a list of tool calls has a null in it", "relays", "skips it")
+AUDIO_NOT_BASE64: Final = Rule(
+    "CF218", "a piece of audio is not base64 by itself", "servers that cut the encoded text", "joins the texts"
+)
 
 CALL_INDEX_MISSING: Final = Rule(
     "CF301", "a tool call fragment has no index", "Gemini, NagaAI, StepFun, old Ollama", "goes by id, else by name"

@@ -6,10 +6,11 @@ end goes back to the pool. Returning in time is certain, reuse is best effort.
 
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Final
 
 MAX_SECONDS: Final = 0.1
+_lock: Final = threading.Lock()
 
 
 def is_drainable(response: Any) -> bool:
@@ -22,21 +23,15 @@ def drain(response: Any, source: Iterator[bytes]) -> None:
     """Read on for at most 100 ms.
 
     The read timeout of a request cannot be changed any more once its body is being read, so the network stream's own
-    `read` is given a shorter one meanwhile, in this thread alone: once the body has ended, the pool may hand the
-    connection on to another thread at once.
+    `read` gets a shorter one, for this thread alone: once the body has ended, the pool may hand the connection on to
+    another thread at once.
     """
     network_stream = response.extensions.get("network_stream")
     if network_stream is None:
         return
-    thread, read = threading.get_ident(), network_stream.read
-    deadline = time.monotonic() + MAX_SECONDS
-
-    def read_in_time(max_bytes: int, timeout: float | None = None) -> Any:
-        if threading.get_ident() == thread:
-            timeout = max(deadline - time.monotonic(), 0.001)
-        return read(max_bytes, timeout)
-
-    network_stream.read = read_in_time
+    thread = threading.get_ident()
+    deadlines = _timed_read(network_stream).deadlines
+    deadlines[thread] = deadline = time.monotonic() + MAX_SECONDS
     try:
         for _ in source:
             if time.monotonic() > deadline:
@@ -44,7 +39,31 @@ def drain(response: Any, source: Iterator[bytes]) -> None:
     except Exception:  # noqa: BLE001, S110 - no end in time, or a broken one: the stream is complete all the same
         pass
     finally:
-        del network_stream.read
+        del deadlines[thread]
+
+
+class _TimedRead:
+    """A network stream's `read` that keeps the deadlines of the threads that have one.
+
+    It stays once it was put in place: taking it away would race with the next thread on the same connection.
+    """
+
+    def __init__(self, read: Callable[..., bytes]) -> None:
+        self.deadlines: dict[int, float] = {}
+        self._read = read
+
+    def __call__(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        deadline = self.deadlines.get(threading.get_ident())
+        if deadline is not None:
+            timeout = max(deadline - time.monotonic(), 0.001)
+        return self._read(max_bytes, timeout)
+
+
+def _timed_read(network_stream: Any) -> _TimedRead:
+    with _lock:
+        if not isinstance(network_stream.read, _TimedRead):
+            network_stream.read = _TimedRead(network_stream.read)
+        return network_stream.read
 
 
 async def drain_async(source: AsyncIterator[bytes]) -> None:

@@ -4,6 +4,7 @@ The shapes are tried in a fixed order (see `find_error`). A status is derived fr
 one says 200: from a number first, then from the words of `code` and `type`.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple
@@ -13,8 +14,10 @@ from chunkfold.errors import APIError, APIStatusError, excerpt
 from chunkfold.json_values import is_integer, is_list, is_object
 from chunkfold.models import ErrorObject, Outcome
 from chunkfold.models.outcome import outcome_of
+from chunkfold.surrogates import scrubbed
 
 _MESSAGE_EXCERPT: Final = 500
+_NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 
 
 class Envelope(NamedTuple):
@@ -57,13 +60,14 @@ def _failed_choice(body: dict[str, Any]) -> Any:
             continue
         groq = body.get("x_groq")
         told = choice.get("error") or (groq.get("error") if is_object(groq) else None)
-        message = f"the provider ended choice {choice.get('index', 0)} with the finish reason {word!r}"
+        index = excerpt(choice.get("index", 0))
+        message = f"the provider ended choice {index} with the finish reason {excerpt(word)}"
         return told or {"message": message, "finish_reason": word}
     return None
 
 
 def _is_bare_error(body: dict[str, Any]) -> bool:
-    if any(_http_status(body.get(name)) for name in ("code", "status_code")):
+    if any(_is_failure(body.get(name)) for name in ("code", "status_code")):
         return True
     # A chunk that only carries usage has neither; nor is an object that calls itself a chunk one.
     told = body.get("message") or body.get("detail")
@@ -72,12 +76,14 @@ def _is_bare_error(body: dict[str, Any]) -> bool:
 
 def api_error(value: Any, raw: Any) -> APIError:
     """An `APIError` from the value that describes it and the whole body it stood in."""
+    value, raw = scrubbed(value), scrubbed(raw)
     error = _error_object(value, raw)
     return APIError(_shown(error.message), error=error, status_code=_status(value, raw), raw=raw)
 
 
 def api_status_error(status_code: int, headers: Mapping[str, str], body: Any, text: str) -> APIStatusError:
     """An `APIStatusError`: `body` is its JSON, None where it is none; `text` what to quote then."""
+    body = scrubbed(body)
     envelope = find_error(body) if is_object(body) else None
     value: Any = envelope.value if envelope else text if body is None or is_list(body) else body
     error = _error_object(value, body)
@@ -107,18 +113,14 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return seconds
     try:
         wait = parsedate_to_datetime(text) - parsedate_to_datetime(headers["date"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
     return max(0.0, wait.total_seconds())
 
 
 def _seconds(text: str | None) -> float | None:
     """A number of seconds or milliseconds; None for anything else, infinities and negative numbers among it."""
-    try:
-        number = float(text or "")
-    except ValueError:
-        return None
-    return number if 0 <= number < float("inf") else None
+    return float(text) if text and _NUMBER.fullmatch(text.strip()) else None
 
 
 def _error_object(value: Any, raw: Any) -> ErrorObject:
@@ -186,6 +188,12 @@ def _words(parts: list[dict[str, Any]]) -> Iterator[str]:
 def _plain(word: str) -> str:
     """`RateLimitError`, `rate_limit_error` and `rate-limit` are one word."""
     return "".join(filter(str.isalnum, word.lower())).removesuffix("error").removesuffix("exception")
+
+
+def _is_failure(value: Any) -> bool:
+    """A number of 400 or more, or its digits: an HTTP status, or a provider's own (Zhipu has 1113)."""
+    digits = str(value) if is_integer(value) or isinstance(value, str) else ""
+    return digits.isascii() and digits.isdigit() and len(digits) <= 18 and int(digits) >= 400
 
 
 def _http_status(value: Any) -> int | None:

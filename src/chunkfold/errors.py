@@ -18,12 +18,12 @@ Nothing else leaves a public call for what a peer sent. Messages carry at most a
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     from chunkfold.anomalies import Rule
+    from chunkfold.endings import StreamEnd
     from chunkfold.models import ChatCompletion, ErrorObject
-    from chunkfold.parser import StreamEnd
 
 _RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429})
 _NEVER_RETRYABLE_CODES: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
@@ -79,44 +79,35 @@ class APIError(ChunkfoldError):
         raw: Any = None,
     ) -> None:
         super().__init__(message)
-        self._error = error
+        self.error: ErrorObject = cast("ErrorObject", error)  # None only where somebody else makes the exception
         self.status_code = status_code
         self.request_id = request_id
         self.retry_after = retry_after
         self.raw = raw
 
     @property
-    def error(self) -> "ErrorObject":
-        """The error object, with every field that was sent."""
-        if self._error is None:
-            from chunkfold.models import ErrorObject
-
-            self._error = ErrorObject(message=str(self))
-        return self._error
-
-    @property
     def message(self) -> str:
         """The provider's message."""
-        return self.error.message or str(self)
+        return getattr(self.error, "message", None) or str(self)
 
     @property
     def code(self) -> int | str | None:
         """The error's `code`, as sent."""
-        return self.error.code
+        return getattr(self.error, "code", None)
 
     @property
     def type(self) -> str | None:
         """The error's `type`, as sent."""
-        return self.error.type
+        return getattr(self.error, "type", None)
 
     @property
     def param(self) -> str | None:
         """The error's `param`, as sent."""
-        return self.error.param
+        return getattr(self.error, "param", None)
 
     def is_transient(self) -> bool:
         """Whether what went wrong may well be gone at the next try."""
-        if self.code in _NEVER_RETRYABLE_CODES or self.type in _NEVER_RETRYABLE_CODES:
+        if {str(self.code), str(self.type)} & _NEVER_RETRYABLE_CODES:
             return False
         status = self.status_code
         return status is not None and (status in _RETRYABLE_STATUS or status >= 500)
@@ -246,6 +237,9 @@ def is_retryable(exc: BaseException, after_output: bool = False) -> bool:  # noq
 
 def _transport_errors() -> tuple[type[BaseException], ...]:
     """The transport errors worth a retry, of those HTTP clients that are loaded; none is imported for it."""
-    modules = [sys.modules[name] for name in ("httpx", "httpx2") if name in sys.modules]
-    names = ("TimeoutException", "NetworkError", "RemoteProtocolError")
-    return tuple(getattr(module, name) for module in modules for name in names)
+    found = (
+        getattr(sys.modules.get(module), name, None)
+        for module in ("httpx", "httpx2")
+        for name in ("TimeoutException", "NetworkError", "RemoteProtocolError")
+    )
+    return tuple(kind for kind in found if isinstance(kind, type) and issubclass(kind, BaseException))

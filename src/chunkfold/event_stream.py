@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 
 MESSAGE: Final = "message"
 _BOM: Final = b"\xef\xbb\xbf"
-_JSON_STARTS: Final = (b"{", b"[", b'"')
 _MAX_RETRY_DIGITS: Final = 640  # what int() converts whatever limit the interpreter was given
 _FOREIGN_EXCERPT: Final = 4096
 
@@ -67,7 +66,7 @@ class EventStreamDecoder:
         reconnection_time: The last valid `retry` value in milliseconds, None at first.
         limit_exceeded: Whether `max_event_size` was passed. Everything after that is ignored.
         unfinished: After `close`, the block that was not ended by a blank line.
-        error_fields: Of the last `feed`, the blocks with a field `error` that looks like JSON and no data, as events.
+        error_fields: Of the last `feed`, the blocks with a field `error` and no data, as events.
         preamble: The body so far while nothing in it belongs to an event stream; None once something does.
     """
 
@@ -108,10 +107,10 @@ class EventStreamDecoder:
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
         """Take the next bytes of the body; return the events they complete. Without effect after the end."""
-        if self._closed or self.limit_exceeded:
-            return []
         if self.error_fields:
             self.error_fields = []
+        if self._closed or self.limit_exceeded:
+            return []
         if self._start is not None:
             data = self._without_bom(data)
         if self._foreign is not None:
@@ -270,7 +269,7 @@ class EventStreamDecoder:
             self.last_event_id = self._pending_id
         if self._data:
             events.append(self._current_event())
-        elif self._error is not None and self._error[:1] in _JSON_STARTS:
+        elif self._error is not None:
             self.error_fields.append(ServerSentEvent(self._error, "error", self.last_event_id, self._block_offset or 0))
         if self._block_offset is not None:
             self._new_block()

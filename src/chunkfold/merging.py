@@ -6,6 +6,7 @@ from io import StringIO
 from typing import Any
 
 from chunkfold.anomalies import TOTAL_TOO_SMALL, ZERO_USAGE, AnomalyLog
+from chunkfold.errors import excerpt
 from chunkfold.json_values import is_integer, is_object
 from chunkfold.surrogates import well_formed
 
@@ -42,7 +43,7 @@ def _merge_counts(usage: dict[str, Any], new: dict[str, Any], log: AnomalyLog) -
         if is_object(old) and is_object(value):
             _merge_counts(old, value, log)
         elif value == 0 and _is_positive(old):
-            log.note(ZERO_USAGE, key)
+            log.note(ZERO_USAGE, excerpt(key))
         else:
             usage[key] = value
 
@@ -108,9 +109,17 @@ class _Block:
         return {**self.fields, **{key: well_formed(text.getvalue()) for key, text in self._texts.items()}}
 
 
+def is_base64(piece: str) -> bool:
+    """Whether a piece of audio is base64 by itself."""
+    try:
+        base64.b64decode(piece, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
 def join_audio(pieces: list[str]) -> str:
     """Base64 pieces, each encoded by itself, as one; where a piece is not base64, the texts joined."""
-    try:
-        return base64.b64encode(b"".join(base64.b64decode(piece, validate=True) for piece in pieces)).decode()
-    except (binascii.Error, ValueError):
+    if not all(map(is_base64, pieces)):
         return "".join(pieces)
+    return base64.b64encode(b"".join(map(base64.b64decode, pieces))).decode()

@@ -6,7 +6,6 @@ Leniency lives here: the decoder follows the standard, and only makes visible wh
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
 from typing import Final, TypedDict
 
 from chunkfold.accumulator import ChatCompletionAccumulator
@@ -20,17 +19,14 @@ from chunkfold.anomalies import (
     Anomaly,
     AnomalyLog,
 )
+from chunkfold.endings import StreamEnd, empty, exceeded, interrupted, not_an_event_stream, truncated
 from chunkfold.envelopes import retry_after
 from chunkfold.errors import (
     APIError,
     ChunkfoldError,
     IncompleteStreamError,
     InvalidStreamError,
-    LimitExceededError,
-    NotAnEventStreamError,
-    StreamInterruptedError,
     StreamStalledError,
-    excerpt,
 )
 from chunkfold.event_stream import EventStreamDecoder, ServerSentEvent, UnfinishedBlock
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
@@ -39,10 +35,11 @@ from chunkfold.surrogates import SurrogateJoiner
 from chunkfold.timing import StreamTiming
 from chunkfold.transforms import Transform
 
+__all__ = ["ChatCompletionParser", "ParserOptions", "StreamEnd"]
+
 DEFAULT_MAX_EVENT_SIZE: Final = 32 * 2**20
 _FIELD_NAMES: Final = (b"data", b"event", b"id", b"retry", b"error")
 _BOM: Final = b"\xef\xbb\xbf"
-_BODY_EXCERPT: Final = 1024
 _MAX_ERROR_BODY: Final = 64 * 2**10
 
 OnEvent = Callable[[ServerSentEvent, list[ChatCompletionChunk]], object]
@@ -61,25 +58,6 @@ class ParserOptions(TypedDict, total=False):
     on_event: OnEvent | None
     clock: Callable[[], float]
     transforms: Sequence[Transform]
-
-
-class StreamEnd(StrEnum):
-    """How a stream ended."""
-
-    FINISHED = "finished"
-    DONE = "done"
-    EMPTY = "empty"
-    TRUNCATED = "truncated"
-    FAILED = "failed"
-    INVALID = "invalid"
-    INTERRUPTED = "interrupted"
-    STALLED = "stalled"
-    CLOSED = "closed"
-
-    @property
-    def complete(self) -> bool:
-        """Whether the message is whole: true for `finished` and `done` alone."""
-        return self in (StreamEnd.FINISHED, StreamEnd.DONE)
 
 
 class ChatCompletionParser:
@@ -211,7 +189,7 @@ class ChatCompletionParser:
             self.end = StreamEnd.FINISHED if self._accumulator.all_finished else StreamEnd.CLOSED
 
     def _take_events(self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk]) -> None:
-        failure = next((field for field in self._decoder.error_fields if is_json(field.data)), None)
+        failure = next(filter(_is_error_field, self._decoder.error_fields), None)
         for event in events:
             if failure is not None and event.offset > failure.offset:
                 break
@@ -281,13 +259,16 @@ class ChatCompletionParser:
             self._take_foreign_body(body.strip(), chunks, cut=exc is not None)
         if self.end is None:
             self._conclude(chunks, exc=exc)
+        if chunks:
+            self.timing.note(self._clock() - self._started, True, self._accumulator.has_output)  # noqa: FBT003 - there are
         return chunks
 
     def _take_unfinished(self, block: UnfinishedBlock, chunks: list[ChatCompletionChunk]) -> None:
         """What stood open at the end of the body: dispatch what is whole, drop a mere beginning."""
         if block.event is None:
-            if block.error is not None:
-                self._take_error_field(ServerSentEvent(block.error, "error"), chunks)
+            field = ServerSentEvent(block.error or b"", "error")
+            if _is_error_field(field):
+                self._take_error_field(field, chunks)
             return
         event = whole_part(block.event, data_terminated=block.data_terminated)
         if event is not None or self._accumulator.all_finished:
@@ -297,11 +278,10 @@ class ChatCompletionParser:
             self._take(event, chunks)
 
     def _take_error_field(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
-        if is_json(event.data):
-            self._log.offset = event.offset
-            payload = parse_slowly(event)
-            payload.notes = [(ERROR_FIELD, "")]
-            self._absorb(payload, chunks)
+        self._log.offset = event.offset
+        payload = parse_slowly(event)
+        payload.notes = [(ERROR_FIELD, "")]
+        self._absorb(payload, chunks)
 
     def _take_foreign_body(self, body: bytes, chunks: list[ChatCompletionChunk], *, cut: bool) -> None:
         """A body in which nothing belongs to an event stream: an error, a whole completion, or something else."""
@@ -313,14 +293,7 @@ class ChatCompletionParser:
             if self.end is None:
                 self._conclude(chunks, whole=True)
         elif not (cut and body[:1] in (b"{", b"[")):
-            content_type = self._headers.get("content-type")
-            told = f"status {self._status_code}, content type {content_type!r}"
-            msg = (
-                f"expected an event stream, received another body ({told}): {excerpt(body.decode('utf-8', 'replace'))}"
-            )
-            excerpt_ = body[:_BODY_EXCERPT]
-            error = NotAnEventStreamError(msg, status_code=self._status_code, content_type=content_type, body=excerpt_)
-            self._fail(error, chunks)
+            self._fail(not_an_event_stream(body, self._status_code, self._headers.get("content-type")), chunks)
 
     def _conclude(
         self,
@@ -350,16 +323,11 @@ class ChatCompletionParser:
             self._log.note(FINISH_MISSING)
             self._complete(StreamEnd.DONE)
         elif exc is not None:
-            msg = f"the transport failed before the stream was complete: {excerpt(str(exc) or type(exc).__name__)}"
-            error = StreamInterruptedError(msg, end=StreamEnd.INTERRUPTED)
-            error.__cause__ = exc
-            self._set_error(error, StreamEnd.INTERRUPTED)
+            self._set_error(interrupted(exc), StreamEnd.INTERRUPTED)
         elif accumulator.has_output:
-            msg = "the body ended before the stream was complete: no [DONE], and a choice without a finish reason"
-            self._set_error(IncompleteStreamError(msg, end=StreamEnd.TRUNCATED), StreamEnd.TRUNCATED)
+            self._set_error(truncated(), StreamEnd.TRUNCATED)
         else:
-            msg = "the stream ended without any output" + (" but [DONE]" if done else "")
-            self._set_error(IncompleteStreamError(msg, end=StreamEnd.EMPTY), StreamEnd.EMPTY)
+            self._set_error(empty(done=done), StreamEnd.EMPTY)
 
     def _complete(self, end: StreamEnd) -> None:
         if self._strict and self._log:
@@ -373,12 +341,10 @@ class ChatCompletionParser:
         last_chunks = self._transformed([held] if held is not None else [], self._transforms)
         for place, transform in enumerate(self._transforms, 1):
             last_chunks += self._transformed(transform.close(), self._transforms[place:])
-        for chunk in last_chunks:
-            self._accumulator.add(chunk)
         chunks += last_chunks
-        last = self._accumulator.finish()
-        if last is not None:
-            chunks.append(last)
+        rest = self._accumulator.finish(last_chunks)
+        if rest is not None:
+            chunks.append(rest)
 
     def _fail(self, error: ChunkfoldError, chunks: list[ChatCompletionChunk]) -> None:
         """A provider's error or an invalid event: they hold whatever came before them."""
@@ -390,6 +356,10 @@ class ChatCompletionParser:
         self._set_error(error, StreamEnd.FAILED if isinstance(error, APIError) else StreamEnd.INVALID)
 
     def _set_error(self, error: ChunkfoldError, end: StreamEnd) -> None:
+        if self._strict and self._log and end not in (StreamEnd.FAILED, StreamEnd.INVALID):
+            strict_error = self._strict_error()
+            strict_error.__cause__ = error.__cause__
+            error, end = strict_error, StreamEnd.INVALID
         self.end = end
         self.error = self._with_context(error)
 
@@ -405,9 +375,7 @@ class ChatCompletionParser:
         return InvalidStreamError(f"{first.rule} ({first.first})", rule=first.rule)
 
     def _exceed(self, limit: str, value: int, chunks: list[ChatCompletionChunk]) -> None:
-        unit = "bytes" if limit == "max_event_size" else "characters"
-        msg = f"expected at most {value} {unit}, received more ({limit})"
-        self._fail(LimitExceededError(msg, limit=limit, value=value), chunks)
+        self._fail(exceeded(limit, value), chunks)
 
     def _check_time(self, now: float, chunks: list[ChatCompletionChunk]) -> None:
         total, progress = self._total_timeout, self._progress_timeout
@@ -437,3 +405,8 @@ class ChatCompletionParser:
         """The response's status is not 2xx: its body, as much as was read, tells why."""
         body = bytes(self._refusal or b"")[:_MAX_ERROR_BODY]
         self._fail(error_from_response(self._status_code or 0, self._headers, body), chunks)
+
+
+def _is_error_field(field: ServerSentEvent) -> bool:
+    """Whether the value of an `error` field is an error: JSON, and not one that means there is none."""
+    return field.data.strip() not in (b"null", b"false") and is_json(field.data)

@@ -36,6 +36,7 @@ _DONE: Final = b"[DONE]"
 _CHUNK_EVENTS: Final = frozenset({MESSAGE, "error", "chat.completion.chunk"})
 # Keys that no plain chunk has; beside choices only the first two mean anything.
 _TELLING: Final = frozenset({"error", "base_resp", "type", "code", "status_code", "message", "detail"})
+_TELLING_OBJECTS: Final = ("error", "text_completion")
 _ANTHROPIC_EVENTS: Final = frozenset(
     {
         "message_start",
@@ -95,6 +96,8 @@ def parse_slowly(event: ServerSentEvent) -> Payload:
 def _is_plain(chunk: ChatCompletionChunk) -> bool:
     """Whether a valid chunk is a chunk and nothing else: no error in it, no other API's."""
     extra = chunk.__pydantic_extra__
+    if chunk.object in _TELLING_OBJECTS:
+        return False
     if not chunk.choices:
         return not extra or _TELLING.isdisjoint(extra)
     if extra and (extra.get("error") is not None or extra.get("base_resp") is not None):
@@ -102,7 +105,7 @@ def _is_plain(chunk: ChatCompletionChunk) -> bool:
     for choice in chunk.choices:
         if choice.finish_reason and outcome_of(choice.finish_reason) is Outcome.ERROR:
             return False
-    return chunk.object != "text_completion"
+    return True
 
 
 def _judge(event: ServerSentEvent) -> Payload:
@@ -146,7 +149,7 @@ def _take_json(event: ServerSentEvent, payload: Payload) -> None:
     is_foreign = event.event not in _CHUNK_EVENTS
     notes: Notes = []
     try:
-        body = _unwrapped(read_json(event.data, notes), notes)
+        body = read_json(event.data, notes)
     except UnreadableError as error:
         lines = _split_payloads(event)
         if lines:
@@ -157,6 +160,8 @@ def _take_json(event: ServerSentEvent, payload: Payload) -> None:
         else:
             payload.error = _invalid(event, f"{error}: {excerpt(event.text)}")
         return
+    if not is_foreign:
+        body = _unwrapped(body, notes)
     if is_foreign and not (is_object(body) and ("choices" in body or find_error(body, named=True))):
         payload.notes.append((FOREIGN_EVENT, excerpt(event.event)))
     elif is_object(body):

@@ -23,7 +23,7 @@ from chunkfold.anomalies import (
 from chunkfold.json_values import is_container, is_integer, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, WrongType
 from chunkfold.models.base import Path, dotted
-from chunkfold.surrogates import has_surrogates
+from chunkfold.surrogates import has_surrogates, well_formed
 
 Notes = list[tuple[Rule, str]]
 
@@ -34,8 +34,20 @@ _OPENING: Final = "[{"
 # What a chunk is about: a wrong type here is an error, elsewhere the value is kept raw.
 _ESSENTIAL: Final = frozenset({"content", "tool_calls", "finish_reason", "index", "choices", "delta"})
 _ESSENTIAL_IN_CALL: Final = frozenset({"index", "id", "function", "custom", "name", "arguments", "input"})
-_LEVELS: Final = 8  # from the chunk down to a tool call's function
-_STRUCTURE: Final = frozenset({"choices", "delta", "message", "tool_calls", "function", "custom", "function_call"})
+# The containers that the models know, by the key of the one they stand in. No name stands below itself.
+_STRUCTURE: Final[dict[str, tuple[str, ...]]] = {
+    "": ("choices", "usage"),
+    "usage": ("prompt_tokens_details", "completion_tokens_details"),
+    "choices": ("delta", "message", "logprobs"),
+    "delta": ("tool_calls", "function_call", "audio", "annotations"),
+    "message": ("tool_calls", "function_call", "audio", "annotations"),
+    "tool_calls": ("function", "custom"),
+    "annotations": ("url_citation",),
+    "logprobs": ("content", "refusal"),
+    "content": ("top_logprobs",),
+    "refusal": ("top_logprobs",),
+}
+_LISTS: Final = ("choices", "tool_calls", "annotations", "content", "refusal", "top_logprobs")
 _INTEGERS: Final = frozenset(
     {"index", "created", "prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens", "reasoning_tokens"}
 )
@@ -62,7 +74,13 @@ def read_json(data: bytes, notes: Notes) -> Any:
     value = _loads(text, notes)
     if "\\u" in text and has_surrogates(value):
         notes.append((SPLIT_SURROGATES, ""))
+        # A key with half a pair is nobody's; the texts are the joiner's.
+        value = json.loads(text, strict=False, object_pairs_hook=_with_whole_keys)
     return value
+
+
+def _with_whole_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {well_formed(key): value for key, value in pairs}
 
 
 def _loads(text: str, notes: Notes) -> Any:
@@ -189,11 +207,8 @@ def _read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:
             if number is not None:
                 value[key] = number
                 notes.append((NUMBER_SPELLED, f"{dotted(place)}: expected an integer, received {type(item).__name__}"))
-        elif is_container(item) and len(path) < _LEVELS and (isinstance(key, int) or key in _NUMBERS_INSIDE):
+        elif is_container(item) and _is_structure(path, key):
             _read_spelled_numbers(item, notes, place)
-
-
-_NUMBERS_INSIDE: Final = _STRUCTURE | {"usage", "prompt_tokens_details", "completion_tokens_details"}
 
 
 def _whole_number(item: Any) -> int | None:
@@ -208,13 +223,23 @@ def _whole_number(item: Any) -> int | None:
 def _drop_deep_values(value: Any, notes: Notes, path: Path) -> None:
     """Drop what is nested deeper than 200 where nobody reads it, so that a snapshot can always be dumped."""
     for key, item in _items(value):
-        if not is_container(item) or (key == "arguments" and path[-1:] == ("function",)):
+        if not is_container(item) or (key == "arguments" and _parent(path) in ("function", "function_call")):
             continue
-        if len(path) < _LEVELS and (isinstance(key, int) or key in _STRUCTURE):
+        if _is_structure(path, key):
             _drop_deep_values(item, notes, (*path, key))
         elif _is_deeper(item, MAX_UNKNOWN_DEPTH):
             del value[key]
             notes.append((TOO_DEEP, dotted((*path, key))))
+
+
+def _is_structure(path: Path, key: str | int) -> bool:
+    """Whether a key leads on to a container that the models know."""
+    return key in _STRUCTURE.get(_parent(path), ()) or (isinstance(key, int) and _parent(path) in _LISTS)
+
+
+def _parent(path: Path) -> str:
+    """The last key of an object on the path, "" at the top."""
+    return next((part for part in reversed(path) if isinstance(part, str)), "")
 
 
 def _is_deeper(value: Any, limit: int) -> bool:

@@ -68,6 +68,7 @@ EXAMPLES: Final[dict[str, bytes]] = {
     "CF216": b'data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"},'
     b'"finish_reason":"stop"}]}\n\n' + _DONE,
     "CF217": _calls(f"null,{_CALL}"),
+    "CF218": _stream('{"audio":{"id":"a","data":"aGV"}}', '{"audio":{"data":"sbG8="}}'),
     "CF301": _calls(_CALL.replace('"index":0,', "")),
     "CF302": _calls(_CALL.replace('"id":"call_a",', "")),
     "CF303": _calls(_CALL.replace('"call_a"', "7")),

@@ -11,9 +11,10 @@ from typing import Any, Protocol, Self, Unpack
 
 from chunkfold.anomalies import Anomaly
 from chunkfold.drain import drain, drain_async, is_drainable
+from chunkfold.endings import StreamEnd
 from chunkfold.errors import ChunkfoldError, StreamConsumedError
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
-from chunkfold.parser import ChatCompletionParser, ParserOptions, StreamEnd
+from chunkfold.parser import ChatCompletionParser, ParserOptions
 from chunkfold.timing import StreamTiming
 
 _PARSER_OPTIONS = ParserOptions.__annotations__.keys() - {"status_code", "headers"}
@@ -61,7 +62,9 @@ class _Stream:
     """What both fronts share: the parser, its views, and whether the stream was iterated to its end."""
 
     def __init__(self, source: Any, reader: str, options: ParserOptions) -> None:
-        self._given = source
+        if isinstance(source, bytes | bytearray | str):
+            msg = f"source: expected a response or an iterable of bytes, received {type(source).__name__}"
+            raise TypeError(msg)
         self._response: Any = source if hasattr(source, reader) else None
         if self._response is not None:
             options = {"status_code": self._response.status_code, "headers": self._response.headers, **options}
@@ -69,6 +72,7 @@ class _Stream:
         self._ready: Iterator[ChatCompletionChunk] = iter(())
         self._reading = False
         self._exhausted = False
+        self._cut_short: BaseException | None = None  # what left a read half done, such as a cancellation
         self._consumed = False
         self._closed = False
 
@@ -121,6 +125,11 @@ class _Stream:
             error = StreamConsumedError(msg)
             error.snapshot, error.emitted_output = self.snapshot, self._parser.emitted_output
             raise error
+
+    def _end_of_source(self) -> list[ChatCompletionChunk]:
+        """The source has no more bytes: the body ended, unless a read that was left half done broke the source."""
+        self._exhausted = True
+        return self._parser.close() if self._cut_short is None else self._parser.interrupt(self._cut_short)
 
     def _may_drain(self) -> bool:
         """Whether the end of the body may be near, so that waiting for it saves the connection."""
@@ -193,12 +202,16 @@ class ChatCompletionStream(_Stream):
         try:
             data = next(self._source)
         except StopIteration:
-            self._exhausted = True
-            return self._parser.close()
+            return self._end_of_source()
         except Exception as exc:  # noqa: BLE001 - whatever a transport raises, it interrupted the stream
             return self._parser.interrupt(exc)
+        except BaseException as exc:
+            self._cut_short = exc
+            raise
         finally:
             self._reading = False
+            if self._closed:  # meanwhile, by another thread, which could not close a source that was being read
+                _close_if_possible(self._source)
         return self._parser.feed(data)
 
     def _consume(self) -> None:
@@ -221,7 +234,8 @@ class ChatCompletionStream(_Stream):
         finally:
             if not self._reading:
                 _close_if_possible(self._source)
-            _close_if_possible(self._given)
+            if self._response is not None:
+                self._response.close()
 
 
 class AsyncChatCompletionStream(_Stream):
@@ -288,12 +302,16 @@ class AsyncChatCompletionStream(_Stream):
         try:
             data = await anext(self._source)
         except StopAsyncIteration:
-            self._exhausted = True
-            return self._parser.close()
+            return self._end_of_source()
         except Exception as exc:  # noqa: BLE001 - whatever a transport raises, it interrupted the stream
             return self._parser.interrupt(exc)
+        except BaseException as exc:
+            self._cut_short = exc
+            raise
         finally:
             self._reading = False
+            if self._closed:  # meanwhile, by another task, which could not close a source that was being read
+                await _aclose_if_possible(self._source)
         return self._parser.feed(data)
 
     async def _consume(self) -> None:
@@ -318,7 +336,8 @@ class AsyncChatCompletionStream(_Stream):
                 if not self._reading:
                     await _aclose_if_possible(self._source)
             finally:
-                await _aclose_if_possible(self._given)
+                if self._response is not None:
+                    await self._response.aclose()
 
 
 class _AsyncTextDeltas:

@@ -8,12 +8,11 @@ surrogate, and the deltas still add up to the final text.
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-from chunkfold.models import ChatCompletionChunk, ChoiceDelta, ChoiceDeltaToolCall, ChunkChoice
+from chunkfold.models import ChatCompletionChunk, ChoiceDelta, ChunkChoice
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-_Channel = tuple[Any, ...]
 _DELTA_TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
 
 
@@ -32,73 +31,101 @@ def has_surrogates(value: Any) -> bool:
     return well_formed(text) is not text
 
 
+def scrubbed(value: Any) -> Any:
+    """The JSON value with split pairs joined within each string and lone surrogates as U+FFFD."""
+    text = json.dumps(value, ensure_ascii=False)
+    return value if well_formed(text) is text else json.loads(well_formed(text))
+
+
+class _Channel(NamedTuple):
+    """Where one text of a chunk stands, and what tells it from others.
+
+    Attributes:
+        key: The channel's identity within the stream, the choice's index first.
+        holder: The fields among which the text stands under `name`.
+        field: The delta's field that it is part of.
+        inner: The keys from that field down to the text.
+        item: Where that field is a list: what tells the item from others.
+    """
+
+    key: tuple[Any, ...]
+    holder: dict[str, Any]
+    name: str
+    field: str
+    inner: tuple[str, ...] = ()
+    item: dict[str, Any] | None = None
+
+    def as_delta(self, text: str) -> ChoiceDelta:
+        """A delta that brings just this text."""
+        value: Any = text
+        for key in reversed(self.inner):
+            value = {key: value}
+        return ChoiceDelta.model_validate({self.field: value if self.item is None else [{**self.item, **value}]})
+
+
 class SurrogateJoiner:
     """Join split pairs across the chunks of one stream.
 
     Attributes:
-        held: The halves that are held back, by their channel.
+        held: The halves that are held back, with the place where each stood.
     """
 
     def __init__(self) -> None:
-        self.held: dict[_Channel, str] = {}
+        self.held: dict[tuple[Any, ...], tuple[str, _Channel]] = {}
+        self._last_call: dict[int, Any] = {}
 
     def join(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
         """The chunk with whole characters only; the argument is not handed out yet and may be changed."""
-        for channel, holder, name in _channels(chunk):
-            text = holder[name]
-            if text and isinstance(text, str):
-                holder[name] = self._whole(channel, text)
+        for choice in chunk.choices:
+            for channel in self._channels(choice):
+                text = channel.holder.get(channel.name)
+                if text and isinstance(text, str):
+                    channel.holder[channel.name] = self._whole(channel, text)
         # Elsewhere (names, unknown fields) halves are not joined: there is no telling what would continue them.
         fields = chunk.model_dump(exclude_unset=True)
-        if not has_surrogates(fields):
-            return chunk
-        scrubbed = json.loads(well_formed(json.dumps(fields, ensure_ascii=False)))
-        return ChatCompletionChunk.validate_leniently(scrubbed)[0]
+        return ChatCompletionChunk.validate_leniently(scrubbed(fields))[0] if has_surrogates(fields) else chunk
 
     def flush(self) -> ChatCompletionChunk | None:
         """The stream ended: a chunk with U+FFFD for each half still held, None if there is none."""
-        if not self.held:
-            return None
-        choices: dict[int, ChoiceDelta] = {}
-        for index, name, *call in self.held:
-            delta = choices.setdefault(index, ChoiceDelta())
-            if name in _DELTA_TEXTS:
-                setattr(delta, name, REPLACEMENT)
-            elif name == "reasoning_details":
-                fragment = {"type": call[0], "index": call[1], call[2]: REPLACEMENT}
-                delta.reasoning_details = [*(delta.reasoning_details or []), fragment]
-            else:
-                part = "custom" if name == "input" else "function"
-                fields = {"index": call[0], part: {name: REPLACEMENT}}
-                delta.tool_calls = [*(delta.tool_calls or []), ChoiceDeltaToolCall.model_validate(fields)]
-        self.held.clear()
-        return ChatCompletionChunk(
-            object="chat.completion.chunk",
-            choices=[ChunkChoice(index=index, delta=delta) for index, delta in choices.items()],
-        )
+        held, self.held = self.held, {}
+        choices = [
+            ChunkChoice(index=channel.key[0], delta=channel.as_delta(REPLACEMENT)) for _, channel in held.values()
+        ]
+        return ChatCompletionChunk(object="chat.completion.chunk", choices=choices) if choices else None
 
     def _whole(self, channel: _Channel, text: str) -> str:
-        text = self.held.pop(channel, "") + text
+        if channel.key in self.held:
+            text = self.held.pop(channel.key)[0] + text
         if "\ud800" <= text[-1] <= "\udbff":
-            self.held[channel] = text[-1]
+            self.held[channel.key] = (text[-1], channel)
             text = text[:-1]
         return well_formed(text)
 
-
-def _channels(chunk: ChatCompletionChunk) -> Iterator[tuple[_Channel, dict[str, Any], str]]:
-    """Where text stands in a chunk: what tells its channel from others, the dict that holds it, and the key."""
-    for choice in chunk.choices:
+    def _channels(self, choice: ChunkChoice) -> Iterator[_Channel]:
         delta = vars(choice.delta)
         for name in _DELTA_TEXTS:
-            if name in delta:
-                yield (choice.index, name), delta, name
-        for detail in choice.delta.reasoning_details or ():
-            for name in ("text", "summary"):
-                if name in detail:
-                    channel = (choice.index, "reasoning_details", detail.get("type"), detail.get("index"), name)
-                    yield channel, detail, name
+            yield _Channel((choice.index, name), delta, name, name)
+        for name, inner in (("function_call", "arguments"), ("audio", "transcript")):
+            if delta.get(name) is not None:
+                yield _Channel((choice.index, name), vars(delta[name]), inner, name, (inner,))
+        for detail in choice.delta.__dict__.get("reasoning_details") or ():
+            yield from _detail_channels(choice.index, detail)
         for call in choice.delta.tool_calls or ():
-            if call.function is not None:
-                yield (choice.index, "arguments", call.index), vars(call.function), "arguments"
-            if call.custom is not None:
-                yield (choice.index, "input", call.index), vars(call.custom), "input"
+            yield from self._call_channels(choice.index, vars(call))
+
+    def _call_channels(self, choice: int, call: dict[str, Any]) -> Iterator[_Channel]:
+        index, id_ = call.get("index"), call.get("id")
+        # The nearest thing to the call's identity that one fragment tells; without any, the last call's.
+        which = index if index is not None else (id_ or self._last_call.get(choice))
+        self._last_call[choice] = which
+        item = {"index": index} if index is not None else {"id": id_} if id_ else {}
+        for part, name in (("function", "arguments"), ("custom", "input")):
+            if call.get(part) is not None:
+                yield _Channel((choice, part, which), vars(call[part]), name, "tool_calls", (part, name), item)
+
+
+def _detail_channels(choice: int, detail: dict[str, Any]) -> Iterator[_Channel]:
+    block: dict[str, Any] = {name: detail[name] for name in ("type", "index") if name in detail}
+    for name in ("text", "summary"):
+        key = (choice, "reasoning_details", name, json.dumps(block))
+        yield _Channel(key, detail, name, "reasoning_details", (name,), block)

@@ -21,6 +21,7 @@ from chunkfold.anomalies import (
     EMPTY_FOR_ABSENT,
     AnomalyLog,
 )
+from chunkfold.errors import excerpt
 from chunkfold.merging import keep_unknown
 from chunkfold.models import (
     ChatCompletionMessageCustomToolCall,
@@ -40,12 +41,12 @@ class ToolCall:
         arguments: Its arguments, or its input, joined from the pieces.
     """
 
-    __slots__ = ("_empty_object", "arguments", "extra", "id", "index", "is_custom", "name", "part_extra", "type")
+    __slots__ = ("_empty_object", "_name", "arguments", "extra", "id", "index", "is_custom", "part_extra", "type")
 
     def __init__(self, index: int | None) -> None:
         self.id: str | None = None
         self.index = index
-        self.name = ""
+        self._name = StringIO(newline="")
         self.type: str | None = None
         self.is_custom = False
         self.arguments = StringIO(newline="")
@@ -54,29 +55,40 @@ class ToolCall:
         self._empty_object = False
 
     @property
+    def name(self) -> str:
+        """Its name so far."""
+        return self._name.getvalue()
+
+    @property
+    def has_name(self) -> bool:
+        """Whether any of its name came."""
+        return self._name.tell() > 0
+
+    @property
     def has_arguments(self) -> bool:
         """Whether any argument text came."""
         return self.arguments.tell() > 0
 
     def add(self, fragment: ChoiceDeltaToolCall, log: AnomalyLog) -> int:
         """Fold a fragment in; return how many characters of output it brought."""
-        if fragment.id and self.id is None:
-            self.id = fragment.id
-        if fragment.type and self.type is None:
-            self.type = fragment.type
+        # By the dict, not by attribute: a value of a wrong type is kept raw beside the fields, not among them.
+        fields = fragment.__dict__
+        if self.id is None:
+            self.id = fields.get("id") or None
+        if self.type is None:
+            self.type = fields.get("type") or None
         keep_unknown(self.extra, fragment.__pydantic_extra__)
         size = 0
-        function, custom = fragment.function, fragment.custom
+        function, custom = fields.get("function"), fields.get("custom")
         if function is not None:
-            size += self._take(function.name, function.__dict__.get("arguments"), log)
+            size += self._take(function.__dict__.get("name"), function.__dict__.get("arguments"), log)
             extra = function.__pydantic_extra__
             if extra:
-                # The only raw value that can stand here is an empty object or list.
-                self._empty_object |= "arguments" in extra
+                self._empty_object |= extra.get("arguments") in ({}, [])
                 keep_unknown(self.part_extra, {key: value for key, value in extra.items() if key != "arguments"})
         if custom is not None:
             self.is_custom = True
-            size += self._take(custom.name, custom.input, log)
+            size += self._take(custom.__dict__.get("name"), custom.__dict__.get("input"), log)
             keep_unknown(self.part_extra, custom.__pydantic_extra__)
         return size
 
@@ -85,26 +97,24 @@ class ToolCall:
         if not text:
             return size
         if self.arguments.tell() == 2 and self.arguments.getvalue() == "{}":
-            log.note(ARGUMENTS_PLACEHOLDER, self.name)
+            log.note(ARGUMENTS_PLACEHOLDER, excerpt(self.name))
         self.arguments.write(text)
         return size + len(text)
 
     def _take_name(self, name: str, log: AnomalyLog) -> int:
         """First; a repeat; a longer one that starts with it; the next piece; or too late."""
-        before = len(self.name)
-        if not before:
-            self.name = name
-        elif name == self.name:
-            log.note(CALL_NAME_REPEATED, name)
-        elif name.startswith(self.name):
-            log.note(CALL_NAME_IN_PIECES, name)
-            self.name = name
-        elif self.has_arguments:
-            log.note(CALL_NAME_LATE, name)
+        before = self._name.tell()
+        # A name that comes in many short pieces stays linear: the whole is only looked at where it matters.
+        known = self.name if len(name) >= before else None
+        if name == known:
+            log.note(CALL_NAME_REPEATED, excerpt(name))
+        elif before and self.has_arguments and (known is None or not name.startswith(known)):
+            log.note(CALL_NAME_LATE, excerpt(name))
         else:
-            log.note(CALL_NAME_IN_PIECES, name)
-            self.name += name
-        return len(self.name) - before
+            if before:
+                log.note(CALL_NAME_IN_PIECES, excerpt(name))
+            self._name.write(name if known is None or not name.startswith(known) else name[before:])
+        return self._name.tell() - before
 
     def snapshot(self) -> ChatCompletionMessageToolCall:
         """The call so far."""
@@ -134,12 +144,14 @@ class ToolCalls:
 
     def add(self, fragment: ChoiceDeltaToolCall) -> int:
         """Fold a fragment into the call it belongs to; return how many characters of output it brought."""
-        function = fragment.function or fragment.custom
-        index, id_, name = fragment.index, fragment.id, function.name if function is not None else None
+        fields = fragment.__dict__
+        function = fields.get("function") or fields.get("custom")
+        index, id_ = fields.get("index"), fields.get("id")
+        name = function.__dict__.get("name") if function is not None else None
         if id_ == "" or name == "":
             self._log.note(EMPTY_FOR_ABSENT, "a tool call's id or name")
         if index is None:
-            self._log.note(CALL_INDEX_MISSING, name or id_ or "")
+            self._log.note(CALL_INDEX_MISSING, excerpt(name or id_ or ""))
         if id_:
             call = self._by_known_id(id_, index, name) if id_ in self._by_id else self._by_new_id(id_, index, name)
             self._by_id[id_] = call
@@ -165,7 +177,7 @@ class ToolCalls:
                     made_up += "_"
                 call.id = made_up
                 self._by_id[made_up] = call
-                self._log.note(CALL_ID_MADE_UP, f"{call.name or 'a call'}: {made_up}")
+                self._log.note(CALL_ID_MADE_UP, f"{excerpt(call.name)}: {made_up}")
 
     def _new(self, index: int | None) -> ToolCall:
         call = ToolCall(index)
@@ -179,7 +191,7 @@ class ToolCalls:
         if at_index is not None and at_index.id == id_:
             return at_index
         if name and index is not None and call.index is not None and index != call.index:
-            self._log.note(CALL_ID_REUSED, f"id {id_!r}, index {index}")
+            self._log.note(CALL_ID_REUSED, f"id {excerpt(id_)}, index {index}")
             return self._new(index)
         return call
 
@@ -194,10 +206,10 @@ class ToolCalls:
         if call is None:
             return self._new(index)  # rule 2
         # Rule 3: a continuation without a name, or of a call that has no id yet and no other name.
-        if not name or (call.id is None and (not call.name or name.startswith(call.name))):
+        if not name or (call.id is None and (not call.has_name or name.startswith(call.name))):
             self._note_fresh_id(call, id_)
             return call
-        self._log.note(CALL_INDEX_REUSED, f"index {index}, id {id_!r}")
+        self._log.note(CALL_INDEX_REUSED, f"index {index}, id {excerpt(id_)}")
         return self._new(index)
 
     def _by_index_alone(self, index: int, name: str | None) -> ToolCall:
@@ -205,18 +217,18 @@ class ToolCalls:
         if call is None:
             return self._new(index)  # rule 5
         # Rule 4: the call bound to it; but another name after name and arguments starts a new one.
-        if name and name != call.name and call.name and call.has_arguments:
-            self._log.note(CALL_INDEX_REUSED, f"index {index}, name {name!r}")
+        if name and call.has_name and call.has_arguments and name != call.name:
+            self._log.note(CALL_INDEX_REUSED, f"index {index}, name {excerpt(name)}")
             return self._new(index)
         return call
 
     def _by_nothing(self, name: str | None) -> ToolCall:
         """Rule 6: the call touched last; but a name after name and arguments starts a new one."""
         call = self._last
-        if call is None or (name and call.name and call.has_arguments):
+        if call is None or (name and call.has_name and call.has_arguments):
             return self._new(None)
         return call
 
     def _note_fresh_id(self, call: ToolCall, id_: str) -> None:
         if call.id is not None:
-            self._log.note(CALL_ID_FRESH, f"id {id_!r} after {call.id!r}")
+            self._log.note(CALL_ID_FRESH, f"id {excerpt(id_)} after {excerpt(call.id)}")

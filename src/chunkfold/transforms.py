@@ -82,7 +82,8 @@ class ThinkTags:
             return []
         parts = list(self._parts(index, text, hold=not choice.finish_reason))
         rest = choice.delta.model_dump(exclude={"content"}, exclude_unset=True)
-        first = ChoiceDelta.model_validate({**rest, **parts[0].model_dump(exclude_unset=True)} if parts else rest)
+        fields = {**rest, **parts[0].model_dump(exclude_unset=True)} if parts else rest
+        first = ChoiceDelta.validate_leniently(fields)[0]
         return [first, *parts[1:]]
 
     def _parts(self, index: int, text: str, *, hold: bool) -> Iterator[ChoiceDelta]:

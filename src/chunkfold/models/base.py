@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic_core import CoreSchema, core_schema
 
 from chunkfold.json_values import is_list, is_object
 
@@ -39,6 +40,14 @@ class WrongType(NamedTuple):
     def __str__(self) -> str:
         """Like "choices[0].index: expected an integer, received str"."""
         return f"{dotted(self.path)}: expected {self.expected}, received {type(self.value).__name__}"
+
+
+class AnyString:
+    """Annotates a word that type checkers may narrow by, where providers have words of their own: any string goes."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.str_schema()
 
 
 class Model(BaseModel):
@@ -102,18 +111,18 @@ def _existing_path(loc: Path, value: Any) -> Path:
     """Follow a pydantic location as far as it exists in the value (unions add parts that do not)."""
     path: list[str | int] = []
     for part in loc:
-        inner = _items(value).get(part, _ABSENT)
-        if inner is _ABSENT:
+        value = _inner(value, part)
+        if value is _ABSENT:
             break
-        value = inner
         path.append(part)
     return tuple(path)
 
 
-def _items(value: Any) -> dict[Any, Any]:
+def _inner(value: Any, part: str | int) -> Any:
+    """What an object or a list holds at a key or a place, `_ABSENT` if nothing."""
     if is_object(value):
-        return value
-    return dict(enumerate(value)) if is_list(value) else {}
+        return value.get(str(part), _ABSENT)
+    return value[part] if is_list(value) and isinstance(part, int) and part < len(value) else _ABSENT
 
 
 def _walk(value: Any, path: Path) -> Any:
@@ -125,5 +134,5 @@ def _walk(value: Any, path: Path) -> Any:
 def _holder(value: Any, field: Path) -> dict[str, Any] | None:
     """The object that holds a field; None if it is gone with another field already."""
     for part in field[:-1]:
-        value = _items(value).get(part)
+        value = _inner(value, part)
     return value if is_object(value) and field[-1] in value else None

@@ -4,10 +4,11 @@ Raw fields stay as they were sent; views such as `outcome` stand beside them. `m
 normalised: it has the reasoning text whichever field brought it.
 """
 
+import builtins
 from copy import deepcopy
-from typing import Any, TypeVar, overload
+from typing import Annotated, Any, Literal, TypeVar, overload
 
-from chunkfold.models.base import Model
+from chunkfold.models.base import AnyString, Model
 from chunkfold.models.outcome import Outcome, outcome_of
 from chunkfold.models.parsing import parse_json, without_placeholder
 from chunkfold.models.shared import Annotation, ChoiceLogprobs, CompletionUsage
@@ -34,11 +35,11 @@ class Function(Model):
     arguments: str = ""
 
     @overload
-    def parse(self, as_type: type[T]) -> T: ...
+    def parse(self, type: builtins.type[T]) -> T: ...
     @overload
-    def parse(self, as_type: None = None) -> dict[str, Any]: ...
-    def parse(self, as_type: Any = None) -> Any:
-        """The arguments as a dict, or as `as_type` (anything pydantic can validate).
+    def parse(self, type: None = None) -> dict[str, Any]: ...
+    def parse(self, type: Any = None) -> Any:
+        """The arguments as a dict, or as `type` (anything pydantic can validate).
 
         No arguments at all mean an empty object; a placeholder `{}` before the real ones (sent by some bridges)
         is dropped.
@@ -47,7 +48,7 @@ class Function(Model):
             ParseError: They are no JSON object (`cut` says whether they ended too early), or not of that type.
         """
         text = without_placeholder(self.arguments)
-        return parse_json(text, as_type) if as_type is not None else parse_json(text, dict[str, Any])
+        return parse_json(text, type) if type is not None else parse_json(text, dict[str, Any])
 
 
 class Custom(Model):
@@ -65,7 +66,7 @@ class ChatCompletionMessageFunctionToolCall(Model):
     """
 
     id: str | None = None
-    type: str = "function"
+    type: Annotated[Literal["function"], AnyString] = "function"
     function: Function
 
     @property
@@ -87,7 +88,7 @@ class ChatCompletionMessageCustomToolCall(Model):
     """
 
     id: str | None = None
-    type: str = "custom"
+    type: Annotated[Literal["custom"], AnyString] = "custom"
     custom: Custom
 
     @property
@@ -137,16 +138,16 @@ class ChatCompletionMessage(Model):
     reasoning_details: list[dict[str, Any]] | None = None
 
     @overload
-    def parse(self, as_type: type[T]) -> T: ...
+    def parse(self, type: builtins.type[T]) -> T: ...
     @overload
-    def parse(self, as_type: None = None) -> Any: ...
-    def parse(self, as_type: Any = None) -> Any:
-        """The content as JSON, into `as_type` where one is given (anything pydantic can validate).
+    def parse(self, type: None = None) -> Any: ...
+    def parse(self, type: Any = None) -> Any:
+        """The content as JSON, into `type` where one is given (anything pydantic can validate).
 
         Raises:
             ParseError: It is no JSON (`cut` says whether it ended too early), or not of that type.
         """
-        return parse_json(self.content or "", as_type)
+        return parse_json(self.__dict__.get("content") or "", type)
 
     def to_param(self, *, reasoning_content: bool = False) -> dict[str, Any]:
         """This message as the request's next turn wants it (OpenAI API, `messages`).
@@ -159,21 +160,23 @@ class ChatCompletionMessage(Model):
             reasoning_content: Whether to send the reasoning text back under that name: Moonshot and DeepSeek want
                 it between tool calls, others refuse it.
         """
-        param: dict[str, Any] = {"role": self.role, "content": self.content}
-        if self.refusal:
+        # By the dict: a value of a wrong type is kept raw beside the fields, and is nothing to send back.
+        fields, unknown = self.__dict__, self.model_extra or {}
+        param: dict[str, Any] = {"role": self.role, "content": fields.get("content")}
+        if fields.get("refusal"):
             param["refusal"] = self.refusal
         if self.tool_calls:
             param["tool_calls"] = [_call_param(call) for call in self.tool_calls]
-        if self.function_call is not None:
-            param["function_call"] = self.function_call.model_dump()
-        if self.audio is not None and self.audio.id:
-            param["audio"] = {"id": self.audio.id}
-        if self.reasoning_details:
+        if fields.get("function_call") is not None:
+            param["function_call"] = fields["function_call"].model_dump()
+        if fields.get("audio") is not None and fields["audio"].id:
+            param["audio"] = {"id": fields["audio"].id}
+        if fields.get("reasoning_details"):
             param["reasoning_details"] = deepcopy(self.reasoning_details)
         if reasoning_content and self.reasoning:
             param["reasoning_content"] = self.reasoning
-        if self.model_extra and "extra_content" in self.model_extra:
-            param["extra_content"] = deepcopy(self.model_extra["extra_content"])
+        if "extra_content" in unknown:
+            param["extra_content"] = deepcopy(unknown["extra_content"])
         return param
 
 

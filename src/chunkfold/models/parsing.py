@@ -4,11 +4,12 @@ import json
 from typing import Any, TypeVar, overload
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import from_json
 
 from chunkfold.errors import ParseError, excerpt
 
 T = TypeVar("T")
+_LITERALS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
+_OPEN_NUMBERS = (".", "e", "E", "e+", "e-", "E+", "E-")
 
 
 @overload
@@ -39,19 +40,20 @@ def parse_json(text: str, as_type: Any = None) -> Any:
 
 def _no_json(text: str, error: Exception) -> ParseError:
     position = error.pos if isinstance(error, json.JSONDecodeError) else None
-    cut = _is_beginning(text)
+    cut = isinstance(error, json.JSONDecodeError) and _is_cut(text, error)
     what = "expected whole JSON, received text that ends too early" if cut else "expected JSON, received other text"
     at = "" if position is None else f" at character {position}"
     return ParseError(f"{what}{at}: {excerpt(text)}", text=text, position=position, cut=cut)
 
 
-def _is_beginning(text: str) -> bool:
-    """Whether some JSON begins with this text."""
-    try:
-        from_json(text, allow_partial="trailing-strings")
-    except ValueError:
-        return not text.strip()
-    return True
+def _is_cut(text: str, error: json.JSONDecodeError) -> bool:
+    """Whether more text could have made it JSON: it fails at its end, or in something that its end leaves open."""
+    rest = text[error.pos :].rstrip()
+    if error.msg.startswith("Unterminated string") or rest in _OPEN_NUMBERS:
+        return True
+    if error.msg.startswith("Invalid \\"):
+        return len(rest) < len(r"\u0000")
+    return any(word.startswith(rest) for word in _LITERALS)
 
 
 def without_placeholder(arguments: str) -> str:

@@ -1,0 +1,704 @@
+"""Errors in the shapes in which providers send them: the ten rows of QUIRKS.md's "Error envelopes", wherever they come.
+
+An error is recognised by its shape, holds whatever came before it, and is read into an `APIError` whose status comes
+from the body alone: the outer one says 200.
+"""
+
+import json
+from typing import Any, NamedTuple
+
+import pytest
+
+from chunkfold import (
+    APIError,
+    APIStatusError,
+    ChatCompletionParser,
+    InvalidChunkError,
+    NotAnEventStreamError,
+    ServerSentEvent,
+    StreamEnd,
+    error_from_response,
+    parse_payload,
+)
+
+HEAD = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+DONE = b"data: [DONE]\n\n"
+ANY: Any = ...  # what the contract does not say
+
+
+def chunk(content: str | None = None, finish_reason: str | None = None, **top: Any) -> dict[str, Any]:
+    delta = {} if content is None else {"content": content}
+    return {**HEAD, "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}], **top}
+
+
+def data(payload: Any, event: str | None = None) -> bytes:
+    """A block of an event stream; bytes are its data as they are."""
+    value = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    return (f"event: {event}\n".encode() if event else b"") + b"data: " + value + b"\n\n"
+
+
+def failure(payload: Any, event: str = "message") -> APIError:
+    """The error of one event."""
+    value = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    error = parse_payload(ServerSentEvent(value, event)).error
+    assert isinstance(error, APIError), error
+    return error
+
+
+def is_chunk(payload: Any) -> bool:
+    """Whether an event is a chunk and nothing else."""
+    result = parse_payload(ServerSentEvent(json.dumps(payload).encode()))
+    return result.error is None and len(result.chunks) == 1
+
+
+class Envelope(NamedTuple):
+    """What comes, and what it says."""
+
+    block: bytes
+    message: str
+    code: int | str | None = None
+    status: int | None = None
+    retryable: bool = False
+
+
+LIMITED = {"message": "slow down", "type": "rate_limit_error", "code": "rate_limit_exceeded"}
+ENVELOPES = {
+    "1 event: error, an object": Envelope(
+        data({"message": "slow down", "code": 429}, "error"), "slow down", 429, 429, retryable=True
+    ),
+    "1 event: error, an envelope": Envelope(
+        data({"error": LIMITED}, "error"), "slow down", "rate_limit_exceeded", 429, retryable=True
+    ),
+    "1 event: error, a string": Envelope(data("overloaded", "error"), "overloaded"),
+    "1 event: error, plain text": Envelope(data(b"upstream gone", "error"), "upstream gone"),
+    "1 event: error, a list": Envelope(data([{"message": "bad", "code": 400}], "error"), "bad", 400, 400),
+    "1 event: error, no JSON": Envelope(data(b'{"message": ', "error"), '{"message":'),
+    "2 a field named error": Envelope(
+        b'error: {"code":400,"message":"too long","type":"invalid_request_error"}\n\n', "too long", 400, 400
+    ),
+    "2 a field named error, no space": Envelope(b'error:{"code":500,"message":"x"}\n\n', "x", 500, 500, retryable=True),
+    "3 error, an object": Envelope(data({"error": LIMITED}), "slow down", "rate_limit_exceeded", 429, retryable=True),
+    "3 error, a string": Envelope(
+        data({"error": "overloaded", "error_type": "overloaded"}), "overloaded", None, ANY, ANY
+    ),
+    "3 error, a list": Envelope(data({"error": ["overloaded"]}), "overloaded"),
+    "3 error beside a head": Envelope(
+        data({**HEAD, "error": {"message": "bad", "code": "400"}, "choices": []}), "bad", "400", 400
+    ),
+    "3 error and a failed choice (Sansa)": Envelope(
+        data({"error": {"code": 502, "message": "gone"}, "choices": [{"finish_reason": "error"}]}),
+        "gone",
+        502,
+        502,
+        retryable=True,
+    ),
+    "4 object: error (vLLM)": Envelope(
+        data({"object": "error", "message": "bad", "type": "BadRequestError", "param": None, "code": 400}),
+        "bad",
+        400,
+        400,
+    ),
+    "4 type: error": Envelope(data({"type": "error", "message": "bad", "code": 400}), "bad", 400, 400),
+    "4 type: error and an envelope (Anthropic)": Envelope(
+        data({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}), "busy", None, ANY, ANY
+    ),
+    "5 base_resp (MiniMax)": Envelope(
+        data({"base_resp": {"status_code": 1002, "status_msg": "rate limit"}, "choices": None}),
+        "rate limit",
+        1002,
+        429,
+        retryable=True,
+    ),
+    "7 code alone": Envelope(data({"code": 429}), ANY, 429, 429, retryable=True),
+    "7 code in digits": Envelope(data({"code": "429", "msg": "slow down"}), "slow down", "429", 429, retryable=True),
+    "7 code that is no HTTP status (Zhipu)": Envelope(
+        data({"code": 1302, "msg": "slow down"}), "slow down", 1302, ANY, ANY
+    ),
+    "7 status_code": Envelope(data({"status_code": 503, "msg": "busy"}), "busy", None, 503, retryable=True),
+    "7 detail (FastAPI)": Envelope(data({"detail": "Not Found"}), "Not Found"),
+    "7 message": Envelope(data({"message": "no such model"}), "no such model"),
+    "8 a list around an envelope (Google)": Envelope(
+        data([{"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED"}}]),
+        "quota",
+        429,
+        429,
+        retryable=True,
+    ),
+    "8 a list around a bare error": Envelope(
+        data([{"object": "error", "message": "bad", "code": 400}]), "bad", 400, 400
+    ),
+    "8 a list around a code": Envelope(data([{"code": 400, "message": "bad"}]), "bad", 400, 400),
+}
+FAILED_CHOICES = {
+    # Row 6: these have a chunk too, the one that says so.
+    f"6 finish reason {word}": Envelope(data(chunk(None, word)), ANY, ANY, ANY, ANY)
+    for word in ("error", "network_error", "insufficient_system_resource", "abort")
+} | {
+    "6 with an error in the choice": Envelope(
+        data(
+            {**HEAD, "choices": [{"delta": {}, "finish_reason": "error", "error": {"message": "gone", "code": 502}}]},
+        ),
+        "gone",
+        502,
+        502,
+        retryable=True,
+    ),
+    "6 with an error in x_groq": Envelope(
+        data(chunk(None, "error", x_groq={"error": "over capacity"})), "over capacity"
+    ),
+}
+PLACES = {
+    # What comes before it and behind it, and the texts that are then delivered.
+    "before chunks": ([], [chunk("b"), chunk(None, "stop")], ""),
+    "between chunks": ([chunk("a")], [chunk("b"), chunk(None, "stop")], "a"),
+    "after chunks": ([chunk("a"), chunk("b")], [], "ab"),
+    "after the finish reason": ([chunk("a"), chunk(None, "stop")], [], "a"),
+}
+
+
+def run(block: bytes, place: str, *, done: bool) -> tuple[ChatCompletionParser, list[str]]:
+    """The parser at the end, and the texts of the chunks it gave."""
+    before, behind, _ = PLACES[place]
+    body = b"".join([*map(data, before), block, *map(data, behind), DONE if done else b""])
+    parser = ChatCompletionParser(status_code=200, headers={"X-Request-Id": "req_1", "Retry-After": "7"})
+    chunks = [*parser.feed(body), *parser.close()]
+    return parser, [one.text for one in chunks]
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["[DONE]", "no [DONE]"])
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", ENVELOPES | FAILED_CHOICES)
+def test_recognised_wherever_it_comes(name: str, place: str, done: bool) -> None:
+    block, message, code, status, retryable = (ENVELOPES | FAILED_CHOICES)[name]
+    _, _, text = PLACES[place]
+    parser, texts = run(block, place, done=done)
+    error = parser.error
+    assert parser.end is StreamEnd.FAILED
+    assert type(error) is APIError
+    # What it says.
+    if message is not ANY:
+        assert error.message == error.error.message == message
+        assert message in str(error)
+    assert str(error)
+    assert code is ANY or error.code == code
+    assert status is ANY or error.status_code == status
+    assert error.status_code != 200
+    # What came before is there, what came behind is not.
+    assert "".join(texts) == text
+    assert error.snapshot is not None
+    assert error.snapshot.text == parser.snapshot.text == text
+    with pytest.raises(APIError) as raised:
+        parser.completion()
+    assert raised.value is error
+    # Retryable where it makes sense, and never once output was emitted.
+    assert error.emitted_output is bool(text)
+    if retryable is not ANY:
+        assert error.is_transient() is retryable
+        assert error.retryable is (retryable and not text)
+    # What the response's headers add.
+    assert (error.request_id, error.retry_after) == ("req_1", 7.0)
+
+
+@pytest.mark.parametrize("name", FAILED_CHOICES)
+def test_row_6_the_chunk_is_delivered_as_sent(name: str) -> None:
+    parser = ChatCompletionParser()
+    chunks = parser.feed(data(chunk("a")) + FAILED_CHOICES[name].block)
+    assert len(chunks) == 2
+    (choice,) = parser.snapshot.choices
+    assert choice.finish_reason == chunks[1].choices[0].finish_reason
+    assert choice.outcome == "error"
+    assert choice.message.content == "a"
+
+
+@pytest.mark.parametrize("word", ["error", "network_error", "insufficient_system_resource", "abort"])
+def test_row_6_the_message_names_the_word(word: str) -> None:
+    assert word in str(failure(chunk(None, word)))
+
+
+def test_row_6_one_failed_choice_of_several() -> None:
+    choices = [{"index": 0, "delta": {}, "finish_reason": "stop"}, {"index": 1, "delta": {}, "finish_reason": "error"}]
+    assert "1" in str(failure({**HEAD, "choices": choices}))
+
+
+@pytest.mark.parametrize(
+    ("payload", "texts"),
+    [
+        pytest.param(chunk("b", error={"message": "x"}), ["b"], id="row 3"),
+        pytest.param(chunk("b", object="error", message="x"), ["b"], id="row 4"),
+        pytest.param(chunk("b", base_resp={"status_code": 1013, "status_msg": "x"}), ["b"], id="row 5"),
+        pytest.param(chunk("b", "error"), ["b"], id="row 6"),
+        pytest.param([chunk("b", error={"message": "x"})], ["b"], id="row 8"),
+        pytest.param({"error": {"message": "x"}, "choices": [{"finish_reason": "error"}]}, [""], id="no delta"),
+    ],
+)
+def test_text_beside_an_error_counts(payload: Any, texts: list[str]) -> None:
+    for event in (None, "error"):
+        parser = ChatCompletionParser()
+        chunks = parser.feed(data(payload, event) + DONE)
+        assert [one.text for one in chunks] == texts
+        assert parser.snapshot.text == "".join(texts)
+        assert isinstance(parser.error, APIError)
+        assert parser.error.emitted_output is any(texts)
+
+
+def test_choices_that_are_none_do_not_hide_the_error() -> None:
+    """Error wins: that its choices are wrong is not what went wrong."""
+    for choices in ("x", {}, [5], [{"delta": {"content": 5}}]):
+        parser = ChatCompletionParser()
+        parser.feed(data({"error": {"message": "gone"}, "choices": choices}))
+        assert isinstance(parser.error, APIError)
+        assert parser.error.message == "gone"
+
+
+@pytest.mark.parametrize("body", [{"object": "error"}, {"type": "error"}, {"object": "error", "param": "x"}])
+def test_row_4_needs_no_message(body: Any) -> None:
+    assert str(failure(body))
+
+
+def test_an_error_event_needs_no_body() -> None:
+    for body in (b"", b" ", b"null", b"{}", b"[]", b"0", b"[DONE]"):
+        parser = ChatCompletionParser()
+        parser.feed(b"event: error\ndata: " + body + b"\n\n")
+        assert isinstance(parser.error, APIError)
+        assert str(parser.error)
+
+
+# What is no error
+
+LOOKS = [
+    pytest.param('{"error": {"message": "x", "code": 500}}', id="an envelope"),
+    pytest.param('data: {"error": "x"}\n\n', id="a block of a stream"),
+    pytest.param("\n\nevent: error\ndata: x\n\n", id="an error event"),
+    pytest.param("[DONE]", id="[DONE]"),
+    pytest.param("data: [DONE]\n\n", id="the block of [DONE]"),
+    pytest.param("error: {}", id="an error field"),
+    pytest.param("Internal Server Error", id="words"),
+    pytest.param("null", id="null"),
+]
+
+
+@pytest.mark.parametrize("text", LOOKS)
+def test_content_that_looks_like_an_error_is_content(text: str) -> None:
+    deltas = [{"content": text}, {"reasoning": text}, {"tool_calls": [{"index": 0, "function": {"arguments": text}}]}]
+    parser = ChatCompletionParser()
+    for delta in deltas:
+        parser.feed(data({**HEAD, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}))
+    parser.feed(data(chunk(None, "stop")) + DONE)
+    completion = parser.completion()
+    assert (completion.text, completion.reasoning, completion.tool_calls[0].arguments) == (text, text, text)
+
+
+NO_ERRORS = [
+    pytest.param(chunk("a", code=500), id="code beside choices"),
+    pytest.param(chunk("a", status_code=500), id="status_code beside choices"),
+    pytest.param(chunk("a", message="x"), id="message beside choices"),
+    pytest.param(chunk("a", detail="x"), id="detail beside choices"),
+    pytest.param(chunk("a", type="error"), id="type beside choices"),
+    pytest.param(chunk("a", base_resp={"status_code": 0, "status_msg": ""}), id="base_resp of 0"),
+    pytest.param(chunk("a", base_resp=None), id="base_resp null"),
+    pytest.param(chunk("a", metadata={"error": {"message": "x"}}), id="an error inside another key"),
+    pytest.param({**HEAD, "choices": [{"delta": {"error": "x"}}]}, id="an error inside a delta"),
+    pytest.param({**HEAD, "choices": [{"delta": {}, "error": None}]}, id="a null error inside a choice"),
+    pytest.param(chunk("a", "errored"), id="a finish reason that is none of the four"),
+    pytest.param({**HEAD, "choices": [], "usage": {"total_tokens": 1}}, id="usage alone"),
+    pytest.param({"choices": [], "usage": {"total_tokens": 1}, "code": 0}, id="usage and a code of 0"),
+    pytest.param({**HEAD, "choices": [], "prompt_filter_results": []}, id="Azure's first chunk"),
+    pytest.param({"code": 200}, id="code 200"),
+    pytest.param({"code": 0}, id="code 0"),
+    pytest.param({"id": "c"}, id="an id alone"),
+    pytest.param({**HEAD, "message": "x"}, id="a message in a chunk that has no choices"),
+    pytest.param({"usage": {"total_tokens": 1}, "message": "x"}, id="a message beside usage"),
+]
+
+
+@pytest.mark.parametrize("payload", NO_ERRORS)
+def test_no_error(payload: Any) -> None:
+    assert is_chunk(payload)
+
+
+@pytest.mark.parametrize(
+    ("value", "alone", "beside"),
+    [
+        pytest.param(None, False, False, id="null"),
+        pytest.param(False, False, False, id="false"),
+        pytest.param({}, True, False, id="an empty object"),
+        pytest.param("", True, False, id="an empty string"),
+        pytest.param([], True, False, id="an empty list"),
+        pytest.param({"x": None}, True, True, id="an object without a message"),
+        pytest.param(True, True, True, id="true"),
+        pytest.param(500, True, True, id="a number"),
+    ],
+)
+def test_row_41_an_empty_error(value: Any, alone: bool, beside: bool) -> None:
+    """Null and false are absent; an empty one is an error without choices and absent beside them."""
+    assert is_chunk({"error": value}) is not alone
+    assert is_chunk(chunk("a", error=value)) is not beside
+    if alone:
+        assert str(failure({"error": value}))
+
+
+FIELDS = [
+    pytest.param(b"error: overloaded\n\n", id="no JSON"),
+    pytest.param(b"error\n\n", id="no value"),
+    pytest.param(b'errors: {"message":"x"}\n\n', id="another name"),
+    pytest.param(b': error: {"message":"x"}\n\n', id="in a comment"),
+    pytest.param(b'event: Error\ndata: {"message":"x"}\n\n', id="an event of another name"),
+    pytest.param(b"event: error\n\n", id="an error event without data"),
+]
+
+
+@pytest.mark.parametrize("block", FIELDS)
+def test_no_error_in_the_framing(block: bytes) -> None:
+    parser = ChatCompletionParser()
+    parser.feed(data(chunk("a")) + block + data(chunk("b", "stop")) + DONE)
+    assert parser.completion().text == "ab"
+
+
+# The code, as sent, and the status it means
+
+
+@pytest.mark.parametrize("code", [429, "429", "rate_limit_exceeded", 1302, 0, -1, "", None, "E-17"])
+def test_the_code_is_kept_as_sent(code: Any) -> None:
+    assert failure({"error": {"message": "x", "code": code}}).code == code
+
+
+def test_the_rest_is_kept_too() -> None:
+    body = {
+        "error": {
+            "message": "x",
+            "type": "invalid_request_error",
+            "param": "tools",
+            "code": "tool_use_failed",
+            "failed_generation": "<f>",
+            "metadata": {"raw": [1]},
+        },
+        "user_id": "u",
+    }
+    error = failure(body)
+    assert (error.type, error.param, error.code) == ("invalid_request_error", "tools", "tool_use_failed")
+    assert error.error.failed_generation == "<f>"  # row 39: Groq's recoverable payload
+    assert error.error.metadata == {"raw": [1]}
+    assert error.raw == body
+
+
+STATUSES = [
+    # A number, wherever it stands.
+    pytest.param({"error": {"code": 429}}, 429, id="code"),
+    pytest.param({"error": {"code": "503"}}, 503, id="code in digits (LiteLLM)"),
+    pytest.param({"error": {"status_code": 400}}, 400, id="status_code (Groq)"),
+    pytest.param({"error": "x", "status_code": 500}, 500, id="status_code beside a string"),
+    pytest.param({"error": {"message": "x"}, "code": 502}, 502, id="code beside the error"),
+    # It comes before the words.
+    pytest.param({"error": {"code": "rate_limit_exceeded", "status_code": 400}}, 400, id="a number before a code"),
+    pytest.param({"error": {"type": "rate_limit_error", "code": 503}}, 503, id="a number before a type"),
+    pytest.param({"error": {"type": "rate_limit_error"}, "status_code": 503}, 503, id="also one outside"),
+    pytest.param(
+        {"error": {"code": 402, "metadata": {"error_type": "rate_limit"}}}, 402, id="a number before metadata"
+    ),
+    # The words of code and type.
+    pytest.param({"error": {"code": "rate_limit_exceeded"}}, 429, id="rate_limit_exceeded"),
+    pytest.param({"error": {"code": "invalid_api_key"}}, 401, id="invalid_api_key"),
+    pytest.param({"error": {"code": "model_not_found"}}, 404, id="model_not_found"),
+    pytest.param({"error": {"code": "context_length_exceeded"}}, 400, id="context_length_exceeded"),
+    pytest.param({"error": {"code": "tool_use_failed"}}, 400, id="tool_use_failed"),
+    pytest.param({"error": {"code": "upstream_timeout"}}, 504, id="upstream_timeout (OpenToken)"),
+    pytest.param({"error": {"code": "provider_error"}}, 502, id="provider_error (Sansa)"),
+    pytest.param({"error": {"type": "invalid_request_error"}}, 400, id="invalid_request_error"),
+    pytest.param({"error": {"type": "authentication_error"}}, 401, id="authentication_error"),
+    pytest.param({"error": {"type": "permission_error"}}, 403, id="permission_error"),
+    pytest.param({"error": {"type": "server_error"}}, 500, id="server_error"),
+    pytest.param({"error": {"type": "BadRequestError"}}, 400, id="BadRequestError (vLLM)"),
+    pytest.param({"error": {"type": "RateLimitError"}}, 429, id="RateLimitError"),
+    pytest.param({"error": {"status": "RESOURCE_EXHAUSTED"}}, 429, id="RESOURCE_EXHAUSTED (Google)"),
+    pytest.param({"error": {"status": "UNAVAILABLE"}}, 503, id="UNAVAILABLE (Google)"),
+    # They come before metadata.
+    pytest.param({"error": {"metadata": {"error_type": "rate_limit_exceeded"}}}, 429, id="metadata (OpenRouter)"),
+    pytest.param(
+        {"error": {"type": "server_error", "metadata": {"error_type": "rate_limit_exceeded"}}}, 500, id="a type first"
+    ),
+    pytest.param(
+        {"error": {"code": "invalid_api_key", "metadata": {"error_type": "rate_limit_exceeded"}}},
+        401,
+        id="a code first",
+    ),
+    # Never 200, nor any number that is no status of an error.
+    pytest.param({"error": {"code": 200}}, None, id="200"),
+    pytest.param({"error": {"code": "200"}}, None, id="200 in digits"),
+    pytest.param({"error": {"code": 200, "type": "rate_limit_error"}}, 429, id="200 and a word"),
+    pytest.param({"error": {"code": 0}}, None, id="0"),
+    pytest.param({"error": {"code": 302}}, None, id="302"),
+    pytest.param({"error": {"code": 1302}}, None, id="1302"),
+    pytest.param({"error": {"code": -429}}, None, id="-429"),
+    pytest.param({"error": {"code": 429.5}}, None, id="a fraction"),
+    pytest.param({"error": {"code": True}}, None, id="true"),
+    pytest.param({"error": {"code": "429 Too Many Requests"}}, ANY, id="a status line"),
+    pytest.param({"error": {"code": "no_such_word"}}, None, id="an unknown word"),
+    pytest.param({"error": {"code": ["rate_limit"], "type": {}}}, None, id="no words"),
+    pytest.param({"error": "rate_limit_exceeded"}, None, id="a message is no code"),
+]
+
+
+@pytest.mark.parametrize(("body", "status"), STATUSES)
+def test_status(body: Any, status: int | None) -> None:
+    """Row 38: a number in the body, then the words of code and type, then `metadata.error_type`."""
+    error = failure(body)
+    if status is not ANY:
+        assert error.status_code == status
+    assert error.status_code != 200
+
+
+@pytest.mark.parametrize(
+    ("status", "transient"),
+    [
+        *((status, False) for status in (400, 401, 402, 403, 404, 413, 422)),
+        *((status, True) for status in (408, 409, 429, 500, 502, 503, 504, 529)),
+    ],
+)
+def test_what_may_be_gone_at_the_next_try(status: int, transient: bool) -> None:
+    error = failure({"error": {"code": status}})
+    assert error.status_code == status
+    assert error.is_transient() is error.retryable is transient
+
+
+def test_an_empty_account_does_not_fill_by_itself() -> None:
+    """OpenAI's `insufficient_quota` has the status of a rate limit, and no retry helps."""
+    error = failure({"error": {"message": "x", "type": "insufficient_quota", "code": "insufficient_quota"}})
+    assert error.status_code == 429
+    assert not error.retryable
+
+
+MESSAGES = [
+    pytest.param({"error": {"message": "x"}}, "x", id="message"),
+    pytest.param({"error": {"msg": "x"}}, "x", id="msg"),
+    pytest.param({"error": {"detail": "x"}}, "x", id="detail"),
+    pytest.param({"error": "x"}, "x", id="a string"),
+    pytest.param({"error": ["x"]}, "x", id="a list"),
+    pytest.param({"error": [{"message": "x"}]}, "x", id="a list of objects"),
+    pytest.param({"error": {"error": {"message": "x"}}}, "x", id="an envelope in an envelope"),
+    pytest.param({"error": {"message": {"message": "x"}}}, "x", id="a message that is an object"),
+    pytest.param({"detail": [{"loc": ["body"], "msg": "x", "type": "missing"}]}, "x", id="FastAPI's list"),
+    pytest.param({"detail": {"message": "x"}}, "x", id="FastAPI's object"),
+    pytest.param({"message": "x"}, "x", id="bare"),
+]
+
+
+@pytest.mark.parametrize(("body", "message"), MESSAGES)
+def test_message(body: Any, message: str) -> None:
+    error = failure(body)
+    assert error.message == message
+    assert str(error) == message
+
+
+def test_a_message_is_escaped_and_kept_raw() -> None:
+    """The exception's text is fit for a terminal; the message is what was sent."""
+    error = failure({"error": {"message": "a\nb\x1b[31m"}})
+    assert error.message == "a\nb\x1b[31m"
+    assert str(error).isprintable()
+    assert str(error).startswith("a")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b'{"error":{"message":"a\\ud83d"}}', id="in the message"),
+        pytest.param(b'{"error":"a\\ud83d"}', id="in a string"),
+        pytest.param(b'{"error":{"message":"a","x":"\\ud83d"}}', id="in another value"),
+        pytest.param(b'{"error":{"message":"a","\\ud83d":1}}', id="in a key"),
+    ],
+)
+def test_half_a_character_is_replaced(body: bytes) -> None:
+    """As everywhere: no text that is handed out has half a surrogate pair."""
+    for error in (failure(body), error_from_response(500, {}, body)):
+        assert error.message.startswith("a")
+        assert "\ufffd" in error.error.model_dump_json().encode().decode()
+
+
+# Rows 9 and 10
+
+
+BODIES = [
+    pytest.param({"error": LIMITED}, "slow down", 429, id="an envelope"),
+    pytest.param({"object": "error", "message": "bad", "code": 400}, "bad", 400, id="vLLM"),
+    pytest.param({"base_resp": {"status_code": 1002, "status_msg": "rate limit"}}, "rate limit", 429, id="MiniMax"),
+    pytest.param([{"error": {"message": "quota", "code": 429}}], "quota", 429, id="Google"),
+    pytest.param({"code": 503, "message": "busy"}, "busy", 503, id="a code"),
+    pytest.param({"detail": "Not Found"}, "Not Found", None, id="FastAPI"),
+    pytest.param({"error": ""}, ANY, None, id="an empty one"),
+]
+
+
+@pytest.mark.parametrize("lead", [b"", b"\n\n\n", b"\xef\xbb\xbf", b" "], ids=["", "blank lines", "BOM", "blank"])
+@pytest.mark.parametrize(("body", "message", "status"), BODIES)
+def test_row_9_a_json_error_as_the_body(body: Any, message: str, status: int | None, lead: bytes) -> None:
+    parser = ChatCompletionParser(status_code=200, headers={"content-type": "text/event-stream"})
+    parser.feed(lead + json.dumps(body, indent=1).encode())
+    assert parser.close() == []
+    assert parser.end is StreamEnd.FAILED
+    assert isinstance(parser.error, APIError)
+    assert message is ANY or parser.error.message == message
+    assert parser.error.status_code == status
+
+
+def test_row_9_a_whole_completion_is_one_chunk() -> None:
+    message = {"role": "assistant", "content": "a", "tool_calls": [{"id": "t", "function": {"name": "f"}}]}
+    body = {**HEAD, "object": "chat.completion", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    parser = ChatCompletionParser()
+    assert parser.feed(json.dumps(body).encode()) == []
+    (only,) = parser.close()
+    assert only.text == parser.completion().text == "a"
+    assert parser.completion().tool_calls[0].id == "t"
+    assert parser.end is StreamEnd.FINISHED
+
+
+@pytest.mark.parametrize("body", [b"", b"\n\n", b"d", b"data", b"eve", b"id", b"retry", b"err", b"\xef\xbb"])
+def test_row_9_the_beginning_of_a_field_name_is_empty(body: bytes) -> None:
+    parser = ChatCompletionParser()
+    parser.feed(body)
+    parser.close()
+    assert parser.end is StreamEnd.EMPTY
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"<!doctype html>\n<html><body>Blocked</body></html>", id="row 21: HTML"),
+        pytest.param(b"upstream connect error", id="text"),
+        pytest.param(b'{"models": []}', id="another JSON"),
+        pytest.param(b'{"message":"a"}\n{"message":"b"}\n', id="row 23: a JSON value per line"),
+        pytest.param(b'{"error": {"mess', id="cut JSON"),
+        pytest.param(b"\xff\xfe\x00", id="bytes"),
+        pytest.param(b"5", id="a number"),
+        pytest.param(b'["error"]', id="a list"),
+        pytest.param(b'{"object":"chat.completion","choices":[]}', id="a completion without choices"),
+        pytest.param(b'{"object":"text_completion","choices":[{"text":"a"}]}', id="a completion of another API"),
+    ],
+)
+def test_row_9_anything_else_is_no_event_stream(body: bytes) -> None:
+    parser = ChatCompletionParser(status_code=200, headers={"Content-Type": "text/html"})
+    parser.feed(body)
+    parser.close()
+    assert parser.end is StreamEnd.INVALID
+    error = parser.error
+    assert isinstance(error, NotAnEventStreamError)
+    assert (error.status_code, error.content_type, error.body) == (200, "text/html", body.strip())
+    assert "200" in str(error)
+    assert "text/html" in str(error)
+
+
+@pytest.mark.parametrize("text", ["Internal Server Error", "<html>", "{'error': 'x'}", '{"error": {"message": "x"'])
+def test_row_10_data_that_is_no_json(text: str) -> None:
+    parser = ChatCompletionParser()
+    chunks = parser.feed(data(chunk("a")) + data(text.encode()) + data(chunk("b")) + DONE)
+    assert [one.text for one in chunks] == ["a"]
+    assert type(parser.error) is InvalidChunkError
+    assert parser.end is StreamEnd.INVALID
+    assert text in str(parser.error).replace("\\", "")
+
+
+# HTTP errors
+
+RESPONSES = [
+    pytest.param({"error": LIMITED}, "slow down", "rate_limit_exceeded", id="OpenAI"),
+    pytest.param({"error": "overloaded"}, "overloaded", None, id="a string"),
+    pytest.param([{"error": {"message": "quota", "code": 429}}], "quota", 429, id="Google"),
+    pytest.param({"object": "error", "message": "bad", "code": 40003}, "bad", 40003, id="vLLM"),
+    pytest.param({"detail": "Not Found"}, "Not Found", None, id="FastAPI"),
+    pytest.param({"message": "Forbidden"}, "Forbidden", None, id="AWS"),
+    pytest.param({"msg": "x", "code": "E1"}, "x", "E1", id="others"),
+    pytest.param(b"upstream connect error\n", "upstream connect error", None, id="text"),
+    pytest.param(b"<html>502</html>", "<html>502</html>", None, id="HTML"),
+    pytest.param(b'{"error": {"mess', '{"error": {"mess', None, id="cut JSON"),
+    pytest.param(b"", ANY, None, id="nothing"),
+    pytest.param(b"null", ANY, None, id="null"),
+    pytest.param({"error": None}, ANY, None, id="a null error"),
+    pytest.param(b"[" * 10_000, ANY, None, id="deep"),
+]
+
+
+@pytest.mark.parametrize(("body", "message", "code"), RESPONSES)
+def test_error_from_response(body: Any, message: str, code: Any) -> None:
+    headers = {"X-Request-ID": "req_1", "Content-Type": "application/json", "x-ratelimit-remaining": "0"}
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    error = error_from_response(429, headers, raw)
+    assert type(error) is APIStatusError
+    assert error.status_code == 429  # the response's own; the body has no say
+    assert error.code == code
+    assert error.request_id == "req_1"
+    assert error.headers["x-ratelimit-remaining"] == "0"
+    assert error.headers["content-type"] == "application/json"
+    assert error.retryable
+    assert "429" in str(error)
+    assert str(error).isprintable()
+    assert len(str(error)) < 1_000
+    if message is not ANY:
+        assert error.message == message
+        assert message.replace('"', "") in str(error).replace('"', "").replace("\\", "")
+    if not isinstance(body, bytes):
+        assert error.raw == (body[0] if isinstance(body, list) else body)
+    elif body and body != b"null" and len(body) < 1000:
+        assert error.raw == body.decode().strip()
+
+
+def test_the_parser_gives_the_same_error() -> None:
+    headers = {"X-Request-ID": "req_1", "Retry-After": "3"}
+    raw = json.dumps({"error": LIMITED}).encode()
+    parser = ChatCompletionParser(status_code=503, headers=headers)
+    parser.feed(raw)
+    parser.close()
+    error, same = parser.error, error_from_response(503, headers, raw)
+    assert isinstance(error, APIStatusError)
+    assert parser.end is StreamEnd.FAILED
+    assert str(error) == str(same)
+    for name in ("error", "status_code", "code", "type", "param", "request_id", "retry_after", "raw", "headers"):
+        assert getattr(error, name) == getattr(same, name)
+
+
+@pytest.mark.parametrize(("status", "retryable"), [(400, False), (401, False), (404, False), (429, True), (503, True)])
+def test_a_response_is_retried_by_its_own_status(status: int, retryable: bool) -> None:
+    error = error_from_response(status, {}, b'{"error":{"message":"x","code":"server_error"}}')
+    assert error.status_code == status
+    assert error.retryable is retryable
+
+
+# How long to wait
+
+NOON = "Wed, 21 Oct 2015 12:00:00 GMT"
+WAITS = [
+    pytest.param({"retry-after": "7"}, 7.0, id="seconds"),
+    pytest.param({"retry-after": "0"}, 0.0, id="at once"),
+    pytest.param({"retry-after": "1.5"}, 1.5, id="a fraction"),
+    pytest.param({"Retry-After": " 7 "}, 7.0, id="names in any case, blanks around"),
+    pytest.param({"retry-after-ms": "250"}, 0.25, id="milliseconds"),
+    pytest.param({"retry-after-ms": "250", "retry-after": "7"}, 0.25, id="milliseconds first: they say more"),
+    pytest.param({"retry-after-ms": "soon", "retry-after": "7"}, 7.0, id="unless they are nonsense"),
+    pytest.param({"retry-after": "Wed, 21 Oct 2015 12:00:30 GMT", "date": NOON}, 30.0, id="a date, against Date"),
+    pytest.param({"retry-after": "Wed, 21 Oct 2015 14:00:30 +0200", "date": NOON}, 30.0, id="in another time zone"),
+    pytest.param({"retry-after": "Wed, 21 Oct 2015 11:59:00 GMT", "date": NOON}, 0.0, id="a date that has passed"),
+    pytest.param({"retry-after": "Wed, 21 Oct 2015 12:00:30 GMT"}, None, id="a date without Date: no clock is asked"),
+    pytest.param({"retry-after": "Wed, 21 Oct 2015 12:00:30 GMT", "date": "noon"}, None, id="a Date that is none"),
+    pytest.param({"retry-after": "Wed, 21 Oct 2015 12:00:30 -0000", "date": NOON}, ANY, id="a date of no zone"),
+    pytest.param({}, None, id="not sent"),
+    *(
+        pytest.param({"retry-after": text, "date": NOON}, None, id=f"nonsense: {text!r}")
+        for text in (
+            *("", "soon", "-1", "nan", "inf", "-inf", "1e999", "0x10", "1_000", "\u0661", "7 s", "7;8", "--7"),
+            *("Wed, 99 Oct 2015 12:00:30 GMT", "Wed, 21 Oct 99999999999999999999 12:00:30 GMT"),
+            *("Wed, 21 Oct 2015 12:00:30 +99999999999999999999", "21 Oct", ",", "Wed,"),
+        )
+    ),
+    pytest.param({"retry-after-ms": "-1"}, None, id="milliseconds below 0"),
+    pytest.param({"retry-after-ms": "nan"}, None, id="no milliseconds"),
+]
+
+
+@pytest.mark.parametrize(("headers", "seconds"), WAITS)
+def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    error = error_from_response(429, headers, b"")
+    if seconds is not ANY:
+        assert error.retry_after == seconds
+    assert error.retry_after is None or type(error.retry_after) is float
+    # The same from the headers of a stream whose body has the error.
+    parser = ChatCompletionParser(headers=headers)
+    parser.feed(data({"error": {"message": "x"}}))
+    assert isinstance(parser.error, APIError)
+    assert parser.error.retry_after == error.retry_after

@@ -1,0 +1,423 @@
+"""The exceptions: one tree, what each one carries, and which of them are worth another try."""
+
+import asyncio
+import copy
+import inspect
+import json
+import pickle
+import re
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import httpx
+import httpx2
+import pytest
+
+import chunkfold
+from chunkfold import (
+    RULES,
+    APIError,
+    APIStatusError,
+    ChatCompletionParser,
+    ChatCompletionStream,
+    ChunkfoldError,
+    Function,
+    IncompleteStreamError,
+    InvalidChunkError,
+    InvalidStreamError,
+    LimitExceededError,
+    NotAnEventStreamError,
+    ParseError,
+    StreamConsumedError,
+    StreamEnd,
+    StreamInterruptedError,
+    StreamStalledError,
+    errors,
+    is_retryable,
+)
+
+# The tree of DESIGN.md: each class, its parent, and the attributes it adds.
+TREE: dict[type[ChunkfoldError], tuple[type[Exception], set[str]]] = {
+    ChunkfoldError: (Exception, {"snapshot", "emitted_output", "retryable"}),
+    APIError: (
+        ChunkfoldError,
+        {"error", "status_code", "code", "type", "param", "request_id", "retry_after", "raw"},
+    ),
+    APIStatusError: (APIError, {"headers"}),
+    InvalidStreamError: (ChunkfoldError, {"rule"}),
+    NotAnEventStreamError: (InvalidStreamError, {"status_code", "content_type", "body"}),
+    InvalidChunkError: (InvalidStreamError, {"position"}),
+    LimitExceededError: (InvalidStreamError, {"limit", "value"}),
+    IncompleteStreamError: (ChunkfoldError, set()),
+    StreamInterruptedError: (IncompleteStreamError, set()),
+    StreamStalledError: (IncompleteStreamError, set()),
+    ParseError: (ChunkfoldError, {"text", "position", "cut"}),
+    StreamConsumedError: (ChunkfoldError, set()),
+}
+
+
+def chunk(content: str | None, finish_reason: str | None = None, **top: Any) -> bytes:
+    delta = {} if content is None else {"content": content}
+    choices = [{"index": 0, "delta": delta, "finish_reason": finish_reason}]
+    body = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices, **top}
+    return b"data: " + json.dumps(body).encode() + b"\n\n"
+
+
+HI = chunk("Hi")
+HEADERS = {"X-Request-Id": "req_1", "Retry-After": "7", "Content-Type": "text/plain"}
+LIMITED = {"message": "slow down", "type": "rate_limit_error", "param": "n", "code": 429, "x": [1]}
+
+
+def failed(*reads: bytes, **options: Any) -> ChunkfoldError:
+    """What is wrong with a stream."""
+    parser = ChatCompletionParser(headers=HEADERS, **options)
+    for data in reads:
+        parser.feed(data)
+    parser.close()
+    assert parser.error is not None
+    return parser.error
+
+
+def interrupted(*reads: bytes, exc: BaseException | None = None) -> ChunkfoldError:
+    parser = ChatCompletionParser()
+    for data in reads:
+        parser.feed(data)
+    parser.interrupt(exc or ConnectionResetError("gone"))
+    assert parser.error is not None
+    return parser.error
+
+
+def stalled(*reads: bytes) -> ChunkfoldError:
+    now = [0.0]
+    parser = ChatCompletionParser(progress_timeout=60, clock=lambda: now[0])
+    for data in reads:
+        parser.feed(data)
+    now[0] += 61
+    parser.feed(b": ping\n\n")
+    assert parser.error is not None
+    return parser.error
+
+
+def raised(call: Callable[[], Any]) -> ChunkfoldError:
+    with pytest.raises(ChunkfoldError) as caught:
+        call()
+    return caught.value
+
+
+def left(*reads: bytes) -> ChunkfoldError:
+    parser = ChatCompletionParser()
+    for data in reads:
+        parser.feed(data)
+    parser.leave()
+    return raised(parser.completion)
+
+
+def consumed() -> ChunkfoldError:
+    stream = ChatCompletionStream([HI, chunk(None, "stop"), b"data: [DONE]\n\n"])
+    list(stream)
+    return raised(lambda: list(stream))
+
+
+def envelope(**error: Any) -> bytes:
+    return b"data: " + json.dumps({"error": {"message": "x", **error}}).encode() + b"\n\n"
+
+
+# Every error as it comes: how it comes about, its class, whether it is retryable as it is, and after output.
+REAL: dict[str, tuple[Callable[[], ChunkfoldError], type[ChunkfoldError], bool, bool]] = {
+    "API error": (lambda: failed(envelope(**LIMITED)), APIError, True, True),
+    "API error, server's fault": (lambda: failed(envelope(code=503)), APIError, True, True),
+    "API error, client's fault": (lambda: failed(envelope(code=400)), APIError, False, False),
+    "API error, nothing known": (lambda: failed(envelope()), APIError, False, False),
+    "API error, no quota": (lambda: failed(envelope(code="insufficient_quota")), APIError, False, False),
+    "API error after output": (lambda: failed(HI, envelope(code=503)), APIError, False, True),
+    "API error after output, client's fault": (lambda: failed(HI, envelope(code=400)), APIError, False, False),
+    "status 429": (lambda: failed(b'{"error":{"message":"x"}}', status_code=429), APIStatusError, True, True),
+    "status 401": (lambda: failed(b"no", status_code=401), APIStatusError, False, False),
+    "strict mode": (lambda: failed(chunk("Hi", object="x"), strict=True), InvalidStreamError, False, False),
+    "HTML": (lambda: failed(b"<html>", status_code=200), NotAnEventStreamError, False, False),
+    "no chunk": (lambda: failed(b"data: x\n\n"), InvalidChunkError, False, False),
+    "no chunk after output": (lambda: failed(HI, b"data: x\n\n"), InvalidChunkError, False, False),
+    "too large": (lambda: failed(HI, max_event_size=9), LimitExceededError, False, False),
+    "too much": (lambda: failed(HI, max_output_size=1), LimitExceededError, False, False),
+    "empty": (lambda: failed(b"data: [DONE]\n\n"), IncompleteStreamError, True, True),
+    "truncated": (lambda: failed(HI), IncompleteStreamError, False, True),
+    "interrupted": (lambda: interrupted(chunk(None)), StreamInterruptedError, True, True),
+    "interrupted after output": (lambda: interrupted(HI), StreamInterruptedError, False, True),
+    "stalled": (stalled, StreamStalledError, True, True),
+    "stalled after output": (lambda: stalled(HI), StreamStalledError, False, True),
+    "left": (left, IncompleteStreamError, False, False),
+    "left after output": (lambda: left(HI), IncompleteStreamError, False, False),
+    "still running": (lambda: raised(ChatCompletionParser().completion), IncompleteStreamError, False, False),
+    "cut arguments": (lambda: raised(Function(arguments='{"a').parse), ParseError, False, False),
+    "wrong arguments": (lambda: raised(Function(arguments="x").parse), ParseError, False, False),
+    "iterated again": (consumed, StreamConsumedError, False, False),
+}
+
+
+# The tree
+
+
+def test_the_tree_is_the_designs() -> None:
+    found = {value for value in vars(errors).values() if inspect.isclass(value) and issubclass(value, Exception)}
+    assert found == set(TREE)
+    assert {each: each.__bases__ for each in TREE} == {each: (parent,) for each, (parent, _) in TREE.items()}
+
+
+def test_all_of_it_is_public() -> None:
+    assert {each.__name__ for each in TREE} <= set(chunkfold.__all__)
+    assert all(getattr(chunkfold, each.__name__) is each for each in TREE)
+    assert "is_retryable" in chunkfold.__all__
+
+
+def test_the_docstring_draws_it() -> None:
+    drawn: list[tuple[int, str]] = []
+    for line in (errors.__doc__ or "").splitlines():
+        found = re.match(r"    ([│├└─ ]*)([A-Z]\w+Error)\b", line)
+        if found:
+            drawn.append((len(found[1]) // 3, found[2]))
+
+    def branch(each: type, depth: int) -> list[tuple[int, str]]:
+        below = [line for other, (parent, _) in TREE.items() if parent is each for line in branch(other, depth + 1)]
+        return [(depth, each.__name__), *below]
+
+    assert drawn == branch(ChunkfoldError, 0)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_every_class_comes_with_its_attributes(name: str) -> None:
+    make, kind, _, _ = REAL[name]
+    error = make()
+    assert type(error) is kind
+    for each in kind.__mro__:
+        for attribute in TREE.get(each, (None, set()))[1]:
+            assert hasattr(error, attribute)
+    assert str(error)
+    assert str(error).isprintable()
+
+
+def test_every_class_can_come() -> None:
+    assert {kind for _, kind, _, _ in REAL.values()} | {ChunkfoldError} == set(TREE)
+
+
+@pytest.mark.parametrize("kind", TREE)
+def test_any_of_them_can_be_made_from_a_message(kind: type[ChunkfoldError]) -> None:
+    """For the tests of those who handle them."""
+    error = kind("message")
+    assert str(error) == "message"
+    assert (error.snapshot, error.emitted_output, error.retryable) == (None, False, False)
+
+
+# What they carry
+
+
+def test_an_api_error() -> None:
+    error = failed(envelope(**LIMITED))
+    assert isinstance(error, APIError)
+    assert error.error.model_dump() == LIMITED
+    assert (error.status_code, error.code, error.type, error.param) == (429, 429, "rate_limit_error", "n")
+    assert (error.request_id, error.retry_after, error.raw) == ("req_1", 7.0, {"error": LIMITED})
+    assert (error.message, str(error)) == ("slow down", "slow down")
+
+
+def test_an_api_status_error() -> None:
+    error = failed(b"no such model", status_code=404)
+    assert isinstance(error, APIStatusError)
+    assert (error.status_code, error.raw, error.message) == (404, "no such model", "no such model")
+    assert dict(error.headers) == {name.lower(): value for name, value in HEADERS.items()}
+
+
+def test_a_rule_that_was_broken() -> None:
+    error = failed(chunk("Hi", object="x"), strict=True)
+    assert isinstance(error, InvalidStreamError)
+    assert error.rule in RULES
+    assert error.rule is not None
+    assert error.rule.id == "CF206"
+    assert error.rule.id in str(error)
+
+
+def test_no_rule_outside_strict_mode() -> None:
+    for body in (b"data: x\n\n", b"<html>"):
+        error = failed(body, strict=True)
+        assert isinstance(error, InvalidStreamError)
+        assert error.rule is None
+
+
+def test_a_body_that_is_something_else() -> None:
+    error = failed(b"<html>" + b"x" * 100_000, status_code=200)
+    assert isinstance(error, NotAnEventStreamError)
+    assert (error.status_code, error.content_type) == (200, "text/plain")
+    assert error.body.startswith(b"<html>x")
+    assert len(error.body) <= 4096
+
+
+def test_the_position_of_an_invalid_chunk() -> None:
+    error = failed(b": ping\n\n", HI, b"event: message\ndata: x\n\n")
+    assert isinstance(error, InvalidChunkError)
+    assert error.position == len(b": ping\n\n") + len(HI)
+
+
+@pytest.mark.parametrize(("limit", "value"), [("max_event_size", 9), ("max_output_size", 1)])
+def test_a_limit(limit: str, value: int) -> None:
+    error = failed(HI, **{limit: value})
+    assert isinstance(error, LimitExceededError)
+    assert (error.limit, error.value) == (limit, value)
+    assert limit in str(error)
+    assert str(value) in str(error)
+
+
+def test_the_transports_exception_is_the_cause() -> None:
+    cause = httpx.ReadError("peer closed connection")
+    error = interrupted(HI, exc=cause)
+    assert error.__cause__ is cause
+    assert "peer closed connection" in str(error)
+
+
+def test_what_parse_could_not_read() -> None:
+    error = raised(Function(arguments='{"a": x}').parse)
+    assert isinstance(error, ParseError)
+    assert (error.text, error.position, error.cut) == ('{"a": x}', 6, False)
+
+
+WITH_STREAM = [name for name in REAL if "arguments" not in name]
+
+
+@pytest.mark.parametrize("name", WITH_STREAM)
+def test_what_had_arrived(name: str) -> None:
+    error = REAL[name][0]()
+    assert error.snapshot is not None
+    assert error.emitted_output is bool(error.snapshot.text)
+    output = "output" in name or name in ("strict mode", "too much", "truncated", "iterated again")
+    assert error.snapshot.text == ("Hi" if output else "")
+
+
+# Copies
+
+
+@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize(
+    "again",
+    [
+        copy.copy,
+        copy.deepcopy,
+        *(
+            lambda error, protocol=protocol: pickle.loads(pickle.dumps(error, protocol))  # noqa: S301 - our own bytes
+            for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1)
+        ),
+    ],
+    ids=["copy", "deepcopy", *(f"pickle {protocol}" for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1))],
+)
+def test_a_copy_keeps_everything(name: str, again: Callable[[ChunkfoldError], ChunkfoldError]) -> None:
+    """Errors cross process borders in task queues and test runners."""
+    error = REAL[name][0]()
+    error.add_note("a note")
+    other = again(error)
+    assert type(other) is type(error)
+    assert (str(other), repr(other), other.args) == (str(error), repr(error), error.args)
+    for each in type(error).__mro__:
+        for attribute in TREE.get(each, (None, set()))[1]:
+            assert getattr(other, attribute) == getattr(error, attribute)
+    assert vars(other) == vars(error)
+    assert other.__notes__ == ["a note"]
+    if isinstance(error, IncompleteStreamError):
+        assert isinstance(other, IncompleteStreamError)
+        assert other.end is error.end
+    if isinstance(error, APIError):
+        assert isinstance(other, APIError)
+        assert other.message == error.message
+
+
+# Worth another try?
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_is_retryable(name: str) -> None:
+    make, _, as_it_is, after_output = REAL[name]
+    error = make()
+    assert error.retryable is is_retryable(error) is as_it_is
+    assert is_retryable(error, after_output=True) is is_retryable(error, True) is after_output
+    # A retry library calls it with the exception alone.
+    assert [each for each in [error] if is_retryable(each)] == [error] * as_it_is
+
+
+def test_nothing_is_retryable_after_output_unless_the_caller_says_so() -> None:
+    for name in REAL:
+        error = REAL[name][0]()
+        error.emitted_output = True
+        assert not error.retryable
+        assert not is_retryable(error)
+        error.emitted_output = False
+        assert is_retryable(error) is is_retryable(error, after_output=True)
+
+
+def test_only_incomplete_streams_that_ended_by_themselves() -> None:
+    ends = {end: IncompleteStreamError("x", end=end).retryable for end in (None, *StreamEnd)}
+    assert not ends[None]
+    assert not ends[StreamEnd.CLOSED]
+    assert all(ends[end] for end in (StreamEnd.EMPTY, StreamEnd.TRUNCATED, StreamEnd.INTERRUPTED, StreamEnd.STALLED))
+
+
+TRANSIENT = [
+    *("ConnectTimeout", "ReadTimeout", "WriteTimeout", "PoolTimeout"),
+    *("ConnectError", "ReadError", "WriteError", "CloseError", "RemoteProtocolError"),
+]
+LASTING = ["LocalProtocolError", "UnsupportedProtocol", "DecodingError", "TooManyRedirects"]
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+@pytest.mark.parametrize(("name", "retryable"), [*((n, True) for n in TRANSIENT), *((n, False) for n in LASTING)])
+def test_transport_errors(library: Any, name: str, retryable: bool) -> None:
+    error = getattr(library, name)("x")
+    assert is_retryable(error) is retryable
+    # Such an error says nothing of output: the caller of the client knows whether there was any.
+    assert is_retryable(error, after_output=True) is retryable
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+def test_what_else_the_clients_raise(library: Any) -> None:
+    request = library.Request("POST", "http://x")
+    response = library.Response(503, request=request)
+    for error in (
+        library.InvalidURL("x"),
+        library.HTTPStatusError("x", request=request, response=response),
+        library.StreamConsumed(),
+        library.StreamClosed(),
+    ):
+        assert is_retryable(error) is False
+
+
+@pytest.mark.parametrize(
+    ("error", "retryable"),
+    [
+        (ConnectionResetError("x"), True),
+        (ConnectionRefusedError("x"), True),
+        (BrokenPipeError("x"), True),
+        (TimeoutError("x"), True),
+        (asyncio.CancelledError(), False),
+        (KeyboardInterrupt(), False),
+        (ValueError("x"), False),
+        (FileNotFoundError("x"), False),
+        (Exception("x"), False),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_the_interpreters_own(error: BaseException, retryable: bool) -> None:
+    assert is_retryable(error) is retryable
+
+
+def test_no_client_is_loaded_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = httpx.ReadError("x")
+    for name in ("httpx", "httpx2"):
+        monkeypatch.delitem(sys.modules, name)
+    assert not is_retryable(error)  # nobody who loaded it could have raised it
+    assert not {"httpx", "httpx2"} & set(sys.modules)
+
+
+@pytest.mark.parametrize("name", ["httpx", "httpx2"])
+@pytest.mark.parametrize("module", [ModuleType("unfinished"), None], ids=["being imported", "not to be imported"])
+def test_a_client_that_is_not_there_yet(monkeypatch: pytest.MonkeyPatch, name: str, module: Any) -> None:
+    """A module that another thread is importing has no names yet; None in its place forbids the import."""
+    monkeypatch.setitem(sys.modules, name, module)
+    assert is_retryable(ValueError("x")) is False
+    assert is_retryable(TimeoutError("x")) is True
