@@ -58,6 +58,7 @@ class ParserOptions(TypedDict, total=False):
     on_event: OnEvent | None
     clock: Callable[[], float]
     transforms: Sequence[Transform]
+    started: float | None
 
 
 class ChatCompletionParser:
@@ -74,6 +75,7 @@ class ChatCompletionParser:
         on_event: Called for every server-sent event with the chunks that came of it.
         clock: Seconds from any fixed point; read once per `feed`.
         transforms: Opt-in transforms of the chunks, applied in this order before anything else sees them.
+        started: What the clock said when the request was sent; now, if not given. Timing and deadlines count from it.
 
     Attributes:
         end: How the stream ended, None while it runs.
@@ -94,6 +96,7 @@ class ChatCompletionParser:
         on_event: OnEvent | None = None,
         clock: Callable[[], float] = time.monotonic,
         transforms: Sequence[Transform] = (),
+        started: float | None = None,
     ) -> None:
         self.end: StreamEnd | None = None
         self.error: ChunkfoldError | None = None
@@ -109,7 +112,7 @@ class ChatCompletionParser:
         self._clock = clock
         self._is_guarded = strict or max_output_size is not None
         self._has_deadline = progress_timeout is not None or total_timeout is not None
-        self._started = self._last_progress = clock()
+        self._started = self._last_progress = clock() if started is None else started
         self._log = AnomalyLog()
         self._decoder = EventStreamDecoder(max_event_size)
         self._accumulator = ChatCompletionAccumulator(self._log)

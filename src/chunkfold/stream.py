@@ -4,6 +4,7 @@ Both fronts are the same loop: read, feed, hand out chunks, raise what went wron
 `iter_bytes` or `aiter_bytes` (httpx, httpx2 and their kin) and any iterable or async iterable of bytes.
 """
 
+import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 from types import TracebackType
@@ -17,7 +18,7 @@ from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser import ChatCompletionParser, ParserOptions
 from chunkfold.timing import StreamTiming
 
-_PARSER_OPTIONS = ParserOptions.__annotations__.keys() - {"status_code", "headers"}
+_PARSER_OPTIONS = ParserOptions.__annotations__.keys() - {"status_code", "headers", "started"}
 
 
 class Response(Protocol):
@@ -389,6 +390,7 @@ def aconnect(
 def _connect(
     client: Any, method: str, url: Any, request: dict[str, Any], options: ParserOptions
 ) -> Generator[ChatCompletionStream]:
+    options["started"] = options.get("clock", time.monotonic)()
     with client.stream(method, url, **request) as response, ChatCompletionStream(response, **options) as stream:
         yield stream
 
@@ -397,6 +399,7 @@ def _connect(
 async def _aconnect(
     client: Any, method: str, url: Any, request: dict[str, Any], options: ParserOptions
 ) -> AsyncGenerator[AsyncChatCompletionStream]:
+    options["started"] = options.get("clock", time.monotonic)()
     async with (
         client.stream(method, url, **request) as response,
         AsyncChatCompletionStream(response, **options) as stream,

@@ -1,11 +1,13 @@
-"""When things arrived, in seconds since the parser was made, from one clock reading per read."""
+"""When things arrived, in seconds since the request was sent, from one clock reading per read."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class StreamTiming:
-    """Arrival times of one stream, in seconds since its parser was made; None for what has not come.
+    """Arrival times of one stream, in seconds since the request was sent; None for what has not come.
+
+    Where `connect` did not send it, the seconds count from the making of the parser or the stream.
 
     Attributes:
         first_byte: The first bytes of the body.
