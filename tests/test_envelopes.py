@@ -199,6 +199,34 @@ def test_recognised_wherever_it_comes(name: str, place: str, done: bool) -> None
     assert (error.request_id, error.retry_after) == ("req_1", 7.0)
 
 
+SHAPES = {
+    # The rule of the catalogue for each row; OpenAI's own shape is none.
+    "1 event: error": {"CF601"},
+    "2 a field": {"CF602"},
+    "3 error, an object": set(),
+    "3 error, a string": {"CF603"},
+    "3 error, a list": {"CF603"},
+    "3 error beside": set(),
+    "3 error and": set(),
+    "4 ": {"CF604"},
+    "4 type: error and an envelope": set(),
+    "5 ": {"CF605"},
+    "6 ": {"CF606"},
+    "7 ": {"CF604"},
+    "8 a list around": {"CF604"},
+    "8 a list around an envelope": set(),
+}
+
+
+@pytest.mark.parametrize("name", ENVELOPES | FAILED_CHOICES)
+def test_each_shape_is_noted(name: str) -> None:
+    prefix = max((prefix for prefix in SHAPES if name.startswith(prefix)), key=len)
+    parser, _ = run((ENVELOPES | FAILED_CHOICES)[name].block, "after chunks", done=True)
+    noted = {anomaly.rule.id for anomaly in parser.anomalies}
+    assert {rule for rule in noted if rule.startswith("CF6")} == SHAPES[prefix]
+    assert ("CF214" in noted) is (name.startswith("8") or name == "1 event: error, a list")
+
+
 @pytest.mark.parametrize("name", FAILED_CHOICES)
 def test_row_6_the_chunk_is_delivered_as_sent(name: str) -> None:
     parser = ChatCompletionParser()
@@ -360,6 +388,11 @@ def test_no_error_in_the_framing(block: bytes) -> None:
 @pytest.mark.parametrize("code", [429, "429", "rate_limit_exceeded", 1302, 0, -1, "", None, "E-17"])
 def test_the_code_is_kept_as_sent(code: Any) -> None:
     assert failure({"error": {"message": "x", "code": code}}).code == code
+
+
+def test_row_34_code_and_type_beside_a_string() -> None:
+    error = failure({"error": "overloaded", "error_type": "overloaded_error", "code": "E1"})
+    assert (error.message, error.type, error.code) == ("overloaded", "overloaded_error", "E1")
 
 
 def test_the_rest_is_kept_too() -> None:

@@ -627,6 +627,12 @@ def test_a_deeper_one_is_dropped_and_nothing_else(place: Any) -> None:
     assert deeper.snapshot.model_dump(exclude_none=True) == without.snapshot.model_dump(exclude_none=True)
 
 
+def test_a_name_makes_no_arguments() -> None:
+    """Arguments are those of a function; the same key elsewhere is unknown like any other."""
+    for payload in (chunk({"arguments": deep(201)}), calls({"index": 0, "arguments": deep(201)})):
+        assert noted(parse(payload)) == {"CF212"}
+
+
 @pytest.mark.parametrize("value", [deep(201), {"a": deep(200)}, [1, {"a": deep(199)}]])
 def test_objects_and_lists_count_alike(value: Any) -> None:
     assert "CF212" in noted(parse({"choices": [], "x": value}))

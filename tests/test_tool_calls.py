@@ -115,6 +115,12 @@ RULE_1 = [
         id="a name with the call's own index is a repeat",
     ),
     pytest.param(
+        [(0, "a", W, OPEN), (0, "b", W, TWO), (0, "c", W, THREE), (0, "a", W, "1}")],
+        PLAIN,
+        {"CF305", "CF307"},
+        id="also where that index means another call by now",
+    ),
+    pytest.param(
         [
             *((0, "a", W, OPEN), (1, "a", W, OPEN), (2, "a", W, OPEN)),
             *((1, "a", ..., "2}"), (0, "a", ..., "1}"), (2, "a", ..., "3}")),

@@ -105,12 +105,14 @@ class EventStreamDecoder:
         body = b"".join(self._foreign)
         return body[:_FOREIGN_EXCERPT] if self._is_foreign_too_large() else body
 
-    def feed(self, data: bytes) -> list[ServerSentEvent]:
+    def feed(self, data: bytes | bytearray | memoryview) -> list[ServerSentEvent]:
         """Take the next bytes of the body; return the events they complete. Without effect after the end."""
         if self.error_fields:
             self.error_fields = []
         if self._closed or self.limit_exceeded:
             return []
+        if not isinstance(data, bytes):
+            data = bytes(data)
         if self._start is not None:
             data = self._without_bom(data)
         if self._foreign is not None:

@@ -160,7 +160,7 @@ class ChatCompletionParser:
         if self.error is not None:
             raise self.error
 
-    def feed(self, data: bytes) -> list[ChatCompletionChunk]:
+    def feed(self, data: bytes | bytearray | memoryview) -> list[ChatCompletionChunk]:
         """Take the next bytes of the body; return the chunks they complete. Without effect after the end."""
         chunks: list[ChatCompletionChunk] = []
         if self.end is not None:
@@ -395,7 +395,9 @@ class ChatCompletionParser:
         else:
             self._set_error(StreamStalledError(msg, end=StreamEnd.STALLED), StreamEnd.STALLED)
 
-    def _read_refusal(self, data: bytes, now: float, chunks: list[ChatCompletionChunk]) -> None:
+    def _read_refusal(
+        self, data: bytes | bytearray | memoryview, now: float, chunks: list[ChatCompletionChunk]
+    ) -> None:
         """Read the body that tells why, as far as the bound and the time allow; what came is told all the same."""
         if self._refusal is not None:
             self._refusal += data
