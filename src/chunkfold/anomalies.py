@@ -96,7 +96,8 @@ class AnomalyLog:
 
 def _shown(detail: str) -> str:
     """A detail quotes what came: bounded and escaped, like every message."""
-    return excerpt(detail).strip("'\"")
+    shown = excerpt(detail)
+    return shown[1:] if shown.endswith("...") else shown[1:-1]
 
 
 UNFINISHED_BLOCK: Final = Rule(
