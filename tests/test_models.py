@@ -587,3 +587,8 @@ def test_openais_types_take_the_message_as_the_next_request_has_it() -> None:
     message = ChatCompletion.model_validate(COMPLETION).message
     theirs = chat.ChatCompletionMessage.model_validate(message.model_dump(exclude_none=True))
     assert theirs.role == "assistant"
+
+
+def test_what_pydantic_cannot_validate_is_a_wrong_argument() -> None:
+    with pytest.raises(TypeError, match="expected a type that pydantic can validate"):
+        Function(arguments="{}").parse(object())

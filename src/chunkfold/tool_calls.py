@@ -37,7 +37,7 @@ class ToolCall:
 
     Attributes:
         id: The first id that was sent for it.
-        index: The index it was started with.
+        index: The first index that was bound to it.
         arguments: Its arguments, or its input, joined from the pieces.
     """
 
@@ -161,6 +161,8 @@ class ToolCalls:
             call = self._by_nothing(name)
         if index is not None:
             self._by_index[index] = call
+            if call.index is None:
+                call.index = index
         self._last = call
         return call.add(fragment, self._log)
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any, TypeVar, overload
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from chunkfold.errors import ParseError, excerpt
 
@@ -29,7 +29,12 @@ def parse_json(text: str, as_type: Any = None) -> Any:
     if as_type is None:
         return value
     try:
-        return TypeAdapter(as_type).validate_json(text)
+        adapter: TypeAdapter[Any] = TypeAdapter(as_type)
+    except PydanticUserError as error:
+        msg = f"type: expected a type that pydantic can validate, received {excerpt(as_type)}"
+        raise TypeError(msg) from error
+    try:
+        return adapter.validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "the value"
