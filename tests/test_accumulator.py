@@ -1129,3 +1129,35 @@ def test_what_is_output(delta: dict[str, Any]) -> None:
     accumulator.add(ChatCompletionChunk.model_validate(chunk(delta)))
     assert accumulator.has_output
     assert accumulator.output_size > 0
+
+
+# Lists whose items are not what they should be lose nothing
+
+
+def test_images_of_any_kind_extend_and_are_output() -> None:
+    parser = fold(*said({"images": ["data:a"]}, {"images": [{"image_url": {"url": "b"}}]}))
+    assert parser.completion().message.images == ["data:a", {"image_url": {"url": "b"}}]
+    assert parser.emitted_output
+
+
+def test_a_null_among_reasoning_details_does_not_lose_the_text() -> None:
+    detail = {"type": "reasoning.text", "index": 0, "text": "T"}
+    parser = fold(*said({"reasoning_details": [detail, None]}))
+    assert parser.completion().reasoning == "T"
+    assert parser.completion().message.reasoning_details == [detail]
+    assert noted(parser) == {"CF209"}
+
+
+def test_encrypted_reasoning_is_output() -> None:
+    parser = fold(*said({"reasoning_details": [{"type": "reasoning.encrypted", "data": "zzz"}]}))
+    assert parser.emitted_output
+
+
+def test_a_snapshot_is_the_readers_own() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(b"".join(sse(*said({"images": [{"url": "a"}], "x": [1]})[:1], done=False)))
+    snapshot = parser.snapshot
+    snapshot.message.images[0]["url"] = "changed"
+    snapshot.message.model_extra["x"].append(2)
+    assert parser.snapshot.message.images == [{"url": "a"}]
+    assert parser.snapshot.message.model_extra == {"x": [1]}

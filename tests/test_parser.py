@@ -23,6 +23,7 @@ from chunkfold import (
     StreamInterruptedError,
     StreamStalledError,
 )
+from chunkfold.testing import sse
 
 # A chunk in which a strict parser finds nothing to note.
 HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
@@ -1311,3 +1312,29 @@ def test_an_unknown_option_is_a_type_error() -> None:
     options: dict[str, Any] = {"timeout": 5}
     with pytest.raises(TypeError, match="timeout"):
         ChatCompletionParser(**options)
+
+
+# Whole messages are output too
+
+
+def test_a_whole_message_is_bounded_like_its_deltas() -> None:
+    body = b"".join(sse({"choices": [{"index": 0, "message": {"content": "x" * 100}, "finish_reason": "stop"}]}))
+    parser = ChatCompletionParser(max_output_size=5)
+    parser.feed(body)
+    parser.close()
+    assert type(parser.error) is LimitExceededError
+    assert parser.snapshot.text == "x" * 100
+
+
+@pytest.mark.parametrize("data", [5, "x", None], ids=["a number", "text", "nothing"])
+def test_only_bytes_are_fed(data: Any) -> None:
+    with pytest.raises(TypeError, match="expected bytes"):
+        ChatCompletionParser().feed(data)
+
+
+def test_any_bytes_like_object_is_fed() -> None:
+    body = b"".join(sse({"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]}))
+    for kind in (bytes, bytearray, memoryview):
+        parser = ChatCompletionParser()
+        parser.feed(kind(body))
+        assert parser.completion().text == "Hi"

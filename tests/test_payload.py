@@ -575,7 +575,6 @@ def test_a_held_half_is_not_lost_at_any_end() -> None:
         pytest.param({**chunk({}), "\ude00": 1}, id="an unknown key of the chunk"),
         pytest.param(chunk({"\ude00": 1}), id="an unknown key of the delta"),
         pytest.param(chunk({}, logprobs={"content": [{"token": "\ud83d"}]}), id="a token"),
-        pytest.param(chunk({"content": [{"type": "text", "text": "\ud83d"}]}), id="a content part"),
     ],
 )
 def test_elsewhere_a_half_is_replaced(payload: Any) -> None:
@@ -868,3 +867,48 @@ def test_row_25_done(data: bytes, rules: set[str]) -> None:
     payload = parse(data)
     assert (payload.done, payload.chunks, payload.error) == (True, [], None)
     assert noted(payload) == rules
+
+
+# Another API, told by its objects where its events' names were lost
+
+
+@pytest.mark.parametrize(
+    ("payload", "api"),
+    [
+        ({"type": "message_start", "message": {"id": "m"}}, "Messages API"),
+        ({"type": "response.created", "message": "x"}, "Responses API"),
+        ({"type": "response.failed", "code": 500}, "Responses API"),
+    ],
+)
+def test_row_98_without_event_lines(payload: dict[str, Any], api: str) -> None:
+    parser = ChatCompletionParser()
+    parser.feed(stream(payload))
+    assert type(parser.error) is InvalidChunkError
+    assert api in str(parser.error)
+
+
+def test_a_call_is_the_same_by_its_index_and_by_its_id() -> None:
+    first = {"index": 0, "id": "a", "function": {"name": "f", "arguments": '"\ud83d'}}
+    parser = read(stream(calls(first), calls({"id": "a", "function": {"arguments": '\ude00"'}})))
+    assert [one.arguments for one in parser.snapshot.tool_calls] == ['"\U0001f600"']
+
+
+def test_a_new_call_at_a_taken_index_does_not_get_the_half_of_the_other() -> None:
+    first = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "\ud83d"}}
+    second = {"index": 0, "id": "b", "function": {"name": "g", "arguments": "\ude00"}}
+    parser = read(stream(calls(first), calls(second)))
+    assert [one.arguments for one in parser.snapshot.tool_calls][1] == "\ufffd"
+
+
+@pytest.mark.parametrize(("kind", "view"), [("text", "text"), ("thinking", "reasoning")])
+def test_halves_in_content_parts_are_joined(kind: str, view: str) -> None:
+    halves = [chunk({"content": [{"type": kind, kind: half}]}) for half in ("\ud83d", "\ude00")]
+    assert getattr(read(stream(*halves)).snapshot, view) == "\U0001f600"
+
+
+def test_a_deep_value_beside_text_takes_only_itself_away() -> None:
+    deep: Any = []
+    for _ in range(201):
+        deep = [deep]
+    parser = read(stream(chunk({"content": [{"type": "text", "text": "hi"}, {"type": "x", "v": deep}]})))
+    assert parser.snapshot.text == "hi"

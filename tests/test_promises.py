@@ -11,6 +11,7 @@
 import ast
 import gc
 import json
+import os
 import re
 import subprocess
 import sys
@@ -113,6 +114,9 @@ HOSTILE = {
     "an audio that is a list": choice(audio=[]),
     "a function call that is a text": choice(function_call="f"),
     "an unknown key `function` with deep arguments": choice(function={"arguments": "<260 lists>"}),
+    "a tool call whose function is a list of deep values": choice(
+        tool_calls=[{"index": 0, "function": ["<201 lists>", "<201 objects>"]}]
+    ),
     "an error whose code is a list": event({"error": {"message": "x", "code": [1]}}),
     "an error whose type is an object": event({"error": {"message": "x", "type": {}}}),
     "an integer of 5,000 digits": event({**HEAD, "x": "<5000 digits>", "choices": []}),
@@ -220,6 +224,7 @@ OPTIONS = st.fixed_dictionaries(
         "status_code": st.sampled_from([None] * 5 + [200, 503]),
     }
 )
+PLAIN: dict[str, Any] = {"interrupted": False, "transformed": False}
 SEVERAL = st.lists(st.sampled_from(sorted(BODIES)), max_size=6)
 LINE_ENDS = st.sampled_from([b"\n", b"\n", b"\r\n", b"\r"])
 CUTS = st.lists(st.integers(0, 2000), min_size=1, max_size=12)
@@ -232,7 +237,8 @@ def cut_at(body: bytes, places: list[int]) -> list[bytes]:
 
 @settings(often, max_examples=600)
 @given(SEVERAL, LINE_ENDS, CUTS, st.sampled_from([None, -1, -2, -9]), OPTIONS)
-@example(["a body of another kind, with CRLF"], b"\n", [7], None, {"interrupted": False, "transformed": False})
+@example(["a body of another kind, with CRLF"], b"\n", [7], None, PLAIN)
+@example(["a JSON error over many short lines"], b"\n", [12], None, {**PLAIN, "max_event_size": 10})
 def test_the_result_does_not_depend_on_the_cuts(
     names: list[str], line_end: bytes, cuts: list[int], last: int | None, options: dict[str, Any]
 ) -> None:
@@ -245,8 +251,35 @@ def test_the_result_does_not_depend_on_the_cuts(
 def test_nor_does_any_one_body_read_byte_by_byte(name: str, strict: bool) -> None:
     body = choice(content="a") + BODIES[name] + STOP
     bytewise = [bytes([byte]) for byte in body]
-    read = partial(result, interrupted=False, transformed=False, strict=strict, max_event_size=100_000)
+    read = partial(result, **PLAIN, strict=strict, max_event_size=100_000)
     assert read(bytewise) == read([body])
+
+
+READ_STDIN = """
+import sys
+from chunkfold import ChatCompletionParser
+
+body = sys.stdin.buffer.read()
+for strict in (False, True):
+    parser = ChatCompletionParser(strict=strict)
+    print(parser.feed(body), parser.close(), parser.error, parser.anomalies, parser.snapshot.model_dump_json())
+"""
+
+
+def test_nor_does_it_depend_on_the_process() -> None:
+    """Each process orders its sets in its own way; what is folded or noted first must not follow that order."""
+    body = choice(role="", content=[], refusal="", zeta=1, tool_calls=[call(None, name="", a=1, b=2)], alpha=2, beta=3)
+    results = {
+        subprocess.run(
+            [sys.executable, "-c", READ_STDIN],
+            input=body + STOP,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONIOENCODING": "utf-8"},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(results) == 1
 
 
 # 2. Nothing but chunkfold's own errors, and snapshots that can be dumped
@@ -312,13 +345,10 @@ def look_at_everything(body: bytes, *, transformed: bool = False, **options: Any
         look_at_error(caught.value)
 
 
-options_of_look = pytest.mark.parametrize(
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize(
     "options", [{}, {"strict": True}, {"transformed": True}], ids=["tolerant", "strict", "transformed"]
 )
-
-
-@options_of_look
-@pytest.mark.parametrize("name", BODIES)
 def test_nothing_raises_but_our_errors(name: str, options: dict[str, Any]) -> None:
     look_at_everything(BODIES[name], **options)
     look_at_everything(choice(content="a") + BODIES[name] + STOP + DONE, **options)
@@ -486,17 +516,20 @@ def test_parse_payload_and_error_bodies_never_raise(payload: Any, name: str) -> 
     look_at_error(error_from_response(500, {}, data))
 
 
+DATE = "Wed, 21 Oct 2015 07:28:00 GMT"
+FAR_ZONE = DATE.replace("GMT", "+" + "9" * 15)
 HEADERS = st.dictionaries(
     st.sampled_from(["Retry-After", "retry-after-ms", "Date", "X-Request-Id"]),
     st.text(st.characters(max_codepoint=255), max_size=8)
-    | st.sampled_from(["5", "-1", "nan", "1e999", "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:00 -0000"])
-    | st.sampled_from([f"Wed, 21 Oct 2015 07:28:00 +{'9' * 15}", "Wed, 21 Oct 99999 07:28:00 GMT"]),
+    | st.sampled_from(["5", " 5 ", "-1", "nan", "1e999", DATE, DATE.replace("2015", "99999"), FAR_ZONE])
+    | st.just(DATE.replace("GMT", "-0000")),  # a date without a zone
 )
 
 
 @often
 @given(st.integers(100, 599), HEADERS, st.binary(max_size=20))
-@example(429, {"Retry-After": f"Wed, 21 Oct 2015 07:28:00 +{'9' * 15}", "Date": "Wed, 21 Oct 2015 07:28:00 GMT"}, b"")
+@example(429, {"Retry-After": "5\x1f"}, b"")  # a blank for `str.strip`, none for `float`
+@example(429, {"Retry-After": FAR_ZONE, "Date": DATE}, b"")  # no timedelta is so long
 def test_an_error_response_of_any_kind_is_an_error_of_ours(status: int, headers: dict[str, str], body: bytes) -> None:
     error = error_from_response(status, headers, body)
     assert error.status_code is not None
@@ -561,6 +594,13 @@ class Growth(NamedTuple):
 
 KILOBYTE = "x" * 1024  # in pieces of this size, copying what came before costs more than reading what is new
 FIRST_CALL = choice(tool_calls=[call(id="call_a", name="f", arguments="")])
+
+
+def tens(n: int) -> list[range]:
+    """The numbers from 0 to n, ten to a chunk: so what finding each of them costs is not lost in what a chunk costs."""
+    return [range(start, start + 10) for start in range(0, n, 10)]
+
+
 GROWTH = {
     "text": Growth(lambda n: choice(content=KILOBYTE) * n),
     "text in small reads": Growth(lambda n: choice(content="word ") * n, 16),
@@ -571,11 +611,15 @@ GROWTH = {
     "arguments of one tool call": Growth(lambda n: FIRST_CALL + choice(tool_calls=[call(arguments=KILOBYTE)]) * n),
     "arguments of the legacy function call": Growth(lambda n: choice(function_call={"arguments": KILOBYTE}) * n),
     "a name in pieces": Growth(lambda n: FIRST_CALL + choice(tool_calls=[call(name=KILOBYTE)]) * n),
-    "many tool calls": Growth(lambda n: b"".join(choice(tool_calls=[call(i, id=f"c{i}", name="f")]) for i in range(n))),
-    "many tool calls without id and index": Growth(
-        lambda n: choice(tool_calls=[call(None, name="f", arguments="{}")]) * n
+    "many tool calls": Growth(
+        lambda n: b"".join(choice(tool_calls=[call(i, id=f"c{i}", name="f") for i in ten]) for ten in tens(3 * n))
     ),
-    "many choices": Growth(lambda n: b"".join(choice("stop", i, content="a") for i in range(n))),
+    "many tool calls without id and index": Growth(
+        lambda n: b"".join(choice(tool_calls=[call(None, name="f", arguments="{}")] * len(ten)) for ten in tens(3 * n))
+    ),
+    "many choices": Growth(
+        lambda n: b"".join(event({"choices": [{"index": i, "delta": {"content": "a"}} for i in ten]}) for ten in tens(3 * n))
+    ),
     "many choices in one chunk": Growth(
         lambda n: event({"choices": [{"index": i, "delta": {"content": "a"}} for i in range(n)]})
     ),
@@ -623,9 +667,9 @@ def test_ten_times_the_body_costs_ten_times_as_much(growth: Growth) -> None:
     """Linear is 10, quadratic 100; a machine that is busy elsewhere gets more than one chance."""
     small, large = growth.body(200), growth.body(2000)
     ratios: list[float] = []
-    while len(ratios) < 3 and not (ratios and ratios[-1] <= 15):
+    while len(ratios) < 3 and not (ratios and ratios[-1] < 20):
         ratios.append(best_of_three(large, growth.read_size) / best_of_three(small, growth.read_size))
-    assert ratios[-1] <= 15, ratios
+    assert ratios[-1] < 20, ratios
 
 
 # 5. An import goes down the layers
@@ -641,14 +685,14 @@ LAYERS = (
     "transforms",
     "timing",
     *("accumulator", "choices", "tool_calls", "merging"),
-    *("payload", "envelopes", "repairs", "surrogates"),
+    *("payload", "envelopes", "repairs", "surrogates", "fragments"),
     *("models", "models.completion", "models.parsing", "models.outcome"),
     *("models.chunk", "models.content", "models.shared", "models.base"),
     *("anomalies", "rule_examples"),
     "event_stream",
     *("errors", "json_values"),
 )
-BESIDE = {"testing", "cli", "otel"}  # they import the core and are never imported by it
+BESIDE = {"testing", "cli", "otel"}  # they import the core and are below no layer, so never imported by it
 KNOWS_IO = {"stream", "drain"}
 IO = {"anyio", "asyncio", "concurrent", "httpx", "httpx2", "multiprocessing", "selectors", "socket", "ssl", "threading"}
 
@@ -671,19 +715,18 @@ class RuntimeImports(ast.NodeVisitor):
         self.visit(ast.parse(path.read_text("utf-8")))
 
     def visit_If(self, node: ast.If) -> None:
-        if ast.unparse(node.test).removeprefix("typing.") != "TYPE_CHECKING":
-            self.generic_visit(node)
-        for other in node.orelse:
-            self.visit(other)
+        for_types = ast.unparse(node.test).removeprefix("typing.") == "TYPE_CHECKING"
+        for child in node.orelse if for_types else ast.iter_child_nodes(node):
+            self.visit(child)
 
     def visit_Import(self, node: ast.Import) -> None:
         self.found |= {alias.name for alias in node.names}
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         assert node.level == 0, "relative imports are not followed here"
-        names = {f"{node.module}.{alias.name}" for alias in node.names}
-        own = {name for name in names if name.removeprefix("chunkfold.") in MODULES}
-        self.found |= own or {str(node.module)}
+        for alias in node.names:
+            name = f"{node.module}.{alias.name}"
+            self.found.add(name if name.removeprefix("chunkfold.") in MODULES else str(node.module))
 
     @property
     def own(self) -> set[str]:
@@ -699,7 +742,7 @@ def test_imports_go_down_the_layers(name: str) -> None:
     assert RuntimeImports(CORE[name]).own <= set(below)
 
 
-@pytest.mark.parametrize("name", CORE.keys() - KNOWS_IO)
+@pytest.mark.parametrize("name", sorted(CORE.keys() - KNOWS_IO))
 def test_only_the_stream_knows_of_io(name: str) -> None:
     assert not {found.partition(".")[0] for found in RuntimeImports(CORE[name]).found} & IO
 

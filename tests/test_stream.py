@@ -13,7 +13,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import anyio
 import anyio.lowlevel
@@ -1259,3 +1259,32 @@ async def test_a_refusal_that_is_not_read(library: Any, front: Any) -> None:
     async with answered(library, front, Answer(b"{}", 500)) as stream:
         pass
     assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+
+
+# Responses that are not httpx's
+
+
+class Fake:
+    """The least that a response has to have."""
+
+    status_code = 200
+    headers: ClassVar = {"X-Request-ID": "req_1"}
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.pieces = pieces
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        yield from self.pieces
+
+    def close(self) -> None:
+        raise RuntimeError("the socket would not close")
+
+
+def test_headers_in_a_plain_dict_are_found_in_any_case() -> None:
+    assert ChatCompletionStream(Fake()).request_id == "req_1"
+
+
+def test_a_fault_of_closing_does_not_hide_how_the_stream_ended() -> None:
+    with pytest.raises(IncompleteStreamError), ChatCompletionStream(Fake(text("Hello"))) as stream:
+        list(stream)
+    assert stream.end is StreamEnd.TRUNCATED

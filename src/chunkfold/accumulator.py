@@ -22,6 +22,7 @@ from chunkfold.anomalies import (
     OBJECT_UNUSUAL,
     OUTPUT_AFTER_FINISH,
     STOP_WITH_CALLS,
+    WRONG_TYPE,
     AnomalyLog,
 )
 from chunkfold.choices import ChoiceState, choice_snapshot, fold_delta, fold_logprobs, gap_in
@@ -89,8 +90,8 @@ class ChatCompletionAccumulator:
         if not chunk.choices and "choices" not in chunk.__pydantic_fields_set__:
             self.log.note(CHOICES_MISSING)
         usage = fields.get("usage")
-        if usage is None and unknown:
-            usage = _nested_usage(chunk)
+        if unknown and (usage is None or not usage.model_fields_set):
+            usage = self._nested_usage(chunk) or usage
         if usage is not None:
             self._add_usage(usage)
 
@@ -122,7 +123,7 @@ class ChatCompletionAccumulator:
     def snapshot(self) -> ChatCompletion:
         """What has arrived so far; costs as much as the output is long."""
         fields = {
-            **self._extra,
+            **deepcopy(self._extra),
             **self._head,
             "choices": [choice_snapshot(self._choices[index]) for index in sorted(self._choices)],
         }
@@ -164,6 +165,18 @@ class ChatCompletionAccumulator:
         if self._usage is None:
             self._usage = {}
         merge_usage(self._usage, usage.model_dump(exclude_unset=True), self.log)
+
+    def _nested_usage(self, chunk: ChatCompletionChunk) -> CompletionUsage | None:
+        """Moonshot puts usage into the choice, Groq into `x_groq`."""
+        groq = (chunk.__pydantic_extra__ or {}).get("x_groq")
+        holders = [*((choice.__pydantic_extra__ or {}) for choice in chunk.choices), groq]
+        for holder in holders:
+            if is_object(holder) and is_object(holder.get("usage")):
+                usage, wrong = CompletionUsage.validate_leniently(deepcopy(holder["usage"]))
+                for one in wrong:
+                    self.log.note(WRONG_TYPE, str(one))
+                return usage
+        return None
 
     def _add_choice(self, choice: ChunkChoice) -> None:
         index = choice.index
@@ -218,13 +231,3 @@ class ChatCompletionAccumulator:
             self.has_output = True
             self.output_size += size
         return size
-
-
-def _nested_usage(chunk: ChatCompletionChunk) -> CompletionUsage | None:
-    """Moonshot puts usage into the choice, Groq into `x_groq`."""
-    groq = (chunk.__pydantic_extra__ or {}).get("x_groq")
-    holders = [*((choice.__pydantic_extra__ or {}) for choice in chunk.choices), groq]
-    for holder in holders:
-        if is_object(holder) and is_object(holder.get("usage")):
-            return CompletionUsage.validate_leniently(deepcopy(holder["usage"]))[0]
-    return None

@@ -8,7 +8,7 @@ usage stands. A record is bounded: one entry per rule, with a count and the firs
 from dataclasses import dataclass, replace
 from typing import Final
 
-from chunkfold.errors import excerpt
+_DETAIL: Final = 400  # characters; callers quote values by `excerpt`, which bounds and escapes each
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,8 @@ class AnomalyLog:
 
 def _shown(detail: str) -> str:
     """A detail quotes what came: bounded and escaped, like every message."""
-    shown = excerpt(detail)
-    return shown[1:] if shown.endswith("...") else shown[1:-1]
+    shown = detail if detail.isprintable() else repr(detail)[1:-1]
+    return shown if len(shown) <= _DETAIL else shown[:_DETAIL] + "..."
 
 
 UNFINISHED_BLOCK: Final = Rule(

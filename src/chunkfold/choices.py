@@ -4,12 +4,20 @@ Texts are gathered in buffers and joined when somebody looks, so many small delt
 """
 
 from collections.abc import Callable
+from copy import deepcopy
 from io import StringIO
 from typing import Any, Final
 
-from chunkfold.anomalies import AUDIO_NOT_BASE64, CONTENT_PARTS, EMPTY_FOR_ABSENT, ROLE_REPEATED, AnomalyLog
+from chunkfold.anomalies import (
+    AUDIO_NOT_BASE64,
+    CONTENT_PARTS,
+    EMPTY_FOR_ABSENT,
+    ROLE_REPEATED,
+    WRONG_TYPE,
+    AnomalyLog,
+)
 from chunkfold.errors import excerpt
-from chunkfold.json_values import is_list
+from chunkfold.json_values import is_list, is_object
 from chunkfold.merging import ReasoningDetails, is_base64, join_audio, keep_unknown
 from chunkfold.models import (
     ChatCompletionAudio,
@@ -125,11 +133,15 @@ def _add_raw_reasoning(state: ChoiceState, text: str) -> int:
     return 0
 
 
-def _add_details(state: ChoiceState, fragments: list[dict[str, Any]]) -> int:
+def _add_details(state: ChoiceState, fragments: list[Any]) -> int:
+    """Merged by type and index. Their text counts as reasoning; data is output of its own."""
     if state.details is None:
         state.details = ReasoningDetails()
-    state.details.add(fragments)
-    return 0
+    objects = list(filter(is_object, fragments))
+    if len(objects) < len(fragments):
+        state.log.note(WRONG_TYPE, "reasoning_details: expected objects")
+    state.details.add(objects)
+    return sum(len(str(item["data"])) for item in objects if item.get("data"))
 
 
 def _add_tool_calls(state: ChoiceState, fragments: list[Any]) -> int:
@@ -167,9 +179,9 @@ def _add_audio(state: ChoiceState, audio: ChoiceDeltaAudio) -> int:
     return len(data) + len(transcript)
 
 
-def _add_images(state: ChoiceState, images: list[dict[str, Any]]) -> int:
+def _add_images(state: ChoiceState, images: list[Any]) -> int:
     state.lists.setdefault("images", []).extend(images)
-    return sum(len(str(image.get("image_url", image))) for image in images)
+    return sum(len(str(image)) for image in images)
 
 
 def _add_annotations(state: ChoiceState, annotations: list[Any]) -> int:
@@ -236,7 +248,7 @@ def _has(state: ChoiceState, name: str) -> bool:
 def choice_snapshot(state: ChoiceState) -> Choice:
     """The choice so far."""
     fields: dict[str, Any] = {
-        **state.extra,
+        **deepcopy(state.extra),
         "index": state.index,
         "finish_reason": state.finish_reason,
         "message": _message_snapshot(state),
@@ -257,9 +269,9 @@ def _message_snapshot(state: ChoiceState) -> ChatCompletionMessage:
         "tool_calls": state.tool_calls.snapshot() if state.tool_calls is not None else [],
         "function_call": state.function_call and _function_call_snapshot(state.function_call),
         "audio": state.audio and _audio_snapshot(state.audio),
-        **{name: list(items) for name, items in state.lists.items()},
+        **deepcopy(state.lists),
     }
-    fields = {**state.message_extra, **{name: value for name, value in parts.items() if value is not None}}
+    fields = {**deepcopy(state.message_extra), **{name: value for name, value in parts.items() if value is not None}}
     # The one normalised field, in place of a raw field of that name.
     fields["reasoning"] = state.text("reasoning")
     return ChatCompletionMessage.validate_leniently(fields)[0]

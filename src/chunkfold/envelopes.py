@@ -14,10 +14,31 @@ from chunkfold.errors import APIError, APIStatusError, excerpt
 from chunkfold.json_values import is_integer, is_list, is_object
 from chunkfold.models import ErrorObject, Outcome
 from chunkfold.models.outcome import outcome_of
+from chunkfold.repairs import MAX_UNKNOWN_DEPTH, is_deeper
 from chunkfold.surrogates import scrubbed
 
 _MESSAGE_EXCERPT: Final = 500
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
+
+
+class Headers(Mapping[str, str]):
+    """A response's headers: names in lower case, looked up in any."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        self._headers = {str(name).lower(): str(value) for name, value in headers.items()}
+
+    def __getitem__(self, name: str) -> str:
+        return self._headers[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._headers)
+
+    def __len__(self) -> int:
+        return len(self._headers)
+
+    def __repr__(self) -> str:
+        """Names only: values may be secrets."""
+        return f"Headers({', '.join(self._headers)})"
 
 
 class Envelope(NamedTuple):
@@ -120,7 +141,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _seconds(text: str | None) -> float | None:
     """A number of seconds or milliseconds; None for anything else, infinities and negative numbers among it."""
-    return float(text) if text and _NUMBER.fullmatch(text.strip()) else None
+    return float(text) if text and _NUMBER.fullmatch(text.strip(" \t")) else None
 
 
 def _error_object(value: Any, raw: Any) -> ErrorObject:
@@ -135,6 +156,7 @@ def _error_object(value: Any, raw: Any) -> ErrorObject:
         # A string error keeps its type and code beside it (text-generation-inference: `error_type`).
         fields.setdefault("code", outer.get("code"))
         fields.setdefault("type", fields.get("error_type") or outer.get("error_type") or outer.get("type"))
+    fields = {name: field for name, field in fields.items() if not is_deeper(field, MAX_UNKNOWN_DEPTH)}
     error, _ = ErrorObject.validate_leniently(fields)
     return error
 
@@ -171,7 +193,8 @@ def _status(value: Any, raw: Any) -> int | None:
             if status is not None:
                 return status
     for word in _words(parts):
-        status = _WORD_STATUS.get(_plain(word))
+        # DashScope's words have a second part that only says more: Throttling.RateQuota.
+        status = _WORD_STATUS.get(_plain(word)) or _WORD_STATUS.get(_plain(word.partition(".")[0]))
         if status is not None:
             return status
     return None
@@ -198,6 +221,8 @@ def _is_failure(value: Any) -> bool:
 
 def _http_status(value: Any) -> int | None:
     """A number from 400 to 599, or its digits."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) == 3:
         value = int(value)
     return value if is_integer(value) and 400 <= value <= 599 else None
@@ -209,7 +234,8 @@ _WORD_STATUS: Final[dict[str, int]] = {
     for status, words in {
         400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded tool_use_failed"
         " json_validate_failed invalid_prompt content_policy_violation content_filter validation invalid_parameter"
-        " unsupported_value invalid_value string_above_max_length 1026 1027 1042 2013",
+        " unsupported_value unsupported_parameter data_inspection_failed invalid_value"
+        " string_above_max_length 1026 1027 1042 2013",
         401: "authentication invalid_api_key unauthorized unauthenticated invalid_authentication 1004 2049",
         402: "payment_required billing insufficient_credit insufficient_credits insufficient_balance 1008",
         403: "permission permission_denied forbidden access_denied",
@@ -218,13 +244,14 @@ _WORD_STATUS: Final[dict[str, int]] = {
         409: "conflict aborted",
         413: "request_too_large",
         422: "unprocessable_entity",
-        429: "rate_limit rate_limit_exceeded rate_limited too_many_requests resource_exhausted insufficient_quota"
+        429: "rate_limit rate_limit_exceeded rate_limit_reached exceeded_current_quota rate_limited"
+        " too_many_requests resource_exhausted insufficient_quota"
         " quota_exceeded spend_limit_exceeded throttling throttled tokens requests 1002 1039 1041",
         500: "server internal internal_server api unknown 1000 1013 1024 1033",
         502: "bad_gateway provider upstream network",
-        503: "service_unavailable unavailable engine_overloaded overloaded model_overloaded"
+        503: "service_unavailable unavailable engine_overloaded overloaded model_overloaded server_overloaded"
         " insufficient_system_resource capacity",
-        504: "gateway_timeout upstream_timeout deadline_exceeded timeout 1001",
+        504: "gateway_timeout upstream_timeout api_timeout deadline_exceeded timeout 1001",
     }.items()
     for word in words.split()
 }

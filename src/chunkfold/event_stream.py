@@ -16,6 +16,7 @@ MESSAGE: Final = "message"
 _BOM: Final = b"\xef\xbb\xbf"
 _MAX_RETRY_DIGITS: Final = 640  # what int() converts whatever limit the interpreter was given
 _FOREIGN_EXCERPT: Final = 4096
+_FOREIGN_LIMIT: Final = 32 * 2**20  # where no other limit is set
 
 
 class ServerSentEvent(NamedTuple):
@@ -112,7 +113,7 @@ class EventStreamDecoder:
         if self._closed or self.limit_exceeded:
             return []
         if not isinstance(data, bytes):
-            data = bytes(data)
+            data = _as_bytes(data)
         if self._start is not None:
             data = self._without_bom(data)
         if self._foreign is not None:
@@ -314,7 +315,15 @@ class EventStreamDecoder:
             self._foreign = [b"".join((*self._foreign, kept))[:_FOREIGN_EXCERPT]]
 
     def _is_foreign_too_large(self) -> bool:
-        return self._limit is not None and self._foreign_size > self._limit
+        return self._foreign_size > (_FOREIGN_LIMIT if self._limit is None else self._limit)
+
+
+def _as_bytes(data: object) -> bytes:
+    if isinstance(data, bytearray):
+        return bytes(data)
+    if isinstance(data, memoryview):
+        return data.tobytes()
+    raise TypeError(f"data: expected bytes, received {type(data).__name__}")
 
 
 def encode_event(

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from copy import deepcopy
 from io import StringIO
 from typing import Any
 
@@ -102,11 +103,11 @@ class _Block:
             if key in _DETAIL_TEXTS and isinstance(value, str):
                 self.fields.setdefault(key, "")
                 self._texts.setdefault(key, StringIO(newline="")).write(value)
-            elif key not in self.fields or value not in (None, ""):
+            elif value not in (None, "") or (key not in self.fields and value is None):
                 self.fields[key] = value
 
     def snapshot(self) -> dict[str, Any]:
-        return {**self.fields, **{key: well_formed(text.getvalue()) for key, text in self._texts.items()}}
+        return {**deepcopy(self.fields), **{key: well_formed(text.getvalue()) for key, text in self._texts.items()}}
 
 
 def is_base64(piece: str) -> bool:

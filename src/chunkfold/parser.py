@@ -20,7 +20,7 @@ from chunkfold.anomalies import (
     AnomalyLog,
 )
 from chunkfold.endings import StreamEnd, empty, exceeded, interrupted, not_an_event_stream, truncated
-from chunkfold.envelopes import retry_after
+from chunkfold.envelopes import Headers, retry_after
 from chunkfold.errors import (
     APIError,
     ChunkfoldError,
@@ -72,7 +72,8 @@ class ChatCompletionParser:
         total_timeout: The most seconds for the whole stream; None for no limit.
         status_code: The response's status, for error messages.
         headers: The response's headers, for `request_id`, `retry_after` and the content type in error messages.
-        on_event: Called for every server-sent event with the chunks that came of it.
+        on_event: Called for every server-sent event with the chunks that came of it. What it raises passes through
+            `feed` and costs the events of that read that were still to come.
         clock: Seconds from any fixed point; read once per `feed`.
         transforms: Opt-in transforms of the chunks, applied in this order before anything else sees them.
         started: What the clock said when the request was sent; now, if not given. Timing and deadlines count from it.
@@ -107,7 +108,7 @@ class ChatCompletionParser:
         self._progress_timeout = progress_timeout
         self._total_timeout = total_timeout
         self._status_code = status_code
-        self._headers = {str(name).lower(): str(value) for name, value in (headers or {}).items()}
+        self._headers = Headers(headers or {})
         self._on_event = on_event
         self._clock = clock
         self._is_guarded = strict or max_output_size is not None
@@ -118,6 +119,7 @@ class ChatCompletionParser:
         self._accumulator = ChatCompletionAccumulator(self._log)
         self._joiner = SurrogateJoiner()
         self._transforms = tuple(transforms)
+        self._is_flushed = False
         self._final: ChatCompletion | None = None
         # The body of a response whose status is not 2xx: no stream, but the reason.
         refused = status_code is not None and not 200 <= status_code <= 299
@@ -136,6 +138,11 @@ class ChatCompletionParser:
     def anomalies(self) -> tuple[Anomaly, ...]:
         """What was tolerated: each rule once, with a count and the first place."""
         return self._log.entries()
+
+    @property
+    def request_id(self) -> str | None:
+        """The response's `x-request-id`, None if it has none."""
+        return self._headers.get("x-request-id")
 
     @property
     def emitted_output(self) -> bool:
@@ -243,10 +250,13 @@ class ChatCompletionParser:
 
     def _check_guards(self, chunks: list[ChatCompletionChunk]) -> None:
         """The output limit, and strict mode."""
-        if self._max_output_size is not None and self._accumulator.output_size > self._max_output_size:
-            self._exceed("max_output_size", self._max_output_size, chunks)
+        if self._is_too_long():
+            self._exceed("max_output_size", self._max_output_size or 0, chunks)
         elif self._strict and self._log:
             self._fail(self._strict_error(), chunks)
+
+    def _is_too_long(self) -> bool:
+        return self._max_output_size is not None and self._accumulator.output_size > self._max_output_size
 
     def _end_of_body(self, exc: BaseException | None) -> list[ChatCompletionChunk]:
         chunks: list[ChatCompletionChunk] = []
@@ -316,12 +326,14 @@ class ChatCompletionParser:
         """
         self._flush(chunks)
         accumulator = self._accumulator
-        if accumulator.all_finished:
+        if self._is_too_long():
+            self._exceed("max_output_size", self._max_output_size or 0, chunks)
+        elif accumulator.all_finished:
             if exc is not None:
                 self._log.note(LATE_FAULT, type(exc).__name__)
             elif not done and not whole:
                 self._log.note(DONE_MISSING)
-            self._complete(StreamEnd.FINISHED)
+            self._complete(StreamEnd.FINISHED, cause=exc)
         elif done and accumulator.has_output:
             self._log.note(FINISH_MISSING)
             self._complete(StreamEnd.DONE)
@@ -332,14 +344,19 @@ class ChatCompletionParser:
         else:
             self._set_error(empty(done=done), StreamEnd.EMPTY)
 
-    def _complete(self, end: StreamEnd) -> None:
+    def _complete(self, end: StreamEnd, *, cause: BaseException | None = None) -> None:
         if self._strict and self._log:
-            self._set_error(self._strict_error(), StreamEnd.INVALID)
+            error = self._strict_error()
+            error.__cause__ = cause
+            self._set_error(error, StreamEnd.INVALID)
         else:
             self.end = end
 
     def _flush(self, chunks: list[ChatCompletionChunk]) -> None:
         """Hand out what was held back: halves of characters, and what whole messages add to the deltas."""
+        if self._is_flushed:
+            return
+        self._is_flushed = True
         held = self._joiner.flush()
         last_chunks = self._transformed([held] if held is not None else [], self._transforms)
         for place, transform in enumerate(self._transforms, 1):
@@ -353,7 +370,7 @@ class ChatCompletionParser:
         """A provider's error or an invalid event: they hold whatever came before them."""
         self._flush(chunks)
         if isinstance(error, APIError):
-            error.request_id = error.request_id or self._headers.get("x-request-id")
+            error.request_id = error.request_id or self.request_id
             if error.retry_after is None:
                 error.retry_after = retry_after(self._headers)
         self._set_error(error, StreamEnd.FAILED if isinstance(error, APIError) else StreamEnd.INVALID)

@@ -23,7 +23,7 @@ from chunkfold.anomalies import (
     WRAPPED_IN_LIST,
     Rule,
 )
-from chunkfold.envelopes import api_error, api_status_error, find_error
+from chunkfold.envelopes import Headers, api_error, api_status_error, find_error
 from chunkfold.errors import APIStatusError, ChunkfoldError, InvalidChunkError, excerpt
 from chunkfold.event_stream import MESSAGE, ServerSentEvent
 from chunkfold.json_values import is_list, is_object
@@ -173,15 +173,15 @@ def _take_json(event: ServerSentEvent, payload: Payload) -> None:
 
 
 def _take_object(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -> None:
+    api = _other_api_object(body)
     envelope = find_error(body, named=event.event not in _CHUNK_EVENTS)
-    if envelope is not None:
+    if envelope is not None and (api is None or body.get("error")):
         if envelope.rule is not None:
             payload.notes.append((envelope.rule, ""))
         if body.get("choices"):
             _take_chunk(event, _unwrapped(read_json(event.data, []), []), payload)
         payload.error = api_error(envelope.value, body)
         return
-    api = _other_api_object(body)
     if api is not None:
         payload.error = _invalid(event, _names_other_api(api))
         return
@@ -303,7 +303,8 @@ def parse_body(body: bytes) -> Payload | None:
         _take_object(event, value, payload)
         return payload
     choices = value.get("choices")
-    if not is_list(choices) or not choices or _other_api_object(value):
+    is_completion = bool(choices) or value.get("object") == "chat.completion"
+    if not is_list(choices := choices or []) or not is_completion or _other_api_object(value):
         return None
     payload.notes.append((WHOLE_COMPLETION, ""))
     chunk = {**value, "object": "chat.completion.chunk", "choices": [_with_delta(choice) for choice in choices]}
@@ -336,10 +337,9 @@ def error_from_response(status_code: int, headers: Mapping[str, str], body: byte
         headers: Its headers; names in any case.
         body: Its body, or as much of it as was read.
     """
-    lowered = {str(name).lower(): str(value) for name, value in headers.items()}
     notes: Notes = []
     try:
         value = _unwrapped(read_json(body, notes), notes)
     except UnreadableError:
         value = None
-    return api_status_error(status_code, lowered, value, body.decode("utf-8", "replace").strip())
+    return api_status_error(status_code, Headers(headers), value, body.decode("utf-8", "replace").strip())

@@ -34,20 +34,41 @@ _OPENING: Final = "[{"
 # What a chunk is about: a wrong type here is an error, elsewhere the value is kept raw.
 _ESSENTIAL: Final = frozenset({"content", "tool_calls", "finish_reason", "index", "choices", "delta"})
 _ESSENTIAL_IN_CALL: Final = frozenset({"index", "id", "function", "custom", "name", "arguments", "input"})
+_MESSAGE_FIELDS: Final = (
+    "content",
+    "tool_calls",
+    "function_call",
+    "audio",
+    "annotations",
+    "images",
+    "reasoning_details",
+)
 # The containers that the models know, by the key of the one they stand in. No name stands below itself.
 _STRUCTURE: Final[dict[str, tuple[str, ...]]] = {
     "": ("choices", "usage"),
     "usage": ("prompt_tokens_details", "completion_tokens_details"),
     "choices": ("delta", "message", "logprobs"),
-    "delta": ("tool_calls", "function_call", "audio", "annotations"),
-    "message": ("tool_calls", "function_call", "audio", "annotations"),
+    "delta": _MESSAGE_FIELDS,
+    "message": _MESSAGE_FIELDS,
     "tool_calls": ("function", "custom"),
     "annotations": ("url_citation",),
     "logprobs": ("content", "refusal"),
-    "content": ("top_logprobs",),
+    "content": ("top_logprobs", "thinking"),
     "refusal": ("top_logprobs",),
 }
-_LISTS: Final = ("choices", "tool_calls", "annotations", "content", "refusal", "top_logprobs")
+_LISTS: Final = frozenset(
+    [
+        "choices",
+        "tool_calls",
+        "annotations",
+        "content",
+        "refusal",
+        "top_logprobs",
+        "thinking",
+        "images",
+        "reasoning_details",
+    ]
+)
 _INTEGERS: Final = frozenset(
     {"index", "created", "prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens", "reasoning_tokens"}
 )
@@ -222,12 +243,12 @@ def _whole_number(item: Any) -> int | None:
 
 def _drop_deep_values(value: Any, notes: Notes, path: Path) -> None:
     """Drop what is nested deeper than 200 where nobody reads it, so that a snapshot can always be dumped."""
-    for key, item in _items(value):
+    for key, item in reversed(_items(value)):
         if not is_container(item) or (key == "arguments" and _parent(path) in ("function", "function_call")):
             continue
         if _is_structure(path, key):
             _drop_deep_values(item, notes, (*path, key))
-        elif _is_deeper(item, MAX_UNKNOWN_DEPTH):
+        elif is_deeper(item, MAX_UNKNOWN_DEPTH):
             del value[key]
             notes.append((TOO_DEEP, dotted((*path, key))))
 
@@ -242,7 +263,7 @@ def _parent(path: Path) -> str:
     return next((part for part in reversed(path) if isinstance(part, str)), "")
 
 
-def _is_deeper(value: Any, limit: int) -> bool:
+def is_deeper(value: Any, limit: int) -> bool:
     """Whether a value is nested deeper than the limit; level by level, so that no depth is too deep to look at."""
     level = [value]
     for _ in range(limit):

@@ -6,7 +6,13 @@ Both fronts are the same loop: read, feed, hand out chunks, raise what went wron
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from types import TracebackType
 from typing import Any, Protocol, Self, Unpack
 
@@ -85,7 +91,7 @@ class _Stream:
     @property
     def request_id(self) -> str | None:
         """The response's `x-request-id`, None if it has none."""
-        return None if self._response is None else self._response.headers.get("x-request-id")
+        return self._parser.request_id
 
     @property
     def snapshot(self) -> ChatCompletion:
@@ -229,14 +235,17 @@ class ChatCompletionStream(_Stream):
             return
         self._closed = True
         self._parser.leave()
+        # What a transport raises while it is closed is no news: how the stream ended is known.
         try:
             if may_wait and self._may_drain():
                 drain(self._response, self._source)
         finally:
-            if not self._reading:
-                _close_if_possible(self._source)
+            with suppress(Exception):
+                if not self._reading:
+                    _close_if_possible(self._source)
             if self._response is not None:
-                self._response.close()
+                with suppress(Exception):
+                    self._response.close()
 
 
 class AsyncChatCompletionStream(_Stream):
@@ -329,16 +338,19 @@ class AsyncChatCompletionStream(_Stream):
             return
         self._closed = True
         self._parser.leave()
+        # What a transport raises while it is closed is no news: how the stream ended is known.
         try:
             if may_wait and self._may_drain():
                 await drain_async(self._source)
         finally:
             try:
-                if not self._reading:
-                    await _aclose_if_possible(self._source)
+                with suppress(Exception):
+                    if not self._reading:
+                        await _aclose_if_possible(self._source)
             finally:
                 if self._response is not None:
-                    await self._response.aclose()
+                    with suppress(Exception):
+                        await self._response.aclose()
 
 
 class _AsyncTextDeltas:

@@ -10,7 +10,9 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from chunkfold.models import ChatCompletionChunk, ChoiceDelta, ChunkChoice
+from chunkfold.fragments import CallNumbers
+from chunkfold.json_values import is_list, is_object
+from chunkfold.models import ChatCompletionChunk, ChoiceDelta, ChoiceDeltaToolCall, ChunkChoice
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _DELTA_TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
@@ -72,7 +74,7 @@ class SurrogateJoiner:
 
     def __init__(self) -> None:
         self.held: dict[tuple[Any, ...], tuple[str, _Channel]] = {}
-        self._last_call: dict[int, Any] = {}
+        self._calls = CallNumbers()
 
     def join(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
         """The chunk with whole characters only; the argument is not handed out yet and may be changed."""
@@ -105,23 +107,36 @@ class SurrogateJoiner:
         delta = vars(choice.delta)
         for name in _DELTA_TEXTS:
             yield _Channel((choice.index, name), delta, name, name)
+        if is_list(delta.get("content")):
+            yield from _part_channels(choice.index, delta["content"])
         for name, inner in (("function_call", "arguments"), ("audio", "transcript")):
             if delta.get(name) is not None:
                 yield _Channel((choice.index, name), vars(delta[name]), inner, name, (inner,))
-        for detail in choice.delta.__dict__.get("reasoning_details") or ():
-            yield from _detail_channels(choice.index, detail)
+        for detail in delta.get("reasoning_details") or ():
+            if is_object(detail):
+                yield from _detail_channels(choice.index, detail)
         for call in choice.delta.tool_calls or ():
-            yield from self._call_channels(choice.index, vars(call))
+            yield from self._call_channels(choice.index, call)
 
-    def _call_channels(self, choice: int, call: dict[str, Any]) -> Iterator[_Channel]:
-        index, id_ = call.get("index"), call.get("id")
-        # The nearest thing to the call's identity that one fragment tells; without any, the last call's.
-        which = index if index is not None else (id_ or self._last_call.get(choice))
-        self._last_call[choice] = which
-        item = {"index": index} if index is not None else {"id": id_} if id_ else {}
+    def _call_channels(self, choice: int, call: ChoiceDeltaToolCall) -> Iterator[_Channel]:
+        fields = vars(call)
+        number = self._calls.number(choice, call)
+        item = {name: fields[name] for name in ("index", "id") if fields.get(name) not in (None, "")}
         for part, name in (("function", "arguments"), ("custom", "input")):
-            if call.get(part) is not None:
-                yield _Channel((choice, part, which), vars(call[part]), name, "tool_calls", (part, name), item)
+            if fields.get(part) is not None:
+                yield _Channel((choice, part, number), vars(fields[part]), name, "tool_calls", (part, name), item)
+
+
+def _part_channels(choice: int, parts: list[Any]) -> Iterator[_Channel]:
+    """The texts in a content list: text goes on where a plain content would."""
+    for part in filter(is_object, parts):
+        yield _Channel((choice, "content"), part, "text", "content")
+        thinking: Any = part.get("thinking")
+        holders: list[tuple[dict[str, Any], str]] = [(part, "thinking")]
+        if is_list(thinking):
+            holders = [(item, "text") for item in filter(is_object, thinking)]
+        for holder, name in holders:
+            yield _Channel((choice, "thinking"), holder, name, "content", ("thinking",), {"type": "thinking"})
 
 
 def _detail_channels(choice: int, detail: dict[str, Any]) -> Iterator[_Channel]:

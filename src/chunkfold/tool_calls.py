@@ -96,7 +96,7 @@ class ToolCall:
         size = self._take_name(name, log) if name else 0
         if not text:
             return size
-        if self.arguments.tell() == 2 and self.arguments.getvalue() == "{}":
+        if self.arguments.tell() <= 2 and _has_placeholder(self.arguments.getvalue() + text):
             log.note(ARGUMENTS_PLACEHOLDER, excerpt(self.name))
         self.arguments.write(text)
         return size + len(text)
@@ -126,6 +126,10 @@ class ToolCall:
             return ChatCompletionMessageCustomToolCall.validate_leniently(fields)[0]
         fields |= {"type": self.type or "function", "function": {**self.part_extra, "name": name, "arguments": text}}
         return ChatCompletionMessageFunctionToolCall.validate_leniently(fields)[0]
+
+
+def _has_placeholder(arguments: str) -> bool:
+    return arguments.startswith("{}") and arguments[2:].lstrip().startswith("{")
 
 
 class ToolCalls:
@@ -219,7 +223,7 @@ class ToolCalls:
         if call is None:
             return self._new(index)  # rule 5
         # Rule 4: the call bound to it; but another name after name and arguments starts a new one.
-        if name and call.has_name and call.has_arguments and name != call.name:
+        if name and call.has_name and call.has_arguments and not name.startswith(call.name):
             self._log.note(CALL_INDEX_REUSED, f"index {index}, name {excerpt(name)}")
             return self._new(index)
         return call

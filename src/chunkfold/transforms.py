@@ -6,9 +6,13 @@ An object serves one stream. Chunks are never changed, but replaced.
 """
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from chunkfold.models import ChatCompletionChunk, ChoiceDelta, ChunkChoice
+from chunkfold.fragments import CallNumbers
+from chunkfold.models import ChatCompletionChunk, ChoiceDelta, ChunkChoice, Model
+
+ModelT = TypeVar("ModelT", bound=Model)
+_REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
 
 
 class Transform(Protocol):
@@ -34,61 +38,58 @@ class ThinkTags:
         opening: The tag that begins reasoning.
         closing: The tag that ends it.
         inside: Whether the content begins inside the tag.
+
+    Raises:
+        ValueError: A tag is empty, or part of the other.
     """
 
     def __init__(self, opening: str = "<think>", closing: str = "</think>", *, inside: bool = False) -> None:
+        if not opening or not closing or opening in closing or closing in opening:
+            raise ValueError(f"expected two tags, neither part of the other, received {opening!r} and {closing!r}")
         self._tags = (opening, closing)
         self._starts_inside = inside
         self._inside: dict[int, bool] = {}
         self._held: dict[int, str] = {}
 
     def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
-        """The chunk with its content split: the first part keeps all else that the chunk had."""
-        pieces: list[tuple[int, ChoiceDelta]] = []
-        choices: list[ChunkChoice] = []
+        """The chunk with its content split: the first part keeps all else that it had, the last the finish reason."""
+        firsts: list[ChunkChoice] = []
+        others: list[ChunkChoice] = []
         for choice in chunk.choices:
             deltas = self._split(choice) or [choice.delta]
-            choices.append(choice.model_copy(update={"delta": deltas[0]}))
-            pieces += [(choice.index, delta) for delta in deltas[1:]]
-        if not pieces:
-            return [chunk.model_copy(update={"choices": choices})]
-        # A finish reason stays with the last part.
-        last = {index: place for place, (index, _) in enumerate(pieces)}
-        reasons = {choice.index: choice.finish_reason for choice in chunk.choices}
-        whole = [
-            choice.model_copy(update={"finish_reason": None}) if choice.index in last else choice for choice in choices
-        ]
-        parts = [
-            ChunkChoice(index=index, delta=delta, finish_reason=reasons[index] if last[index] == place else None)
-            for place, (index, delta) in enumerate(pieces)
-        ]
-        return [chunk.model_copy(update={"choices": whole}), *(_beside(chunk, part) for part in parts)]
+            first = _replaced(choice, delta=deltas[0])
+            firsts.append(first)
+            if len(deltas) > 1:
+                vars(first)["finish_reason"] = None
+                others += [ChunkChoice(index=choice.index, delta=delta) for delta in deltas[1:]]
+                others[-1].finish_reason = choice.finish_reason
+        return [_replaced(chunk, choices=firsts), *(_beside(chunk, choice) for choice in others)]
 
     def close(self) -> list[ChatCompletionChunk]:
         """What looked like the beginning of a tag and was none."""
         held, self._held = self._held, {}
-        return [
-            ChatCompletionChunk(
-                object="chat.completion.chunk", choices=[ChunkChoice(index=index, delta=self._delta(index, text))]
-            )
-            for index, text in held.items()
-            if text
-        ]
+        choices = [ChunkChoice(index=index, delta=self._delta(index, text)) for index, text in held.items() if text]
+        return [ChatCompletionChunk(object="chat.completion.chunk", choices=choices)] if choices else []
 
     def _split(self, choice: ChunkChoice) -> list[ChoiceDelta]:
-        index, content = choice.index, choice.delta.content
-        text = self._held.pop(index, "") + (content if isinstance(content, str) else "")
-        if not text:
+        """The deltas that stand for a choice's; none if it stays as it is."""
+        content = choice.delta.content
+        held = self._held.pop(choice.index, "")
+        if not held and not (content and isinstance(content, str)):
             return []
-        parts = list(self._parts(index, text, hold=not choice.finish_reason))
-        rest = choice.delta.model_dump(exclude={"content"}, exclude_unset=True)
-        fields = {**rest, **parts[0].model_dump(exclude_unset=True)} if parts else rest
-        first = ChoiceDelta.validate_leniently(fields)[0]
+        if content is not None and not isinstance(content, str):
+            return [self._delta(choice.index, held), choice.delta]
+        parts = list(self._parts(choice.index, held + (content or ""), hold=not choice.finish_reason))
+        rest = _replaced(choice.delta, content=None)
+        rest.__pydantic_fields_set__.discard("content")
+        if not parts or (_REASONING & rest.model_fields_set and parts[0].reasoning_content):
+            return [rest, *parts]
+        # The first stretch of text goes with all else that the delta has.
+        first = _replaced(rest, **parts[0].model_dump(exclude_unset=True))
         return [first, *parts[1:]]
 
     def _parts(self, index: int, text: str, *, hold: bool) -> Iterator[ChoiceDelta]:
         """The stretches of text between tags; a possible beginning of a tag at the end is held back."""
-        inside = self._inside.setdefault(index, self._starts_inside)
         while text:
             tag = min((tag for tag in self._tags if tag in text), key=text.index, default=None)
             if tag is None:
@@ -101,8 +102,7 @@ class ThinkTags:
             before, _, text = text.partition(tag)
             if before:
                 yield self._delta(index, before)
-            inside = tag == self._tags[0]
-            self._inside[index] = inside
+            self._inside[index] = tag == self._tags[0]
 
     def _delta(self, index: int, text: str) -> ChoiceDelta:
         inside = self._inside.get(index, self._starts_inside)
@@ -110,7 +110,7 @@ class ThinkTags:
 
 
 class CumulativeDeltas:
-    """Turn "deltas" that repeat everything sent before into real ones.
+    """Turn "deltas" that repeat everything sent before into real ones: texts, arguments and inputs.
 
     For servers that send snapshots as deltas ("a", "ab", "abc": DashScope unless told otherwise). Never use it where
     deltas are real: "ha" after "h" would lose its "h".
@@ -118,54 +118,87 @@ class CumulativeDeltas:
 
     def __init__(self) -> None:
         self._seen: dict[tuple[Any, ...], str] = {}
+        self._calls = CallNumbers()
 
     def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
-        """The chunk with only what is new in its texts and arguments."""
-        return [chunk.model_copy(update={"choices": [self._choice(choice) for choice in chunk.choices]})]
+        """The chunk with only what is new."""
+        return [_replaced(chunk, choices=[self._choice(choice) for choice in chunk.choices])]
 
     def close(self) -> list[ChatCompletionChunk]:
         """Nothing is held back."""
         return []
 
     def _choice(self, choice: ChunkChoice) -> ChunkChoice:
-        fields = choice.delta.model_dump(exclude_unset=True)
+        delta = choice.delta.model_copy(deep=True)
+        fields: dict[str, Any] = vars(delta)
         for name in ("content", "reasoning_content", "reasoning", "refusal"):
             self._shorten(fields, name, (choice.index, name))
-        for call in fields.get("tool_calls") or ():
-            self._shorten(call.get("function"), "arguments", (choice.index, "arguments", call.get("index")))
-        return choice.model_copy(update={"delta": ChoiceDelta.validate_leniently(fields)[0]})
+        legacy: Any = fields.get("function_call")
+        if legacy is not None:
+            self._shorten(vars(legacy), "arguments", (choice.index, "function_call"))
+        for call in delta.tool_calls or ():
+            number = self._calls.number(choice.index, call)
+            for part, name in (("function", "arguments"), ("custom", "input")):
+                inner: Any = vars(call).get(part)
+                if inner is not None:
+                    self._shorten(vars(inner), name, (choice.index, part, number))
+        return _replaced(choice, delta=delta)
 
-    def _shorten(self, holder: dict[str, Any] | None, name: str, channel: tuple[Any, ...]) -> None:
-        text = (holder or {}).get(name)
-        if holder is None or not isinstance(text, str) or not text:
-            return
-        seen = self._seen.get(channel, "")
-        new = text.removeprefix(seen)
-        self._seen[channel] = seen + new
-        holder[name] = new
+    def _shorten(self, holder: Any, name: str, channel: tuple[Any, ...]) -> None:
+        """Take away what was seen before of the text that stands under a name."""
+        text = holder.get(name)
+        if isinstance(text, str) and text:
+            seen = self._seen.get(channel, "")
+            holder[name] = text.removeprefix(seen)
+            self._seen[channel] = seen + holder[name]
 
 
 class OneChoice:
     """Merge one message that is spread over several choices: every choice becomes choice 0.
 
     For proxies that put text into one choice and tool calls into another (GitHub Copilot for Claude). Only where one
-    completion was asked for (`n` is 1).
+    completion was asked for (`n` is 1). The finish reason comes at the end: only then it is clear that no other
+    choice went on after it.
     """
 
+    def __init__(self) -> None:
+        self._finished: ChunkChoice | None = None
+
     def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
-        """The chunk with all its choices as choice 0."""
-        choices = [choice.model_copy(update={"index": 0}) for choice in chunk.choices]
-        return [chunk.model_copy(update={"choices": choices})]
+        """The chunk with all its choices as choice 0, and without their finish reasons."""
+        finished = [choice for choice in chunk.choices if choice.finish_reason]
+        if finished:
+            self._finished = finished[-1]
+        elif self._finished is not None and any(_goes_on(choice, self._finished) for choice in chunk.choices):
+            self._finished = None
+        choices = [_replaced(choice, index=0, finish_reason=None) for choice in chunk.choices]
+        return [_replaced(chunk, choices=choices)]
 
     def close(self) -> list[ChatCompletionChunk]:
-        """Nothing is held back."""
-        return []
+        """The last finish reason, if no other choice went on after it."""
+        if self._finished is None:
+            return []
+        choice = ChunkChoice(index=0, delta=ChoiceDelta(), finish_reason=self._finished.finish_reason)
+        return [ChatCompletionChunk(object="chat.completion.chunk", choices=[choice])]
+
+
+def _goes_on(choice: ChunkChoice, finished: ChunkChoice) -> bool:
+    return choice.index != finished.index and bool(choice.delta.model_fields_set)
+
+
+def _replaced(model: ModelT, **fields: Any) -> ModelT:
+    """A copy with some fields replaced; what was sent, and what was not, is still told apart."""
+    copy = model.model_copy()
+    vars(copy).update(fields)
+    # A text that is new counts as sent; an index or a delta that was not sent does not.
+    copy.__pydantic_fields_set__.update(name for name, value in fields.items() if isinstance(value, str))
+    return copy
 
 
 def _beside(chunk: ChatCompletionChunk, choice: ChunkChoice) -> ChatCompletionChunk:
     """A further chunk of the same stream."""
-    head = {name: getattr(chunk, name) for name in ("id", "object", "created", "model")}
-    return ChatCompletionChunk(**head, choices=[choice])
+    head = {name: vars(chunk).get(name) for name in ("id", "created", "model")}
+    return ChatCompletionChunk.model_validate({**head, "object": "chat.completion.chunk", "choices": [choice]})
 
 
 def _tag_beginning(text: str, tags: tuple[str, ...]) -> str:

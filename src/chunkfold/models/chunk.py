@@ -63,9 +63,9 @@ class ChoiceDelta(Model):
     function_call: ChoiceDeltaFunctionCall | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
-    reasoning_details: list[dict[str, Any]] | None = None
+    reasoning_details: list[Any] | None = None
     audio: ChoiceDeltaAudio | None = None
-    images: list[dict[str, Any]] | None = None
+    images: list[Any] | None = None
     annotations: list[Annotation] | None = None
 
 

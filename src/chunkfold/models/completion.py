@@ -132,7 +132,7 @@ class ChatCompletionMessage(Model):
     tool_calls: list[ChatCompletionMessageToolCall] = []
     function_call: FunctionCall | None = None
     audio: ChatCompletionAudio | None = None
-    images: list[dict[str, Any]] | None = None
+    images: list[Any] | None = None
     annotations: list[Annotation] | None = None
     reasoning_content: str | None = None
     reasoning_details: list[dict[str, Any]] | None = None
@@ -162,13 +162,13 @@ class ChatCompletionMessage(Model):
         """
         # By the dict: a value of a wrong type is kept raw beside the fields, and is nothing to send back.
         fields, unknown = self.__dict__, self.model_extra or {}
-        param: dict[str, Any] = {"role": self.role, "content": fields.get("content")}
+        param: dict[str, Any] = {"role": "assistant", "content": fields.get("content")}
         if fields.get("refusal"):
             param["refusal"] = self.refusal
         if self.tool_calls:
             param["tool_calls"] = [_call_param(call) for call in self.tool_calls]
         if fields.get("function_call") is not None:
-            param["function_call"] = fields["function_call"].model_dump()
+            param["function_call"] = _function_param(fields["function_call"])
         if fields.get("audio") is not None and fields["audio"].id:
             param["audio"] = {"id": fields["audio"].id}
         if fields.get("reasoning_details"):
@@ -240,5 +240,11 @@ class ChatCompletion(Model):
 def _call_param(call: ChatCompletionMessageToolCall) -> dict[str, Any]:
     param = call.model_dump()
     if isinstance(call, ChatCompletionMessageFunctionToolCall):
-        param["function"]["arguments"] = without_placeholder(call.arguments)
+        param["function"] = _function_param(call.function)
+    else:
+        param["custom"]["name"] = call.name
     return param
+
+
+def _function_param(function: Function | FunctionCall) -> dict[str, Any]:
+    return {**function.model_dump(), "name": function.name or "", "arguments": without_placeholder(function.arguments)}

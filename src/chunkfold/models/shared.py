@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from chunkfold.json_values import is_integer
+from chunkfold.json_values import is_integer, is_object
 from chunkfold.models.base import Model
 
 
@@ -34,23 +34,23 @@ class CompletionUsage(Model):
     @property
     def cached_tokens(self) -> int | None:
         """Prompt tokens read from a cache, wherever the provider put them; None if it did not say."""
-        details = self.__dict__.get("prompt_tokens_details")
-        if details is not None and _count(details.cached_tokens) is not None:
-            return _count(details.cached_tokens)
         # StepFun and Moonshot; DeepSeek; Anthropic's own; Mistral's.
-        for name in ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens", "num_cached_tokens"):
-            count = _count((self.model_extra or {}).get(name))
-            if count is not None:
-                return count
-        return None
+        names = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens", "num_cached_tokens")
+        return self._count("cached_tokens", ("prompt_tokens_details", "input_tokens_details"), names)
 
     @property
     def reasoning_tokens(self) -> int | None:
         """Completion tokens spent on reasoning, wherever the provider put them; None if it did not say."""
-        details = self.__dict__.get("completion_tokens_details")
-        if details is not None and _count(details.reasoning_tokens) is not None:
-            return _count(details.reasoning_tokens)
-        return _count((self.model_extra or {}).get("reasoning_tokens"))
+        details = ("completion_tokens_details", "output_tokens_details")
+        return self._count("reasoning_tokens", details, ("reasoning_tokens",))
+
+    def _count(self, name: str, details: tuple[str, ...], names: tuple[str, ...]) -> int | None:
+        """The first positive count among the details and the top; a 0 if only zeros were sent."""
+        top = {**vars(self), **(self.model_extra or {})}
+        inner = (top.get(part) for part in details)
+        found = [vars(part).get(name) if isinstance(part, Model) else _get(part, name) for part in inner]
+        counts = [count for count in (*found, *(top.get(other) for other in names)) if is_integer(count)]
+        return next(filter(None, counts), 0 if counts else None)
 
 
 class TopLogprob(Model):
@@ -106,5 +106,5 @@ class ErrorObject(Model):
     code: int | str | None = None
 
 
-def _count(value: Any) -> int | None:
-    return value if is_integer(value) else None
+def _get(value: Any, name: str) -> Any:
+    return value.get(name) if is_object(value) else None

@@ -1,15 +1,26 @@
-"""For tests of what reads streamed chat completions: an embedded provider, and what it says.
+"""For tests of what reads streamed chat completions: an embedded provider, what it says, and the hostile set.
 
     from chunkfold.testing import Answer, FakeProvider, sse
 
     with FakeProvider(Answer(sse({"choices": []}), ending="open")) as provider:
         ...  # point any OpenAI client at provider.base_url
 
+`python -m chunkfold.testing` holds this library, and others that are installed, to the hostile set.
 Everything here is the standard library's; nothing in the library imports it.
 """
 
 from chunkfold.testing.answers import Answer, json_answer, sse
+from chunkfold.testing.hostile import HostileStream, hold, hostile_streams
 from chunkfold.testing.provider import FakeProvider
 from chunkfold.testing.received import ReceivedRequest
 
-__all__ = ["Answer", "FakeProvider", "ReceivedRequest", "json_answer", "sse"]
+__all__ = [
+    "Answer",
+    "FakeProvider",
+    "HostileStream",
+    "ReceivedRequest",
+    "hold",
+    "hostile_streams",
+    "json_answer",
+    "sse",
+]

@@ -1,0 +1,46 @@
+"""Hold this library, other libraries and any function to the hostile set: `python -m chunkfold.testing`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from chunkfold.testing.hostile.clients import chunkfold_client, hold, load_client
+from chunkfold.testing.hostile.collection import hostile_streams
+from chunkfold.testing.hostile.peers import running_peers
+from chunkfold.testing.hostile.report import markdown, plain_text, write_markdown
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the set and print what came of it. The exit code says nothing of the results."""
+    parser = argparse.ArgumentParser(
+        prog="python -m chunkfold.testing",
+        description="Hold chunkfold, and other libraries where they are installed, to the hostile set.",
+    )
+    parser.add_argument(
+        "--client",
+        action="append",
+        default=[],
+        metavar="MODULE:CALLABLE",
+        help="hold this too: from a body's bytes to an object or a dict with text and tool_calls",
+    )
+    parser.add_argument(
+        "--markdown", nargs="?", const="-", metavar="PAGE", help="tables for documentation, into a page or printed"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        own = [load_client(path) for path in options.client]
+    except (ValueError, ImportError, AttributeError, TypeError) as error:
+        parser.error(f"--client: {error}")
+    streams = hostile_streams()
+    with running_peers() as peers:
+        results = [(client, hold(client, streams)) for client in (chunkfold_client(), *peers, *own)]
+    if options.markdown is None or options.markdown == "-":
+        show = plain_text if options.markdown is None else markdown
+        sys.stdout.write(show(results) + "\n")
+    else:
+        write_markdown(Path(options.markdown), results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""Streams with tool calls: which call a fragment belongs to, and what its name, id and arguments are."""
+
+from typing import Final
+
+from chunkfold.testing.hostile.building import CALLED, DONE, HI, STOP, calling, chunk, delta, part, parts
+from chunkfold.testing.hostile.values import Call, HostileStream
+
+_END: Final = CALLED + DONE
+_PARIS: Final = Call("weather", '{"city":"Paris"}', "call_a")
+_ROME: Final = Call("weather", '{"city":"Rome"}', "call_b")
+_OSLO: Final = Call("weather", '{"city":"Oslo"}', "call_c")
+_TIME: Final = Call("time", '{"zone":"CET"}', "call_b")
+
+CALLS: Final[tuple[HostileStream, ...]] = (
+    calling(
+        "calls-without-index",
+        "two whole calls, each with an id, none with an index",
+        "Gemini",
+        parts(
+            part(None, "call_a", "weather", '{"city":"Paris"}'),
+            part(None, "call_b", "time", '{"zone":"CET"}'),
+        )
+        + _END,
+        _PARIS,
+        _TIME,
+    ),
+    calling(
+        "calls-without-index-in-one-delta",
+        "two calls in one delta, none with an index",
+        "NagaAI, old Ollama",
+        delta(
+            tool_calls=[
+                part(None, "call_a", "weather", '{"city":"Paris"}'),
+                part(None, "call_b", "time", '{"zone":"CET"}'),
+            ]
+        )
+        + _END,
+        _PARIS,
+        _TIME,
+    ),
+    calling(
+        "pieces-without-index",
+        "a call in pieces without an index, only the first with an id",
+        "relays",
+        parts(
+            part(None, "call_a", "weather", ""),
+            part(None, arguments='{"city":'),
+            part(None, arguments='"Paris"}'),
+        )
+        + _END,
+        _PARIS,
+    ),
+    calling(
+        "pieces-by-id",
+        "two calls in pieces, interleaved, told apart by id alone",
+        "StepFun",
+        parts(
+            part(None, "call_a", "weather", '{"city":'),
+            part(None, "call_b", "weather", '{"city":'),
+            part(None, "call_a", arguments='"Paris"}'),
+            part(None, "call_b", arguments='"Rome"}'),
+        )
+        + _END,
+        _PARIS,
+        _ROME,
+    ),
+    calling(
+        "one-tool-thrice",
+        "three calls of one tool, interleaved",
+        "models that call in parallel",
+        parts(
+            part(0, "call_a", "weather", ""),
+            part(1, "call_b", "weather", ""),
+            part(2, "call_c", "weather", ""),
+            part(1, arguments='{"city":'),
+            part(0, arguments='{"city":'),
+            part(2, arguments='{"city":'),
+            part(2, arguments='"Oslo"}'),
+            part(0, arguments='"Paris"}'),
+            part(1, arguments='"Rome"}'),
+        )
+        + _END,
+        _PARIS,
+        _ROME,
+        _OSLO,
+    ),
+    calling(
+        "id-and-name-on-each",
+        "the id, the type and the name in every fragment",
+        "MiniMax, NVIDIA NIM, bridges to Claude",
+        parts(
+            part(0, "call_a", "weather", ""),
+            part(0, "call_a", "weather", '{"city":'),
+            part(0, "call_a", "weather", '"Paris"}'),
+        )
+        + _END,
+        _PARIS,
+    ),
+    calling(
+        "empty-id-and-name",
+        "an empty id and an empty name on what continues a call",
+        "DashScope, Oracle",
+        parts(
+            part(0, "call_a", "weather", ""),
+            part(0, "", "", '{"city":'),
+            part(0, "", "", '"Paris"}'),
+        )
+        + _END,
+        _PARIS,
+    ),
+    calling(
+        "null-id-and-name",
+        "null for id, type and name on what continues a call",
+        "vLLM, SGLang",
+        parts(part(0, "call_a", "weather", ""))
+        + b"".join(
+            delta(tool_calls=[{"index": 0, "id": None, "type": None, "function": {"name": None, "arguments": text}}])
+            for text in ('{"city":', '"Paris"}')
+        )
+        + _END,
+        _PARIS,
+    ),
+    calling(
+        "late-id",
+        "the id comes with the second fragment",
+        "proxies",
+        parts(part(0, None, "weather", ""), part(0, "call_a", arguments='{"city":"Paris"}')) + _END,
+        _PARIS,
+    ),
+    calling(
+        "sparse-indexes",
+        "the calls' indexes are 1 and 3: text parts were counted too",
+        "bridges to Claude",
+        HI
+        + parts(
+            part(1, "call_a", "weather", '{"city":'),
+            part(1, arguments='"Paris"}'),
+            part(3, "call_b", "time", '{"zone":"CET"}'),
+        )
+        + _END,
+        _PARIS,
+        _TIME,
+        text="Hi",
+    ),
+    calling(
+        "one-call-twice-in-a-delta",
+        "two fragments of one call in one delta",
+        "vLLM with speculative decoding",
+        delta(tool_calls=[part(0, "call_a", "weather", '{"city":'), part(0, arguments='"Paris"}')]) + _END,
+        _PARIS,
+    ),
+    calling(
+        "arguments-first",
+        "arguments come before the name",
+        "some servers",
+        parts(part(0, "call_a", arguments='{"city":'), part(0, None, "weather", '"Paris"}')) + _END,
+        _PARIS,
+    ),
+    calling(
+        "arguments-null",
+        "the arguments are null before they begin",
+        "vLLM",
+        delta(
+            tool_calls=[
+                {"index": 0, "id": "call_a", "type": "function", "function": {"name": "weather", "arguments": None}}
+            ]
+        )
+        + parts(part(0, arguments='{"city":"Paris"}'))
+        + _END,
+        _PARIS,
+    ),
+    calling(
+        "no-arguments",
+        "a tool without parameters: its arguments are empty",
+        "many",
+        parts(part(0, "call_a", "now", "")) + _END,
+        Call("now", "", "call_a"),
+    ),
+    calling(
+        "surrogates-in-arguments",
+        "an emoji in the arguments as two escaped halves in two fragments",
+        "providers that escape what is beyond the BMP",
+        parts(part(0, "call_a", "say", '{"text":"'))
+        + parts(part(0, arguments="?")).replace(b"?", b"\\ud83d")
+        + parts(part(0, arguments="?")).replace(b"?", b"\\ude00")
+        + parts(part(0, arguments='"}'))
+        + _END,
+        Call("say", '{"text":"😀"}', "call_a"),
+    ),
+    calling(
+        "signature-late",
+        "a signature for a call in a fragment that has no function",
+        "Gemini",
+        parts(part(0, "call_a", "weather", '{"city":"Paris"}'))
+        + delta(tool_calls=[{"index": 0, "id": "call_a", "extra_content": {"google": {"thought_signature": "c2ln"}}}])
+        + _END,
+        _PARIS,
+    ),
+    calling(
+        "calls-null-beside-text",
+        "`tool_calls` is null, then an empty list, beside text",
+        "vLLM, gateways",
+        delta(role="assistant", content="H", tool_calls=None) + delta(content="i", tool_calls=[]) + STOP + DONE,
+        text="Hi",
+        finish_reason="stop",
+    ),
+    calling(
+        "call-cut-by-length",
+        "the token limit cut the arguments",
+        "everyone",
+        parts(part(0, "call_a", "weather", '{"city":'), part(0, arguments='"Par')) + delta("length") + DONE,
+        Call("weather", '{"city":"Par', "call_a"),
+        finish_reason="length",
+    ),
+    calling(
+        "calls-in-message",
+        "the calls stand in a whole message, without a delta or an index",
+        "upstreams that only pretend to stream",
+        chunk(
+            {
+                "index": 0,
+                "message": {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [part(None, "call_a", "weather", '{"city":"Paris"}')],
+                },
+                "finish_reason": "tool_calls",
+            }
+        )
+        + DONE,
+        _PARIS,
+    ),
+    calling(
+        "text-between-calls",
+        "text between the fragments of a call",
+        "GLM, Qwen",
+        parts(part(0, "call_a", "weather", '{"city":')) + HI + parts(part(0, arguments='"Paris"}')) + _END,
+        _PARIS,
+        text="Hi",
+    ),
+    calling(
+        "calls-without-head",
+        "chunks with calls that have neither id nor model nor object",
+        "NagaAI, bare gateways",
+        b"".join(
+            parts(fragment).replace(
+                b'"id":"chatcmpl-1","object":"chat.completion.chunk","created":1760000000,"model":"m",', b""
+            )
+            for fragment in (part(0, "call_a", "weather", '{"city":'), part(0, arguments='"Paris"}'))
+        )
+        + _END,
+        _PARIS,
+    ),
+)

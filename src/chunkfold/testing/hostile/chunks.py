@@ -1,0 +1,225 @@
+"""Streams whose chunks are odd: what is missing, null, empty, doubled or of another type."""
+
+from typing import Any, Final
+
+from chunkfold.testing.hostile.building import DONE, HI, STOP, answer, choice, chunk, delta, event
+from chunkfold.testing.hostile.values import HostileStream
+
+_END: Final = STOP + DONE
+_NO_HEAD: Final[dict[str, Any]] = {"id": "", "object": "", "created": 0, "model": ""}
+_FILTER: Final = [{"prompt_index": 0, "content_filter_results": {"hate": {"filtered": False}}}]
+_DEEP: Final = "[" * 400 + "]" * 400
+_FAKE_ERROR: Final = '{"error": {"message": "this is the answer", "code": 500}}'
+
+
+def _message(whole: str, finish_reason: str | None = None, **delta: Any) -> bytes:
+    """A choice that has the whole message so far beside its delta."""
+    return chunk({**choice(finish_reason, **delta), "message": {"role": "assistant", "content": whole}})
+
+
+CHUNKS: Final[tuple[HostileStream, ...]] = (
+    answer(
+        "filter-first",
+        "a first chunk without choices, its id, model and object empty",
+        "Azure",
+        event({**_NO_HEAD, "choices": [], "prompt_filter_results": _FILTER}) + HI + _END,
+    ),
+    answer(
+        "empty-for-absent",
+        "empty strings for a role and a finish reason that are absent, in every chunk",
+        "StepFun, MiniMax, DashScope",
+        delta("", role="assistant", content="H")
+        + delta("", role="", content="i")
+        + delta("stop", role="", content="")
+        + DONE,
+    ),
+    answer(
+        "content-null",
+        "`content` is null before and after the text",
+        "DeepSeek, vLLM",
+        delta(role="assistant", content=None) + HI + delta("stop", content=None) + DONE,
+    ),
+    answer(
+        "delta-null",
+        "`delta` is null in the last chunk",
+        "gateways",
+        HI + chunk({"index": 0, "delta": None, "finish_reason": "stop"}) + DONE,
+    ),
+    answer(
+        "index-as-text",
+        "a choice's index is a string",
+        "gateways in loosely typed languages",
+        chunk({"index": "0", "delta": {"content": "H"}})
+        + chunk({"index": "0", "delta": {"content": "i"}, "finish_reason": "stop"})
+        + DONE,
+    ),
+    answer(
+        "created-with-fraction",
+        "`created` has a fraction",
+        "servers in Python that send time.time()",
+        (HI + STOP).replace(b"1760000000", b"1760000000.25") + DONE,
+    ),
+    answer(
+        "reasoning-content",
+        "reasoning in `reasoning_content`, with a content of null",
+        "DeepSeek, Moonshot, vLLM, SGLang",
+        delta(role="assistant", content=None, reasoning_content="H")
+        + delta(content=None, reasoning_content="m")
+        + HI
+        + _END,
+        reasoning="Hm",
+    ),
+    answer(
+        "reasoning-twice",
+        "the same reasoning in `reasoning` and in `reasoning_content`",
+        "StepFun, vLLM",
+        delta(reasoning="H", reasoning_content="H") + delta(reasoning="m", reasoning_content="m") + HI + _END,
+        reasoning="Hm",
+    ),
+    answer(
+        "reasoning-details",
+        "reasoning in pieces with an index, its signature after the text began",
+        "OpenRouter, Sansa",
+        delta(reasoning="H", reasoning_details=[{"type": "reasoning.text", "index": 0, "text": "H"}])
+        + delta(reasoning="m", reasoning_details=[{"type": "reasoning.text", "index": 0, "text": "m"}])
+        + HI
+        + delta(reasoning_details=[{"type": "reasoning.text", "index": 0, "signature": "c2ln"}])
+        + _END,
+        reasoning="Hm",
+    ),
+    answer(
+        "content-parts",
+        "the content is a list of parts: thinking, then text",
+        "Mistral",
+        delta(role="assistant", content=[{"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}]}])
+        + delta(content=[{"type": "text", "text": "H"}])
+        + delta(content="i")
+        + _END,
+        reasoning="Hm",
+    ),
+    answer(
+        "message-on-each",
+        "the whole message so far beside each delta",
+        "Perplexity",
+        _message("H", content="H") + _message("Hi", content="i") + _message("Hi", "stop", content="") + DONE,
+    ),
+    answer(
+        "message-at-the-end",
+        "the whole message once more in the last chunk, without a delta",
+        "MiniMax",
+        HI + chunk({"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}) + DONE,
+    ),
+    answer(
+        "two-choices",
+        "two choices, interleaved, the second one first",
+        "OpenAI and others, with n=2",
+        delta(index=1, role="assistant", content="B")
+        + delta(index=0, role="assistant", content="A")
+        + delta(index=1, content="2")
+        + delta(index=0, content="1")
+        + delta("stop", index=1)
+        + delta("stop", index=0)
+        + DONE,
+        "A1",
+        "B2",
+    ),
+    answer(
+        "two-choices-in-one-chunk",
+        "two choices in each chunk",
+        "vLLM, with n=2",
+        chunk(choice(content="A"), choice(content="B", index=1))
+        + chunk(choice(content="1"), choice(content="2", index=1))
+        + chunk(choice("stop"), choice("stop", index=1))
+        + DONE,
+        "A1",
+        "B2",
+    ),
+    answer(
+        "log-probabilities-infinite",
+        "a log probability of -Infinity, another of NaN",
+        "vLLM, llama.cpp",
+        chunk(
+            {
+                **choice(content="Hi"),
+                "logprobs": {
+                    "content": [
+                        {"token": "H", "logprob": float("-inf"), "bytes": [72], "top_logprobs": []},
+                        {"token": "i", "logprob": float("nan"), "bytes": [105], "top_logprobs": []},
+                    ],
+                    "refusal": None,
+                },
+            }
+        )
+        + _END,
+    ),
+    answer(
+        "deep-extra",
+        "an unknown value nested 400 deep beside the text",
+        "hostile upstreams",
+        delta(content="Hi", trace="?").replace(b'"?"', _DEEP.encode()) + _END,
+    ),
+    answer(
+        "keys-twice",
+        "a key twice in an object, the right value last",
+        "templates that append fields",
+        delta(content="Hi").replace(b'{"content"', b'{"content":"","content"') + _END,
+    ),
+    answer(
+        "unknown-lists",
+        "citations and search results, the whole list in every chunk",
+        "Perplexity",
+        b"".join(chunk(choice(content=text), citations=["https://a.example", "https://b.example"]) for text in "Hi")
+        + _END,
+    ),
+    answer(
+        "error-null",
+        "`error` is null in every chunk",
+        "gateways with one schema for all",
+        b"".join(chunk(choice(content=text), error=None) for text in "Hi") + chunk(choice("stop"), error=None) + DONE,
+    ),
+    answer(
+        "error-empty-beside-choices",
+        "`error` is an empty object beside choices",
+        "gateways with one schema for all",
+        b"".join(chunk(choice(content=text), error={}) for text in "Hi") + chunk(choice("stop"), error={}) + DONE,
+    ),
+    answer(
+        "code-of-zero",
+        "a status of success in every chunk: code 0, message ok, an empty base_resp",
+        "MiniMax, gateways in China",
+        b"".join(
+            chunk(choice(content=text), code=0, message="ok", base_resp={"status_code": 0, "status_msg": ""})
+            for text in "Hi"
+        )
+        + _END,
+    ),
+    answer(
+        "error-in-text",
+        "the text looks like an error",
+        "any model that is asked for one",
+        delta(content=_FAKE_ERROR) + _END,
+        _FAKE_ERROR,
+    ),
+    answer(
+        "refusal",
+        "a refusal instead of content",
+        "OpenAI",
+        delta(role="assistant", content=None, refusal="") + delta(refusal="I can") + delta(refusal="not.") + _END,
+        "",
+    ),
+    answer(
+        "filtered",
+        "the content filter ended an empty answer",
+        "Azure, Gemini",
+        delta(role="assistant", content="") + delta("content_filter") + DONE,
+        "",
+        finish_reason="content_filter",
+    ),
+    answer(
+        "length",
+        "the answer was cut by the token limit",
+        "everyone",
+        HI + delta("length") + DONE,
+        finish_reason="length",
+    ),
+)

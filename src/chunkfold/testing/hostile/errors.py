@@ -1,0 +1,145 @@
+"""Streams in which the provider says that it failed, after a status of 200, in every shape it is said in."""
+
+from typing import Any, Final
+
+from chunkfold.testing.hostile.building import DONE, HI, STOP, chunk, delta, error, event, part, parts
+from chunkfold.testing.hostile.values import Call, HostileStream
+
+_OVERLOADED: Final = {"message": "the engine is overloaded", "type": "server_error", "code": "overloaded"}
+_TOLD: Final = _OVERLOADED["message"]
+_BODY: Final[dict[str, Any]] = {"error": {"message": _TOLD, "type": "server_error", "param": None, "code": 503}}
+
+
+ERRORS: Final[tuple[HostileStream, ...]] = (
+    error(
+        "error-then-done",
+        "an error in a data frame, then [DONE]",
+        "OpenToken, vLLM, SGLang",
+        HI + event({"error": _OVERLOADED}) + DONE,
+        _TOLD,
+    ),
+    error(
+        "error-at-the-end",
+        "an error in a data frame, and nothing more",
+        "NagaAI, OpenAI",
+        HI + event({"error": _OVERLOADED}),
+        _TOLD,
+    ),
+    error(
+        "error-first", "an error is all that comes", "DashScope, Groq", event({"error": _OVERLOADED}), _TOLD, text=""
+    ),
+    error(
+        "error-unterminated",
+        "an error in a last line without its end",
+        "gateways that close right after it",
+        HI + event({"error": _OVERLOADED}).rstrip(),
+        _TOLD,
+    ),
+    error(
+        "error-after-finish",
+        "an error after the finish reason",
+        "gateways whose last step failed",
+        HI + STOP + event({"error": _OVERLOADED}) + DONE,
+        _TOLD,
+    ),
+    error(
+        "error-beside-choices",
+        "an error beside a choice that has neither an index nor a delta",
+        "OpenRouter, Sansa",
+        HI + event({"error": _OVERLOADED, "choices": [{"finish_reason": "error"}]}) + DONE,
+        _TOLD,
+    ),
+    error(
+        "error-in-choice",
+        "an error inside the choice, whose finish reason is error",
+        "OpenRouter",
+        HI
+        + chunk(
+            {"index": 0, "delta": {"content": ""}, "finish_reason": "error", "error": {"message": _TOLD, "code": 502}}
+        )
+        + DONE,
+        _TOLD,
+    ),
+    error(
+        "error-by-finish-reason",
+        "nothing but the finish reason says that it failed: error",
+        "OpenRouter, gateways",
+        HI + delta("error") + DONE,
+        "error",
+    ),
+    error(
+        "error-typed",
+        "an error object without an envelope, known by its type",
+        "bridges to Claude",
+        HI + event({"type": "error", "message": _TOLD}),
+        _TOLD,
+    ),
+    error(
+        "error-event-enveloped",
+        "an event named error, with an envelope in an envelope",
+        "bridges to Claude",
+        HI + event({"type": "error", "error": {"type": "overloaded_error", "message": _TOLD}}, "error"),
+        _TOLD,
+    ),
+    error("error-event-text", "an event named error that is plain text", "proxies", HI + event(_TOLD, "error"), _TOLD),
+    error(
+        "error-with-status",
+        "an error whose status and failed generation stand inside it",
+        "Groq",
+        HI
+        + event(
+            {
+                "error": {
+                    "message": _TOLD,
+                    "type": "invalid_request_error",
+                    "code": "tool_use_failed",
+                    "failed_generation": "<weather>",
+                    "status_code": 400,
+                }
+            },
+            "error",
+        ),
+        _TOLD,
+    ),
+    error(
+        "error-list",
+        "the error stands in a list of one element",
+        "Google",
+        HI + event([{"error": {"code": 503, "message": _TOLD, "status": "UNAVAILABLE"}}]),
+        _TOLD,
+    ),
+    error(
+        "error-code",
+        "a code and a message, no envelope",
+        "throttling proxies",
+        HI + event({"code": 429, "message": _TOLD}),
+        _TOLD,
+    ),
+    error("error-detail", "a detail, no envelope", "FastAPI servers", HI + event({"detail": _TOLD}), _TOLD),
+    error("error-empty", "the error is an empty object", "proxies", HI + event({"error": {}}), ""),
+    HostileStream(
+        "error-in-call",
+        "an error in the middle of a tool call's arguments",
+        "anyone",
+        parts(part(0, "call_a", "weather", '{"city":')) + event({"error": _OVERLOADED}) + DONE,
+        "error",
+        calls=(Call("weather", '{"city":', "call_a"),),
+        message=_TOLD,
+    ),
+    error(
+        "error-body-after-blank-lines",
+        "blank lines, then a JSON error as the whole body",
+        "DeepSeek under load",
+        b"\n\n\n" + event(_BODY)[6:],
+        _TOLD,
+        text="",
+    ),
+    error(
+        "error-body-pretty",
+        "a JSON error over several lines as the whole body",
+        "Google, gateways",
+        b'{\n  "error": {\n    "code": 503,\n    "message": "the engine is overloaded"\n  }\n}\n',
+        _TOLD,
+        text="",
+    ),
+)

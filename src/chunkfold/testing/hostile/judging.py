@@ -1,0 +1,118 @@
+"""Whether an outcome is right, by the counting rules in the package's docstring; if not, what came instead."""
+
+import json
+from typing import Any, Final
+
+from chunkfold.models.outcome import outcome_of
+from chunkfold.testing.hostile.values import Call, HostileStream, Outcome
+
+_MEANS_ERROR: Final = ("error", "network_error", "insufficient_system_resource", "abort")
+_LONGEST: Final = 150
+
+
+def judge(stream: HostileStream, outcome: Outcome) -> str | None:
+    """None if the outcome is right; else one line on what came instead."""
+    if outcome.refused is not None:
+        return _judge_refusal(stream, outcome, outcome.refused)
+    if outcome.ending is not None and outcome.ending != stream.ending:
+        return f"taken as {outcome.ending}: {_shown_answer(outcome)}"
+    if stream.ending == "complete":
+        return _judge_answer(stream, outcome) or _judge_facts(stream, outcome)
+    if stream.ending == "error":
+        return None if outcome.finish_reason in _MEANS_ERROR else f"no error: {_shown_answer(outcome)}"
+    return None if outcome.finish_reason == "" else f"passes for whole: {_shown_answer(outcome)}"
+
+
+def one_line(text: str) -> str:
+    """Bounded, and without characters that would break a line."""
+    line = "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text.split()))
+    return line if len(line) <= _LONGEST else line[:_LONGEST] + "..."
+
+
+def _judge_refusal(stream: HostileStream, outcome: Outcome, refused: str) -> str | None:
+    if stream.ending == "complete":
+        return refused
+    if outcome.ending is None:
+        return None
+    if outcome.ending != stream.ending:
+        return f"taken as {outcome.ending}: {refused}"
+    if stream.message not in refused:
+        return f"without the provider's words: {refused}"
+    return _judge_answer(stream, outcome)
+
+
+def _judge_answer(stream: HostileStream, outcome: Outcome) -> str | None:
+    """The texts and the calls; where there is a whole answer and where it was refused after a part."""
+    for index, expected in enumerate(stream.texts):
+        texts = outcome.texts
+        if texts is not None and (index < len(texts) or index == 0):
+            text = texts[index] if texts else ""
+            if text != expected:
+                return _differs("text" if index == 0 else f"text of choice {index}", expected, text)
+    if outcome.calls is not None and not _same_calls(stream.calls, outcome.calls):
+        return (
+            f"calls: {_shown_calls(outcome.calls, with_ids=_without_ids(outcome.calls) == _without_ids(stream.calls))}"
+        )
+    return None
+
+
+def _judge_facts(stream: HostileStream, outcome: Outcome) -> str | None:
+    if None not in (stream.reasoning, outcome.reasoning) and stream.reasoning != outcome.reasoning:
+        return _differs("reasoning", stream.reasoning or "", outcome.reasoning or "")
+    if not _same_finish(stream, outcome.finish_reason):
+        return f"finish reason: {one_line(repr(outcome.finish_reason))}"
+    if outcome.usage is not None:
+        wrong = {
+            name: outcome.usage.get(name) for name, count in stream.usage.items() if outcome.usage.get(name) != count
+        }
+        if wrong:
+            return "usage: " + ", ".join(
+                f"{name} {'missing' if count is None else count}" for name, count in wrong.items()
+            )
+    return None
+
+
+def _same_finish(stream: HostileStream, came: str | None) -> bool:
+    """Whether it is the word that was sent, or another one for the same outcome."""
+    if None in (stream.finish_reason, came) or stream.finish_reason == came:
+        return True
+    called = bool(stream.calls)
+    return outcome_of(stream.finish_reason, has_tool_calls=called) == outcome_of(came, has_tool_calls=called)
+
+
+def _same_calls(expected: tuple[Call, ...], calls: tuple[Call, ...]) -> bool:
+    return len(expected) == len(calls) and all(map(_same_call, expected, calls))
+
+
+def _same_call(expected: Call, call: Call) -> bool:
+    same_id = None in (expected.id, call.id) or expected.id == call.id
+    return same_id and expected.name == call.name and _value(expected.arguments) == _value(call.arguments)
+
+
+def _value(arguments: str) -> Any:
+    """Arguments are the same if they mean the same JSON; none at all mean an empty object."""
+    try:
+        return json.loads(arguments or "{}")
+    except ValueError:
+        return arguments
+
+
+def _differs(what: str, expected: str, came: str) -> str:
+    if len(expected) > _LONGEST:
+        return f"{what}: {len(came)} characters of {len(expected)}"
+    return f"{what}: {one_line(ascii(came))}"
+
+
+def _shown_answer(outcome: Outcome) -> str:
+    text = one_line(ascii("".join(outcome.texts or ())))
+    finish = f", finish reason {outcome.finish_reason}" if outcome.finish_reason else ""
+    return f"{text}{finish}" if not outcome.calls else f"{_shown_calls(outcome.calls)}{finish}"
+
+
+def _shown_calls(calls: tuple[Call, ...], *, with_ids: bool = False) -> str:
+    shown = (f"{call.name}({call.arguments})" + (f" with the id {call.id}" if with_ids else "") for call in calls)
+    return one_line(", ".join(shown)) or "none"
+
+
+def _without_ids(calls: tuple[Call, ...]) -> list[tuple[str, str]]:
+    return [(call.name, call.arguments) for call in calls]

@@ -1,0 +1,155 @@
+"""Other libraries, each used as its documentation says, against a provider on this machine that says the body.
+
+They are loaded only when they are held to the set, and by name, since none of them is a dependency. Each is asked in
+its most forgiving way: no retries, usage asked for, the message taken as it stands, without the checks that refuse a
+`length`; openai by `create` and its state, which get more right than its `stream`.
+"""
+
+import gc
+import importlib
+import importlib.util
+import logging
+import os
+import warnings
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any, Final
+
+from chunkfold.testing.answers import Answer
+from chunkfold.testing.hostile.clients import Client, as_call, as_text, counts
+from chunkfold.testing.hostile.values import Call, Outcome
+from chunkfold.testing.provider import FakeProvider
+
+PEERS: Final = ("openai", "langchain-openai", "litellm")
+
+_MESSAGES: Final = [{"role": "user", "content": "Say hi."}]
+_KEY: Final = "sk-fake"
+_SECONDS: Final = 20.0
+_LANGCHAIN_COUNTS: Final = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
+
+
+def is_installed(name: str) -> bool:
+    """Whether that peer can be imported here."""
+    return importlib.util.find_spec(name.replace("-", "_")) is not None
+
+
+@contextmanager
+def running_peers() -> Generator[list[Client]]:
+    """The peers that are installed; the provider they talk to runs until the block ends.
+
+    Inside the block nothing is warned of and nothing logged: they do much of both on such streams. And garbage is
+    collected between streams only: a stream that a peer abandoned after an exception is closed when it is collected,
+    and if that happens while the same thread holds the lock of httpcore's connection pool, the thread waits for ever.
+    """
+    disabled = logging.root.manager.disable
+    logging.disable()
+    try:
+        with FakeProvider() as provider, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            peers = [Client(name, version(name), _tidy(_FOLDS[name](provider))) for name in PEERS if is_installed(name)]
+            gc.collect()
+            gc.freeze()  # what is loaded by now need not be looked at after each stream
+            gc.disable()
+            yield peers
+    finally:
+        gc.enable()
+        gc.unfreeze()
+        logging.disable(disabled)
+
+
+def _tidy(fold: Callable[[bytes], Outcome]) -> Callable[[bytes], Outcome]:
+    def tidy(body: bytes) -> Outcome:
+        gc.collect()  # what the stream before left; its exception is gone by now
+        return fold(body)
+
+    return tidy
+
+
+def _openai(provider: FakeProvider) -> Callable[[bytes], Outcome]:
+    """The SDK: the chunks of `create`, put together by its `ChatCompletionStreamState`."""
+    new_state: Any = importlib.import_module("openai.lib.streaming.chat").ChatCompletionStreamState
+    client: Any = importlib.import_module("openai").OpenAI(
+        base_url=provider.base_url, api_key=_KEY, max_retries=0, timeout=_SECONDS
+    )
+
+    def fold(body: bytes) -> Outcome:
+        provider.add(_answer(body))
+        options = {"include_usage": True}
+        state: Any = new_state()
+        for chunk in client.chat.completions.create(model="m", messages=_MESSAGES, stream=True, stream_options=options):
+            state.handle_chunk(chunk)
+        return _outcome(state.current_completion_snapshot)
+
+    return fold
+
+
+def _langchain(provider: FakeProvider) -> Callable[[bytes], Outcome]:
+    """LangChain: the chunks of `ChatOpenAI.stream`, added up."""
+    model: Any = importlib.import_module("langchain_openai").ChatOpenAI(
+        model="m", base_url=provider.base_url, api_key=_KEY, max_retries=0, timeout=_SECONDS, stream_usage=True
+    )
+
+    def fold(body: bytes) -> Outcome:
+        provider.add(_answer(body))
+        message: Any = None
+        for chunk in model.stream("Say hi."):
+            message = chunk if message is None else message + chunk
+        return Outcome(
+            texts=(str(message.text),),
+            calls=tuple(
+                Call(as_text(call["name"]), as_text(call["args"]), call["id"]) for call in message.tool_call_chunks
+            ),
+            finish_reason=message.response_metadata.get("finish_reason") or "",
+            usage=counts(message.usage_metadata, _LANGCHAIN_COUNTS),
+        )
+
+    return fold
+
+
+def _litellm(provider: FakeProvider) -> Callable[[bytes], Outcome]:
+    """LiteLLM: the chunks of `completion`, put together by `stream_chunk_builder`."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the import asks the network
+    litellm: Any = importlib.import_module("litellm")
+    litellm.suppress_debug_info = True
+
+    def fold(body: bytes) -> Outcome:
+        provider.add(_answer(body))
+        stream = litellm.completion(
+            model="openai/m",
+            messages=_MESSAGES,
+            base_url=provider.base_url,
+            api_key=_KEY,
+            stream=True,
+            stream_options={"include_usage": True},
+            max_retries=0,
+            timeout=_SECONDS,
+        )
+        completion = litellm.stream_chunk_builder(list(stream), messages=_MESSAGES)
+        message = completion.choices[0].message
+        return replace(_outcome(completion), reasoning=as_text(getattr(message, "reasoning_content", None)))
+
+    return fold
+
+
+_FOLDS: Final = {"openai": _openai, "langchain-openai": _langchain, "litellm": _litellm}
+
+
+def _outcome(completion: Any) -> Outcome:
+    """From a completion as openai has it, which LiteLLM's is like."""
+    choices: list[Any] = completion.choices or []
+    first: Any = choices[0] if choices else None
+    return Outcome(
+        texts=tuple(as_text(choice.message.content) for choice in choices),
+        calls=tuple(as_call(call) for call in first.message.tool_calls or ()) if choices else (),
+        finish_reason=as_text(first.finish_reason) if choices else "",
+        usage=counts(getattr(completion, "usage", None)),
+    )
+
+
+def _answer(body: bytes) -> Answer:
+    """The body with the content type that it would have."""
+    kinds = {b"{": "application/json", b"<": "text/html"}
+    kind = kinds.get(body.strip()[:1], "text/event-stream")
+    return Answer(body, headers={"content-type": kind})

@@ -1,0 +1,236 @@
+"""The hostile set, and what holds clients to it: `chunkfold.testing.hostile` and `python -m chunkfold.testing`."""
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from chunkfold import RULES, ChatCompletionStream
+from chunkfold.testing import HostileStream, hold, hostile_streams
+from chunkfold.testing.__main__ import main
+from chunkfold.testing.hostile import Call, Outcome, chunkfold_client, judge
+from chunkfold.testing.hostile.clients import as_outcome
+from chunkfold.testing.hostile.peers import PEERS, is_installed, running_peers
+from chunkfold.testing.hostile.report import BEGIN, END
+
+PAGE = Path(__file__).parent.parent / "docs" / "hostile-streams.md"
+STREAMS = {stream.name: stream for stream in hostile_streams()}
+
+ANSWER = HostileStream("a", "", "", b"", texts=("Hi",), finish_reason="stop")
+CALLING = replace(ANSWER, texts=("",), calls=(Call("f", '{"a":1}', "call_a"),), finish_reason="tool_calls")
+FACTS = replace(ANSWER, reasoning="Hm", usage={"prompt_tokens": 1})
+ERROR = replace(ANSWER, ending="error", finish_reason=None, message="overloaded")
+CUT = replace(ANSWER, ending="cut", finish_reason=None)
+HI = Outcome(texts=("Hi",), calls=(), finish_reason="stop")
+REFUSED = Outcome(refused="ValueError: no")
+
+
+# The set
+
+
+@pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
+def test_chunkfold_gets_it_right(stream: HostileStream) -> None:
+    (verdict,) = hold(chunkfold_client(), [stream])
+    assert verdict.instead is None
+
+
+def test_the_set_is_large_and_has_no_doubles() -> None:
+    assert len(STREAMS) == len(hostile_streams()) >= 60
+    assert len({stream.body for stream in hostile_streams()}) == len(hostile_streams())
+    assert {stream.ending for stream in hostile_streams()} == {"complete", "error", "cut", "invalid"}
+
+
+@pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
+def test_each_says_what_comes_and_from_whom(stream: HostileStream) -> None:
+    assert stream.sentence
+    assert stream.senders
+
+
+def test_each_rule_that_a_body_can_show_is_in_it() -> None:
+    bodies = {stream.body for stream in hostile_streams()}
+    assert {rule.id for rule in RULES if rule.example not in bodies} == set()
+    assert {rule.id for rule in RULES} - STREAMS.keys() == {"CF507"}  # the same body as CF501
+
+
+# The judge
+
+
+@pytest.mark.parametrize(
+    ("stream", "outcome"),
+    [
+        (ANSWER, HI),
+        (ANSWER, Outcome(texts=("Hi",))),
+        (ANSWER, replace(HI, finish_reason="end_turn")),
+        (CALLING, Outcome(texts=("",), calls=(Call("f", '{"a": 1}'),))),
+        (FACTS, HI),
+        (FACTS, replace(HI, reasoning="Hm", usage={"prompt_tokens": 1, "completion_tokens": 2})),
+        (ERROR, REFUSED),
+        (ERROR, replace(HI, finish_reason="error")),
+        (ERROR, Outcome(texts=("Hi",), calls=(), refused="APIError: overloaded", ending="error")),
+        (CUT, REFUSED),
+        (CUT, replace(HI, finish_reason="")),
+    ],
+)
+def test_what_is_right(stream: HostileStream, outcome: Outcome) -> None:
+    assert judge(stream, outcome) is None
+
+
+@pytest.mark.parametrize(
+    ("stream", "outcome", "instead"),
+    [
+        (ANSWER, REFUSED, "ValueError: no"),
+        (ANSWER, replace(HI, texts=("HiHi\n",)), r"text: 'HiHi\n'"),
+        (ANSWER, replace(HI, texts=()), "text: ''"),
+        (ANSWER, replace(HI, finish_reason="stopstop"), "finish reason: 'stopstop'"),
+        (ANSWER, replace(HI, calls=(Call("f", ""),)), "calls: f()"),
+        (replace(ANSWER, texts=("Hi", "Ho")), replace(HI, texts=("Hi", "")), "text of choice 1: ''"),
+        (CALLING, Outcome(calls=()), "calls: none"),
+        (CALLING, Outcome(calls=(Call("f", '{"a":1}', "x"),)), 'calls: f({"a":1}) with the id x'),
+        (FACTS, replace(HI, reasoning=""), "reasoning: ''"),
+        (FACTS, replace(HI, usage={}), "usage: prompt_tokens missing"),
+        (FACTS, replace(HI, usage={"prompt_tokens": 2}), "usage: prompt_tokens 2"),
+        (ERROR, HI, "no error: 'Hi', finish reason stop"),
+        (ERROR, replace(REFUSED, ending="error"), "without the provider's words: ValueError: no"),
+        (ERROR, replace(REFUSED, ending="cut"), "taken as cut: ValueError: no"),
+        (ERROR, Outcome(texts=("",), refused="overloaded", ending="error"), "text: ''"),
+        (CUT, HI, "passes for whole: 'Hi', finish reason stop"),
+        (CUT, replace(HI, finish_reason=None), "passes for whole: 'Hi'"),
+        (CUT, replace(HI, ending="complete"), "taken as complete: 'Hi', finish reason stop"),
+    ],
+)
+def test_what_is_wrong_is_told_in_a_line(stream: HostileStream, outcome: Outcome, instead: str) -> None:
+    assert judge(stream, outcome) == instead
+
+
+# Any function
+
+AS_DICT = {"text": "Hi", "tool_calls": [{"id": 7, "function": {"name": "f", "arguments": "{}"}}], "usage": None}
+AS_OBJECT = SimpleNamespace(text="Hi", tool_calls=[SimpleNamespace(id=7, name="f", arguments="{}")], usage=None)
+
+
+@pytest.mark.parametrize("value", [AS_DICT, AS_OBJECT])
+def test_a_function_may_return_a_dict_or_an_object(value: Any) -> None:
+    assert as_outcome(value) == Outcome(texts=("Hi",), calls=(Call("f", "{}", "7"),), usage={})
+
+
+def test_an_explicit_error_is_as_good_as_an_exception() -> None:
+    assert as_outcome({"error": "overloaded"}).refused == "overloaded"
+
+
+def test_a_function_that_reads_with_chunkfold_is_right() -> None:
+    assert all(verdict.right for verdict in hold(lambda body: ChatCompletionStream([body]).read(), STREAMS.values()))
+
+
+async def always_hi(body: bytes) -> dict[str, Any]:
+    return {"text": "Hi", "tool_calls": []}
+
+
+def test_a_function_that_always_says_the_same_is_not() -> None:
+    verdicts = {
+        verdict.stream.name: verdict for verdict in hold(lambda _: {"text": "Hi", "tool_calls": []}, STREAMS.values())
+    }
+    assert verdicts["bom"].right
+    assert not verdicts["calls-without-index"].right
+    assert {v.right for v in verdicts.values() if v.stream.ending != "complete"} == {False}
+
+
+# The command
+
+TOY = """
+async def fold(body):
+    return {"text": "Hi", "tool_calls": []}
+"""
+
+
+def test_the_command_holds_a_callable_too(tmp_path: Path) -> None:
+    (tmp_path / "toy_client.py").write_text(TOY, "utf-8")
+    ran = subprocess.run(
+        [sys.executable, "-m", "chunkfold.testing", "--client", "toy_client:fold"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env={"PYTHONUTF8": "1", "PATH": ""},
+        timeout=300,
+        check=True,
+    )
+    total = len(STREAMS)
+    assert re.search(rf"^chunkfold \S+ +{total} of {total}$", ran.stdout, re.MULTILINE)
+    assert re.search(rf"^toy_client:fold +\d+ of {total}$", ran.stdout, re.MULTILINE)
+    assert re.search(r"^  calls-without-index +complete +text: 'Hi'$", ran.stdout, re.MULTILINE)
+    missing = [name for name in PEERS if not is_installed(name)]
+    assert ("--group peers" in ran.stdout) is bool(missing)
+
+
+@pytest.mark.parametrize("path", ["nothing", "no_such_module:f", "json:no_such_name", "json:__name__"])
+def test_a_client_that_cannot_be_loaded_is_a_wrong_argument(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--client", path])
+    assert "--client: " in capsys.readouterr().err
+
+
+def test_it_writes_the_tables_of_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chunkfold.testing.hostile.peers.is_installed", lambda name: False)
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n\n{BEGIN}\nthe tables of before\n{END}\n\nafter\n", "utf-8")
+    main(["--markdown", str(page)])
+    text = page.read_text("utf-8")
+    assert text.startswith(f"before\n\n{BEGIN}\n\n| client |")
+    assert text.endswith(f"|\n\n{END}\n\nafter\n")
+    assert "the tables of before" not in text
+    page.write_text("no markers", "utf-8")
+    with pytest.raises(ValueError, match="expected <!-- begin"):
+        main(["--markdown", str(page)])
+
+
+def test_importing_it_loads_no_client() -> None:
+    script = (
+        "import sys, chunkfold.testing.__main__\n"
+        "chunkfold.testing.hostile_streams()\n"
+        "print({'httpx', 'httpx2', 'openai', 'langchain_openai', 'litellm'} & sys.modules.keys())"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout == "set()\n"
+
+
+# The page
+
+
+def rows_of(page: str, columns: str) -> list[list[str]]:
+    """The cells of the table whose head begins so."""
+    table = page.partition(f"| {columns} |")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table.splitlines()[2:]]
+
+
+def test_the_page_shows_the_set_and_that_chunkfold_gets_it_right() -> None:
+    page = PAGE.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
+    rows = rows_of(page, "stream | what comes | who sends it | ending")
+    shown = [(cells[0].strip("`"), cells[3]) for cells in rows]
+    assert shown == [(stream.name, stream.ending) for stream in hostile_streams()]
+    assert {cells[4] for cells in rows} == {"✓"}
+    scores = {cells[0]: cells[2] for cells in rows_of(page, "client | version | right")}
+    assert scores["chunkfold"] == f"{len(STREAMS)} of {len(STREAMS)}"
+    assert scores.keys() == {"chunkfold", *PEERS}
+    for place, name in enumerate(scores, 4):
+        right = sum(cells[place] == "✓" for cells in rows)
+        assert scores[name] == f"{right} of {len(rows)}"
+
+
+# Other libraries
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", PEERS)
+def test_a_peer_answers_what_is_not_hostile(name: str) -> None:
+    """Else its column would say nothing about the streams."""
+    pytest.importorskip(name.replace("-", "_"))
+    plain = ["comments", "crlf", "no-space", "one-tool-thrice", "usage-trailer", "error-then-done", "length"]
+    with running_peers() as peers:
+        client = next(peer for peer in peers if peer.name == name)
+        verdicts = hold(client, [STREAMS[stream] for stream in plain])
+    assert [(verdict.stream.name, verdict.instead) for verdict in verdicts if not verdict.right] == []

@@ -1,0 +1,508 @@
+"""Transforms: tags, repeated text and spread choices, undone only where somebody asks for it.
+
+What is said of the whole text is told by a plain reading of it (`split_whole`), so that no cut can have a say.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import chunkfold
+from chunkfold import (
+    ChatCompletionChunk,
+    ChatCompletionParser,
+    ChatCompletionStream,
+    CumulativeDeltas,
+    OneChoice,
+    ThinkTags,
+    Transform,
+    connect,
+)
+from chunkfold.testing import Answer, FakeProvider, sse
+
+
+def choice(content: Any = None, finish_reason: str | None = None, index: int = 0, **delta: Any) -> dict[str, Any]:
+    if content is not None:
+        delta["content"] = content
+    return {"index": index, "delta": delta, "finish_reason": finish_reason}
+
+
+def chunk(*choices: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    return {**head, "choices": list(choices), **fields}
+
+
+def read(
+    chunks: Sequence[dict[str, Any]], *transforms: Transform, **options: Any
+) -> tuple[ChatCompletionParser, list[ChatCompletionChunk]]:
+    """A parser at its end, and the chunks that it gave; here each payload is sent as ASCII."""
+    parser = ChatCompletionParser(transforms=transforms, **options)
+    given = [chunk for payload in chunks for chunk in parser.feed(sse(json.dumps(payload), done=False)[0])]
+    return parser, [*given, *parser.feed(b"data: [DONE]\n\n")]
+
+
+def contents(texts: Sequence[str], index: int = 0, finish_reason: str | None = "stop") -> list[dict[str, Any]]:
+    """A chunk for each text; the finish reason comes with the last."""
+    last = len(texts) - 1
+    return [chunk(choice(text, finish_reason if at == last else None, index)) for at, text in enumerate(texts)]
+
+
+def deltas(chunks: list[ChatCompletionChunk]) -> list[dict[str, Any]]:
+    return [one.delta.model_dump(exclude_unset=True) for chunk in chunks for one in chunk.choices]
+
+
+def noted(parser: ChatCompletionParser) -> dict[str, int]:
+    return {anomaly.rule.id: anomaly.count for anomaly in parser.anomalies}
+
+
+def adds_up(parser: ChatCompletionParser, chunks: list[ChatCompletionChunk]) -> None:
+    """What was handed out bit by bit is what there is at the end."""
+    assert "".join(chunk.text for chunk in chunks) == parser.snapshot.text
+    assert "".join(chunk.reasoning for chunk in chunks) == parser.snapshot.reasoning
+
+
+def call(id_: str | None, name: str | None, arguments: str, **fields: Any) -> dict[str, Any]:
+    function = {"arguments": arguments} if name is None else {"name": name, "arguments": arguments}
+    return {**fields, "function": function} if id_ is None else {**fields, "id": id_, "function": function}
+
+
+# Think tags
+
+
+def split_whole(text: str, *, inside: bool = False, tags: tuple[str, str] = ("<think>", "</think>")) -> tuple[str, str]:
+    """The text and the reasoning, read from the whole at once."""
+    parts = {True: "", False: ""}
+    for piece in re.split(f"({'|'.join(map(re.escape, tags))})", text):
+        if piece in tags:
+            inside = piece == tags[0]
+        else:
+            parts[inside] += piece
+    return parts[False], parts[True]
+
+
+def cut(text: str, places: list[int]) -> list[str]:
+    bounds = [0, *sorted(place % (len(text) + 1) for place in places), len(text)]
+    return [text[start:end] for start, end in itertools.pairwise(bounds)]
+
+
+# Tags, what looks like the beginning of one, and plain text.
+TEXTS = st.lists(
+    st.sampled_from(["<think>", "</think>", "<", "</", "<thi", "nk>", "think>", "/", ">", "a", "é\n", "號 ", "😀"]),
+    max_size=12,
+).map("".join)
+CUTS = st.lists(st.integers(0, 100), max_size=30)
+
+
+@given(TEXTS, CUTS, st.booleans())
+@example("<think>hm</think>a", list(range(18)), False)
+@example("<think>a<</think", [8], False)
+@example("<<think>a</</think>b", list(range(20)), True)
+def test_what_think_tags_make_of_a_text_does_not_depend_on_the_cuts(text: str, cuts: list[int], inside: bool) -> None:
+    parser, chunks = read(contents(cut(text, cuts)), ThinkTags(inside=inside))
+    assert (parser.snapshot.text, parser.snapshot.reasoning) == split_whole(text, inside=inside)
+    assert parser.end == "finished"
+    adds_up(parser, chunks)
+
+
+@given(TEXTS, CUTS, st.sampled_from(["end", "cut", "error", "leave"]))
+def test_nothing_that_is_held_back_is_lost_however_the_stream_ends(text: str, cuts: list[int], how: str) -> None:
+    parser = ChatCompletionParser(transforms=[ThinkTags()])
+    chunks = [
+        new
+        for one in contents(cut(text, cuts), finish_reason=None)
+        for new in parser.feed(b"".join(sse(one, done=False)))
+    ]
+    if how == "end":
+        chunks += parser.close()
+    elif how == "cut":
+        chunks += parser.interrupt(OSError("reset"))
+    elif how == "error":
+        chunks += parser.feed(b'data: {"error":{"message":"boom"}}\n\n')
+    else:
+        parser.leave()  # nobody takes chunks any more
+    assert (parser.snapshot.text, parser.snapshot.reasoning) == split_whole(text)
+    if how != "leave":
+        adds_up(parser, chunks)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.sampled_from(["<think>", "</think>", "<th", "ink>", "</", "a", "b"])),
+        max_size=15,
+    )
+)
+def test_each_choice_has_tags_of_its_own(pieces: list[tuple[int, str]]) -> None:
+    parser, _ = read([chunk(choice(text, index=index)) for index, text in pieces], ThinkTags())
+    for one in parser.snapshot.choices:
+        whole = "".join(text for index, text in pieces if index == one.index)
+        assert (one.message.content or "", one.message.reasoning or "") == split_whole(whole)
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=4))
+def test_several_choices_in_each_chunk(pairs: list[tuple[str, str]]) -> None:
+    last = len(pairs) - 1
+    parser, _ = read(
+        [
+            chunk(choice(zero, "stop" if at == last else None), choice(one, "length" if at == last else None, 1))
+            for at, (zero, one) in enumerate(pairs)
+        ],
+        ThinkTags(),
+    )
+    for one, reason in zip(parser.snapshot.choices, ("stop", "length"), strict=True):
+        whole = "".join(pair[one.index] for pair in pairs)
+        assert (one.message.content or "", one.message.reasoning or "") == split_whole(whole)
+        assert one.finish_reason == reason
+
+
+@pytest.mark.parametrize(
+    ("texts", "inside", "text", "reasoning"),
+    [
+        pytest.param(["<think>hm</think>Hi"], False, "Hi", "hm", id="a block"),
+        pytest.param(list("<think>hm</think>Hi"), False, "Hi", "hm", id="a character each"),
+        pytest.param(["<thi", "nk>hm</", "think>Hi"], False, "Hi", "hm", id="tags over deltas"),
+        pytest.param(["<think>a</think>b<think>c</think>d"], False, "bd", "ac", id="several blocks"),
+        pytest.param(["a</think>b"], False, "ab", "", id="a closing tag without an opening one is dropped"),
+        pytest.param(["a</thi", "nk>b"], True, "b", "a", id="the template opens the tag"),
+        pytest.param(["<think>a</think>b"], True, "b", "a", id="the template opens it, and so does the model"),
+        pytest.param(["<think>never closed"], False, "", "never closed", id="never closed"),
+        pytest.param(["1 <thi", "s> 2"], False, "1 <this> 2", "", id="what only looks like a tag"),
+        pytest.param(["a <think"], False, "a <think", "", id="and at the end"),
+        pytest.param(["<think><think>a</think>b"], False, "b", "a", id="tags do not nest"),
+        pytest.param(["<Think>a</Think>"], False, "<Think>a</Think>", "", id="tags have one spelling"),
+    ],
+)  # fmt: skip
+def test_think_tags(texts: list[str], inside: bool, text: str, reasoning: str) -> None:
+    parser, chunks = read(contents(texts), ThinkTags(inside=inside))
+    assert (parser.snapshot.text, parser.snapshot.reasoning) == (text, reasoning)
+    adds_up(parser, chunks)
+    assert noted(parser) == {}
+
+
+def test_other_tags() -> None:
+    parser, _ = read(contents(["[reas", "on]hm[/reason]", "Hi <think>"]), ThinkTags("[reason]", "[/reason]"))
+    assert (parser.snapshot.text, parser.snapshot.reasoning) == ("Hi <think>", "hm")
+
+
+def test_text_is_held_back_only_while_it_may_be_a_tag() -> None:
+    transform = ThinkTags()
+    shown = [
+        [new.text + new.reasoning for new in transform.feed(ChatCompletionChunk.model_validate(one))]
+        for one in contents(["a <", "th", "e b", "<think>", "c"])
+    ]
+    assert shown == [["a "], [""], ["<the b"], [""], ["c"]]
+
+
+def test_the_finish_reason_stays_with_the_last_part() -> None:
+    _, chunks = read(contents(["<think>a</think>b"]), ThinkTags())
+    assert [(one.reasoning, one.text, one.choices[0].finish_reason) for one in chunks] == [
+        ("a", "", None),
+        ("", "b", "stop"),
+    ]
+
+
+def test_the_first_part_keeps_all_else() -> None:
+    calls = [{"index": 0, **call("a", "f", "{}")}]
+    payload = chunk(
+        {**choice("<think>a</think>b<think>c", role="assistant", tool_calls=calls, x=1), "logprobs": {"content": [{"token": "b", "logprob": -1}]}, "y": 2},
+        usage={"total_tokens": 9},
+        z=3,
+    )  # fmt: skip
+    parser, chunks = read([payload], ThinkTags())
+    assert deltas(chunks) == [
+        {"role": "assistant", "tool_calls": calls, "x": 1, "reasoning_content": "a"},
+        {"content": "b"},
+        {"reasoning_content": "c"},
+    ]
+    first, *more = chunks
+    assert (first.usage.total_tokens, first.model_extra, first.choices[0].model_extra) == (9, {"z": 3}, {"y": 2})
+    assert [(one.usage, one.model_extra, one.choices[0].logprobs) for one in more] == [(None, {}, None)] * 2
+    assert {(one.id, one.object, one.created, one.model) for one in chunks} == {("c", "chat.completion.chunk", 1, "m")}
+    snapshot = parser.snapshot
+    assert (snapshot.model_extra, snapshot.choices[0].model_extra, snapshot.message.model_extra) == (
+        {"z": 3},
+        {"y": 2},
+        {"x": 1},
+    )
+    assert [one.arguments for one in snapshot.tool_calls] == ["{}"]
+    assert len(snapshot.choices[0].logprobs.content) == 1
+
+
+def test_what_has_no_text_passes_unchanged() -> None:
+    transform = ThinkTags()
+    for one in (chunk(choice(role="assistant")), chunk(choice(finish_reason="stop")), chunk(), chunk(choice(""))):
+        given = ChatCompletionChunk.model_validate(one)
+        assert transform.feed(given) == [given]
+    assert transform.close() == []
+
+
+def test_a_chunk_is_replaced_and_never_changed() -> None:
+    for transform in (ThinkTags(), CumulativeDeltas(), OneChoice()):
+        given = ChatCompletionChunk.model_validate(
+            chunk(choice("<think>a</think>b", "stop", 1, tool_calls=[call("a", "f", "{}")]))
+        )
+        before = given.model_copy(deep=True)
+        transform.feed(given)
+        transform.feed(given)
+        assert given == before
+
+
+def test_a_text_that_is_a_list_of_parts_is_not_split() -> None:
+    """Whoever sends parts says what is thinking and what is not."""
+    parser, _ = read(
+        [chunk(choice([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "</think>"}], "stop"))],
+        ThinkTags(),
+    )
+    assert (parser.snapshot.text, parser.snapshot.reasoning) == ("</think>", "hm")
+
+
+def test_half_a_character_may_stand_beside_a_tag() -> None:
+    parser, chunks = read(contents(["<think>\ud83d", "\ude00</think>\ud83d", "\ude00"]), ThinkTags())
+    assert (parser.snapshot.text, parser.snapshot.reasoning) == ("😀", "😀")
+    adds_up(parser, chunks)
+
+
+def test_a_list_of_parts_after_text_that_is_held_back() -> None:
+    parser, _ = read([chunk(choice("a <")), chunk(choice([{"type": "text", "text": "b"}], "stop"))], ThinkTags())
+    assert parser.snapshot.text == "a <b"
+
+
+@pytest.mark.parametrize("head", [{"created": "now"}, {"id": 7}, {"model": {}}], ids=lambda head: next(iter(head)))
+def test_a_head_of_a_wrong_type(head: dict[str, Any]) -> None:
+    parser, _ = read([chunk(choice("<think>a</think>b", "stop"), **head)], ThinkTags())
+    assert (parser.snapshot.text, parser.snapshot.reasoning) == ("b", "a")
+
+
+def test_reasoning_beside_tags() -> None:
+    parser, _ = read([chunk(choice("<think>a</think>b", "stop", reasoning_content="r"))], ThinkTags())
+    assert (parser.snapshot.text, parser.snapshot.reasoning) == ("b", "ra")
+
+
+# Cumulative deltas
+
+
+def grown(texts: list[str]) -> list[str]:
+    """Each text with all that came before it."""
+    return ["".join(texts[: at + 1]) for at in range(len(texts))]
+
+
+@given(st.lists(st.text("ab号 ", max_size=4), min_size=1, max_size=8))
+@example(["ha", "ha", "", "ha"])
+def test_real_deltas_come_of_cumulative_ones(texts: list[str]) -> None:
+    parser, chunks = read(contents(grown(texts)), CumulativeDeltas())
+    assert parser.snapshot.text == "".join(texts)
+    assert [one.text for one in chunks] == texts
+    adds_up(parser, chunks)
+    assert noted(parser) == {}
+
+
+@pytest.mark.parametrize("name", ["content", "reasoning_content", "reasoning", "refusal"])
+def test_every_text_is_a_channel_of_its_own(name: str) -> None:
+    payloads = [
+        chunk(choice(**{name: text, "content" if name != "content" else "refusal": text * 2}))
+        for text in ("a", "ab", "abc")
+    ]
+    parser, _ = read(payloads, CumulativeDeltas())
+    message = parser.snapshot.message
+    view = "reasoning" if name.startswith("reasoning") else name
+    assert getattr(message, view) == "abc"
+    # "aa", "abab" and "abcabc" do not grow: they are real deltas.
+    assert (message.refusal if name == "content" else message.content) == "aaabababcabc"
+
+
+def test_arguments_may_be_cumulative_too() -> None:
+    def calls(one: str, two: str) -> dict[str, Any]:
+        return chunk(choice(tool_calls=[call("a", "f", one, index=0), call("b", "g", two, index=1)]))
+
+    payloads = [
+        calls("{", "{"),
+        calls('{"x":', '{"x"'),
+        calls('{"x":1}', '{"x":2}'),
+        chunk(choice(finish_reason="tool_calls")),
+    ]
+    parser, _ = read(payloads, CumulativeDeltas())
+    assert [one.arguments for one in parser.snapshot.tool_calls] == ['{"x":1}', '{"x":2}']
+
+
+def test_choices_grow_apart() -> None:
+    parser, _ = read([chunk(choice(text, index=index)) for text in ("a", "ab") for index in (0, 1)], CumulativeDeltas())
+    assert [one.message.content for one in parser.snapshot.choices] == ["ab", "ab"]
+
+
+def test_a_last_chunk_that_repeats_the_whole() -> None:
+    parser, _ = read(contents(["He", "Hell", "Hello", "Hello"]), CumulativeDeltas())
+    assert parser.snapshot.text == "Hello"
+
+
+def test_where_deltas_are_real_it_takes_text_away() -> None:
+    """Why nobody gets it unasked."""
+    parser, _ = read(contents(["ha", "ha", "ha!"]), CumulativeDeltas())
+    assert parser.snapshot.text == "ha!"
+
+
+def test_what_does_not_grow_is_taken_as_it_is() -> None:
+    """Some gateways send snapshots only now and then."""
+    parser, _ = read(contents(["a", "b", "abc"]), CumulativeDeltas())
+    assert parser.snapshot.text == "abc"
+
+
+@pytest.mark.parametrize("index", [{}, {"index": 0}], ids=["no index", "one index"])
+def test_calls_that_only_their_ids_tell_apart(index: dict[str, int]) -> None:
+    payloads = [
+        chunk(choice(tool_calls=[call("a", "f", "{}", **index)])),
+        chunk(choice(tool_calls=[call("b", "g", "{}", **index)])),
+    ]
+    parser, _ = read(payloads, CumulativeDeltas())
+    assert [(one.id, one.arguments) for one in parser.snapshot.tool_calls] == [("a", "{}"), ("b", "{}")]
+
+
+# One choice
+
+SPREAD = [
+    chunk(choice("Let me ", role="assistant")),
+    chunk(choice("look.", "stop")),
+    chunk(choice(index=1, tool_calls=[call("a", "f", '{"q"', index=0)])),
+    chunk(choice(None, "tool_calls", 1, tool_calls=[call(None, None, ":1}", index=0)])),
+]
+
+
+def test_one_message_of_several_choices() -> None:
+    parser, _ = read(SPREAD, OneChoice())
+    (one,) = parser.completion().choices
+    assert (one.index, one.message.content, one.finish_reason) == (0, "Let me look.", "tool_calls")
+    assert [(call.id, call.name, call.arguments) for call in one.message.tool_calls] == [("a", "f", '{"q":1}')]
+
+
+def test_one_message_of_several_choices_of_one_chunk() -> None:
+    payload = chunk(choice("Hi", "stop"), choice(None, "tool_calls", 1, tool_calls=[call("a", "f", "{}", index=0)]))
+    parser, chunks = read([payload], OneChoice())
+    (one,) = parser.completion().choices
+    assert (one.message.content, one.finish_reason, len(one.message.tool_calls)) == ("Hi", "tool_calls", 1)
+    assert [one.index for one in chunks[0].choices] == [0, 0]
+
+
+def test_several_choices_stay_apart_unless_asked() -> None:
+    parser, _ = read(SPREAD)
+    assert [one.message.content for one in parser.completion().choices] == ["Let me look.", None]
+
+
+# Together
+
+
+@given(TEXTS.filter(bool), CUTS)
+def test_cumulative_deltas_with_tags(text: str, cuts: list[int]) -> None:
+    parser, chunks = read(contents(grown(cut(text, cuts))), CumulativeDeltas(), ThinkTags())
+    assert (parser.snapshot.text, parser.snapshot.reasoning) == split_whole(text)
+    adds_up(parser, chunks)
+
+
+def test_they_are_applied_in_the_order_given() -> None:
+    payloads = contents(["<think>a", "<think>a</think>b"])
+    parser, _ = read(payloads, ThinkTags(), CumulativeDeltas())
+    # The tags are gone before anything is compared; the reasoning grows, and then the text begins.
+    assert (parser.snapshot.text, parser.snapshot.reasoning) == ("b", "a")
+    texts: list[str] = []
+
+    class Tap:
+        """What a transform of one's own needs."""
+
+        def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
+            texts.append(chunk.text)
+            return [chunk]
+
+        def close(self) -> list[ChatCompletionChunk]:
+            return []
+
+    read(payloads, Tap(), CumulativeDeltas(), Tap())
+    assert texts == ["<think>a", "<think>a", "<think>a</think>b", "</think>b"]
+
+
+def test_what_one_held_back_goes_through_those_behind_it() -> None:
+    class Twice:
+        def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
+            return [chunk, chunk]
+
+        def close(self) -> list[ChatCompletionChunk]:
+            return []
+
+    parser, _ = read(contents(["a <thi"], finish_reason=None), ThinkTags(), Twice())
+    assert parser.snapshot.text == "a a <thi<thi"
+
+
+def test_one_choice_and_cumulative_deltas() -> None:
+    payloads = [chunk(choice("a")), chunk(choice("ab", "stop")), chunk(choice("abc", "stop", 1))]
+    parser, _ = read(payloads, OneChoice(), CumulativeDeltas())
+    assert parser.snapshot.text == "abc"
+
+
+def test_one_choice_with_tags() -> None:
+    payload = chunk(choice("<think>a</think>b", "stop"), choice(index=1, tool_calls=[call("a", "f", "{}", index=0)]))
+    parser, _ = read([payload], OneChoice(), ThinkTags())
+    assert parser.snapshot.finish_reason == "stop"
+
+
+# Off by default, and over the wire
+
+
+@pytest.mark.parametrize("texts", [["<think>a</think>b"], ["a", "ab", "abc"]], ids=["tags", "cumulative"])
+def test_off_by_default(texts: list[str]) -> None:
+    parser, _ = read(contents(texts))
+    assert (parser.snapshot.text, parser.snapshot.reasoning) == ("".join(texts), "")
+
+
+MAKERS: list[Callable[[], Transform]] = [ThinkTags, CumulativeDeltas, OneChoice]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_stream_without_the_habit_passes_as_it_came(make: Callable[[], Transform]) -> None:
+    """The text grows by pieces that do not begin with all that came before, has no tags, and is of one choice."""
+    calls = [{"index": 0, **call("a", "f", "{}")}]
+    payloads = [
+        chunk(choice("Hello", role="assistant")),
+        chunk(choice(", you", reasoning_content="hm")),
+        chunk(choice(tool_calls=calls)),
+        chunk(choice(finish_reason="tool_calls"), usage={"total_tokens": 3}),
+    ]
+    parser, chunks = read(payloads, make())
+    if make is not OneChoice:  # there the finish reason comes at the end
+        assert [one.model_dump(exclude_unset=True) for one in chunks] == payloads
+    assert parser.completion() == read(payloads)[0].completion()
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_what_is_tolerated_is_noted_all_the_same(make: Callable[[], Transform]) -> None:
+    no_delta = chunk({"index": 0, "finish_reason": "stop"})
+    no_choices = {name: value for name, value in chunk().items() if name != "choices"}
+    payloads = [chunk({"delta": {"content": "a"}, "finish_reason": None}), no_delta, no_choices]
+    assert noted(read(payloads, make())[0]) == noted(read(payloads)[0]) == {"CF201": 1, "CF202": 1, "CF210": 1}
+
+
+def test_strict_mode_has_nothing_against_them() -> None:
+    parser, _ = read(contents(["<think>a</think>b"]), CumulativeDeltas(), ThinkTags(), OneChoice(), strict=True)
+    assert (parser.end, parser.snapshot.reasoning) == ("finished", "a")
+
+
+def test_through_a_stream() -> None:
+    stream = ChatCompletionStream(sse(*contents(["<think>a</th", "ink>b"])), transforms=[ThinkTags()])
+    assert "".join(stream.text_deltas()) == "b"
+    assert stream.completion().reasoning == "a"
+
+
+def test_through_a_connection() -> None:
+    httpx = pytest.importorskip("httpx")
+    with (
+        FakeProvider(Answer(sse(*contents(["<think>a</th", "ink>b"])))) as provider,
+        httpx.Client(trust_env=False) as client,
+        connect(client, "POST", provider.url, json={}, transforms=[ThinkTags()]) as stream,
+    ):
+        completion = stream.read()
+    assert (completion.text, completion.reasoning) == ("b", "a")
+
+
+def test_the_protocol_is_public() -> None:
+    assert {"ThinkTags", "CumulativeDeltas", "OneChoice", "Transform"} <= set(chunkfold.__all__)
