@@ -1161,3 +1161,10 @@ def test_a_snapshot_is_the_readers_own() -> None:
     snapshot.message.model_extra["x"].append(2)
     assert parser.snapshot.message.images == [{"url": "a"}]
     assert parser.snapshot.message.model_extra == {"x": [1]}
+
+
+def test_an_empty_object_as_the_arguments_of_a_function_call() -> None:
+    parser = fold(*said({"function_call": {"name": "f", "arguments": {}}}))
+    call = parser.completion().message.function_call
+    assert call is not None
+    assert call.arguments == "{}"

@@ -675,3 +675,16 @@ async def test_tasks_that_share_a_client(library: Any) -> None:
                 for _ in range(4):
                     tasks.start_soon(ask)
             assert connections_in_use(client) == []
+
+
+def test_a_body_that_goes_on_after_done_is_not_read_for_long() -> None:
+    """Keep-alives after `[DONE]` do not hold the consumer: the drain is bounded in time, not in reads."""
+    pings: list[bytes | float] = [b": ping\n\n", 0.03] * 100
+    with FakeProvider(
+        Answer([*sse({"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]}), *pings])
+    ) as provider:
+        with httpx.Client() as client, connect(client, "POST", provider.url, json={}) as stream:
+            assert stream.read().text == "Hi"
+        (request,) = provider.requests
+        assert request.answered.wait(30)
+        assert request.client_left

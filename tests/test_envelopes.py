@@ -734,3 +734,11 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
     parser.feed(data({"error": {"message": "x"}}))
     assert isinstance(parser.error, APIError)
     assert parser.error.retry_after == error.retry_after
+
+
+def test_headers_are_looked_up_in_any_case_and_show_no_values() -> None:
+    headers = error_from_response(429, {"Retry-After": "3", "Set-Cookie": "secret"}, b"").headers
+    assert dict(headers) == {"retry-after": "3", "set-cookie": "secret"}
+    assert headers["RETRY-AFTER"] == "3"
+    assert ("Retry-after" in headers, len(headers), headers.get("x")) == (True, 2, None)
+    assert "secret" not in repr(headers)

@@ -592,3 +592,15 @@ def test_openais_types_take_the_message_as_the_next_request_has_it() -> None:
 def test_what_pydantic_cannot_validate_is_a_wrong_argument() -> None:
     with pytest.raises(TypeError, match="expected a type that pydantic can validate"):
         Function(arguments="{}").parse(object())
+
+
+def test_an_outer_field_of_a_wrong_type_takes_what_is_inside_with_it() -> None:
+    value = {"choices": [{"logprobs": {"content": [{"logprob": "x"}, 7]}}]}
+    model, wrong = ChatCompletionChunk.validate_leniently(value)
+    assert model.model_dump(exclude_unset=True)["choices"][0]["logprobs"] == {"content": [{"logprob": "x"}, 7]}
+    assert len(wrong) == 2
+
+
+def test_what_is_no_object_of_fields_cannot_be_kept_raw() -> None:
+    with pytest.raises(TypeError):
+        ChatCompletionChunk.validate_leniently({"\ud83d": 1})

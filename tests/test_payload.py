@@ -1,7 +1,9 @@
 """One event: its chunks, an error, or [DONE]; what is repaired, what is refused, and with which words."""
 
+import inspect
 import json
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -912,3 +914,45 @@ def test_a_deep_value_beside_text_takes_only_itself_away() -> None:
         deep = [deep]
     parser = read(stream(chunk({"content": [{"type": "text", "text": "hi"}, {"type": "x", "v": deep}]})))
     assert parser.snapshot.text == "hi"
+
+
+# What is left of the interpreter's limits
+
+
+@pytest.mark.parametrize("nested", [b"[" * 450 + b"]" * 450, b'{"a":' * 400 + b"1" + b"}" * 400])
+def test_a_caller_deep_in_its_own_stack_gets_no_recursion_error(nested: bytes) -> None:
+    """Wherever the interpreter's limit is met, it is a chunk that cannot be read: never a RecursionError of ours."""
+    event = ServerSentEvent(b'{"choices":[{"delta":{"content":"a"}}],"x":' + nested + b"}")
+
+    def at_depth(frames: int) -> Any:
+        return parse_payload(event) if frames == 0 else at_depth(frames - 1)
+
+    room = sys.getrecursionlimit() - len(inspect.stack())
+    payloads = [at_depth(room - left) for left in range(600, 20, -1) if left < room]
+    assert {type(payload.error) for payload in payloads} <= {type(None), InvalidChunkError}
+
+
+def test_digits_and_control_characters_at_once() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(b'data: {"choices":[],"x":"\t","y":' + b"1" * 5000 + b"}\n\n")
+    assert type(parser.error) is InvalidChunkError
+    assert "digits" in str(parser.error)
+
+
+def test_a_completion_whose_choice_is_no_object() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(b'{"object":"chat.completion","choices":[5]}')
+    parser.close()
+    assert type(parser.error) is InvalidChunkError
+
+
+def test_halves_beside_what_is_no_object() -> None:
+    parts = [
+        chunk({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": half}]}]})
+        for half in "\ud83d\ude00"
+    ]
+    assert read(stream(*parts)).snapshot.reasoning == "\U0001f600"
+    details = [
+        chunk({"reasoning_details": [None, {"type": "reasoning.text", "text": half}]}) for half in "\ud83d\ude00"
+    ]
+    assert read(stream(*details)).snapshot.reasoning == "\U0001f600"

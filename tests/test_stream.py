@@ -1288,3 +1288,9 @@ def test_a_fault_of_closing_does_not_hide_how_the_stream_ended() -> None:
     with pytest.raises(IncompleteStreamError), ChatCompletionStream(Fake(text("Hello"))) as stream:
         list(stream)
     assert stream.end is StreamEnd.TRUNCATED
+
+
+@pytest.mark.parametrize("body", [b"data: x", "data: x", bytearray(b"data: x")])
+def test_a_body_in_one_piece_is_no_iterable_of_bytes(body: Any) -> None:
+    with pytest.raises(TypeError, match="expected a response or an iterable of bytes"):
+        ChatCompletionStream(body)

@@ -506,3 +506,17 @@ def test_through_a_connection() -> None:
 
 def test_the_protocol_is_public() -> None:
     assert {"ThinkTags", "CumulativeDeltas", "OneChoice", "Transform"} <= set(chunkfold.__all__)
+
+
+@pytest.mark.parametrize("tags", [("", "x"), ("x", ""), ("ab", "xabx"), ("<", "<"), ("<<", "<")])
+def test_tags_that_cannot_be_told_apart_are_a_wrong_argument(tags: tuple[str, str]) -> None:
+    with pytest.raises(ValueError, match="expected two tags"):
+        ThinkTags(*tags)
+
+
+def test_a_choice_that_goes_on_after_another_finished_takes_the_finish_back() -> None:
+    payloads = [chunk(choice("Hi", "stop")), chunk(choice(index=1, tool_calls=[call("a", "f", '{"q', index=0)]))]
+    parser = ChatCompletionParser(transforms=[OneChoice()])
+    parser.feed(b"".join(sse(*payloads, done=False)))
+    parser.close()
+    assert parser.end == "truncated"

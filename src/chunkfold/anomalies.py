@@ -80,11 +80,6 @@ class AnomalyLog:
         else:
             self._noted[rule.id] = replace(noted, count=noted.count + 1)
 
-    @property
-    def first(self) -> Anomaly | None:
-        """The anomaly that was noted first."""
-        return next(iter(self._noted.values()), None)
-
     def entries(self) -> tuple[Anomaly, ...]:
         """All of them, in the order of their first place."""
         return tuple(self._noted.values())

@@ -46,12 +46,12 @@ class UnfinishedBlock:
 
     Attributes:
         event: What it would have been dispatched as.
-        error: The value of its `error` field, if it had one and no data.
+        error: Its `error` field as an event, if it had one and no data.
         data_terminated: Whether its last data line had a line end.
     """
 
     event: ServerSentEvent | None
-    error: bytes | None
+    error: ServerSentEvent | None
     data_terminated: bool
 
 
@@ -117,7 +117,7 @@ class EventStreamDecoder:
         if self._start is not None:
             data = self._without_bom(data)
         if self._foreign is not None:
-            self._keep_foreign(data)
+            self._keep_foreign(self._foreign, data)
         if self._skip_lf and data:
             self._skip_lf = False
             if data[:1] == b"\n":
@@ -135,7 +135,7 @@ class EventStreamDecoder:
             return
         if self._start:
             # Fewer than three bytes came, and they look like the beginning of a BOM: no line, but not lost.
-            self._keep_foreign(self._start)
+            self._foreign = [self._start]
         self._closed = True
         whole_lines = len(self._data)
         if self._line:
@@ -146,7 +146,7 @@ class EventStreamDecoder:
             self.reconnection_time = reconnection_time
         if self._data or self._error is not None:
             event = self._current_event(self._pending_id) if self._data else None
-            error = self._error if event is None else None
+            error = self._error_event() if event is None else None
             self.unfinished = UnfinishedBlock(event, error, whole_lines == len(self._data))
         self._new_block()
 
@@ -282,6 +282,9 @@ class EventStreamDecoder:
         event_id = self.last_event_id if pending_id is None else pending_id
         return ServerSentEvent(data, self._event or MESSAGE, event_id, self._block_offset or 0)
 
+    def _error_event(self) -> ServerSentEvent:
+        return ServerSentEvent(self._error or b"", "error", self.last_event_id, self._block_offset or 0)
+
     def _check_size(self, head: bytes, size: int) -> None:
         """Hold an unfinished line against the limit.
 
@@ -302,17 +305,15 @@ class EventStreamDecoder:
         self._line.clear()
         self._new_block()
 
-    def _keep_foreign(self, data: bytes) -> None:
+    def _keep_foreign(self, foreign: list[bytes], data: bytes) -> None:
         """Keep a body that is no event stream so far; of one larger than the limit, only its beginning."""
-        if self._foreign is None:
-            return
         # Blank lines before it are not kept: there may be any number of them.
         kept = data if self._foreign_size else data.lstrip(b"\r\n")
         self._foreign_size += len(kept)
         if not self._is_foreign_too_large():
-            self._foreign.append(kept)
-        elif sum(map(len, self._foreign)) < _FOREIGN_EXCERPT:
-            self._foreign = [b"".join((*self._foreign, kept))[:_FOREIGN_EXCERPT]]
+            foreign.append(kept)
+        elif sum(map(len, foreign)) < _FOREIGN_EXCERPT:
+            foreign[:] = [b"".join((*foreign, kept))[:_FOREIGN_EXCERPT]]
 
     def _is_foreign_too_large(self) -> bool:
         return self._foreign_size > (_FOREIGN_LIMIT if self._limit is None else self._limit)

@@ -174,7 +174,8 @@ class ChatCompletionParser:
             return chunks
         now = self._clock()
         if self._refusal is not None:
-            self._read_refusal(data, now, chunks)
+            self._refusal += data
+            self._check_refusal(len(self._refusal), now, chunks)
             return chunks
         self._take_events(self._decoder.feed(data), chunks)
         self.timing.note(now - self._started, bool(chunks), self._accumulator.has_output)
@@ -279,9 +280,8 @@ class ChatCompletionParser:
     def _take_unfinished(self, block: UnfinishedBlock, chunks: list[ChatCompletionChunk]) -> None:
         """What stood open at the end of the body: dispatch what is whole, drop a mere beginning."""
         if block.event is None:
-            field = ServerSentEvent(block.error or b"", "error")
-            if _is_error_field(field):
-                self._take_error_field(field, chunks)
+            if block.error is not None and _is_error_field(block.error):
+                self._take_error_field(block.error, chunks)
             return
         event = whole_part(block.event, data_terminated=block.data_terminated)
         if event is not None or self._accumulator.all_finished:
@@ -412,16 +412,12 @@ class ChatCompletionParser:
         else:
             self._set_error(StreamStalledError(msg, end=StreamEnd.STALLED), StreamEnd.STALLED)
 
-    def _read_refusal(
-        self, data: bytes | bytearray | memoryview, now: float, chunks: list[ChatCompletionChunk]
-    ) -> None:
-        """Read the body that tells why, as far as the bound and the time allow; what came is told all the same."""
-        if self._refusal is not None:
-            self._refusal += data
-            timeouts = [limit for limit in (self._total_timeout, self._progress_timeout) if limit is not None]
-            out_of_time = bool(timeouts) and now - self._started > min(timeouts)
-            if out_of_time or len(self._refusal) >= _MAX_ERROR_BODY:
-                self._refuse(chunks)
+    def _check_refusal(self, size: int, now: float, chunks: list[ChatCompletionChunk]) -> None:
+        """Read the body that tells why as far as the bound and the time allow; what came is told all the same."""
+        timeouts = [limit for limit in (self._total_timeout, self._progress_timeout) if limit is not None]
+        out_of_time = bool(timeouts) and now - self._started > min(timeouts)
+        if out_of_time or size >= _MAX_ERROR_BODY:
+            self._refuse(chunks)
 
     def _refuse(self, chunks: list[ChatCompletionChunk]) -> None:
         """The response's status is not 2xx: its body, as much as was read, tells why."""

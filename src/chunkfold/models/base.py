@@ -1,7 +1,7 @@
 """What all models share: unknown fields are kept, types are exact, wrong ones are kept raw where that is allowed."""
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, cast
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
@@ -80,15 +80,11 @@ class Model(BaseModel):
         return model, wrong
 
 
-def keep_raw(model: Any, name: str, value: Any) -> None:
+def keep_raw(model: BaseModel, name: str, value: Any) -> None:
     """Keep a value that is not of its field's type beside the unknown fields, where attributes and dumps find it."""
-    if isinstance(model, BaseModel):
-        vars(model).pop(name, None)
-        if model.__pydantic_extra__ is not None:
-            model.__pydantic_extra__[name] = value
-        model.__pydantic_fields_set__.add(name)
-    else:
-        model[name] = value
+    vars(model).pop(name, None)
+    cast("dict[str, Any]", model.__pydantic_extra__)[name] = value
+    model.__pydantic_fields_set__.add(name)
 
 
 def wrong_types(error: ValidationError, value: Any) -> Iterator[WrongType]:

@@ -18,10 +18,8 @@ def thinking_of(content: Any) -> str:
     return "".join(_part_texts(content, "thinking")) if is_list(content) else ""
 
 
-def details_text(details: Any) -> str:
+def details_text(details: list[Any]) -> str:
     """The text of `reasoning_details` (OpenRouter), else its summaries."""
-    if not is_list(details):
-        return ""
     for key in ("text", "summary"):
         texts = [item[key] for item in details if is_object(item) and isinstance(item.get(key), str)]
         if any(texts):
