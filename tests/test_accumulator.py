@@ -1163,8 +1163,15 @@ def test_a_snapshot_is_the_readers_own() -> None:
     assert parser.snapshot.message.model_extra == {"x": [1]}
 
 
-def test_an_empty_object_as_the_arguments_of_a_function_call() -> None:
-    parser = fold(*said({"function_call": {"name": "f", "arguments": {}}}))
+@pytest.mark.parametrize(("sent", "kept"), [({}, "{}"), ([], "{}"), (5, 5)])
+def test_arguments_of_a_function_call_that_are_no_text(sent: Any, kept: Any) -> None:
+    parser = fold(*said({"function_call": {"name": "f", "arguments": sent}}))
     call = parser.completion().message.function_call
     assert call is not None
-    assert call.arguments == "{}"
+    assert call.arguments == kept
+
+
+def test_a_wrong_type_in_the_usage_of_a_choice_is_noted() -> None:
+    parser = fold(chunk({"content": "a"}, choice={"usage": {"prompt_tokens": "many"}}), chunk({}, finish_reason="stop"))
+    assert parser.completion().usage.model_dump(exclude_unset=True) == {"prompt_tokens": "many"}
+    assert noted(parser) == {"CF209"}

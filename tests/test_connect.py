@@ -688,3 +688,14 @@ def test_a_body_that_goes_on_after_done_is_not_read_for_long() -> None:
         (request,) = provider.requests
         assert request.answered.wait(30)
         assert request.client_left
+
+
+def test_nor_is_a_flood_after_done() -> None:
+    flood = [b":" * 2**16] * 2**14  # a gigabyte, of which a tenth of a second is read at most
+    events = sse({"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]})
+    with FakeProvider(Answer([*events, *flood])) as provider:
+        with httpx.Client() as client, connect(client, "POST", provider.url, json={}) as stream:
+            assert stream.read().text == "Hi"
+        (request,) = provider.requests
+        assert request.answered.wait(30)
+        assert request.client_left

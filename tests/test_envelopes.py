@@ -742,3 +742,10 @@ def test_headers_are_looked_up_in_any_case_and_show_no_values() -> None:
     assert headers["RETRY-AFTER"] == "3"
     assert ("Retry-after" in headers, len(headers), headers.get("x")) == (True, 2, None)
     assert "secret" not in repr(headers)
+
+
+def test_a_status_with_a_fraction_of_zero_is_one() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(b'data: {"error":{"message":"slow down","code":429.0}}\n\n')
+    assert isinstance(parser.error, APIError)
+    assert parser.error.status_code == 429

@@ -84,15 +84,6 @@ def plain_chunk(event: ServerSentEvent) -> ChatCompletionChunk | None:
     return chunk if event.event == MESSAGE and _is_plain(chunk) else None
 
 
-def parse_slowly(event: ServerSentEvent) -> Payload:
-    """The slow path: whatever `plain_chunk` did not take."""
-    try:
-        return _judge(event)
-    except RecursionError:
-        # Only where the caller's own stack left little of the interpreter's limit.
-        return Payload(error=_invalid(event, "expected JSON that the interpreter can read, received deeper nesting"))
-
-
 def _is_plain(chunk: ChatCompletionChunk) -> bool:
     """Whether a valid chunk is a chunk and nothing else: no error in it, no other API's."""
     extra = chunk.__pydantic_extra__
@@ -108,7 +99,8 @@ def _is_plain(chunk: ChatCompletionChunk) -> bool:
     return True
 
 
-def _judge(event: ServerSentEvent) -> Payload:
+def parse_slowly(event: ServerSentEvent) -> Payload:
+    """The slow path: whatever `plain_chunk` did not take."""
     payload = Payload()
     data = event.data.strip()
     if event.event == "error":
