@@ -510,11 +510,11 @@ def cancelled() -> Result:
 
 
 def wrong_option() -> Result:
-    return Result(raised_by(lambda: ChatCompletionStream([], no_such_option=True)))  # type: ignore[call-arg]
+    return Result(raised_by(lambda: ChatCompletionStream([], no_such_option=True)))
 
 
 def wrong_source() -> Result:
-    return Result(raised_by(lambda: ChatCompletionStream(5)))  # type: ignore[arg-type]
+    return Result(raised_by(lambda: ChatCompletionStream(5)))
 
 
 # What must come of them

@@ -693,4 +693,4 @@ def test_an_event_is_a_value_with_the_defaults_of_the_standard() -> None:
     assert one == (b"a", "message", "", 0)
     assert hash(one) == hash(ServerSentEvent(b"a"))
     with pytest.raises(AttributeError):
-        one.data = b"b"  # type: ignore[misc]
+        one.data = b"b"

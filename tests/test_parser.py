@@ -660,7 +660,7 @@ BODIES: dict[str, tuple[bytes, str]] = {
         "failed",
     ),
     "a completion that failed": (
-        compact({**COMPLETION, "choices": [{**COMPLETION["choices"][0], "finish_reason": "error"}]}),  # type: ignore[index]
+        compact({**COMPLETION, "choices": [{**COMPLETION["choices"][0], "finish_reason": "error"}]}),
         "failed",
     ),
     "a completion": (compact(COMPLETION), "finished"),

@@ -680,7 +680,7 @@ PACKAGE = Path(chunkfold.__file__).parent
 LAYERS = (
     "chunkfold",
     *("stream", "drain"),
-    *("parser", "endings"),
+    *("parser", "endings", "refusal"),
     "events",
     "transforms",
     "timing",

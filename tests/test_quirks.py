@@ -129,7 +129,7 @@ class Contains:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, str) and all(word in other for word in self.words)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __repr__(self) -> str:
         return f"Contains{self.words}"

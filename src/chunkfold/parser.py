@@ -30,7 +30,8 @@ from chunkfold.errors import (
 )
 from chunkfold.event_stream import EventStreamDecoder, ServerSentEvent, UnfinishedBlock
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
-from chunkfold.payload import Payload, error_from_response, is_json, parse_body, parse_slowly, plain_chunk, whole_part
+from chunkfold.payload import Payload, is_json, parse_body, parse_slowly, plain_chunk, whole_part
+from chunkfold.refusal import Refusal
 from chunkfold.surrogates import SurrogateJoiner
 from chunkfold.timing import StreamTiming
 from chunkfold.transforms import Transform
@@ -40,7 +41,6 @@ __all__ = ["ChatCompletionParser", "ParserOptions", "StreamEnd"]
 DEFAULT_MAX_EVENT_SIZE: Final = 32 * 2**20
 _FIELD_NAMES: Final = (b"data", b"event", b"id", b"retry", b"error")
 _BOM: Final = b"\xef\xbb\xbf"
-_MAX_ERROR_BODY: Final = 64 * 2**10
 
 OnEvent = Callable[[ServerSentEvent, list[ChatCompletionChunk]], object]
 
@@ -121,9 +121,10 @@ class ChatCompletionParser:
         self._transforms = tuple(transforms)
         self._is_flushed = False
         self._final: ChatCompletion | None = None
-        # The body of a response whose status is not 2xx: no stream, but the reason.
-        refused = status_code is not None and not 200 <= status_code <= 299
-        self._refusal: bytearray | None = bytearray() if refused else None
+        self._refusal: Refusal | None = None
+        if status_code is not None and not 200 <= status_code <= 299:
+            timeouts = [seconds for seconds in (total_timeout, progress_timeout) if seconds is not None]
+            self._refusal = Refusal(status_code, self._headers, min(timeouts, default=None))
 
     @property
     def snapshot(self) -> ChatCompletion:
@@ -174,8 +175,8 @@ class ChatCompletionParser:
             return chunks
         now = self._clock()
         if self._refusal is not None:
-            self._refusal += data
-            self._check_refusal(len(self._refusal), now, chunks)
+            if self._refusal.feed(data, now - self._started):
+                self._fail(self._refusal.error(), chunks)
             return chunks
         self._take_events(self._decoder.feed(data), chunks)
         self.timing.note(now - self._started, bool(chunks), self._accumulator.has_output)
@@ -262,7 +263,7 @@ class ChatCompletionParser:
     def _end_of_body(self, exc: BaseException | None) -> list[ChatCompletionChunk]:
         chunks: list[ChatCompletionChunk] = []
         if self._refusal is not None:
-            self._refuse(chunks)
+            self._fail(self._refusal.error(), chunks)
             return chunks
         self._decoder.close()
         self._take_events([], chunks)
@@ -411,18 +412,6 @@ class ChatCompletionParser:
             self._complete(StreamEnd.FINISHED)
         else:
             self._set_error(StreamStalledError(msg, end=StreamEnd.STALLED), StreamEnd.STALLED)
-
-    def _check_refusal(self, size: int, now: float, chunks: list[ChatCompletionChunk]) -> None:
-        """Read the body that tells why as far as the bound and the time allow; what came is told all the same."""
-        timeouts = [limit for limit in (self._total_timeout, self._progress_timeout) if limit is not None]
-        out_of_time = bool(timeouts) and now - self._started > min(timeouts)
-        if out_of_time or size >= _MAX_ERROR_BODY:
-            self._refuse(chunks)
-
-    def _refuse(self, chunks: list[ChatCompletionChunk]) -> None:
-        """The response's status is not 2xx: its body, as much as was read, tells why."""
-        body = bytes(self._refusal or b"")[:_MAX_ERROR_BODY]
-        self._fail(error_from_response(self._status_code or 0, self._headers, body), chunks)
 
 
 def _is_error_field(field: ServerSentEvent) -> bool:
