@@ -1080,7 +1080,7 @@ def test_a_snapshot_is_not_changed_by_later_chunks() -> None:
 
 
 def test_a_snapshot_before_the_first_chunk() -> None:
-    for snapshot in (ChatCompletionParser().snapshot, ChatCompletionAccumulator().snapshot()):
+    for snapshot in (ChatCompletionParser().snapshot, ChatCompletionAccumulator().snapshot):
         assert snapshot == ChatCompletion()
         assert (snapshot.text, snapshot.reasoning, snapshot.tool_calls, snapshot.finish_reason) == ("", "", [], None)
 
@@ -1089,7 +1089,7 @@ def test_an_accumulator_can_be_used_alone() -> None:
     accumulator = ChatCompletionAccumulator()
     for payload in RICH:
         accumulator.add(ChatCompletionChunk.model_validate(payload))
-    snapshot = accumulator.snapshot()
+    snapshot = accumulator.snapshot
     assert (snapshot.text, snapshot.reasoning) == ("ab", "Tr")
     assert texts(snapshot) == {0: "ab", 1: "c", 2: None}
     assert accumulator.has_output

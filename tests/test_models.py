@@ -178,7 +178,7 @@ def test_no_field_of_a_chunk_is_required(path: Path, key: str, value: Any) -> No
     assert chunk.id == "c" or (path, key) == ((), "id")
     accumulator = ChatCompletionAccumulator()
     accumulator.add(chunk)
-    accumulator.snapshot().model_dump_json(warnings="error")
+    accumulator.snapshot.model_dump_json(warnings="error")
 
 
 def test_nothing_at_all_is_a_chunk_too() -> None:
@@ -227,7 +227,7 @@ def test_no_key_can_shadow_anything(key: str, event: str) -> None:
         each.setdefault(key, "shadow")
     accumulator = ChatCompletionAccumulator()
     accumulator.add(parsed(payload, event))
-    chunk, completion = parsed(payload, event), accumulator.snapshot()
+    chunk, completion = parsed(payload, event), accumulator.snapshot
     assert type(chunk) is ChatCompletionChunk
     assert chunk.model_dump(exclude_unset=True) == payload
     for other in copies(chunk):
@@ -563,7 +563,7 @@ def test_openais_types_take_the_dump_of_a_completion() -> None:
     chat = pytest.importorskip("openai.types.chat")
     accumulator = ChatCompletionAccumulator()
     accumulator.add(parsed(CHUNK))
-    for completion in (ChatCompletion.model_validate(COMPLETION), accumulator.snapshot()):
+    for completion in (ChatCompletion.model_validate(COMPLETION), accumulator.snapshot):
         dumped = completion.model_dump()
         theirs = chat.ChatCompletion.model_validate(dumped)
         assert theirs.choices[0].message.content == "a"

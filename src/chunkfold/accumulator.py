@@ -120,6 +120,7 @@ class ChatCompletionAccumulator:
             self.log.note(HEAD_MISSING, ", ".join(missing))
         return chunk
 
+    @property
     def snapshot(self) -> ChatCompletion:
         """What has arrived so far; costs as much as the output is long."""
         fields = {

@@ -130,9 +130,9 @@ class ChatCompletionParser:
     def snapshot(self) -> ChatCompletion:
         """What has arrived so far; readable at any time, costs as much as the output is long."""
         if self.end is None:
-            return self._accumulator.snapshot()
+            return self._accumulator.snapshot
         if self._final is None:
-            self._final = self._accumulator.snapshot()
+            self._final = self._accumulator.snapshot
         return self._final
 
     @property
