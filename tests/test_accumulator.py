@@ -1175,3 +1175,16 @@ def test_a_wrong_type_in_the_usage_of_a_choice_is_noted() -> None:
     parser = fold(chunk({"content": "a"}, choice={"usage": {"prompt_tokens": "many"}}), chunk({}, finish_reason="stop"))
     assert parser.completion().usage.model_dump(exclude_unset=True) == {"prompt_tokens": "many"}
     assert noted(parser) == {"CF209"}
+
+
+def test_what_was_put_in_by_hand_is_copied_too() -> None:
+    accumulator = ChatCompletionAccumulator()
+    accumulator.add(ChatCompletionChunk.model_validate({"choices": [], "x": {1, 2}}))
+    assert accumulator.snapshot.model_extra == {"x": {1, 2}}
+
+
+def test_annotations_are_the_snapshots_own() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(b"".join(sse(*said({"annotations": [{"type": "url_citation"}]})[:1], done=False)))
+    parser.snapshot.message.annotations[0].type = "changed"
+    assert parser.snapshot.message.annotations[0].type == "url_citation"

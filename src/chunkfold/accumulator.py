@@ -5,7 +5,6 @@ Choices are kept by their index, which is a key and never a position.
 """
 
 from collections.abc import Iterable
-from copy import deepcopy
 from operator import itemgetter
 from typing import Any, Final
 
@@ -27,7 +26,7 @@ from chunkfold.anomalies import (
 )
 from chunkfold.choices import ChoiceState, choice_snapshot, fold_delta, fold_logprobs, gap_in
 from chunkfold.errors import excerpt
-from chunkfold.json_values import is_object
+from chunkfold.json_values import copied, is_object
 from chunkfold.merging import keep_unknown, merge_usage
 from chunkfold.models import (
     ChatCompletion,
@@ -124,14 +123,14 @@ class ChatCompletionAccumulator:
     def snapshot(self) -> ChatCompletion:
         """What has arrived so far; costs as much as the output is long."""
         fields = {
-            **deepcopy(self._extra),
+            **copied(self._extra),
             **self._head,
             "choices": [choice_snapshot(self._choices[index]) for index in sorted(self._choices)],
         }
         if self._service_tier is not None:
             fields["service_tier"] = self._service_tier
         if self._usage is not None:
-            fields["usage"] = CompletionUsage.validate_leniently(deepcopy(self._usage))[0]
+            fields["usage"] = CompletionUsage.validate_leniently(copied(self._usage))[0]
         return ChatCompletion.validate_leniently(fields)[0]
 
     def _add_head(self, fields: dict[str, Any]) -> None:
@@ -173,7 +172,7 @@ class ChatCompletionAccumulator:
         holders = [*((choice.__pydantic_extra__ or {}) for choice in chunk.choices), groq]
         for holder in holders:
             if is_object(holder) and is_object(holder.get("usage")):
-                usage, wrong = CompletionUsage.validate_leniently(deepcopy(holder["usage"]))
+                usage, wrong = CompletionUsage.validate_leniently(copied(holder["usage"]))
                 for one in wrong:
                     self.log.note(WRONG_TYPE, str(one))
                 return usage

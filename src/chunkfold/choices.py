@@ -4,7 +4,6 @@ Texts are gathered in buffers and joined when somebody looks, so many small delt
 """
 
 from collections.abc import Callable
-from copy import deepcopy
 from io import StringIO
 from typing import Any, Final
 
@@ -17,7 +16,7 @@ from chunkfold.anomalies import (
     AnomalyLog,
 )
 from chunkfold.errors import excerpt
-from chunkfold.json_values import is_list, is_object
+from chunkfold.json_values import copied, is_list, is_object
 from chunkfold.merging import ReasoningDetails, is_base64, join_audio, keep_unknown
 from chunkfold.models import (
     ChatCompletionAudio,
@@ -28,6 +27,7 @@ from chunkfold.models import (
     ChoiceDeltaFunctionCall,
     ChoiceLogprobs,
     FunctionCall,
+    Model,
 )
 from chunkfold.models.content import reasoning_of, text_of
 from chunkfold.surrogates import well_formed
@@ -248,7 +248,7 @@ def _has(state: ChoiceState, name: str) -> bool:
 def choice_snapshot(state: ChoiceState) -> Choice:
     """The choice so far."""
     fields: dict[str, Any] = {
-        **deepcopy(state.extra),
+        **copied(state.extra),
         "index": state.index,
         "finish_reason": state.finish_reason,
         "message": _message_snapshot(state),
@@ -269,12 +269,17 @@ def _message_snapshot(state: ChoiceState) -> ChatCompletionMessage:
         "tool_calls": state.tool_calls.snapshot() if state.tool_calls is not None else [],
         "function_call": state.function_call and _function_call_snapshot(state.function_call),
         "audio": state.audio and _audio_snapshot(state.audio),
-        **deepcopy(state.lists),
+        **{name: [_own(item) for item in items] for name, items in state.lists.items()},
     }
-    fields = {**deepcopy(state.message_extra), **{name: value for name, value in parts.items() if value is not None}}
+    fields = {**copied(state.message_extra), **{name: value for name, value in parts.items() if value is not None}}
     # The one normalised field, in place of a raw field of that name.
     fields["reasoning"] = state.text("reasoning")
     return ChatCompletionMessage.validate_leniently(fields)[0]
+
+
+def _own(item: Any) -> Any:
+    """A copy of an image or an annotation that is the snapshot's own."""
+    return item.model_copy(deep=True) if isinstance(item, Model) else copied(item)
 
 
 def _function_call_snapshot(call: _FunctionCallState) -> FunctionCall:

@@ -2,13 +2,12 @@
 
 import base64
 import binascii
-from copy import deepcopy
 from io import StringIO
 from typing import Any
 
 from chunkfold.anomalies import TOTAL_TOO_SMALL, ZERO_USAGE, AnomalyLog
 from chunkfold.errors import excerpt
-from chunkfold.json_values import is_integer, is_object
+from chunkfold.json_values import copied, is_integer, is_object
 from chunkfold.surrogates import well_formed
 
 _NEVER_KEPT = frozenset({"obfuscation"})
@@ -107,7 +106,7 @@ class _Block:
                 self.fields[key] = value
 
     def snapshot(self) -> dict[str, Any]:
-        return {**deepcopy(self.fields), **{key: well_formed(text.getvalue()) for key, text in self._texts.items()}}
+        return {**copied(self.fields), **{key: well_formed(text.getvalue()) for key, text in self._texts.items()}}
 
 
 def is_base64(piece: str) -> bool:

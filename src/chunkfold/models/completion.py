@@ -5,9 +5,9 @@ normalised: it has the reasoning text whichever field brought it.
 """
 
 import builtins
-from copy import deepcopy
 from typing import Annotated, Any, Literal, TypeVar, overload
 
+from chunkfold.json_values import copied
 from chunkfold.models.base import AnyString, Model
 from chunkfold.models.outcome import Outcome, outcome_of
 from chunkfold.models.parsing import parse_json, without_placeholder
@@ -172,11 +172,11 @@ class ChatCompletionMessage(Model):
         if fields.get("audio") is not None and fields["audio"].id:
             param["audio"] = {"id": fields["audio"].id}
         if fields.get("reasoning_details"):
-            param["reasoning_details"] = deepcopy(self.reasoning_details)
+            param["reasoning_details"] = copied(self.reasoning_details)
         if reasoning_content and self.reasoning:
             param["reasoning_content"] = self.reasoning
         if "extra_content" in unknown:
-            param["extra_content"] = deepcopy(unknown["extra_content"])
+            param["extra_content"] = copied(unknown["extra_content"])
         return param
 
 
