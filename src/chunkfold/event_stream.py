@@ -79,6 +79,7 @@ class EventStreamDecoder:
         self.error_fields: list[ServerSentEvent] = []
         self._limit = max_event_size
         self._closed = False
+        self._is_between_blocks = False
         self._start: bytes | None = b""  # the first bytes, until they can no longer be a BOM
         self._skip_lf = False  # the last read ended in CR: an LF at the start of the next belongs to it
         self._line: list[bytes] = []  # the pieces of the unfinished line, joined once
@@ -108,6 +109,31 @@ class EventStreamDecoder:
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[ServerSentEvent]:
         """Take the next bytes of the body; return the events they complete. Without effect after the end."""
+        if (
+            self._is_between_blocks
+            and type(data) is bytes
+            and data.find(b"\n") == len(data) - 2
+            and data.startswith(b"data: ")
+            and data.endswith(b"\n\n")
+            and b"\r" not in data
+            and (self._limit is None or len(data) - len(b"data: \n\n") <= self._limit)
+        ):
+            # One whole event per read, as servers send them one by one.
+            event = ServerSentEvent(data[6:-2], MESSAGE, self.last_event_id, self._offset)
+            self._offset += len(data)
+            return [event]
+        self._is_between_blocks = False
+        events = self._feed_slowly(data)
+        self._is_between_blocks = self._is_at_rest()
+        return events
+
+    def _is_at_rest(self) -> bool:
+        """Whether nothing that came before has any bearing on what comes next."""
+        is_over = self._closed or self.limit_exceeded
+        is_open = bool(self._line) or self._block_offset is not None or self._skip_lf
+        return not (is_over or is_open or self.error_fields) and self._foreign is None
+
+    def _feed_slowly(self, data: bytes | bytearray | memoryview) -> list[ServerSentEvent]:
         if self.error_fields:
             self.error_fields = []
         if self._closed or self.limit_exceeded:
@@ -130,6 +156,7 @@ class EventStreamDecoder:
     def close(self) -> None:
         """The body ended. What was not ended by a blank line is not dispatched, but kept in `unfinished`."""
         self.error_fields = []
+        self._is_between_blocks = False
         if self._closed or self.limit_exceeded:
             self._closed = True
             return

@@ -217,8 +217,10 @@ class ChatCompletionParser:
         self._log.offset = event.offset
         known = len(chunks)
         chunk = plain_chunk(event)
-        if chunk is None or self._joiner.held or self._transforms:
-            self._absorb(parse_slowly(event) if chunk is None else Payload([chunk]), chunks)
+        if chunk is None:
+            self._absorb(parse_slowly(event), chunks)
+        elif self._joiner.held or self._transforms:
+            self._absorb(Payload([chunk]), chunks)
         else:
             self._accumulator.add(chunk)
             chunks.append(chunk)
