@@ -694,3 +694,12 @@ def test_an_event_is_a_value_with_the_defaults_of_the_standard() -> None:
     assert hash(one) == hash(ServerSentEvent(b"a"))
     with pytest.raises(AttributeError):
         one.data = b"b"
+
+
+@pytest.mark.parametrize(("data", "exceeded"), [(b"12345", False), (b"123456", True)])
+def test_the_limit_holds_for_whole_events_that_come_one_by_one(data: bytes, exceeded: bool) -> None:
+    """From the second read on, a read that is one whole event takes a short way."""
+    decoder = EventStreamDecoder(max_event_size=5)
+    decoder.feed(b"data: a\n\n")
+    events = decoder.feed(b"data: " + data + b"\n\n")
+    assert ([event.data for event in events], decoder.limit_exceeded) == ([] if exceeded else [data], exceeded)

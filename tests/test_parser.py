@@ -1338,3 +1338,12 @@ def test_any_bytes_like_object_is_fed() -> None:
         parser = ChatCompletionParser()
         parser.feed(kind(body))
         assert parser.completion().text == "Hi"
+
+
+def test_what_shows_at_the_end_is_noted_once() -> None:
+    """Also where the end is itself an error: a whole message that passes the output limit."""
+    parser = ChatCompletionParser(max_output_size=5)
+    parser.feed(b'data: {"choices":[{"index":0,"message":{"content":"too long"},"finish_reason":"stop"}]}\n\n')
+    parser.close()
+    assert type(parser.error) is LimitExceededError
+    assert {one.rule.id: one.count for one in parser.anomalies}["CF216"] == 1

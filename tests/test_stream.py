@@ -1294,3 +1294,35 @@ def test_a_fault_of_closing_does_not_hide_how_the_stream_ended() -> None:
 def test_a_body_in_one_piece_is_no_iterable_of_bytes(body: Any) -> None:
     with pytest.raises(TypeError, match="expected a response or an iterable of bytes"):
         ChatCompletionStream(body)
+
+
+# A read that was left half done broke its generator: the body did not end, and nobody says so
+
+
+def test_reading_on_after_an_interrupted_read_is_no_clean_end() -> None:
+    def pieces() -> Iterator[bytes]:
+        yield text("Hello")
+        raise KeyboardInterrupt
+
+    stream = ChatCompletionStream(pieces())
+    next(stream)
+    with pytest.raises(KeyboardInterrupt):
+        next(stream)
+    with pytest.raises(StreamInterruptedError) as caught:
+        stream.read()
+    assert isinstance(caught.value.__cause__, KeyboardInterrupt)
+
+
+async def test_reading_on_after_a_cancelled_read_is_no_clean_end() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield text("Hello")
+        await anyio.sleep_forever()
+
+    stream = AsyncChatCompletionStream(pieces())
+    await anext(stream)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await anext(stream)
+    assert stream.end is None
+    with pytest.raises(StreamInterruptedError):
+        await stream.read()

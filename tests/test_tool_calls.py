@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from chunkfold import ChatCompletion, ChatCompletionParser, ParseError
+from chunkfold import (
+    ChatCompletion,
+    ChatCompletionAccumulator,
+    ChatCompletionChunk,
+    ChatCompletionParser,
+    ParseError,
+)
 from chunkfold.testing import sse
 
 W = "get_weather"  # most cases call the same tool three times: nothing but identity tells the calls apart
@@ -752,3 +758,15 @@ def test_quirk_83_tool_calls_although_cut() -> None:
     with pytest.raises(ParseError) as caught:
         call.function.parse()
     assert caught.value.cut
+
+
+@pytest.mark.parametrize(
+    ("name", "names"), [("get_weather", ["get_weather"]), ("search", ["get", "search"])], ids=["it grew", "another"]
+)
+def test_rule_4_a_name_that_only_grows_is_no_other_name(name: str, names: list[str]) -> None:
+    """DESIGN.md, function.name: a longer one that starts with it replaces it, also after arguments."""
+    accumulator = ChatCompletionAccumulator()
+    for fragment in ({"name": "get", "arguments": "{"}, {"name": name, "arguments": "}"}):
+        call = {"index": 0, "function": fragment}
+        accumulator.add(ChatCompletionChunk.model_validate({"choices": [{"delta": {"tool_calls": [call]}}]}))
+    assert [one.name for one in accumulator.snapshot.tool_calls] == names
