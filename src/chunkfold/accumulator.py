@@ -24,8 +24,10 @@ from chunkfold.anomalies import (
     WRONG_TYPE,
     AnomalyLog,
 )
-from chunkfold.choices import ChoiceState, choice_snapshot, fold_delta, fold_logprobs, gap_in
+from chunkfold.choice_snapshot import choice_snapshot
+from chunkfold.choices import ChoiceState, fold_delta, fold_logprobs, gap_in
 from chunkfold.errors import excerpt
+from chunkfold.fold_observer import FoldObserver, replay, tell_finish
 from chunkfold.json_values import copied, is_object
 from chunkfold.merging import keep_unknown, merge_usage
 from chunkfold.models import (
@@ -36,6 +38,7 @@ from chunkfold.models import (
     CompletionUsage,
     Outcome,
 )
+from chunkfold.models.completion import ToolTypes, give_types
 from chunkfold.models.outcome import outcome_of
 
 _FINISH_REASONS: Final = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
@@ -49,6 +52,7 @@ class ChatCompletionAccumulator:
 
     Args:
         log: Where to note what was tolerated; its own if none is given.
+        tools: The types of the tools' arguments, by the tools' names: models, TypedDicts or dataclasses.
 
     Attributes:
         has_output: Whether any output came: text, reasoning, refusal, a tool call's name or arguments, audio, image.
@@ -56,8 +60,9 @@ class ChatCompletionAccumulator:
         log: What was tolerated.
     """
 
-    def __init__(self, log: AnomalyLog | None = None) -> None:
+    def __init__(self, log: AnomalyLog | None = None, tools: ToolTypes | None = None) -> None:
         self.log = AnomalyLog() if log is None else log
+        self._tools = tools
         self.has_output = False
         self.output_size = 0
         self._chunks = 0
@@ -69,6 +74,7 @@ class ChatCompletionAccumulator:
         self._choices: dict[int, ChoiceState] = {}
         self._open_choices = 0
         self._ended = False
+        self._observer: FoldObserver | None = None
 
     @property
     def all_finished(self) -> bool:
@@ -94,6 +100,15 @@ class ChatCompletionAccumulator:
         if usage is not None:
             self._add_usage(usage)
 
+    def observe(self, observer: FoldObserver) -> None:
+        """Tell an observer what has arrived so far, and from now on what arrives."""
+        self._observer = observer
+        for state in self._choices.values():
+            state.observer = observer
+            replay(state, observer)
+        if self._usage is not None:
+            observer.on_usage(self._usage)
+
     def finish(self, last_chunks: Iterable[ChatCompletionChunk] = ()) -> ChatCompletionChunk | None:
         """The stream ended: what whole messages add to the deltas, as a last chunk (already folded), or None.
 
@@ -112,7 +127,9 @@ class ChatCompletionAccumulator:
         for state in self._choices.values():
             if state.tool_calls is not None:
                 state.tool_calls.finish()
-            if state.finish_reason == "stop" and (state.tool_calls or state.function_call):
+            if state.observer is not None and state.message is not None:
+                tell_finish(state, state.observer)
+            if state.finish_reason == "stop" and state.has_calls:
                 self.log.note(STOP_WITH_CALLS, f"choice {state.index}")
         missing = [name for name in ("id", "created", "model") if name not in self._head]
         if missing and self._chunks:
@@ -131,7 +148,11 @@ class ChatCompletionAccumulator:
             fields["service_tier"] = self._service_tier
         if self._usage is not None:
             fields["usage"] = CompletionUsage.validate_leniently(copied(self._usage))[0]
-        return ChatCompletion.validate_leniently(fields)[0]
+        completion = ChatCompletion.validate_leniently(fields)[0]
+        if self._tools:
+            for choice in completion.choices:
+                give_types(choice.message.tool_calls, self._tools)
+        return completion
 
     def _add_head(self, fields: dict[str, Any]) -> None:
         """The fields that most streams repeat in every chunk: what is equal to the last plain head says nothing new."""
@@ -164,7 +185,10 @@ class ChatCompletionAccumulator:
     def _add_usage(self, usage: CompletionUsage) -> None:
         if self._usage is None:
             self._usage = {}
+        before = copied(self._usage) if self._observer is not None else None
         merge_usage(self._usage, usage.model_dump(exclude_unset=True), self.log)
+        if self._observer is not None and self._usage != before:
+            self._observer.on_usage(self._usage)
 
     def _nested_usage(self, chunk: ChatCompletionChunk) -> CompletionUsage | None:
         """Moonshot puts usage into the choice, Groq into `x_groq`."""
@@ -182,7 +206,7 @@ class ChatCompletionAccumulator:
         index = choice.index
         state = self._choices.get(index)
         if state is None:
-            state = self._choices[index] = ChoiceState(index, self.log)
+            state = self._choices[index] = ChoiceState(index, self.log, self._observer)
             self._open_choices += 1
         present = choice.__pydantic_fields_set__
         if "index" not in present:
@@ -195,13 +219,13 @@ class ChatCompletionAccumulator:
                 self.log.note(OUTPUT_AFTER_FINISH, f"choice {index}")
         elif message is None:
             self.log.note(DELTA_MISSING, f"choice {index}")
-        if choice.finish_reason is not None:
-            self._finish_choice(state, choice.finish_reason)
         if logprobs is not None:
             fold_logprobs(state, logprobs)
         if message is not None:
             self.log.note(FULL_MESSAGE, f"choice {index}")
             state.message = message
+        if choice.finish_reason is not None:
+            self._finish_choice(state, choice.finish_reason)
         if choice.__pydantic_extra__:
             keep_unknown(state.extra, choice.__pydantic_extra__)
 
@@ -218,6 +242,8 @@ class ChatCompletionAccumulator:
         state.finish_reason = finish_reason
         if finish_reason not in _FINISH_REASONS and outcome_of(finish_reason) is not Outcome.ERROR:
             self.log.note(FINISH_UNUSUAL, excerpt(finish_reason))
+        if state.observer is not None and state.message is None:  # else it may add to the choice at the end
+            tell_finish(state, state.observer)
 
     def _add_delta(self, state: ChoiceState, delta: ChoiceDelta) -> int:
         """Fold a delta; return how many characters of output it brought."""

@@ -5,6 +5,7 @@ notes a `Rule`. Never an anomaly: what the event stream standard allows, unknown
 usage stands. A record is bounded: one entry per rule, with a count and the first place.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -71,12 +72,21 @@ class AnomalyLog:
     def __init__(self) -> None:
         self.offset = 0
         self._noted: dict[str, Anomaly] = {}
+        self._on_first: Callable[[Anomaly], object] | None = None
+
+    def observe(self, on_first: Callable[[Anomaly], object]) -> None:
+        """Call `on_first` for each rule that was noted, and from now on whenever one is noted for the first time."""
+        self._on_first = on_first
+        for anomaly in self._noted.values():
+            on_first(anomaly)
 
     def note(self, rule: Rule, detail: str = "") -> None:
         """Count one use of a rule."""
         noted = self._noted.get(rule.id)
         if noted is None:
-            self._noted[rule.id] = Anomaly(rule, 1, self.offset, _shown(detail))
+            anomaly = self._noted[rule.id] = Anomaly(rule, 1, self.offset, _shown(detail))
+            if self._on_first is not None:
+                self._on_first(anomaly)
         else:
             self._noted[rule.id] = replace(noted, count=noted.count + 1)
 

@@ -1,11 +1,11 @@
-"""Fold one choice: a rule for each field of a delta, and the message that has come of it so far.
+"""Fold one choice: a rule for each field of a delta.
 
 Texts are gathered in buffers and joined when somebody looks, so many small deltas cost as much as few large ones.
 """
 
 from collections.abc import Callable
 from io import StringIO
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from chunkfold.anomalies import (
     AUDIO_NOT_BASE64,
@@ -15,26 +15,21 @@ from chunkfold.anomalies import (
     WRONG_TYPE,
     AnomalyLog,
 )
+from chunkfold.audio import is_base64
 from chunkfold.errors import excerpt
-from chunkfold.json_values import copied, is_list, is_object
-from chunkfold.merging import ReasoningDetails, is_base64, join_audio, keep_unknown
-from chunkfold.models import (
-    ChatCompletionAudio,
-    ChatCompletionMessage,
-    Choice,
-    ChoiceDelta,
-    ChoiceDeltaAudio,
-    ChoiceDeltaFunctionCall,
-    ChoiceLogprobs,
-    FunctionCall,
-    Model,
-)
-from chunkfold.models.content import reasoning_of, text_of
+from chunkfold.fold_observer import FoldObserver
+from chunkfold.json_values import is_list, is_object
+from chunkfold.merging import ReasoningDetails, keep_unknown
+from chunkfold.models import ChoiceDelta, ChoiceDeltaAudio, ChoiceDeltaFunctionCall, ChoiceDeltaToolCall, ChoiceLogprobs
+from chunkfold.models.content import named_reasoning, stretches_of
 from chunkfold.surrogates import well_formed
 from chunkfold.tool_calls import ToolCalls
 
+if TYPE_CHECKING:
+    from chunkfold.models.parts import PartStart
 
-class _FunctionCallState:
+
+class FunctionCallState:
     """The legacy function call while it is folded."""
 
     def __init__(self) -> None:
@@ -43,7 +38,7 @@ class _FunctionCallState:
         self.extra: dict[str, Any] = {}
 
 
-class _AudioState:
+class AudioState:
     """Spoken output while it is folded."""
 
     def __init__(self) -> None:
@@ -56,33 +51,56 @@ class ChoiceState:
     """One choice while it is folded. What most choices never have is made when it comes: there may be many choices."""
 
     __slots__ = (
-        *("audio", "details", "extra", "finish_reason", "function_call", "index", "lists", "log", "logprobs"),
-        *("logprobs_extra", "message", "message_extra", "role", "texts", "tool_calls"),
+        *("_last_part", "audio", "details", "extra", "finish_reason", "function_call", "index", "lists", "log"),
+        *("logprobs", "logprobs_extra", "message", "message_extra", "observer", "order", "role", "texts"),
+        "tool_calls",
     )
 
-    def __init__(self, index: int, log: AnomalyLog) -> None:
+    def __init__(self, index: int, log: AnomalyLog, observer: FoldObserver | None = None) -> None:
         self.index = index
         self.log = log
+        self.observer = observer
         self.role: str | None = None
         self.finish_reason: str | None = None
         self.texts: dict[str, StringIO] = {}  # content, refusal, reasoning, reasoning_content
+        self.order: list[PartStart] = []
+        self._last_part = ""
         self.tool_calls: ToolCalls | None = None
         self.details: ReasoningDetails | None = None
         self.lists: dict[str, list[Any]] = {}  # images, annotations
         self.logprobs: dict[str, list[Any]] = {}
         self.logprobs_extra: dict[str, Any] = {}
-        self.function_call: _FunctionCallState | None = None
-        self.audio: _AudioState | None = None
+        self.function_call: FunctionCallState | None = None
+        self.audio: AudioState | None = None
         self.message: ChoiceDelta | None = None  # the last whole message that came
         self.extra: dict[str, Any] = {}
         self.message_extra: dict[str, Any] = {}
 
     def write(self, name: str, text: str) -> None:
-        """Append to one of the texts."""
+        """Append to one of the texts that are parts of the message: content, reasoning, refusal."""
+        buffer = self.buffer(name)
+        if name != self._last_part and text:
+            self.begin_part(name, buffer.tell())
+        buffer.write(text)
+        if self.observer is not None and text:
+            self.observer.on_text(self.index, name, text, buffer, buffer.tell())
+
+    def begin_part(self, name: str, start: int) -> None:
+        """Remember where a part of the message begins: a character of its text, or a place in its list."""
+        self._last_part = name
+        self.order.append((name, start))
+
+    def buffer(self, name: str) -> StringIO:
+        """Where one of the texts is gathered."""
         buffer = self.texts.get(name)
         if buffer is None:
             buffer = self.texts[name] = StringIO(newline="")
-        buffer.write(text)
+        return buffer
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether there is any tool call, or the legacy function call."""
+        return bool(self.tool_calls) or self.function_call is not None
 
     def text(self, name: str) -> str | None:
         """One of the texts so far, None if none of it came."""
@@ -91,26 +109,37 @@ class ChoiceState:
 
 
 def fold_delta(state: ChoiceState, delta: ChoiceDelta) -> int:
-    """Fold each field by its rule, what has none as an unknown key."""
+    """Fold each field by its rule, what has none as an unknown key; return how many characters of output it brought."""
     fields = vars(delta)
-    reasoning = reasoning_of(fields)
+    reasoning = named_reasoning(fields)
     if reasoning:
         state.write("reasoning", reasoning)
     size = len(reasoning)
     for name, value in fields.items():
-        if value is not None:
+        if name == "content" and is_list(value):
+            size += _add_content_list(state, value, thinking=not reasoning)
+        elif value is not None:
             rule = _DELTA_RULES.get(name)
             size += rule(state, value) if rule is not None else 0
     keep_unknown(state.message_extra, delta.__pydantic_extra__)
     return size
 
 
-def _add_content(state: ChoiceState, content: str | list[Any]) -> int:
-    if is_list(content):
-        state.log.note(CONTENT_PARTS)
-    text = text_of(content)
-    state.write("content", text)
-    return len(text)
+def _add_content(state: ChoiceState, content: str) -> int:
+    state.write("content", content)
+    return len(content)
+
+
+def _add_content_list(state: ChoiceState, content: list[Any], *, thinking: bool) -> int:
+    """Text and, where it came in no field of its own, thinking."""
+    state.log.note(CONTENT_PARTS)
+    state.write("content", "")
+    size = 0
+    for kind, text in stretches_of(content):
+        if kind == "text" or thinking:
+            state.write("content" if kind == "text" else "reasoning", text)
+            size += len(text)
+    return size
 
 
 def _add_refusal(state: ChoiceState, refusal: str) -> int:
@@ -129,7 +158,7 @@ def _add_role(state: ChoiceState, role: str) -> int:
 
 
 def _add_raw_reasoning(state: ChoiceState, text: str) -> int:
-    state.write("reasoning_content", text)
+    state.buffer("reasoning_content").write(text)
     return 0
 
 
@@ -147,14 +176,34 @@ def _add_details(state: ChoiceState, fragments: list[Any]) -> int:
 def _add_tool_calls(state: ChoiceState, fragments: list[Any]) -> int:
     if not fragments:
         return 0
-    if state.tool_calls is None:
-        state.tool_calls = ToolCalls(state.log)
-    return sum([state.tool_calls.add(fragment) for fragment in fragments])
+    calls = state.tool_calls
+    if calls is None:
+        calls = state.tool_calls = ToolCalls(state.log)
+    size = 0
+    for fragment in fragments:
+        known = len(calls.calls)
+        size += calls.add(fragment)
+        if len(calls.calls) > known:
+            state.begin_part("tool_calls", known)
+        if state.observer is not None and calls.last is not None:
+            state.observer.on_tool_call(state.index, calls, calls.last, _argument_text(fragment))
+    return size
+
+
+def _argument_text(fragment: ChoiceDeltaToolCall) -> str:
+    """What a fragment adds to its call's arguments, or input."""
+    fields = vars(fragment)
+    return _text_in(fields.get("function"), "arguments") + _text_in(fields.get("custom"), "input")
+
+
+def _text_in(part: Any, name: str) -> str:
+    text: str | None = None if part is None else part.__dict__.get(name)
+    return text or ""
 
 
 def _add_function_call(state: ChoiceState, call: ChoiceDeltaFunctionCall) -> int:
     if state.function_call is None:
-        state.function_call = _FunctionCallState()
+        state.function_call = FunctionCallState()
     kept, fields = state.function_call, call.__dict__
     name, text = fields.get("name") or "", fields.get("arguments") or ""
     kept.name = kept.name or name
@@ -166,7 +215,8 @@ def _add_function_call(state: ChoiceState, call: ChoiceDeltaFunctionCall) -> int
 def _add_audio(state: ChoiceState, audio: ChoiceDeltaAudio) -> int:
     """The id and the expiry are the last ones; data and transcript append."""
     if state.audio is None:
-        state.audio = _AudioState()
+        state.audio = AudioState()
+        state.begin_part("audio", 0)
     kept, fields = state.audio, audio.__dict__
     keep_unknown(kept.fields, {name: fields[name] for name in ("id", "expires_at") if fields.get(name)})
     keep_unknown(kept.fields, audio.__pydantic_extra__)
@@ -176,16 +226,26 @@ def _add_audio(state: ChoiceState, audio: ChoiceDeltaAudio) -> int:
             state.log.note(AUDIO_NOT_BASE64)
         kept.pieces.append(data)
     kept.transcript.write(transcript)
+    if state.observer is not None:
+        state.observer.on_audio(state.index, data, transcript)
     return len(data) + len(transcript)
 
 
 def _add_images(state: ChoiceState, images: list[Any]) -> int:
-    state.lists.setdefault("images", []).extend(images)
+    kept = state.lists.setdefault("images", [])
+    for image in images:
+        state.begin_part("images", len(kept))
+        kept.append(image)
+        if state.observer is not None:
+            state.observer.on_image(state.index, image)
     return sum(len(str(image)) for image in images)
 
 
 def _add_annotations(state: ChoiceState, annotations: list[Any]) -> int:
     state.lists.setdefault("annotations", []).extend(annotations)
+    if state.observer is not None:
+        for annotation in annotations:
+            state.observer.on_annotation(state.index, annotation)
     return 0
 
 
@@ -243,60 +303,3 @@ def _has(state: ChoiceState, name: str) -> bool:
     if name in ("tool_calls", "function_call", "audio"):
         return getattr(state, name) is not None
     return bool(state.lists.get(name)) or bool(state.text(name))
-
-
-def choice_snapshot(state: ChoiceState) -> Choice:
-    """The choice so far."""
-    fields: dict[str, Any] = {
-        **copied(state.extra),
-        "index": state.index,
-        "finish_reason": state.finish_reason,
-        "message": _message_snapshot(state),
-    }
-    if state.logprobs or state.logprobs_extra:
-        lists = {name: list(entries) for name, entries in state.logprobs.items()}
-        fields["logprobs"] = ChoiceLogprobs.validate_leniently({**state.logprobs_extra, **lists})[0]
-    return Choice.validate_leniently(fields)[0]
-
-
-def _message_snapshot(state: ChoiceState) -> ChatCompletionMessage:
-    parts: dict[str, Any] = {
-        "role": state.role or "assistant",
-        "content": state.text("content"),
-        "refusal": state.text("refusal"),
-        "reasoning_content": state.text("reasoning_content"),
-        "reasoning_details": state.details and state.details.snapshot(),
-        "tool_calls": state.tool_calls.snapshot() if state.tool_calls is not None else [],
-        "function_call": state.function_call and _function_call_snapshot(state.function_call),
-        "audio": state.audio and _audio_snapshot(state.audio),
-        **{name: [_own(item) for item in items] for name, items in state.lists.items()},
-    }
-    fields = {**copied(state.message_extra), **{name: value for name, value in parts.items() if value is not None}}
-    # The one normalised field, in place of a raw field of that name.
-    fields["reasoning"] = state.text("reasoning")
-    return ChatCompletionMessage.validate_leniently(fields)[0]
-
-
-def _own(item: Any) -> Any:
-    """A copy of an image or an annotation that is the snapshot's own."""
-    return item.model_copy(deep=True) if isinstance(item, Model) else copied(item)
-
-
-def _function_call_snapshot(call: _FunctionCallState) -> FunctionCall:
-    text = well_formed(call.arguments.getvalue())
-    fields = {**call.extra, "name": call.name or None}
-    if text or "arguments" not in fields:
-        fields["arguments"] = text
-    elif fields["arguments"] in ({}, []):
-        fields["arguments"] = "{}"
-    return FunctionCall.validate_leniently(fields)[0]
-
-
-def _audio_snapshot(audio: _AudioState) -> ChatCompletionAudio:
-    fields = dict(audio.fields)
-    if audio.pieces:
-        fields["data"] = join_audio(audio.pieces)
-    transcript = well_formed(audio.transcript.getvalue())
-    if transcript:
-        fields["transcript"] = transcript
-    return ChatCompletionAudio.validate_leniently(fields)[0]

@@ -209,13 +209,23 @@ class ParseError(ChunkfoldError):
     Attributes:
         text: The text.
         position: Where it stops being what was expected, in characters; None where the JSON is well-formed.
+        path: Where the value does not fit the type: keys and places from the root; () where it is no JSON.
         cut: Whether the text ended too early, as it does when a token limit cut it.
     """
 
-    def __init__(self, message: str, *, text: str = "", position: int | None = None, cut: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        text: str = "",
+        position: int | None = None,
+        path: tuple[str | int, ...] = (),
+        cut: bool = False,
+    ) -> None:
         super().__init__(message)
         self.text = text
         self.position = position
+        self.path = path
         self.cut = cut
 
 

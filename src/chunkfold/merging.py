@@ -1,7 +1,5 @@
-"""The merge rules for fields that are more than text: unknown keys, usage, reasoning details, audio."""
+"""The merge rules for fields that are more than text: unknown keys, usage, reasoning details."""
 
-import base64
-import binascii
 from io import StringIO
 from typing import Any
 
@@ -107,19 +105,3 @@ class _Block:
 
     def snapshot(self) -> dict[str, Any]:
         return {**copied(self.fields), **{key: well_formed(text.getvalue()) for key, text in self._texts.items()}}
-
-
-def is_base64(piece: str) -> bool:
-    """Whether a piece of audio is base64 by itself."""
-    try:
-        base64.b64decode(piece, validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    return True
-
-
-def join_audio(pieces: list[str]) -> str:
-    """Base64 pieces, each encoded by itself, as one; where a piece is not base64, the texts joined."""
-    if not all(map(is_base64, pieces)):
-        return "".join(pieces)
-    return base64.b64encode(b"".join(map(base64.b64decode, pieces))).decode()

@@ -28,8 +28,11 @@ from chunkfold.errors import (
     InvalidStreamError,
     StreamStalledError,
 )
+from chunkfold.event_recorder import EventRecorder
 from chunkfold.event_stream import EventStreamDecoder, ServerSentEvent, UnfinishedBlock
+from chunkfold.events import ChatCompletionEvent
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
+from chunkfold.models.completion import ToolTypes, checked_types
 from chunkfold.payload import Payload, is_json, parse_body, parse_slowly, plain_chunk, whole_part
 from chunkfold.refusal import Refusal
 from chunkfold.surrogates import SurrogateJoiner
@@ -58,6 +61,7 @@ class ParserOptions(TypedDict, total=False):
     on_event: OnEvent | None
     clock: Callable[[], float]
     transforms: Sequence[Transform]
+    tools: ToolTypes | None
     started: float | None
 
 
@@ -76,12 +80,17 @@ class ChatCompletionParser:
             `feed` and costs the events of that read that were still to come.
         clock: Seconds from any fixed point; read once per `feed`.
         transforms: Opt-in transforms of the chunks, applied in this order before anything else sees them.
+        tools: What the arguments of each tool are, by the tools' names: `{"lookup_weather": WeatherArgs}`. Pydantic
+            models, TypedDicts and dataclasses; `function.parse()` and `ToolCallDone.parsed` give them.
         started: What the clock said when the request was sent; now, if not given. Timing and deadlines count from it.
 
     Attributes:
         end: How the stream ended, None while it runs.
         error: What went wrong, None if nothing did. Everything that came before it was delivered.
         timing: When things arrived.
+
+    Raises:
+        TypeError: Pydantic knows nothing to do with the type of a tool.
     """
 
     def __init__(
@@ -97,6 +106,7 @@ class ChatCompletionParser:
         on_event: OnEvent | None = None,
         clock: Callable[[], float] = time.monotonic,
         transforms: Sequence[Transform] = (),
+        tools: ToolTypes | None = None,
         started: float | None = None,
     ) -> None:
         self.end: StreamEnd | None = None
@@ -116,7 +126,9 @@ class ChatCompletionParser:
         self._started = self._last_progress = clock() if started is None else started
         self._log = AnomalyLog()
         self._decoder = EventStreamDecoder(max_event_size)
-        self._accumulator = ChatCompletionAccumulator(self._log)
+        self._tools = checked_types(tools or {})
+        self._accumulator = ChatCompletionAccumulator(self._log, self._tools)
+        self._recorder: EventRecorder | None = None
         self._joiner = SurrogateJoiner()
         self._transforms = tuple(transforms)
         self._is_flushed = False
@@ -163,6 +175,20 @@ class ChatCompletionParser:
             raise self._with_context(IncompleteStreamError(f"no completion: {what}", end=self.end))
         return self.snapshot
 
+    def events(self) -> list[ChatCompletionEvent]:
+        """What the bytes meant, as typed events: those since the last call, or since the beginning.
+
+        Events are made from the first call on, and kept until the next one. A first call that comes late begins with
+        all that has arrived, in as few events as possible.
+        """
+        if self._recorder is None:
+            self._recorder = EventRecorder(self._tools)
+            self._log.observe(self._recorder.on_anomaly)
+            self._accumulator.observe(self._recorder)
+            if self.end is not None and self.end.complete:
+                self._recorder.complete()
+        return self._recorder.take()
+
     def raise_error(self) -> None:
         """Raise `error`, if there is one."""
         if self.error is not None:
@@ -198,7 +224,10 @@ class ChatCompletionParser:
         """The consumer left. That is no error; the stream is finished if every choice has its finish reason."""
         if self.end is None:
             self._flush([])
-            self.end = StreamEnd.FINISHED if self._accumulator.all_finished else StreamEnd.CLOSED
+            if self._accumulator.all_finished:
+                self._end_well(StreamEnd.FINISHED)
+            else:
+                self.end = StreamEnd.CLOSED
 
     def _take_events(self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk]) -> None:
         failure = next(filter(_is_error_field, self._decoder.error_fields), None)
@@ -353,7 +382,12 @@ class ChatCompletionParser:
             error.__cause__ = cause
             self._set_error(error, StreamEnd.INVALID)
         else:
-            self.end = end
+            self._end_well(end)
+
+    def _end_well(self, end: StreamEnd) -> None:
+        self.end = end
+        if self._recorder is not None:
+            self._recorder.complete()
 
     def _flush(self, chunks: list[ChatCompletionChunk]) -> None:
         """Hand out what was held back: halves of characters, and what whole messages add to the deltas."""

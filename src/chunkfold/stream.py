@@ -4,8 +4,19 @@ Both fronts are the same loop: read, feed, hand out chunks, raise what went wron
 `iter_bytes` or `aiter_bytes` (httpx, httpx2 and their kin) and any iterable or async iterable of bytes.
 """
 
+import builtins
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Generator, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -14,16 +25,21 @@ from contextlib import (
     suppress,
 )
 from types import TracebackType
-from typing import Any, Protocol, Self, Unpack
+from typing import Any, Protocol, Self, TypeVar, Unpack, overload
+
+from pydantic import BaseModel
 
 from chunkfold.anomalies import Anomaly
 from chunkfold.drain import drain, drain_async, is_drainable
 from chunkfold.endings import StreamEnd
-from chunkfold.errors import ChunkfoldError, StreamConsumedError
+from chunkfold.errors import ChunkfoldError, ParseError, StreamConsumedError
+from chunkfold.events import ChatCompletionEvent
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
+from chunkfold.models.partial import PartialJSON
 from chunkfold.parser import ChatCompletionParser, ParserOptions
 from chunkfold.timing import StreamTiming
 
+ModelT = TypeVar("ModelT", bound=BaseModel)
 _PARSER_OPTIONS = ParserOptions.__annotations__.keys() - {"status_code", "headers", "started"}
 
 
@@ -129,9 +145,15 @@ class _Stream:
     def _check_not_consumed(self) -> None:
         if self._consumed or self._closed:
             msg = f"the stream is over ({self.end}); its result is in completion() and snapshot"
-            error = StreamConsumedError(msg)
-            error.snapshot, error.emitted_output = self.snapshot, self._parser.emitted_output
-            raise error
+            raise self._with_context(StreamConsumedError(msg))
+
+    def _with_context(self, error: ChunkfoldError) -> ChunkfoldError:
+        error.snapshot, error.emitted_output = self.snapshot, self._parser.emitted_output
+        return error
+
+    @property
+    def _ended_well(self) -> bool:
+        return self.end is not None and self.end.complete
 
     def _end_of_source(self) -> list[ChatCompletionChunk]:
         """The source has no more bytes: the body ended, unless a read that was left half done broke the source."""
@@ -140,8 +162,7 @@ class _Stream:
 
     def _may_drain(self) -> bool:
         """Whether the end of the body may be near, so that waiting for it saves the connection."""
-        complete = self.end is not None and self.end.complete
-        return complete and not self._exhausted and not self._reading and is_drainable(self._response)
+        return self._ended_well and not self._exhausted and not self._reading and is_drainable(self._response)
 
 
 class ChatCompletionStream(_Stream):
@@ -203,6 +224,49 @@ class ChatCompletionStream(_Stream):
     def text_deltas(self) -> Iterator[str]:
         """The text of choice 0 as it arrives, without empty pieces."""
         return (text for chunk in self if (text := chunk.text))
+
+    def events(self) -> Iterator[ChatCompletionEvent]:
+        """What arrives, as typed events, then what went wrong, if anything did; see `chunkfold.events`.
+
+        Instead of iterating over the chunks: what was read for the one is not handed out by the other. The first
+        events tell what has arrived so far.
+        """
+        self._check_not_consumed()
+        return self._events()
+
+    @overload
+    def partials(
+        self, type: builtins.type[ModelT], *, half_numbers: bool = False
+    ) -> Iterator[ModelT | dict[str, Any]]: ...
+    @overload
+    def partials(self, type: Any = None, *, half_numbers: bool = False) -> Iterator[Any]: ...
+    def partials(self, type: Any = None, *, half_numbers: bool = False) -> Iterator[Any]:
+        """The JSON that the text of choice 0 is: what is known of it after each piece, and at last the whole value.
+
+        What is shown when, `PartialJSON` says. The last value is that of `message.parse(type)`.
+
+        Raises:
+            ParseError: The text is no JSON, is cut, or does not fit the type.
+            ChunkfoldError: The stream did not end well.
+        """
+        return self._partials(PartialJSON(type, half_numbers=half_numbers))
+
+    def _events(self) -> Iterator[ChatCompletionEvent]:
+        yield from self._parser.events()
+        while self.end is None:
+            self._read()
+            yield from self._parser.events()
+        self._consume()
+
+    def _partials(self, live: PartialJSON) -> Iterator[Any]:
+        try:
+            for text in self.text_deltas():
+                yield live.feed(text)
+            if self._ended_well:
+                yield live.close()
+        except ParseError as error:
+            self._with_context(error)
+            raise
 
     def _read(self) -> list[ChatCompletionChunk]:
         self._reading = True
@@ -307,6 +371,31 @@ class AsyncChatCompletionStream(_Stream):
         """The text of choice 0 as it arrives, without empty pieces."""
         return _AsyncTextDeltas(aiter(self))
 
+    def events(self) -> AsyncIterator[ChatCompletionEvent]:
+        """What arrives, as typed events, then what went wrong, if anything did; see `ChatCompletionStream.events`."""
+        self._check_not_consumed()
+        return _AsyncEvents(self._next_events)
+
+    @overload
+    def partials(
+        self, type: builtins.type[ModelT], *, half_numbers: bool = False
+    ) -> AsyncIterator[ModelT | dict[str, Any]]: ...
+    @overload
+    def partials(self, type: Any = None, *, half_numbers: bool = False) -> AsyncIterator[Any]: ...
+    def partials(self, type: Any = None, *, half_numbers: bool = False) -> AsyncIterator[Any]:
+        """The JSON that the text of choice 0 is, while it is written; see `ChatCompletionStream.partials`."""
+        return _AsyncPartials(self, PartialJSON(type, half_numbers=half_numbers))
+
+    async def _next_events(self) -> list[ChatCompletionEvent]:
+        """The next events; none at the end."""
+        events = self._parser.events()
+        while not events and self.end is None:
+            await self._read()
+            events = self._parser.events()
+        if not events:
+            await self._consume()
+        return events
+
     async def _read(self) -> list[ChatCompletionChunk]:
         self._reading = True
         try:
@@ -353,8 +442,11 @@ class AsyncChatCompletionStream(_Stream):
                         await self._response.aclose()
 
 
+# The views of an async stream are classes, so that leaving one early leaves no generator behind.
+
+
 class _AsyncTextDeltas:
-    """The texts of a stream's chunks; a class, so that leaving it early leaves no generator behind."""
+    """The texts of a stream's chunks."""
 
     def __init__(self, chunks: AsyncIterator[ChatCompletionChunk]) -> None:
         self._chunks = chunks
@@ -366,6 +458,52 @@ class _AsyncTextDeltas:
         while not (text := (await anext(self._chunks)).text):
             pass
         return text
+
+
+class _AsyncEvents:
+    """A stream's events, which come in lists; an empty one is the last."""
+
+    def __init__(self, next_events: Callable[[], Awaitable[list[ChatCompletionEvent]]]) -> None:
+        self._next_events = next_events
+        self._ready: Iterator[ChatCompletionEvent] = iter(())
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ChatCompletionEvent:
+        for event in self._ready:
+            return event
+        self._ready = iter(await self._next_events())
+        for event in self._ready:
+            return event
+        raise StopAsyncIteration
+
+
+class _AsyncPartials:
+    """The values that a stream's text gives."""
+
+    def __init__(self, stream: AsyncChatCompletionStream, live: PartialJSON) -> None:
+        self._stream = stream
+        self._texts = stream.text_deltas()
+        self._live = live
+        self._is_over = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        if self._is_over:
+            raise StopAsyncIteration
+        try:
+            async for text in self._texts:
+                return self._live.feed(text)
+            self._is_over = True
+            if self._stream.end is not None and self._stream.end.complete:
+                return self._live.close()
+        except ParseError as error:
+            error.snapshot, error.emitted_output = self._stream.snapshot, True
+            raise
+        raise StopAsyncIteration
 
 
 def connect(

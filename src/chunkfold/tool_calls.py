@@ -38,14 +38,27 @@ class ToolCall:
     Attributes:
         id: The first id that was sent for it.
         index: The first index that was bound to it.
+        place: Its place among the calls of its choice, by first appearance.
         arguments: Its arguments, or its input, joined from the pieces.
     """
 
-    __slots__ = ("_empty_object", "_name", "arguments", "extra", "id", "index", "is_custom", "part_extra", "type")
+    __slots__ = (
+        "_empty_object",
+        "_name",
+        "arguments",
+        "extra",
+        "id",
+        "index",
+        "is_custom",
+        "part_extra",
+        "place",
+        "type",
+    )
 
-    def __init__(self, index: int | None) -> None:
+    def __init__(self, index: int | None, place: int) -> None:
         self.id: str | None = None
         self.index = index
+        self.place = place
         self._name = StringIO(newline="")
         self.type: str | None = None
         self.is_custom = False
@@ -133,18 +146,23 @@ def _has_placeholder(arguments: str) -> bool:
 
 
 class ToolCalls:
-    """The calls of one choice, in the order of their first appearance."""
+    """The calls of one choice.
+
+    Attributes:
+        calls: In the order of their first appearance.
+        last: The one touched last.
+    """
 
     def __init__(self, log: AnomalyLog) -> None:
+        self.calls: list[ToolCall] = []
+        self.last: ToolCall | None = None
         self._log = log
-        self._calls: list[ToolCall] = []
         self._by_id: dict[str, ToolCall] = {}
         self._by_index: dict[int, ToolCall] = {}
-        self._last: ToolCall | None = None
 
     def __bool__(self) -> bool:
         """Whether there is any call."""
-        return bool(self._calls)
+        return bool(self.calls)
 
     def add(self, fragment: ChoiceDeltaToolCall) -> int:
         """Fold a fragment into the call it belongs to; return how many characters of output it brought."""
@@ -167,27 +185,31 @@ class ToolCalls:
             self._by_index[index] = call
             if call.index is None:
                 call.index = index
-        self._last = call
+        self.last = call
         return call.add(fragment, self._log)
 
     def snapshot(self) -> list[ChatCompletionMessageToolCall]:
         """All calls so far."""
-        return [call.snapshot() for call in self._calls]
+        return [call.snapshot() for call in self.calls]
 
     def finish(self) -> None:
         """The stream ended: a call that never got an id gets one, distinct from those that were sent."""
-        for place, call in enumerate(self._calls):
+        for call in self.calls:
             if call.id is None:
-                made_up = f"call_{place}"
-                while made_up in self._by_id:
-                    made_up += "_"
-                call.id = made_up
-                self._by_id[made_up] = call
-                self._log.note(CALL_ID_MADE_UP, f"{excerpt(call.name)}: {made_up}")
+                call.id = self.made_up_id(call)
+                self._by_id[call.id] = call
+                self._log.note(CALL_ID_MADE_UP, f"{excerpt(call.name)}: {call.id}")
+
+    def made_up_id(self, call: ToolCall) -> str:
+        """The id for a call that was sent without one, distinct from those that were sent so far."""
+        made_up = f"call_{call.place}"
+        while made_up in self._by_id:
+            made_up += "_"
+        return made_up
 
     def _new(self, index: int | None) -> ToolCall:
-        call = ToolCall(index)
-        self._calls.append(call)
+        call = ToolCall(index, len(self.calls))
+        self.calls.append(call)
         return call
 
     def _by_known_id(self, id_: str, index: int | None, name: str | None) -> ToolCall:
@@ -204,10 +226,10 @@ class ToolCalls:
     def _by_new_id(self, id_: str, index: int | None, name: str | None) -> ToolCall:
         if index is None:
             # Rule 2, without an index: a new call if it has a name or is the first, else a continuation.
-            if name or self._last is None:
+            if name or self.last is None:
                 return self._new(None)
-            self._note_fresh_id(self._last, id_)
-            return self._last
+            self._note_fresh_id(self.last, id_)
+            return self.last
         call = self._by_index.get(index)
         if call is None:
             return self._new(index)  # rule 2
@@ -230,7 +252,7 @@ class ToolCalls:
 
     def _by_nothing(self, name: str | None) -> ToolCall:
         """Rule 6: the call touched last; but a name after name and arguments starts a new one."""
-        call = self._last
+        call = self.last
         if call is None or (name and call.has_name and call.has_arguments):
             return self._new(None)
         return call

@@ -91,7 +91,7 @@ def wrong_types(error: ValidationError, value: Any) -> Iterator[WrongType]:
     """The fields that failed, each once, by the place where it stands in the value."""
     expected: dict[Path, list[str]] = {}
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
-        path = _existing_path(detail["loc"], value)
+        path = existing_path(detail["loc"], value)
         expected.setdefault(path, []).append(_EXPECTED.get(detail["type"], detail["msg"]))
     for path, kinds in expected.items():
         yield WrongType(path, " or ".join(dict.fromkeys(kinds)), _walk(value, path))
@@ -103,7 +103,7 @@ def dotted(path: Path) -> str:
     return "".join(parts).removeprefix(".") or "the event"
 
 
-def _existing_path(loc: Path, value: Any) -> Path:
+def existing_path(loc: Path, value: Any) -> Path:
     """Follow a pydantic location as far as it exists in the value (unions add parts that do not)."""
     path: list[str | int] = []
     for part in loc:

@@ -5,15 +5,24 @@ normalised: it has the reasoning text whichever field brought it.
 """
 
 import builtins
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar, overload
+
+from pydantic import BaseModel, PrivateAttr
 
 from chunkfold.json_values import copied
 from chunkfold.models.base import AnyString, Model
 from chunkfold.models.outcome import Outcome, outcome_of
-from chunkfold.models.parsing import parse_json, without_placeholder
+from chunkfold.models.parsing import adapter_of, parse_json, without_placeholder
+from chunkfold.models.partial import PartialJSON
+from chunkfold.models.parts import MessagePart, PartStart, parts_of, usual_order
 from chunkfold.models.shared import Annotation, ChoiceLogprobs, CompletionUsage
 
 T = TypeVar("T")
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+ToolTypes = Mapping[str, Any]
+"""What the arguments of each tool are: pydantic models, TypedDicts, dataclasses, by the tools' names."""
 
 
 class FunctionCall(Model):
@@ -34,21 +43,42 @@ class Function(Model):
     name: str | None = None
     arguments: str = ""
 
+    _type: Any = PrivateAttr(default=None)
+
     @overload
     def parse(self, type: builtins.type[T]) -> T: ...
     @overload
-    def parse(self, type: None = None) -> dict[str, Any]: ...
+    def parse(self, type: None = None) -> Any: ...
     def parse(self, type: Any = None) -> Any:
-        """The arguments as a dict, or as `type` (anything pydantic can validate).
+        """The arguments as `type` (anything pydantic can validate), else as the tool's registered type, else a dict.
 
         No arguments at all mean an empty object; a placeholder `{}` before the real ones (sent by some bridges)
-        is dropped.
+        is dropped. Types are registered by the parser's option `tools`.
 
         Raises:
             ParseError: They are no JSON object (`cut` says whether they ended too early), or not of that type.
         """
-        text = without_placeholder(self.arguments)
-        return parse_json(text, type) if type is not None else parse_json(text, dict[str, Any])
+        return parse_json(without_placeholder(self.arguments), self._type_or(type))
+
+    @overload
+    def parse_partial(self, type: builtins.type[ModelT], *, half_numbers: bool = False) -> ModelT | dict[str, Any]: ...
+    @overload
+    def parse_partial(self, type: Any = None, *, half_numbers: bool = False) -> Any: ...
+    def parse_partial(self, type: Any = None, *, half_numbers: bool = False) -> Any:
+        """What is known of the arguments so far, see `PartialJSON`; the types are those of `parse`.
+
+        Raises:
+            ParseError: They are no JSON, however they may go on.
+        """
+        return PartialJSON(self._type_or(type), half_numbers=half_numbers).feed(without_placeholder(self.arguments))
+
+    def give_type(self, type: Any) -> None:
+        """Say what the arguments are, for those who parse them without saying."""
+        self._type = type
+
+    def _type_or(self, type: Any) -> Any:
+        known = type if type is not None else self._type
+        return known if known is not None else dict[str, Any]
 
 
 class Custom(Model):
@@ -137,6 +167,21 @@ class ChatCompletionMessage(Model):
     reasoning_content: str | None = None
     reasoning_details: list[dict[str, Any]] | None = None
 
+    _order: Sequence[PartStart] | None = PrivateAttr(default=None)
+
+    @property
+    def parts(self) -> list[MessagePart]:
+        """Reasoning, text, refusal, tool calls, images and audio in the order in which they came.
+
+        A message that was not read from a stream has them in the usual order: reasoning, text, then the rest.
+        """
+        return parts_of(self.__dict__, usual_order(self.__dict__) if self._order is None else self._order)
+
+    def keep_order(self, order: Sequence[PartStart]) -> None:
+        """Say in which order the parts came: for each, the field and where in it the part begins."""
+        # The usual order goes without saying, so that a message equals its own dump, read again.
+        self._order = None if list(order) == usual_order(self.__dict__) else tuple(order)
+
     @overload
     def parse(self, type: builtins.type[T]) -> T: ...
     @overload
@@ -148,6 +193,18 @@ class ChatCompletionMessage(Model):
             ParseError: It is no JSON (`cut` says whether it ended too early), or not of that type.
         """
         return parse_json(self.__dict__.get("content") or "", type)
+
+    @overload
+    def parse_partial(self, type: builtins.type[ModelT], *, half_numbers: bool = False) -> ModelT | dict[str, Any]: ...
+    @overload
+    def parse_partial(self, type: Any = None, *, half_numbers: bool = False) -> Any: ...
+    def parse_partial(self, type: Any = None, *, half_numbers: bool = False) -> Any:
+        """What is known so far of the JSON in the content, see `PartialJSON`.
+
+        Raises:
+            ParseError: It is no JSON, however it may go on.
+        """
+        return PartialJSON(type, half_numbers=half_numbers).feed(self.__dict__.get("content") or "")
 
     def to_param(self, *, reasoning_content: bool = False) -> dict[str, Any]:
         """This message as the request's next turn wants it (OpenAI API, `messages`).
@@ -235,6 +292,24 @@ class ChatCompletion(Model):
     def finish_reason(self) -> str | None:
         """The finish reason of the first choice, as sent."""
         return self.choices[0].finish_reason if self.choices else None
+
+
+def checked_types(types: ToolTypes) -> ToolTypes:
+    """A copy of a registry.
+
+    Raises:
+        TypeError: Pydantic knows nothing to do with one of the types.
+    """
+    for as_type in types.values():
+        adapter_of(as_type)
+    return dict(types)
+
+
+def give_types(calls: Iterable[ChatCompletionMessageToolCall], types: ToolTypes) -> None:
+    """Tell each call what its arguments are."""
+    for call in calls:
+        if isinstance(call, ChatCompletionMessageFunctionToolCall):
+            call.function.give_type(types.get(call.name))
 
 
 def _call_param(call: ChatCompletionMessageToolCall) -> dict[str, Any]:

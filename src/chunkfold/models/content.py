@@ -33,16 +33,25 @@ def reasoning_of(fields: Mapping[str, Any]) -> str:
     It comes as `reasoning_content` (DeepSeek, vLLM), `reasoning` (OpenRouter, StepFun), `reasoning_details` or
     `thinking` parts, often the same text twice: the first that is not empty counts.
     """
+    content = fields.get("content")
+    return named_reasoning(fields) or ("" if isinstance(content, str) else thinking_of(content))
+
+
+def named_reasoning(fields: Mapping[str, Any]) -> str:
+    """The reasoning text that has a field of its own."""
     for name in ("reasoning_content", "reasoning"):
         text = fields.get(name)
         if text and isinstance(text, str):
             return text
     details = fields.get("reasoning_details")
-    text = details_text(details) if details else ""
-    if text:
-        return text
-    content = fields.get("content")
-    return "" if isinstance(content, str) else thinking_of(content)
+    return details_text(details) if details else ""
+
+
+def stretches_of(content: list[Any]) -> Iterator[tuple[str, str]]:
+    """The texts in a content list in their order, each with its kind: "text" or "thinking"."""
+    for part in content:
+        for kind in ("text", "thinking"):
+            yield from ((kind, text) for text in _part_texts([part], kind) if text)
 
 
 def _part_texts(parts: list[Any], kind: str) -> Iterator[str]:

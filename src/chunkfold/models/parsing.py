@@ -1,6 +1,8 @@
 """Text to values: the JSON of an answer, or of a tool call's arguments."""
 
 import json
+from collections.abc import Hashable
+from functools import lru_cache
 from typing import Any, TypeVar, overload
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
@@ -29,18 +31,31 @@ def parse_json(text: str, as_type: Any = None) -> Any:
     if as_type is None:
         return value
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(as_type)
-    except PydanticUserError as error:
-        msg = f"type: expected a type that pydantic can validate, received {excerpt(as_type)}"
-        raise TypeError(msg) from error
-    try:
-        return adapter.validate_json(text)
+        return adapter_of(as_type).validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "the value"
         name = getattr(as_type, "__name__", as_type)
         msg = f"expected {name}, received JSON that does not fit: {place}: {first['msg']} (in {excerpt(text)})"
-        raise ParseError(msg, text=text) from error
+        raise ParseError(msg, text=text, path=first["loc"]) from error
+
+
+def adapter_of(as_type: Any) -> TypeAdapter[Any]:
+    """What validates values of a type; made once for each.
+
+    Raises:
+        TypeError: Pydantic knows nothing to do with it.
+    """
+    try:
+        return _cached_adapter(as_type) if isinstance(as_type, Hashable) else TypeAdapter(as_type)
+    except PydanticUserError as error:
+        msg = f"type: expected a type that pydantic can validate, received {excerpt(as_type)}"
+        raise TypeError(msg) from error
+
+
+@lru_cache(maxsize=256)
+def _cached_adapter(as_type: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(as_type)
 
 
 def _no_json(text: str, error: Exception) -> ParseError:

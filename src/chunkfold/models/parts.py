@@ -1,0 +1,99 @@
+"""A message's parts in the order in which they came: what was thought, said and called, and when."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from chunkfold.json_values import is_list
+
+if TYPE_CHECKING:
+    from chunkfold.models.completion import ChatCompletionAudio, ChatCompletionMessageToolCall
+
+PartStart = tuple[str, int]
+"""A field of the message and where in it a part begins: a character of its text, or a place in its list."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """A stretch of the content."""
+
+    text: str
+    type: Literal["text"] = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningPart:
+    """A stretch of the reasoning."""
+
+    text: str
+    type: Literal["reasoning"] = "reasoning"
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalPart:
+    """A stretch of the refusal."""
+
+    text: str
+    type: Literal["refusal"] = "refusal"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallPart:
+    """A tool call, where it first appeared."""
+
+    tool_call: "ChatCompletionMessageToolCall"
+    type: Literal["tool_call"] = "tool_call"
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePart:
+    """An image, as sent."""
+
+    image: Any
+    type: Literal["image"] = "image"
+
+
+@dataclass(frozen=True, slots=True)
+class AudioPart:
+    """The spoken output as a whole, where it began."""
+
+    audio: "ChatCompletionAudio"
+    type: Literal["audio"] = "audio"
+
+
+MessagePart = TextPart | ReasoningPart | RefusalPart | ToolCallPart | ImagePart | AudioPart
+
+_TEXT_PARTS: Final[dict[str, type[TextPart | ReasoningPart | RefusalPart]]] = {
+    "reasoning": ReasoningPart,
+    "content": TextPart,
+    "refusal": RefusalPart,
+}
+
+
+def usual_order(fields: Mapping[str, Any]) -> list[PartStart]:
+    """The order of most messages, given their fields: first all reasoning, then all text, then the calls."""
+    order = [(name, 0) for name in _TEXT_PARTS if fields.get(name) and isinstance(fields[name], str)]
+    for name in ("tool_calls", "images"):
+        items = fields.get(name)
+        order += [(name, place) for place in range(len(items) if is_list(items) else 0)]
+    return order + ([("audio", 0)] if fields.get("audio") is not None else [])
+
+
+def parts_of(fields: Mapping[str, Any], order: Sequence[PartStart]) -> list[MessagePart]:
+    """The parts of a message, given its fields; a stretch of text ends where the next one of its field begins."""
+    ends: dict[str, int] = {}
+    parts = [_part(name, fields.get(name), start, ends) for name, start in reversed(order)]
+    return [part for part in reversed(parts) if part is not None]
+
+
+def _part(name: str, value: Any, start: int, ends: dict[str, int]) -> MessagePart | None:
+    make = _TEXT_PARTS.get(name)
+    if make is not None:
+        text = value[start : ends.get(name)] if isinstance(value, str) else ""
+        ends[name] = start
+        return make(text) if text else None
+    if name == "audio":
+        return None if value is None else AudioPart(value)
+    if not is_list(value) or start >= len(value):
+        return None
+    return ToolCallPart(value[start]) if name == "tool_calls" else ImagePart(value[start])
