@@ -4,6 +4,7 @@ import click
 import httpx
 
 import chunkfold
+from chunkfold import ReasoningDelta, TextDelta, ToolCallArgumentsDelta, ToolCallDone, ToolCallStarted
 from chunkfold.cli.demo_answers import FOLLOW_UP, QUESTION, request, scripted_answers
 from chunkfold.cli.facts import completion_facts, error_facts, stream_facts
 from chunkfold.cli.screen import Screen
@@ -53,10 +54,15 @@ def show_broken_answer(screen: Screen, client: httpx.Client, url: str) -> None:
 
 
 def watch(screen: Screen, stream: chunkfold.ChatCompletionStream) -> None:
-    """Draw the chunks as they arrive."""
+    """Draw what arrives, as it arrives."""
     with screen.answer() as answer:
-        for chunk in stream:
-            answer.add_reasoning(chunk.reasoning)
-            answer.add_text(chunk.text)
-            if any(choice.delta.tool_calls for choice in chunk.choices):
-                answer.show_tool_calls(stream.snapshot.tool_calls)
+        for event in stream.events():
+            match event:
+                case ReasoningDelta(delta=text):
+                    answer.add_reasoning(text)
+                case TextDelta(delta=text):
+                    answer.add_text(text)
+                case ToolCallStarted() | ToolCallArgumentsDelta() | ToolCallDone():
+                    answer.show_tool_calls(stream.snapshot.tool_calls)
+                case _:
+                    pass
