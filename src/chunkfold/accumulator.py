@@ -25,7 +25,7 @@ from chunkfold.anomalies import (
     AnomalyLog,
 )
 from chunkfold.choice_snapshot import choice_snapshot
-from chunkfold.choices import ChoiceState, fold_delta, fold_logprobs, gap_in
+from chunkfold.choices import ChoiceState, fold_delta, fold_logprobs, fold_tool_calls, gap_in
 from chunkfold.errors import excerpt
 from chunkfold.fold_observer import FoldObserver, replay, tell_finish
 from chunkfold.json_values import copied, is_object
@@ -44,6 +44,7 @@ from chunkfold.models.outcome import outcome_of
 _FINISH_REASONS: Final = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
 _FIRST_WINS: Final = ("id", "created", "model", "system_fingerprint")
 _HEAD_FIELDS: Final = (*_FIRST_WINS, "object", "service_tier")
+_USUAL_CHOICE: Final = frozenset({"index", "delta"})
 _head_values = itemgetter(*_HEAD_FIELDS)
 
 
@@ -80,6 +81,45 @@ class ChatCompletionAccumulator:
     def all_finished(self) -> bool:
         """Whether at least one choice was seen, and every one has its finish reason."""
         return bool(self._choices) and not self._open_choices
+
+    def add_usual(self, chunk: ChatCompletionChunk) -> bool:
+        """Fold a chunk in if it is what most are: the same head as before, one open choice, one field in its delta.
+
+        What comes of it is what `add` makes of it, faster. If the chunk is anything else, nothing happens, and False is
+        returned.
+        """
+        fields = chunk.__dict__
+        choices = fields["choices"]
+        if (
+            _head_values(fields) != self._plain_head
+            or chunk.__pydantic_extra__
+            or fields["usage"] is not None
+            or len(choices) != 1
+        ):
+            return False
+        choice = choices[0]
+        fields = choice.__dict__
+        state = self._choices.get(fields["index"])
+        if (
+            state is None
+            or state.finish_reason is not None
+            or fields["finish_reason"] is not None
+            or fields["logprobs"] is not None
+            or fields["message"] is not None
+            or choice.__pydantic_extra__
+            or not choice.__pydantic_fields_set__ >= _USUAL_CHOICE
+        ):
+            return False
+        self._chunks += 1
+        delta = fields["delta"]
+        content = delta.__dict__["content"]
+        if type(content) is not str or len(delta.__pydantic_fields_set__) != 1:
+            self._add_delta(state, delta)
+        elif content:
+            state.write("content", content)
+            self.has_output = True
+            self.output_size += len(content)
+        return True
 
     def add(self, chunk: ChatCompletionChunk) -> None:
         """Fold one chunk in. The chunk is not changed."""
@@ -247,10 +287,15 @@ class ChatCompletionAccumulator:
 
     def _add_delta(self, state: ChoiceState, delta: ChoiceDelta) -> int:
         """Fold a delta; return how many characters of output it brought."""
-        content = delta.content
-        if type(content) is str and len(delta.__pydantic_fields_set__) == 1:
+        fields = delta.__dict__
+        content = fields.get("content")
+        if len(delta.__pydantic_fields_set__) != 1:
+            size = fold_delta(state, delta)
+        elif type(content) is str:
             state.write("content", content)
             size = len(content)
+        elif calls := fields.get("tool_calls"):
+            size = fold_tool_calls(state, calls)
         else:
             size = fold_delta(state, delta)
         if size:

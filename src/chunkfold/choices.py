@@ -78,9 +78,12 @@ class ChoiceState:
 
     def write(self, name: str, text: str) -> None:
         """Append to one of the texts that are parts of the message: content, reasoning, refusal."""
-        buffer = self.buffer(name)
-        if name != self._last_part and text:
-            self.begin_part(name, buffer.tell())
+        if name == self._last_part:
+            buffer = self.texts[name]
+        else:
+            buffer = self.buffer(name)
+            if text:
+                self.begin_part(name, buffer.tell())
         buffer.write(text)
         if self.observer is not None and text:
             self.observer.on_text(self.index, name, text, buffer, buffer.tell())
@@ -173,7 +176,8 @@ def _add_details(state: ChoiceState, fragments: list[Any]) -> int:
     return sum(len(str(item["data"])) for item in objects if item.get("data"))
 
 
-def _add_tool_calls(state: ChoiceState, fragments: list[Any]) -> int:
+def fold_tool_calls(state: ChoiceState, fragments: list[Any]) -> int:
+    """Fold fragments of tool calls; return how many characters of output they brought."""
     if not fragments:
         return 0
     calls = state.tool_calls
@@ -254,7 +258,7 @@ _DELTA_RULES: Final[dict[str, Callable[[ChoiceState, Any], int]]] = {
     "content": _add_content,
     "role": _add_role,
     "refusal": _add_refusal,
-    "tool_calls": _add_tool_calls,
+    "tool_calls": fold_tool_calls,
     "function_call": _add_function_call,
     "reasoning_content": _add_raw_reasoning,
     "reasoning_details": _add_details,

@@ -9,6 +9,7 @@ last block, a field named `error`, a body that is no event stream at all) it onl
 for a layer above that may be lenient: see `unfinished`, `error_fields` and `preamble`.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -115,22 +116,16 @@ class EventStreamDecoder:
     def feed(self, data: bytes | bytearray | memoryview) -> list[ServerSentEvent]:
         """Take the next bytes of the body; return the events they complete. Without effect after the end."""
         if self._is_between_blocks and type(data) is bytes and _CR not in data:
-            event = self._only_event(data)
-            if event is not None:
+            line, _, blank = data.partition(b"\n")
+            if blank == b"\n" and line[:6] == b"data: " and (self._limit is None or len(line) - 6 <= self._limit):
+                # One whole event per read, as servers send them one by one.
+                event = _new(ServerSentEvent, (line[6:], MESSAGE, self.last_event_id, self._offset))
+                self._offset += len(data)
                 return [event]
         self._is_between_blocks = False
         events = self._feed_slowly(data)
         self._is_between_blocks = self._is_at_rest()
         return events
-
-    def _only_event(self, data: bytes) -> ServerSentEvent | None:
-        """The event, if a read is one whole event with nothing but a `data` line: servers send them one by one."""
-        line, _, blank = data.partition(b"\n")
-        if blank != b"\n" or line[:6] != b"data: " or (self._limit is not None and len(line) - 6 > self._limit):
-            return None
-        event = _new(ServerSentEvent, (line[6:], MESSAGE, self.last_event_id, self._offset))
-        self._offset += len(data)
-        return event
 
     def _is_at_rest(self) -> bool:
         """Whether nothing that came before has any bearing on what comes next."""
@@ -357,6 +352,17 @@ def _as_bytes(data: object) -> bytes:
     if isinstance(data, memoryview):
         return data.tobytes()
     raise TypeError(f"data: expected bytes, received {type(data).__name__}")
+
+
+def slices(data: bytes, size: int) -> Iterator[bytes]:
+    """Cut a read into slices of about `size` bytes, at the ends of blocks."""
+    begin = 0
+    while begin < len(data):
+        end = data.find(b"\n\n", begin + size) + 2
+        if end < 2:
+            end = len(data)
+        yield data[begin:end]
+        begin = end
 
 
 def encode_event(

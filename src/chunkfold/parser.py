@@ -33,7 +33,7 @@ from chunkfold.event_stream import EventStreamDecoder, ServerSentEvent, Unfinish
 from chunkfold.events import ChatCompletionEvent
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.models.completion import ToolTypes, checked_types
-from chunkfold.payload import Payload, is_json, parse_body, parse_slowly, plain_chunk, whole_part
+from chunkfold.payload import Payload, is_json, is_plain, parse_body, parse_slowly, valid_chunk, whole_part
 from chunkfold.refusal import Refusal
 from chunkfold.surrogates import SurrogateJoiner
 from chunkfold.timing import StreamTiming
@@ -121,7 +121,8 @@ class ChatCompletionParser:
         self._headers = Headers(headers or {})
         self._on_event = on_event
         self._clock = clock
-        self._is_guarded = strict or max_output_size is not None
+        self._is_watched = strict or max_output_size is not None or on_event is not None or bool(transforms)
+        self._is_unwatched = not self._is_watched
         self._has_deadline = progress_timeout is not None or total_timeout is not None
         self._started = self._last_progress = clock() if started is None else started
         self._log = AnomalyLog()
@@ -194,20 +195,31 @@ class ChatCompletionParser:
         if self.error is not None:
             raise self.error
 
-    def feed(self, data: bytes | bytearray | memoryview) -> list[ChatCompletionChunk]:
-        """Take the next bytes of the body; return the chunks they complete. Without effect after the end."""
+    def now(self) -> float:
+        """What the parser's clock says."""
+        return self._clock()
+
+    def feed(self, data: bytes | bytearray | memoryview, *, arrived: float | None = None) -> list[ChatCompletionChunk]:
+        """Take the next bytes of the body; return the chunks they complete. Without effect after the end.
+
+        Args:
+            data: The bytes.
+            arrived: What the clock said when they came; what it says now, if not given.
+        """
         chunks: list[ChatCompletionChunk] = []
         if self.end is not None:
             return chunks
-        now = self._clock()
+        now = self._clock() if arrived is None else arrived
         if self._refusal is not None:
             if self._refusal.feed(data, now - self._started):
                 self._fail(self._refusal.error(), chunks)
             return chunks
         self._take_events(self._decoder.feed(data), chunks)
-        self.timing.note(now - self._started, bool(chunks), self._accumulator.has_output)
         if chunks:
             self._last_progress = now
+            self.timing.note(now - self._started, True, self._accumulator.has_output)  # noqa: FBT003 - there are
+        else:
+            self.timing.note(now - self._started, False, False)  # noqa: FBT003 - there are none
         if self._has_deadline and self.end is None:
             self._check_time(now, chunks)
         return chunks
@@ -230,40 +242,46 @@ class ChatCompletionParser:
                 self.end = StreamEnd.CLOSED
 
     def _take_events(self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk]) -> None:
-        failure = next(filter(_is_error_field, self._decoder.error_fields), None)
+        decoder = self._decoder
+        failure = next(filter(_is_error_field, decoder.error_fields), None) if decoder.error_fields else None
         for event in events:
             if failure is not None and event.offset > failure.offset:
                 break
-            self._take(event, chunks)
-            if self.end is not None:
-                return
+            self._log.offset = event.offset
+            chunk = valid_chunk(event)
+            if chunk is not None and self._is_unwatched and self._accumulator.add_usual(chunk):
+                chunks.append(chunk)
+            else:
+                self._take(event, chunk, chunks)
+                if self.end is not None:
+                    return
         if failure is not None:
             self._take_error_field(failure, chunks)
-        if self._decoder.limit_exceeded and self.end is None:
+        if decoder.limit_exceeded and self.end is None:
             self._exceed("max_event_size", self._max_event_size or 0, chunks)
 
-    def _take(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
-        self._log.offset = event.offset
+    def _take(
+        self, event: ServerSentEvent, chunk: ChatCompletionChunk | None, chunks: list[ChatCompletionChunk]
+    ) -> None:
+        """Take an event that is more than the next piece of text, or that somebody watches.
+
+        Args:
+            event: The event.
+            chunk: The event as a chunk, None if it is no valid one.
+            chunks: Where the chunks go.
+        """
         known = len(chunks)
-        chunk = plain_chunk(event)
-        if chunk is None:
-            self._absorb(parse_slowly(event), chunks)
-        elif self._joiner.held or self._transforms:
-            self._absorb(Payload([chunk]), chunks)
-        else:
-            self._accumulator.add(chunk)
-            chunks.append(chunk)
-            if self._is_guarded:
-                self._check_guards(chunks)
+        self._absorb(Payload([chunk]) if chunk is not None and is_plain(chunk) else parse_slowly(event), chunks)
         if self._on_event is not None:
             self._on_event(event, chunks[known:])
 
     def _absorb(self, payload: Payload, chunks: list[ChatCompletionChunk]) -> None:
-        """What the slow path made of an event."""
+        """What came of an event: join halves of characters, transform, fold."""
         for rule, detail in payload.notes:
             self._log.note(rule, detail)
         if self._joiner.held or any(rule is SPLIT_SURROGATES for rule, _ in payload.notes):
             payload.chunks = [self._joiner.join(chunk) for chunk in payload.chunks]
+            self._is_unwatched = not (self._is_watched or self._joiner.held)
         for chunk in self._transformed(payload.chunks, self._transforms):
             self._accumulator.add(chunk)
             chunks.append(chunk)
@@ -320,7 +338,7 @@ class ChatCompletionParser:
             self._log.offset = block.event.offset
             self._log.note(UNFINISHED_BLOCK, "dropped" if event is None else "read")
         if event is not None:
-            self._take(event, chunks)
+            self._take(event, valid_chunk(event), chunks)
 
     def _take_error_field(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
         self._log.offset = event.offset

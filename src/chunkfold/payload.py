@@ -4,7 +4,7 @@ The fast path is one `validate_json` of the event's raw bytes. What it refuses, 
 chunk, takes the slow path: parse, look for an error, repair, validate again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ from chunkfold.models import ChatCompletionChunk, Outcome
 from chunkfold.models.outcome import outcome_of
 from chunkfold.repairs import Notes, UnreadableError, read_json, repaired_chunk
 
-_validate_json = ChatCompletionChunk.__pydantic_validator__.validate_json
+_validate_json: Callable[[bytes], ChatCompletionChunk] = ChatCompletionChunk.__pydantic_validator__.validate_json
 _DONE: Final = b"[DONE]"
 _CHUNK_EVENTS: Final = frozenset({MESSAGE, "error", "chat.completion.chunk"})
 # Keys that no plain chunk has; beside choices only the first two mean anything.
@@ -71,20 +71,21 @@ def parse_payload(event: ServerSentEvent) -> Payload:
 
     Half a surrogate pair at the edge of a text stays in the chunk; `ChatCompletionParser` joins the halves.
     """
-    chunk = plain_chunk(event)
-    return Payload([chunk]) if chunk is not None else parse_slowly(event)
+    chunk = valid_chunk(event)
+    return Payload([chunk]) if chunk is not None and is_plain(chunk) else parse_slowly(event)
 
 
-def plain_chunk(event: ServerSentEvent) -> ChatCompletionChunk | None:
-    """The fast path: the chunk, if the event is a valid chunk and nothing else; None for the slow path to judge."""
+def valid_chunk(event: ServerSentEvent) -> ChatCompletionChunk | None:
+    """The fast path: the event as a chunk if it is a valid one, which may yet be more than that: see `is_plain`."""
+    if event.event != MESSAGE:
+        return None
     try:
-        chunk = _validate_json(event.data)
+        return _validate_json(event.data)
     except ValidationError:
         return None
-    return chunk if event.event == MESSAGE and _is_plain(chunk) else None
 
 
-def _is_plain(chunk: ChatCompletionChunk) -> bool:
+def is_plain(chunk: ChatCompletionChunk) -> bool:
     """Whether a valid chunk is a chunk and nothing else: no error in it, no other API's."""
     extra = chunk.__pydantic_extra__
     if chunk.object in _TELLING_OBJECTS:
@@ -100,7 +101,7 @@ def _is_plain(chunk: ChatCompletionChunk) -> bool:
 
 
 def parse_slowly(event: ServerSentEvent) -> Payload:
-    """The slow path: whatever `plain_chunk` did not take."""
+    """The slow path: whatever is not a valid chunk, and plain."""
     payload = Payload()
     data = event.data.strip()
     if event.event == "error":

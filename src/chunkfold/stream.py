@@ -33,6 +33,7 @@ from chunkfold.anomalies import Anomaly
 from chunkfold.drain import drain, drain_async, is_drainable
 from chunkfold.endings import StreamEnd
 from chunkfold.errors import ChunkfoldError, ParseError, StreamConsumedError
+from chunkfold.event_stream import slices
 from chunkfold.events import ChatCompletionEvent
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.models.partial import PartialJSON
@@ -40,6 +41,7 @@ from chunkfold.parser import ChatCompletionParser, ParserOptions
 from chunkfold.timing import StreamTiming
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+_SLICE = 4096  # bytes, which is some 12 chunks
 _PARSER_OPTIONS = ParserOptions.__annotations__.keys() - {"status_code", "headers", "started"}
 
 
@@ -93,6 +95,8 @@ class _Stream:
             options = {"status_code": self._response.status_code, "headers": self._response.headers, **options}
         self._parser = ChatCompletionParser(**options)
         self._ready: Iterator[ChatCompletionChunk] = iter(())
+        self._slices: Iterator[bytes] | None = None  # what is left of a large read
+        self._arrived = 0.0  # when it came
         self._reading = False
         self._exhausted = False
         self._cut_short: BaseException | None = None  # what left a read half done, such as a cancellation
@@ -155,6 +159,25 @@ class _Stream:
     def _ended_well(self) -> bool:
         return self.end is not None and self.end.complete
 
+    def _feed_first_slice(self, data: bytes) -> list[ChatCompletionChunk]:
+        """Begin with a large read: it is fed in slices, so that few chunks are held at a time; many cost more."""
+        self._arrived = self._parser.now()
+        self._slices = slices(data, _SLICE)
+        return self._feed_slice()
+
+    def _feed_slice(self) -> list[ChatCompletionChunk]:
+        """Feed the next slice of the last read."""
+        for data in self._slices or ():
+            return self._parser.feed(data, arrived=self._arrived)
+        self._slices = None
+        return []
+
+    def _leave(self) -> None:
+        """The consumer goes. What had arrived counts for how the stream ended."""
+        while self._slices is not None:
+            self._feed_slice()
+        self._parser.leave()
+
     def _end_of_source(self) -> list[ChatCompletionChunk]:
         """The source has no more bytes: the body ended, unless a read that was left half done broke the source."""
         self._exhausted = True
@@ -184,18 +207,13 @@ class ChatCompletionStream(_Stream):
         data: Any = self._response.iter_bytes() if self._response is not None else source
         self._source: Iterator[bytes] = iter(data)
 
-    def __iter__(self) -> Self:
+    def __iter__(self) -> Iterator[ChatCompletionChunk]:
         self._check_not_consumed()
-        return self
+        return self._chunks()
 
     def __next__(self) -> ChatCompletionChunk:
-        while True:
-            for chunk in self._ready:
-                return chunk
-            if self.end is not None:
-                break
-            self._ready = iter(self._read())
-        self._consume()
+        for chunk in self._chunks():
+            return chunk
         raise StopIteration
 
     def __enter__(self) -> Self:
@@ -217,8 +235,10 @@ class ChatCompletionStream(_Stream):
             ChunkfoldError: The stream did not end well; its `snapshot` has what arrived.
         """
         if not (self._consumed or self._closed):
-            for _ in self:
-                pass
+            while self.end is None:
+                self._read()
+            self._ready = iter(())
+            self._consume()
         return self.completion()
 
     def text_deltas(self) -> Iterator[str]:
@@ -251,6 +271,14 @@ class ChatCompletionStream(_Stream):
         """
         return self._partials(PartialJSON(type, half_numbers=half_numbers))
 
+    def _chunks(self) -> Iterator[ChatCompletionChunk]:
+        while True:
+            yield from self._ready
+            if self.end is not None:
+                break
+            self._ready = iter(self._read())
+        self._consume()
+
     def _events(self) -> Iterator[ChatCompletionEvent]:
         yield from self._parser.events()
         while self.end is None:
@@ -269,6 +297,8 @@ class ChatCompletionStream(_Stream):
             raise
 
     def _read(self) -> list[ChatCompletionChunk]:
+        if self._slices is not None:
+            return self._feed_slice()
         self._reading = True
         try:
             data = next(self._source)
@@ -283,6 +313,8 @@ class ChatCompletionStream(_Stream):
             self._reading = False
             if self._closed:  # meanwhile, by another thread, which could not close a source that was being read
                 _close_if_possible(self._source)
+        if len(data) > _SLICE and type(data) is bytes:
+            return self._feed_first_slice(data)
         return self._parser.feed(data)
 
     def _consume(self) -> None:
@@ -298,7 +330,7 @@ class ChatCompletionStream(_Stream):
         if self._closed:
             return
         self._closed = True
-        self._parser.leave()
+        self._leave()
         # What a transport raises while it is closed is no news: how the stream ended is known.
         try:
             if may_wait and self._may_drain():
@@ -363,8 +395,10 @@ class AsyncChatCompletionStream(_Stream):
             ChunkfoldError: The stream did not end well; its `snapshot` has what arrived.
         """
         if not (self._consumed or self._closed):
-            async for _ in self:
-                pass
+            while self.end is None:
+                await self._read()
+            self._ready = iter(())
+            await self._consume()
         return self.completion()
 
     def text_deltas(self) -> AsyncIterator[str]:
@@ -397,6 +431,8 @@ class AsyncChatCompletionStream(_Stream):
         return events
 
     async def _read(self) -> list[ChatCompletionChunk]:
+        if self._slices is not None:
+            return self._feed_slice()
         self._reading = True
         try:
             data = await anext(self._source)
@@ -411,6 +447,8 @@ class AsyncChatCompletionStream(_Stream):
             self._reading = False
             if self._closed:  # meanwhile, by another task, which could not close a source that was being read
                 await _aclose_if_possible(self._source)
+        if len(data) > _SLICE and type(data) is bytes:
+            return self._feed_first_slice(data)
         return self._parser.feed(data)
 
     async def _consume(self) -> None:
@@ -426,7 +464,7 @@ class AsyncChatCompletionStream(_Stream):
         if self._closed:
             return
         self._closed = True
-        self._parser.leave()
+        self._leave()
         # What a transport raises while it is closed is no news: how the stream ended is known.
         try:
             if may_wait and self._may_drain():

@@ -105,14 +105,15 @@ class ToolCall:
             keep_unknown(self.part_extra, custom.__pydantic_extra__)
         return size
 
-    def _take(self, name: str | None, text: str | None, log: AnomalyLog) -> int:
-        size = self._take_name(name, log) if name else 0
-        if not text:
-            return size
+    def grow(self, text: str, log: AnomalyLog) -> int:
+        """Append to the arguments; return how many characters that are."""
         if self.arguments.tell() <= 2 and _has_placeholder(self.arguments.getvalue() + text):
             log.note(ARGUMENTS_PLACEHOLDER, excerpt(self.name))
-        self.arguments.write(text)
-        return size + len(text)
+        return self.arguments.write(text)
+
+    def _take(self, name: str | None, text: str | None, log: AnomalyLog) -> int:
+        size = self._take_name(name, log) if name else 0
+        return size + self.grow(text, log) if text else size
 
     def _take_name(self, name: str, log: AnomalyLog) -> int:
         """First; a repeat; a longer one that starts with it; the next piece; or too late."""
@@ -141,6 +142,18 @@ class ToolCall:
         return ChatCompletionMessageFunctionToolCall.validate_leniently(fields)[0]
 
 
+def _mere_arguments(fragment: ChoiceDeltaToolCall) -> str:
+    """The text of a fragment that brings argument text and, beside an index, nothing else; "" if it is any other."""
+    fields = fragment.__dict__
+    function = fields.get("function")
+    if function is None or fragment.__pydantic_extra__ or function.__pydantic_extra__:
+        return ""
+    if fields.get("id") or fields.get("type") or fields.get("custom") is not None:
+        return ""
+    fields = function.__dict__
+    return "" if fields.get("name") is not None else fields.get("arguments") or ""
+
+
 def _has_placeholder(arguments: str) -> bool:
     return arguments.startswith("{}") and arguments[2:].lstrip().startswith("{")
 
@@ -167,8 +180,12 @@ class ToolCalls:
     def add(self, fragment: ChoiceDeltaToolCall) -> int:
         """Fold a fragment into the call it belongs to; return how many characters of output it brought."""
         fields = fragment.__dict__
-        function = fields.get("function") or fields.get("custom")
         index, id_ = fields.get("index"), fields.get("id")
+        known = self._by_index.get(index) if index is not None else None
+        if known is not None and id_ is None and (text := _mere_arguments(fragment)):
+            self.last = known
+            return known.grow(text, self._log)
+        function = fields.get("function") or fields.get("custom")
         name = function.__dict__.get("name") if function is not None else None
         if id_ == "" or name == "":
             self._log.note(EMPTY_FOR_ABSENT, "a tool call's id or name")
