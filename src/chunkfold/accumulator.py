@@ -58,7 +58,9 @@ class ChatCompletionAccumulator:
     Attributes:
         has_output: Whether any output came: text, reasoning, refusal, a tool call's name or arguments, audio, image.
         output_size: How much of it, in characters.
+        chunks: How many chunks came.
         log: What was tolerated.
+        plain_head: The fields that all chunks repeat, as last seen with nothing odd about them.
     """
 
     def __init__(self, log: AnomalyLog | None = None, tools: ToolTypes | None = None) -> None:
@@ -66,9 +68,9 @@ class ChatCompletionAccumulator:
         self._tools = tools
         self.has_output = False
         self.output_size = 0
-        self._chunks = 0
+        self.chunks = 0
+        self.plain_head: tuple[Any, ...] | None = None
         self._head: dict[str, Any] = {}
-        self._plain_head: tuple[Any, ...] | None = None
         self._service_tier: str | None = None
         self._usage: dict[str, Any] | None = None
         self._extra: dict[str, Any] = {}
@@ -91,7 +93,7 @@ class ChatCompletionAccumulator:
         fields = chunk.__dict__
         choices = fields["choices"]
         if (
-            _head_values(fields) != self._plain_head
+            _head_values(fields) != self.plain_head
             or chunk.__pydantic_extra__
             or fields["usage"] is not None
             or len(choices) != 1
@@ -110,7 +112,7 @@ class ChatCompletionAccumulator:
             or not choice.__pydantic_fields_set__ >= _USUAL_CHOICE
         ):
             return False
-        self._chunks += 1
+        self.chunks += 1
         delta = fields["delta"]
         content = delta.__dict__["content"]
         if type(content) is not str or len(delta.__pydantic_fields_set__) != 1:
@@ -121,9 +123,21 @@ class ChatCompletionAccumulator:
             self.output_size += len(content)
         return True
 
+    def add_text(self, choice: int, text: str, head: object) -> bool:
+        """Fold what `add_usual` would take: a text for an open choice, under the plain head that is still in force."""
+        state = self._choices[choice]
+        if head is not self.plain_head or state.finish_reason is not None:
+            return False
+        self.chunks += 1
+        if text:
+            state.write("content", text)
+            self.has_output = True
+            self.output_size += len(text)
+        return True
+
     def add(self, chunk: ChatCompletionChunk) -> None:
         """Fold one chunk in. The chunk is not changed."""
-        self._chunks += 1
+        self.chunks += 1
         # By the dict, not by attribute: a value of a wrong type is kept raw beside the fields, not among them.
         fields, unknown = vars(chunk), chunk.__pydantic_extra__
         self._add_head(fields)
@@ -172,7 +186,7 @@ class ChatCompletionAccumulator:
             if state.finish_reason == "stop" and state.has_calls:
                 self.log.note(STOP_WITH_CALLS, f"choice {state.index}")
         missing = [name for name in ("id", "created", "model") if name not in self._head]
-        if missing and self._chunks:
+        if missing and self.chunks:
             self.log.note(HEAD_MISSING, ", ".join(missing))
         return chunk
 
@@ -200,7 +214,7 @@ class ChatCompletionAccumulator:
             values = _head_values(fields)
         except KeyError:  # a value of a wrong type stands elsewhere
             values = tuple(fields.get(name) for name in _HEAD_FIELDS)
-        if values == self._plain_head:
+        if values == self.plain_head:
             return
         head = dict(zip(_HEAD_FIELDS, values, strict=True))
         plain = True
@@ -220,7 +234,7 @@ class ChatCompletionAccumulator:
         if head["service_tier"]:
             self._service_tier = head["service_tier"]
         if plain:
-            self._plain_head = values
+            self.plain_head = values
 
     def _add_usage(self, usage: CompletionUsage) -> None:
         if self._usage is None:

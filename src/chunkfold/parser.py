@@ -29,12 +29,13 @@ from chunkfold.errors import (
     StreamStalledError,
 )
 from chunkfold.event_recorder import EventRecorder
-from chunkfold.event_stream import EventStreamDecoder, ServerSentEvent, UnfinishedBlock
+from chunkfold.event_stream import SLICE, EventStreamDecoder, ServerSentEvent, UnfinishedBlock, slices
 from chunkfold.events import ChatCompletionEvent
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.models.completion import ToolTypes, checked_types
 from chunkfold.payload import Payload, is_json, is_plain, parse_body, parse_slowly, valid_chunk, whole_part
 from chunkfold.refusal import Refusal
+from chunkfold.shortcut import TextShortcut
 from chunkfold.surrogates import SurrogateJoiner
 from chunkfold.timing import StreamTiming
 from chunkfold.transforms import Transform
@@ -130,6 +131,7 @@ class ChatCompletionParser:
         self._tools = checked_types(tools or {})
         self._accumulator = ChatCompletionAccumulator(self._log, self._tools)
         self._recorder: EventRecorder | None = None
+        self._shortcut: TextShortcut | None = None
         self._joiner = SurrogateJoiner()
         self._transforms = tuple(transforms)
         self._is_flushed = False
@@ -206,23 +208,26 @@ class ChatCompletionParser:
             data: The bytes.
             arrived: What the clock said when they came; what it says now, if not given.
         """
-        chunks: list[ChatCompletionChunk] = []
         if self.end is not None:
-            return chunks
+            return []
+        return self._take_data(data, self._clock() if arrived is None else arrived, None)
+
+    def fold(self, data: bytes | bytearray | memoryview, *, arrived: float | None = None) -> None:
+        """Take the next bytes of the body like `feed`, without making the chunks: for those who want the end result.
+
+        `end`, `error`, `snapshot`, `anomalies` and `events()` are the same as after `feed`. Text takes less than half
+        the time.
+
+        Args:
+            data: The bytes.
+            arrived: What the clock said when they came; what it says now, if not given.
+        """
         now = self._clock() if arrived is None else arrived
-        if self._refusal is not None:
-            if self._refusal.feed(data, now - self._started):
-                self._fail(self._refusal.error(), chunks)
-            return chunks
-        self._take_events(self._decoder.feed(data), chunks)
-        if chunks:
-            self._last_progress = now
-            self.timing.note(now - self._started, True, self._accumulator.has_output)  # noqa: FBT003 - there are
-        else:
-            self.timing.note(now - self._started, False, False)  # noqa: FBT003 - there are none
-        if self._has_deadline and self.end is None:
-            self._check_time(now, chunks)
-        return chunks
+        if self._shortcut is None and self._is_unwatched:
+            self._shortcut = TextShortcut(self._accumulator)
+        for piece in (data,) if len(data) <= SLICE else slices(bytes(data)):
+            if self.end is None:
+                self._take_data(piece, now, self._shortcut)
 
     def close(self) -> list[ChatCompletionChunk]:
         """The body ended. May return last chunks; `end` is set from here at the latest."""
@@ -241,12 +246,36 @@ class ChatCompletionParser:
             else:
                 self.end = StreamEnd.CLOSED
 
-    def _take_events(self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk]) -> None:
+    def _take_data(
+        self, data: bytes | bytearray | memoryview, now: float, shortcut: TextShortcut | None
+    ) -> list[ChatCompletionChunk]:
+        chunks: list[ChatCompletionChunk] = []
+        if self._refusal is not None:
+            if self._refusal.feed(data, now - self._started):
+                self._fail(self._refusal.error(), chunks)
+            return chunks
+        accumulator = self._accumulator
+        known = accumulator.chunks
+        self._take_events(self._decoder.feed(data), chunks, shortcut)
+        if accumulator.chunks > known:
+            self._last_progress = now
+            self.timing.note(now - self._started, True, accumulator.has_output)  # noqa: FBT003 - there are
+        else:
+            self.timing.note(now - self._started, False, False)  # noqa: FBT003 - there are none
+        if self._has_deadline and self.end is None:
+            self._check_time(now, chunks)
+        return chunks
+
+    def _take_events(
+        self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], shortcut: TextShortcut | None = None
+    ) -> None:
         decoder = self._decoder
         failure = next(filter(_is_error_field, decoder.error_fields), None) if decoder.error_fields else None
         for event in events:
             if failure is not None and event.offset > failure.offset:
                 break
+            if shortcut is not None and shortcut.take(event):
+                continue
             self._log.offset = event.offset
             chunk = valid_chunk(event)
             if chunk is not None and self._is_unwatched and self._accumulator.add_usual(chunk):

@@ -33,7 +33,7 @@ from chunkfold.anomalies import Anomaly
 from chunkfold.drain import drain, drain_async, is_drainable
 from chunkfold.endings import StreamEnd
 from chunkfold.errors import ChunkfoldError, ParseError, StreamConsumedError
-from chunkfold.event_stream import slices
+from chunkfold.event_stream import SLICE, slices
 from chunkfold.events import ChatCompletionEvent
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.models.partial import PartialJSON
@@ -41,7 +41,6 @@ from chunkfold.parser import ChatCompletionParser, ParserOptions
 from chunkfold.timing import StreamTiming
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
-_SLICE = 4096  # bytes, which is some 12 chunks
 _PARSER_OPTIONS = ParserOptions.__annotations__.keys() - {"status_code", "headers", "started"}
 
 
@@ -162,7 +161,7 @@ class _Stream:
     def _feed_first_slice(self, data: bytes) -> list[ChatCompletionChunk]:
         """Begin with a large read: it is fed in slices, so that few chunks are held at a time; many cost more."""
         self._arrived = self._parser.now()
-        self._slices = slices(data, _SLICE)
+        self._slices = slices(data)
         return self._feed_slice()
 
     def _feed_slice(self) -> list[ChatCompletionChunk]:
@@ -313,7 +312,7 @@ class ChatCompletionStream(_Stream):
             self._reading = False
             if self._closed:  # meanwhile, by another thread, which could not close a source that was being read
                 _close_if_possible(self._source)
-        if len(data) > _SLICE and type(data) is bytes:
+        if len(data) > SLICE and type(data) is bytes:
             return self._feed_first_slice(data)
         return self._parser.feed(data)
 
@@ -447,7 +446,7 @@ class AsyncChatCompletionStream(_Stream):
             self._reading = False
             if self._closed:  # meanwhile, by another task, which could not close a source that was being read
                 await _aclose_if_possible(self._source)
-        if len(data) > _SLICE and type(data) is bytes:
+        if len(data) > SLICE and type(data) is bytes:
             return self._feed_first_slice(data)
         return self._parser.feed(data)
 

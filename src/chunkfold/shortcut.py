@@ -1,0 +1,90 @@
+"""Fold text without reading its JSON again: successive chunks of a stream are equal but for a few characters.
+
+When a plain text chunk has come, its bytes are split at its text: what stands before and behind it. An event that
+begins and ends with exactly the same bytes, and whose text in between needs no unescaping, is the same chunk with
+another text. That this is so is not taken on trust: the bytes around it are tried once with a text of our own, and
+must give the same chunk with that text. Where there is any doubt the event takes the usual way.
+"""
+
+from typing import Final
+
+from chunkfold.accumulator import ChatCompletionAccumulator
+from chunkfold.event_stream import MESSAGE, ServerSentEvent
+from chunkfold.models import ChatCompletionChunk
+from chunkfold.payload import valid_chunk
+
+_KEY: Final = b'"content":'
+_QUOTE: Final = 0x22
+_BACKSLASH: Final = 0x5C
+_PROBE: Final = "a text of our own"
+_LONGEST_WAIT: Final = 1024  # events
+
+
+class TextShortcut:
+    """Fold the text chunks of one stream that are like the one before.
+
+    Args:
+        accumulator: Where they are folded.
+    """
+
+    def __init__(self, accumulator: ChatCompletionAccumulator) -> None:
+        self._accumulator = accumulator
+        self._before = b"\n"  # no event's data begins with this
+        self._before_size = 1
+        self._behind = b""
+        self._behind_size = 0
+        self._choice = 0
+        self._head: object = None
+        self._wait = 0  # events to let pass before learning again
+        self._next_wait = 1
+
+    def take(self, event: ServerSentEvent) -> bool:
+        """Fold an event, if it is safe to do so here; else nothing happens, and False is returned."""
+        data = event.data
+        if not (data.startswith(self._before) and data.endswith(self._behind)):
+            return self._take_other(event)
+        end = len(data) - self._behind_size
+        raw = data[self._before_size : end]
+        if _QUOTE in raw or _BACKSLASH in raw or end < self._before_size or event.event != MESSAGE:
+            return False
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError:
+            return False
+        self._next_wait = 1
+        return text.isprintable() and self._accumulator.add_text(self._choice, text, self._head)
+
+    def _take_other(self, event: ServerSentEvent) -> bool:
+        """Learn from an event that is not like the last one learned from, if it is time to try that."""
+        if self._wait:
+            self._wait -= 1
+            return False
+        # Where the bytes around the text change all the time, learning is tried less and less often.
+        self._wait = self._next_wait
+        self._next_wait = min(2 * self._next_wait, _LONGEST_WAIT)
+        chunk = valid_chunk(event)
+        return chunk is not None and self._learn(event.data, chunk)
+
+    def _learn(self, data: bytes, chunk: ChatCompletionChunk) -> bool:
+        """Fold a chunk that the accumulator knows as a usual one, and remember what stands around its text."""
+        content = chunk.choices[0].delta.content if chunk.choices else None
+        if not isinstance(content, str) or not self._accumulator.add_usual(chunk):
+            return False
+        begin = data.find(_KEY) + len(_KEY)
+        begin += data[begin : begin + 1] == b" "
+        before, behind = data[: begin + 1], data[begin + 1 + len(content.encode()) :]
+        if before.endswith(b'"') and behind.startswith(b'"') and _is_hole(before, behind, chunk):
+            self._before, self._before_size = before, len(before)
+            self._behind, self._behind_size = behind, len(behind)
+            self._choice = chunk.choices[0].index
+            self._head = self._accumulator.plain_head
+        return True
+
+
+def _is_hole(before: bytes, behind: bytes, chunk: ChatCompletionChunk) -> bool:
+    """Whether any text between these bytes gives the same chunk with that text."""
+    tried = valid_chunk(ServerSentEvent(before + _PROBE.encode() + behind))
+    if tried is None or not tried.choices:
+        return False
+    content, tried.choices[0].delta.content = tried.choices[0].delta.content, chunk.choices[0].delta.content
+    return content == _PROBE and tried == chunk
