@@ -680,7 +680,7 @@ PACKAGE = Path(chunkfold.__file__).parent
 LAYERS = (
     "chunkfold",
     *("stream", "drain"),
-    *("parser", "endings", "refusal"),
+    *("parser", "shortcut", "endings", "refusal"),
     *("event_recorder", "events"),
     "transforms",
     "timing",
