@@ -1,8 +1,12 @@
 """Every script in `examples/`, as a user runs it: on its own, and against a given provider."""
 
+import base64
+import contextlib
 import os
 import subprocess
 import sys
+import threading
+import wave
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +19,21 @@ SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("[!_]*.py"))
 PATIENCE = 120.0  # seconds, after which a script that hangs fails
 
 
-def run(name: str, provider: FakeProvider | None = None) -> subprocess.CompletedProcess[str]:
+def command(name: str, *arguments: str | Path) -> list[str | Path]:
+    return [sys.executable, "-W", "error", "-X", "utf8", EXAMPLES / f"{name}.py", *arguments]
+
+
+def environment(provider: FakeProvider | None) -> dict[str, str]:
     env = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
     if provider is not None:
         env |= {"OPENAI_BASE_URL": f"{provider.base_url}/", "OPENAI_API_KEY": "sk-test", "OPENAI_MODEL": "m"}
+    return env | {"no_proxy": "127.0.0.1"}
+
+
+def run(name: str, provider: FakeProvider | None = None, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-W", "error", "-X", "utf8", EXAMPLES / f"{name}.py"],
-        env=env | {"no_proxy": "127.0.0.1"},
+        command(name, *arguments),
+        env=environment(provider),
         capture_output=True,
         encoding="utf-8",
         timeout=PATIENCE,
@@ -29,15 +41,49 @@ def run(name: str, provider: FakeProvider | None = None) -> subprocess.Completed
     )
 
 
-def lines_of(name: str, provider: FakeProvider | None = None) -> list[str]:
+def lines_of(name: str, provider: FakeProvider | None = None, *arguments: str | Path) -> list[str]:
     """What the script printed; it ended well and said nothing else."""
-    result = run(name, provider)
+    result = run(name, provider, *arguments)
     assert (result.stderr, result.returncode) == ("", 0)
     return result.stdout.splitlines()
 
 
+def first_lines_of(name: str, provider: FakeProvider, count: int) -> list[str]:
+    """The first lines of a script that would go on: they came while it ran."""
+    with subprocess.Popen(
+        command(name), env=environment(provider), stdout=subprocess.PIPE, encoding="utf-8"
+    ) as process:
+        assert process.stdout is not None
+        timer = threading.Timer(PATIENCE, process.kill)
+        timer.start()
+        try:
+            return [process.stdout.readline().rstrip("\n") for _ in range(count)]
+        finally:
+            timer.cancel()
+            process.kill()
+
+
+def screen_of(name: str, provider: FakeProvider) -> str:
+    """What the script wrote to a terminal."""
+    ours, its = os.openpty()
+    env = environment(provider) | {"TERM": "xterm", "COLUMNS": "80"}
+    with os.fdopen(ours, "rb", buffering=0) as screen, subprocess.Popen(command(name), env=env, stdout=its) as process:
+        os.close(its)
+        written = b""
+        with contextlib.suppress(OSError):  # how Linux says that the other side was closed
+            while data := screen.read(4096):
+                written += data
+        assert process.wait(PATIENCE) == 0
+    return written.decode()
+
+
 def chunk(finish_reason: str | None = None, **delta: Any) -> dict[str, Any]:
     return {"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}
+
+
+def call(index: int, id: str, name: str, arguments: str) -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    return chunk(tool_calls=[{"index": index, "id": id, "type": "function", "function": function}])
 
 
 def text_answer(*texts: str) -> Answer:
@@ -45,7 +91,16 @@ def text_answer(*texts: str) -> Answer:
 
 
 def test_all_are_listed_here() -> None:
-    assert SCRIPTS == ["async_stream", "errors", "print_a_stream", "sans_io", "tool_calls"]
+    assert SCRIPTS == [
+        "async_stream",
+        "errors",
+        "live_table",
+        "print_a_stream",
+        "run_tools_early",
+        "sans_io",
+        "tool_calls",
+        "voice",
+    ]
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -92,6 +147,36 @@ def test_errors() -> None:
     assert of_the_cut == "  arrived: 'Once upon a ti', retryable: False, retryable after output: True"
     assert refused == "APIError: The model is overloaded. (code 503, status 503)"
     assert of_the_refusal == "  arrived: '', retryable: True, retryable after output: True"
+
+
+def test_live_table_fills_in_step_by_step() -> None:
+    lines = lines_of("live_table")
+    tokyo = "{'name': 'Tokyo', 'country': 'Japan', 'millions': 37.1}"
+    steps = [
+        "{'cities': [{}]}",
+        "{'cities': [{'name': 'Tokyo'}]}",
+        "{'cities': [{'name': 'Tokyo', 'country': 'Japan'}]}",
+        f"{{'cities': [{tokyo}, {{'name': 'D'}}]}}",
+        f"{{'cities': [{tokyo}, {{'name': 'Delhi'}}]}}",
+    ]
+    assert [line for line in dict.fromkeys(lines) if line in steps] == steps
+    assert lines[-1].startswith("cities=[City(name='Tokyo', country='Japan', millions=37.1), City(name='Delhi'")
+
+
+def test_run_tools_early_runs_a_tool_before_the_stream_has_ended() -> None:
+    lines = lines_of("run_tools_early")
+    lisbon, oslo = 'weather({"city": "Lisbon"}) -> sun, 24 °C', 'weather({"city": "Oslo"}) -> snow, -3 °C'
+    assert lines[0] == lisbon
+    assert sorted(lines[1:3]) == sorted(["the stream has ended", oslo])
+    assert lines[3:] == ["the stream has ended", "Lisbon has sun, Oslo has snow."]
+
+
+def test_voice(tmp_path: Path) -> None:
+    path = tmp_path / "said.wav"
+    assert lines_of("voice", None, path) == ["Good morning.", f"{path}: 0.8 s"]
+    with wave.open(str(path)) as file:
+        assert file.getparams()[:4] == (1, 2, 24_000, 18_000)
+        assert max(file.readframes(6_000)) > 0  # not silence
 
 
 # Against a provider that was given
@@ -152,3 +237,105 @@ def test_errors_of_a_provider() -> None:
             "  arrived: '', retryable: True, retryable after output: True",
             "A tale.",
         ]
+
+
+def test_live_table_shows_what_came_of_an_answer_that_goes_on() -> None:
+    pieces = ['{"cities": [{"na', 'me": "Ro', 'me", "millions": 4', ".3}, "]
+    answer = Answer(sse(*(chunk(content=piece) for piece in pieces), done=False), ending="open")
+    with FakeProvider(answer) as provider:
+        assert first_lines_of("live_table", provider, 4) == [
+            "{'cities': [{}]}",
+            "{'cities': [{'name': 'Ro'}]}",
+            "{'cities': [{'name': 'Rome'}]}",
+            "{'cities': [{'name': 'Rome', 'millions': 4.3}]}",
+        ]
+    answer_format = provider.requests[0].json["response_format"]
+    assert answer_format["json_schema"]["schema"]["required"] == ["cities"]
+
+
+def test_live_table_raises_what_is_no_such_json() -> None:
+    city = '{"cities": [{"name": "Rome", "country": "Italy", "millions": "many"}]}'
+    with FakeProvider(text_answer("Here they ", "are"), text_answer(city)) as provider:
+        no_json = run("live_table", provider)
+        misfit = run("live_table", provider)
+    assert no_json.returncode == misfit.returncode == 1
+    assert no_json.stdout == ""
+    assert "chunkfold.errors.ParseError: expected JSON" in no_json.stderr
+    assert misfit.stdout == "{'cities': [{'name': 'Rome', 'country': 'Italy'}]}\n"
+    assert "chunkfold.errors.ParseError: expected Cities, received JSON that does not fit: cities[0].m" in misfit.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_live_table_is_drawn_in_place_on_a_terminal() -> None:
+    first, second, third = sse(
+        chunk(content='{"cities": [{"name": "Ro'),
+        chunk(content='me", "country": "[red]Italy", "millions": 4.3}]}'),
+        chunk("stop"),
+        done=False,
+    )
+    with FakeProvider(Answer([first, 1.0, second, third, *sse()])) as provider:
+        screen = screen_of("live_table", provider)
+    begin, end = screen.split("\x1b[1A", 1)  # the cursor goes up
+    assert "Ro " in begin
+    assert "Rome" not in begin
+    for cell in ("Rome", "[red]Italy", "4.3"):
+        assert cell in end
+
+
+def test_run_tools_early_does_not_wait_for_the_end_of_the_stream() -> None:
+    calls = [call(0, "a", "weather", '{"city": "Rome"}'), call(1, "b", "weather", '{"ci')]
+    with FakeProvider(Answer(sse(*calls, done=False), ending="open")) as provider:
+        assert first_lines_of("run_tools_early", provider, 1) == ['weather({"city": "Rome"}) -> unknown']
+
+
+def test_run_tools_early_sends_the_results_back_in_the_order_of_the_calls() -> None:
+    calls = [
+        call(0, "a", "weather", '{"city": "Rome"}'),
+        call(1, "b", "weather", '{"town": 1}'),
+        call(2, "c", "sing", "{}"),
+    ]
+    with FakeProvider(Answer(sse(*calls, chunk("tool_calls"))), text_answer("Done.")) as provider:
+        assert lines_of("run_tools_early", provider)[-1] == "Done."
+    _, message, *results = provider.requests[1].json["messages"]
+    assert [sent["id"] for sent in message["tool_calls"]] == ["a", "b", "c"]
+    assert [(result["role"], result["tool_call_id"]) for result in results] == [("tool", key) for key in "abc"]
+    assert results[0]["content"] == "unknown"
+    assert results[1]["content"].startswith("expected Place, received JSON that does not fit: city")
+    assert results[2]["content"] == "no such tool: sing"
+
+
+def test_run_tools_early_raises_how_a_stream_failed() -> None:
+    cut = Answer(sse(call(0, "a", "weather", '{"city": "Rome"}'), done=False), ending="cut")
+    with FakeProvider(cut) as provider:
+        result = run("run_tools_early", provider)
+    assert (result.stdout, result.returncode) == ("", 1)  # a call that may go on is not run
+    assert "chunkfold.errors.StreamInterruptedError: " in result.stderr
+
+
+def spoken(data: bytes, transcript: str) -> dict[str, Any]:
+    return chunk(audio={"data": base64.b64encode(data).decode(), "transcript": transcript})
+
+
+def test_voice_writes_the_bytes_that_came(tmp_path: Path) -> None:
+    sound = bytes(range(200))
+    answer = Answer(
+        sse(spoken(sound[:70], "He"), spoken(sound[70:133], "llo"), spoken(sound[133:], "."), chunk("stop"))
+    )
+    path = tmp_path / "said.wav"
+    with FakeProvider(answer) as provider:
+        assert lines_of("voice", provider, path) == ["Hello.", f"{path}: 0.0 s"]
+    with wave.open(str(path)) as file:
+        assert file.readframes(1_000) == sound
+    (request,) = provider.requests
+    assert request.json["modalities"] == ["text", "audio"]
+    assert request.json["audio"]["format"] == "pcm16"
+
+
+def test_voice_keeps_what_came_of_an_answer_that_was_cut(tmp_path: Path) -> None:
+    path = tmp_path / "said.wav"
+    with FakeProvider(Answer(sse(spoken(b"\1\2", "He"), spoken(b"\3\4", "l"), done=False), ending="cut")) as provider:
+        result = run("voice", provider, path)
+    assert (result.stdout, result.returncode) == ("Hel", 1)
+    assert "chunkfold.errors.StreamInterruptedError: " in result.stderr
+    with wave.open(str(path)) as file:
+        assert file.readframes(1_000) == b"\1\2\3\4"

@@ -679,21 +679,29 @@ PACKAGE = Path(chunkfold.__file__).parent
 # DESIGN.md's layers from top to bottom. What it does not name helps the layer above it, or the lowest that uses it.
 LAYERS = (
     "chunkfold",
-    *("stream", "drain"),
+    *("stream", "transport", "drain", "partials"),
     *("parser", "shortcut", "endings", "refusal"),
     *("event_recorder", "events"),
     "transforms",
     "timing",
     *("accumulator", "choice_snapshot", "choices", "tool_calls", "fold_observer", "audio", "merging"),
     *("payload", "envelopes", "repairs", "surrogates", "fragments"),
-    *("models", "models.completion", "models.partial", "models.parts", "models.parsing", "models.outcome"),
+    *(
+        "models",
+        "models.completion",
+        "models.partial",
+        "models.shapes",
+        "models.parts",
+        "models.parsing",
+        "models.outcome",
+    ),
     *("models.chunk", "models.content", "models.shared", "models.base"),
     *("anomalies", "rule_examples"),
     "event_stream",
     *("errors", "json_values"),
 )
 BESIDE = {"testing", "cli", "otel"}  # they import the core and are below no layer, so never imported by it
-KNOWS_IO = {"stream", "drain"}
+KNOWS_IO = {"stream", "transport", "drain"}
 IO = {"anyio", "asyncio", "concurrent", "httpx", "httpx2", "multiprocessing", "selectors", "socket", "ssl", "threading"}
 
 

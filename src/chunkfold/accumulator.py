@@ -38,7 +38,7 @@ from chunkfold.models import (
     CompletionUsage,
     Outcome,
 )
-from chunkfold.models.completion import ToolTypes, give_types
+from chunkfold.models.completion import ToolTypes, checked_types, give_types
 from chunkfold.models.outcome import outcome_of
 
 _FINISH_REASONS: Final = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
@@ -55,17 +55,21 @@ class ChatCompletionAccumulator:
         log: Where to note what was tolerated; its own if none is given.
         tools: The types of the tools' arguments, by the tools' names: models, TypedDicts or dataclasses.
 
+    Raises:
+        TypeError: Pydantic knows nothing to do with the type of a tool.
+
     Attributes:
         has_output: Whether any output came: text, reasoning, refusal, a tool call's name or arguments, audio, image.
         output_size: How much of it, in characters.
         chunks: How many chunks came.
         log: What was tolerated.
+        tools: The types of the tools' arguments.
         plain_head: The fields that all chunks repeat, as last seen with nothing odd about them.
     """
 
     def __init__(self, log: AnomalyLog | None = None, tools: ToolTypes | None = None) -> None:
         self.log = AnomalyLog() if log is None else log
-        self._tools = tools
+        self.tools = checked_types(tools or {})
         self.has_output = False
         self.output_size = 0
         self.chunks = 0
@@ -163,6 +167,11 @@ class ChatCompletionAccumulator:
         if self._usage is not None:
             observer.on_usage(self._usage)
 
+    def tell_finishes(self, observer: FoldObserver) -> None:
+        """Tell an observer of all finish reasons again: what came since may make tool calls of a plain stop."""
+        for state in self._choices.values():
+            tell_finish(state, observer)
+
     def finish(self, last_chunks: Iterable[ChatCompletionChunk] = ()) -> ChatCompletionChunk | None:
         """The stream ended: what whole messages add to the deltas, as a last chunk (already folded), or None.
 
@@ -181,8 +190,7 @@ class ChatCompletionAccumulator:
         for state in self._choices.values():
             if state.tool_calls is not None:
                 state.tool_calls.finish()
-            if state.observer is not None and state.message is not None:
-                tell_finish(state, state.observer)
+            state.message = None
             if state.finish_reason == "stop" and state.has_calls:
                 self.log.note(STOP_WITH_CALLS, f"choice {state.index}")
         missing = [name for name in ("id", "created", "model") if name not in self._head]
@@ -203,9 +211,9 @@ class ChatCompletionAccumulator:
         if self._usage is not None:
             fields["usage"] = CompletionUsage.validate_leniently(copied(self._usage))[0]
         completion = ChatCompletion.validate_leniently(fields)[0]
-        if self._tools:
+        if self.tools:
             for choice in completion.choices:
-                give_types(choice.message.tool_calls, self._tools)
+                give_types(choice.message.tool_calls, self.tools)
         return completion
 
     def _add_head(self, fields: dict[str, Any]) -> None:
@@ -237,9 +245,9 @@ class ChatCompletionAccumulator:
             self.plain_head = values
 
     def _add_usage(self, usage: CompletionUsage) -> None:
+        before = copied(self._usage) if self._observer is not None else None
         if self._usage is None:
             self._usage = {}
-        before = copied(self._usage) if self._observer is not None else None
         merge_usage(self._usage, usage.model_dump(exclude_unset=True), self.log)
         if self._observer is not None and self._usage != before:
             self._observer.on_usage(self._usage)

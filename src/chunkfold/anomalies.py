@@ -239,7 +239,10 @@ FINISH_MISSING: Final = Rule(
     "CF502", "[DONE] although a choice has no finish reason", "Evolink, Ollama, proxies to Copilot", "ends as `done`"
 )
 STOP_WITH_CALLS: Final = Rule(
-    "CF503", "the finish reason is stop although there are tool calls", "Gemini, Cohere, SGLang", "outcome: tool_calls"
+    "CF503",
+    "the finish reason is stop although there are tool calls",
+    "OpenAI (forced tools), Gemini, Cohere, SGLang",
+    "outcome: tool_calls",
 )
 FINISHED_TWICE: Final = Rule("CF504", "a choice finishes more than once", "OpenRouter, SGLang", "keeps the last")
 OUTPUT_AFTER_FINISH: Final = Rule("CF505", "output comes after the finish reason", "GitHub Copilot, SGLang", "keeps it")

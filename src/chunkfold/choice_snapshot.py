@@ -46,7 +46,8 @@ def _message_snapshot(state: ChoiceState) -> ChatCompletionMessage:
     # The one normalised field, in place of a raw field of that name.
     fields["reasoning"] = state.text("reasoning")
     message = ChatCompletionMessage.validate_leniently(fields)[0]
-    message.keep_order(state.order)
+    if state.order is not None:
+        message.keep_order(state.order)
     return message
 
 

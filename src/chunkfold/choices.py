@@ -63,7 +63,7 @@ class ChoiceState:
         self.role: str | None = None
         self.finish_reason: str | None = None
         self.texts: dict[str, StringIO] = {}  # content, refusal, reasoning, reasoning_content
-        self.order: list[PartStart] = []
+        self.order: list[PartStart] | None = None
         self._last_part = ""
         self.tool_calls: ToolCalls | None = None
         self.details: ReasoningDetails | None = None
@@ -91,6 +91,8 @@ class ChoiceState:
     def begin_part(self, name: str, start: int) -> None:
         """Remember where a part of the message begins: a character of its text, or a place in its list."""
         self._last_part = name
+        if self.order is None:
+            self.order = []
         self.order.append((name, start))
 
     def buffer(self, name: str) -> StringIO:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from chunkfold.anomalies import Anomaly
 from chunkfold.audio import AudioDecoder
-from chunkfold.errors import ParseError
+from chunkfold.errors import ParseError, excerpt
 from chunkfold.events import (
     AnnotationReceived,
     AnomalyNoted,
@@ -22,6 +22,7 @@ from chunkfold.events import (
     ToolCallDone,
     ToolCallStarted,
     UsageReceived,
+    grown,
 )
 from chunkfold.json_values import copied
 from chunkfold.models import (
@@ -33,7 +34,6 @@ from chunkfold.models import (
 )
 from chunkfold.models.completion import ToolTypes, give_types
 from chunkfold.models.outcome import outcome_of
-from chunkfold.models.parsing import without_placeholder
 from chunkfold.tool_calls import ToolCall, ToolCalls
 
 _TEXT_EVENTS: Final[dict[str, type[TextDelta | ReasoningDelta | RefusalDelta]]] = {
@@ -45,13 +45,21 @@ _TEXT_EVENTS: Final[dict[str, type[TextDelta | ReasoningDelta | RefusalDelta]]] 
 
 @dataclass(slots=True)
 class _Progress:
-    """How much of a tool call was told."""
+    """How much of a tool call was told.
+
+    Attributes:
+        calls: The calls that it is one of.
+        call: The call.
+        is_started: Whether it was told that it began.
+        is_followed: Whether another call began since.
+        done: What it was when it was told that it is done.
+    """
 
     calls: ToolCalls
     call: ToolCall
     is_started: bool = False
     is_followed: bool = False
-    is_done: bool = False
+    done: ChatCompletionMessageToolCall | None = None
 
 
 @dataclass(slots=True)
@@ -59,13 +67,18 @@ class _ChoiceProgress:
     """How much of a choice was told.
 
     Attributes:
+        calls: Its tool calls by their places.
+        open_calls: Those that are not done.
         touched: The call that the last fragment belonged to.
+        audio: What decodes its audio.
+        finish: Its finish reason and what that means.
     """
 
     calls: dict[int, _Progress] = field(default_factory=dict[int, _Progress])
+    open_calls: dict[int, _Progress] = field(default_factory=dict[int, _Progress])
     touched: _Progress | None = None
-    audio: AudioDecoder = field(default_factory=AudioDecoder)
-    finish_reason: str | None = None
+    audio: AudioDecoder | None = None
+    finish: tuple[str, Outcome] | None = None
 
 
 class EventRecorder:
@@ -86,8 +99,11 @@ class EventRecorder:
         return events
 
     def complete(self) -> None:
-        """The stream ended well: whatever call is still open is done."""
+        """The stream ended well: whatever call is still open, or not what it was when it was done, is done."""
         for index, choice in self._choices.items():
+            for place, progress in choice.calls.items():
+                if progress.done is None or progress.done.id != progress.call.id:
+                    choice.open_calls[place] = progress
             self._end_calls(index, choice)
 
     def on_anomaly(self, anomaly: Anomaly) -> None:
@@ -96,26 +112,30 @@ class EventRecorder:
 
     def on_text(self, choice: int, name: str, text: str, buffer: StringIO, end: int) -> None:
         """Content, reasoning or refusal grew."""
-        self._events.append(_TEXT_EVENTS[name](choice, text, buffer, end))
+        self._events.append(grown(_TEXT_EVENTS[name](choice, text), buffer, end))
 
     def on_tool_call(self, choice: int, calls: ToolCalls, call: ToolCall, text: str) -> None:
         """A fragment was folded into a call."""
         kept = self._choice(choice)
         progress = kept.calls.get(call.place)
         if progress is None:
-            self._end_previous(choice, kept.touched)
-            progress = kept.calls[call.place] = _Progress(calls, call)
+            self._end_previous(choice, kept)
+            progress = kept.calls[call.place] = kept.open_calls[call.place] = _Progress(calls, call)
         kept.touched = progress
         if not progress.is_started:
             if call.has_name and call.has_arguments:
                 self._start(choice, progress)
-        elif text:
-            progress.is_done = False
+            return
+        kept.open_calls[call.place] = progress
+        if text:
             self._grow(choice, call, text)
 
     def on_audio(self, choice: int, data: str, transcript: str) -> None:
         """A piece of audio or of its transcript came."""
-        decoded = self._choice(choice).audio.feed(data)
+        kept = self._choice(choice)
+        if kept.audio is None:
+            kept.audio = AudioDecoder()
+        decoded = kept.audio.feed(data)
         if decoded or transcript:
             self._events.append(AudioDelta(choice, decoded, transcript))
 
@@ -131,10 +151,11 @@ class EventRecorder:
         """A choice has its finish reason. One that means an error does not complete a call."""
         outcome = outcome_of(finish_reason, has_tool_calls=has_tool_calls) or Outcome.OTHER
         kept = self._choice(choice)
-        if outcome is not Outcome.ERROR:
+        # What comes after the first finish reason is done when the stream ends: there is no telling what else comes.
+        if outcome is not Outcome.ERROR and kept.finish is None:
             self._end_calls(choice, kept)
-        if finish_reason != kept.finish_reason:
-            kept.finish_reason = finish_reason
+        if (finish_reason, outcome) != kept.finish:
+            kept.finish = (finish_reason, outcome)
             self._events.append(ChoiceFinished(choice, finish_reason, outcome))
 
     def on_usage(self, usage: dict[str, Any]) -> None:
@@ -155,45 +176,48 @@ class EventRecorder:
             self._grow(choice, call, call.arguments.getvalue())
 
     def _grow(self, choice: int, call: ToolCall, text: str) -> None:
-        end = call.arguments.tell()
-        self._events.append(ToolCallArgumentsDelta(choice, text, call.arguments, end, call.place))
+        event = ToolCallArgumentsDelta(choice, call.place, text)
+        self._events.append(grown(event, call.arguments, call.arguments.tell()))
 
-    def _end_previous(self, choice: int, previous: _Progress | None) -> None:
-        """A new call begins: the one before is done, unless its arguments show that it is not."""
+    def _end_previous(self, choice: int, kept: _ChoiceProgress) -> None:
+        """A new call begins: the one before is done, if nothing speaks against it."""
+        previous = kept.touched
         if previous is None or previous.is_followed:
             return  # each call is looked at once, so that the cost stays linear
         previous.is_followed = True
-        if not previous.is_done and _is_whole(previous.call):
-            self._end(choice, previous)
+        if previous.call.place in kept.open_calls and _is_whole(previous.call):
+            self._end(choice, kept, previous)
 
     def _end_calls(self, choice: int, kept: _ChoiceProgress) -> None:
-        for progress in kept.calls.values():
-            if not progress.is_done:
-                self._end(choice, progress)
+        for progress in list(kept.open_calls.values()):
+            self._end(choice, kept, progress)
 
-    def _end(self, choice: int, progress: _Progress) -> None:
+    def _end(self, choice: int, kept: _ChoiceProgress, progress: _Progress) -> None:
         if not progress.is_started:
             self._start(choice, progress)
-        progress.is_done = True
+        del kept.open_calls[progress.call.place]
         call = progress.call.snapshot()
         call.id = call.id or progress.calls.made_up_id(progress.call)
-        if not progress.call.has_arguments and call.arguments:  # an empty object, which counts if nothing else came
-            text, place = call.arguments, progress.call.place
-            self._events.append(ToolCallArgumentsDelta(choice, text, StringIO(text), len(text), place))
+        if call == progress.done:
+            return
+        progress.done = call
         give_types([call], self._types)
         parsed, error = _parsed(call)
         self._events.append(ToolCallDone(choice, progress.call.place, call, parsed, error))
 
 
 def _is_whole(call: ToolCall) -> bool:
-    """Whether a call's arguments are JSON to the end; there is no telling of a custom tool's input."""
-    if call.is_custom:
-        return True
+    """Whether a call can be taken for complete when another one begins.
+
+    One without a name cannot, nor can a custom tool's input, which has no end of its own; nor can an empty object,
+    which some bridges send before the real one.
+    """
+    if call.is_custom or not call.has_name:
+        return False
     try:
-        json.loads(without_placeholder(call.arguments.getvalue()))
+        return bool(json.loads(call.arguments.getvalue()))
     except (ValueError, RecursionError):
         return False
-    return call.has_arguments
 
 
 def _parsed(call: ChatCompletionMessageToolCall) -> tuple[Any, ParseError | None]:
@@ -202,4 +226,9 @@ def _parsed(call: ChatCompletionMessageToolCall) -> tuple[Any, ParseError | None
     try:
         return call.function.parse(), None
     except ParseError as error:
-        return None, error
+        return None, error.with_traceback(None)
+    except Exception as error:  # noqa: BLE001 - validators are the user's, and must not break the stream
+        msg = f"the type of {call.name!r} failed to validate: {type(error).__name__}: {excerpt(str(error))}"
+        failure = ParseError(msg, text=call.arguments)
+        failure.__cause__ = error
+        return None, failure

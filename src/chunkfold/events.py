@@ -14,17 +14,48 @@ events of a stream give its text, reasoning, refusal, tool calls, finish reasons
 
 from dataclasses import dataclass, field
 from io import StringIO
-from typing import Any
+from typing import Any, Self, TypeVar
 
 from chunkfold.anomalies import Anomaly
 from chunkfold.errors import ParseError
 from chunkfold.models import Annotation, ChatCompletionMessageToolCall, CompletionUsage, Outcome
-from chunkfold.surrogates import well_formed
+
+
+class _Growth:
+    """A piece that a text grew by, which knows the text it became part of."""
+
+    __slots__ = ("_source",)
+    delta: str
+    _source: tuple[StringIO, int]
+
+    @property
+    def snapshot(self) -> str:
+        """The whole text up to and with this piece; put together when it is asked for, so keep it if you need it.
+
+        An event that was made by hand, or pickled, knows its own piece only.
+        """
+        source = getattr(self, "_source", None)
+        return self.delta if source is None else source[0].getvalue()[: source[1]]
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+GrowthT = TypeVar("GrowthT", bound=_Growth)
+
+
+def grown(event: GrowthT, buffer: StringIO, end: int) -> GrowthT:
+    """The event, told that the first `end` characters of the buffer are the text up to and with its piece."""
+    object.__setattr__(event, "_source", (buffer, end))
+    return event
 
 
 @dataclass(frozen=True, slots=True)
-class _Growth:
-    """A piece that a text grew by.
+class TextDelta(_Growth):
+    """The content of a choice grew.
 
     Attributes:
         choice: The choice's index.
@@ -33,28 +64,32 @@ class _Growth:
 
     choice: int
     delta: str
-    _buffer: StringIO = field(repr=False, compare=False)
-    _end: int = field(repr=False, compare=False)
-
-    @property
-    def snapshot(self) -> str:
-        """The whole text up to and with this piece; put together when it is asked for, so keep it if you need it."""
-        return well_formed(self._buffer.getvalue()[: self._end])
-
-
-@dataclass(frozen=True, slots=True)
-class TextDelta(_Growth):
-    """The content of a choice grew by `delta`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta(_Growth):
-    """The reasoning of a choice grew by `delta`, whichever field brought it."""
+    """The reasoning of a choice grew, whichever field brought it.
+
+    Attributes:
+        choice: The choice's index.
+        delta: What is new; never empty.
+    """
+
+    choice: int
+    delta: str
 
 
 @dataclass(frozen=True, slots=True)
 class RefusalDelta(_Growth):
-    """The refusal of a choice grew by `delta`."""
+    """The refusal of a choice grew.
+
+    Attributes:
+        choice: The choice's index.
+        delta: What is new; never empty.
+    """
+
+    choice: int
+    delta: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,27 +111,31 @@ class ToolCallStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallArgumentsDelta(_Growth):
-    """The arguments of a tool call, or a custom tool's input, grew by `delta`.
+    """The arguments of a tool call, or a custom tool's input, grew.
 
     Attributes:
+        choice: The choice's index.
         position: The call's place in `message.tool_calls`.
+        delta: What is new; never empty.
     """
 
+    choice: int
     position: int
+    delta: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallDone:
     """A tool call is complete, because the stream says so, and never because its arguments already parse.
 
-    It says so by a finish reason, by `[DONE]`, or by a later call; but by a later call only if the arguments are
-    whole, for some providers fill in several calls at once. Should more arguments come after all, the call is done
-    once more with all of them.
+    It says so by a finish reason, by `[DONE]`, or by a later call; but by a later call only if the call has a name and
+    its arguments are a whole object that is not empty, for some providers fill in several calls at once. Should more
+    of the call come after all, it is done once more, at the end, with all of it.
 
     Attributes:
         choice: The choice's index.
         position: Its place in `message.tool_calls`.
-        call: The call. One that was sent without an id has the id that it will have in the final message.
+        call: The call. One that was sent without an id has the one that it will have in the final message.
         parsed: Its arguments: as the type that was registered for the tool, else a dict; the text of a custom
             tool's input. None if they do not parse.
         error: Why they do not parse, None if they do. `error.cut` says whether they end too early, as they do when a
@@ -107,7 +146,7 @@ class ToolCallDone:
     position: int
     call: ChatCompletionMessageToolCall
     parsed: Any
-    error: ParseError | None
+    error: ParseError | None = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +192,7 @@ class AnnotationReceived:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceFinished:
-    """A choice has its finish reason; rarely, another one comes later, and counts.
+    """A choice has its finish reason. Rarely, another one or another outcome comes later, and counts.
 
     Attributes:
         choice: The choice's index.

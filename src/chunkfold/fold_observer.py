@@ -7,6 +7,8 @@ it came, as if it had come in few large pieces.
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Protocol
 
+from chunkfold.audio import join_audio
+
 if TYPE_CHECKING:
     from chunkfold.choices import ChoiceState
     from chunkfold.models import Annotation
@@ -54,16 +56,15 @@ def replay(state: "ChoiceState", observer: FoldObserver) -> None:
         elif name == "images":
             observer.on_image(state.index, state.lists["images"][start])
         elif name == "audio" and state.audio is not None:
-            for piece in state.audio.pieces:
-                observer.on_audio(state.index, piece, "")
-            if state.audio.transcript.tell():
-                observer.on_audio(state.index, "", state.audio.transcript.getvalue())
+            audio = state.audio
+            observer.on_audio(state.index, join_audio(audio.pieces), audio.transcript.getvalue())
         else:
             buffer = state.buffer(name)
             observer.on_text(state.index, name, buffer.getvalue()[start:end], buffer, end)
     for annotation in state.lists.get("annotations", ()):
         observer.on_annotation(state.index, annotation)
-    tell_finish(state, observer)
+    if state.message is None:
+        tell_finish(state, observer)
 
 
 def tell_finish(state: "ChoiceState", observer: FoldObserver) -> None:
@@ -76,7 +77,7 @@ def _stretches(state: "ChoiceState") -> list[tuple[str, int, int]]:
     """The parts of the message: the field, and where in it they begin and end."""
     ends = {name: buffer.tell() for name, buffer in state.texts.items()}
     stretches: list[tuple[str, int, int]] = []
-    for name, start in reversed(state.order):
+    for name, start in reversed(state.order or ()):
         stretches.append((name, start, ends.get(name, 0)))
         ends[name] = start
     return stretches[::-1]

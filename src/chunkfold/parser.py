@@ -32,7 +32,7 @@ from chunkfold.event_recorder import EventRecorder
 from chunkfold.event_stream import SLICE, EventStreamDecoder, ServerSentEvent, UnfinishedBlock, slices
 from chunkfold.events import ChatCompletionEvent
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
-from chunkfold.models.completion import ToolTypes, checked_types
+from chunkfold.models.completion import ToolTypes
 from chunkfold.payload import Payload, is_json, is_plain, parse_body, parse_slowly, valid_chunk, whole_part
 from chunkfold.refusal import Refusal
 from chunkfold.shortcut import TextShortcut
@@ -128,8 +128,7 @@ class ChatCompletionParser:
         self._started = self._last_progress = clock() if started is None else started
         self._log = AnomalyLog()
         self._decoder = EventStreamDecoder(max_event_size)
-        self._tools = checked_types(tools or {})
-        self._accumulator = ChatCompletionAccumulator(self._log, self._tools)
+        self._accumulator = ChatCompletionAccumulator(self._log, tools)
         self._recorder: EventRecorder | None = None
         self._shortcut: TextShortcut | None = None
         self._joiner = SurrogateJoiner()
@@ -185,11 +184,10 @@ class ChatCompletionParser:
         all that has arrived, in as few events as possible.
         """
         if self._recorder is None:
-            self._recorder = EventRecorder(self._tools)
+            self._recorder = EventRecorder(self._accumulator.tools)
             self._log.observe(self._recorder.on_anomaly)
             self._accumulator.observe(self._recorder)
-            if self.end is not None and self.end.complete:
-                self._recorder.complete()
+            self._tell_end()
         return self._recorder.take()
 
     def raise_error(self) -> None:
@@ -241,10 +239,8 @@ class ChatCompletionParser:
         """The consumer left. That is no error; the stream is finished if every choice has its finish reason."""
         if self.end is None:
             self._flush([])
-            if self._accumulator.all_finished:
-                self._end_well(StreamEnd.FINISHED)
-            else:
-                self.end = StreamEnd.CLOSED
+            self.end = StreamEnd.FINISHED if self._accumulator.all_finished else StreamEnd.CLOSED
+            self._tell_end()
 
     def _take_data(
         self, data: bytes | bytearray | memoryview, now: float, shortcut: TextShortcut | None
@@ -274,7 +270,7 @@ class ChatCompletionParser:
         for event in events:
             if failure is not None and event.offset > failure.offset:
                 break
-            if shortcut is not None and shortcut.take(event):
+            if shortcut is not None and self._is_unwatched and shortcut.take(event):
                 continue
             self._log.offset = event.offset
             chunk = valid_chunk(event)
@@ -429,12 +425,16 @@ class ChatCompletionParser:
             error.__cause__ = cause
             self._set_error(error, StreamEnd.INVALID)
         else:
-            self._end_well(end)
+            self.end = end
+            self._tell_end()
 
-    def _end_well(self, end: StreamEnd) -> None:
-        self.end = end
-        if self._recorder is not None:
+    def _tell_end(self) -> None:
+        """What events there are at the end, if it has come."""
+        if self._recorder is None or self.end is None:
+            return
+        if self.end.complete:
             self._recorder.complete()
+        self._accumulator.tell_finishes(self._recorder)
 
     def _flush(self, chunks: list[ChatCompletionChunk]) -> None:
         """Hand out what was held back: halves of characters, and what whole messages add to the deltas."""
@@ -466,6 +466,7 @@ class ChatCompletionParser:
             error, end = strict_error, StreamEnd.INVALID
         self.end = end
         self.error = self._with_context(error)
+        self._tell_end()
 
     def _with_context(self, error: ChunkfoldError) -> ChunkfoldError:
         if self._strict and self._log and isinstance(error, InvalidStreamError) and error.rule is None:

@@ -66,8 +66,9 @@ class TextShortcut:
         return chunk is not None and self._learn(event.data, chunk)
 
     def _learn(self, data: bytes, chunk: ChatCompletionChunk) -> bool:
-        """Fold a chunk that the accumulator knows as a usual one, and remember what stands around its text."""
-        content = chunk.choices[0].delta.content if chunk.choices else None
+        """Fold a chunk that brings text and nothing else, if it is a usual one, and remember what stands around it."""
+        delta = chunk.choices[0].delta if chunk.choices else None
+        content = delta.content if delta is not None and len(delta.model_fields_set) == 1 else None
         if not isinstance(content, str) or not self._accumulator.add_usual(chunk):
             return False
         begin = data.find(_KEY) + len(_KEY)

@@ -24,62 +24,26 @@ from contextlib import (
     contextmanager,
     suppress,
 )
+from functools import partial
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar, Unpack, overload
+from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 from pydantic import BaseModel
 
 from chunkfold.anomalies import Anomaly
 from chunkfold.drain import drain, drain_async, is_drainable
 from chunkfold.endings import StreamEnd
-from chunkfold.errors import ChunkfoldError, ParseError, StreamConsumedError
+from chunkfold.errors import ChunkfoldError, StreamConsumedError
 from chunkfold.event_stream import SLICE, slices
 from chunkfold.events import ChatCompletionEvent
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
-from chunkfold.models.partial import PartialJSON
 from chunkfold.parser import ChatCompletionParser, ParserOptions
+from chunkfold.partials import Partials
 from chunkfold.timing import StreamTiming
+from chunkfold.transport import AsyncResponse, SyncResponse, aclose_if_possible, close_if_possible, split_options
 
+T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound=BaseModel)
-_PARSER_OPTIONS = ParserOptions.__annotations__.keys() - {"status_code", "headers", "started"}
-
-
-class Response(Protocol):
-    """What is read of a response, besides its bytes."""
-
-    @property
-    def status_code(self) -> int:
-        """The HTTP status."""
-        ...
-
-    @property
-    def headers(self) -> Any:
-        """The headers, a case-insensitive mapping."""
-        ...
-
-
-class SyncResponse(Response, Protocol):
-    """A response as httpx and httpx2 give it."""
-
-    def iter_bytes(self) -> Iterator[bytes]:
-        """The decoded body, read by read."""
-        ...
-
-    def close(self) -> None:
-        """Close the connection, or give it back."""
-        ...
-
-
-class AsyncResponse(Response, Protocol):
-    """A response as the async clients of httpx and httpx2 give it."""
-
-    def aiter_bytes(self) -> AsyncIterator[bytes]:
-        """The decoded body, read by read."""
-        ...
-
-    async def aclose(self) -> None:
-        """Close the connection, or give it back."""
-        ...
 
 
 class _Stream:
@@ -96,6 +60,7 @@ class _Stream:
         self._ready: Iterator[ChatCompletionChunk] = iter(())
         self._slices: Iterator[bytes] | None = None  # what is left of a large read
         self._arrived = 0.0  # when it came
+        self._ready_events: Iterator[ChatCompletionEvent] = iter(())
         self._reading = False
         self._exhausted = False
         self._cut_short: BaseException | None = None  # what left a read half done, such as a cancellation
@@ -148,15 +113,9 @@ class _Stream:
     def _check_not_consumed(self) -> None:
         if self._consumed or self._closed:
             msg = f"the stream is over ({self.end}); its result is in completion() and snapshot"
-            raise self._with_context(StreamConsumedError(msg))
-
-    def _with_context(self, error: ChunkfoldError) -> ChunkfoldError:
-        error.snapshot, error.emitted_output = self.snapshot, self._parser.emitted_output
-        return error
-
-    @property
-    def _ended_well(self) -> bool:
-        return self.end is not None and self.end.complete
+            error = StreamConsumedError(msg)
+            error.snapshot, error.emitted_output = self.snapshot, self._parser.emitted_output
+            raise error
 
     def _feed_first_slice(self, data: bytes) -> list[ChatCompletionChunk]:
         """Begin with a large read: it is fed in slices, so that few chunks are held at a time; many cost more."""
@@ -184,7 +143,21 @@ class _Stream:
 
     def _may_drain(self) -> bool:
         """Whether the end of the body may be near, so that waiting for it saves the connection."""
-        return self._ended_well and not self._exhausted and not self._reading and is_drainable(self._response)
+        complete = self.end is not None and self.end.complete
+        return complete and not self._exhausted and not self._reading and is_drainable(self._response)
+
+
+class _AsyncView(Generic[T]):
+    """What an async stream gives one by one; a class, so that leaving it early leaves no generator behind."""
+
+    def __init__(self, get_next: Callable[[], Awaitable[T]]) -> None:
+        self._get_next = get_next
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        return await self._get_next()
 
 
 class ChatCompletionStream(_Stream):
@@ -206,13 +179,18 @@ class ChatCompletionStream(_Stream):
         data: Any = self._response.iter_bytes() if self._response is not None else source
         self._source: Iterator[bytes] = iter(data)
 
-    def __iter__(self) -> Iterator[ChatCompletionChunk]:
+    def __iter__(self) -> Self:
         self._check_not_consumed()
-        return self._chunks()
+        return self
 
     def __next__(self) -> ChatCompletionChunk:
-        for chunk in self._chunks():
-            return chunk
+        while True:
+            for chunk in self._ready:
+                return chunk
+            if self.end is not None:
+                break
+            self._ready = iter(self._read())
+        self._consume()
         raise StopIteration
 
     def __enter__(self) -> Self:
@@ -248,10 +226,10 @@ class ChatCompletionStream(_Stream):
         """What arrives, as typed events, then what went wrong, if anything did; see `chunkfold.events`.
 
         Instead of iterating over the chunks: what was read for the one is not handed out by the other. The first
-        events tell what has arrived so far.
+        events tell what has arrived so far; another call goes on where the last one stopped.
         """
         self._check_not_consumed()
-        return self._events()
+        return iter(self._next_event, None)
 
     @overload
     def partials(
@@ -268,32 +246,31 @@ class ChatCompletionStream(_Stream):
             ParseError: The text is no JSON, is cut, or does not fit the type.
             ChunkfoldError: The stream did not end well.
         """
-        return self._partials(PartialJSON(type, half_numbers=half_numbers))
+        partials = Partials(self._parser, type, half_numbers=half_numbers)
+        self._check_not_consumed()
+        return iter(partial(self._next_partial, partials), object())
 
-    def _chunks(self) -> Iterator[ChatCompletionChunk]:
+    def _next_event(self) -> ChatCompletionEvent:
         while True:
-            yield from self._ready
-            if self.end is not None:
+            for event in self._ready_events:
+                return event
+            events = self._parser.events()
+            if not events and self.end is not None:
                 break
-            self._ready = iter(self._read())
+            if not events:
+                self._read()
+            self._ready_events = iter(events)
         self._consume()
+        raise StopIteration
 
-    def _events(self) -> Iterator[ChatCompletionEvent]:
-        yield from self._parser.events()
-        while self.end is None:
-            self._read()
-            yield from self._parser.events()
-        self._consume()
-
-    def _partials(self, live: PartialJSON) -> Iterator[Any]:
-        try:
-            for text in self.text_deltas():
-                yield live.feed(text)
-            if self._ended_well:
-                yield live.close()
-        except ParseError as error:
-            self._with_context(error)
-            raise
+    def _next_partial(self, partials: Partials) -> Any:
+        events: Iterator[ChatCompletionEvent] = iter(self._next_event, None)
+        for event in events:
+            for value in partials.after(event):
+                return value
+        for value in partials.last():
+            return value
+        raise StopIteration
 
     def _read(self) -> list[ChatCompletionChunk]:
         if self._slices is not None:
@@ -311,7 +288,7 @@ class ChatCompletionStream(_Stream):
         finally:
             self._reading = False
             if self._closed:  # meanwhile, by another thread, which could not close a source that was being read
-                _close_if_possible(self._source)
+                close_if_possible(self._source)
         if len(data) > SLICE and type(data) is bytes:
             return self._feed_first_slice(data)
         return self._parser.feed(data)
@@ -337,7 +314,7 @@ class ChatCompletionStream(_Stream):
         finally:
             with suppress(Exception):
                 if not self._reading:
-                    _close_if_possible(self._source)
+                    close_if_possible(self._source)
             if self._response is not None:
                 with suppress(Exception):
                     self._response.close()
@@ -402,12 +379,13 @@ class AsyncChatCompletionStream(_Stream):
 
     def text_deltas(self) -> AsyncIterator[str]:
         """The text of choice 0 as it arrives, without empty pieces."""
-        return _AsyncTextDeltas(aiter(self))
+        self._check_not_consumed()
+        return _AsyncView(self._next_text)
 
     def events(self) -> AsyncIterator[ChatCompletionEvent]:
         """What arrives, as typed events, then what went wrong, if anything did; see `ChatCompletionStream.events`."""
         self._check_not_consumed()
-        return _AsyncEvents(self._next_events)
+        return _AsyncView(self._next_event)
 
     @overload
     def partials(
@@ -417,17 +395,35 @@ class AsyncChatCompletionStream(_Stream):
     def partials(self, type: Any = None, *, half_numbers: bool = False) -> AsyncIterator[Any]: ...
     def partials(self, type: Any = None, *, half_numbers: bool = False) -> AsyncIterator[Any]:
         """The JSON that the text of choice 0 is, while it is written; see `ChatCompletionStream.partials`."""
-        return _AsyncPartials(self, PartialJSON(type, half_numbers=half_numbers))
+        partials = Partials(self._parser, type, half_numbers=half_numbers)
+        self._check_not_consumed()
+        return _AsyncView(partial(self._next_partial, partials))
 
-    async def _next_events(self) -> list[ChatCompletionEvent]:
-        """The next events; none at the end."""
-        events = self._parser.events()
-        while not events and self.end is None:
-            await self._read()
+    async def _next_text(self) -> str:
+        while not (text := (await anext(self)).text):
+            pass
+        return text
+
+    async def _next_partial(self, partials: Partials) -> Any:
+        async for event in _AsyncView(self._next_event):
+            for value in partials.after(event):
+                return value
+        for value in partials.last():
+            return value
+        raise StopAsyncIteration
+
+    async def _next_event(self) -> ChatCompletionEvent:
+        while True:
+            for event in self._ready_events:
+                return event
             events = self._parser.events()
-        if not events:
-            await self._consume()
-        return events
+            if not events and self.end is not None:
+                break
+            if not events:
+                await self._read()
+            self._ready_events = iter(events)
+        await self._consume()
+        raise StopAsyncIteration
 
     async def _read(self) -> list[ChatCompletionChunk]:
         if self._slices is not None:
@@ -445,7 +441,7 @@ class AsyncChatCompletionStream(_Stream):
         finally:
             self._reading = False
             if self._closed:  # meanwhile, by another task, which could not close a source that was being read
-                await _aclose_if_possible(self._source)
+                await aclose_if_possible(self._source)
         if len(data) > SLICE and type(data) is bytes:
             return self._feed_first_slice(data)
         return self._parser.feed(data)
@@ -472,75 +468,11 @@ class AsyncChatCompletionStream(_Stream):
             try:
                 with suppress(Exception):
                     if not self._reading:
-                        await _aclose_if_possible(self._source)
+                        await aclose_if_possible(self._source)
             finally:
                 if self._response is not None:
                     with suppress(Exception):
                         await self._response.aclose()
-
-
-# The views of an async stream are classes, so that leaving one early leaves no generator behind.
-
-
-class _AsyncTextDeltas:
-    """The texts of a stream's chunks."""
-
-    def __init__(self, chunks: AsyncIterator[ChatCompletionChunk]) -> None:
-        self._chunks = chunks
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> str:
-        while not (text := (await anext(self._chunks)).text):
-            pass
-        return text
-
-
-class _AsyncEvents:
-    """A stream's events, which come in lists; an empty one is the last."""
-
-    def __init__(self, next_events: Callable[[], Awaitable[list[ChatCompletionEvent]]]) -> None:
-        self._next_events = next_events
-        self._ready: Iterator[ChatCompletionEvent] = iter(())
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> ChatCompletionEvent:
-        for event in self._ready:
-            return event
-        self._ready = iter(await self._next_events())
-        for event in self._ready:
-            return event
-        raise StopAsyncIteration
-
-
-class _AsyncPartials:
-    """The values that a stream's text gives."""
-
-    def __init__(self, stream: AsyncChatCompletionStream, live: PartialJSON) -> None:
-        self._stream = stream
-        self._texts = stream.text_deltas()
-        self._live = live
-        self._is_over = False
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Any:
-        if self._is_over:
-            raise StopAsyncIteration
-        try:
-            async for text in self._texts:
-                return self._live.feed(text)
-            self._is_over = True
-            if self._stream.end is not None and self._stream.end.complete:
-                return self._live.close()
-        except ParseError as error:
-            error.snapshot, error.emitted_output = self._stream.snapshot, True
-            raise
-        raise StopAsyncIteration
 
 
 def connect(
@@ -561,7 +493,7 @@ def connect(
         Exception: What the client raises while it opens the request passes unchanged. A status that is not 2xx is
             raised as `APIStatusError` by the first read.
     """
-    parser_options, request = _split(json, options)
+    parser_options, request = split_options(json, options)
     return _connect(client, method, url, request, parser_options)
 
 
@@ -569,7 +501,7 @@ def aconnect(
     client: Any, method: str, url: Any, *, json: Mapping[str, Any], **options: Any
 ) -> AbstractAsyncContextManager[AsyncChatCompletionStream]:
     """Send a streamed request with an async client; see `connect`."""
-    parser_options, request = _split(json, options)
+    parser_options, request = split_options(json, options)
     return _aconnect(client, method, url, request, parser_options)
 
 
@@ -592,33 +524,3 @@ async def _aconnect(
         AsyncChatCompletionStream(response, **options) as stream,
     ):
         yield stream
-
-
-def _split(json: Mapping[str, Any], options: dict[str, Any]) -> tuple[ParserOptions, dict[str, Any]]:
-    """The parser's options and the client's; whatever the caller gave is copied, never changed."""
-    parser_options: Any = {name: options[name] for name in options.keys() & _PARSER_OPTIONS}
-    request = {name: value for name, value in options.items() if name not in parser_options}
-    request["json"] = {**json, "stream": True}
-    request["headers"] = _headers(request.get("headers"))
-    return parser_options, request
-
-
-def _headers(given: Any) -> list[tuple[Any, Any]]:
-    """The caller's headers, and ours where the caller has none of that name.
-
-    A compressed body can explode before any limit sees it, so none is asked for.
-    """
-    pairs: list[tuple[Any, Any]] = list(given.items() if hasattr(given, "items") else given or ())
-    names = {(name.decode("latin-1") if isinstance(name, bytes) else str(name)).lower() for name, _ in pairs}
-    ours = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
-    return [*pairs, *((name, value) for name, value in ours.items() if name.lower() not in names)]
-
-
-def _close_if_possible(source: Any) -> None:
-    if hasattr(source, "close"):
-        source.close()
-
-
-async def _aclose_if_possible(source: Any) -> None:
-    if hasattr(source, "aclose"):
-        await source.aclose()

@@ -22,6 +22,7 @@ from chunkfold.anomalies import (
     AnomalyLog,
 )
 from chunkfold.errors import excerpt
+from chunkfold.json_values import copied
 from chunkfold.merging import keep_unknown
 from chunkfold.models import (
     ChatCompletionMessageCustomToolCall,
@@ -134,7 +135,7 @@ class ToolCall:
         """The call so far."""
         text = well_formed(self.arguments.getvalue()) or ("{}" if self._empty_object else "")
         name = well_formed(self.name) or None
-        fields = {**self.extra, "id": self.id}
+        fields = {**copied(self.extra), "id": self.id} if self.extra else {"id": self.id}
         if self.is_custom:
             fields |= {"type": self.type or "custom", "custom": {**self.part_extra, "name": name, "input": text}}
             return ChatCompletionMessageCustomToolCall.validate_leniently(fields)[0]

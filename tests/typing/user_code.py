@@ -1,7 +1,8 @@
 """The public API as users write it: mypy and pyright in strict mode hold the types that a user sees."""
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, TypedDict, assert_type
+from dataclasses import dataclass
+from typing import Any, TypedDict, assert_never, assert_type
 
 import httpx
 from pydantic import BaseModel
@@ -20,6 +21,16 @@ class Arguments(TypedDict):
     """A typed dict for a tool's arguments."""
 
     city: str
+
+
+@dataclass
+class Search:
+    """A dataclass for another one's."""
+
+    query: str
+
+
+TOOLS = {"lookup_weather": Weather, "find": Arguments, "search": Search}
 
 
 def read(client: httpx.Client, url: str) -> chunkfold.ChatCompletion:
@@ -88,3 +99,133 @@ def parse(data: bytes) -> list[chunkfold.ChatCompletionChunk]:
         assert_type(parser.error.code, int | str | None)
         assert_type(parser.error.retry_after, float | None)
     return chunks
+
+
+def tell(event: chunkfold.ChatCompletionEvent) -> str:  # noqa: PLR0912 - a case for each event
+    """Every event has its case; a type checker says so where one is missing."""
+    match event:
+        case chunkfold.TextDelta(choice=choice, delta=delta):
+            assert_type(choice, int)
+            assert_type(delta, str)
+            assert_type(event.snapshot, str)
+            return delta
+        case chunkfold.ReasoningDelta() | chunkfold.RefusalDelta():
+            assert_type(event.delta, str)
+            assert_type(event.snapshot, str)
+            return ""
+        case chunkfold.ToolCallStarted():
+            assert_type(event.position, int)
+            assert_type(event.id, str | None)
+            return event.name
+        case chunkfold.ToolCallArgumentsDelta(position=position, delta=delta):
+            assert_type(position, int)
+            assert_type(event.snapshot, str)
+            return delta
+        case chunkfold.ToolCallDone(call=call, parsed=parsed, error=error):
+            assert_type(call, chunkfold.ChatCompletionMessageToolCall)
+            assert_type(parsed, Any)
+            assert_type(error, chunkfold.ParseError | None)
+            if error is not None:
+                assert_type(error.path, tuple[str | int, ...])
+                assert_type(error.cut, bool)
+            return call.name
+        case chunkfold.AudioDelta(data=data):
+            assert_type(data, bytes)
+            return event.transcript
+        case chunkfold.ImageReceived(image=image):
+            assert_type(image, Any)
+            return ""
+        case chunkfold.AnnotationReceived(annotation=annotation):
+            assert_type(annotation.url_citation, chunkfold.AnnotationURLCitation | None)
+            return annotation.type or ""
+        case chunkfold.ChoiceFinished(finish_reason=finish_reason, outcome=outcome):
+            assert_type(outcome, chunkfold.Outcome)
+            return finish_reason
+        case chunkfold.UsageReceived(usage=usage):
+            assert_type(usage.completion_tokens, int | None)
+            return ""
+        case chunkfold.AnomalyNoted(anomaly=anomaly):
+            return anomaly.rule.id
+        case _:
+            assert_never(event)
+
+
+def follow(client: httpx.Client, url: str) -> None:
+    """Events, and JSON while it is written."""
+    with chunkfold.connect(client, "POST", url, json={"model": "m"}, tools=TOOLS) as stream:
+        for event in stream.events():
+            assert_type(event, chunkfold.ChatCompletionEvent)
+            tell(event)
+    with chunkfold.connect(client, "POST", url, json={"model": "m"}) as stream:
+        for value in stream.partials(Weather, half_numbers=True):
+            assert_type(value, Weather | dict[str, Any])
+            if isinstance(value, Weather):
+                assert_type(value.celsius, float)
+            else:
+                assert_type(value, dict[str, Any])
+        for value in stream.partials(Arguments):
+            assert_type(value, Any)
+        for value in stream.partials(list[Weather]):
+            assert_type(value, Any)
+        for value in stream.partials():
+            assert_type(value, Any)
+
+
+async def follow_async(client: httpx.AsyncClient, url: str) -> None:
+    """The same, async."""
+    async with chunkfold.aconnect(client, "POST", url, json={"model": "m"}, tools=TOOLS) as stream:
+        async for event in stream.events():
+            assert_type(event, chunkfold.ChatCompletionEvent)
+        async for value in stream.partials(Weather):
+            assert_type(value, Weather | dict[str, Any])
+
+
+def feed(data: bytes) -> list[chunkfold.ChatCompletionEvent]:
+    """Events without I/O, and a registry as each class takes it."""
+    parser = chunkfold.ChatCompletionParser(tools=TOOLS)
+    chunkfold.ChatCompletionStream([data], tools={"find": Weather})
+    chunkfold.AsyncChatCompletionStream(pieces(data), tools={})
+    chunkfold.ChatCompletionAccumulator(tools=TOOLS)
+    parser.feed(data)
+    return parser.events()
+
+
+async def pieces(data: bytes) -> AsyncIterator[bytes]:
+    """What arrives."""
+    yield data
+
+
+def show(message: chunkfold.ChatCompletionMessage) -> list[str]:
+    """The parts of a message, each with its case, by class and by `type`."""
+    shown: list[str] = []
+    for part in message.parts:
+        assert_type(part, chunkfold.MessagePart)
+        match part:
+            case chunkfold.TextPart(text=text) | chunkfold.ReasoningPart(text=text) | chunkfold.RefusalPart(text=text):
+                assert_type(text, str)
+                shown.append(text)
+            case chunkfold.ToolCallPart(tool_call=call):
+                assert_type(call, chunkfold.ChatCompletionMessageToolCall)
+                shown.append(call.name)
+            case chunkfold.ImagePart(image=image):
+                assert_type(image, Any)
+            case chunkfold.AudioPart(audio=audio):
+                assert_type(audio.transcript, str | None)
+            case _:
+                assert_never(part)
+        if part.type == "text" or part.type == "reasoning":  # noqa: PLR1714 - narrowing
+            assert_type(part, chunkfold.TextPart | chunkfold.ReasoningPart)
+    return shown
+
+
+def look_early(message: chunkfold.ChatCompletionMessage, function: chunkfold.Function) -> None:
+    """What is known of JSON that is still being written."""
+    assert_type(message.parse_partial(Weather), Weather | dict[str, Any])
+    assert_type(message.parse_partial(Arguments), Any)
+    assert_type(message.parse_partial(), Any)
+    assert_type(function.parse_partial(Weather, half_numbers=True), Weather | dict[str, Any])
+    assert_type(function.parse_partial(), Any)
+    live = chunkfold.PartialJSON(Weather, half_numbers=True)
+    assert_type(live.feed("{"), Any)
+    assert_type(live.close(), Any)
+    assert_type(live.value, Any)

@@ -50,6 +50,28 @@ class AnyString:
         return core_schema.str_schema()
 
 
+class Aside:
+    """A value kept beside a model's fields: models that differ in it alone are equal.
+
+    Args:
+        value: The value; never changed.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any = None) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Aside)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
 class Model(BaseModel):
     """A value as a provider sent it. Unknown fields are kept in `model_extra` and come out of `model_dump`."""
 

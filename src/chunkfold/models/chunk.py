@@ -64,8 +64,8 @@ class ChoiceDelta(Model):
     reasoning_content: str | None = None
     reasoning: str | None = None
     reasoning_details: list[Any] | None = None
-    audio: ChoiceDeltaAudio | None = None
     images: list[Any] | None = None
+    audio: ChoiceDeltaAudio | None = None
     annotations: list[Annotation] | None = None
 
 

@@ -5,17 +5,19 @@ normalised: it has the reasoning text whichever field brought it.
 """
 
 import builtins
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar, overload
 
 from pydantic import BaseModel, PrivateAttr
 
+from chunkfold.errors import ParseError, excerpt
 from chunkfold.json_values import copied
-from chunkfold.models.base import AnyString, Model
+from chunkfold.models.base import AnyString, Aside, Model
 from chunkfold.models.outcome import Outcome, outcome_of
-from chunkfold.models.parsing import adapter_of, parse_json, without_placeholder
-from chunkfold.models.partial import PartialJSON
-from chunkfold.models.parts import MessagePart, PartStart, parts_of, usual_order
+from chunkfold.models.parsing import adapter_of, without_placeholder
+from chunkfold.models.partial import PartialJSON, parse_json
+from chunkfold.models.parts import MessagePart, Order, PartStart, parts_of, sizes_of, usual_order
 from chunkfold.models.shared import Annotation, ChoiceLogprobs, CompletionUsage
 
 T = TypeVar("T")
@@ -23,6 +25,17 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 ToolTypes = Mapping[str, Any]
 """What the arguments of each tool are: pydantic models, TypedDicts, dataclasses, by the tools' names."""
+
+
+class _Registered(Aside):
+    """A tool's type. It is pickled where it can be found again: a type may be known here only."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[type[Aside], tuple[Any, ...]]:
+        module = sys.modules.get(getattr(self.value, "__module__", ""))
+        is_found = getattr(module, getattr(self.value, "__qualname__", ""), None) is self.value
+        return (_Registered, (self.value,)) if is_found else (Aside, ())
 
 
 class FunctionCall(Model):
@@ -43,7 +56,7 @@ class Function(Model):
     name: str | None = None
     arguments: str = ""
 
-    _type: Any = PrivateAttr(default=None)
+    _type: Aside = PrivateAttr(default=Aside())
 
     @overload
     def parse(self, type: builtins.type[T]) -> T: ...
@@ -74,10 +87,10 @@ class Function(Model):
 
     def give_type(self, type: Any) -> None:
         """Say what the arguments are, for those who parse them without saying."""
-        self._type = type
+        self._type = _Registered(type)
 
     def _type_or(self, type: Any) -> Any:
-        known = type if type is not None else self._type
+        known = type if type is not None else self._type.value
         return known if known is not None else dict[str, Any]
 
 
@@ -167,20 +180,21 @@ class ChatCompletionMessage(Model):
     reasoning_content: str | None = None
     reasoning_details: list[dict[str, Any]] | None = None
 
-    _order: Sequence[PartStart] | None = PrivateAttr(default=None)
+    _order: Aside = PrivateAttr(default=Aside())
 
     @property
     def parts(self) -> list[MessagePart]:
         """Reasoning, text, refusal, tool calls, images and audio in the order in which they came.
 
-        A message that was not read from a stream has them in the usual order: reasoning, text, then the rest.
+        A message that was not read from a stream, or was changed since, has them in the usual order: reasoning, text,
+        then the rest.
         """
-        return parts_of(self.__dict__, usual_order(self.__dict__) if self._order is None else self._order)
+        fields, order = self.__dict__, self._order.value
+        return parts_of(fields, order.parts if order is not None and order.is_of(fields) else usual_order(fields))
 
-    def keep_order(self, order: Sequence[PartStart]) -> None:
+    def keep_order(self, parts: Sequence[PartStart]) -> None:
         """Say in which order the parts came: for each, the field and where in it the part begins."""
-        # The usual order goes without saying, so that a message equals its own dump, read again.
-        self._order = None if list(order) == usual_order(self.__dict__) else tuple(order)
+        self._order = Aside(Order(tuple(parts), sizes_of(self.__dict__)))
 
     @overload
     def parse(self, type: builtins.type[T]) -> T: ...
@@ -190,9 +204,12 @@ class ChatCompletionMessage(Model):
         """The content as JSON, into `type` where one is given (anything pydantic can validate).
 
         Raises:
-            ParseError: It is no JSON (`cut` says whether it ended too early), or not of that type.
+            ParseError: It is no JSON (`cut` says whether it ended too early), not of that type, or a refusal.
         """
-        return parse_json(self.__dict__.get("content") or "", type)
+        text: str = self.__dict__.get("content") or ""
+        if not text and self.__dict__.get("refusal"):
+            raise ParseError(f"expected JSON, received a refusal: {excerpt(self.refusal)}")
+        return parse_json(text, type)
 
     @overload
     def parse_partial(self, type: builtins.type[ModelT], *, half_numbers: bool = False) -> ModelT | dict[str, Any]: ...
@@ -298,10 +315,15 @@ def checked_types(types: ToolTypes) -> ToolTypes:
     """A copy of a registry.
 
     Raises:
-        TypeError: Pydantic knows nothing to do with one of the types.
+        TypeError: It is no mapping, or pydantic knows nothing to do with one of the types.
     """
-    for as_type in types.values():
-        adapter_of(as_type)
+    if not hasattr(types, "items"):
+        raise TypeError(f"tools: expected types by the tools' names, received {excerpt(types)}")
+    for name, as_type in types.items():
+        try:
+            adapter_of(as_type)
+        except TypeError as error:
+            raise TypeError(f"tools[{name!r}]: {error}") from error
     return dict(types)
 
 

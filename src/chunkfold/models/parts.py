@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from chunkfold.json_values import is_list
 
@@ -68,6 +68,27 @@ _TEXT_PARTS: Final[dict[str, type[TextPart | ReasoningPart | RefusalPart]]] = {
     "content": TextPart,
     "refusal": RefusalPart,
 }
+
+
+class Order(NamedTuple):
+    """The order in which a message's parts came.
+
+    Attributes:
+        parts: Where each begins.
+        sizes: How much of each field there was.
+    """
+
+    parts: tuple[PartStart, ...]
+    sizes: tuple[int, ...]
+
+    def is_of(self, fields: Mapping[str, Any]) -> bool:
+        """Whether these can still be the fields of the message."""
+        return sizes_of(fields) == self.sizes
+
+
+def sizes_of(fields: Mapping[str, Any]) -> tuple[int, ...]:
+    """How long each field is that has parts."""
+    return tuple(len(fields.get(name) or ()) for name in (*_TEXT_PARTS, "tool_calls", "images"))
 
 
 def usual_order(fields: Mapping[str, Any]) -> list[PartStart]:

@@ -1,0 +1,506 @@
+"""The registry of tools: what the arguments of each tool are, said once, and used wherever arguments are parsed."""
+
+import copy
+import json
+import pickle
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, Self
+
+import anyio.lowlevel
+import httpx
+import httpx2
+import pytest
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
+
+from chunkfold import (
+    AsyncChatCompletionStream,
+    ChatCompletion,
+    ChatCompletionAccumulator,
+    ChatCompletionParser,
+    ChatCompletionStream,
+    Function,
+    IncompleteStreamError,
+    ParseError,
+    PartialJSON,
+    ToolCallArgumentsDelta,
+    ToolCallDone,
+    aconnect,
+    connect,
+)
+from chunkfold.testing import Answer, FakeProvider, json_answer, sse
+
+# httpx nests async generators and closes only the outermost, whoever reads it: trio says so of those that were not
+# exhausted. The filter names them, so that a generator of chunkfold's own would be an error.
+pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
+
+PATIENCE = 30.0  # seconds, after which a test that hangs fails
+
+
+class WeatherArgs(BaseModel):
+    city: str
+    days: int = 1
+
+
+class Stop(TypedDict):
+    city: str
+    days: int
+
+
+@dataclass
+class Route:
+    start: str
+    stops: list[Stop]
+
+
+class Nothing(BaseModel):
+    verbose: bool = False
+
+
+class Circle(BaseModel):
+    kind: Literal["circle"]
+    r: float
+
+
+class Square(BaseModel):
+    kind: Literal["square"]
+    a: float
+
+
+Shape = Annotated[Circle | Square, Field(discriminator="kind")]
+TOOLS = {"lookup_weather": WeatherArgs}
+BONN = '{"city": "Bonn", "days": 3}'
+
+
+def event(delta: dict[str, Any], finish: str | None = None, index: int = 0) -> dict[str, Any]:
+    choice = {"index": index, "delta": delta, "finish_reason": finish}
+    return {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+
+
+def call(name: str, *pieces: str, index: int = 0, choice: int = 0) -> list[dict[str, Any]]:
+    """The events of one tool call: its name, then its arguments in pieces."""
+    begin = {"index": index, "id": f"call_{index}", "type": "function", "function": {"name": name, "arguments": ""}}
+    deltas = [begin, *({"index": index, "function": {"arguments": piece}} for piece in pieces)]
+    return [event({"tool_calls": [delta]}, index=choice) for delta in deltas]
+
+
+def answer(*calls: list[dict[str, Any]], finish: str = "tool_calls") -> list[bytes]:
+    """The body of a stream with these calls."""
+    return sse(*(one for events in calls for one in events), event({}, finish))
+
+
+def parsed(body: Iterable[bytes], **options: Any) -> ChatCompletionParser:
+    """A parser that has read the whole body."""
+    parser = ChatCompletionParser(**options)
+    parser.events()
+    parser.feed(b"".join(body))
+    parser.close()
+    return parser
+
+
+def done(events: Iterable[Any]) -> list[ToolCallDone]:
+    return [one for one in events if isinstance(one, ToolCallDone)]
+
+
+# Wherever it is given
+
+WHOLE = answer(call("lookup_weather", '{"city": "Bo', 'nn", "days": 3}'), call("other", BONN, index=1))
+
+
+class AsyncList:
+    """An async iterable that is no generator."""
+
+    def __init__(self, items: Iterable[bytes]) -> None:
+        self.items = iter(items)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        await anyio.lowlevel.checkpoint()
+        for item in self.items:
+            return item
+        raise StopAsyncIteration
+
+
+Seen = tuple[list[Any], ChatCompletion]
+
+
+async def gathered(values: AsyncIterator[Any]) -> list[Any]:
+    return [value async for value in values]
+
+
+async def by_parser(tools: Any) -> Seen:
+    parser = ChatCompletionParser(tools=tools)
+    events = [*parser.events()]
+    for data in WHOLE:
+        parser.feed(data)
+        events += parser.events()
+    return events, parser.completion()
+
+
+async def by_stream(tools: Any) -> Seen:
+    with ChatCompletionStream(WHOLE, tools=tools) as stream:
+        return list(stream.events()), stream.completion()
+
+
+async def by_async_stream(tools: Any) -> Seen:
+    async with AsyncChatCompletionStream(AsyncList(WHOLE), tools=tools) as stream:
+        return await gathered(stream.events()), stream.completion()
+
+
+async def by_connect(tools: Any, library: Any = httpx) -> Seen:
+    with (
+        FakeProvider(Answer(WHOLE)) as provider,
+        library.Client(trust_env=False, timeout=PATIENCE) as client,
+        connect(client, "POST", provider.url, json={"model": "m"}, tools=tools) as stream,
+    ):
+        events = list(stream.events())
+    assert provider.requests[0].json == {"model": "m", "stream": True}  # the option is ours, and is not sent
+    return events, stream.completion()
+
+
+async def by_aconnect(tools: Any, library: Any = httpx) -> Seen:
+    with FakeProvider(Answer(WHOLE)) as provider:
+        async with (
+            library.AsyncClient(trust_env=False, timeout=PATIENCE) as client,
+            aconnect(client, "POST", provider.url, json={"model": "m"}, tools=tools) as stream,
+        ):
+            events = await gathered(stream.events())
+    assert provider.requests[0].json == {"model": "m", "stream": True}
+    return events, stream.completion()
+
+
+async def by_connect_of_httpx2(tools: Any) -> Seen:
+    return await by_connect(tools, httpx2)
+
+
+async def by_aconnect_of_httpx2(tools: Any) -> Seen:
+    return await by_aconnect(tools, httpx2)
+
+
+READERS = [by_parser, by_stream, by_async_stream, by_connect, by_aconnect, by_connect_of_httpx2, by_aconnect_of_httpx2]
+every_reader = pytest.mark.parametrize("read", READERS)
+
+
+@every_reader
+async def test_a_registered_type_is_what_arguments_are(read: Callable[[Any], Any]) -> None:
+    events, completion = await read(TOOLS)
+    bonn = WeatherArgs(city="Bonn", days=3)
+    assert [one.parsed for one in done(events)] == [bonn, {"city": "Bonn", "days": 3}]
+    assert [one.call.function.parse() for one in done(events)] == [bonn, {"city": "Bonn", "days": 3}]
+    assert [one.function.parse() for one in completion.tool_calls] == [bonn, {"city": "Bonn", "days": 3}]
+    assert [one.function.parse_partial() for one in completion.tool_calls] == [bonn, {"city": "Bonn", "days": 3}]
+
+
+@every_reader
+@pytest.mark.parametrize("tools", [None, {}], ids=["none", "empty"])
+async def test_without_types_arguments_are_dicts(read: Callable[[Any], Any], tools: Any) -> None:
+    events, completion = await read(tools)
+    assert [one.parsed for one in done(events)] == [{"city": "Bonn", "days": 3}] * 2
+    assert [one.function.parse() for one in completion.tool_calls] == [{"city": "Bonn", "days": 3}] * 2
+
+
+@every_reader
+async def test_an_unusable_type_is_a_wrong_argument(read: Callable[[Any], Any]) -> None:
+    with pytest.raises(TypeError, match=r"expected a type that pydantic can validate, received <object object"):
+        await read({**TOOLS, "other": object()})
+
+
+class Undefined(BaseModel):
+    field: "NotDefinedAnywhere"  # noqa: F821 - that is the point
+
+
+UNUSABLE = [
+    pytest.param(5, "5", id="a number"),
+    pytest.param([WeatherArgs], "WeatherArgs", id="a list of a type"),
+    pytest.param(WeatherArgs(city="Bonn"), "Bonn", id="a value of a type"),
+    # BUG: a dict with a key `type` is taken for one of pydantic's core schemas; a `SchemaError` comes out.
+    pytest.param({"type": "object", "properties": {}}, "properties", id="a JSON schema"),
+    # BUG: pydantic puts these off until they are used, where its PydanticUserError comes out of `parse`.
+    pytest.param("WeatherArgument", "WeatherArgument", id="a name that is not known"),
+    pytest.param(list["WeatherArgument"], "WeatherArgument", id="a list of what is not known"),  # noqa: F821
+    pytest.param(Undefined, "Undefined", id="a model of what is not known"),
+]
+
+
+@pytest.mark.parametrize(("as_type", "name"), UNUSABLE)
+def test_it_is_named(as_type: Any, name: str) -> None:
+    with pytest.raises(TypeError, match=name):
+        ChatCompletionParser(tools={"lookup_weather": as_type})
+    with pytest.raises(TypeError, match=name):
+        ChatCompletionStream([], tools={"lookup_weather": as_type})
+    with pytest.raises(TypeError, match=name):
+        PartialJSON(as_type)
+
+
+@pytest.mark.parametrize("tools", [[WeatherArgs], WeatherArgs, "lookup_weather"])
+def test_types_without_names_are_a_wrong_argument(tools: Any) -> None:
+    # BUG: an AttributeError.
+    with pytest.raises(TypeError):
+        ChatCompletionParser(tools=tools)
+
+
+@pytest.mark.parametrize("make", [dict, MappingProxyType])
+def test_any_mapping_will_do(make: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
+    parser = parsed(WHOLE, tools=make(dict(TOOLS)))
+    assert parser.completion().tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before the events", "after the events"])
+def test_the_mapping_is_copied(late: bool) -> None:
+    tools: dict[str, Any] = dict(TOOLS)
+    parser = ChatCompletionParser(tools=tools)
+    if late:
+        parser.events()
+    tools.clear()
+    tools["other"] = WeatherArgs
+    parser.feed(b"".join(WHOLE))
+    assert [type(one.parsed) for one in done(parser.events())] == [WeatherArgs, dict]
+    assert [type(one.function.parse()) for one in parser.completion().tool_calls] == [WeatherArgs, dict]
+    assert tools == {"other": WeatherArgs}
+
+
+async def test_of_a_stream_too() -> None:
+    tools: dict[str, Any] = dict(TOOLS)
+    streams = [ChatCompletionStream(WHOLE, tools=tools), AsyncChatCompletionStream(AsyncList(WHOLE), tools=tools)]
+    tools.clear()
+    completions = [streams[0].read(), await streams[1].read()]
+    assert [type(one.tool_calls[0].function.parse()) for one in completions] == [WeatherArgs] * 2
+
+
+# What a type may be
+
+TYPES = [
+    pytest.param(WeatherArgs, BONN, WeatherArgs(city="Bonn", days=3), id="a model"),
+    pytest.param(Stop, BONN, {"city": "Bonn", "days": 3}, id="a TypedDict"),
+    pytest.param(
+        Route,
+        '{"start": "Bonn", "stops": [{"city": "Ulm", "days": 2}]}',
+        Route("Bonn", [{"city": "Ulm", "days": 2}]),
+        id="a dataclass",
+    ),
+    pytest.param(dict[str, int], '{"a": 1}', {"a": 1}, id="a dict"),
+    pytest.param(Shape, '{"kind": "square", "a": 2}', Square(kind="square", a=2), id="a discriminated union"),
+    pytest.param(list[int], "[1, 2]", [1, 2], id="a list, which some models send"),
+    pytest.param(Nothing, "", Nothing(), id="row 80: no arguments"),
+    pytest.param(Nothing, "{}", Nothing(), id="an empty object"),
+    pytest.param(WeatherArgs, "{}" + BONN, WeatherArgs(city="Bonn", days=3), id="row 79: a placeholder"),
+    pytest.param(None, BONN, {"city": "Bonn", "days": 3}, id="none"),
+]
+
+
+@pytest.mark.parametrize(("as_type", "arguments", "value"), TYPES)
+def test_what_a_type_may_be(as_type: Any, arguments: str, value: Any) -> None:
+    parser = parsed(answer(call("tool", arguments)), tools={"tool": as_type})
+    (last,) = done(parser.events())
+    (one,) = parser.completion().tool_calls
+    assert (last.parsed, last.error) == (value, None)
+    assert last.call == one
+    assert one.function.parse() == one.function.parse_partial() == value
+    assert type(one.function.parse()) is type(value)
+    assert one.function.arguments == arguments  # the raw text stays
+
+
+@pytest.mark.parametrize("as_type", [WeatherArgs, Stop])
+def test_what_is_known_while_the_arguments_come(as_type: Any) -> None:
+    """In snapshots, with the type and without asking for it; only what fits it."""
+    parser = ChatCompletionParser(tools={"tool": as_type})
+    seen = []
+    for one in call("tool", '{"ci', 'ty": "Bo', 'nn", "days', '": "', 'x", "days": 3', "}"):
+        parser.feed(sse(one)[0])
+        seen.append(parser.snapshot.tool_calls[0].function.parse_partial())
+    whole = as_type(city="Bonn", days=3)
+    assert seen == [{}, {}, {"city": "Bo"}, {"city": "Bonn"}, {"city": "Bonn"}, {"city": "Bonn"}, whole]
+    with pytest.raises(IncompleteStreamError) as caught:
+        parser.completion()
+    assert caught.value.snapshot is not None
+    assert caught.value.snapshot.tool_calls[0].function.parse() == whole
+
+
+def test_half_numbers_of_a_registered_type() -> None:
+    parser = ChatCompletionParser(tools=TOOLS)
+    parser.feed(b"".join(sse(*call("lookup_weather", '{"city": "Bonn", "days": 3'), done=False)))
+    function = parser.snapshot.tool_calls[0].function
+    assert function.parse_partial() == {"city": "Bonn"}
+    assert function.parse_partial(half_numbers=True) == {"city": "Bonn", "days": 3}
+
+
+def test_arguments_can_be_followed_by_their_events() -> None:
+    """As a user does who wants each value only once: cost stays linear."""
+    live = PartialJSON(WeatherArgs)
+    with ChatCompletionStream(WHOLE, tools=TOOLS) as stream:
+        values = [
+            live.feed(one.delta)
+            for one in stream.events()
+            if isinstance(one, ToolCallArgumentsDelta) and one.position == 0
+        ]
+    assert values == [{"city": "Bo"}, WeatherArgs(city="Bonn", days=3)]
+
+
+# Which call has which type
+
+
+def test_each_call_has_the_type_of_its_name() -> None:
+    body = answer(
+        *(call("lookup_weather", BONN), call("route", '{"start": "Ulm", "stops": []}', index=1)),
+        *(call("Lookup_Weather", BONN, index=2), call("lookup_weather", BONN, index=3), call("", BONN, index=4)),
+    )
+    parser = parsed(body, tools={**TOOLS, "route": Route})
+    kinds = [WeatherArgs, Route, dict, WeatherArgs, dict]
+    assert [type(one.parsed) for one in done(parser.events())] == kinds
+    assert [type(one.function.parse()) for one in parser.completion().tool_calls] == kinds
+
+
+def test_a_name_that_comes_in_pieces() -> None:
+    pieces = [{"index": 0, "id": "a", "function": {"name": "lookup_"}}, {"index": 0, "function": {"name": "weather"}}]
+    last = {"index": 0, "function": {"arguments": BONN}}
+    body = answer([event({"tool_calls": [one]}) for one in [*pieces, last]])
+    parser = parsed(body, tools=TOOLS)
+    assert [one.parsed for one in done(parser.events())] == [WeatherArgs(city="Bonn", days=3)]
+    assert parser.completion().tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
+
+
+def test_calls_of_every_choice() -> None:
+    body = [event({"content": "a"}), *call("lookup_weather", BONN, choice=1), event({}, "stop")]
+    parser = parsed(sse(*body, event({}, "tool_calls", 1)), tools=TOOLS)
+    assert [(one.choice, type(one.parsed)) for one in done(parser.events())] == [(1, WeatherArgs)]
+    message = parser.completion().choices[1].message
+    assert message.tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
+
+
+def test_a_custom_tool_has_text_whatever_is_registered() -> None:
+    custom = {"index": 0, "id": "a", "type": "custom", "custom": {"name": "lookup_weather", "input": BONN}}
+    parser = parsed(answer([event({"tool_calls": [custom]})]), tools=TOOLS)
+    assert [(one.parsed, one.error) for one in done(parser.events())] == [(BONN, None)]
+    assert parser.completion().tool_calls[0].custom.input == BONN
+
+
+def test_a_call_that_is_done_by_the_next_one_is_typed_then() -> None:
+    parser = ChatCompletionParser(tools=TOOLS)
+    parser.events()
+    parser.feed(b"".join(sse(*call("lookup_weather", BONN), *call("other", "{", index=1), done=False)))
+    assert [one.parsed for one in done(parser.events())] == [WeatherArgs(city="Bonn", days=3)]
+
+
+def test_a_completion_that_is_no_stream() -> None:
+    """Some gateways answer with a whole completion instead."""
+    function = {"name": "lookup_weather", "arguments": BONN}
+    message = {"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function": function}]}
+    whole = {"id": "c1", "object": "chat.completion", "choices": [{"message": message, "finish_reason": "tool_calls"}]}
+    with (
+        FakeProvider(json_answer(whole)) as provider,
+        httpx.Client(trust_env=False, timeout=PATIENCE) as client,
+        connect(client, "POST", provider.url, json={}, tools=TOOLS) as stream,
+    ):
+        assert [one.parsed for one in done(stream.events())] == [WeatherArgs(city="Bonn", days=3)]
+    assert stream.completion().tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
+
+
+def test_an_accumulator_alone() -> None:
+    accumulator = ChatCompletionAccumulator(tools=TOOLS)
+    parser = ChatCompletionParser()
+    for chunk in parser.feed(b"".join(WHOLE)):
+        accumulator.add(chunk)
+    kinds = [type(one.function.parse()) for one in accumulator.snapshot.tool_calls]
+    assert kinds == [WeatherArgs, dict]
+    assert type(parser.completion().tool_calls[0].function.parse()) is dict
+
+
+# What is asked for explicitly
+
+
+def test_a_type_that_is_asked_for_wins() -> None:
+    function = parsed(WHOLE, tools=TOOLS).completion().tool_calls[0].function
+    assert function.parse(Stop) == function.parse(dict) == {"city": "Bonn", "days": 3}
+    assert function.parse_partial(Stop) == function.parse_partial(dict[str, Any]) == {"city": "Bonn", "days": 3}
+    assert function.parse() == function.parse(None) == WeatherArgs(city="Bonn", days=3)
+    with pytest.raises(ParseError) as caught:
+        function.parse(Circle)
+    assert caught.value.path == ("kind",)
+
+
+def test_it_wins_for_what_fits_the_registered_one_no_more() -> None:
+    function = (
+        parsed(answer(call("lookup_weather", '{"town": "Bonn"}')), tools=TOOLS).completion().tool_calls[0].function
+    )
+    with pytest.raises(ParseError):
+        function.parse()
+    assert function.parse(dict[str, str]) == {"town": "Bonn"}
+    assert function.parse_partial(dict[str, str]) == {"town": "Bonn"}
+
+
+# Arguments that are wrong
+
+WRONG = [
+    pytest.param('{"city": 5}', "tool_calls", ("city",), False, id="a field of another type"),
+    pytest.param('{"days": 5}', "tool_calls", ("city",), False, id="a field that is missing"),
+    pytest.param("", "tool_calls", ("city",), False, id="no arguments"),
+    pytest.param("[1]", "tool_calls", (), False, id="no object"),
+    pytest.param("city=Bonn", "tool_calls", (), False, id="no JSON"),
+    pytest.param(BONN + "}", "tool_calls", (), False, id="a brace too many"),
+    pytest.param(BONN[:12], "length", (), True, id="cut by a token limit"),
+    pytest.param(BONN[:12], "tool_calls", (), True, id="cut without a word"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "finish", "path", "cut"), WRONG)
+def test_wrong_arguments(arguments: str, finish: str, path: tuple[str, ...], cut: bool) -> None:
+    body = answer(call("lookup_weather", arguments), call("other", BONN, index=1), finish=finish)
+    parser = parsed(body, tools=TOOLS)
+    wrong, right = sorted(done(parser.events()), key=lambda one: one.position)
+    assert wrong.parsed is None
+    assert isinstance(wrong.error, ParseError)
+    assert (wrong.error.path, wrong.error.cut) == (path, cut)
+    assert (right.parsed, right.error) == ({"city": "Bonn", "days": 3}, None)
+    function = parser.completion().tool_calls[0].function
+    with pytest.raises(ParseError) as caught:
+        function.parse()
+    assert (caught.value.path, caught.value.cut, caught.value.text) == (path, cut, wrong.error.text)
+    assert (caught.value.position is None) == (wrong.error.position is None)
+    assert function.arguments == arguments
+
+
+def test_what_fits_of_wrong_arguments() -> None:
+    body = answer(call("lookup_weather", '{"city": 5, "days": 3}'))
+    function = parsed(body, tools=TOOLS).completion().tool_calls[0].function
+    assert function.parse_partial() == {"days": 3}
+
+
+# Copies, dumps
+
+
+def copies(completion: ChatCompletion) -> list[ChatCompletion]:
+    """The completion copied in each way that the language and pydantic have."""
+    pickled = pickle.loads(pickle.dumps(completion))  # noqa: S301 - our own bytes
+    return [copy.copy(completion), copy.deepcopy(completion), completion.model_copy(deep=True), pickled]
+
+
+def test_copies_know_their_types() -> None:
+    completion = parsed(WHOLE, tools=TOOLS).completion()
+    for other in copies(completion):
+        assert other == completion
+        assert other.tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
+
+
+def test_a_dump_has_nothing_of_the_types() -> None:
+    typed, untyped = parsed(WHOLE, tools=TOOLS).completion(), parsed(WHOLE).completion()
+    assert typed.model_dump() == untyped.model_dump()
+    assert json.loads(typed.model_dump_json(warnings="error")) == untyped.model_dump(mode="json")
+    assert typed.message.to_param() == untyped.message.to_param()
+    assert repr(typed) == repr(untyped)
+
+
+def test_a_completion_equals_its_own_dump_read_again() -> None:
+    # BUG (unclear): with tools it does not, for pydantic compares private attributes, too.
+    for completion in (parsed(WHOLE).completion(), parsed(WHOLE, tools=TOOLS).completion()):
+        assert ChatCompletion.model_validate_json(completion.model_dump_json()) == completion
+
+
+def test_a_function_can_be_told_its_type() -> None:
+    function = Function(name="lookup_weather", arguments=BONN)
+    assert function.parse() == {"city": "Bonn", "days": 3}
+    function.give_type(WeatherArgs)
+    assert function.parse() == function.parse_partial() == WeatherArgs(city="Bonn", days=3)
