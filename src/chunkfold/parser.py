@@ -223,7 +223,7 @@ class ChatCompletionParser:
         now = self._clock() if arrived is None else arrived
         if self._shortcut is None and self._is_unwatched:
             self._shortcut = TextShortcut(self._accumulator)
-        for piece in (data,) if len(data) <= SLICE else slices(bytes(data)):
+        for piece in slices(data) if type(data) is bytes and len(data) > SLICE else (data,):
             if self.end is None:
                 self._take_data(piece, now, self._shortcut)
 

@@ -117,8 +117,13 @@ class _Stream:
             error.snapshot, error.emitted_output = self.snapshot, self._parser.emitted_output
             raise error
 
-    def _feed_first_slice(self, data: bytes) -> list[ChatCompletionChunk]:
-        """Begin with a large read: it is fed in slices, so that few chunks are held at a time; many cost more."""
+    def _take(self, data: bytes, *, folding: bool) -> list[ChatCompletionChunk]:
+        """Fold a read, or feed it: of a large one the first slice, for to hold many chunks at a time costs more."""
+        if folding:
+            self._parser.fold(data)
+            return []
+        if type(data) is not bytes:
+            return self._parser.feed(data)
         self._arrived = self._parser.now()
         self._slices = slices(data)
         return self._feed_slice()
@@ -213,7 +218,7 @@ class ChatCompletionStream(_Stream):
         """
         if not (self._consumed or self._closed):
             while self.end is None:
-                self._read()
+                self._read(folding=True)
             self._ready = iter(())
             self._consume()
         return self.completion()
@@ -272,7 +277,7 @@ class ChatCompletionStream(_Stream):
             return value
         raise StopIteration
 
-    def _read(self) -> list[ChatCompletionChunk]:
+    def _read(self, *, folding: bool = False) -> list[ChatCompletionChunk]:
         if self._slices is not None:
             return self._feed_slice()
         self._reading = True
@@ -289,8 +294,8 @@ class ChatCompletionStream(_Stream):
             self._reading = False
             if self._closed:  # meanwhile, by another thread, which could not close a source that was being read
                 close_if_possible(self._source)
-        if len(data) > SLICE and type(data) is bytes:
-            return self._feed_first_slice(data)
+        if folding or type(data) is not bytes or len(data) > SLICE:
+            return self._take(data, folding=folding)
         return self._parser.feed(data)
 
     def _consume(self) -> None:
@@ -372,7 +377,7 @@ class AsyncChatCompletionStream(_Stream):
         """
         if not (self._consumed or self._closed):
             while self.end is None:
-                await self._read()
+                await self._read(folding=True)
             self._ready = iter(())
             await self._consume()
         return self.completion()
@@ -425,7 +430,7 @@ class AsyncChatCompletionStream(_Stream):
         await self._consume()
         raise StopAsyncIteration
 
-    async def _read(self) -> list[ChatCompletionChunk]:
+    async def _read(self, *, folding: bool = False) -> list[ChatCompletionChunk]:
         if self._slices is not None:
             return self._feed_slice()
         self._reading = True
@@ -442,8 +447,8 @@ class AsyncChatCompletionStream(_Stream):
             self._reading = False
             if self._closed:  # meanwhile, by another task, which could not close a source that was being read
                 await aclose_if_possible(self._source)
-        if len(data) > SLICE and type(data) is bytes:
-            return self._feed_first_slice(data)
+        if folding or type(data) is not bytes or len(data) > SLICE:
+            return self._take(data, folding=folding)
         return self._parser.feed(data)
 
     async def _consume(self) -> None:
