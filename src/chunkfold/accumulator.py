@@ -59,8 +59,7 @@ class ChatCompletionAccumulator:
         TypeError: Pydantic knows nothing to do with the type of a tool.
 
     Attributes:
-        has_output: Whether any output came: text, reasoning, refusal, a tool call's name or arguments, audio, image.
-        output_size: How much of it, in characters.
+        output_size: How much output came, in characters.
         chunks: How many chunks came.
         log: What was tolerated.
         tools: The types of the tools' arguments.
@@ -70,7 +69,6 @@ class ChatCompletionAccumulator:
     def __init__(self, log: AnomalyLog | None = None, tools: ToolTypes | None = None) -> None:
         self.log = AnomalyLog() if log is None else log
         self.tools = checked_types(tools or {})
-        self.has_output = False
         self.output_size = 0
         self.chunks = 0
         self.plain_head: tuple[Any, ...] | None = None
@@ -82,6 +80,11 @@ class ChatCompletionAccumulator:
         self._open_choices = 0
         self._ended = False
         self._observer: FoldObserver | None = None
+
+    @property
+    def has_output(self) -> bool:
+        """Whether any output came: text, reasoning, refusal, a tool call's name or arguments, audio, image."""
+        return self.output_size > 0
 
     @property
     def all_finished(self) -> bool:
@@ -121,9 +124,8 @@ class ChatCompletionAccumulator:
         content = delta.__dict__["content"]
         if type(content) is not str or len(delta.__pydantic_fields_set__) != 1:
             self._add_delta(state, delta)
-        elif content:
+        else:
             state.write("content", content)
-            self.has_output = True
             self.output_size += len(content)
         return True
 
@@ -133,10 +135,8 @@ class ChatCompletionAccumulator:
         if head is not self.plain_head or state.finish_reason is not None:
             return False
         self.chunks += 1
-        if text:
-            state.write("content", text)
-            self.has_output = True
-            self.output_size += len(text)
+        state.write("content", text)
+        self.output_size += len(text)
         return True
 
     def add(self, chunk: ChatCompletionChunk) -> None:
@@ -320,7 +320,5 @@ class ChatCompletionAccumulator:
             size = fold_tool_calls(state, calls)
         else:
             size = fold_delta(state, delta)
-        if size:
-            self.has_output = True
-            self.output_size += size
+        self.output_size += size
         return size

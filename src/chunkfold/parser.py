@@ -5,7 +5,7 @@ Leniency lives here: the decoder follows the standard, and only makes visible wh
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Final, TypedDict
 
 from chunkfold.accumulator import ChatCompletionAccumulator
@@ -195,10 +195,6 @@ class ChatCompletionParser:
         if self.error is not None:
             raise self.error
 
-    def now(self) -> float:
-        """What the parser's clock says."""
-        return self._clock()
-
     def feed(self, data: bytes | bytearray | memoryview, *, arrived: float | None = None) -> list[ChatCompletionChunk]:
         """Take the next bytes of the body; return the chunks they complete. Without effect after the end.
 
@@ -208,7 +204,15 @@ class ChatCompletionParser:
         """
         if self.end is not None:
             return []
-        return self._take_data(data, self._clock() if arrived is None else arrived, None)
+        now = self._clock() if arrived is None else arrived
+        chunks = self._take_data(data, now, None)
+        if self._has_deadline:
+            self._check_time(now, chunks)
+        return chunks
+
+    def feed_in_slices(self, data: bytes) -> Generator[list[ChatCompletionChunk]]:
+        """Take a large read like `feed`, but a slice at a time: to hold many chunks at once costs more."""
+        return self._take_slices(data, self._clock(), None)
 
     def fold(self, data: bytes | bytearray | memoryview, *, arrived: float | None = None) -> None:
         """Take the next bytes of the body like `feed`, without making the chunks: for those who want the end result.
@@ -220,12 +224,18 @@ class ChatCompletionParser:
             data: The bytes.
             arrived: What the clock said when they came; what it says now, if not given.
         """
+        if self.end is not None:
+            return
         now = self._clock() if arrived is None else arrived
         if self._shortcut is None and self._is_unwatched:
             self._shortcut = TextShortcut(self._accumulator)
-        for piece in slices(data) if type(data) is bytes and len(data) > SLICE else (data,):
-            if self.end is None:
-                self._take_data(piece, now, self._shortcut)
+        if len(data) > SLICE and type(data) is bytes:
+            for _ in self._take_slices(data, now, self._shortcut):
+                pass
+            return
+        chunks = self._take_data(data, now, self._shortcut)
+        if self._has_deadline:
+            self._check_time(now, chunks)
 
     def close(self) -> list[ChatCompletionChunk]:
         """The body ended. May return last chunks; `end` is set from here at the latest."""
@@ -253,14 +263,24 @@ class ChatCompletionParser:
         accumulator = self._accumulator
         known = accumulator.chunks
         self._take_events(self._decoder.feed(data), chunks, shortcut)
-        if accumulator.chunks > known:
+        if chunks or accumulator.chunks > known:
             self._last_progress = now
             self.timing.note(now - self._started, True, accumulator.has_output)  # noqa: FBT003 - there are
         else:
             self.timing.note(now - self._started, False, False)  # noqa: FBT003 - there are none
-        if self._has_deadline and self.end is None:
-            self._check_time(now, chunks)
         return chunks
+
+    def _take_slices(
+        self, data: bytes, now: float, shortcut: TextShortcut | None
+    ) -> Generator[list[ChatCompletionChunk]]:
+        for piece in slices(data) if self._refusal is None else (data,):
+            if self.end is not None:
+                return
+            yield self._take_data(piece, now, shortcut)
+        chunks: list[ChatCompletionChunk] = []
+        if self._has_deadline:
+            self._check_time(now, chunks)  # of the whole read: a chunk may be in its last slice
+        yield chunks
 
     def _take_events(
         self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], shortcut: TextShortcut | None = None
@@ -270,9 +290,9 @@ class ChatCompletionParser:
         for event in events:
             if failure is not None and event.offset > failure.offset:
                 break
+            self._log.offset = event.offset
             if shortcut is not None and self._is_unwatched and shortcut.take(event):
                 continue
-            self._log.offset = event.offset
             chunk = valid_chunk(event)
             if chunk is not None and self._is_unwatched and self._accumulator.add_usual(chunk):
                 chunks.append(chunk)
@@ -483,6 +503,8 @@ class ChatCompletionParser:
         self._fail(exceeded(limit, value), chunks)
 
     def _check_time(self, now: float, chunks: list[ChatCompletionChunk]) -> None:
+        if self.end is not None:
+            return
         total, progress = self._total_timeout, self._progress_timeout
         if total is not None and now - self._started > total:
             self._stall(f"the stream was not complete after {total} s (total_timeout)", chunks)

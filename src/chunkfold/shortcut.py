@@ -16,7 +16,7 @@ from chunkfold.payload import valid_chunk
 _KEY: Final = b'"content":'
 _QUOTE: Final = 0x22
 _BACKSLASH: Final = 0x5C
-_PROBE: Final = "a text of our own"
+_PROBES: Final = ("a text of our own", "another one")
 _LONGEST_WAIT: Final = 1024  # events
 
 
@@ -51,8 +51,12 @@ class TextShortcut:
             text = raw.decode()
         except UnicodeDecodeError:
             return False
+        if not text.isprintable():
+            return False
+        if not self._accumulator.add_text(self._choice, text, self._head):
+            return self._take_other(event)  # what stands in the head came anew meanwhile
         self._next_wait = 1
-        return text.isprintable() and self._accumulator.add_text(self._choice, text, self._head)
+        return True
 
     def _take_other(self, event: ServerSentEvent) -> bool:
         """Learn from an event that is not like the last one learned from, if it is time to try that."""
@@ -84,8 +88,10 @@ class TextShortcut:
 
 def _is_hole(before: bytes, behind: bytes, chunk: ChatCompletionChunk) -> bool:
     """Whether any text between these bytes gives the same chunk with that text."""
-    tried = valid_chunk(ServerSentEvent(before + _PROBE.encode() + behind))
-    if tried is None or not tried.choices:
+    content = chunk.choices[0].delta.content
+    probe = _PROBES[content == _PROBES[0]]
+    tried = valid_chunk(ServerSentEvent(before + probe.encode() + behind))
+    if tried is None or not tried.choices or tried.choices[0].delta.content != probe:
         return False
-    content, tried.choices[0].delta.content = tried.choices[0].delta.content, chunk.choices[0].delta.content
-    return content == _PROBE and tried == chunk
+    tried.choices[0].delta.content = content
+    return tried == chunk

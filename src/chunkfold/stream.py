@@ -34,7 +34,7 @@ from chunkfold.anomalies import Anomaly
 from chunkfold.drain import drain, drain_async, is_drainable
 from chunkfold.endings import StreamEnd
 from chunkfold.errors import ChunkfoldError, StreamConsumedError
-from chunkfold.event_stream import SLICE, slices
+from chunkfold.event_stream import SLICE
 from chunkfold.events import ChatCompletionEvent
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser import ChatCompletionParser, ParserOptions
@@ -58,8 +58,7 @@ class _Stream:
             options = {"status_code": self._response.status_code, "headers": self._response.headers, **options}
         self._parser = ChatCompletionParser(**options)
         self._ready: Iterator[ChatCompletionChunk] = iter(())
-        self._slices: Iterator[bytes] | None = None  # what is left of a large read
-        self._arrived = 0.0  # when it came
+        self._slices: Generator[list[ChatCompletionChunk]] | None = None  # what comes of the rest of a large read
         self._ready_events: Iterator[ChatCompletionEvent] = iter(())
         self._reading = False
         self._exhausted = False
@@ -118,27 +117,26 @@ class _Stream:
             raise error
 
     def _take(self, data: bytes, *, folding: bool) -> list[ChatCompletionChunk]:
-        """Fold a read, or feed it: of a large one the first slice, for to hold many chunks at a time costs more."""
+        """Fold a read; or feed it, a large one in slices."""
         if folding:
             self._parser.fold(data)
             return []
         if type(data) is not bytes:
             return self._parser.feed(data)
-        self._arrived = self._parser.now()
-        self._slices = slices(data)
-        return self._feed_slice()
+        self._slices = self._parser.feed_in_slices(data)
+        return self._take_slice()
 
-    def _feed_slice(self) -> list[ChatCompletionChunk]:
-        """Feed the next slice of the last read."""
-        for data in self._slices or ():
-            return self._parser.feed(data, arrived=self._arrived)
+    def _take_slice(self) -> list[ChatCompletionChunk]:
+        """What comes of the next slice of the last read."""
+        for chunks in self._slices or ():
+            return chunks
         self._slices = None
         return []
 
     def _leave(self) -> None:
-        """The consumer goes. What had arrived counts for how the stream ended."""
-        while self._slices is not None:
-            self._feed_slice()
+        """The consumer goes. What had arrived counts for how the stream ended, unless it is being parsed right now."""
+        while self._slices is not None and not self._slices.gi_running:
+            self._take_slice()
         self._parser.leave()
 
     def _end_of_source(self) -> list[ChatCompletionChunk]:
@@ -279,7 +277,7 @@ class ChatCompletionStream(_Stream):
 
     def _read(self, *, folding: bool = False) -> list[ChatCompletionChunk]:
         if self._slices is not None:
-            return self._feed_slice()
+            return self._take_slice()
         self._reading = True
         try:
             data = next(self._source)
@@ -311,9 +309,9 @@ class ChatCompletionStream(_Stream):
         if self._closed:
             return
         self._closed = True
-        self._leave()
         # What a transport raises while it is closed is no news: how the stream ended is known.
         try:
+            self._leave()
             if may_wait and self._may_drain():
                 drain(self._response, self._source)
         finally:
@@ -432,7 +430,7 @@ class AsyncChatCompletionStream(_Stream):
 
     async def _read(self, *, folding: bool = False) -> list[ChatCompletionChunk]:
         if self._slices is not None:
-            return self._feed_slice()
+            return self._take_slice()
         self._reading = True
         try:
             data = await anext(self._source)
@@ -464,9 +462,9 @@ class AsyncChatCompletionStream(_Stream):
         if self._closed:
             return
         self._closed = True
-        self._leave()
         # What a transport raises while it is closed is no news: how the stream ended is known.
         try:
+            self._leave()
             if may_wait and self._may_drain():
                 await drain_async(self._source)
         finally:
