@@ -213,13 +213,17 @@ class Undefined(BaseModel):
     field: "NotDefinedAnywhere"  # noqa: F821 - that is the point
 
 
+def run_a_tool(arguments: Any) -> Any:
+    raise AssertionError(arguments)  # pydantic would call it
+
+
 UNUSABLE = [
     pytest.param(5, "5", id="a number"),
+    pytest.param(run_a_tool, "run_a_tool", id="a function"),
+    pytest.param(len, "len", id="a built-in function"),
     pytest.param([WeatherArgs], "WeatherArgs", id="a list of a type"),
     pytest.param(WeatherArgs(city="Bonn"), "Bonn", id="a value of a type"),
-    # BUG: a dict with a key `type` is taken for one of pydantic's core schemas; a `SchemaError` comes out.
     pytest.param({"type": "object", "properties": {}}, "properties", id="a JSON schema"),
-    # BUG: pydantic puts these off until they are used, where its PydanticUserError comes out of `parse`.
     pytest.param("WeatherArgument", "WeatherArgument", id="a name that is not known"),
     pytest.param(list["WeatherArgument"], "WeatherArgument", id="a list of what is not known"),  # noqa: F821
     pytest.param(Undefined, "Undefined", id="a model of what is not known"),
@@ -238,7 +242,6 @@ def test_it_is_named(as_type: Any, name: str) -> None:
 
 @pytest.mark.parametrize("tools", [[WeatherArgs], WeatherArgs, "lookup_weather"])
 def test_types_without_names_are_a_wrong_argument(tools: Any) -> None:
-    # BUG: an AttributeError.
     with pytest.raises(TypeError):
         ChatCompletionParser(tools=tools)
 
@@ -494,7 +497,6 @@ def test_a_dump_has_nothing_of_the_types() -> None:
 
 
 def test_a_completion_equals_its_own_dump_read_again() -> None:
-    # BUG (unclear): with tools it does not, for pydantic compares private attributes, too.
     for completion in (parsed(WHOLE).completion(), parsed(WHOLE, tools=TOOLS).completion()):
         assert ChatCompletion.model_validate_json(completion.model_dump_json()) == completion
 

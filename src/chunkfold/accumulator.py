@@ -245,11 +245,11 @@ class ChatCompletionAccumulator:
             self.plain_head = values
 
     def _add_usage(self, usage: CompletionUsage) -> None:
-        before = copied(self._usage) if self._observer is not None else None
+        is_first = self._usage is None
         if self._usage is None:
             self._usage = {}
-        merge_usage(self._usage, usage.model_dump(exclude_unset=True), self.log)
-        if self._observer is not None and self._usage != before:
+        changed = merge_usage(self._usage, usage.model_dump(exclude_unset=True), self.log)
+        if self._observer is not None and (changed or is_first):
             self._observer.on_usage(self._usage)
 
     def _nested_usage(self, chunk: ChatCompletionChunk) -> CompletionUsage | None:

@@ -29,7 +29,7 @@ class AudioDecoder:
         """The bytes that a piece completes."""
         if not self._rest and (data := _decoded(piece)) is not None:
             return data
-        text = self._rest + piece
+        text = self._rest + "".join(piece.split())  # some encoders break their lines
         whole = len(text) - len(text) % 4
         self._rest = text[whole:]
         return _decoded(text[:whole]) or b""

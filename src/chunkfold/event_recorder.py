@@ -200,7 +200,7 @@ class EventRecorder:
         call.id = call.id or progress.calls.made_up_id(progress.call)
         if call == progress.done:
             return
-        progress.done = call
+        progress.done = call.model_copy(deep=True)  # the event's own may be changed by whoever gets it
         give_types([call], self._types)
         parsed, error = _parsed(call)
         self._events.append(ToolCallDone(choice, progress.call.place, call, parsed, error))

@@ -19,31 +19,37 @@ def keep_unknown(kept: dict[str, Any], unknown: dict[str, Any] | None) -> None:
         kept.update({key: value for key, value in unknown.items() if value is not None and key not in _NEVER_KEPT})
 
 
-def merge_usage(usage: dict[str, Any], new: dict[str, Any], log: AnomalyLog) -> None:
+def merge_usage(usage: dict[str, Any], new: dict[str, Any], log: AnomalyLog) -> bool:
     """Key by key, the last value that is not null; a 0 never replaces a positive number; details alike.
+
+    Returns whether anything changed.
 
     Usage is cumulative where it comes more than once, so nothing is summed. But a total that falls below prompt +
     completion by such a merge (Anthropic's counts come in two parts) becomes their sum.
     """
-    _merge_counts(usage, new, log)
+    changed = _merge_counts(usage, new, log)
     prompt, completion, total = (usage.get(name) for name in _COUNTS)
     mixed = any(usage.get(name) != new.get(name) for name in _COUNTS)
     if mixed and is_integer(prompt) and is_integer(completion) and is_integer(total) and total < prompt + completion:
         log.note(TOTAL_TOO_SMALL, f"{total} < {prompt} + {completion}")
         usage["total_tokens"] = prompt + completion
+    return changed
 
 
-def _merge_counts(usage: dict[str, Any], new: dict[str, Any], log: AnomalyLog) -> None:
+def _merge_counts(usage: dict[str, Any], new: dict[str, Any], log: AnomalyLog) -> bool:
+    changed = False
     for key, value in new.items():
         old = usage.get(key)
         if value is None:
             continue
         if is_object(old) and is_object(value):
-            _merge_counts(old, value, log)
+            changed |= _merge_counts(old, value, log)
         elif value == 0 and _is_positive(old):
             log.note(ZERO_USAGE, excerpt(key))
         else:
+            changed |= old != value
             usage[key] = value
+    return changed
 
 
 def _is_positive(value: Any) -> bool:

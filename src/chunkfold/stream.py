@@ -25,6 +25,7 @@ from contextlib import (
     suppress,
 )
 from functools import partial
+from inspect import GEN_RUNNING, getgeneratorstate
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
@@ -135,7 +136,7 @@ class _Stream:
 
     def _leave(self) -> None:
         """The consumer goes. What had arrived counts for how the stream ended, unless it is being parsed right now."""
-        while self._slices is not None and not self._slices.gi_running:
+        while self._slices is not None and getgeneratorstate(self._slices) != GEN_RUNNING:
             self._take_slice()
         self._parser.leave()
 

@@ -1,0 +1,162 @@
+"""Bodies of streams made by hypothesis, for tests of what must hold for every stream and every cut of it."""
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from hypothesis import strategies as st
+
+from chunkfold import ChatCompletionEvent, ChatCompletionParser
+
+HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+
+
+def event(payload: Any) -> bytes:
+    return b"data: " + (payload if isinstance(payload, bytes) else json.dumps(payload).encode()) + b"\n\n"
+
+
+def choice(finish_reason: str | None = None, index: int = 0, **delta: Any) -> bytes:
+    """An event with a chunk of one choice; what is passed by name is its delta."""
+    return event({**HEAD, "choices": [{"index": index, "delta": delta, "finish_reason": finish_reason}]})
+
+
+def usage(**counts: Any) -> bytes:
+    """An event with usage alone."""
+    return event({**HEAD, "choices": [], "usage": counts})
+
+
+def fragment(index: Any, id_: Any, name: Any, arguments: Any, part: str = "function") -> dict[str, Any]:
+    """A fragment of a tool call; `...` stands for a key that is not sent."""
+    text = "input" if part == "custom" else "arguments"
+    inner = {key: value for key, value in (("name", name), (text, arguments)) if value is not ...}
+    keys = {"index": index, "id": id_, part: inner or ...}
+    return {key: value for key, value in keys.items() if value is not ...}
+
+
+DONE = event(b"[DONE]")
+STOP = choice("stop")
+ERROR = event({"error": {"message": "overloaded", "code": 503}})
+
+
+class Stream(NamedTuple):
+    """The events of a body, and whether the transport fails behind them."""
+
+    pieces: list[bytes]
+    is_reset: bool = False
+
+    def cut(self, places: list[int]) -> "Stream":
+        """The same bytes, cut at other places."""
+        body = b"".join(self.pieces)
+        bounds = [0, *sorted(place % (len(body) + 1) for place in places), len(body)]
+        return Stream([body[start:end] for start, end in pairwise(bounds)], self.is_reset)
+
+    def read(
+        self, late: int = 0, *, folded: bool = False, **options: Any
+    ) -> tuple[ChatCompletionParser, list[ChatCompletionEvent]]:
+        """Parse it to its end; the events are asked for from that piece on, and then after each."""
+        parser = ChatCompletionParser(**options)
+        take: Callable[[bytes], object] = parser.fold if folded else parser.feed
+        events = parser.events() if not late else []
+        for number, piece in enumerate(self.pieces, 1):
+            take(piece)
+            events += parser.events() if number >= late else []
+        if self.is_reset:
+            parser.interrupt(ConnectionError("reset"))
+        else:
+            parser.close()
+        return parser, events + parser.events()
+
+    def __iter__(self) -> Iterator[bytes]:  # type: ignore[override] # what a transport would give
+        yield from self.pieces
+        if self.is_reset:
+            raise ConnectionError("reset")
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def sparse(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """An object with some of these fields."""
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+TEXTS = st.text("ab 号😀\n", max_size=4) | st.sampled_from(["\ud83d", "\ude00"])  # and halves of a character
+WHOLE_TEXTS = st.text("ab 号😀\n", max_size=4)
+THINKING = WHOLE_TEXTS | st.lists(st.builds(lambda text: {"type": "text", "text": text}, WHOLE_TEXTS), max_size=2)
+CONTENT_LISTS = st.lists(
+    WHOLE_TEXTS
+    | st.builds(lambda text: {"type": "text", "text": text}, WHOLE_TEXTS)
+    | st.builds(lambda thinking: {"type": "thinking", "thinking": thinking}, THINKING),
+    max_size=3,
+)
+DETAILS = st.builds(lambda key, text: [{"type": f"reasoning.{key}", "index": 0, key: text}], st.sampled_from(["text", "summary"]), WHOLE_TEXTS)  # fmt: skip
+REASONING = (
+    st.builds(lambda text: {"reasoning_content": text}, TEXTS)
+    | st.builds(lambda text: {"reasoning": text}, TEXTS)
+    | st.builds(lambda details: {"reasoning_details": details}, DETAILS)
+    | st.builds(lambda parts: {"content": parts}, CONTENT_LISTS)
+    | st.builds(lambda text: {"reasoning": text, "reasoning_content": text}, WHOLE_TEXTS)
+    | st.builds(lambda text, details: {"reasoning": text, "reasoning_details": details}, WHOLE_TEXTS, DETAILS)
+)
+FRAGMENTS = st.builds(
+    fragment,
+    st.sampled_from([..., 0, 0, 1, 2]),
+    st.sampled_from([..., ..., "", "a", "b", "call_0"]),
+    st.sampled_from([..., ..., "", "f", "f", "g", "fg"]),
+    st.sampled_from([..., "", "{}", '{"x":', "1}", '{"x":1}', {"x": 1}, {}]),
+)
+CUSTOM = st.builds(
+    fragment,
+    st.sampled_from([0, 1]),
+    st.sampled_from([..., "a", "d"]),
+    st.sampled_from([..., "h"]),
+    st.sampled_from([..., "", "in", "put"]),
+    st.just("custom"),
+)
+AUDIO = sparse(
+    data=st.sampled_from([encoded(b"abc"), encoded(b"de"), "", encoded(b"fgh") * 2]),
+    transcript=WHOLE_TEXTS,
+    id=st.just("audio_1"),
+)
+ANNOTATIONS = st.lists(st.sampled_from([{"type": "url_citation", "url_citation": {"url": "u"}}, {"type": "x", "y": 1}]), max_size=2)  # fmt: skip
+IMAGES = st.lists(st.builds(lambda url: {"type": "image_url", "image_url": {"url": url}}, st.text("ab", max_size=2)), max_size=2)  # fmt: skip
+DELTAS = (
+    st.builds(lambda text: {"content": text}, TEXTS)
+    | REASONING
+    | st.builds(lambda text: {"refusal": text}, TEXTS)
+    | st.builds(lambda calls: {"tool_calls": calls}, st.lists(FRAGMENTS, min_size=1, max_size=3))
+    | st.builds(lambda call: {"tool_calls": [call]}, CUSTOM)
+    | st.builds(lambda audio: {"audio": audio}, AUDIO)
+    | st.builds(lambda images: {"images": images}, IMAGES)
+    | st.builds(lambda annotations: {"annotations": annotations}, ANNOTATIONS)
+    | st.just({"role": "assistant"})
+)
+FINISH_REASONS = ["stop", "length", "tool_calls", "content_filter", "eos_token", "", "network_error"]
+INDEXES = st.sampled_from([0, 0, 0, 1, 7])
+COUNTS = sparse(
+    prompt_tokens=st.integers(0, 3) | st.none(),
+    total_tokens=st.integers(0, 9),
+    completion_tokens_details=st.builds(lambda count: {"reasoning_tokens": count}, st.integers(0, 3)),
+)
+
+
+def chunk_of(delta: dict[str, Any], more: dict[str, Any], finish_reason: str | None, index: int) -> bytes:
+    return choice(finish_reason, index, **{**more, **delta})
+
+
+EVENTS = (
+    st.builds(chunk_of, DELTAS, st.just({}) | DELTAS, st.none(), INDEXES)
+    | st.builds(chunk_of, DELTAS, st.just({}) | DELTAS, st.none(), INDEXES)
+    | st.builds(chunk_of, st.just({}) | DELTAS, st.just({}), st.sampled_from(FINISH_REASONS), INDEXES)
+    | st.builds(lambda counts: usage(**counts), COUNTS)
+    | st.builds(lambda calls: choice(tool_calls=calls), st.lists(FRAGMENTS, min_size=2, max_size=4))
+    | st.builds(lambda delta: event({**HEAD, "choices": [{"index": 0, "message": delta, "finish_reason": "stop"}]}), DELTAS)
+)  # fmt: skip
+ENDS = st.sampled_from([[DONE], [DONE], [STOP, DONE], [STOP], [], [ERROR], [event(b"oops")]])
+STREAMS = st.builds(
+    lambda events, end, is_reset: Stream([*events, *end], is_reset), st.lists(EVENTS, max_size=8), ENDS, st.booleans()
+)
+CUTS = st.lists(st.integers(0, 5000), max_size=8)

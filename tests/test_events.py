@@ -1,0 +1,1785 @@
+"""Events: what each tells, when a tool call starts and is done, and that folded again they give the message.
+
+Most tables go over the wire and through the parser, and write events briefly (see `brief`).
+"""
+
+import base64
+import dataclasses
+import gc
+import inspect
+import json
+import math
+import pickle
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from copy import copy, deepcopy
+from time import process_time
+from types import MappingProxyType
+from typing import Any, NamedTuple, Self, get_args
+
+import anyio
+import anyio.lowlevel
+import httpx
+import httpx2
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from made_streams import (
+    CUTS,
+    DONE,
+    ERROR,
+    HEAD,
+    STOP,
+    STREAMS,
+    Stream,
+    choice,
+    encoded,
+    event,
+    fragment,
+    usage,
+)
+from pydantic import BaseModel, field_validator
+from shared_data import shared_data
+from typing_extensions import TypedDict
+
+from chunkfold import (
+    RULES,
+    AnnotationReceived,
+    AnomalyNoted,
+    APIError,
+    APIStatusError,
+    AsyncChatCompletionStream,
+    AudioDelta,
+    ChatCompletion,
+    ChatCompletionEvent,
+    ChatCompletionMessageFunctionToolCall,
+    ChatCompletionParser,
+    ChatCompletionStream,
+    ChoiceFinished,
+    ImageReceived,
+    IncompleteStreamError,
+    InvalidStreamError,
+    Outcome,
+    ParseError,
+    ReasoningDelta,
+    RefusalDelta,
+    StreamConsumedError,
+    StreamEnd,
+    StreamInterruptedError,
+    TextDelta,
+    ThinkTags,
+    ToolCallArgumentsDelta,
+    ToolCallDone,
+    ToolCallStarted,
+    UsageReceived,
+)
+from chunkfold.testing import Answer, FakeProvider
+from chunkfold.testing.answers import Ending
+
+# httpx nests async generators and closes only the outermost, whoever reads it: trio says so of those that were not
+# exhausted. The filter names them, so that a generator of chunkfold's own would be an error.
+pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
+
+often = settings(max_examples=150, deadline=None)  # no deadline: the machine may be busy
+seldom = settings(max_examples=40, deadline=None)
+
+PATIENCE = 30.0  # seconds, after which a test that hangs fails
+
+
+def brief(event: ChatCompletionEvent) -> tuple[Any, ...]:  # noqa: PLR0912 - a case for each
+    """An event as a row of a table, without its choice."""
+    match event:
+        case TextDelta(delta=delta):
+            return ("text", delta)
+        case ReasoningDelta(delta=delta):
+            return ("reasoning", delta)
+        case RefusalDelta(delta=delta):
+            return ("refusal", delta)
+        case ToolCallStarted(position=position, id=id_, name=name):
+            return ("started", position, id_, name)
+        case ToolCallArgumentsDelta(position=position, delta=delta):
+            return ("arguments", position, delta)
+        case ToolCallDone(position=position, call=call, parsed=parsed, error=None):
+            return ("done", position, call.arguments, parsed)
+        case ToolCallDone(position=position, call=call, parsed=None, error=ParseError(cut=cut)):
+            return ("done", position, call.arguments, "cut" if cut else "wrong")
+        case AudioDelta(data=data, transcript=transcript):
+            return ("audio", data, transcript)
+        case ImageReceived(image=image):
+            return ("image", image)
+        case AnnotationReceived(annotation=annotation):
+            return ("annotation", annotation.type)
+        case ChoiceFinished(finish_reason=reason, outcome=outcome):
+            return ("finished", reason, outcome.value)
+        case UsageReceived(usage=usage):
+            return ("usage", usage.model_dump(exclude_unset=True))
+        case AnomalyNoted(anomaly=anomaly):
+            return ("noted", anomaly.rule.id)
+    pytest.fail(f"no event of ours: {event!r}")
+
+
+def briefly(events: Iterable[ChatCompletionEvent], *, noted: bool = False) -> list[tuple[Any, ...]]:
+    return [brief(one) for one in events if noted or not isinstance(one, AnomalyNoted)]
+
+
+def events_of(*pieces: bytes, **options: Any) -> list[ChatCompletionEvent]:
+    return Stream([*pieces]).read(**options)[1]
+
+
+def calls(*fragments: tuple[Any, ...]) -> bytes:
+    return choice(tool_calls=[fragment(*one) for one in fragments])
+
+
+# What each event tells
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:,x"}}
+CITATION = {"type": "url_citation", "url_citation": {"url": "https://a.test", "title": "t"}}
+F_START = (0, "a", "f", '{"x"')
+
+TELLS: dict[str, tuple[list[bytes], list[tuple[Any, ...]]]] = {
+    "text": ([choice(content="Hel"), choice(content="lo")], [("text", "Hel"), ("text", "lo")]),
+    "nothing": ([choice(role="assistant", content=""), choice(refusal="", reasoning=""), choice()], []),
+    "text in a content list": (
+        [choice(content=[{"type": "text", "text": "a"}, "b", {"type": "text", "text": ""}])],
+        [("text", "a"), ("text", "b")],
+    ),
+    "refusal": ([choice(refusal="I "), choice(refusal="can't")], [("refusal", "I "), ("refusal", "can't")]),
+    "several fields of one delta": (
+        [choice(content="a", refusal="b", reasoning="c")],
+        [("reasoning", "c"), ("text", "a"), ("refusal", "b")],
+    ),
+    "a pair of surrogates that was cut": (
+        [choice(content="a\ud83d"), choice(content="\ude00b")],
+        [("text", "a"), ("text", "😀b")],
+    ),
+    "half a pair at the end": ([choice(content="a\ud83d"), DONE], [("text", "a"), ("text", "\N{REPLACEMENT CHARACTER}")]),
+    "a tool call": (
+        [calls(F_START), calls((0, ..., ..., ":1}")), choice("tool_calls")],
+        [
+            ("started", 0, "a", "f"),
+            ("arguments", 0, '{"x"'),
+            ("arguments", 0, ":1}"),
+            ("done", 0, '{"x":1}', {"x": 1}),
+            ("finished", "tool_calls", "tool_calls"),
+        ],
+    ),
+    "audio": (
+        [choice(audio={"id": "i", "data": "QUI=", "transcript": "A"}), choice(audio={"expires_at": 1})],
+        [("audio", b"AB", "A")],
+    ),
+    "a transcript alone": ([choice(audio={"transcript": "A"})], [("audio", b"", "A")]),
+    "images": ([choice(images=[IMAGE, IMAGE]), choice(images=[])], [("image", IMAGE)] * 2),
+    "annotations": (
+        [choice(annotations=[CITATION, {"type": "x"}])],
+        [("annotation", "url_citation"), ("annotation", "x")],
+    ),
+    "a finish reason": ([STOP], [("finished", "stop", "stop")]),
+    "a finish reason of the provider's own": ([choice("eos_token")], [("finished", "eos_token", "stop")]),
+    "an unknown finish reason": ([choice("whatever")], [("finished", "whatever", "other")]),
+    "an empty finish reason": ([choice("")], []),
+    "stop beside tool calls": ([calls((0, "a", "f", "{}")), STOP], [("started", 0, "a", "f"), ("arguments", 0, "{}"), ("done", 0, "{}", {}), ("finished", "stop", "tool_calls")]),
+    "usage": ([usage(prompt_tokens=1, x=2)], [("usage", {"prompt_tokens": 1, "x": 2})]),
+    "text beside a finish reason and usage": (
+        [event({**HEAD, "choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}], "usage": {"total_tokens": 3}})],
+        [("text", "a"), ("finished", "stop", "stop"), ("usage", {"total_tokens": 3})],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("pieces", "expected"), TELLS.values(), ids=TELLS)
+def test_what_each_event_tells(pieces: list[bytes], expected: list[tuple[Any, ...]]) -> None:
+    assert briefly(events_of(*pieces)) == expected
+
+
+def test_an_anomaly_is_noted_once_where_it_comes_first() -> None:
+    pieces = [choice(content="a"), choice(role="", content="b"), choice(role="", content="c"), choice("odd")]
+    assert briefly(events_of(*pieces), noted=True) == [
+        ("text", "a"),
+        ("text", "b"),
+        ("noted", "CF203"),
+        ("text", "c"),
+        ("noted", "CF506"),
+        ("finished", "odd", "other"),
+        ("noted", "CF501"),
+    ]
+
+
+def test_the_event_of_an_anomaly_has_its_first_place() -> None:
+    pieces = [choice(content="a"), choice(role="", content="b"), choice(role="")]
+    parser, events = Stream(pieces).read()
+    (noted,) = [one.anomaly for one in events if isinstance(one, AnomalyNoted)]
+    assert (noted.rule.id, noted.count, noted.offset) == ("CF203", 1, len(pieces[0]))
+    assert parser.anomalies[0] == dataclasses.replace(noted, count=2)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_every_rule_is_noted_once(rule: Any) -> None:
+    parser, events = Stream([rule.example]).read()
+    noted = [one.anomaly.rule for one in events if isinstance(one, AnomalyNoted)]
+    assert noted == [anomaly.rule for anomaly in parser.anomalies]
+    assert rule in noted or rule.id == "CF507"  # which takes a transport that fails
+
+
+def test_every_event_names_its_choice() -> None:
+    delta: dict[str, Any] = {
+        "content": "a",
+        "reasoning": "b",
+        "refusal": "c",
+        "tool_calls": [fragment(0, "a", "f", "{}")],
+        "audio": {"data": "QUI="},
+        "images": [IMAGE],
+        "annotations": [CITATION],
+    }
+    events = events_of(choice(index=3, **delta), choice("stop", 3))
+    told = {type(one): one.choice for one in events if not isinstance(one, UsageReceived | AnomalyNoted)}
+    assert told == dict.fromkeys(set(get_args(ChatCompletionEvent)) - {UsageReceived, AnomalyNoted}, 3)
+
+
+def test_choices_come_as_they_are_interleaved() -> None:
+    pieces = [choice(content="a"), choice(index=1, content="b"), choice(content="c"), choice("stop", 1), STOP]
+    told = [(one.choice, *brief(one)[:2]) for one in events_of(*pieces, DONE)]
+    assert told == [
+        (0, "text", "a"),
+        (1, "text", "b"),
+        (0, "text", "c"),
+        (1, "finished", "stop"),
+        (0, "finished", "stop"),
+    ]
+
+
+def test_a_stop_that_turns_out_to_mean_calls_comes_again() -> None:
+    assert briefly(events_of(STOP, calls(A), DONE)) == [
+        ("finished", "stop", "stop"),
+        *A_STARTS,
+        A_DONE,
+        ("finished", "stop", "tool_calls"),
+    ]
+
+
+def test_so_does_it_when_the_stream_fails() -> None:
+    assert briefly(events_of(STOP, calls(A), ERROR)) == [
+        ("finished", "stop", "stop"),
+        *A_STARTS,
+        ("finished", "stop", "tool_calls"),
+    ]
+
+
+def test_another_finish_reason_comes_as_another_event() -> None:
+    pieces = [STOP, STOP, choice("length"), choice(content="a"), choice("length"), DONE]
+    assert briefly(events_of(*pieces)) == [
+        ("finished", "stop", "stop"),
+        ("finished", "length", "length"),
+        ("text", "a"),
+    ]
+
+
+# Reasoning, in all its spellings
+
+SPELLINGS: dict[str, dict[str, Any]] = {
+    "reasoning_content": {"reasoning_content": "hm"},
+    "reasoning": {"reasoning": "hm"},
+    "details with text": {"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "hm"}]},
+    "details with a summary": {"reasoning_details": [{"type": "reasoning.summary", "index": 0, "summary": "hm"}]},
+    "a thinking part": {"content": [{"type": "thinking", "thinking": "hm"}]},
+    "a thinking part of parts": {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]},
+    "two fields": {"reasoning": "hm", "reasoning_content": "hm"},
+    "all at once": {
+        "reasoning": "hm",
+        "reasoning_content": "hm",
+        "reasoning_details": [{"type": "reasoning.text", "text": "hm"}],
+        "content": [{"type": "thinking", "thinking": "hm"}],
+    },
+}
+
+
+@pytest.mark.parametrize("delta", SPELLINGS.values(), ids=SPELLINGS)
+def test_every_spelling_of_reasoning_is_told_once(delta: dict[str, Any]) -> None:
+    parser, events = Stream([choice(**delta), choice(content="a"), STOP, DONE]).read()
+    assert briefly(events) == [("reasoning", "hm"), ("text", "a"), ("finished", "stop", "stop")]
+    assert parser.completion().reasoning == "hm"
+
+
+def test_all_spellings_are_one_text() -> None:
+    parser, events = Stream([*(choice(**delta) for delta in SPELLINGS.values()), STOP, DONE]).read()
+    deltas = [one for one in events if isinstance(one, ReasoningDelta)]
+    assert [one.delta for one in deltas] == ["hm"] * len(SPELLINGS)
+    assert deltas[-1].snapshot == parser.completion().reasoning == "hm" * len(SPELLINGS)
+
+
+def test_a_content_list_is_told_in_its_order() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "b"}]
+    assert briefly(events_of(choice(content=parts))) == [("text", "a"), ("reasoning", "hm"), ("text", "b")]
+
+
+def test_reasoning_that_transforms_find() -> None:
+    pieces = [choice(content="<thi"), choice(content="nk>hm</think>a"), STOP, DONE]
+    told = briefly(events_of(*pieces, transforms=[ThinkTags()]))
+    assert told == [("reasoning", "hm"), ("text", "a"), ("finished", "stop", "stop")]
+
+
+# When a call starts
+
+
+def told_of(steps: list[Any]) -> list[tuple[Any, ...]]:
+    """What a stream tells of its calls. A step is a fragment, a list of them, a finish reason, or "[DONE]"."""
+    pieces = []
+    for step in steps:
+        if isinstance(step, str):
+            pieces.append(DONE if step == "[DONE]" else choice(step))
+        else:
+            pieces.append(calls(*(step if isinstance(step, list) else [step])))
+    return [row for row in briefly(events_of(*pieces)) if row[0] != "finished"]
+
+
+A_STARTED = ("started", 0, "a", "f")
+STARTS = {
+    "name and arguments together": ([(0, "a", "f", "{")], [A_STARTED, ("arguments", 0, "{")]),
+    "the name, then arguments": (
+        [(0, "a", "f", ""), (0, ..., ..., "{")],
+        [A_STARTED, ("arguments", 0, "{")],
+    ),
+    "not by a name alone": ([(0, "a", "f", ...), (0, ..., ..., "")], []),
+    "a name in pieces": (
+        [(0, "a", "get", ...), (0, ..., "_we", ...), (0, ..., "ather", ...), (0, ..., ..., "{")],
+        [("started", 0, "a", "get_weather"), ("arguments", 0, "{")],
+    ),
+    "a name that grows": (
+        [(0, "a", "get", ...), (0, ..., "get_weather", "{")],
+        [("started", 0, "a", "get_weather"), ("arguments", 0, "{")],
+    ),
+    "arguments before the name": (
+        [(0, "a", ..., "{"), (0, ..., ..., '"x"'), (0, ..., "f", ...), (0, ..., ..., ":1}")],
+        [A_STARTED, ("arguments", 0, '{"x"'), ("arguments", 0, ":1}")],
+    ),
+    "arguments before the name, and with it": (
+        [(0, "a", ..., "{"), (0, ..., "f", '"x"')],
+        [A_STARTED, ("arguments", 0, '{"x"')],
+    ),
+    "no arguments, but done": ([(0, "a", "f", ...), "tool_calls"], [A_STARTED, ("done", 0, "", {})]),
+    "an id that comes late": (
+        [(0, ..., "f", "{"), (0, "a", ..., "}"), "tool_calls"],
+        [("started", 0, None, "f"), ("arguments", 0, "{"), ("arguments", 0, "}"), ("done", 0, "{}", {})],
+    ),
+    "no name at all, but done": (
+        [(0, "a", ..., "{}"), "tool_calls"],
+        [("started", 0, "a", ""), ("arguments", 0, "{}"), ("done", 0, "{}", {})],
+    ),
+    "arguments that are an object": (
+        [(0, "a", "f", {"x": 1}), "tool_calls"],
+        [A_STARTED, ("arguments", 0, '{"x":1}'), ("done", 0, '{"x":1}', {"x": 1})],
+    ),
+    "arguments that are an empty object": (
+        [(0, "a", "f", {}), "tool_calls"],
+        [A_STARTED, ("done", 0, "{}", {})],  # no text came: an empty object counts only if nothing else comes
+    ),
+    "an empty object before other arguments": (
+        [(0, "a", "f", {}), (0, ..., ..., '{"x":1}'), "tool_calls"],
+        [A_STARTED, ("arguments", 0, '{"x":1}'), ("done", 0, '{"x":1}', {"x": 1})],
+    ),
+    "a custom tool": (
+        [(0, "a", "h", ..., "custom"), (0, ..., ..., "in", "custom"), (0, ..., ..., "put", "custom"), "tool_calls"],
+        [("started", 0, "a", "h"), ("arguments", 0, "in"), ("arguments", 0, "put"), ("done", 0, "input", "input")],
+    ),
+    "several in one delta": (
+        [[(0, "a", "f", "{"), (1, "b", "g", "[")]],
+        [A_STARTED, ("arguments", 0, "{"), ("started", 1, "b", "g"), ("arguments", 1, "[")],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("steps", "expected"), STARTS.values(), ids=STARTS)
+def test_when_a_call_starts(steps: list[Any], expected: list[tuple[Any, ...]]) -> None:
+    assert told_of(steps) == expected
+
+
+# When a call is done
+
+A, B, C = (0, "a", "f", '{"x":1}'), (1, "b", "g", '{"x":2}'), (2, "c", "h", '{"x":3}')
+A_STARTS = [A_STARTED, ("arguments", 0, '{"x":1}')]
+B_STARTS = [("started", 1, "b", "g"), ("arguments", 1, '{"x":2}')]
+A_DONE, B_DONE = ("done", 0, '{"x":1}', {"x": 1}), ("done", 1, '{"x":2}', {"x": 2})
+
+DONES = {
+    "never because its arguments parse": ([A], A_STARTS),
+    "nor because they parse, and text follows": ([A, (0, ..., ..., " ")], [*A_STARTS, ("arguments", 0, " ")]),
+    "by [DONE] alone": ([A, "[DONE]"], [*A_STARTS, A_DONE]),
+    "by a later call": ([A, B], [*A_STARTS, A_DONE, *B_STARTS]),
+    "by a later call, whatever it has": ([A, (1, "b", ..., ...)], [*A_STARTS, A_DONE]),
+    "by a later call without index and id": (
+        [(..., ..., "f", '{"x":1}'), (..., ..., "g", '{"x":2}')],
+        [("started", 0, None, "f"), A_STARTS[1], A_DONE, ("started", 1, None, "g"), B_STARTS[1]],
+    ),
+    "by a later call in the same delta": ([[A, B]], [*A_STARTS, A_DONE, *B_STARTS]),
+    "each by the next": (
+        [A, B, C],
+        [*A_STARTS, A_DONE, *B_STARTS, B_DONE, ("started", 2, "c", "h"), ("arguments", 2, '{"x":3}')],
+    ),
+    "not by a later call while its arguments are not whole": (
+        [(0, "a", "f", '{"x"'), B, (0, ..., ..., ":1}"), "tool_calls"],
+        [A_STARTED, ("arguments", 0, '{"x"'), *B_STARTS, ("arguments", 0, ":1}"), A_DONE, B_DONE],
+    ),
+    "not by a later call while it has none": (
+        [(0, "a", "f", ""), B, (0, ..., ..., '{"x":1}'), "tool_calls"],
+        [*B_STARTS, *A_STARTS, A_DONE, B_DONE],
+    ),
+    "not by a later call while they are an empty object": (
+        [(0, "a", "f", {}), B, (0, ..., ..., '{"x":1}'), "tool_calls"],
+        [*B_STARTS, *A_STARTS, A_DONE, B_DONE],
+    ),
+    "not by a later call behind an empty object, which may stand before other arguments": (
+        [(0, "a", "f", "{}"), B, (0, ..., ..., '{"x":1}'), "tool_calls"],
+        [A_STARTED, ("arguments", 0, "{}"), *B_STARTS, ("arguments", 0, '{"x":1}'), ("done", 0, '{}{"x":1}', {"x": 1}), B_DONE],
+    ),
+    "not by a later call when they are nested too deeply to tell": (
+        [(0, "a", "f", "[" * 100_000), B],
+        [A_STARTED, ("arguments", 0, "[" * 100_000), *B_STARTS],
+    ),
+    "not by a later call when it is a custom one, whose input has no end of its own": (
+        [(0, "a", "f", "[1]", "custom"), B, (0, ..., ..., "[2]", "custom"), "tool_calls"],
+        [A_STARTED, ("arguments", 0, "[1]"), *B_STARTS, ("arguments", 0, "[2]"), ("done", 0, "[1][2]", "[1][2]"), B_DONE],
+    ),
+    "interleaved": (
+        [(0, "a", "f", '{"x"'), (1, "b", "g", '{"x"'), (1, ..., ..., ":2}"), (0, ..., ..., ":1}"), "tool_calls"],
+        [A_STARTED, ("arguments", 0, '{"x"'), ("started", 1, "b", "g"), ("arguments", 1, '{"x"'), ("arguments", 1, ":2}"), ("arguments", 0, ":1}"), A_DONE, B_DONE],
+    ),
+    "once": ([A, "tool_calls", "tool_calls", "stop", "[DONE]"], [*A_STARTS, A_DONE]),
+    "once, also by a later call": ([A, B, "tool_calls", "[DONE]"], [*A_STARTS, A_DONE, *B_STARTS, B_DONE]),
+    "with nothing new": ([A, "tool_calls", (0, ..., ..., ""), (0, "a", "f", ...), "[DONE]"], [*A_STARTS, A_DONE]),
+    "again, when more comes after the finish reason": (
+        [(0, "a", "f", '{"x"'), "tool_calls", (0, ..., ..., ":1}"), "[DONE]"],
+        [A_STARTED, ("arguments", 0, '{"x"'), ("done", 0, '{"x"', "cut"), ("arguments", 0, ":1}"), A_DONE],
+    ),
+    "again, when more comes after a later call": (
+        [A, B, (0, ..., ..., " "), "tool_calls"],
+        [*A_STARTS, A_DONE, *B_STARTS, ("arguments", 0, " "), B_DONE, ("done", 0, '{"x":1} ', {"x": 1})],
+    ),
+    "again at the end only, when finish reasons are repeated": (
+        [(0, "a", "f", "{"), "tool_calls", (0, ..., ..., '"x"'), "tool_calls", (0, ..., ..., ":1}"), "stop", "[DONE]"],
+        [A_STARTED, ("arguments", 0, "{"), ("done", 0, "{", "cut"), ("arguments", 0, '"x"'), ("arguments", 0, ":1}"), A_DONE],
+    ),
+    "a call that comes after the finish reason": ([A, "tool_calls", B, "[DONE]"], [*A_STARTS, A_DONE, *B_STARTS, B_DONE]),
+    "cut by a token limit": (
+        [(0, "a", "f", '{"x'), "length"],
+        [A_STARTED, ("arguments", 0, '{"x'), ("done", 0, '{"x', "cut")],
+    ),
+    "with arguments that are no JSON": (
+        [(0, "a", "f", "{x}"), "tool_calls"],
+        [A_STARTED, ("arguments", 0, "{x}"), ("done", 0, "{x}", "wrong")],
+    ),
+    "with arguments that are no object": (
+        [(0, "a", "f", "[1]"), "tool_calls"],
+        [A_STARTED, ("arguments", 0, "[1]"), ("done", 0, "[1]", "wrong")],
+    ),
+    "not by a later call before its name is there": (
+        [(0, "a", ..., '{"x":1}'), B, (0, ..., "f", ...), "tool_calls"],
+        [*B_STARTS, *A_STARTS, A_DONE, B_DONE],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("steps", "expected"), DONES.values(), ids=DONES)
+def test_when_a_call_is_done(steps: list[Any], expected: list[tuple[Any, ...]]) -> None:
+    assert told_of(steps) == expected
+
+
+@pytest.mark.parametrize("reason", ["stop", "length", "tool_calls", "content_filter", "function_call", "tool_use", "odd"])  # fmt: skip
+def test_a_finish_reason_completes_the_calls(reason: str) -> None:
+    assert told_of([A, reason]) == [*A_STARTS, A_DONE]
+
+
+@pytest.mark.parametrize("reason", ["error", "network_error", "abort", "insufficient_system_resource"])
+@pytest.mark.parametrize("late", [0, 9], ids=["at once", "late"])
+def test_a_finish_reason_that_means_an_error_does_not(reason: str, late: int) -> None:
+    parser, events = Stream([calls(A), choice(reason), DONE]).read(late)
+    assert briefly(events) == [*A_STARTS, ("finished", reason, "error")]
+    assert parser.end is StreamEnd.FAILED
+
+
+def test_a_finish_reason_completes_the_calls_of_its_own_choice() -> None:
+    both = [choice(index=index, tool_calls=[fragment(*A)]) for index in (0, 1)]
+    told = [one.choice for one in events_of(*both, choice("tool_calls", 1)) if isinstance(one, ToolCallDone)]
+    assert told == [1]
+    told = [one.choice for one in events_of(*both, choice("stop", 1), DONE) if isinstance(one, ToolCallDone)]
+    assert told == [1, 0]
+
+
+ENDINGS: dict[str, Callable[[ChatCompletionParser], object]] = {
+    "truncated": lambda parser: parser.close(),
+    "interrupted": lambda parser: parser.interrupt(ConnectionError("reset")),
+    "failed": lambda parser: parser.feed(ERROR + DONE),
+    "invalid": lambda parser: parser.feed(event(b"oops") + DONE),
+    "stalled": lambda parser: parser.feed(b": ping\n\n"),
+    "closed": lambda parser: parser.leave(),
+}
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
+@pytest.mark.parametrize("end", ENDINGS)
+def test_a_stream_that_does_not_end_well_completes_no_call(end: str, late: bool) -> None:
+    times = iter([0.0, 1.0, 99.0])
+    parser = ChatCompletionParser(progress_timeout=10, clock=lambda: next(times))
+    told = [] if late else parser.events()
+    parser.feed(calls(A))
+    told += [] if late else parser.events()
+    ENDINGS[end](parser)
+    assert parser.end == end
+    assert briefly(told + parser.events()) == A_STARTS
+    assert parser.events() == []
+
+
+@pytest.mark.parametrize("end", ENDINGS)
+def test_what_is_done_stays_done(end: str) -> None:
+    times = iter([0.0, 1.0, 99.0])
+    parser = ChatCompletionParser(progress_timeout=10, clock=lambda: next(times))
+    told = parser.events()
+    parser.feed(calls(A) + calls(B) + choice(content="a", index=1))
+    ENDINGS[end](parser)
+    assert briefly(told + parser.events())[:5] == [*A_STARTS, A_DONE, *B_STARTS]
+
+
+def test_leaving_after_the_finish_reason_is_a_good_end() -> None:
+    parser = ChatCompletionParser()
+    parser.events()
+    parser.feed(calls(A) + choice("tool_calls") + calls(B))
+    parser.events()
+    parser.leave()
+    assert parser.end is StreamEnd.FINISHED
+    assert [row for row in briefly(parser.events()) if row[0] == "done"] == [B_DONE]
+
+
+def test_cut_arguments_have_a_parse_error() -> None:
+    (done,) = [one for one in events_of(calls((0, "a", "f", '{"x": "h')), choice("length"), DONE) if isinstance(one, ToolCallDone)]  # fmt: skip
+    assert done.parsed is None
+    assert isinstance(done.error, ParseError)
+    assert (done.error.cut, done.error.text) == (True, '{"x": "h')
+
+
+# A done call is the final message's
+
+WHOLE_CALLS = {
+    "ids": [A, B],
+    "no ids": [(0, ..., "f", "{}"), (1, ..., "g", "{}")],
+    "no ids, no indexes": [(..., ..., "f", "{}"), (..., ..., "g", "{}"), (..., ..., "f", "{}")],
+    "an id like one that is made up": [(0, ..., "f", "{}"), (1, "call_0", "g", "{}")],
+    "a name that comes late": [(0, "a", ..., '{"x":1}'), B, (0, ..., "f", ...)],
+    "an id that comes with more arguments": [(0, ..., "f", '{"x"'), (1, "b", "g", "{}"), (0, "a", ..., ":1}")],
+    "unknown keys": [{**fragment(*A), "x": 1}, fragment(*B)],
+    "a custom tool": [(0, "a", "h", "in", "custom"), B],
+    "a custom tool without an id": [(0, ..., "h", "in", "custom"), B],
+}
+LATE_CALLS = {
+    "an id that comes late": [(0, ..., "f", '{"x":1}'), B, (0, "a", ..., ...)],
+    "an id like the one that was made up": [(0, ..., "f", '{"x":1}'), B, (2, "call_0", "h", "{}")],
+    "a name that grows late": [(0, "a", "get", '{"x":1}'), B, (0, ..., "get_weather", ...)],
+    "an unknown key that comes late": [A, B, {"index": 0, "extra_content": {"google": {"thought_signature": "s"}}}],
+}
+
+
+def done_and_final(fragments: list[Any]) -> tuple[list[ToolCallDone], list[Any]]:
+    pieces = [choice(tool_calls=[one if isinstance(one, dict) else fragment(*one)]) for one in fragments]
+    parser, events = Stream([*pieces, choice("tool_calls"), DONE]).read()
+    return [one for one in events if isinstance(one, ToolCallDone)], parser.completion().tool_calls
+
+
+@pytest.mark.parametrize("fragments", WHOLE_CALLS.values(), ids=WHOLE_CALLS)
+def test_a_done_call_is_the_final_messages(fragments: list[Any]) -> None:
+    dones, final = done_and_final(fragments)
+    assert [one.position for one in dones] == list(range(len(final)))
+    assert [one.call for one in dones] == final
+    assert len({one.call.id for one in dones} - {None}) == len(final)
+
+
+@pytest.mark.parametrize("fragments", LATE_CALLS.values(), ids=LATE_CALLS)
+def test_so_is_the_last_one_of_a_call_that_changed(fragments: list[Any]) -> None:
+    dones, final = done_and_final(fragments)
+    last = {one.position: one.call for one in dones}
+    assert [last[position] for position in range(len(final))] == final
+
+
+def test_an_empty_object_that_was_done_is_no_part_of_later_arguments() -> None:
+    pieces = [calls((0, "a", "f", {})), choice("tool_calls"), calls((0, ..., ..., '{"x":1}')), DONE]
+    parser, events = Stream(pieces).read()
+    deltas = [one for one in events if isinstance(one, ToolCallArgumentsDelta)]
+    assert deltas[-1].snapshot == parser.completion().tool_calls[0].arguments == '{"x":1}'
+    assert "".join(one.delta for one in deltas) == deltas[-1].snapshot
+
+
+# Types of the tools' arguments
+
+
+class Weather(BaseModel):
+    city: str
+    days: int = 1
+
+
+class WeatherDict(TypedDict):
+    city: str
+
+
+@dataclasses.dataclass
+class WeatherData:
+    city: str
+
+
+TYPES = {Weather: Weather(city="Oslo"), WeatherDict: {"city": "Oslo"}, WeatherData: WeatherData("Oslo")}
+OSLO = (0, "a", "weather", '{"city":"Oslo"}')
+
+
+@pytest.mark.parametrize("late", [0, 9], ids=["at once", "late"])
+@pytest.mark.parametrize(("as_type", "expected"), TYPES.items(), ids=lambda value: getattr(value, "__name__", ""))
+def test_arguments_of_a_registered_type(as_type: Any, expected: Any, late: int) -> None:
+    pieces = [calls(OSLO), calls((1, "b", "other", '{"city":1}')), choice("tool_calls"), DONE]
+    parser, events = Stream(pieces).read(late, tools={"weather": as_type})
+    first, other = [one for one in events if isinstance(one, ToolCallDone)]
+    assert first.parsed == expected
+    assert type(first.parsed) is type(expected)
+    assert other.parsed == {"city": 1}
+    assert isinstance(first.call, ChatCompletionMessageFunctionToolCall)
+    assert first.call.function.parse() == expected
+    assert first.call == parser.completion().tool_calls[0]
+
+
+def test_arguments_that_do_not_fit_the_type() -> None:
+    pieces = [calls((0, "a", "weather", '{"city":1}')), choice("tool_calls"), DONE]
+    (done,) = [one for one in events_of(*pieces, tools={"weather": Weather}) if isinstance(one, ToolCallDone)]
+    assert done.parsed is None
+    assert isinstance(done.error, ParseError)
+    assert (done.error.cut, done.error.path) == (False, ("city",))
+
+
+class Broken(BaseModel):
+    city: str
+
+    @field_validator("city")
+    @classmethod
+    def fail(cls, value: str) -> str:
+        raise KeyError(value)
+
+
+def test_a_type_that_fails_to_validate_breaks_nothing() -> None:
+    """Validators are the user's, and may raise anything."""
+    (done,) = [one for one in events_of(calls(OSLO), choice("tool_calls"), tools={"weather": Broken}) if isinstance(one, ToolCallDone)]  # fmt: skip
+    assert done.parsed is None
+    assert isinstance(done.error, ParseError)
+    assert isinstance(done.error.__cause__, KeyError)
+    assert (done.error.text, done.error.cut) == (OSLO[3], False)
+
+
+def test_a_custom_tools_input_stays_text() -> None:
+    pieces = [calls((0, "a", "weather", '{"city":"Oslo"}', "custom")), choice("tool_calls"), DONE]
+    (done,) = [one for one in events_of(*pieces, tools={"weather": Weather}) if isinstance(one, ToolCallDone)]
+    assert (done.parsed, done.error) == ('{"city":"Oslo"}', None)
+
+
+# Snapshots of deltas
+
+GROWING = {
+    "text": (TextDelta, [choice(content=text) for text in ("a", "b\r\n", "", "😀", "d")]),
+    "reasoning": (ReasoningDelta, [choice(**{name: text}) for name, text in (("reasoning", "a"), ("reasoning_content", "b\r\n"), ("reasoning", "😀d"))]),
+    "refusal": (RefusalDelta, [choice(refusal=text) for text in ("a", "b\r\n", "😀d")]),
+    "arguments": (ToolCallArgumentsDelta, [calls((0, "a", "f", "a")), *(calls((0, ..., ..., text)) for text in ("b\r\n", "😀d"))]),
+    "input": (ToolCallArgumentsDelta, [calls((0, "a", "f", "a", "custom")), *(calls((0, ..., ..., text, "custom")) for text in ("b\r\n", "😀d"))]),
+    "an empty object": (ToolCallArgumentsDelta, [calls((0, "a", "f", {})), STOP]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "pieces"), GROWING.values(), ids=GROWING)
+def test_a_snapshot_is_the_text_up_to_and_with_the_piece(kind: Any, pieces: list[bytes]) -> None:
+    parser = ChatCompletionParser()
+    deltas: list[Any] = parser.events()
+    for piece in pieces:
+        parser.feed(piece)
+        new = [one for one in parser.events() if isinstance(one, kind)]
+        deltas += new
+        grown = "".join(one.delta for one in deltas)
+        assert not new or new[-1].snapshot == grown
+    parser.close()
+    # Also when somebody looks later, in any order.
+    for end in reversed(range(len(deltas))):
+        assert deltas[end].snapshot == "".join(one.delta for one in deltas[: end + 1])
+    assert all(one.delta for one in deltas)
+
+
+def test_snapshots_of_texts_that_grow_side_by_side() -> None:
+    pieces = [choice(index=index, content=text) for index, text in ((0, "a"), (1, "x"), (0, "b"), (1, "y"))]
+    assert [one.snapshot for one in events_of(*pieces) if isinstance(one, TextDelta)] == ["a", "x", "ab", "xy"]
+    pieces = [calls((0, "a", "f", "1")), calls((1, "b", "g", "x")), calls((0, ..., ..., "2")), calls((1, ..., ..., "y"))]  # fmt: skip
+    assert [one.snapshot for one in events_of(*pieces) if isinstance(one, ToolCallArgumentsDelta)] == ["1", "x", "12", "xy"]  # fmt: skip
+
+
+# Audio, images, annotations, usage
+
+
+def audio_events(pieces: list[str]) -> tuple[bytes, bytes]:
+    """The bytes of the events, joined, and those of the final message."""
+    parser, events = Stream([*(choice(audio={"data": piece}) for piece in pieces), STOP, DONE]).read()
+    audio = parser.completion().message.audio
+    assert all(one.data for one in events if isinstance(one, AudioDelta))
+    return b"".join(one.data for one in events if isinstance(one, AudioDelta)), base64.b64decode((audio and audio.data) or "")  # fmt: skip
+
+
+@often
+@given(st.lists(st.binary(max_size=7), max_size=6))
+def test_audio_whose_pieces_are_encoded_one_by_one(pieces: list[bytes]) -> None:
+    joined = b"".join(pieces)
+    assert audio_events([encoded(piece) for piece in pieces]) == (joined, joined)
+
+
+@often
+@given(st.binary(max_size=30), CUTS)
+@example(b"abcd", [1, 2, 3, 4, 5, 6, 7])
+@example(b"abcdef", [5])
+def test_audio_that_is_one_encoded_text_cut_anywhere(data: bytes, cuts: list[int]) -> None:
+    pieces = Stream([encoded(data).encode()]).cut(cuts).pieces
+    assert audio_events([piece.decode() for piece in pieces]) == (data, data)
+
+
+def test_audio_comes_as_soon_as_it_can() -> None:
+    told = briefly(events_of(*(choice(audio={"data": piece}) for piece in ("QUJ", "DREVG", "R0", "g="))))
+    assert told == [("audio", b"ABCDEF", ""), ("audio", b"GH", "")]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [["QU*D"], ["QU", "*D"], ["QU**JD"], ["\xe9" * 4]],
+    ids=["at once", "cut", "but for some characters", "beyond ASCII"],
+)
+def test_what_is_no_base64_gives_no_bytes(pieces: list[str]) -> None:
+    told = briefly(events_of(*(choice(audio={"data": piece, "transcript": "a"}) for piece in pieces)))
+    assert told == [("audio", b"", "a")] * len(pieces)
+
+
+# BUG: the line end is kept as the rest of a cut text, so all that follows is out of step and gives nothing.
+def test_audio_whose_pieces_end_in_line_ends() -> None:
+    """As Python's `base64.encodebytes` has them."""
+    assert audio_events(["QUJD\n", "REVG\n"]) == (b"ABCDEF", b"ABCDEF")
+
+
+def test_audio_of_choices_is_kept_apart() -> None:
+    pieces = [choice(index=index, audio={"data": piece}) for piece in ("QU", "JD") for index in (0, 1)]
+    assert [(one.choice, *brief(one)) for one in events_of(*pieces) if isinstance(one, AudioDelta)] == [
+        (0, "audio", b"ABC", ""),
+        (1, "audio", b"ABC", ""),
+    ]
+
+
+def test_images_and_annotations_are_the_messages() -> None:
+    pieces = [choice(images=[IMAGE]), choice(annotations=[CITATION]), choice(images=["data:,y"]), STOP, DONE]
+    parser, events = Stream(pieces).read()
+    message = parser.completion().message
+    assert [one.image for one in events if isinstance(one, ImageReceived)] == message.images
+    assert [one.annotation for one in events if isinstance(one, AnnotationReceived)] == message.annotations
+
+
+USAGES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
+    "the same in every chunk": ([{"prompt_tokens": 1}] * 3, [{"prompt_tokens": 1}]),
+    "growing": (
+        [{"completion_tokens": 1}, {"completion_tokens": 2}],
+        [{"completion_tokens": 1}, {"completion_tokens": 2}],
+    ),
+    "in parts": (
+        [{"prompt_tokens": 1}, {"completion_tokens": 2}],
+        [{"prompt_tokens": 1}, {"prompt_tokens": 1, "completion_tokens": 2}],
+    ),
+    "details": (
+        [{"prompt_tokens_details": {"cached_tokens": 1}}, {"prompt_tokens_details": {"audio_tokens": 2}}],
+        [
+            {"prompt_tokens_details": {"cached_tokens": 1}},
+            {"prompt_tokens_details": {"cached_tokens": 1, "audio_tokens": 2}},
+        ],
+    ),
+    "details of the provider's own": (
+        [{"x": {"y": {"a": 1}}}, {"x": {"y": {"b": 2}}}],
+        [{"x": {"y": {"a": 1}}}, {"x": {"y": {"a": 1, "b": 2}}}],
+    ),
+    "a 0 that changes nothing": ([{"prompt_tokens": 1}, {"prompt_tokens": 0}], [{"prompt_tokens": 1}]),
+    "a null that changes nothing": ([{"prompt_tokens": 1}, {"prompt_tokens": None}], [{"prompt_tokens": 1}]),
+}
+
+
+@pytest.mark.parametrize(("sent", "told"), USAGES.values(), ids=USAGES)
+def test_usage_is_told_when_it_changes(sent: list[dict[str, Any]], told: list[dict[str, Any]]) -> None:
+    parser, events = Stream([*(usage(**one) for one in sent), STOP, DONE]).read()
+    usages = [one.usage for one in events if isinstance(one, UsageReceived)]
+    assert [one.model_dump(exclude_unset=True) for one in usages] == told
+    assert usages[-1] == parser.completion().usage
+
+
+@pytest.mark.parametrize("late", [0, 9], ids=["at once", "late"])
+def test_usage_that_says_nothing_is_told_too(late: int) -> None:
+    parser, events = Stream([usage(), usage(), STOP, DONE]).read(late)
+    assert [one.usage for one in events if isinstance(one, UsageReceived)] == [parser.completion().usage]
+
+
+# A first call that comes late
+
+
+def test_a_late_first_call_begins_with_what_has_arrived() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(b"".join([choice(role="assistant"), choice(reasoning="h"), choice(reasoning="m"), choice(content="a")]))
+    parser.feed(b"".join([choice(content="b"), calls((0, "a", "f", '{"x"')), usage(prompt_tokens=1)]))
+    assert briefly(parser.events()) == [
+        ("reasoning", "hm"),
+        ("text", "ab"),
+        A_STARTED,
+        ("arguments", 0, '{"x"'),
+        ("usage", {"prompt_tokens": 1}),
+    ]
+    parser.feed(calls((0, ..., ..., ":1}")) + choice(reasoning="!"))
+    assert briefly(parser.events()) == [("arguments", 0, ":1}"), ("reasoning", "!")]
+    parser.feed(choice("tool_calls") + DONE)
+    assert briefly(parser.events()) == [A_DONE, ("finished", "tool_calls", "tool_calls")]
+    assert parser.events() == []
+
+
+def test_a_late_first_call_tells_things_in_their_order() -> None:
+    pieces = [
+        *(choice(reasoning="h"), choice(content="a"), choice(images=[IMAGE]), choice(reasoning="m"), calls(A)),
+        *(choice(refusal="r"), calls(B), choice(audio={"data": "QUI="}), choice(content="b")),
+        *(choice(index=1, content="x"), choice(annotations=[CITATION]), choice("tool_calls"), choice("stop", 1)),
+    ]
+    _, events = Stream([*pieces, DONE]).read(99)
+    assert [(one.choice, *brief(one)) for one in events] == [
+        (0, "reasoning", "h"),
+        (0, "text", "a"),
+        (0, "image", IMAGE),
+        (0, "reasoning", "m"),
+        *((0, *row) for row in A_STARTS),
+        (0, "refusal", "r"),
+        (0, *A_DONE),
+        *((0, *row) for row in B_STARTS),
+        (0, "audio", b"AB", ""),
+        (0, "text", "b"),
+        (0, "annotation", "url_citation"),
+        (0, *B_DONE),
+        (0, "finished", "tool_calls", "tool_calls"),
+        (1, "text", "x"),
+        (1, "finished", "stop", "stop"),
+    ]
+
+
+def test_a_late_first_call_knows_what_a_text_was_at_its_places() -> None:
+    pieces = [choice(content="a"), choice(reasoning="h"), choice(content="b"), choice(content="c")]
+    _, events = Stream(pieces).read(3)
+    assert [(*brief(one), one.snapshot) for one in events if isinstance(one, TextDelta)] == [
+        ("text", "a", "a"),
+        ("text", "b", "ab"),
+        ("text", "c", "abc"),
+    ]
+
+
+def test_a_late_first_call_knows_that_done_came() -> None:
+    assert briefly(Stream([calls(A), DONE]).read(99)[1]) == [*A_STARTS, A_DONE]
+
+
+@pytest.mark.parametrize("late", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    "pieces", [["QUI=", "Qw==", "REVG", "Rw=="], ["Q", "UJDR", "EVGR", "w=="]], ids=["each", "cut"]
+)
+def test_a_late_first_call_in_the_middle_of_audio(pieces: list[str], late: int) -> None:
+    stream = Stream([choice(audio={"data": piece, "transcript": piece[0]}) for piece in pieces])
+    told = [one for one in stream.read(late)[1] if isinstance(one, AudioDelta)]
+    assert b"".join(one.data for one in told) == b"ABCDEFG"
+    assert "".join(one.transcript for one in told) == "".join(piece[0] for piece in pieces)
+    assert len(told) == 1 + len(pieces) - late
+
+
+def test_a_late_first_call_tells_of_anomalies_first() -> None:
+    parser, events = Stream([choice(content="a", role=""), choice(role=""), STOP]).read(99)
+    assert briefly(events, noted=True) == [
+        ("noted", "CF203"),
+        ("noted", "CF501"),
+        ("text", "a"),
+        ("finished", "stop", "stop"),
+    ]
+    assert [one.anomaly for one in events if isinstance(one, AnomalyNoted)] == list(parser.anomalies)
+
+
+def test_a_late_first_call_of_a_stream_without_anything() -> None:
+    assert ChatCompletionParser().events() == []
+    parser = ChatCompletionParser(status_code=500)
+    parser.feed(b"oops")
+    parser.close()
+    assert parser.events() == []
+
+
+FEW = {
+    "text": [choice(content="a")] * 500,
+    "reasoning and text": [choice(reasoning="h")] * 500 + [choice(content="a")] * 500,
+    "arguments": [calls((0, "a", "f", "x"))] + [calls((0, ..., ..., "x"))] * 500,
+    "interleaved calls": [calls((0, "a", "f", "x"), (1, "b", "g", "x"))] * 500,
+    "usage": [usage(prompt_tokens=count) for count in range(500)],
+    "audio": [choice(audio={"data": "QUJD"})] * 500,
+}
+
+
+@pytest.mark.parametrize("pieces", FEW.values(), ids=FEW)
+def test_a_late_first_call_tells_it_in_few_events(pieces: list[bytes]) -> None:
+    assert 0 < len(briefly(Stream(pieces).read(len(pieces))[1])) <= 4
+
+
+# A whole message
+
+CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"x":1}'}}
+MESSAGE = {"role": "assistant", "content": "a", "reasoning": "hm", "tool_calls": [CALL]}
+OF_THE_MESSAGE = [("reasoning", "hm"), ("text", "a"), *A_STARTS, A_DONE, ("finished", "stop", "tool_calls")]
+IN_A_CHOICE = event({**HEAD, "choices": [{"index": 0, "message": MESSAGE, "finish_reason": "stop"}]})
+WHOLE_MESSAGES = {
+    "the body": json.dumps({**HEAD, "choices": [{"index": 0, "message": MESSAGE, "finish_reason": "stop"}]}).encode(),
+    "instead of deltas": IN_A_CHOICE + DONE,
+    "after a delta": choice(reasoning="hm") + choice(content="a") + IN_A_CHOICE + DONE,
+    "before the finish reason": IN_A_CHOICE.replace(b'"stop"', b"null") + STOP + DONE,
+}
+
+
+@pytest.mark.parametrize("late", [0, 1, 9], ids=["at once", "after the body", "late"])
+@pytest.mark.parametrize("body", WHOLE_MESSAGES.values(), ids=WHOLE_MESSAGES)
+def test_a_whole_message_is_told_too(body: bytes, late: int) -> None:
+    parser, events = Stream([body]).read(late)
+    assert briefly(events) == OF_THE_MESSAGE
+    assert fold(events) == folded(parser)
+
+
+def test_what_a_message_adds_after_the_first_call_came() -> None:
+    """It is told when the stream ends: deltas may still bring it. So is its finish reason."""
+    parser = ChatCompletionParser()
+    parser.feed(IN_A_CHOICE)
+    assert briefly(parser.events()) == []
+    parser.feed(DONE)
+    assert briefly(parser.events()) == OF_THE_MESSAGE
+
+
+# Events are values
+
+EVERYTHING = [
+    choice(content="a", reasoning="b", refusal="c", audio={"data": "QUI=", "transcript": "A"}, images=[IMAGE]),
+    choice(annotations=[CITATION], tool_calls=[fragment(*A)], role=""),
+    choice("tool_calls"),
+    usage(prompt_tokens=1),
+    DONE,
+]
+ONE_OF_EACH = {type(one): one for one in events_of(*EVERYTHING)}
+each = pytest.mark.parametrize("one", ONE_OF_EACH.values(), ids=lambda one: type(one).__name__)
+
+
+def test_the_union_has_every_event() -> None:
+    assert ONE_OF_EACH.keys() == set(get_args(ChatCompletionEvent))
+
+
+@each
+def test_events_are_frozen(one: Any) -> None:
+    for field in dataclasses.fields(one):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(one, field.name, None)
+    assert not hasattr(one, "__dict__")
+
+
+@each
+def test_events_of_equal_streams_are_equal(one: Any) -> None:
+    again = next(other for other in events_of(*EVERYTHING) if type(other) is type(one))
+    assert one == again
+    assert [other for other in ONE_OF_EACH.values() if other == one] == [one]
+    assert repr(one) == repr(again)
+    try:
+        hashed = hash(one)
+    except TypeError:
+        assert isinstance(one, ToolCallDone | ImageReceived | AnnotationReceived | UsageReceived)
+    else:
+        assert hashed == hash(again)
+
+
+def test_events_with_another_value_are_not_equal() -> None:
+    first, second, *_ = events_of(choice(content="a"), choice(content="a", index=1), choice(content="b"))
+    assert first != second
+    a, b = (events_of(choice(content=text))[0] for text in ("a", "b"))
+    assert a != b
+    # The same piece of another text is an equal event: what it adds up to is not its value.
+    _, second = events_of(choice(content="x"), choice(content="a"))
+    assert a == second
+    assert hash(a) == hash(second)
+
+
+def test_events_with_an_error_are_equal_too() -> None:
+    pieces = [calls((0, "a", "f", '{"x')), choice("length"), DONE]
+    assert events_of(*pieces) == events_of(*pieces)
+
+
+def test_the_repr_shows_what_an_event_tells() -> None:
+    first, *_ = events_of(choice(content="a"))
+    assert repr(first) == "TextDelta(choice=0, delta='a')"
+    assert [repr(one) for one in events_of(calls((0, "a", "f", "{")))] == [
+        "ToolCallStarted(choice=0, position=0, id='a', name='f')",
+        "ToolCallArgumentsDelta(choice=0, position=0, delta='{')",
+    ]
+    assert [repr(one) for one in events_of(STOP, DONE)] == [
+        "ChoiceFinished(choice=0, finish_reason='stop', outcome=<Outcome.STOP: 'stop'>)"
+    ]
+
+
+@each
+def test_events_can_be_copied_and_pickled(one: Any) -> None:
+    for made in (copy(one), deepcopy(one), pickle.loads(pickle.dumps(one)), dataclasses.replace(one)):  # noqa: S301 - our own
+        assert type(made) is type(one)
+        assert repr(made) == repr(one)
+        assert isinstance(one, ToolCallDone) or made == one
+
+
+def test_copies_know_what_a_delta_adds_up_to() -> None:
+    *_, delta = events_of(choice(content="a"), choice(content="b"))
+    assert isinstance(delta, TextDelta)
+    assert (copy(delta).snapshot, deepcopy(delta).snapshot) == ("ab", "ab")
+
+
+def test_a_delta_that_was_made_by_hand_or_pickled_knows_its_own_piece() -> None:
+    *_, delta = events_of(choice(content="a"), choice(content="b"))
+    assert TextDelta(0, "b") == delta
+    for made in (TextDelta(0, "b"), pickle.loads(pickle.dumps(delta)), dataclasses.replace(delta)):  # noqa: S301 - our own
+        assert made.snapshot == "b"
+
+
+# BUG: the recorder compares with the call that it handed out, so one that was changed by its consumer is done again.
+def test_what_a_consumer_does_to_an_event_changes_nothing_else() -> None:
+    parser = ChatCompletionParser()
+    parser.events()
+    parser.feed(b"".join(EVERYTHING[:-1]))
+    for one in parser.events():
+        match one:
+            case ImageReceived(image=image):
+                image.clear()
+            case AnnotationReceived(annotation=annotation):
+                annotation.type = "mine"
+                annotation.url_citation.url = "mine"
+            case UsageReceived(usage=counts):
+                counts.prompt_tokens = 99
+            case ToolCallDone(call=call, parsed=parsed):
+                call.id = "mine"
+                call.function.arguments = "mine"
+                parsed.clear()
+    parser.feed(DONE)
+    assert parser.events() == []
+    completion = parser.completion()
+    assert completion == Stream(EVERYTHING).read()[0].completion()
+    message = completion.message
+    assert message.images == [IMAGE]
+    assert [one.model_dump(exclude_unset=True) for one in message.annotations or ()] == [CITATION]
+
+
+def test_events_can_be_matched() -> None:
+    """As the documentation has it."""
+    printed: list[str] = []
+    for one in events_of(choice(content="a"), calls(A), choice("tool_calls"), DONE):
+        match one:
+            case TextDelta(delta=text):
+                printed.append(text)
+            case ToolCallDone(call=call, parsed={"x": x}):
+                printed.append(f"{call.name}({x})")
+            case ChoiceFinished(choice=0, outcome=Outcome.TOOL_CALLS):
+                printed.append("!")
+    assert printed == ["a", "f(1)", "!"]
+
+
+# Folded again, they give the message
+
+
+class Folded(NamedTuple):
+    """What events add up to, and what a snapshot has of the same."""
+
+    texts: dict[tuple[str, int], str]
+    calls: dict[tuple[int, int], Any]
+    audio: dict[int, tuple[bytes, str]]
+    images: dict[int, list[Any]]
+    annotations: dict[int, list[Any]]
+    finish_reasons: dict[int, tuple[str, Any]]
+    usage: Any
+    rules: list[str]
+
+
+def fold(events: Iterable[ChatCompletionEvent], *, complete: bool = True) -> Folded:
+    """Fold events, and hold each to what came before it. Where the stream did not end well, calls are their texts."""
+    texts: defaultdict[tuple[str, int], str] = defaultdict(str)
+    started: dict[tuple[int, int], str] = {}
+    done: dict[tuple[int, int], Any] = {}
+    audio: dict[int, tuple[bytes, str]] = {}
+    images, annotations = defaultdict[int, list[Any]](list), defaultdict[int, list[Any]](list)
+    finish_reasons: dict[int, tuple[str, Any]] = {}
+    last_usage: Any = None
+    rules: list[str] = []
+    for one in events:
+        match one:
+            case TextDelta() | ReasoningDelta() | RefusalDelta():
+                assert one.delta
+                kind = type(one).__name__, one.choice
+                texts[kind] += one.delta
+                assert one.snapshot == texts[kind]
+            case ToolCallStarted():
+                assert (one.choice, one.position) not in started
+                started[one.choice, one.position] = ""
+            case ToolCallArgumentsDelta():
+                assert one.delta
+                started[one.choice, one.position] += one.delta
+                assert one.snapshot == started[one.choice, one.position]
+            case ToolCallDone():
+                text = started[one.choice, one.position]
+                assert one.call.arguments == text or (one.call.arguments, text) == ("{}", "")  # an empty object
+                assert (one.parsed is None) == (one.error is not None)
+                done[one.choice, one.position] = one.call
+            case AudioDelta():
+                data, transcript = audio.get(one.choice, (b"", ""))
+                audio[one.choice] = data + one.data, transcript + one.transcript
+            case ImageReceived():
+                images[one.choice].append(one.image)
+            case AnnotationReceived():
+                annotations[one.choice].append(one.annotation)
+            case ChoiceFinished():
+                assert finish_reasons.get(one.choice) != (one.finish_reason, one.outcome)
+                finish_reasons[one.choice] = one.finish_reason, one.outcome
+            case UsageReceived():
+                assert one.usage != last_usage
+                last_usage = one.usage
+            case AnomalyNoted():
+                rules.append(one.anomaly.rule.id)
+    return Folded(dict(texts), done if complete else started, audio, images, annotations, finish_reasons, last_usage, rules)  # fmt: skip
+
+
+def folded(parser: ChatCompletionParser, started: Mapping[tuple[int, int], Any] = MappingProxyType({})) -> Folded:
+    """What a parser has. A call that was not done need not have started, unless its name and some argument text came."""
+    snapshot = parser.snapshot
+    assert parser.end is not None
+    texts: dict[tuple[str, int], str] = {}
+    calls: dict[tuple[int, int], Any] = {}
+    audio: dict[int, tuple[bytes, str]] = {}
+    for one in snapshot.choices:
+        message = one.message
+        named = {"TextDelta": message.content, "ReasoningDelta": message.reasoning, "RefusalDelta": message.refusal}
+        texts |= {(name, one.index): text for name, text in named.items() if text}
+        for position, call in enumerate(message.tool_calls):
+            if parser.end.complete:
+                calls[one.index, position] = call
+                continue
+            text, told = call.arguments, started.get((one.index, position))
+            if text == "{}" and not told:
+                text = ""  # an empty object
+            if told is not None or (call.name and text):
+                calls[one.index, position] = text
+        if message.audio is not None and (message.audio.data or message.audio.transcript):
+            audio[one.index] = base64.b64decode(message.audio.data or ""), message.audio.transcript or ""
+    return Folded(
+        texts,
+        calls,
+        audio,
+        {one.index: one.message.images for one in snapshot.choices if one.message.images},
+        {one.index: one.message.annotations for one in snapshot.choices if one.message.annotations},
+        {one.index: (one.finish_reason, one.outcome) for one in snapshot.choices if one.finish_reason},
+        snapshot.usage,
+        [anomaly.rule.id for anomaly in parser.anomalies],
+    )
+
+
+def check_fold(parser: ChatCompletionParser, events: list[ChatCompletionEvent]) -> None:
+    assert parser.end is not None
+    again = fold(events, complete=parser.end.complete)
+    assert again == folded(parser, again.calls)
+
+
+@often
+@given(STREAMS)
+def test_folded_again_events_give_the_message(stream: Stream) -> None:
+    check_fold(*stream.read())
+
+
+@often
+@given(STREAMS, CUTS, st.integers(1, 12))
+def test_so_do_those_of_a_late_first_call(stream: Stream, cuts: list[int], late: int) -> None:
+    check_fold(*stream.cut(cuts).read(late))
+
+
+def shown(events: Iterable[ChatCompletionEvent]) -> list[Any]:
+    """All that events show. Exceptions compare by identity, so what they say stands for them."""
+    return [(repr(one), getattr(one, "snapshot", None)) for one in events]
+
+
+@often
+@given(STREAMS, CUTS)
+def test_events_do_not_depend_on_the_cuts(stream: Stream, cuts: list[int]) -> None:
+    assert shown(stream.cut(cuts).read()[1]) == shown(stream.read()[1])
+
+
+@often
+@given(STREAMS, CUTS, st.integers(0, 12))
+def test_nor_on_whether_chunks_are_made(stream: Stream, cuts: list[int], late: int) -> None:
+    cut = stream.cut(cuts)
+    assert shown(cut.read(late, folded=True)[1]) == shown(cut.read(late)[1])
+
+
+def test_an_anomaly_has_its_place_also_when_no_chunks_are_made() -> None:
+    start = [choice(role="assistant"), choice(refusal="no")]
+    stream = Stream([*start, choice(content="", tool_calls=[fragment(..., "a", "f", "{}")]), STOP])
+    (parser, events), (folded_parser, folded_events) = stream.read(), stream.read(folded=True)
+    assert parser.anomalies[0].offset == len(b"".join(start))
+    assert folded_parser.anomalies == parser.anomalies
+    assert shown(folded_events) == shown(events)
+
+
+def test_events_of_texts_that_are_folded_in_short() -> None:
+    texts = [choice(content=text) for text in ("a", "b", "c", 'd"', "e\n", "f")]
+    stream = Stream([*texts[:4], choice(reasoning="h"), *texts[4:], STOP, DONE])
+    for late in (0, 3, 99):
+        assert shown(stream.read(late, folded=True)[1]) == shown(stream.read(late)[1])
+
+
+def test_half_a_pair_comes_before_text_that_is_folded_in_short() -> None:
+    texts = ["a", "b", "c", "\ud83d", "d", "e"]
+    stream = Stream([*(choice(content=text) for text in texts), STOP, DONE])
+    (parser, events), (folded_parser, folded_events) = stream.read(), stream.read(folded=True)
+    assert folded_parser.completion().text == parser.completion().text == "abc\N{REPLACEMENT CHARACTER}de"
+    assert shown(folded_events) == shown(events)
+
+
+def test_nor_when_every_byte_comes_alone() -> None:
+    bytewise = Stream([bytes([byte]) for byte in b"".join(EVERYTHING)])
+    assert shown(bytewise.read()[1]) == shown(Stream(EVERYTHING).read()[1])
+
+
+# Sync and async
+
+
+class AsyncList:
+    """An async iterable that is no generator."""
+
+    def __init__(self, items: Iterable[bytes]) -> None:
+        self.items = iter(items)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        await anyio.lowlevel.checkpoint()
+        for item in self.items:
+            return item
+        raise StopAsyncIteration
+
+
+class AsyncNext:
+    """An iterator as an async one."""
+
+    def __init__(self, iterator: Iterator[Any]) -> None:
+        self.iterator = iterator
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return next(self.iterator)
+        except StopIteration:
+            raise StopAsyncIteration from None
+
+
+class Sync:
+    """The sync front with the methods of the async one."""
+
+    def __init__(self, source: Any, **options: Any) -> None:
+        self.stream = ChatCompletionStream(source, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    async def __aenter__(self) -> Self:
+        self.stream.__enter__()
+        return self
+
+    async def __aexit__(self, *exc_info: Any) -> None:  # noqa: PYI036 - handed on as it is
+        self.stream.__exit__(*exc_info)
+
+    def __aiter__(self) -> AsyncNext:
+        return AsyncNext(iter(self.stream))
+
+    async def read(self) -> ChatCompletion:
+        return self.stream.read()
+
+    async def aclose(self) -> None:
+        self.stream.close()
+
+    def text_deltas(self) -> AsyncNext:
+        return AsyncNext(self.stream.text_deltas())
+
+    def events(self) -> AsyncNext:
+        return AsyncNext(self.stream.events())
+
+
+FRONTS = {
+    "sync": (Sync, "asyncio"),
+    "asyncio": (AsyncChatCompletionStream, "asyncio"),
+    "trio": (AsyncChatCompletionStream, "trio"),
+}
+LIBRARIES = {"httpx": httpx, "httpx2": httpx2}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what asks for a `front` over both, and over the sync one once."""
+    if "front" in metafunc.fixturenames:
+        metafunc.parametrize(("front", "anyio_backend"), FRONTS.values(), ids=FRONTS)
+
+
+@pytest.fixture(params=LIBRARIES)
+def library(request: pytest.FixtureRequest) -> Any:
+    return LIBRARIES[request.param]
+
+
+def source(front: Any, pieces: Iterable[bytes]) -> Any:
+    return iter(pieces) if front is Sync else AsyncList(pieces)
+
+
+async def collect(stream: Any, events: list[ChatCompletionEvent]) -> None:
+    """Gather the events in a list that the caller keeps when the stream raises."""
+    async with stream:
+        async for one in stream.events():
+            events.append(one)  # noqa: PERF401 - what came before an error is to be kept
+
+
+HELLO = [choice(role="assistant"), choice(content="Hello"), choice(content=" world"), calls(A), choice("tool_calls"), DONE]  # fmt: skip
+OF_HELLO = [("text", "Hello"), ("text", " world"), *A_STARTS, A_DONE, ("finished", "tool_calls", "tool_calls")]
+
+
+def test_sync_use() -> None:
+    with ChatCompletionStream(HELLO) as stream:
+        events = stream.events()
+        assert inspect.isgenerator(events) or iter(events) is events
+        assert briefly(events) == OF_HELLO
+    assert stream.completion().text == "Hello world"
+
+
+async def test_async_use() -> None:
+    async with AsyncChatCompletionStream(AsyncList(HELLO)) as stream:
+        assert briefly([one async for one in stream.events()]) == OF_HELLO
+    assert stream.completion().text == "Hello world"
+
+
+@pytest.mark.parametrize("name", FRONTS)
+@seldom
+@given(stream=STREAMS, cuts=CUTS)
+def test_every_front_gives_the_parsers_events(name: str, stream: Stream, cuts: list[int]) -> None:
+    front, backend = FRONTS[name]
+    parser, expected = stream.read()
+    given_stream = front(source(front, stream.cut(cuts)))
+    told: list[ChatCompletionEvent] = []
+
+    async def read() -> None:
+        await collect(given_stream, told)
+
+    if parser.error is None:
+        anyio.run(read, backend=backend)
+    else:
+        with pytest.raises(type(parser.error)) as caught:
+            anyio.run(read, backend=backend)
+        assert caught.value is given_stream.error
+    assert shown(told) == shown(expected)
+    assert given_stream.end is parser.end
+
+
+async def test_events_come_as_they_arrive(front: Any) -> None:
+    read: list[int] = []
+
+    def pieces() -> Iterator[bytes]:
+        for number, piece in enumerate(HELLO):
+            read.append(number)
+            yield piece
+
+    stream = front(source(front, pieces()))
+    told = [(brief(one)[0], len(read)) async for one in stream.events()]
+    assert told == [("text", 2), ("text", 3), ("started", 4), ("arguments", 4), ("done", 5), ("finished", 5)]
+
+
+async def test_tools_of_a_stream(front: Any) -> None:
+    pieces = [calls(OSLO), choice("tool_calls"), DONE]
+    stream = front(source(front, pieces), tools={"weather": Weather})
+    (done,) = [one async for one in stream.events() if isinstance(one, ToolCallDone)]
+    assert done.parsed == Weather(city="Oslo")
+
+
+async def test_events_after_some_chunks_begin_with_what_has_arrived(front: Any) -> None:
+    stream = front(source(front, HELLO))
+    chunks = aiter(stream)
+    assert [(await anext(chunks)).text for _ in range(3)] == ["", "Hello", " world"]
+    assert briefly([one async for one in stream.events()]) == [("text", "Hello world"), *OF_HELLO[2:]]
+
+
+async def test_events_and_the_completion(front: Any) -> None:
+    async with front(source(front, HELLO)) as stream:
+        async for one in stream.events():
+            if isinstance(one, TextDelta):
+                break
+        assert (await stream.read()).text == "Hello world"
+        assert stream.end is StreamEnd.FINISHED
+
+
+@pytest.mark.parametrize("pieces", [HELLO, [b"".join(HELLO)]], ids=["a read each", "one read"])
+async def test_going_on_after_a_break(front: Any, pieces: list[bytes]) -> None:
+    stream = front(source(front, pieces))
+    told = []
+    for _ in range(2):
+        async for one in stream.events():
+            told.append(one)
+            break
+    told += [one async for one in stream.events()]
+    assert briefly(told) == OF_HELLO
+
+
+async def test_going_on_with_the_same_iterator(front: Any) -> None:
+    stream = front(source(front, [b"".join(HELLO)]))
+    events = stream.events()
+    told = [await anext(events), await anext(events)]
+    assert briefly(told + [one async for one in events]) == OF_HELLO
+
+
+async def test_nothing_more_comes_after_the_last(front: Any) -> None:
+    stream = front(source(front, HELLO))
+    events = stream.events()
+    assert len([one async for one in events]) == len(OF_HELLO)
+    for _ in range(2):
+        with pytest.raises(StopAsyncIteration):
+            await anext(events)
+
+
+# What goes wrong
+
+
+FAULTS: dict[str, tuple[list[bytes], type[Exception], StreamEnd]] = {
+    "an error": ([choice(content="Hi"), ERROR, choice(content="never")], APIError, StreamEnd.FAILED),
+    "in the same read": ([choice(content="Hi") + ERROR + choice(content="never")], APIError, StreamEnd.FAILED),
+    "an event that is no chunk": ([choice(content="Hi") + event(b"oops")], InvalidStreamError, StreamEnd.INVALID),
+    "the end of the body": ([choice(content="Hi")], IncompleteStreamError, StreamEnd.TRUNCATED),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_every_event_then_the_error_once(front: Any, fault: str) -> None:
+    pieces, kind, end = FAULTS[fault]
+    stream = front(source(front, pieces))
+    told: list[ChatCompletionEvent] = []
+    with pytest.raises(kind) as caught:
+        await collect(stream, told)
+    assert briefly(told) == [("text", "Hi")]
+    assert (stream.end, stream.error) == (end, caught.value)
+    with pytest.raises(StreamConsumedError):
+        stream.events()
+
+
+async def test_an_iterator_that_raised_is_over(front: Any) -> None:
+    events = front(source(front, [choice(content="Hi"), ERROR])).events()
+    assert brief(await anext(events)) == ("text", "Hi")
+    with pytest.raises(APIError):
+        await anext(events)
+    for _ in range(2):
+        with pytest.raises(StopAsyncIteration):
+            await anext(events)
+
+
+async def read_the_events(stream: Any) -> None:
+    async for _ in stream.events():
+        pass
+
+
+async def read_the_chunks(stream: Any) -> None:
+    async for _ in stream:
+        pass
+
+
+async def read_the_texts(stream: Any) -> None:
+    async for _ in stream.text_deltas():
+        pass
+
+
+async def read_it(stream: Any) -> None:
+    await stream.read()
+
+
+async def close_it(stream: Any) -> None:
+    await stream.aclose()
+
+
+async def leave_the_events(stream: Any) -> None:
+    async with stream:
+        async for _ in stream.events():
+            break
+
+
+@pytest.mark.parametrize("finish", [read_the_events, read_the_chunks, read_the_texts, read_it, close_it, leave_the_events])  # fmt: skip
+async def test_no_events_after_the_end(front: Any, finish: Callable[[Any], Any]) -> None:
+    stream = front(source(front, HELLO))
+    await finish(stream)
+    for _ in range(2):
+        with pytest.raises(StreamConsumedError) as caught:
+            stream.events()
+        assert caught.value.snapshot == stream.snapshot
+
+
+async def test_nor_chunks_after_the_events(front: Any) -> None:
+    stream = front(source(front, HELLO))
+    await read_the_events(stream)
+    with pytest.raises(StreamConsumedError):
+        await read_the_chunks(stream)
+    assert (await stream.read()).text == "Hello world"
+
+
+async def test_events_that_are_closed_meanwhile_just_end(front: Any) -> None:
+    stream = front(source(front, HELLO))
+    told = []
+    async for one in stream.events():
+        told.append(one)
+        await stream.aclose()
+    assert briefly(told) == [("text", "Hello")]
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+
+
+# Over the wire
+
+
+@asynccontextmanager
+async def client_of(library: Any, front: Any) -> AsyncIterator[Any]:
+    # Whatever proxies and certificates the machine has: the tests talk to themselves.
+    options = {"trust_env": False, "verify": False, "timeout": PATIENCE}
+    if front is Sync:
+        with library.Client(**options) as client:
+            yield client
+    else:
+        async with library.AsyncClient(**options) as client:
+            yield client
+
+
+async def send(client: Any, url: str) -> Any:
+    """Open a streamed response, not yet read."""
+    response = client.send(client.build_request("POST", url), stream=True)
+    return await response if inspect.isawaitable(response) else response
+
+
+PAUSE = 0.02  # seconds for the client to see what was sent before the connection is cut
+ON_THE_WIRE: dict[Ending, str | None] = {"end": None, "cut": "RemoteProtocolError", "reset": "ReadError"}
+
+
+@pytest.mark.parametrize("ending", ON_THE_WIRE)
+async def test_a_stream_that_is_cut(library: Any, front: Any, ending: Ending) -> None:
+    told: list[ChatCompletionEvent] = []
+    body = [choice(content="Hello"), calls(A), PAUSE]
+    with FakeProvider(Answer(body, ending=ending)) as provider:
+        async with client_of(library, front) as client:
+            response = await send(client, provider.url)
+            stream = front(response)
+            with pytest.raises(IncompleteStreamError) as caught:
+                await collect(stream, told)
+            assert response.is_closed
+    assert briefly(told) == [("text", "Hello"), *A_STARTS]
+    assert caught.value is stream.error
+    cause = ON_THE_WIRE[ending]
+    if cause is None:
+        assert (stream.end, caught.value.__cause__) == (StreamEnd.TRUNCATED, None)
+    else:
+        assert stream.end is StreamEnd.INTERRUPTED
+        assert isinstance(caught.value, StreamInterruptedError)
+        assert type(caught.value.__cause__) is getattr(library, cause)
+
+
+@pytest.mark.parametrize("ending", ON_THE_WIRE)
+async def test_a_stream_that_is_cut_behind_its_finish_reason(library: Any, front: Any, ending: Ending) -> None:
+    body = [calls(A), choice("tool_calls"), PAUSE]
+    with FakeProvider(Answer(body, ending=ending)) as provider:
+        async with client_of(library, front) as client, front(await send(client, provider.url)) as stream:
+            told = [one async for one in stream.events()]
+    fault = ("noted", "CF501" if ending == "end" else "CF507")
+    assert briefly(told, noted=True) == [*A_STARTS, A_DONE, ("finished", "tool_calls", "tool_calls"), fault]
+    assert stream.end is StreamEnd.FINISHED
+
+
+async def test_an_error_status_has_no_events(library: Any, front: Any) -> None:
+    told: list[ChatCompletionEvent] = []
+    with FakeProvider(Answer(b'{"error":{"message":"slow down"}}', 429)) as provider:
+        async with client_of(library, front) as client:
+            with pytest.raises(APIStatusError, match="slow down"):
+                await collect(front(await send(client, provider.url)), told)
+    assert told == []
+
+
+async def test_leaving_early_closes_the_response(library: Any, front: Any) -> None:
+    with FakeProvider(Answer([choice(content="Hi"), math.inf])) as provider:
+        async with client_of(library, front) as client:
+            response = await send(client, provider.url)
+            async with front(response) as stream:
+                async for one in stream.events():
+                    assert brief(one) == ("text", "Hi")
+                    break
+            assert response.is_closed
+            (request,) = provider.requests
+            assert request.answered.wait(PATIENCE)
+            assert request.client_left
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+    gc.collect()  # a warning would be an error
+
+
+async def test_a_read_that_is_cancelled_closes(library: Any) -> None:
+    told: list[ChatCompletionEvent] = []
+    front = AsyncChatCompletionStream
+    with FakeProvider(Answer([choice(content="Hi"), math.inf])) as provider:
+        async with client_of(library, front) as client:
+            response = await send(client, provider.url)
+            stream = front(response)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(collect, stream, told)
+                while not told:
+                    await anyio.lowlevel.checkpoint()
+                tasks.cancel_scope.cancel()
+            assert response.is_closed
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+    assert briefly(told) == [("text", "Hi")]
+
+
+async def test_dropped_events_leave_nothing_behind(front: Any) -> None:
+    """Whoever does not close waits for the garbage collector; it has no complaint then (a warning is an error)."""
+    stream = front(source(front, HELLO))
+    async for _ in stream.events():
+        break
+    stream.events()
+    del stream
+    gc.collect()
+
+
+# The cost is linear
+
+
+def tens(n: int) -> list[range]:
+    """The numbers from 0 to n, ten to a chunk."""
+    return [range(start, min(start + 10, n)) for start in range(0, n, 10)]
+
+
+KILOBYTE = "x" * 1024  # in pieces of this size, copying what came before costs more than reading what is new
+BIG_CALL = calls((0, "big", "f", '{"x":"'))
+
+
+def interleaved(n: int) -> bytes:
+    """As many calls, each in three fragments."""
+    texts = ("", '{"x":', "1}")
+    return b"".join(
+        calls(*((i, f"c{i}" if not at else ..., "f" if not at else ..., text) for i in ten))
+        for at, text in enumerate(texts)
+        for ten in tens(n)
+    )
+
+
+def finishing(n: int) -> bytes:
+    """As many calls, and then as many finish reasons."""
+    return b"".join(calls(*((i, f"c{i}", "f", "{}") for i in ten)) for ten in tens(n)) + choice("tool_calls") * n
+
+
+GROWTH: dict[str, Callable[[int], bytes]] = {
+    "text": lambda n: choice(content=KILOBYTE) * n,
+    "text and reasoning by turns": lambda n: (choice(content=KILOBYTE) + choice(reasoning="x")) * n,
+    "arguments of one call": lambda n: BIG_CALL + calls((0, ..., ..., KILOBYTE)) * n,
+    "arguments before the name": lambda n: calls((0, "a", ..., "{")) + calls((0, ..., ..., KILOBYTE)) * n,
+    "a name in pieces": lambda n: calls((0, "a", "f", ...)) + calls((0, ..., KILOBYTE, ...)) * n,
+    "interleaved calls": interleaved,
+    "calls without ids": lambda n: b"".join(calls(*((i, ..., "f", "{}") for i in ten)) for ten in tens(n)),
+    "new calls and a big old one by turns": lambda n: (
+        BIG_CALL + b"".join(calls((i + 1, f"c{i}", "f", "{}"), (0, ..., ..., KILOBYTE)) for i in range(n))
+    ),
+    "new calls and a whole old one by turns": lambda n: (
+        calls((0, "big", "f", f'"{KILOBYTE * n}"'))
+        + b"".join(calls((i + 1, f"c{i}", "f", "{}"), (0, ..., ..., " ")) for i in range(n))
+    ),
+    "new calls without a name and a big old one by turns": lambda n: (
+        BIG_CALL + b"".join(calls((i + 1, f"c{i}", ..., ...), (0, ..., ..., KILOBYTE)) for i in range(n))
+    ),
+    "many choices": lambda n: b"".join(choice("stop", i, content="a") for i in range(n)),
+    "audio": lambda n: choice(audio={"data": "AAAA" * 256, "transcript": KILOBYTE}) * n,
+    "audio cut anywhere": lambda n: choice(audio={"data": "A" * 1023}) * n,
+    "images": lambda n: choice(images=[{"url": KILOBYTE}]) * n,
+    "annotations": lambda n: choice(annotations=[{"type": KILOBYTE}]) * n,
+    "usage that grows": lambda n: b"".join(usage(prompt_tokens=count) for count in range(n)),
+    "anomalies": lambda n: choice(role="", content="a") * n,
+    "many calls and many finish reasons": finishing,
+    "a finish reason with every fragment": lambda n: (
+        BIG_CALL + choice("tool_calls", tool_calls=[fragment(0, ..., ..., KILOBYTE)]) * n
+    ),
+    # BUG: every chunk's usage has all of it copied, to see whether it changes.
+    "usage of many keys": lambda n: usage(**{f"k{i}": i for i in range(n)}) + usage(prompt_tokens=1) * n,
+}
+
+
+def seconds(body: bytes, *, late: bool = False) -> float:
+    parser = ChatCompletionParser()
+    start = process_time()
+    last: list[ChatCompletionEvent] = [] if late else parser.events()
+    for place in range(0, len(body), 4096):
+        parser.feed(body[place : place + 4096])
+        last = last if late else parser.events() or last
+    parser.feed(DONE)
+    parser.close()
+    last = parser.events() or last
+    str([getattr(one, "snapshot", one) for one in last[-1:]])
+    return process_time() - start
+
+
+def best_of_two(body: bytes, *, late: bool = False) -> float:
+    return min(seconds(body, late=late) for _ in range(2))
+
+
+@pytest.fixture
+def no_garbage_collection() -> Iterator[None]:
+    """What the collector does in between depends on everything else in this process."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_garbage_collection")
+@pytest.mark.parametrize("body", GROWTH.values(), ids=GROWTH)
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
+def test_ten_times_the_body_costs_ten_times_as_much(body: Callable[[int], bytes], late: bool) -> None:
+    """Linear is 10, quadratic 100; a machine that is busy elsewhere gets more than one chance."""
+    small, large = body(100), body(1000)
+    ratios: list[float] = []
+    while len(ratios) < 3 and not (ratios and ratios[-1] < 20):
+        ratios.append(best_of_two(large, late=late) / best_of_two(small, late=late))
+    assert ratios[-1] < 20, ratios
+
+
+def many_texts(n: int) -> bytes:
+    """As many deltas, a hundred to a chunk."""
+    return event({**HEAD, "choices": [{"index": 0, "delta": {"content": "ab"}}] * 100}) * (n // 100)
+
+
+def many_fragments(n: int) -> bytes:
+    """As many fragments for a thousand calls by turns, a hundred to a chunk."""
+    starts = b"".join(calls(*((i, f"c{i}", "f", "") for i in ten)) for ten in tens(1000))
+    chunks = [calls(*((i, ..., ..., "ab") for i in range(start, start + 100))) for start in range(0, 1000, 100)]
+    return starts + b"".join(chunks) * (n // 1000)
+
+
+@pytest.mark.usefixtures("no_garbage_collection")
+@pytest.mark.parametrize("body", [many_texts, many_fragments])
+def test_100_000_deltas(body: Callable[[int], bytes]) -> None:
+    """Every delta can say what it adds up to, and none of them holds it."""
+    small, large = body(10_000), body(100_000)
+    ratios: list[float] = []
+    while len(ratios) < 3 and not (ratios and ratios[-1] < 20):
+        ratios.append(seconds(large) / seconds(small))
+    assert ratios[-1] < 20, ratios
+
+
+def test_any_of_100_000_snapshots() -> None:
+    deltas: list[Any] = [one for one in events_of(many_texts(100_000)) if isinstance(one, TextDelta)]
+    assert [len(deltas[place].snapshot) for place in (0, 49_999, 99_999)] == [2, 100_000, 200_000]
+
+
+# Real streams
+
+
+def test_recordings_folded_again() -> None:
+    folder = shared_data("recordings")
+    for entry in json.loads((folder / "MANIFEST.json").read_bytes()):
+        body = (folder / entry["file"]).read_bytes()
+        whole = Stream([body])
+        parser, events = whole.read()
+        print(entry["file"])  # shown if it fails
+        check_fold(parser, events)
+        assert shown(whole.cut([*range(1, len(body), 997)]).read()[1]) == shown(events), entry["file"]
+        check_fold(*whole.cut([len(body) // 2]).read(1))
