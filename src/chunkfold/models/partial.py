@@ -47,7 +47,7 @@ _WORDS: Final = {
 }
 _ANYTHING: Final = Shape(Any)
 _FREE_COPIES: Final = 100_000  # what copying may cost before the text has paid for it
-_COPIES_PER_CHARACTER: Final = 32  # items
+_COPIES_PER_CHARACTER: Final = 64  # items
 _CHARACTERS_PER_COPY: Final = 16  # of an open string
 _VALUE, _VALUE_OR_END, _KEY, _KEY_OR_END, _COLON, _COMMA, _OVER = range(7)
 _EXPECTED: Final = {
@@ -61,7 +61,7 @@ _EXPECTED: Final = {
 }
 _VALUE_WANTED: Final = (_VALUE, _VALUE_OR_END)
 _STRING_WANTED: Final = (_VALUE, _VALUE_OR_END, _KEY, _KEY_OR_END)
-_LONGEST_NUMBER: Final = 10_000  # characters
+_LONG_NUMBER: Final = 1_000  # characters: beyond, it is looked at only when it has ended
 
 
 @dataclass(slots=True)
@@ -107,8 +107,8 @@ class PartialJSON:
     case (a model, a TypedDict, a dataclass, a dict) the value is a dict from the start.
 
     A value that was handed out never changes; the next one shares with it what has ended. The cost is linear in the
-    text. So where very long lists are open, the value may be up to one character behind for every 32 of their items,
-    and in a very long string one for every 512 of its characters.
+    text. So where very long lists are open, the value may be up to one character behind for every 64 of their items,
+    and in a very long string one for every 1,024 of its characters.
 
     Args:
         type: Anything pydantic can validate; None for plain JSON values.
@@ -137,6 +137,7 @@ class PartialJSON:
         self._rest = ""  # the beginning of a number, a word or an escape, which the next piece may complete
         self._wants = _VALUE
         self._stack: list[_Open] = []
+        self._open_items = 0  # how many items the open containers have
         self._string: StringIO | None = None  # an open string, a key's too
         self._root: Any = self._root_shape.begins_as()
         self._credit = _FREE_COPIES
@@ -152,10 +153,13 @@ class PartialJSON:
         if self._failure is not None:
             raise self._failure
         self._text.write(text)
-        self._read(self._rest + text)
+        if len(self._rest) > _LONG_NUMBER and _SCALAR.fullmatch(text):
+            self._rest += text
+        else:
+            self._read(self._rest + text)
         # Copying is paid for by the text, so that the cost stays linear.
         self._credit += len(text) * _COPIES_PER_CHARACTER
-        cost = sum([len(frame.value) for frame in self._stack])
+        cost = self._open_items + len(self._stack)
         if self._string is not None:
             cost += self._string.tell() // _CHARACTERS_PER_COPY
         if cost <= self._credit:
@@ -226,7 +230,7 @@ class PartialJSON:
         token = text[at:end]
         if token in _WORDS:
             self._put(_WORDS[token])
-        elif end == len(text) and end - at <= _LONGEST_NUMBER and _may_go_on(token):
+        elif end == len(text) and _may_go_on(token):
             self._rest = token
         else:
             try:
@@ -256,6 +260,7 @@ class PartialJSON:
     def _attach(self, value: Any) -> None:
         if self._stack:
             self._stack[-1].put(value)
+            self._open_items += 1
         else:
             self._root = value
 
@@ -275,6 +280,7 @@ class PartialJSON:
 
     def _end(self) -> None:
         frame = self._stack.pop()
+        self._open_items -= len(frame.value)
         if frame.is_held and frame.shape is not None and frame.shape.fits(frame.value):
             self._attach(frame.value)
         self._end_value()

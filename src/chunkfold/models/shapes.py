@@ -87,7 +87,7 @@ class Shape:
         found = [(member, as_type) for member, as_type in found if as_type is not _NOTHING]
         if not found:
             return None
-        types = [as_type for _, as_type in found]
+        types = [_without_qualifiers(as_type) for _, as_type in found]
         if len(found) > 1:
             return Shape(Union[tuple(types)])  # noqa: UP007 - of any number
         model = found[0][0].model
@@ -98,12 +98,12 @@ class Shape:
         return Shape(types[0], is_strict=bool(model.model_config.get("strict")), place=place)
 
     def fits(self, value: Any) -> bool:
-        """Whether a whole JSON value is of this type. Validators that fail in any way say no."""
+        """Whether a whole JSON value is of this type. Types and validators that fail in any way say no."""
         if self.takes_all:
             return True
-        if self._adapter is None:
-            self._adapter = adapter_of(self._type)
         try:
+            if self._adapter is None:
+                self._adapter = adapter_of(self._type)
             self._adapter.validate_json(_json(value), strict=self._is_strict or None)
             return self._place is None or _fits_place(self._place, value)
         except Exception:  # noqa: BLE001 - validators are the user's, and see values out of their context here
@@ -156,9 +156,16 @@ def _members_of(as_type: Any) -> Iterator[_Member]:
         yield _member(origin or as_type, args)
 
 
+def _without_qualifiers(as_type: Any) -> Any:
+    """A field's type without what says whether it must be there, or is kept."""
+    if isinstance(as_type, dataclasses.InitVar):
+        return as_type.type
+    return _without_qualifiers(get_args(as_type)[0]) if get_origin(as_type) in (Required, NotRequired) else as_type
+
+
 def _inner(as_type: Any) -> Any:
     """The type inside of one that only wraps it; None if it wraps none."""
-    if get_origin(as_type) in (Annotated, Required, NotRequired):
+    if get_origin(as_type) is Annotated:
         return get_args(as_type)[0]
     if inspect.isclass(as_type) and issubclass(as_type, RootModel):
         return _annotation(as_type.model_fields["root"])
