@@ -159,7 +159,7 @@ def _members_of(as_type: Any) -> Iterator[_Member]:
 def _without_qualifiers(as_type: Any) -> Any:
     """A field's type without what says whether it must be there, or is kept."""
     if isinstance(as_type, dataclasses.InitVar):
-        return as_type.type
+        return as_type.type  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return _without_qualifiers(get_args(as_type)[0]) if get_origin(as_type) in (Required, NotRequired) else as_type
 
 
