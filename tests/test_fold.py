@@ -577,6 +577,9 @@ def test_an_empty_text_is_a_text(strict: bool) -> None:
 
 
 USUAL = {
+    "usage": event({**HEAD, "choices": [{"index": 0, "delta": {}}], "usage": {"prompt_tokens": 1}}),
+    "an unknown field": event({**HEAD, "x": 1, "choices": [{"index": 0, "delta": {"content": "a"}}]}),
+    "an unknown field of the choice": event({**HEAD, "choices": [{"index": 0, "delta": {"content": "a"}, "x": 1}]}),
     "text": choice(content="a"),
     "reasoning": choice(reasoning_content="hm"),
     "reasoning and text": choice(reasoning_content="hm", content=""),
@@ -587,13 +590,10 @@ USUAL = {
 UNUSUAL = {
     "a finish reason": STOP,
     "an empty finish reason": choice(""),
-    "usage": event({**HEAD, "choices": [{"index": 0, "delta": {}}], "usage": {"prompt_tokens": 1}}),
     "no choice": event({**HEAD, "choices": []}),
     "two choices": event({**HEAD, "choices": [{"index": 0, "delta": {"content": "a"}}] * 2}),
     "another id": event({**HEAD, "id": "c2", "choices": [{"index": 0, "delta": {"content": "a"}}]}),
     "an empty id": event({**HEAD, "id": "", "choices": [{"index": 0, "delta": {"content": "a"}}]}),
-    "an unknown field": event({**HEAD, "x": 1, "choices": [{"index": 0, "delta": {"content": "a"}}]}),
-    "an unknown field of the choice": event({**HEAD, "choices": [{"index": 0, "delta": {"content": "a"}, "x": 1}]}),
     "a choice that has not come before": choice(index=2, content="a"),
     "a choice that is finished": choice(index=3, content="a"),
     "a choice without an index": event({**HEAD, "choices": [{"delta": {"content": "a"}}]}),
@@ -989,6 +989,35 @@ def test_closing_from_another_thread_while_a_read_is_parsed(body: bytes) -> None
     assert stream.error is None
 
 
+# BUG: a ValueError in the consumer's loop: "generator already executing".
+def test_reading_on_while_another_thread_closes() -> None:
+    """Whoever closes parses what had arrived; the consumer's loop just ends."""
+    reading, closing, read_on = threading.Event(), threading.Event(), threading.Event()
+    closer = threading.get_ident()
+
+    def on_event(_: Any, __: Any) -> None:
+        if threading.get_ident() == closer and not closing.is_set():
+            closing.set()
+            assert read_on.wait(30)
+
+    stream = ChatCompletionStream([LARGE + STOP + DONE], on_event=on_event)
+
+    def consume() -> None:
+        try:
+            for _ in stream:
+                reading.set()
+                assert closing.wait(30)
+        finally:
+            read_on.set()
+
+    with ThreadPoolExecutor(1) as elsewhere:
+        consumed = elsewhere.submit(consume)
+        assert reading.wait(30)
+        stream.close()
+        consumed.result(30)
+    assert (stream.end, stream.error) == (StreamEnd.FINISHED, None)
+
+
 # The shortcut itself
 
 
@@ -1228,6 +1257,13 @@ def test_plain_text_is_hardly_read_behind_something_else(name: str, monkeypatch:
     """BUG, with another head: what was learned is not used any more, and nothing else is learned."""
     text = b"".join(b"data: " + said(f" word{number}") + b"\n\n" for number in range(1000))
     assert validations(monkeypatch, FIRST + text + AFTER[name] + text + STOP + DONE) <= 20
+
+
+def test_a_change_now_and_then_is_learned_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    fingerprints = [b'"m","system_fingerprint":"fp%d"' % number for number in range(20)]
+    befores = [BEFORE.replace(b'"m"', fingerprint) for fingerprint in fingerprints]
+    body = numbered(20 * 100, lambda number: said(f" word{number}", befores[number // 100]))
+    assert validations(monkeypatch, body) <= 20 * 8
 
 
 CHANGING: dict[str, Callable[[int], bytes]] = {

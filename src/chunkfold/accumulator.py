@@ -45,6 +45,7 @@ _FINISH_REASONS: Final = frozenset({"stop", "length", "tool_calls", "content_fil
 _FIRST_WINS: Final = ("id", "created", "model", "system_fingerprint")
 _HEAD_FIELDS: Final = (*_FIRST_WINS, "object", "service_tier")
 _USUAL_CHOICE: Final = frozenset({"index", "delta"})
+_TELLING: Final = frozenset({"error", "base_resp", "usage", "x_groq"})  # unknown keys that say more
 _head_values = itemgetter(*_HEAD_FIELDS)
 
 
@@ -92,22 +93,21 @@ class ChatCompletionAccumulator:
         return bool(self._choices) and not self._open_choices
 
     def add_usual(self, chunk: ChatCompletionChunk) -> bool:
-        """Fold a chunk in if it is what most are: the same head as before, one open choice, one field in its delta.
+        """Fold a chunk in if it is what most are: the same head as before, one choice that goes on, and no error.
 
         What comes of it is what `add` makes of it, faster. If the chunk is anything else, nothing happens, and False is
         returned.
         """
-        fields = chunk.__dict__
+        fields, unknown = chunk.__dict__, chunk.__pydantic_extra__
         choices = fields["choices"]
         if (
             _head_values(fields) != self.plain_head
-            or chunk.__pydantic_extra__
-            or fields["usage"] is not None
             or len(choices) != 1
+            or (unknown and not _TELLING.isdisjoint(unknown))
         ):
             return False
-        choice = choices[0]
-        fields = choice.__dict__
+        choice, usage = choices[0], fields["usage"]
+        fields, unknown_of_choice = choice.__dict__, choice.__pydantic_extra__
         state = self._choices.get(fields["index"])
         if (
             state is None
@@ -115,11 +115,13 @@ class ChatCompletionAccumulator:
             or fields["finish_reason"] is not None
             or fields["logprobs"] is not None
             or fields["message"] is not None
-            or choice.__pydantic_extra__
+            or (unknown_of_choice and not _TELLING.isdisjoint(unknown_of_choice))
             or not choice.__pydantic_fields_set__ >= _USUAL_CHOICE
         ):
             return False
         self.chunks += 1
+        if unknown:
+            keep_unknown(self._extra, unknown)
         delta = fields["delta"]
         content = delta.__dict__["content"]
         if type(content) is not str or len(delta.__pydantic_fields_set__) != 1:
@@ -127,6 +129,10 @@ class ChatCompletionAccumulator:
         else:
             state.write("content", content)
             self.output_size += len(content)
+        if unknown_of_choice:
+            keep_unknown(state.extra, unknown_of_choice)
+        if usage is not None:
+            self._add_usage(usage)
         return True
 
     def add_text(self, choice: int, text: str, head: object) -> bool:

@@ -296,6 +296,9 @@ class ChatCompletionParser:
             chunk = valid_chunk(event)
             if chunk is not None and self._is_unwatched and self._accumulator.add_usual(chunk):
                 chunks.append(chunk)
+            elif chunk is not None and self._is_unwatched and is_plain(chunk):
+                self._accumulator.add(chunk)
+                chunks.append(chunk)
             else:
                 self._take(event, chunk, chunks)
                 if self.end is not None:

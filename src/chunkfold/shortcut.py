@@ -18,6 +18,7 @@ _QUOTE: Final = 0x22
 _BACKSLASH: Final = 0x5C
 _PROBES: Final = ("a text of our own", "another one")
 _LONGEST_WAIT: Final = 1024  # events
+_WORTH_LEARNING: Final = 8  # events that were taken since
 
 
 class TextShortcut:
@@ -37,6 +38,7 @@ class TextShortcut:
         self._head: object = None
         self._wait = 0  # events to let pass before learning again
         self._next_wait = 1
+        self._hits = 0  # since it was learned
 
     def take(self, event: ServerSentEvent) -> bool:
         """Fold an event, if it is safe to do so here; else nothing happens, and False is returned."""
@@ -55,7 +57,7 @@ class TextShortcut:
             return False
         if not self._accumulator.add_text(self._choice, text, self._head):
             return self._take_other(event)  # what stands in the head came anew meanwhile
-        self._next_wait = 1
+        self._hits += 1
         return True
 
     def _take_other(self, event: ServerSentEvent) -> bool:
@@ -64,8 +66,9 @@ class TextShortcut:
             self._wait -= 1
             return False
         # Where the bytes around the text change all the time, learning is tried less and less often.
+        self._next_wait = 1 if self._hits >= _WORTH_LEARNING else min(2 * self._next_wait, _LONGEST_WAIT)
         self._wait = self._next_wait
-        self._next_wait = min(2 * self._next_wait, _LONGEST_WAIT)
+        self._hits = 0
         chunk = valid_chunk(event)
         return chunk is not None and self._learn(event.data, chunk)
 
