@@ -750,7 +750,7 @@ def test_what_is_no_base64_gives_no_bytes(pieces: list[str]) -> None:
     assert told == [("audio", b"", "a")] * len(pieces)
 
 
-# BUG: the line end is kept as the rest of a cut text, so all that follows is out of step and gives nothing.
+# Was once wrong: the line end is kept as the rest of a cut text, so all that follows is out of step and gives nothing.
 def test_audio_whose_pieces_end_in_line_ends() -> None:
     """As Python's `base64.encodebytes` has them."""
     assert audio_events(["QUJD\n", "REVG\n"]) == (b"ABCDEF", b"ABCDEF")
@@ -1038,7 +1038,7 @@ def test_a_delta_that_was_made_by_hand_or_pickled_knows_its_own_piece() -> None:
         assert made.snapshot == "b"
 
 
-# BUG: the recorder compares with the call that it handed out, so one that was changed by its consumer is done again.
+# Was once wrong: the recorder compares with the call that it handed out, so one that was changed by its consumer is done again.
 def test_what_a_consumer_does_to_an_event_changes_nothing_else() -> None:
     parser = ChatCompletionParser()
     parser.events()
@@ -1699,7 +1699,7 @@ GROWTH: dict[str, Callable[[int], bytes]] = {
     "a finish reason with every fragment": lambda n: (
         BIG_CALL + choice("tool_calls", tool_calls=[fragment(0, ..., ..., KILOBYTE)]) * n
     ),
-    # BUG: every chunk's usage has all of it copied, to see whether it changes.
+    # Was once wrong: every chunk's usage has all of it copied, to see whether it changes.
     "usage of many keys": lambda n: usage(**{f"k{i}": i for i in range(n)}) + usage(prompt_tokens=1) * n,
 }
 

@@ -698,7 +698,7 @@ LAYERS = (
     *("models.chunk", "models.content", "models.shared", "models.base"),
     *("anomalies", "rule_examples"),
     "event_stream",
-    *("errors", "json_values"),
+    *("errors", "json_values", "text_buffer"),
 )
 BESIDE = {"testing", "cli", "otel"}  # they import the core and are below no layer, so never imported by it
 KNOWS_IO = {"stream", "transport", "drain"}

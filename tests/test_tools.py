@@ -488,6 +488,20 @@ def test_copies_know_their_types() -> None:
         assert other.tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
 
 
+@pytest.mark.parametrize("as_type", [dict[str, Any], Shape, WeatherArgs | None])
+def test_a_type_that_cannot_be_found_again_is_left_behind(as_type: Any) -> None:
+    """Pickles hold types by their names."""
+
+    class Local(BaseModel):
+        city: str
+
+    for tools in ({"lookup_weather": as_type}, {"lookup_weather": Local}):
+        completion = parsed(WHOLE, tools=tools).completion()
+        other = pickle.loads(pickle.dumps(completion))  # noqa: S301 - our own bytes
+        assert other == completion
+        assert other.tool_calls[0].function.parse() == {"city": "Bonn", "days": 3}
+
+
 def test_a_dump_has_nothing_of_the_types() -> None:
     typed, untyped = parsed(WHOLE, tools=TOOLS).completion(), parsed(WHOLE).completion()
     assert typed.model_dump() == untyped.model_dump()

@@ -1,5 +1,9 @@
 """Streamed chat completions of OpenAI-compatible providers: chunks while they arrive, a message at the end."""
 
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from chunkfold.accumulator import (
     ChatCompletionAccumulator,
 )
@@ -28,25 +32,9 @@ from chunkfold.event_stream import (
     ServerSentEvent,
     encode_event,
 )
-from chunkfold.events import (
-    AnnotationReceived,
-    AnomalyNoted,
-    AudioDelta,
-    ChatCompletionEvent,
-    ChoiceFinished,
-    ImageReceived,
-    ReasoningDelta,
-    RefusalDelta,
-    TextDelta,
-    ToolCallArgumentsDelta,
-    ToolCallDone,
-    ToolCallStarted,
-    UsageReceived,
-)
 from chunkfold.models import (
     Annotation,
     AnnotationURLCitation,
-    AudioPart,
     ChatCompletion,
     ChatCompletionAudio,
     ChatCompletionChunk,
@@ -70,15 +58,8 @@ from chunkfold.models import (
     ErrorObject,
     Function,
     FunctionCall,
-    ImagePart,
-    MessagePart,
     Outcome,
-    PartialJSON,
     PromptTokensDetails,
-    ReasoningPart,
-    RefusalPart,
-    TextPart,
-    ToolCallPart,
     TopLogprob,
 )
 from chunkfold.parser import (
@@ -99,7 +80,34 @@ from chunkfold.stream import (
 from chunkfold.timing import (
     StreamTiming,
 )
-from chunkfold.transforms import CumulativeDeltas, OneChoice, ThinkTags, Transform
+
+if TYPE_CHECKING:
+    from chunkfold.events import (
+        AnnotationReceived,
+        AnomalyNoted,
+        AudioDelta,
+        ChatCompletionEvent,
+        ChoiceFinished,
+        ImageReceived,
+        ReasoningDelta,
+        RefusalDelta,
+        TextDelta,
+        ToolCallArgumentsDelta,
+        ToolCallDone,
+        ToolCallStarted,
+        UsageReceived,
+    )
+    from chunkfold.models.partial import PartialJSON
+    from chunkfold.models.parts import (
+        AudioPart,
+        ImagePart,
+        MessagePart,
+        ReasoningPart,
+        RefusalPart,
+        TextPart,
+        ToolCallPart,
+    )
+    from chunkfold.transforms import CumulativeDeltas, OneChoice, ThinkTags, Transform
 
 __all__ = [
     "RULES",
@@ -186,3 +194,45 @@ __all__ = [
     "is_retryable",
     "parse_payload",
 ]
+
+# What not everybody uses is loaded when it is asked for.
+_LATER = {
+    "events": (
+        "AnnotationReceived",
+        "AnomalyNoted",
+        "AudioDelta",
+        "ChatCompletionEvent",
+        "ChoiceFinished",
+        "ImageReceived",
+        "ReasoningDelta",
+        "RefusalDelta",
+        "TextDelta",
+        "ToolCallArgumentsDelta",
+        "ToolCallDone",
+        "ToolCallStarted",
+        "UsageReceived",
+    ),
+    "models.partial": ("PartialJSON",),
+    "models.parts": (
+        "AudioPart",
+        "ImagePart",
+        "MessagePart",
+        "ReasoningPart",
+        "RefusalPart",
+        "TextPart",
+        "ToolCallPart",
+    ),
+    "transforms": ("CumulativeDeltas", "OneChoice", "ThinkTags", "Transform"),
+}
+
+
+def __getattr__(name: str) -> object:
+    for module, names in _LATER.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"chunkfold.{module}"), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

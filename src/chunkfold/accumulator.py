@@ -44,9 +44,11 @@ from chunkfold.models.outcome import outcome_of
 _FINISH_REASONS: Final = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
 _FIRST_WINS: Final = ("id", "created", "model", "system_fingerprint")
 _HEAD_FIELDS: Final = (*_FIRST_WINS, "object", "service_tier")
+_COMPACTION: Final = 1024  # chunks
 _USUAL_CHOICE: Final = frozenset({"index", "delta"})
 _TELLING: Final = frozenset({"error", "base_resp", "usage", "x_groq"})  # unknown keys that say more
 _head_values = itemgetter(*_HEAD_FIELDS)
+_usual_fields = itemgetter("content", "tool_calls")
 
 
 class ChatCompletionAccumulator:
@@ -72,6 +74,7 @@ class ChatCompletionAccumulator:
         self.tools = checked_types(tools or {})
         self.output_size = 0
         self.chunks = 0
+        self._next_compaction = _COMPACTION
         self.plain_head: tuple[Any, ...] | None = None
         self._head: dict[str, Any] = {}
         self._service_tier: str | None = None
@@ -123,12 +126,16 @@ class ChatCompletionAccumulator:
         if unknown:
             keep_unknown(self._extra, unknown)
         delta = fields["delta"]
-        content = delta.__dict__["content"]
-        if type(content) is not str or len(delta.__pydantic_fields_set__) != 1:
+        content, calls = _usual_fields(delta.__dict__)
+        if len(delta.__pydantic_fields_set__) != 1:
             self._add_delta(state, delta)
-        else:
+        elif type(content) is str:
             state.write("content", content)
             self.output_size += len(content)
+        elif calls:
+            self.output_size += fold_tool_calls(state, calls)
+        else:
+            self._add_delta(state, delta)
         if unknown_of_choice:
             keep_unknown(state.extra, unknown_of_choice)
         if usage is not None:
@@ -148,6 +155,7 @@ class ChatCompletionAccumulator:
     def add(self, chunk: ChatCompletionChunk) -> None:
         """Fold one chunk in. The chunk is not changed."""
         self.chunks += 1
+        self.compact()
         # By the dict, not by attribute: a value of a wrong type is kept raw beside the fields, not among them.
         fields, unknown = vars(chunk), chunk.__pydantic_extra__
         self._add_head(fields)
@@ -163,6 +171,15 @@ class ChatCompletionAccumulator:
             usage = self._nested_usage(chunk) or usage
         if usage is not None:
             self._add_usage(usage)
+
+    def compact(self) -> None:
+        """Join the pieces of all texts, if many came since the last time; else nothing happens."""
+        if self.chunks >= self._next_compaction:
+            # Where there are many choices or calls, so much the more seldom: the cost stays linear.
+            texts = sum(1 + len(state.tool_calls.calls if state.tool_calls else ()) for state in self._choices.values())
+            self._next_compaction = self.chunks + max(_COMPACTION, texts)
+            for state in self._choices.values():
+                state.compact()
 
     def observe(self, observer: FoldObserver) -> None:
         """Tell an observer what has arrived so far, and from now on what arrives."""
@@ -315,16 +332,6 @@ class ChatCompletionAccumulator:
 
     def _add_delta(self, state: ChoiceState, delta: ChoiceDelta) -> int:
         """Fold a delta; return how many characters of output it brought."""
-        fields = delta.__dict__
-        content = fields.get("content")
-        if len(delta.__pydantic_fields_set__) != 1:
-            size = fold_delta(state, delta)
-        elif type(content) is str:
-            state.write("content", content)
-            size = len(content)
-        elif calls := fields.get("tool_calls"):
-            size = fold_tool_calls(state, calls)
-        else:
-            size = fold_delta(state, delta)
+        size = fold_delta(state, delta)
         self.output_size += size
         return size

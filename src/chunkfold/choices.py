@@ -4,7 +4,6 @@ Texts are gathered in buffers and joined when somebody looks, so many small delt
 """
 
 from collections.abc import Callable
-from io import StringIO
 from typing import TYPE_CHECKING, Any, Final
 
 from chunkfold.anomalies import (
@@ -23,6 +22,7 @@ from chunkfold.merging import ReasoningDetails, keep_unknown
 from chunkfold.models import ChoiceDelta, ChoiceDeltaAudio, ChoiceDeltaFunctionCall, ChoiceDeltaToolCall, ChoiceLogprobs
 from chunkfold.models.content import named_reasoning, stretches_of
 from chunkfold.surrogates import well_formed
+from chunkfold.text_buffer import TextBuffer
 from chunkfold.tool_calls import ToolCalls
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class FunctionCallState:
 
     def __init__(self) -> None:
         self.name = ""
-        self.arguments = StringIO(newline="")
+        self.arguments = TextBuffer()
         self.extra: dict[str, Any] = {}
 
 
@@ -43,7 +43,7 @@ class AudioState:
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
-        self.transcript = StringIO(newline="")
+        self.transcript = TextBuffer()
         self.fields: dict[str, Any] = {}  # the id, the expiry, and unknown keys
 
 
@@ -62,7 +62,7 @@ class ChoiceState:
         self.observer = observer
         self.role: str | None = None
         self.finish_reason: str | None = None
-        self.texts: dict[str, StringIO] = {}  # content, refusal, reasoning, reasoning_content
+        self.texts: dict[str, TextBuffer] = {}  # content, refusal, reasoning, reasoning_content
         self.order: list[PartStart] | None = None
         self._last_part = ""
         self.tool_calls: ToolCalls | None = None
@@ -95,12 +95,22 @@ class ChoiceState:
             self.order = []
         self.order.append((name, start))
 
-    def buffer(self, name: str) -> StringIO:
+    def buffer(self, name: str) -> TextBuffer:
         """Where one of the texts is gathered."""
         buffer = self.texts.get(name)
         if buffer is None:
-            buffer = self.texts[name] = StringIO(newline="")
+            buffer = self.texts[name] = TextBuffer()
         return buffer
+
+    def compact(self) -> None:
+        """Join the pieces of all texts."""
+        for buffer in self.texts.values():
+            buffer.compact()
+        if self.tool_calls is not None:
+            for call in self.tool_calls.calls:
+                call.compact()
+        if self.details is not None:
+            self.details.compact()
 
     @property
     def has_calls(self) -> bool:

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass, field
-from io import StringIO
 from typing import Any, Final
 
 from chunkfold.anomalies import Anomaly
@@ -34,6 +33,7 @@ from chunkfold.models import (
 )
 from chunkfold.models.completion import ToolTypes, give_types
 from chunkfold.models.outcome import outcome_of
+from chunkfold.text_buffer import TextBuffer
 from chunkfold.tool_calls import ToolCall, ToolCalls
 
 _TEXT_EVENTS: Final[dict[str, type[TextDelta | ReasoningDelta | RefusalDelta]]] = {
@@ -110,7 +110,7 @@ class EventRecorder:
         """A rule was broken for the first time."""
         self._events.append(AnomalyNoted(anomaly))
 
-    def on_text(self, choice: int, name: str, text: str, buffer: StringIO, end: int) -> None:
+    def on_text(self, choice: int, name: str, text: str, buffer: TextBuffer, end: int) -> None:
         """Content, reasoning or refusal grew."""
         self._events.append(grown(_TEXT_EVENTS[name](choice, text), buffer, end))
 

@@ -13,12 +13,12 @@ events of a stream give its text, reasoning, refusal, tool calls, finish reasons
 """
 
 from dataclasses import dataclass, field
-from io import StringIO
 from typing import Any, Self, TypeVar
 
 from chunkfold.anomalies import Anomaly
 from chunkfold.errors import ParseError
 from chunkfold.models import Annotation, ChatCompletionMessageToolCall, CompletionUsage, Outcome
+from chunkfold.text_buffer import TextBuffer
 
 
 class _Growth:
@@ -26,7 +26,7 @@ class _Growth:
 
     __slots__ = ("_source",)
     delta: str
-    _source: tuple[StringIO, int]
+    _source: tuple[TextBuffer, int]
 
     @property
     def snapshot(self) -> str:
@@ -47,7 +47,7 @@ class _Growth:
 GrowthT = TypeVar("GrowthT", bound=_Growth)
 
 
-def grown(event: GrowthT, buffer: StringIO, end: int) -> GrowthT:
+def grown(event: GrowthT, buffer: TextBuffer, end: int) -> GrowthT:
     """The event, told that the first `end` characters of the buffer are the text up to and with its piece."""
     object.__setattr__(event, "_source", (buffer, end))
     return event

@@ -4,10 +4,10 @@ Folding costs the same without an observer. One that comes late is told what has
 it came, as if it had come in few large pieces.
 """
 
-from io import StringIO
 from typing import TYPE_CHECKING, Any, Protocol
 
 from chunkfold.audio import join_audio
+from chunkfold.text_buffer import TextBuffer
 
 if TYPE_CHECKING:
     from chunkfold.choices import ChoiceState
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class FoldObserver(Protocol):
     """What an observer is told. Each `choice` is a choice's index."""
 
-    def on_text(self, choice: int, name: str, text: str, buffer: StringIO, end: int) -> None:
+    def on_text(self, choice: int, name: str, text: str, buffer: TextBuffer, end: int) -> None:
         """Content, reasoning or refusal grew by `text`; the first `end` characters of the buffer are all of it."""
         ...
 

@@ -1,12 +1,12 @@
 """The merge rules for fields that are more than text: unknown keys, usage, reasoning details."""
 
-from io import StringIO
 from typing import Any
 
 from chunkfold.anomalies import TOTAL_TOO_SMALL, ZERO_USAGE, AnomalyLog
 from chunkfold.errors import excerpt
 from chunkfold.json_values import copied, is_integer, is_object
 from chunkfold.surrogates import well_formed
+from chunkfold.text_buffer import TextBuffer
 
 _NEVER_KEPT = frozenset({"obfuscation"})
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
@@ -86,6 +86,11 @@ class ReasoningDetails:
         """The blocks so far, in the order of their first appearance."""
         return [block.snapshot() for block in self._blocks]
 
+    def compact(self) -> None:
+        """Join the pieces of all texts."""
+        for block in self._blocks:
+            block.compact()
+
     def _block_of(self, kind: str, index: Any, id_: Any) -> "_Block | None":
         if index is not None:
             return self._by_index.get((kind, str(index)))
@@ -99,15 +104,19 @@ class _Block:
 
     def __init__(self) -> None:
         self.fields: dict[str, Any] = {}
-        self._texts: dict[str, StringIO] = {}
+        self._texts: dict[str, TextBuffer] = {}
 
     def add(self, fragment: dict[str, Any]) -> None:
         for key, value in fragment.items():
             if key in _DETAIL_TEXTS and isinstance(value, str):
                 self.fields.setdefault(key, "")
-                self._texts.setdefault(key, StringIO(newline="")).write(value)
+                self._texts.setdefault(key, TextBuffer()).write(value)
             elif value not in (None, "") or (key not in self.fields and value is None):
                 self.fields[key] = value
+
+    def compact(self) -> None:
+        for text in self._texts.values():
+            text.compact()
 
     def snapshot(self) -> dict[str, Any]:
         return {**copied(self.fields), **{key: well_formed(text.getvalue()) for key, text in self._texts.items()}}

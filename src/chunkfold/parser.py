@@ -6,7 +6,9 @@ Leniency lives here: the decoder follows the standard, and only makes visible wh
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Final, TypedDict
+from typing import TYPE_CHECKING, Final, TypedDict
+
+from pydantic import ValidationError
 
 from chunkfold.accumulator import ChatCompletionAccumulator
 from chunkfold.anomalies import (
@@ -28,17 +30,28 @@ from chunkfold.errors import (
     InvalidStreamError,
     StreamStalledError,
 )
-from chunkfold.event_recorder import EventRecorder
-from chunkfold.event_stream import SLICE, EventStreamDecoder, ServerSentEvent, UnfinishedBlock, slices
-from chunkfold.events import ChatCompletionEvent
+from chunkfold.event_stream import MESSAGE, SLICE, EventStreamDecoder, ServerSentEvent, UnfinishedBlock, slices
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.models.completion import ToolTypes
-from chunkfold.payload import Payload, is_json, is_plain, parse_body, parse_slowly, valid_chunk, whole_part
+from chunkfold.payload import (
+    Payload,
+    is_json,
+    is_plain,
+    parse_body,
+    parse_slowly,
+    valid_chunk,
+    validate_json,
+    whole_part,
+)
 from chunkfold.refusal import Refusal
 from chunkfold.shortcut import TextShortcut
 from chunkfold.surrogates import SurrogateJoiner
 from chunkfold.timing import StreamTiming
-from chunkfold.transforms import Transform
+
+if TYPE_CHECKING:
+    from chunkfold.event_recorder import EventRecorder
+    from chunkfold.events import ChatCompletionEvent
+    from chunkfold.transforms import Transform
 
 __all__ = ["ChatCompletionParser", "ParserOptions", "StreamEnd"]
 
@@ -61,7 +74,7 @@ class ParserOptions(TypedDict, total=False):
     headers: Mapping[str, str] | None
     on_event: OnEvent | None
     clock: Callable[[], float]
-    transforms: Sequence[Transform]
+    transforms: "Sequence[Transform]"
     tools: ToolTypes | None
     started: float | None
 
@@ -106,7 +119,7 @@ class ChatCompletionParser:
         headers: Mapping[str, str] | None = None,
         on_event: OnEvent | None = None,
         clock: Callable[[], float] = time.monotonic,
-        transforms: Sequence[Transform] = (),
+        transforms: "Sequence[Transform]" = (),
         tools: ToolTypes | None = None,
         started: float | None = None,
     ) -> None:
@@ -177,13 +190,15 @@ class ChatCompletionParser:
             raise self._with_context(IncompleteStreamError(f"no completion: {what}", end=self.end))
         return self.snapshot
 
-    def events(self) -> list[ChatCompletionEvent]:
+    def events(self) -> "list[ChatCompletionEvent]":
         """What the bytes meant, as typed events: those since the last call, or since the beginning.
 
         Events are made from the first call on, and kept until the next one. A first call that comes late begins with
         all that has arrived, in as few events as possible.
         """
         if self._recorder is None:
+            from chunkfold.event_recorder import EventRecorder  # only for those who want events
+
             self._recorder = EventRecorder(self._accumulator.tools)
             self._log.observe(self._recorder.on_anomaly)
             self._accumulator.observe(self._recorder)
@@ -263,11 +278,11 @@ class ChatCompletionParser:
         accumulator = self._accumulator
         known = accumulator.chunks
         self._take_events(self._decoder.feed(data), chunks, shortcut)
-        if chunks or accumulator.chunks > known:
+        has_chunks = bool(chunks) or accumulator.chunks > known
+        if has_chunks:
             self._last_progress = now
-            self.timing.note(now - self._started, True, accumulator.has_output)  # noqa: FBT003 - there are
-        else:
-            self.timing.note(now - self._started, False, False)  # noqa: FBT003 - there are none
+            accumulator.compact()
+        self.timing.note(now - self._started, has_chunks, accumulator.output_size > 0)
         return chunks
 
     def _take_slices(
@@ -293,7 +308,10 @@ class ChatCompletionParser:
             self._log.offset = event.offset
             if shortcut is not None and self._is_unwatched and shortcut.take(event):
                 continue
-            chunk = valid_chunk(event)
+            try:
+                chunk = validate_json(event.data) if event.event == MESSAGE else None
+            except ValidationError:
+                chunk = None
             if chunk is not None and self._is_unwatched and self._accumulator.add_usual(chunk):
                 chunks.append(chunk)
             elif chunk is not None and self._is_unwatched and is_plain(chunk):
@@ -341,7 +359,7 @@ class ChatCompletionParser:
             self._conclude(chunks, done=True)
 
     def _transformed(
-        self, chunks: list[ChatCompletionChunk], transforms: Sequence[Transform]
+        self, chunks: list[ChatCompletionChunk], transforms: "Sequence[Transform]"
     ) -> list[ChatCompletionChunk]:
         for transform in transforms:
             chunks = [new for chunk in chunks for new in transform.feed(chunk)]

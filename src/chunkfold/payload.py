@@ -31,7 +31,8 @@ from chunkfold.models import ChatCompletionChunk, Outcome
 from chunkfold.models.outcome import outcome_of
 from chunkfold.repairs import Notes, UnreadableError, read_json, repaired_chunk
 
-_validate_json: Callable[[bytes], ChatCompletionChunk] = ChatCompletionChunk.__pydantic_validator__.validate_json
+ChatCompletionChunk.model_rebuild()  # the one model that every stream needs
+validate_json: Callable[[bytes], ChatCompletionChunk] = ChatCompletionChunk.__pydantic_validator__.validate_json
 _DONE: Final = b"[DONE]"
 _CHUNK_EVENTS: Final = frozenset({MESSAGE, "error", "chat.completion.chunk"})
 # Keys that no plain chunk has; beside choices only the first two mean anything.
@@ -80,7 +81,7 @@ def valid_chunk(event: ServerSentEvent) -> ChatCompletionChunk | None:
     if event.event != MESSAGE:
         return None
     try:
-        return _validate_json(event.data)
+        return validate_json(event.data)
     except ValidationError:
         return None
 

@@ -74,9 +74,8 @@ class TextShortcut:
 
     def _learn(self, data: bytes, chunk: ChatCompletionChunk) -> bool:
         """Fold a chunk that brings text and nothing else, if it is a usual one, and remember what stands around it."""
-        delta = chunk.choices[0].delta if chunk.choices else None
-        content = delta.content if delta is not None and len(delta.model_fields_set) == 1 else None
-        if not isinstance(content, str) or not self._accumulator.add_usual(chunk):
+        content = _mere_text(chunk)
+        if content is None or not self._accumulator.add_usual(chunk):
             return False
         begin = data.find(_KEY) + len(_KEY)
         begin += data[begin : begin + 1] == b" "
@@ -87,6 +86,15 @@ class TextShortcut:
             self._choice = chunk.choices[0].index
             self._head = self._accumulator.plain_head
         return True
+
+
+def _mere_text(chunk: ChatCompletionChunk) -> str | None:
+    """The text of a chunk that brings nothing else, no usage and no unknown key; None of any other."""
+    if chunk.usage is not None or chunk.__pydantic_extra__ or not chunk.choices or chunk.choices[0].__pydantic_extra__:
+        return None
+    delta = chunk.choices[0].delta
+    content = delta.content if len(delta.model_fields_set) == 1 else None
+    return content if isinstance(content, str) else None
 
 
 def _is_hole(before: bytes, behind: bytes, chunk: ChatCompletionChunk) -> bool:

@@ -27,7 +27,7 @@ from contextlib import (
 from functools import partial
 from inspect import GEN_RUNNING, getgeneratorstate
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from pydantic import BaseModel
 
@@ -36,12 +36,14 @@ from chunkfold.drain import drain, drain_async, is_drainable
 from chunkfold.endings import StreamEnd
 from chunkfold.errors import ChunkfoldError, StreamConsumedError
 from chunkfold.event_stream import SLICE
-from chunkfold.events import ChatCompletionEvent
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser import ChatCompletionParser, ParserOptions
-from chunkfold.partials import Partials
 from chunkfold.timing import StreamTiming
 from chunkfold.transport import AsyncResponse, SyncResponse, aclose_if_possible, close_if_possible, split_options
+
+if TYPE_CHECKING:
+    from chunkfold.events import ChatCompletionEvent
+    from chunkfold.partials import Partials
 
 T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -128,8 +130,10 @@ class _Stream:
         return self._take_slice()
 
     def _take_slice(self) -> list[ChatCompletionChunk]:
-        """What comes of the next slice of the last read."""
-        for chunks in self._slices or ():
+        """What comes of the next slice of the last read; nothing while somebody else is at it."""
+        if self._slices is None or getgeneratorstate(self._slices) == GEN_RUNNING:
+            return []
+        for chunks in self._slices:
             return chunks
         self._slices = None
         return []
@@ -191,7 +195,7 @@ class ChatCompletionStream(_Stream):
         while True:
             for chunk in self._ready:
                 return chunk
-            if self.end is not None:
+            if self._parser.end is not None or self._closed:
                 break
             self._ready = iter(self._read())
         self._consume()
@@ -226,7 +230,7 @@ class ChatCompletionStream(_Stream):
         """The text of choice 0 as it arrives, without empty pieces."""
         return (text for chunk in self if (text := chunk.text))
 
-    def events(self) -> Iterator[ChatCompletionEvent]:
+    def events(self) -> "Iterator[ChatCompletionEvent]":
         """What arrives, as typed events, then what went wrong, if anything did; see `chunkfold.events`.
 
         Instead of iterating over the chunks: what was read for the one is not handed out by the other. The first
@@ -250,11 +254,13 @@ class ChatCompletionStream(_Stream):
             ParseError: The text is no JSON, is cut, or does not fit the type.
             ChunkfoldError: The stream did not end well.
         """
+        from chunkfold.partials import Partials  # only for those who want them
+
         partials = Partials(self._parser, type, half_numbers=half_numbers)
         self._check_not_consumed()
         return iter(partial(self._next_partial, partials), object())
 
-    def _next_event(self) -> ChatCompletionEvent:
+    def _next_event(self) -> "ChatCompletionEvent":
         while True:
             for event in self._ready_events:
                 return event
@@ -267,7 +273,7 @@ class ChatCompletionStream(_Stream):
         self._consume()
         raise StopIteration
 
-    def _next_partial(self, partials: Partials) -> Any:
+    def _next_partial(self, partials: "Partials") -> Any:
         events: Iterator[ChatCompletionEvent] = iter(self._next_event, None)
         for event in events:
             for value in partials.after(event):
@@ -350,7 +356,7 @@ class AsyncChatCompletionStream(_Stream):
         while True:
             for chunk in self._ready:
                 return chunk
-            if self.end is not None:
+            if self._parser.end is not None or self._closed:
                 break
             self._ready = iter(await self._read())
         await self._consume()
@@ -386,7 +392,7 @@ class AsyncChatCompletionStream(_Stream):
         self._check_not_consumed()
         return _AsyncView(self._next_text)
 
-    def events(self) -> AsyncIterator[ChatCompletionEvent]:
+    def events(self) -> "AsyncIterator[ChatCompletionEvent]":
         """What arrives, as typed events, then what went wrong, if anything did; see `ChatCompletionStream.events`."""
         self._check_not_consumed()
         return _AsyncView(self._next_event)
@@ -399,6 +405,8 @@ class AsyncChatCompletionStream(_Stream):
     def partials(self, type: Any = None, *, half_numbers: bool = False) -> AsyncIterator[Any]: ...
     def partials(self, type: Any = None, *, half_numbers: bool = False) -> AsyncIterator[Any]:
         """The JSON that the text of choice 0 is, while it is written; see `ChatCompletionStream.partials`."""
+        from chunkfold.partials import Partials  # only for those who want them
+
         partials = Partials(self._parser, type, half_numbers=half_numbers)
         self._check_not_consumed()
         return _AsyncView(partial(self._next_partial, partials))
@@ -408,7 +416,7 @@ class AsyncChatCompletionStream(_Stream):
             pass
         return text
 
-    async def _next_partial(self, partials: Partials) -> Any:
+    async def _next_partial(self, partials: "Partials") -> Any:
         async for event in _AsyncView(self._next_event):
             for value in partials.after(event):
                 return value
@@ -416,7 +424,7 @@ class AsyncChatCompletionStream(_Stream):
             return value
         raise StopAsyncIteration
 
-    async def _next_event(self) -> ChatCompletionEvent:
+    async def _next_event(self) -> "ChatCompletionEvent":
         while True:
             for event in self._ready_events:
                 return event

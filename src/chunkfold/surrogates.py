@@ -20,6 +20,8 @@ _DELTA_TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
 
 def well_formed(text: str) -> str:
     """The text with split pairs joined and lone surrogates as U+FFFD; the same text where it has none."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

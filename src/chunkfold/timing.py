@@ -26,14 +26,18 @@ class StreamTiming:
     def note(self, seconds: float, chunks: bool, output: bool) -> None:  # noqa: FBT001 - called for every read
         """Take one read into account: when it came, whether it brought a chunk, and whether output has come by now."""
         self.last_byte = seconds
-        if self.first_byte is None:
-            self.first_byte = seconds
         if chunks:
             self.last_chunk = seconds
-            if self.first_chunk is None:
-                self.first_chunk = seconds
-            if output and self.first_output is None:
-                self.first_output = seconds
+        if self.first_output is None:
+            self._note_firsts(seconds, chunks, output)
+
+    def _note_firsts(self, seconds: float, chunks: bool, output: bool) -> None:  # noqa: FBT001 - as above
+        if self.first_byte is None:
+            self.first_byte = seconds
+        if chunks and self.first_chunk is None:
+            self.first_chunk = seconds
+        if chunks and output:
+            self.first_output = seconds
 
     def tokens_per_second(self, completion_tokens: int | None) -> float | None:
         """The rate from the first output to the last chunk; None unless the usage is known and time has passed."""

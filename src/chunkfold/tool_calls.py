@@ -5,7 +5,6 @@ is a key, never a position; empty ids and names count as absent. A call is compl
 never because its arguments already parse.
 """
 
-from io import StringIO
 from typing import Any
 
 from chunkfold.anomalies import (
@@ -31,6 +30,7 @@ from chunkfold.models import (
     ChoiceDeltaToolCall,
 )
 from chunkfold.surrogates import well_formed
+from chunkfold.text_buffer import TextBuffer
 
 
 class ToolCall:
@@ -44,29 +44,22 @@ class ToolCall:
     """
 
     __slots__ = (
-        "_empty_object",
-        "_name",
-        "arguments",
-        "extra",
-        "id",
-        "index",
-        "is_custom",
-        "part_extra",
-        "place",
-        "type",
+        *("_empty_object", "_may_be_placeholder", "_name", "arguments", "extra", "id", "index", "is_custom"),
+        *("part_extra", "place", "type"),
     )
 
     def __init__(self, index: int | None, place: int) -> None:
         self.id: str | None = None
         self.index = index
         self.place = place
-        self._name = StringIO(newline="")
+        self._name = TextBuffer()
         self.type: str | None = None
         self.is_custom = False
-        self.arguments = StringIO(newline="")
+        self.arguments = TextBuffer()
         self.extra: dict[str, Any] = {}
         self.part_extra: dict[str, Any] = {}
         self._empty_object = False
+        self._may_be_placeholder = True
 
     @property
     def name(self) -> str:
@@ -82,6 +75,11 @@ class ToolCall:
     def has_arguments(self) -> bool:
         """Whether any argument text came."""
         return self.arguments.tell() > 0
+
+    def compact(self) -> None:
+        """Join the pieces of its texts."""
+        self._name.compact()
+        self.arguments.compact()
 
     def add(self, fragment: ChoiceDeltaToolCall, log: AnomalyLog) -> int:
         """Fold a fragment in; return how many characters of output it brought."""
@@ -108,8 +106,11 @@ class ToolCall:
 
     def grow(self, text: str, log: AnomalyLog) -> int:
         """Append to the arguments; return how many characters that are."""
-        if self.arguments.tell() <= 2 and _has_placeholder(self.arguments.getvalue() + text):
-            log.note(ARGUMENTS_PLACEHOLDER, excerpt(self.name))
+        if self._may_be_placeholder:
+            known = self.arguments.getvalue()
+            if _has_placeholder(known + text):
+                log.note(ARGUMENTS_PLACEHOLDER, excerpt(self.name))
+            self._may_be_placeholder = len(known) + len(text) <= len("{}")
         return self.arguments.write(text)
 
     def _take(self, name: str | None, text: str | None, log: AnomalyLog) -> int:

@@ -24,16 +24,6 @@ from chunkfold.models.completion import (
     FunctionCall,
 )
 from chunkfold.models.outcome import Outcome
-from chunkfold.models.partial import PartialJSON
-from chunkfold.models.parts import (
-    AudioPart,
-    ImagePart,
-    MessagePart,
-    ReasoningPart,
-    RefusalPart,
-    TextPart,
-    ToolCallPart,
-)
 from chunkfold.models.shared import (
     Annotation,
     AnnotationURLCitation,
@@ -49,7 +39,6 @@ from chunkfold.models.shared import (
 __all__ = [
     "Annotation",
     "AnnotationURLCitation",
-    "AudioPart",
     "ChatCompletion",
     "ChatCompletionAudio",
     "ChatCompletionChunk",
@@ -73,16 +62,9 @@ __all__ = [
     "ErrorObject",
     "Function",
     "FunctionCall",
-    "ImagePart",
-    "MessagePart",
     "Model",
     "Outcome",
-    "PartialJSON",
     "PromptTokensDetails",
-    "ReasoningPart",
-    "RefusalPart",
-    "TextPart",
-    "ToolCallPart",
     "TopLogprob",
     "WrongType",
 ]

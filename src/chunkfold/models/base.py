@@ -76,7 +76,8 @@ class Model(BaseModel):
     """A value as a provider sent it. Unknown fields are kept in `model_extra` and come out of `model_dump`."""
 
     # Strict: a number in a string is a deviation worth noting, so it is repaired in one named place, not in passing.
-    model_config = ConfigDict(extra="allow", strict=True, protected_namespaces=())
+    # Built at their first use: importing stays fast.
+    model_config = ConfigDict(extra="allow", strict=True, protected_namespaces=(), defer_build=True)
 
     @classmethod
     def validate_leniently(cls, value: dict[str, Any]) -> tuple[Self, list[WrongType]]:

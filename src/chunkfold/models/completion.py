@@ -7,7 +7,7 @@ normalised: it has the reasoning text whichever field brought it.
 import builtins
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, overload
 
 from pydantic import BaseModel, PrivateAttr
 
@@ -16,9 +16,10 @@ from chunkfold.json_values import copied
 from chunkfold.models.base import AnyString, Aside, Model
 from chunkfold.models.outcome import Outcome, outcome_of
 from chunkfold.models.parsing import adapter_of, without_placeholder
-from chunkfold.models.partial import PartialJSON, parse_json
-from chunkfold.models.parts import MessagePart, Order, PartStart, parts_of, sizes_of, usual_order
 from chunkfold.models.shared import Annotation, ChoiceLogprobs, CompletionUsage
+
+if TYPE_CHECKING:
+    from chunkfold.models.parts import MessagePart, PartStart
 
 T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -71,6 +72,8 @@ class Function(Model):
         Raises:
             ParseError: They are no JSON object (`cut` says whether they ended too early), or not of that type.
         """
+        from chunkfold.models.partial import parse_json
+
         return parse_json(without_placeholder(self.arguments), self._type_or(type))
 
     @overload
@@ -83,6 +86,8 @@ class Function(Model):
         Raises:
             ParseError: They are no JSON, however they may go on.
         """
+        from chunkfold.models.partial import PartialJSON
+
         return PartialJSON(self._type_or(type), half_numbers=half_numbers).feed(without_placeholder(self.arguments))
 
     def give_type(self, type: Any) -> None:
@@ -183,17 +188,21 @@ class ChatCompletionMessage(Model):
     _order: Aside = PrivateAttr(default=Aside())
 
     @property
-    def parts(self) -> list[MessagePart]:
+    def parts(self) -> "list[MessagePart]":
         """Reasoning, text, refusal, tool calls, images and audio in the order in which they came.
 
         A message that was not read from a stream, or was changed since, has them in the usual order: reasoning, text,
         then the rest.
         """
+        from chunkfold.models.parts import parts_of, usual_order
+
         fields, order = self.__dict__, self._order.value
         return parts_of(fields, order.parts if order is not None and order.is_of(fields) else usual_order(fields))
 
-    def keep_order(self, parts: Sequence[PartStart]) -> None:
+    def keep_order(self, parts: "Sequence[PartStart]") -> None:
         """Say in which order the parts came: for each, the field and where in it the part begins."""
+        from chunkfold.models.parts import Order, sizes_of
+
         self._order = Aside(Order(tuple(parts), sizes_of(self.__dict__)))
 
     @overload
@@ -206,6 +215,8 @@ class ChatCompletionMessage(Model):
         Raises:
             ParseError: It is no JSON (`cut` says whether it ended too early), not of that type, or a refusal.
         """
+        from chunkfold.models.partial import parse_json
+
         text: str = self.__dict__.get("content") or ""
         if not text and self.__dict__.get("refusal"):
             raise ParseError(f"expected JSON, received a refusal: {excerpt(self.refusal)}")
@@ -221,6 +232,8 @@ class ChatCompletionMessage(Model):
         Raises:
             ParseError: It is no JSON, however it may go on.
         """
+        from chunkfold.models.partial import PartialJSON
+
         return PartialJSON(type, half_numbers=half_numbers).feed(self.__dict__.get("content") or "")
 
     def to_param(self, *, reasoning_content: bool = False) -> dict[str, Any]:

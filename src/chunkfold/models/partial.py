@@ -61,7 +61,7 @@ _EXPECTED: Final = {
 }
 _VALUE_WANTED: Final = (_VALUE, _VALUE_OR_END)
 _STRING_WANTED: Final = (_VALUE, _VALUE_OR_END, _KEY, _KEY_OR_END)
-_LONG_NUMBER: Final = 1_000  # characters: beyond, it is looked at only when it has ended
+_LONG_NUMBER: Final = 1_000  # characters: a longer one is looked at only when it has ended
 
 
 @dataclass(slots=True)
@@ -320,7 +320,7 @@ class PartialJSON:
         if self._string is not None:
             text = self._string.getvalue()
             return shape.fits_growing(text), text
-        number = _NUMBER.match(self._rest) if self._half_numbers else None
+        number = _NUMBER.match(self._rest) if self._half_numbers and len(self._rest) <= _LONG_NUMBER else None
         value = _number(number[0]) if number is not None else None
         return value is not None and shape.fits(value), value
 

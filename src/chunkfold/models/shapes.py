@@ -18,13 +18,23 @@ from typing import (
     NamedTuple,
     NotRequired,
     Required,
+    TypeVar,
     Union,
     get_args,
     get_origin,
     get_type_hints,
 )
 
-from pydantic import AliasChoices, AliasPath, BaseModel, RootModel, TypeAdapter, ValidationError
+from pydantic import (
+    AliasChoices,
+    AliasPath,
+    BaseModel,
+    Discriminator,
+    JsonValue,
+    RootModel,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 
@@ -50,7 +60,7 @@ class Shape:
     """
 
     def __init__(self, as_type: Any, *, is_strict: bool = False, place: "_Place | None" = None) -> None:
-        self.takes_all = as_type is Any or as_type is object
+        self.takes_all = _takes_all(as_type)
         self._type = as_type
         self._is_strict = is_strict
         self._place = place
@@ -72,8 +82,8 @@ class Shape:
         """What may stand under a key, or with None as a list's item; None if nothing may."""
         if self.takes_all:
             return self
-        keys = [member.key for member in self._members if member.key is not None]
-        if key is not None and keys and not any(one.fits(key) for one in keys):
+        keys = [member.key for member in self._members if member.container is dict]
+        if key is not None and keys and not any(one is None or one.fits(key) for one in keys):
             return None
         name = key if any(key in member.fields for member in self._members) else None  # all others are alike
         place = (list if key is None else dict, name)
@@ -93,21 +103,24 @@ class Shape:
         model = found[0][0].model
         if model is None:
             return Shape(types[0], is_strict=self._is_strict)
-        has_validators = name is not None and model.__pydantic_decorators__.field_validators
-        place = _Place(model, name) if name is not None and has_validators else None
-        return Shape(types[0], is_strict=bool(model.model_config.get("strict")), place=place)
+        config = model.model_config
+        has_a_say = model.__pydantic_decorators__.field_validators or config.get("coerce_numbers_to_str")
+        place = _Place(model, name) if name is not None and has_a_say else None
+        return Shape(types[0], is_strict=bool(config.get("strict")), place=place)
 
     def fits(self, value: Any) -> bool:
         """Whether a whole JSON value is of this type. Types and validators that fail in any way say no."""
-        if self.takes_all:
+        if self.takes_all or (value is None and NoneType in get_args(self._type)):
             return True
+        if self._place is not None:
+            return _fits_place(self._place, value)
         try:
             if self._adapter is None:
                 self._adapter = adapter_of(self._type)
             self._adapter.validate_json(_json(value), strict=self._is_strict or None)
-            return self._place is None or _fits_place(self._place, value)
         except Exception:  # noqa: BLE001 - validators are the user's, and see values out of their context here
             return False
+        return True
 
     def fits_growing(self, text: str) -> bool:
         """Whether a string that may still grow can be shown: only where it may be any text."""
@@ -141,6 +154,13 @@ class _Member(NamedTuple):
     others: Any
     key: Shape | None = None
     model: type[BaseModel] | None = None
+
+
+def _takes_all(as_type: Any) -> bool:
+    """Whether any JSON value is of a type, or of a member of it."""
+    if get_origin(as_type) in (Union, types.UnionType):
+        return any(_takes_all(arg) for arg in get_args(as_type))
+    return as_type is Any or as_type is object or as_type is JsonValue
 
 
 def _members_of(as_type: Any) -> Iterator[_Member]:
@@ -179,10 +199,11 @@ def _member(origin: Any, args: tuple[Any, ...]) -> _Member:
         return _Member(dict, _fields_of(origin), others, model=origin)
     if hasattr(origin, "__required_keys__") or (inspect.isclass(origin) and dataclasses.is_dataclass(origin)):
         try:
-            hints: dict[Any, Any] = get_type_hints(origin, include_extras=True)
-            return _Member(dict, hints, _NOTHING)
+            hints = get_type_hints(origin, include_extras=True)
         except Exception:  # noqa: BLE001 - names that cannot be resolved from here
             return _Member(dict, {}, Any)
+        meant = dict(zip(getattr(origin, "__parameters__", ()), args, strict=False))
+        return _Member(dict, {_key_of(name, hint): _meant(hint, meant) for name, hint in hints.items()}, _NOTHING)
     if origin in _DICTS:
         key, value = args or (Any, Any)
         return _Member(dict, {}, value, None if key in (Any, str) else Shape(key))
@@ -190,6 +211,26 @@ def _member(origin: Any, args: tuple[Any, ...]) -> _Member:
         items = tuple(arg for arg in args if arg is not ...)
         return _Member(list, {}, Union[items] if items else Any)  # noqa: UP007 - as above
     return _Member(None, {}, _NOTHING)
+
+
+def _key_of(name: str, hint: Any) -> str:
+    """The key of a field that is only annotated: its name, unless the annotation has an alias."""
+    fields = (extra for extra in get_args(hint)[1:] if isinstance(extra, FieldInfo))
+    return next((field.alias for field in fields if field.alias), name)
+
+
+def _meant(hint: Any, meant: dict[Any, Any]) -> Any:
+    """A generic type with what its variables stand for."""
+    if isinstance(hint, TypeVar):
+        return meant.get(hint, Any)
+    if get_origin(hint) is Annotated:
+        inner, *extras = get_args(hint)
+        fields = [extra for extra in extras if isinstance(extra, FieldInfo)]
+        rest = [extra for extra in extras if not isinstance(extra, FieldInfo)]
+        metadata = [*rest, *(one for field in fields for one in field.metadata)]
+        return Annotated[_meant(inner, meant), *metadata] if metadata else _meant(inner, meant)
+    variables = getattr(hint, "__parameters__", ())
+    return hint[tuple(meant.get(one, Any) for one in variables)] if variables else hint
 
 
 def _fields_of(model: type[BaseModel]) -> dict[str | None, Any]:
@@ -215,7 +256,11 @@ def _keys_of(name: str, field: FieldInfo, model: type[BaseModel]) -> dict[str | 
 
 
 def _annotation(field: FieldInfo) -> Any:
-    metadata = [*field.metadata, *([field] if field.discriminator is not None else [])]
+    metadata = list(field.metadata)
+    if field.discriminator is not None:
+        metadata.append(
+            Discriminator(field.discriminator) if isinstance(field.discriminator, str) else field.discriminator
+        )
     return Annotated[field.annotation, *metadata] if metadata else field.annotation
 
 
@@ -225,6 +270,8 @@ def _fits_place(place: _Place, value: Any) -> bool:
         place.model.model_validate_json(_json({place.key: value}))
     except ValidationError as error:
         return not any(detail["loc"][:1] == (place.key,) for detail in error.errors(include_url=False))
+    except Exception:  # noqa: BLE001 - validators are the user's, and see a model that lacks everything else
+        return False
     return True
 
 

@@ -1,0 +1,174 @@
+"""The figures as tables: for the terminal, with what they are meant to be, and for the documentation.
+
+What was measured last is kept in `results.json`, and the documentation is made from that. So parts can be measured in
+different runs, and with different libraries installed, and no number is ever typed by hand.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from measuring import Figure, Target
+
+RESULTS = Path(__file__).with_name("results.json")
+
+
+class Table(NamedTuple):
+    """A table's title, and the headings of the columns that name its rows."""
+
+    title: str
+    heads: tuple[str, ...]
+
+
+TABLES = {
+    "folding": Table("Folding: the floor is 1", ("stream", "bytes per read")),
+    "parts": Table("What each part costs: the floor is 1", ("stream", "bytes per read")),
+    "framing": Table("Framing: chunkfold is 1", ("bytes per read",)),
+    "peers": Table("Other clients: chunkfold is 1", ("client", "stream")),
+    "growth": Table("Growth: ten times as much takes so many times as long", ("what grows", "from", "to")),
+    "partial": Table("Partial JSON: PartialJSON is 1", ("deltas",)),
+    "memory": Table("Memory in MB", ("chunks",)),
+    "import": Table("Import: pydantic with one model is 1", ("measured",)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one part of the command found, and where."""
+
+    machine: Mapping[str, str]
+    figures: Sequence[Figure] = field(default_factory=list)
+
+    def updated_with(self, new: "Part") -> "Part":
+        """The new figures; of the old ones those that could not be measured now, because what they need was missing."""
+        fresh = {_key(figure): figure for figure in new.figures}
+        present = {figure.needs for figure in new.figures} | {""}
+        kept = [fresh.pop(_key(old), old) for old in self.figures if _key(old) in fresh or old.needs not in present]
+        return Part(new.machine, [*kept, *fresh.values()])
+
+
+Results = dict[str, Part]
+
+
+def _key(figure: Figure) -> tuple[str, tuple[str, ...], str]:
+    return figure.table, figure.row, figure.column
+
+
+# What was measured last
+
+
+def load() -> Results:
+    if not RESULTS.exists():
+        return {}
+    parts = json.loads(RESULTS.read_text("utf-8"))
+    return {name: Part(part["machine"], [_figure(one) for one in part["figures"]]) for name, part in parts.items()}
+
+
+def _figure(fields: dict[str, Any]) -> Figure:
+    target = fields["target"]
+    return Figure(**{**fields, "row": tuple(fields["row"]), "target": target and Target(**target)})
+
+
+def save(results: Results) -> None:
+    parts = {
+        name: {
+            "machine": part.machine,
+            "figures": [asdict(figure) | {"value": _rounded(figure.value)} for figure in part.figures],
+        }
+        for name, part in results.items()
+    }
+    RESULTS.write_text(json.dumps(parts, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _rounded(value: float) -> float:
+    return value if isinstance(value, int) else round(value, 3)
+
+
+# Tables
+
+
+def figures_by_table(figures: Iterable[Figure]) -> dict[str, list[Figure]]:
+    tables: dict[str, list[Figure]] = {}
+    for figure in figures:
+        tables.setdefault(figure.table, []).append(figure)
+    return tables
+
+
+def plain_text(figures: Iterable[Figure]) -> str:
+    """The tables for a terminal; beside a figure that has a target stands whether it is met."""
+    texts: list[str] = []
+    for name, of_table in figures_by_table(figures).items():
+        rows = [[cell.replace("`", "") for cell in row] for row in _cells(name, of_table, with_targets=True)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        names = len(TABLES[name].heads)
+        lines = ["  ".join(_aligned(row, widths, names)).rstrip() for row in rows]
+        texts.append("\n".join([TABLES[name].title, "", *lines, ""]))
+    return "\n".join(texts)
+
+
+def _aligned(row: list[str], widths: list[int], names: int) -> Iterable[str]:
+    for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
+        yield cell.ljust(width) if place < names else cell.rjust(width)
+
+
+def markdown(table: str, figures: list[Figure]) -> str:
+    """A table for the documentation."""
+    head, *rows = _cells(table, figures, with_targets=False)
+    names = len(TABLES[table].heads)
+    rule = ["---"] * names + ["---:"] * (len(head) - names)
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
+
+
+def _cells(table: str, figures: list[Figure], *, with_targets: bool) -> list[list[str]]:
+    columns = list(dict.fromkeys(figure.column for figure in figures))
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    for figure in figures:
+        cell = shown(figure.value)
+        if with_targets and figure.target is not None:
+            cell += f" ({figure.target.verdict(figure.value)}: {figure.target})"
+        rows.setdefault(figure.row, {})[figure.column] = cell
+    cells = [[*row, *(by_column.get(column, "") for column in columns)] for row, by_column in rows.items()]
+    return [[*TABLES[table].heads, *columns], *cells]
+
+
+def shown(value: float) -> str:
+    if isinstance(value, int) or value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
+# The documentation
+
+
+def write_page(path: Path, results: Results) -> None:
+    """Put the tables between the markers of a page.
+
+    Raises:
+        ValueError: A table has no place there, or a place no table.
+    """
+    tables = figures_by_table(figure for part in results.values() for figure in part.figures)
+    blocks = {name: markdown(name, figures) for name, figures in tables.items()} | {"machine": _machine(results)}
+    page = path.read_text("utf-8")
+    places = re.findall(r"^<!-- benchmark: (\w+) -->$", page, re.MULTILINE)
+    if sorted(places) != sorted(blocks):
+        raise ValueError(f"{path}: expected places for {sorted(blocks)}, found {sorted(places)}")
+    for name, block in blocks.items():
+        begin, end = f"<!-- benchmark: {name} -->\n", "<!-- end -->\n"
+        before, _, rest = page.partition(begin)
+        page = f"{before}{begin}\n{block}\n\n{end}{rest.partition(end)[2]}"
+    path.write_text(page, "utf-8")
+
+
+def _machine(results: Results) -> str:
+    """Where it was measured; parts that were measured elsewhere are named."""
+    parts: dict[str, list[str]] = {}
+    for name, part in results.items():
+        known = part.machine
+        line = f"{known['cores']} cores, {known['python']}, pydantic {known['pydantic']}, httpx {known['httpx']}"
+        parts.setdefault(line, []).append(name)
+    if len(parts) == 1:
+        return f"Measured with {next(iter(parts))}."
+    return "\n".join(f"- {', '.join(names)}: measured with {line}" for line, names in parts.items())
