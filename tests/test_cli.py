@@ -421,7 +421,7 @@ def test_calls_whose_arguments_cannot_be_read() -> None:
     completion = chunkfold.ChatCompletion(choices=[chunkfold.Choice(message=message)])
     (_, cut), (_, wrong), (_, called), *_ = completion_facts(completion)
     assert cut.startswith("f: expected whole JSON")
-    assert wrong == r"f: expected JSON, received other text at character 0: '\x1b'"
+    assert wrong == r"f: expected JSON, received other text: expected a value at character 0: '\x1b'"
     assert called == r"sql('select\n1')"
 
 
