@@ -259,8 +259,10 @@ class PartialJSON:
 
     def _attach(self, value: Any) -> None:
         if self._stack:
-            self._stack[-1].put(value)
-            self._open_items += 1
+            frame = self._stack[-1]
+            before = len(frame.value)
+            frame.put(value)
+            self._open_items += len(frame.value) - before
         else:
             self._root = value
 
