@@ -27,6 +27,7 @@ from chunkfold import (
     ThinkTags,
     ToolCallPart,
 )
+from chunkfold.models.base import Aside
 
 often = settings(max_examples=150, deadline=None)  # no deadline: the machine may be busy
 
@@ -496,3 +497,9 @@ def test_recordings() -> None:
         for one in parser.snapshot.choices:
             check(one.message)
             check(ChatCompletionMessage.validate_leniently(one.message.model_dump())[0])
+
+
+def test_what_stands_aside_counts_neither_for_equality_nor_for_hashes() -> None:
+    assert Aside(1) == Aside(2)
+    assert hash(Aside(1)) == hash(Aside(2))
+    assert Aside(1) != 1

@@ -868,6 +868,12 @@ PUBLIC = [
 ]
 
 
+def test_what_is_loaded_later_is_a_public_name_too() -> None:
+    assert set(PUBLIC) <= set(dir(chunkfold))
+    with pytest.raises(AttributeError, match="module 'chunkfold' has no attribute 'Nothing'"):
+        _ = chunkfold.Nothing
+
+
 def test_the_public_names_are_these() -> None:
     assert sorted(chunkfold.__all__) == PUBLIC
     assert all(hasattr(chunkfold, name) for name in PUBLIC)

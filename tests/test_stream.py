@@ -1326,3 +1326,13 @@ async def test_reading_on_after_a_cancelled_read_is_no_clean_end() -> None:
     assert stream.end is None
     with pytest.raises(StreamInterruptedError):
         await stream.read()
+
+
+@pytest.mark.parametrize("kind", [bytearray, memoryview])
+@pytest.mark.parametrize("repeats", [1, 500], ids=["small", "large"])
+def test_other_kinds_of_bytes(kind: type, repeats: int) -> None:
+    text = b'data: {"choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n' * repeats
+    end = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+    stream = ChatCompletionStream([kind(text), kind(end)])
+    assert [chunk.text for chunk in stream] == ["Hi"] * repeats + [""]
+    assert ChatCompletionStream([kind(text), kind(end)]).read().text == "Hi" * repeats

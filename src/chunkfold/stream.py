@@ -130,10 +130,8 @@ class _Stream:
         return self._take_slice()
 
     def _take_slice(self) -> list[ChatCompletionChunk]:
-        """What comes of the next slice of the last read; nothing while somebody else is at it."""
-        if self._slices is None or getgeneratorstate(self._slices) == GEN_RUNNING:
-            return []
-        for chunks in self._slices:
+        """What comes of the next slice of the last read."""
+        for chunks in self._slices or ():
             return chunks
         self._slices = None
         return []
@@ -265,7 +263,7 @@ class ChatCompletionStream(_Stream):
             for event in self._ready_events:
                 return event
             events = self._parser.events()
-            if not events and self.end is not None:
+            if not events and (self.end is not None or self._closed):
                 break
             if not events:
                 self._read()
@@ -429,7 +427,7 @@ class AsyncChatCompletionStream(_Stream):
             for event in self._ready_events:
                 return event
             events = self._parser.events()
-            if not events and self.end is not None:
+            if not events and (self.end is not None or self._closed):
                 break
             if not events:
                 await self._read()
