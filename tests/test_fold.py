@@ -480,7 +480,9 @@ def test_every_kind_of_chunk(kind: bytes) -> None:
     texts = (b"a", b"", *map(str.encode, PROBES), b"b", b"", "é".encode(), b"\\n", b"c")
     for head in dict.fromkeys(HEADS):
         reads = each_event(FIRST + of_kind(kind, *texts, head=head) + HELLO * 2 + STOP + DONE)
-        assert parsed(reads, True, NO_OPTIONS) == parsed(reads, False, NO_OPTIONS), head
+        fed = parsed(reads, False, NO_OPTIONS)
+        assert parsed(reads, True, NO_OPTIONS) == fed, head
+        assert parsed(reads, False, {**NO_OPTIONS, "is_watched": True})._replace(seen=[]) == fed, head
     assert_the_same(choice(role="assistant") + of_kind(kind, *texts[:3]))
 
 
@@ -653,6 +655,19 @@ UNUSUAL = {
     "two choices": event({**HEAD, "choices": [{"index": 0, "delta": {"content": "a"}}] * 2}),
     "another id": event({**HEAD, "id": "c2", "choices": [{"index": 0, "delta": {"content": "a"}}]}),
     "an empty id": event({**HEAD, "id": "", "choices": [{"index": 0, "delta": {"content": "a"}}]}),
+    "an error": event({**HEAD, "error": "no", "choices": [{"index": 0, "delta": {"content": "a"}}]}),
+    "an error of MiniMax": event(
+        {**HEAD, "base_resp": {"status_code": 1002}, "choices": [{"index": 0, "delta": {"content": "a"}}]}
+    ),
+    "an error of the choice": event(
+        {**HEAD, "choices": [{"index": 0, "delta": {"content": "a"}, "error": {"message": "no"}}]}
+    ),
+    "usage of Groq": event(
+        {**HEAD, "x_groq": {"usage": {"prompt_tokens": 1}}, "choices": [{"index": 0, "delta": {"content": "a"}}]}
+    ),
+    "usage of the choice": event(
+        {**HEAD, "choices": [{"index": 0, "delta": {"content": "a"}, "usage": {"prompt_tokens": 1}}]}
+    ),
     "a choice that has not come before": choice(index=2, content="a"),
     "a choice that is finished": choice(index=3, content="a"),
     "a choice without an index": event({**HEAD, "choices": [{"delta": {"content": "a"}}]}),
@@ -730,12 +745,13 @@ UNREAD = "an unknown key, so that nothing takes the short way"
 
 
 def with_everything(fragment: dict[str, Any]) -> dict[str, Any]:
-    return {**fragment, UNREAD: 1}
+    function = fragment.get("function")
+    return {**fragment, UNREAD: 1, **({} if function is None else {"function": {**function, UNREAD: 1}})}
 
 
 def calls_of(result: Result) -> list[Any]:
     calls = json.loads(result.snapshot)["choices"][0]["message"]["tool_calls"]
-    return [{key: value for key, value in call.items() if key != UNREAD} for call in calls]
+    return json.loads(json.dumps(calls), object_hook=lambda value: {key: value[key] for key in value if key != UNREAD})
 
 
 # Streams, which feed a large read in slices
@@ -1180,6 +1196,7 @@ NOT_TAKEN = {
     "another beginning": said("a", before=BEFORE.replace(b"c1", b"c2")),
     "a later time": said("a", before=BEFORE.replace(b":1,", b":2,")),
     "another end": said("a", behind=BEHIND.replace(b"null", b'"stop"')),
+    "an end that is as long": said("a", behind=BEHIND.replace(b"null", b'"ab"')),
     "more behind": said("a") + b" ",
     "the quotes in one": said("")[: len(BEFORE)] + BEHIND[1:],
     "what stands before, alone": BEFORE,
@@ -1338,6 +1355,12 @@ def test_learning_backs_off_where_bytes_change_all_the_time(kind: str, monkeypat
     few, many = (validations(monkeypatch, numbered(count, CHANGING[kind])) - count for count in counts)
     assert 0 < few <= 30
     assert many - few <= 10
+
+
+def test_learning_backs_off_also_behind_much_that_was_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    changing = CHANGING["obfuscation"]
+    body = numbered(2500, lambda number: said(f" word{number}") if number < 100 else changing(number))
+    assert 2400 < validations(monkeypatch, body) <= 2400 + 50
 
 
 TURNS: dict[str, Callable[[int], bytes]] = {
