@@ -173,6 +173,11 @@ class ChatCompletionParser:
         return self._headers.get("x-request-id")
 
     @property
+    def chunks(self) -> int:
+        """How many chunks came."""
+        return self._accumulator.chunks
+
+    @property
     def emitted_output(self) -> bool:
         """Whether output was handed out."""
         return self._accumulator.has_output

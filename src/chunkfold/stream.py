@@ -6,6 +6,7 @@ Both fronts are the same loop: read, feed, hand out chunks, raise what went wron
 
 import builtins
 import time
+import warnings
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -52,6 +53,8 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 class _Stream:
     """What both fronts share: the parser, its views, and whether the stream was iterated to its end."""
 
+    _closed = True  # nothing is open yet, should making the stream fail
+
     def __init__(self, source: Any, reader: str, options: ParserOptions) -> None:
         if isinstance(source, bytes | bytearray | str):
             msg = f"source: expected a response or an iterable of bytes, received {type(source).__name__}"
@@ -68,6 +71,17 @@ class _Stream:
         self._cut_short: BaseException | None = None  # what left a read half done, such as a cancellation
         self._consumed = False
         self._closed = False
+
+    def __repr__(self) -> str:
+        """How it stands; nothing of the content."""
+        state = self.end or ("left" if self._closed else "running")
+        return f"<{type(self).__name__}: {state}, {self._parser.chunks} chunks>"
+
+    def __del__(self) -> None:
+        """Say so if a response that is still being sent was left open; closing it here could wait for ever."""
+        if not self._closed and self.end is None and not getattr(self._response, "is_closed", True):
+            msg = f"unclosed {self!r}: use `with`, or close it, so that the provider stops and the connection is free"
+            warnings.warn(msg, ResourceWarning, stacklevel=2, source=self)
 
     @property
     def response(self) -> Any:
