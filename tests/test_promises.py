@@ -680,7 +680,7 @@ PACKAGE = Path(chunkfold.__file__).parent
 LAYERS = (
     "chunkfold",
     *("stream", "transport", "drain", "partials"),
-    *("parser", "shortcut", "endings", "refusal"),
+    *("parser", "shortcut", "refusal", "endings"),
     *("event_recorder", "events"),
     "transforms",
     "timing",
@@ -698,7 +698,7 @@ LAYERS = (
     *("models.chunk", "models.content", "models.shared", "models.base"),
     *("anomalies", "rule_examples"),
     "event_stream",
-    *("errors", "json_values", "text_buffer"),
+    *("errors", "brief", "json_values", "text_buffer"),
 )
 BESIDE = {"testing", "cli", "otel"}  # they import the core and are below no layer, so never imported by it
 KNOWS_IO = {"stream", "transport", "drain"}

@@ -12,6 +12,7 @@ from chunkfold.errors import (
 )
 
 _BODY_EXCERPT: Final = 1024
+_COMMON_TYPES: Final = frozenset({"application/json", "text/event-stream", "text/html", "text/plain", "text/xml"})
 
 
 class StreamEnd(StrEnum):
@@ -55,14 +56,22 @@ def interrupted(exc: BaseException) -> StreamInterruptedError:
 
 def exceeded(limit: str, value: int) -> LimitExceededError:
     """The limit of that name was passed."""
-    unit = "bytes" if limit == "max_event_size" else "characters"
+    unit = "characters" if limit == "max_output_size" else "bytes"
     msg = f"expected at most {value} {unit}, received more ({limit})"
     return LimitExceededError(msg, limit=limit, value=value)
 
 
+def _kind_of(content_type: str | None) -> str:
+    """The content type in words, if it is one of the common ones: a header's value has no place in a message."""
+    if content_type is None:
+        return "without a content type"
+    kind = content_type.partition(";")[0].strip().lower()
+    return f"content type {kind}" if kind in _COMMON_TYPES else "another content type"
+
+
 def not_an_event_stream(body: bytes, status_code: int | None, content_type: str | None) -> NotAnEventStreamError:
     """The body is something else."""
-    told = f"status {status_code}, content type {excerpt(content_type)}"
+    told = f"status {status_code}, {_kind_of(content_type)}"
     shown = excerpt(body[:_BODY_EXCERPT].decode("utf-8", "replace"))
     return NotAnEventStreamError(
         f"expected an event stream, received another body ({told}): {shown}",

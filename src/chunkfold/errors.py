@@ -42,10 +42,12 @@ class ChunkfoldError(Exception):
     Attributes:
         snapshot: What had arrived, None where no stream was being read.
         emitted_output: Whether output had been handed to the caller before.
+        retry_after: Seconds to wait before another try, None if nothing told.
     """
 
     snapshot: "ChatCompletion | None" = None
     emitted_output: bool = False
+    retry_after: float | None = None
 
     @property
     def retryable(self) -> bool:
@@ -64,7 +66,7 @@ class APIError(ChunkfoldError):
         error: The error object, with every field that was sent.
         status_code: What the error means as an HTTP status, from the body; None if nothing tells. Never the outer 200.
         request_id: From the `x-request-id` header, if there was one.
-        retry_after: Seconds to wait, from the response's headers, None if they do not say.
+        retry_after: Seconds to wait before another try, from the response's headers, None if they do not say.
         raw: The whole body or event data as JSON gave it (or its text).
     """
 

@@ -228,7 +228,7 @@ def _parsed(call: ChatCompletionMessageToolCall) -> tuple[Any, ParseError | None
     except ParseError as error:
         return None, error.with_traceback(None)
     except Exception as error:  # noqa: BLE001 - validators are the user's, and must not break the stream
-        msg = f"the type of {call.name!r} failed to validate: {type(error).__name__}: {excerpt(str(error))}"
+        msg = f"the type of {excerpt(call.name)} failed to validate: {type(error).__name__}: {excerpt(str(error))}"
         failure = ParseError(msg, text=call.arguments)
         failure.__cause__ = error
         return None, failure

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
+from chunkfold.brief import brief
+
 MESSAGE: Final = "message"
 SLICE: Final = 4096  # bytes, which is some 12 chunks
 _BOM: Final = b"\xef\xbb\xbf"
@@ -37,6 +39,11 @@ class ServerSentEvent(NamedTuple):
     event: str = MESSAGE
     id: str = ""
     offset: int = 0
+
+    def __repr__(self) -> str:
+        """Like a named tuple's own, with an excerpt of the data."""
+        fields = (f"{name}={brief(value)}" for name, value in zip(self._fields, self, strict=True))
+        return f"ServerSentEvent({', '.join(fields)})"
 
     @property
     def text(self) -> str:

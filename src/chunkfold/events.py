@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
 from chunkfold.anomalies import Anomaly
+from chunkfold.brief import BriefRepr
 from chunkfold.errors import ParseError
 from chunkfold.models import Annotation, ChatCompletionMessageToolCall, CompletionUsage, Outcome
 from chunkfold.text_buffer import TextBuffer
 
 
-class _Growth:
+class _Growth(BriefRepr):
     """A piece that a text grew by, which knows the text it became part of."""
 
     __slots__ = ("_source",)
@@ -53,7 +54,7 @@ def grown(event: GrowthT, buffer: TextBuffer, end: int) -> GrowthT:
     return event
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TextDelta(_Growth):
     """The content of a choice grew.
 
@@ -66,7 +67,7 @@ class TextDelta(_Growth):
     delta: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ReasoningDelta(_Growth):
     """The reasoning of a choice grew, whichever field brought it.
 
@@ -79,7 +80,7 @@ class ReasoningDelta(_Growth):
     delta: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RefusalDelta(_Growth):
     """The refusal of a choice grew.
 
@@ -92,8 +93,8 @@ class RefusalDelta(_Growth):
     delta: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallStarted:
+@dataclass(frozen=True, slots=True, repr=False)
+class ToolCallStarted(BriefRepr):
     """A tool call begins: its name is known, and its first argument text has come, or it is done already.
 
     Attributes:
@@ -109,7 +110,7 @@ class ToolCallStarted:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ToolCallArgumentsDelta(_Growth):
     """The arguments of a tool call, or a custom tool's input, grew.
 
@@ -124,8 +125,8 @@ class ToolCallArgumentsDelta(_Growth):
     delta: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallDone:
+@dataclass(frozen=True, slots=True, repr=False)
+class ToolCallDone(BriefRepr):
     """A tool call is complete, because the stream says so, and never because its arguments already parse.
 
     It says so by a finish reason, by `[DONE]`, or by a later call; but by a later call only if the call has a name and
@@ -149,8 +150,8 @@ class ToolCallDone:
     error: ParseError | None = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class AudioDelta:
+@dataclass(frozen=True, slots=True, repr=False)
+class AudioDelta(BriefRepr):
     """Spoken output, as it comes.
 
     Attributes:
@@ -164,8 +165,8 @@ class AudioDelta:
     transcript: str
 
 
-@dataclass(frozen=True, slots=True)
-class ImageReceived:
+@dataclass(frozen=True, slots=True, repr=False)
+class ImageReceived(BriefRepr):
     """An image came.
 
     Attributes:
@@ -177,8 +178,8 @@ class ImageReceived:
     image: Any
 
 
-@dataclass(frozen=True, slots=True)
-class AnnotationReceived:
+@dataclass(frozen=True, slots=True, repr=False)
+class AnnotationReceived(BriefRepr):
     """An annotation to the content came, such as a citation.
 
     Attributes:
@@ -190,8 +191,8 @@ class AnnotationReceived:
     annotation: Annotation
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceFinished:
+@dataclass(frozen=True, slots=True, repr=False)
+class ChoiceFinished(BriefRepr):
     """A choice has its finish reason. Rarely, another one or another outcome comes later, and counts.
 
     Attributes:
@@ -205,8 +206,8 @@ class ChoiceFinished:
     outcome: Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class UsageReceived:
+@dataclass(frozen=True, slots=True, repr=False)
+class UsageReceived(BriefRepr):
     """Usage came, or changed.
 
     Attributes:
@@ -216,8 +217,8 @@ class UsageReceived:
     usage: CompletionUsage
 
 
-@dataclass(frozen=True, slots=True)
-class AnomalyNoted:
+@dataclass(frozen=True, slots=True, repr=False)
+class AnomalyNoted(BriefRepr):
     """Something was tolerated for the first time in this stream; how often it was in all, `anomalies` tells.
 
     Attributes:

@@ -23,6 +23,7 @@ from chunkfold.anomalies import (
     WRAPPED_IN_LIST,
     Rule,
 )
+from chunkfold.brief import BriefRepr
 from chunkfold.envelopes import Headers, api_error, api_status_error, find_error
 from chunkfold.errors import APIStatusError, ChunkfoldError, InvalidChunkError, excerpt
 from chunkfold.event_stream import MESSAGE, ServerSentEvent
@@ -50,8 +51,8 @@ _ANTHROPIC_EVENTS: Final = frozenset(
 )
 
 
-@dataclass(slots=True)
-class Payload:
+@dataclass(slots=True, repr=False)
+class Payload(BriefRepr):
     """What came of one event.
 
     Attributes:

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Final
 
+from chunkfold.endings import exceeded
 from chunkfold.errors import APIStatusError
 from chunkfold.payload import error_from_response
 
-_MAX_BODY: Final = 64 * 2**10
+MAX_ERROR_BODY: Final = 64 * 2**10  # bytes
 
 
 class Refusal:
@@ -28,8 +29,11 @@ class Refusal:
         """Take the next bytes, that came so many seconds after the request; return whether that is enough."""
         self._body += data
         out_of_time = self._seconds is not None and seconds > self._seconds
-        return out_of_time or len(self._body) >= _MAX_BODY
+        return out_of_time or len(self._body) > MAX_ERROR_BODY
 
     def error(self) -> APIStatusError:
-        """The error that what came stands for."""
-        return error_from_response(self._status_code, self._headers, bytes(self._body[:_MAX_BODY]))
+        """The error that what came stands for; where its body was longer than is read, the limit is its cause."""
+        error = error_from_response(self._status_code, self._headers, bytes(self._body[:MAX_ERROR_BODY]))
+        if len(self._body) > MAX_ERROR_BODY:
+            error.__cause__ = exceeded("max_error_body", MAX_ERROR_BODY)
+        return error

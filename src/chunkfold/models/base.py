@@ -6,10 +6,12 @@ from typing import Any, Final, NamedTuple, Self, cast
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
+from chunkfold.brief import Excerpt, brief
 from chunkfold.json_values import is_list, is_object
 
 Path = tuple[str | int, ...]
 _ABSENT: Final = object()
+_LONGEST_KEY: Final = 60
 
 _EXPECTED = {
     "string_type": "a string",
@@ -79,6 +81,11 @@ class Model(BaseModel):
     # Built at their first use: importing stays fast.
     model_config = ConfigDict(extra="allow", strict=True, protected_namespaces=(), defer_build=True)
 
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Brief values: what is printed or logged has no more of a content than excerpts."""
+        for name, value in super().__repr_args__():
+            yield name, Excerpt(value)
+
     @classmethod
     def validate_leniently(cls, value: dict[str, Any]) -> tuple[Self, list[WrongType]]:
         """Validate a dict that is ours to change; fields of a wrong type are kept raw, and listed."""
@@ -121,8 +128,11 @@ def wrong_types(error: ValidationError, value: Any) -> Iterator[WrongType]:
 
 
 def dotted(path: Path) -> str:
-    """A path as it is written in a message: `choices[0].delta.content`."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    """A path as it is written in a message: `choices[0].delta.content`; a key that is no name is quoted, in brief."""
+    parts = (
+        f".{part}" if str(part).isidentifier() and len(str(part)) <= _LONGEST_KEY else f"[{brief(part)}]"
+        for part in path
+    )
     return "".join(parts).removeprefix(".") or "the event"
 
 

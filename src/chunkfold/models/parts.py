@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from chunkfold.brief import BriefRepr
 from chunkfold.json_values import is_list
 
 if TYPE_CHECKING:
@@ -13,48 +14,48 @@ PartStart = tuple[str, int]
 """A field of the message and where in it a part begins: a character of its text, or a place in its list."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextPart:
+@dataclass(frozen=True, slots=True, repr=False)
+class TextPart(BriefRepr):
     """A stretch of the content."""
 
     text: str
     type: Literal["text"] = "text"
 
 
-@dataclass(frozen=True, slots=True)
-class ReasoningPart:
+@dataclass(frozen=True, slots=True, repr=False)
+class ReasoningPart(BriefRepr):
     """A stretch of the reasoning."""
 
     text: str
     type: Literal["reasoning"] = "reasoning"
 
 
-@dataclass(frozen=True, slots=True)
-class RefusalPart:
+@dataclass(frozen=True, slots=True, repr=False)
+class RefusalPart(BriefRepr):
     """A stretch of the refusal."""
 
     text: str
     type: Literal["refusal"] = "refusal"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallPart:
+@dataclass(frozen=True, slots=True, repr=False)
+class ToolCallPart(BriefRepr):
     """A tool call, where it first appeared."""
 
     tool_call: "ChatCompletionMessageToolCall"
     type: Literal["tool_call"] = "tool_call"
 
 
-@dataclass(frozen=True, slots=True)
-class ImagePart:
+@dataclass(frozen=True, slots=True, repr=False)
+class ImagePart(BriefRepr):
     """An image, as sent."""
 
     image: Any
     type: Literal["image"] = "image"
 
 
-@dataclass(frozen=True, slots=True)
-class AudioPart:
+@dataclass(frozen=True, slots=True, repr=False)
+class AudioPart(BriefRepr):
     """The spoken output as a whole, where it began."""
 
     audio: "ChatCompletionAudio"
