@@ -1163,12 +1163,13 @@ def test_a_snapshot_is_the_readers_own() -> None:
     assert parser.snapshot.message.model_extra == {"x": [1]}
 
 
-@pytest.mark.parametrize(("sent", "kept"), [({}, "{}"), ([], "{}"), (5, 5)])
+@pytest.mark.parametrize(("sent", "kept"), [({}, "{}"), ([], "{}"), (5, "5"), (False, "false"), (None, "")])
 def test_arguments_of_a_function_call_that_are_no_text(sent: Any, kept: Any) -> None:
     parser = fold(*said({"function_call": {"name": "f", "arguments": sent}}))
-    call = parser.completion().message.function_call
-    assert call is not None
-    assert call.arguments == kept
+    message = parser.completion().message
+    assert message.function_call is not None
+    assert message.function_call.arguments == kept
+    assert message.to_param()["function_call"]["arguments"] == (kept or "{}")
 
 
 def test_a_wrong_type_in_the_usage_of_a_choice_is_noted() -> None:

@@ -680,7 +680,7 @@ PACKAGE = Path(chunkfold.__file__).parent
 LAYERS = (
     "chunkfold",
     *("stream", "transport", "drain", "partials"),
-    *("parser", "shortcut", "refusal", "endings"),
+    *("parser", "shortcut", "refusal", "endings", "limits"),
     *("event_recorder", "events"),
     "transforms",
     "timing",
@@ -698,6 +698,7 @@ LAYERS = (
     *("models.chunk", "models.content", "models.shared", "models.base"),
     *("anomalies", "rule_examples"),
     "event_stream",
+    "footprint",
     *("errors", "brief", "json_values", "text_buffer"),
 )
 BESIDE = {"testing", "cli", "otel"}  # they import the core and are below no layer, so never imported by it

@@ -28,6 +28,7 @@ from chunkfold.choice_snapshot import choice_snapshot
 from chunkfold.choices import ChoiceState, fold_delta, fold_logprobs, fold_tool_calls, gap_in
 from chunkfold.errors import excerpt
 from chunkfold.fold_observer import FoldObserver, replay, tell_finish
+from chunkfold.footprint import footprint
 from chunkfold.json_values import copied, is_object
 from chunkfold.merging import keep_unknown, merge_usage
 from chunkfold.models import (
@@ -89,6 +90,11 @@ class ChatCompletionAccumulator:
     def has_output(self) -> bool:
         """Whether any output came: text, reasoning, refusal, a tool call's name or arguments, audio, image."""
         return self.output_size > 0
+
+    @property
+    def footprint(self) -> int:
+        """Roughly how much is kept, in characters: the output, and whatever else came with it."""
+        return footprint([self._choices, self._head, self._service_tier, self._usage, self._extra])
 
     @property
     def all_finished(self) -> bool:

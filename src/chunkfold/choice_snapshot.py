@@ -1,5 +1,6 @@
 """The message that has come of a choice so far; costs as much as the output is long."""
 
+import json
 from typing import Any
 
 from chunkfold.audio import join_audio
@@ -59,10 +60,8 @@ def _own(item: Any) -> Any:
 def _function_call_snapshot(call: FunctionCallState) -> FunctionCall:
     text = well_formed(call.arguments.getvalue())
     fields = {**call.extra, "name": call.name or None}
-    if text or "arguments" not in fields:
-        fields["arguments"] = text
-    elif fields["arguments"] in ({}, []):
-        fields["arguments"] = "{}"
+    raw = fields.get("arguments")  # kept because it was no text; an empty list is PHP's empty object
+    fields["arguments"] = text or ("" if raw is None else json.dumps({} if raw == [] else raw))
     return FunctionCall.validate_leniently(fields)[0]
 
 

@@ -56,7 +56,7 @@ def interrupted(exc: BaseException) -> StreamInterruptedError:
 
 def exceeded(limit: str, value: int) -> LimitExceededError:
     """The limit of that name was passed."""
-    unit = "characters" if limit == "max_output_size" else "bytes"
+    unit = "characters of output, and about as much beside it" if limit == "max_output_size" else "bytes"
     msg = f"expected at most {value} {unit}, received more ({limit})"
     return LimitExceededError(msg, limit=limit, value=value)
 

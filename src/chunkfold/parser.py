@@ -31,6 +31,7 @@ from chunkfold.errors import (
     StreamStalledError,
 )
 from chunkfold.event_stream import MESSAGE, SLICE, EventStreamDecoder, ServerSentEvent, UnfinishedBlock, slices
+from chunkfold.limits import Deadlines, OutputLimit
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.models.completion import ToolTypes
 from chunkfold.payload import (
@@ -85,7 +86,8 @@ class ChatCompletionParser:
     Args:
         strict: Turn the first anomaly into an `InvalidStreamError` that names its rule.
         max_event_size: The most bytes one event's data, and any one line, may have; None for no limit.
-        max_output_size: The most characters of output; None for no limit.
+        max_output_size: The most characters of output; None for no limit. What else is kept (choices, calls, log
+            probabilities, unknown fields) may be as much again, and 1 MiB more.
         progress_timeout: The most seconds from chunk to chunk while bytes arrive; None for no limit.
         total_timeout: The most seconds for the whole stream; None for no limit.
         status_code: The response's status, for error messages.
@@ -128,20 +130,19 @@ class ChatCompletionParser:
         self.timing = StreamTiming()
         self._strict = strict
         self._max_event_size = max_event_size
-        self._max_output_size = max_output_size
-        self._progress_timeout = progress_timeout
-        self._total_timeout = total_timeout
         self._status_code = status_code
         self._headers = Headers(headers or {})
         self._on_event = on_event
         self._clock = clock
         self._is_watched = strict or max_output_size is not None or on_event is not None or bool(transforms)
         self._is_unwatched = not self._is_watched
-        self._has_deadline = progress_timeout is not None or total_timeout is not None
-        self._started = self._last_progress = clock() if started is None else started
+        self._started = clock() if started is None else started
+        self._deadlines = Deadlines(total_timeout, progress_timeout, self._started)
+        self._has_deadline = self._deadlines.is_set
         self._log = AnomalyLog()
         self._decoder = EventStreamDecoder(max_event_size)
         self._accumulator = ChatCompletionAccumulator(self._log, tools)
+        self._output_limit = OutputLimit(max_output_size, self._accumulator)
         self._recorder: EventRecorder | None = None
         self._shortcut: TextShortcut | None = None
         self._joiner = SurrogateJoiner()
@@ -150,8 +151,7 @@ class ChatCompletionParser:
         self._final: ChatCompletion | None = None
         self._refusal: Refusal | None = None
         if status_code is not None and not 200 <= status_code <= 299:
-            timeouts = [seconds for seconds in (total_timeout, progress_timeout) if seconds is not None]
-            self._refusal = Refusal(status_code, self._headers, min(timeouts, default=None))
+            self._refusal = Refusal(status_code, self._headers, self._deadlines.shortest)
 
     @property
     def snapshot(self) -> ChatCompletion:
@@ -285,7 +285,7 @@ class ChatCompletionParser:
         self._take_events(self._decoder.feed(data), chunks, shortcut)
         has_chunks = bool(chunks) or accumulator.chunks > known
         if has_chunks:
-            self._last_progress = now
+            self._deadlines.last_progress = now
             accumulator.compact()
         self.timing.note(now - self._started, has_chunks, accumulator.output_size > 0)
         return chunks
@@ -329,7 +329,7 @@ class ChatCompletionParser:
         if failure is not None:
             self._take_error_field(failure, chunks)
         if decoder.limit_exceeded and self.end is None:
-            self._exceed("max_event_size", self._max_event_size or 0, chunks)
+            self._exceed("max_event_size", self._max_event_size, chunks)
 
     def _take(
         self, event: ServerSentEvent, chunk: ChatCompletionChunk | None, chunks: list[ChatCompletionChunk]
@@ -342,6 +342,7 @@ class ChatCompletionParser:
             chunks: Where the chunks go.
         """
         known = len(chunks)
+        self._output_limit.take(len(event.data))
         self._absorb(Payload([chunk]) if chunk is not None and is_plain(chunk) else parse_slowly(event), chunks)
         if self._on_event is not None:
             self._on_event(event, chunks[known:])
@@ -372,13 +373,10 @@ class ChatCompletionParser:
 
     def _check_guards(self, chunks: list[ChatCompletionChunk]) -> None:
         """The output limit, and strict mode."""
-        if self._is_too_long():
-            self._exceed("max_output_size", self._max_output_size or 0, chunks)
+        if self._output_limit.is_passed:
+            self._exceed("max_output_size", self._output_limit.most, chunks)
         elif self._strict and self._log:
             self._fail(self._strict_error(), chunks)
-
-    def _is_too_long(self) -> bool:
-        return self._max_output_size is not None and self._accumulator.output_size > self._max_output_size
 
     def _end_of_body(self, exc: BaseException | None) -> list[ChatCompletionChunk]:
         chunks: list[ChatCompletionChunk] = []
@@ -447,8 +445,8 @@ class ChatCompletionParser:
         """
         self._flush(chunks)
         accumulator = self._accumulator
-        if self._is_too_long():
-            self._exceed("max_output_size", self._max_output_size or 0, chunks)
+        if self._output_limit.is_passed:
+            self._exceed("max_output_size", self._output_limit.most, chunks)
         elif accumulator.all_finished:
             if exc is not None:
                 self._log.note(LATE_FAULT, type(exc).__name__)
@@ -525,19 +523,13 @@ class ChatCompletionParser:
         first = self._log.entries()[0]
         return InvalidStreamError(f"{first.rule} ({first.first})", rule=first.rule)
 
-    def _exceed(self, limit: str, value: int, chunks: list[ChatCompletionChunk]) -> None:
-        self._fail(exceeded(limit, value), chunks)
+    def _exceed(self, limit: str, value: int | None, chunks: list[ChatCompletionChunk]) -> None:
+        self._fail(exceeded(limit, value or 0), chunks)
 
     def _check_time(self, now: float, chunks: list[ChatCompletionChunk]) -> None:
-        if self.end is not None:
+        msg = self._deadlines.missed(now) if self.end is None else None
+        if msg is None:
             return
-        total, progress = self._total_timeout, self._progress_timeout
-        if total is not None and now - self._started > total:
-            self._stall(f"the stream was not complete after {total} s (total_timeout)", chunks)
-        elif progress is not None and now - self._last_progress > progress:
-            self._stall(f"bytes but no chunk came for {progress} s (progress_timeout)", chunks)
-
-    def _stall(self, msg: str, chunks: list[ChatCompletionChunk]) -> None:
         self._flush(chunks)
         if self._accumulator.all_finished:
             self._log.note(LATE_FAULT, msg)
