@@ -5,6 +5,7 @@ import copy
 import inspect
 import json
 import pickle
+import ssl
 import re
 import sys
 from collections.abc import Callable
@@ -363,6 +364,16 @@ TRANSIENT = [
     *("ConnectError", "ReadError", "WriteError", "CloseError", "RemoteProtocolError"),
 ]
 LASTING = ["LocalProtocolError", "UnsupportedProtocol", "DecodingError", "TooManyRedirects"]
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+def test_a_certificate_that_was_refused_will_be_no_better(library: Any) -> None:
+    refused = library.ConnectError("no")
+    refused.__cause__ = OSError()
+    refused.__cause__.__cause__ = ssl.SSLCertVerificationError("self-signed certificate")
+    assert is_retryable(refused) is False
+    refused.__cause__.__cause__ = ssl.SSLError("handshake failure")
+    assert is_retryable(refused) is True
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])

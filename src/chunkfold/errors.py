@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429})
 _NEVER_RETRYABLE_CODES: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+_TRANSIENT_ERRORS: Final = ("TimeoutException", "NetworkError", "RemoteProtocolError")
 _EXCERPT: Final = 200
 
 
@@ -244,14 +245,21 @@ def is_retryable(exc: BaseException, after_output: bool = False) -> bool:  # noq
     """
     if isinstance(exc, ChunkfoldError):
         return (after_output or not exc.emitted_output) and exc.is_transient()
-    return isinstance(exc, (ConnectionError, TimeoutError, *_transport_errors()))
+    transient = ConnectionError, TimeoutError, *_loaded_errors(("httpx", "httpx2"), _TRANSIENT_ERRORS)
+    return isinstance(exc, transient) and not _is_certificate_refused(exc)
 
 
-def _transport_errors() -> tuple[type[BaseException], ...]:
-    """The transport errors worth a retry, of those HTTP clients that are loaded; none is imported for it."""
-    found = (
-        getattr(sys.modules.get(module), name, None)
-        for module in ("httpx", "httpx2")
-        for name in ("TimeoutException", "NetworkError", "RemoteProtocolError")
-    )
+def _is_certificate_refused(exc: BaseException | None) -> bool:
+    """Whether the peer's certificate is behind it: that will be no better next time."""
+    refused = _loaded_errors(("ssl",), ("SSLCertVerificationError",))
+    while exc is not None:
+        if isinstance(exc, refused):
+            return True
+        exc = exc.__cause__
+    return False
+
+
+def _loaded_errors(modules: tuple[str, ...], names: tuple[str, ...]) -> tuple[type[BaseException], ...]:
+    """The exceptions of those names, of modules that are loaded; none is imported for it."""
+    found = (getattr(sys.modules.get(module), name, None) for module in modules for name in names)
     return tuple(kind for kind in found if isinstance(kind, type) and issubclass(kind, BaseException))

@@ -12,7 +12,7 @@ _RANGES: Final = (
     (0x7F, 0x9F),  # DEL and C1
     (0x061C, 0x061C),  # the marks, embeddings, overrides and isolates of bidirectional text
     (0x200E, 0x200F),
-    (0x202A, 0x202E),
+    (0x2028, 0x202E),  # and the separators of lines and paragraphs
     (0x2066, 0x2069),
     (0xD800, 0xDFFF),  # halves of characters, which no encoding can write
 )
