@@ -5,8 +5,8 @@ import copy
 import inspect
 import json
 import pickle
-import ssl
 import re
+import ssl
 import sys
 from collections.abc import Callable
 from types import ModuleType

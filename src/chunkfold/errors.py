@@ -245,8 +245,8 @@ def is_retryable(exc: BaseException, after_output: bool = False) -> bool:  # noq
     """
     if isinstance(exc, ChunkfoldError):
         return (after_output or not exc.emitted_output) and exc.is_transient()
-    transient = ConnectionError, TimeoutError, *_loaded_errors(("httpx", "httpx2"), _TRANSIENT_ERRORS)
-    return isinstance(exc, transient) and not _is_certificate_refused(exc)
+    transient = _loaded_errors(("httpx", "httpx2"), _TRANSIENT_ERRORS)
+    return isinstance(exc, (ConnectionError, TimeoutError, *transient)) and not _is_certificate_refused(exc)
 
 
 def _is_certificate_refused(exc: BaseException | None) -> bool:
