@@ -533,8 +533,10 @@ def aconnect(
 def _connect(
     client: Any, method: str, url: Any, request: dict[str, Any], options: ParserOptions
 ) -> Generator[ChatCompletionStream]:
-    options["started"] = options.get("clock", time.monotonic)()
+    clock = options.get("clock", time.monotonic)
+    options["started"] = started = clock()
     with client.stream(method, url, **request) as response, ChatCompletionStream(response, **options) as stream:
+        stream.timing.headers = clock() - started
         yield stream
 
 
@@ -542,9 +544,11 @@ def _connect(
 async def _aconnect(
     client: Any, method: str, url: Any, request: dict[str, Any], options: ParserOptions
 ) -> AsyncGenerator[AsyncChatCompletionStream]:
-    options["started"] = options.get("clock", time.monotonic)()
+    clock = options.get("clock", time.monotonic)
+    options["started"] = started = clock()
     async with (
         client.stream(method, url, **request) as response,
         AsyncChatCompletionStream(response, **options) as stream,
     ):
+        stream.timing.headers = clock() - started
         yield stream
