@@ -104,6 +104,6 @@ def test_memory_is_bounded() -> None:
 
 def test_a_timing_is_a_value() -> None:
     timing = timing_of([1.0, 2.0])
-    for other in (copy.deepcopy(timing), pickle.loads(pickle.dumps(timing))):
+    for other in (copy.deepcopy(timing), pickle.loads(pickle.dumps(timing))):  # noqa: S301 - its own
         assert other == timing
         assert other.gaps == timing.gaps
