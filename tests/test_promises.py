@@ -701,7 +701,7 @@ LAYERS = (
     "footprint",
     *("errors", "brief", "json_values", "text_buffer"),
 )
-BESIDE = {"testing", "cli", "otel"}  # they import the core and are below no layer, so never imported by it
+BESIDE = {"testing", "cli", "otel", "recording"}  # they import the core and are below no layer, so never imported by it
 KNOWS_IO = {"stream", "transport", "drain"}
 IO = {"anyio", "asyncio", "concurrent", "httpx", "httpx2", "multiprocessing", "selectors", "socket", "ssl", "threading"}
 

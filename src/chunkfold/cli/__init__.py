@@ -13,8 +13,9 @@ def main() -> None:
     """Run the command line, or say in one line what it needs."""
     try:
         from chunkfold.cli.app import chunkfold
+
+        chunkfold(prog_name="chunkfold")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise
         sys.exit(f'chunkfold: the command line needs {error.name}: pip install "chunkfold[cli]"')
-    chunkfold(prog_name="chunkfold")

@@ -1,8 +1,14 @@
-"""The command `chunkfold` and the list of its subcommands."""
+"""The command `chunkfold` and the list of its subcommands, each loaded when it is wanted."""
+
+from importlib import import_module
+from typing import Final
 
 import click
 
-from chunkfold.cli.demo import demo
+# The command's name, its module, and what it does, for the help of the whole.
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "demo": ("chunkfold.cli.demo", "Watch two streamed answers; the second one breaks."),
+}
 
 _EXAMPLES = """\b
 Examples:
@@ -11,10 +17,27 @@ Examples:
 """
 
 
-@click.group(epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+class _LazyGroup(click.Group):
+    """Loads a command's module when it is called, so that each starts as fast as if it were the only one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """In the order of the list."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
+        """The command; it has the name that it goes by."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
+        """Names and what they do, without loading any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, does) for name, (_, does) in COMMANDS.items()])
+
+
+@click.group(cls=_LazyGroup, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="chunkfold")
 def chunkfold() -> None:
     """Streamed chat completions, read as they arrive."""
-
-
-chunkfold.add_command(demo)

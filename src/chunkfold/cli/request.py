@@ -1,0 +1,170 @@
+"""The request that `chat`, `record`, `inspect` and `doctor` send: the options that say it, and what they become."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from chunkfold.json_values import is_list
+
+_LONGEST_SILENCE: Final = 120.0  # seconds, thinking included
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A request for a streamed chat completion.
+
+    Attributes:
+        url: The endpoint.
+        body: Its JSON, without `stream`.
+        headers: Its headers, the key among them; never shown.
+        read_timeout: The longest silence, in seconds.
+    """
+
+    url: str
+    body: dict[str, Any]
+    headers: dict[str, str] = field(repr=False)
+    read_timeout: float = _LONGEST_SILENCE
+
+    @property
+    def secrets(self) -> list[str]:
+        """What must be stored and shown nowhere."""
+        return [value.removeprefix("Bearer ") for value in self.headers.values()]
+
+
+def endpoint(url: str) -> str:
+    """The URL of chat completions: what ends otherwise is taken for an API's base, as OPENAI_BASE_URL is."""
+    base = url.rstrip("/")
+    return base if base.endswith("/completions") or "?" in base else f"{base}/chat/completions"
+
+
+def connection_options(command: CommandT) -> CommandT:
+    """The options that say how to reach a provider."""
+    for option in reversed(
+        (
+            click.option(
+                "--key-env",
+                default="OPENAI_API_KEY",
+                metavar="NAME",
+                show_default=True,
+                help="The environment variable with the API key; no key is sent if it is not set.",
+            ),
+            click.option(
+                "--header", "headers", multiple=True, metavar="NAME:VALUE", help="One more header; may be repeated."
+            ),
+            click.option(
+                "--timeout",
+                type=click.FloatRange(0, min_open=True),
+                default=_LONGEST_SILENCE,
+                show_default=True,
+                metavar="SECONDS",
+                help="The longest silence, thinking included.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def request_options(command: CommandT) -> CommandT:
+    """The options that say what to ask for."""
+    for option in reversed(
+        (
+            click.option("-m", "--model", required=True, help="The model's name."),
+            click.option("--system", metavar="TEXT", help="A system message before the prompt."),
+            click.option(
+                "--tool",
+                "tools",
+                multiple=True,
+                type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                help="A JSON file with a tool, or a list of tools; may be repeated.",
+            ),
+            click.option(
+                "--param",
+                "params",
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="One more field of the body; the value is JSON, else text. May be repeated.",
+            ),
+        )
+    ):
+        command = option(command)
+    return connection_options(command)
+
+
+def headers_of(key_env: str, headers: tuple[str, ...]) -> dict[str, str]:
+    """The headers that the options give.
+
+    Raises:
+        click.UsageError: A header is not NAME:VALUE.
+    """
+    key = os.environ.get(key_env)
+    found = {"Authorization": f"Bearer {key}"} if key else {}
+    for header in headers:
+        name, colon, value = header.partition(":")
+        if not colon or not name.strip():
+            raise click.UsageError("--header: expected NAME:VALUE")  # not what came: it may be a secret
+        found[name.strip()] = value.strip()
+    return found
+
+
+def chat_request(
+    url: str,
+    prompt: str | None,
+    *,
+    model: str,
+    system: str | None,
+    tools: tuple[Path, ...],
+    params: tuple[str, ...],
+    key_env: str,
+    headers: tuple[str, ...],
+    timeout: float,
+) -> ChatRequest:
+    """The request that the options and the prompt, else standard input, give.
+
+    Raises:
+        click.UsageError: There is no prompt, or a value is not what it should be.
+    """
+    messages = [{"role": "system", "content": system}] if system else []
+    messages.append({"role": "user", "content": _prompt(prompt)})
+    body: dict[str, Any] = {"model": model, "messages": messages, "stream_options": {"include_usage": True}}
+    if tools:
+        body["tools"] = [tool for path in tools for tool in _tools_in(path)]
+    body |= dict(map(_param, params))
+    return ChatRequest(endpoint(url), body, headers_of(key_env, headers), timeout)
+
+
+def _prompt(given: str | None) -> str:
+    if given in (None, "-"):
+        given = "" if sys.stdin.isatty() else sys.stdin.read()
+    if not given or not given.strip():
+        raise click.UsageError("expected a prompt, as an argument or on standard input")
+    return given
+
+
+def _param(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.UsageError(f"--param: expected NAME=VALUE, received {text!r}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _tools_in(path: Path) -> list[dict[str, Any]]:
+    """The tools in a file: one or a list, with or without `{"type": "function", "function": ...}` around each."""
+    try:
+        value: Any = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise click.UsageError(f"--tool {path}: expected JSON: {error}") from None
+    tools: list[Any] = value if is_list(value) else [value]
+    if not all(isinstance(tool, dict) for tool in tools):
+        raise click.UsageError(f"--tool {path}: expected an object, or a list of objects")
+    return [tool if "type" in tool and "function" in tool else {"type": "function", "function": tool} for tool in tools]
