@@ -3,11 +3,13 @@
 import json
 import math
 import socket
+import ssl
 import struct
 import threading
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,9 +18,10 @@ import anyio.to_thread
 import httpx
 import httpx2
 import pytest
+import trustme
 
-from chunkfold.testing import Answer, FakeProvider, ReceivedRequest, json_answer, sse
-from chunkfold.testing.answers import Ending, Framing
+from chunkfold.testing import Answer, FakeProvider, Raw, ReceivedRequest, json_answer, sse
+from chunkfold.testing.answers import Encoding, Ending, Framing
 
 PATIENCE = 30.0  # seconds, after which a test that hangs fails
 TEXT = "Hello from the fake provider."
@@ -227,6 +230,270 @@ def test_endings(library: Any, framing: Framing, ending: Ending, error: str | No
         assert provider.connections == 2
 
 
+@pytest.mark.parametrize(
+    ("answer", "wire"),
+    [
+        (Answer([b"ab", b"c"], cut_at=3), b"transfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"),
+        (Answer([b"ab", b"c"], cut_at=2), b"transfer-encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"),
+        (Answer([b"ab", b"c"], cut_at=1, ending="cut"), b"transfer-encoding: chunked\r\n\r\n1\r\na\r\n"),
+        (Answer([b"ab", b"c"], cut_at=0, ending="cut"), b"transfer-encoding: chunked\r\n\r\n"),
+        (Answer([b"ab", b"c"], cut_at=9, ending="cut"), b"transfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n"),
+        (Answer([b"ab", b"c"], cut_at=1, ending="cut", framing="content-length"), b"content-length: 3\r\n\r\na"),
+        (Answer([b"ab", b"c"], cut_at=3, framing="content-length"), b"content-length: 3\r\n\r\nabc"),
+        (Answer([b"ab", b"c"], cut_at=1, framing="close"), b"connection: close\r\n\r\na"),
+    ],
+)
+def test_a_cut_at_any_byte(answer: Answer, wire: bytes) -> None:
+    with FakeProvider(answer) as provider:
+        assert exchange(provider, LAST_GET) == HEAD + wire
+
+
+def test_nothing_follows_a_cut() -> None:
+    answer = Answer([Raw(b"1\r\nx\r\n"), b"ab", math.inf, Raw(b"never")], cut_at=2, ending="cut")
+    with FakeProvider(answer) as provider:
+        assert exchange(provider, LAST_GET).endswith(b"\r\n\r\n1\r\nx\r\n2\r\nab\r\n")
+        assert not left(provider.requests[0])
+
+
+def test_raw_bytes_pass_by_the_framing() -> None:
+    chunked = Answer([b"ab", Raw(b"zz\r\n"), b"c"], ending="cut")
+    declared = Answer([b"ab", Raw(b"zz"), b"c"], framing="content-length")
+    with FakeProvider(chunked, declared) as provider:
+        assert exchange(provider, LAST_GET).endswith(b"\r\n\r\n2\r\nab\r\nzz\r\n1\r\nc\r\n")
+        assert exchange(provider, LAST_GET).endswith(b"content-length: 3\r\n\r\nabzzc")
+
+
+def test_what_is_no_http() -> None:
+    answer = Answer([b"HTTP/9.9 204", Raw(b" OK\r\n\r\n")], 204, framing="raw", ending="cut")
+    with FakeProvider(answer, Answer([], framing="raw", interim=[103], ending="cut")) as provider:
+        assert exchange(provider, GET) == b"HTTP/9.9 204 OK\r\n\r\n"
+        assert exchange(provider, GET) == b"HTTP/1.1 103 Early Hints\r\n\r\n"
+
+
+def test_interim_responses_and_trailers() -> None:
+    answer = Answer(b"ab", interim=(100, 103), trailers={"X-Request-Cost": "1", "x-b": "2"})
+    with FakeProvider(answer) as provider:
+        assert exchange(provider, LAST_GET) == (
+            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n"
+            + HEAD
+            + b"transfer-encoding: chunked\r\n\r\n2\r\nab\r\n0\r\nx-request-cost: 1\r\nx-b: 2\r\n\r\n"
+        )
+
+
+def test_a_client_that_takes_interim_responses_and_trailers(library: Any) -> None:
+    answer = Answer(b"ab", interim=(100, 102, 103), trailers={"x": "1"})
+    with FakeProvider(*[answer] * 2) as provider, library.Client() as client:
+        assert [client.get(provider.url).content for _ in range(2)] == [b"ab", b"ab"]
+        assert provider.connections == 1
+
+
+@pytest.mark.parametrize("status", [204, 304])
+@pytest.mark.parametrize("framing", ["chunked", "content-length", "close"])
+def test_a_status_without_a_body(library: Any, status: int, framing: Framing) -> None:
+    answer = Answer([b"", 0.0], status, {"x": "1"}, framing=framing)
+    with FakeProvider(answer, answer, b"next") as provider:
+        assert exchange(provider, LAST_GET).partition(b"\r\n")[2] == b"x: 1\r\n\r\n"
+        with library.Client() as client:
+            assert [client.get(provider.url).content for _ in range(2)] == [b"", b"next"]
+        assert provider.connections == 2
+
+
+@pytest.mark.parametrize(("encoding", "bits"), [("gzip", 31), ("deflate", 15)])
+def test_a_compressed_body_arrives_as_written(library: Any, encoding: Encoding, bits: int) -> None:
+    with (
+        FakeProvider(Answer([b"ab", 0.001, b"", b"c"], encoding=encoding)) as provider,
+        library.stream("GET", provider.url) as response,
+    ):
+        assert response.headers["content-encoding"] == encoding
+        decompressor = zlib.decompressobj(wbits=bits)
+        assert [decompressor.decompress(data) for data in response.iter_raw()] == [b"ab", b"c", b""]
+        assert decompressor.eof
+
+
+@pytest.mark.parametrize("framing", ["chunked", "content-length", "close"])
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_clients_read_a_compressed_body(library: Any, framing: Framing, encoding: Encoding) -> None:
+    compressed = Answer([b"ab", b"c"], framing=framing, encoding=encoding)
+    with FakeProvider(compressed, Answer([], framing=framing, encoding=encoding)) as provider:
+        assert [library.get(provider.url).content for _ in range(2)] == [b"abc", b""]
+
+
+def test_a_cut_counts_compressed_bytes() -> None:
+    body = b"".join(zlib_pieces([b"ab" * 1000, b"c"], 31))
+    for size in (0, 1, 12, len(body) - 1, len(body)):
+        answer = Answer([b"ab" * 1000, b"c"], encoding="gzip", framing="content-length", cut_at=size, ending="cut")
+        with FakeProvider(answer) as provider:
+            head, _, sent = exchange(provider, LAST_GET).partition(b"\r\n\r\n")
+        assert head.endswith(b"content-length: %d" % len(body))
+        assert sent == body[:size]
+
+
+def zlib_pieces(pieces: list[bytes], bits: int) -> Iterator[bytes]:
+    compressor = zlib.compressobj(wbits=bits)
+    for piece in pieces:
+        yield compressor.compress(piece) + compressor.flush(zlib.Z_SYNC_FLUSH)
+    yield compressor.flush()
+
+
+# TLS
+
+ABRUPT = (ssl.SSLEOFError, ConnectionResetError)  # how a TLS client sees a connection that ends without an alert
+
+
+class Certificate:
+    """A certificate for 127.0.0.1, and both sides of TLS that belong to it."""
+
+    def __init__(self) -> None:
+        authority = trustme.CA()
+        self.server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        authority.issue_cert("127.0.0.1").configure_cert(self.server)
+        self.client = ssl.create_default_context()
+        authority.configure_trust(self.client)
+
+    def connect(self, provider: FakeProvider) -> ssl.SSLSocket:
+        """A client that tells TLS's closing alert from a connection that just ends."""
+        return self.client.wrap_socket(
+            connect(provider), server_hostname="127.0.0.1", suppress_ragged_eofs=False
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def certificate() -> Certificate:
+    return Certificate()
+
+
+def test_tls(library: Any, certificate: Certificate) -> None:
+    with (
+        FakeProvider(b"1", Answer([b"2", 0.001, b"3"]), ssl_context=certificate.server) as provider,
+        library.Client(verify=certificate.client) as client,
+    ):
+        assert provider.url.startswith("https://127.0.0.1:")
+        assert [client.get(provider.url).content for _ in range(2)] == [b"1", b"23"]
+        assert client.get(f"{provider.base_url}/models").status_code == 200
+        assert provider.connections == 1
+        assert provider.requests[1].answered.is_set()
+        assert not provider.requests[1].client_left
+
+
+@pytest.mark.parametrize("request_", [GET, LAST_GET], ids=["kept", "last"])
+@pytest.mark.parametrize("framing", ["chunked", "close"])
+@pytest.mark.parametrize("ending", ["end", "cut", "reset"])
+def test_only_an_end_has_tls_closing_alert(
+    certificate: Certificate, framing: Framing, ending: Ending, request_: bytes
+) -> None:
+    answer = Answer([b"ab", 0.01], framing=framing, ending=ending)
+    with (
+        FakeProvider(answer, Answer([], framing="close"), ssl_context=certificate.server) as provider,
+        certificate.connect(provider) as client,
+    ):
+        client.sendall(request_)
+        assert read_until(client, b"ab")
+        if ending != "end":
+            with pytest.raises(ABRUPT):
+                read_until(client, b"never")
+        else:
+            if (framing, request_) == ("chunked", GET):
+                client.sendall(GET)
+            assert not read_until(client, b"never")
+    assert not left(provider.requests[0])
+
+
+def read_until(client: socket.socket, expected: bytes) -> bool:
+    """Read until these bytes came, or the end."""
+    seen = b""
+    while data := client.recv(65536):
+        seen += data
+        if expected in seen:
+            return True
+    return False
+
+
+def test_what_is_no_request_gets_400_and_tls_closing_alert(certificate: Certificate) -> None:
+    with FakeProvider(ssl_context=certificate.server) as provider, certificate.connect(provider) as client:
+        client.sendall(b"hello\r\n")
+        assert b"".join(iter(lambda: client.recv(65536), b"")).startswith(b"HTTP/1.1 400 Bad Request\r\n")
+
+
+@pytest.mark.parametrize("way", ["alert", "close", "reset"])
+@pytest.mark.parametrize("body", [[b"ab", math.inf], [b"ab", 3600.0, b"c"]], ids=["for ever", "in a pause"])
+def test_a_tls_client_that_leaves_early(certificate: Certificate, body: list[bytes | float], way: str) -> None:
+    with FakeProvider(Answer(body), ssl_context=certificate.server) as provider:
+        with certificate.connect(provider) as client:
+            client.sendall(GET)
+            assert read_until(client, b"ab")
+            if way == "alert":
+                with pytest.raises(ABRUPT):  # the provider goes without an alert of its own
+                    client.unwrap()
+            elif way == "reset":
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert left(provider.requests[0])
+
+
+# httpx nests async generators and closes only the outermost: trio says so of those that were not exhausted.
+@pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
+async def test_tls_clients_that_leave_early(library: Any, certificate: Certificate) -> None:
+    answer = Answer([b"ab", math.inf])
+    with FakeProvider(answer, answer, ssl_context=certificate.server) as provider:
+        with library.stream("GET", provider.url, verify=certificate.client) as response:
+            assert next(response.iter_bytes()) == b"ab"
+        assert await anyio.to_thread.run_sync(left, provider.requests[0])
+        async with (
+            library.AsyncClient(verify=certificate.client) as client,
+            client.stream("GET", provider.url) as response,
+            aclosing(response.aiter_bytes()) as pieces,
+        ):
+            assert await anext(pieces) == b"ab"
+        assert await anyio.to_thread.run_sync(left, provider.requests[1])
+
+
+def test_requests_sent_ahead_over_tls(certificate: Certificate) -> None:
+    with (
+        FakeProvider(Answer([b"a", 0.001, 0.001, b"b"]), b"c", ssl_context=certificate.server) as provider,
+        certificate.connect(provider) as client,
+    ):
+        client.sendall(GET)
+        client.sendall(LAST_GET)
+        wire = b"".join(iter(lambda: client.recv(65536), b""))
+    assert wire.count(b"HTTP/1.1 200 OK") == 2
+    assert wire.endswith(b"1\r\nc\r\n0\r\n\r\n")
+    assert not provider.requests[0].client_left
+
+
+def test_a_failed_handshake_is_no_failure_of_the_provider(library: Any, certificate: Certificate) -> None:
+    with FakeProvider(ssl_context=certificate.server) as provider:
+        with pytest.raises(library.ConnectError, match="certificate verify failed"):
+            library.get(provider.url)
+        with pytest.raises(library.TransportError):
+            library.get(provider.url.replace("https:", "http:"))
+        with connect(provider) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert library.get(provider.url, verify=certificate.client).status_code == 404
+        assert provider.connections == 4
+    assert len(provider.requests) == 1
+    assert provider.failures == []
+
+
+@pytest.mark.parametrize("said", ["nothing", "a handshake", "a request"])
+def test_stopping_ends_what_waits_over_tls(certificate: Certificate, said: str) -> None:
+    with FakeProvider(Answer([b"ab", math.inf]), ssl_context=certificate.server) as provider:
+        client = connect(provider) if said == "nothing" else certificate.connect(provider)
+        with client:
+            if said == "a request":
+                client.sendall(GET)
+                assert read_until(client, b"ab")
+            provider.stop()
+            with pytest.raises(ABRUPT) if said != "nothing" else nullcontext():
+                assert client.recv(1) == b""
+    assert [(request.answered.is_set(), request.client_left) for request in provider.requests] == (
+        [(True, False)] if said == "a request" else []
+    )
+
+
+def test_a_context_of_a_client_is_refused_at_once(certificate: Certificate) -> None:
+    with pytest.raises(ssl.SSLError, match="Cannot create a server socket"):
+        FakeProvider(ssl_context=certificate.client)
+
+
 # Connections
 
 
@@ -402,12 +669,22 @@ def test_sse_builds_the_pieces_of_a_stream() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"body": "text"}, r"body\[0\]: expected bytes or a pause in seconds, received str"),
+        ({"body": "text"}, r"body\[0\]: expected bytes, a pause in seconds or a Raw, received str"),
         ({"body": [b"", -1]}, r"body\[1\]: expected a pause of 0 seconds or more, received -1"),
         ({"body": [math.nan]}, r"body\[0\]: .* received nan"),
         ({"framing": "none"}, "framing: expected one of chunked, .*, received 'none'"),
         ({"ending": "stop"}, "ending: expected one of end, cut, reset, open, received 'stop'"),
         ({"headers": {"x": "\ud800"}}, "surrogates not allowed"),
+        ({"trailers": {"x": "\ud800"}}, "surrogates not allowed"),
+        ({"trailers": {"x": "1"}, "framing": "close"}, "trailers: expected a chunked framing, received 'close'"),
+        ({"encoding": "br"}, "encoding: expected one of identity, gzip, deflate, received 'br'"),
+        ({"interim": [100, 200]}, r"interim\[1\]: expected a status from 100 to 199 other than 101, received 200"),
+        ({"interim": [101]}, r"interim\[0\]: .* received 101"),
+        ({"cut_at": -1}, "cut_at: expected 0 bytes or more, received -1"),
+        ({"body": b"abc", "framing": "content-length", "cut_at": 2}, "cut_at: a body that is shorter .* has no end"),
+        ({"body": b"a", "status": 204}, "body: a response with status 204 has none"),
+        ({"encoding": "gzip", "status": 304}, "body: a response with status 304 has none"),
+        ({"trailers": {"x": "1"}, "status": 204}, "body: a response with status 204 has none"),
     ],
 )
 def test_what_cannot_be_sent_is_refused_at_once(arguments: dict[str, Any], message: str) -> None:
@@ -418,5 +695,7 @@ def test_what_cannot_be_sent_is_refused_at_once(arguments: dict[str, Any], messa
 
 def test_what_is_no_answer_is_refused_at_once() -> None:
     unusable: Any = "text"
+    with pytest.raises(TypeError, match="data: expected bytes, received str"):
+        Raw(unusable)
     with pytest.raises(TypeError, match="answer: expected an Answer or bytes, received str"):
         FakeProvider(unusable)

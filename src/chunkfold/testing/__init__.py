@@ -9,7 +9,7 @@
 Everything here is the standard library's; nothing in the library imports it.
 """
 
-from chunkfold.testing.answers import Answer, json_answer, sse
+from chunkfold.testing.answers import Answer, Raw, json_answer, sse
 from chunkfold.testing.hostile import HostileStream, hold, hostile_streams
 from chunkfold.testing.provider import FakeProvider
 from chunkfold.testing.received import ReceivedRequest
@@ -18,6 +18,7 @@ __all__ = [
     "Answer",
     "FakeProvider",
     "HostileStream",
+    "Raw",
     "ReceivedRequest",
     "hold",
     "hostile_streams",

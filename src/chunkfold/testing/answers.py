@@ -6,16 +6,38 @@ No socket is known here: `wire_steps` takes an `Answer` apart into what has to b
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.client import responses
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
-Framing: TypeAlias = Literal["chunked", "content-length", "close"]
+Framing: TypeAlias = Literal["chunked", "content-length", "close", "raw"]
+Encoding: TypeAlias = Literal["identity", "gzip", "deflate"]
 Ending: TypeAlias = Literal["end", "cut", "reset", "open"]
 
 _EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
-_LAST_CHUNK: Final = b"0\r\n\r\n"
+_WINDOW_BITS: Final = {"gzip": 31, "deflate": 15}  # zlib's way to say: with a gzip or a zlib header
+_WITHOUT_BODY: Final = (204, 304)
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Bytes among the pieces of a body that are written as they are: neither compressed nor framed.
+
+    For what no framing would write: a chunk with a bad size, the beginning of a chunk, garbage.
+    They are not counted, neither for `cut_at` nor for a declared length.
+
+    Raises:
+        TypeError: They are no bytes.
+    """
+
+    data: bytes
+
+    def __post_init__(self) -> None:
+        """Refuse here what would otherwise fail in the server's thread."""
+        if not isinstance(cast("object", self.data), bytes):
+            raise TypeError(f"data: expected bytes, received {type(self.data).__name__}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,31 +47,50 @@ class Answer:
     Attributes:
         body: In one piece or in several. Each `bytes` is one write to the socket, and one HTTP
             chunk where the framing is chunked; an empty one writes nothing. Each number is a pause
-            in seconds; `math.inf` pauses until the client leaves or the provider stops.
-        status: The HTTP status code.
+            in seconds; `math.inf` pauses until the client leaves or the provider stops. A `Raw`
+            goes past the framing.
+        status: The HTTP status code. With 204 and 304 there is no body, and no header that
+            describes one.
         headers: Added to, or put in place of, those that come by themselves: `content-type` (an
-            event stream) and the one that the framing needs. Names are sent in lower case.
+            event stream), `content-encoding`, and the one that the framing needs. Names are sent in
+            lower case.
         framing: What tells the client where the body ends: its last chunk, its declared length, or
-            the end of the connection.
+            the end of the connection. With `raw` nothing does, and no status line and no headers
+            are written: the body is all there is, for what is no HTTP/1.1.
+        encoding: What the body is compressed with. Each piece can be read as soon as it has
+            arrived; the end of the compressed data is one more piece behind the last.
+        cut_at: How many bytes of the body, as they are sent, without their framing, are written;
+            `ending` follows at once. A declared length is still that of the whole body. None for
+            all of them.
+        trailers: Header fields behind the last chunk.
+        interim: Statuses of 1xx, such as 103, that are sent ahead of the answer.
         ending: What follows the last piece.
             `end`: the body is finished, and the connection is kept unless the framing is `close`.
             `cut`: the connection is closed (FIN) with the body unfinished: without its last chunk,
-            or one byte short of its declared length (`headers` may declare another). A body framed
-            by `close` cannot be cut: there it looks like `end`.
+            or one byte short of its declared length (`headers` may declare another, and so does
+            `cut_at`). A body framed by `close` cannot be cut: there it looks like `end`. Over TLS
+            the closing alert is left out.
             `reset`: like `cut`, but by RST, which can cost the client what it had not read yet.
             `open`: the body stays unfinished and the connection silent, until the client leaves or
             the provider stops.
 
     Raises:
-        TypeError: A piece of the body is neither bytes nor a number.
-        ValueError: A pause is negative or NaN, or the framing or the ending is none of those above.
+        TypeError: A piece of the body is neither bytes nor a number nor a `Raw`.
+        ValueError: A pause or `cut_at` is negative or NaN; the framing, the encoding or the ending
+            is none of those above; an interim status is none; or two of them contradict each other:
+            trailers without chunks, a status without a body and a body, a body that has ended
+            although its declared length is not reached.
     """
 
-    body: bytes | Sequence[bytes | float]
+    body: bytes | Sequence[bytes | float | Raw]
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     framing: Framing = "chunked"
     ending: Ending = "end"
+    encoding: Encoding = "identity"
+    cut_at: int | None = None
+    trailers: Mapping[str, str] = field(default_factory=dict[str, str])
+    interim: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         """Refuse here, in the caller's thread, what would otherwise fail in the server's."""
@@ -57,7 +98,12 @@ class Answer:
             _check_piece(f"body[{index}]", piece)
         _check_word("framing", self.framing, get_args(Framing))
         _check_word("ending", self.ending, get_args(Ending))
+        _check_word("encoding", self.encoding, get_args(Encoding))
+        for index, status in enumerate(self.interim):
+            _check_interim(f"interim[{index}]", status)
+        _check_sense(self)
         _head(self)  # headers that cannot be written
+        _last_chunk(self)
 
 
 def as_answer(value: Answer | bytes) -> Answer:
@@ -99,19 +145,25 @@ def sse(*payloads: Mapping[str, Any] | bytes | str, done: bool = True) -> list[b
 def wire_steps(answer: Answer) -> Iterator[bytes | float]:
     """What to do, in order: bytes to write, each in one write, and pauses in seconds.
 
-    The status line and the headers are one write of their own. An answer that stays open ends in
-    an infinite pause.
+    Each interim response, and the status line with the headers, is one write of its own. An answer
+    that stays open ends in an infinite pause.
     """
-    yield _head(answer)
-    for piece in _pieces(answer):
-        if not isinstance(piece, bytes):
+    for status in answer.interim:
+        yield _block([_status_line(status)])
+    if answer.framing != "raw":
+        yield _head(answer)
+    is_chunked = answer.framing == "chunked" and _has_body(answer)
+    for piece in _sent_pieces(answer):
+        if isinstance(piece, Raw):
+            yield piece.data
+        elif not isinstance(piece, bytes):
             yield piece
         elif piece:  # an empty chunk would be the last one
-            yield _chunk(piece) if answer.framing == "chunked" else piece
+            yield _chunk(piece) if is_chunked else piece
     if answer.ending == "open":
         yield math.inf
-    elif answer.ending == "end" and answer.framing == "chunked":
-        yield _LAST_CHUNK
+    elif answer.ending == "end" and is_chunked:
+        yield _last_chunk(answer)
 
 
 def keeps_connection(answer: Answer) -> bool:
@@ -119,18 +171,70 @@ def keeps_connection(answer: Answer) -> bool:
     return answer.ending == "end" and _all_headers(answer).get("connection") != "close"
 
 
-def _pieces(answer: Answer) -> Sequence[bytes | float]:
+def _pieces(answer: Answer) -> Sequence[bytes | float | Raw]:
     return (answer.body,) if isinstance(answer.body, bytes) else answer.body
 
 
+def _sent_pieces(answer: Answer) -> Iterator[bytes | float | Raw]:
+    """The body as it is sent, before its framing: compressed, then cut."""
+    left = answer.cut_at
+    for piece in _encoded_pieces(answer):
+        if left is not None and left <= 0:
+            return
+        if left is None or not isinstance(piece, bytes):
+            yield piece
+        else:
+            yield piece[:left]
+            left -= len(piece)
+
+
+def _encoded_pieces(answer: Answer) -> Iterator[bytes | float | Raw]:
+    if answer.encoding == "identity":
+        yield from _pieces(answer)
+        return
+    compressor = zlib.compressobj(wbits=_WINDOW_BITS[answer.encoding])
+    for piece in _pieces(answer):
+        if isinstance(piece, bytes) and piece:
+            yield compressor.compress(piece) + compressor.flush(zlib.Z_SYNC_FLUSH)
+        else:
+            yield piece
+    yield compressor.flush()
+
+
+def _size(pieces: Iterable[bytes | float | Raw]) -> int:
+    return sum(len(piece) for piece in pieces if isinstance(piece, bytes))
+
+
+def _has_body(answer: Answer) -> bool:
+    return answer.framing == "raw" or answer.status not in _WITHOUT_BODY
+
+
 def _head(answer: Answer) -> bytes:
-    lines = [f"HTTP/1.1 {answer.status} {responses.get(answer.status, '')}"]
-    lines += [f"{name}: {value}" for name, value in _all_headers(answer).items()]
+    return _block([_status_line(answer.status), *_lines(_all_headers(answer))])
+
+
+def _last_chunk(answer: Answer) -> bytes:
+    return _block(["0", *_lines(_lower_names(answer.trailers))])
+
+
+def _status_line(status: int) -> str:
+    return f"HTTP/1.1 {status} {responses.get(status, '')}"
+
+
+def _lines(headers: Mapping[str, str]) -> list[str]:
+    return [f"{name}: {value}" for name, value in headers.items()]
+
+
+def _block(lines: Sequence[str]) -> bytes:
+    """The lines, and the empty one that ends them."""
     return "\r\n".join([*lines, "", ""]).encode()
 
 
 def _all_headers(answer: Answer) -> dict[str, str]:
-    own = {"content-type": _EVENT_STREAM, **_framing_header(answer)}
+    own: dict[str, str] = {}
+    if _has_body(answer):
+        encoding = {} if answer.encoding == "identity" else {"content-encoding": answer.encoding}
+        own = {"content-type": _EVENT_STREAM, **encoding, **_framing_header(answer)}
     return own | _lower_names(answer.headers)
 
 
@@ -139,9 +243,10 @@ def _framing_header(answer: Answer) -> dict[str, str]:
         return {"transfer-encoding": "chunked"}
     if answer.framing == "close":
         return {"connection": "close"}
-    sent = sum(len(piece) for piece in _pieces(answer) if isinstance(piece, bytes))
+    size = _size(_encoded_pieces(answer))
     # One byte too many: as long as it does not come, the body is not finished.
-    return {"content-length": str(sent if answer.ending == "end" else sent + 1)}
+    is_whole = answer.ending == "end" or answer.cut_at is not None
+    return {"content-length": str(size if is_whole else size + 1)}
 
 
 def _lower_names(headers: Mapping[str, str]) -> dict[str, str]:
@@ -163,10 +268,29 @@ def _compact_json(payload: object) -> bytes:
 
 
 def _check_piece(name: str, piece: object) -> None:
-    if not isinstance(piece, bytes | float | int):
-        raise TypeError(f"{name}: expected bytes or a pause in seconds, received {type(piece).__name__}")
-    if not isinstance(piece, bytes) and not piece >= 0:  # NaN is not
+    if not isinstance(piece, bytes | float | int | Raw):
+        raise TypeError(f"{name}: expected bytes, a pause in seconds or a Raw, received {type(piece).__name__}")
+    if isinstance(piece, float | int) and not piece >= 0:  # NaN is not
         raise ValueError(f"{name}: expected a pause of 0 seconds or more, received {piece}")
+
+
+def _check_interim(name: str, status: int) -> None:
+    if not 100 <= status < 200 or status == 101:  # which would be the last of HTTP/1.1
+        raise ValueError(f"{name}: expected a status from 100 to 199 other than 101, received {status}")
+
+
+def _check_sense(answer: Answer) -> None:
+    """Refuse what cannot all be true of one answer."""
+    if answer.trailers and answer.framing != "chunked":
+        raise ValueError(f"trailers: expected a chunked framing, received {answer.framing!r}")
+    if not _has_body(answer) and (_size(_pieces(answer)) or answer.encoding != "identity" or answer.trailers):
+        raise ValueError(f"body: a response with status {answer.status} has none")
+    if answer.cut_at is None:
+        return
+    if answer.cut_at < 0:
+        raise ValueError(f"cut_at: expected 0 bytes or more, received {answer.cut_at}")
+    if (answer.framing, answer.ending) == ("content-length", "end") and answer.cut_at < _size(_encoded_pieces(answer)):
+        raise ValueError("cut_at: a body that is shorter than its declared length has no end")
 
 
 def _check_word(name: str, word: str, words: Sequence[str]) -> None:

@@ -3,15 +3,19 @@
 The strategy: whatever the thread waits for, it waits for on its socket. A pause is a read with a
 timeout, an answer that stays open is a read without one. So a client that leaves is seen at once,
 and to stop the thread it is enough to shut the socket down from outside.
+
+Over TLS the same is done beneath it, by the methods of `socket.socket` itself.
 """
 
 import os
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import BinaryIO, Final
+from io import BufferedReader
+from typing import Final
 
 from chunkfold.testing import answers, received
 from chunkfold.testing.answers import Answer
@@ -29,11 +33,18 @@ class Connection:
     Args:
         accepted: The socket; it belongs to the connection from here on.
         respond: Gives the answer to a request. Called in the connection's thread; must not raise.
+        ssl_context: For a server that speaks TLS; None for one in clear.
     """
 
-    def __init__(self, accepted: socket.socket, respond: Callable[[ReceivedRequest], Answer]) -> None:
+    def __init__(
+        self,
+        accepted: socket.socket,
+        respond: Callable[[ReceivedRequest], Answer],
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
         self._socket = accepted
         self._respond = respond
+        self._ssl_context = ssl_context
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="fake-provider-connection", daemon=True)
 
@@ -50,50 +61,65 @@ class Connection:
         """End what the thread reads, writes or waits for. Does not wait for the thread."""
         self._stopping.set()
         with suppress(OSError):  # the thread may just have closed it
-            self._socket.shutdown(socket.SHUT_RDWR)
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def join(self, timeout: float) -> None:
         """Wait until the thread has ended, for at most `timeout` seconds."""
         self._thread.join(timeout)
 
     def _serve(self) -> None:
-        # A client may close or reset whenever it likes: that ends the connection and is no error.
-        with self._socket, self._socket.makefile("rb") as source, suppress(OSError, EOFError):
+        # A client may close or reset whenever it likes, and need not trust the certificate: that ends
+        # the connection and is no error.
+        with suppress(OSError, EOFError), self._socket:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            while self._exchange(source):
-                pass
+            with self._secured() as self._socket, self._socket.makefile("rb") as source:
+                if self._stopping.is_set():  # while there was no socket to shut down
+                    return
+                if isinstance(self._socket, ssl.SSLSocket):
+                    self._socket.do_handshake()
+                while self._exchange(source):
+                    pass
 
-    def _exchange(self, source: BinaryIO) -> bool:
+    def _secured(self) -> socket.socket:
+        if self._ssl_context is None:
+            return self._socket
+        # The standard library leaves a socket open that it could not wrap as it was reset before: so
+        # wait for what the client says first.
+        self._socket.recv(1, socket.MSG_PEEK)
+        return self._ssl_context.wrap_socket(self._socket, server_side=True, do_handshake_on_connect=False)
+
+    def _exchange(self, source: BufferedReader) -> bool:
         """Read one request and answer it; return whether another may follow."""
         try:
             request = received.read_request(source)
         except ValueError as error:
-            self._play(error_answer(400, f"This is not HTTP/1.1: {error}"))
+            self._play(error_answer(400, f"This is not HTTP/1.1: {error}"), source)
+            self._end_tls()
             return False
-        try:
-            return self._answer(request)
-        finally:
-            request.answered.set()
-
-    def _answer(self, request: ReceivedRequest) -> bool:
         answer = self._respond(request)
         try:
-            self._play(answer)
+            self._play(answer, source)
         except OSError:
             request.client_left = not self._stopping.is_set()
             return False
-        if answer.ending == "reset":
+        finally:
+            request.answered.set()
+        if answers.keeps_connection(answer) and received.keeps_connection(request):
+            return True
+        if answer.ending == "end":
+            self._end_tls()
+        elif answer.ending == "reset":
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
-        return answers.keeps_connection(answer) and received.keeps_connection(request)
+        return False
 
-    def _play(self, answer: Answer) -> None:
+    def _play(self, answer: Answer, source: BufferedReader) -> None:
         for step in answers.wire_steps(answer):
             if isinstance(step, bytes):
                 self._socket.sendall(step)
             else:
-                self._pause(step)
+                self._pause(step, source)
 
-    def _pause(self, seconds: float) -> None:
+    def _pause(self, seconds: float, source: BufferedReader) -> None:
         """Wait.
 
         Raises:
@@ -102,11 +128,17 @@ class Connection:
         timeout = seconds if seconds < _LONGEST_TIMEOUT else None
         self._socket.settimeout(timeout)
         try:
-            gone = not self._socket.recv(1, socket.MSG_PEEK)
+            gone = not socket.socket.recv(self._socket, 1, socket.MSG_PEEK)
         except (TimeoutError, BlockingIOError):  # the latter is what a pause of 0 seconds gives
             return
         finally:
             self._socket.settimeout(None)
-        # Bytes are the next request, sent ahead: behind them the client cannot be seen to leave.
-        if gone or self._stopping.wait(timeout):
+        # Bytes are TLS's closing alert, or the next request, sent ahead: behind that the client cannot
+        # be seen to leave.
+        if gone or not source.peek(1) or self._stopping.wait(timeout):
             raise ConnectionAbortedError
+
+    def _end_tls(self) -> None:
+        """Send TLS's closing alert, if this is TLS, and wait until the client closes, too."""
+        if isinstance(self._socket, ssl.SSLSocket):
+            self._socket.unwrap()

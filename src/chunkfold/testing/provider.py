@@ -5,6 +5,7 @@ Here are the script and the life of the server: one thread accepts, and each con
 """
 
 import socket
+import ssl
 import threading
 import time
 from collections import deque
@@ -34,6 +35,8 @@ class FakeProvider:
             the request, in a thread of the server, and returns the answer. When all are used up,
             the provider says what OpenAI's API would: a short chat completion, streamed if that was
             asked for, the list of models, or 404.
+        ssl_context: A server's, with its certificate: the provider speaks TLS then, and its
+            `base_url` is https. A client that breaks off the handshake is no failure.
 
     Attributes:
         requests: Those received so far, in the order of their answers.
@@ -42,17 +45,24 @@ class FakeProvider:
             kept the server from accepting. Leaving `with` raises the first of them, unless an
             exception is on its way already.
 
+    Raises:
+        TypeError: One of the answers is no answer, no bytes and no callable.
+        ssl.SSLError: The context is a client's.
+
     >>> with FakeProvider(b"data: [DONE]\n\n") as provider:
     ...     provider.base_url  # doctest: +ELLIPSIS
     'http://127.0.0.1:.../v1'
     """
 
-    def __init__(self, *answers: Answer | bytes | Answerer) -> None:
+    def __init__(self, *answers: Answer | bytes | Answerer, ssl_context: ssl.SSLContext | None = None) -> None:
         self.requests: list[ReceivedRequest] = []
         self.connections = 0
         self.failures: list[BaseException] = []
         self._script: deque[Answerer | Answer] = deque()
         self._script_lock = threading.Lock()  # the n-th request is given the n-th answer
+        self._ssl_context = ssl_context
+        if ssl_context is not None:  # refuse here what would otherwise fail in the server's threads
+            ssl_context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)
         self._port = 0
         self._acceptor: threading.Thread | None = None
         self._served: list[Connection] = []
@@ -77,7 +87,8 @@ class FakeProvider:
         """
         if not self._port:
             raise RuntimeError("the provider has no address before it is started")
-        return f"http://{_HOST}:{self._port}{BASE_PATH}"
+        scheme = "http" if self._ssl_context is None else "https"
+        return f"{scheme}://{_HOST}:{self._port}{BASE_PATH}"
 
     @property
     def url(self) -> str:
@@ -138,7 +149,7 @@ class FakeProvider:
         with listener:
             while (accepted := self._next_socket(listener)) is not None:
                 self.connections += 1
-                connection = Connection(accepted, self._respond)
+                connection = Connection(accepted, self._respond, self._ssl_context)
                 connection.start()
                 self._served = [*(served for served in self._served if served.alive), connection]
 

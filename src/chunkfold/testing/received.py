@@ -30,8 +30,8 @@ class ReceivedRequest:
 
     method: str
     path: str
-    headers: dict[str, str]
-    body: bytes
+    headers: dict[str, str] = field(repr=False)  # a key among them
+    body: bytes = field(repr=False)
     query: str = ""
     client_left: bool = False
     answered: threading.Event = field(default_factory=threading.Event, repr=False)

@@ -1,0 +1,451 @@
+"""Streams over HTTP/2: whole ones, and what can befall one stream or the connection that it shares with others.
+
+The scripts wait for what the client has read, so that nothing depends on how fast either side is. What the clients
+make of a fault differs little from HTTP/1.1; what is new is that other streams go on, or do not.
+"""
+
+import json
+import math
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import httpx
+import httpx2
+import pytest
+import trustme
+from http2_provider import Drop, End, GoAway, Head, Http2Provider, Reset, Step, Until
+
+from chunkfold import (
+    APIStatusError,
+    ChatCompletionStream,
+    ChunkfoldError,
+    IncompleteStreamError,
+    StreamEnd,
+    StreamInterruptedError,
+    aconnect,
+    connect,
+    is_retryable,
+)
+
+# httpx nests async generators and closes only the outermost, whoever reads it: trio says so of those that were not
+# exhausted. The filter names them, so that a generator of chunkfold's own would be an error.
+pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
+
+PATIENCE = 30.0  # seconds, after which a test that hangs fails
+ASKED = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+CANCEL = 8  # the error code of RST_STREAM by whom no longer wants the answer
+
+
+def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    payload = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+    return b"data: " + json.dumps(payload).encode() + b"\n\n"
+
+
+HELLO = chunk({"content": "Hello"})
+WORLD = chunk({"content": " world"})
+STOP = chunk({}, "stop")
+DONE = b"data: [DONE]\n\n"
+PING = b": ping\n\n"
+WHOLE = (Head(), HELLO, WORLD, STOP, DONE, End())
+
+
+# Two fronts
+
+
+class Connected:
+    """`connect` with the methods of `aconnect`'s stream, so that a test can be written once for both."""
+
+    def __init__(self, stream: ChatCompletionStream) -> None:
+        self.stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        for each in self.stream:
+            yield each
+
+
+class SyncFront:
+    """A sync client and `connect`."""
+
+    def __init__(self, library: Any, **options: Any) -> None:
+        self.client = library.Client(**options)
+
+    @asynccontextmanager
+    async def connect(self, url: str, **options: Any) -> AsyncIterator[Any]:
+        with connect(self.client, "POST", url, json=ASKED, **options) as stream:
+            yield Connected(stream)
+
+    async def aclose(self) -> None:
+        self.client.close()
+
+
+class AsyncFront:
+    """An async client and `aconnect`."""
+
+    def __init__(self, library: Any, **options: Any) -> None:
+        self.client = library.AsyncClient(**options)
+
+    @asynccontextmanager
+    async def connect(self, url: str, **options: Any) -> AsyncIterator[Any]:
+        async with aconnect(self.client, "POST", url, json=ASKED, **options) as stream:
+            yield stream
+
+    async def aclose(self) -> None:
+        await self.client.aclose()
+
+
+FRONTS = {"sync": (SyncFront, "asyncio"), "asyncio": (AsyncFront, "asyncio"), "trio": (AsyncFront, "trio")}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what asks for a `front` over both, and over the sync one once."""
+    if "front" in metafunc.fixturenames:
+        metafunc.parametrize(("front", "anyio_backend"), FRONTS.values(), ids=FRONTS)
+
+
+@pytest.fixture(params=[httpx, httpx2], ids=["httpx", "httpx2"])
+def library(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@asynccontextmanager
+async def client_of(front: Any, library: Any, **options: Any) -> AsyncIterator[Any]:
+    # The provider without TLS is known to speak HTTP/2. Proxies that the machine may have play no part.
+    options = {"http2": True, "http1": False, "trust_env": False, "verify": False, "timeout": PATIENCE, **options}
+    client = front(library, **options)
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+def connections_in_use(client: Any) -> list[Any]:
+    pool = client.client._transport._pool
+    return [c for c in pool.connections if not (c.is_idle() or c.is_closed())]
+
+
+async def text_of(stream: Any) -> str:
+    return "".join([each.text async for each in stream])
+
+
+# One stream
+
+
+async def test_a_whole_stream(front: Any, library: Any) -> None:
+    with Http2Provider(WHOLE) as provider:
+        async with client_of(front, library) as client:
+            for _ in range(3):
+                async with client.connect(provider.url) as stream:
+                    assert await text_of(stream) == "Hello world"
+                assert stream.response.http_version == "HTTP/2"
+                assert stream.response.is_closed
+                assert (stream.end, stream.anomalies) == (StreamEnd.FINISHED, ())
+                assert stream.completion().text == "Hello world"
+                assert connections_in_use(client) == []
+        assert provider.connections == 1
+    sent = provider.streams[0]
+    assert (sent.headers["accept"], sent.headers["accept-encoding"]) == ("text/event-stream", "identity")
+    assert json.loads(sent.body) == {**ASKED, "stream": True}
+
+
+async def test_over_tls_both_sides_agree_on_it(front: Any, library: Any) -> None:
+    authority = trustme.CA()
+    server_side = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server_side.set_alpn_protocols(["h2"])
+    authority.issue_cert("127.0.0.1").configure_cert(server_side)
+    client_side = ssl.create_default_context()
+    authority.configure_trust(client_side)
+    with Http2Provider(WHOLE, ssl_context=server_side) as provider:
+        async with (
+            client_of(front, library, http1=True, verify=client_side) as client,
+            client.connect(provider.url) as stream,
+        ):
+            assert await text_of(stream) == "Hello world"
+    assert stream.response.http_version == "HTTP/2"
+
+
+async def test_a_body_that_stays_open_after_done_holds_nobody(front: Any, library: Any) -> None:
+    with Http2Provider([*WHOLE[:-1], math.inf], WHOLE) as provider:
+        async with client_of(front, library, timeout=None) as client:
+            for _ in range(2):
+                async with client.connect(provider.url) as stream:
+                    assert await text_of(stream) == "Hello world"
+                assert connections_in_use(client) == []
+        assert provider.connections == 1
+
+
+# Faults
+
+
+@dataclass
+class Case:
+    """A script, and what has to come of it.
+
+    What is to come after is sent when the client has read what came before. `cause` is the name of the client's
+    exception. Where the connection ends behind the stream's back, only the next request can tell the client.
+    """
+
+    before: list[Step]
+    after: list[Step]
+    end: str
+    text: str = ""
+    error: type[ChunkfoldError] | None = None
+    cause: str | None = None
+    noted: tuple[str, ...] = ()
+    retryable: bool = False
+    leaves_a_trap: bool = False
+
+    def script(self, texts: list[str]) -> list[Step]:
+        def has_read() -> bool:
+            return len(texts) >= sum(isinstance(step, bytes) for step in self.before)
+
+        return [*self.before, Until(has_read), *self.after]
+
+
+def interrupted(before: list[Step], after: list[Step], text: str, cause: str = "RemoteProtocolError") -> Case:
+    """It failed, which is worth another try as long as no output came."""
+    return Case(before, after, "interrupted", text, StreamInterruptedError, cause, retryable=not text)
+
+
+def finished(before: list[Step], after: list[Step], noted: tuple[str, ...] = (), **options: Any) -> Case:
+    return Case(before, after, "finished", "Hello world", noted=noted, **options)
+
+
+def incomplete(end: str, before: list[Step], after: list[Step], text: str) -> Case:
+    return Case(before, after, end, text, IncompleteStreamError, retryable=not text)
+
+
+REST = [WORLD, STOP, DONE, End()]
+
+CASES = {
+    "trailers": finished([Head(), HELLO, WORLD, STOP], [DONE, End({"x-cost": "1"})]),
+    "trailers without [DONE]": finished([Head(), HELLO, WORLD, STOP], [End({"x-cost": "1"})], ("CF501",)),
+    "other responses before": finished([Head(103, {}), *WHOLE[:3]], [STOP, DONE, End()]),
+    "the end at once": incomplete("empty", [Head()], [End()], ""),
+    "the end in the middle": incomplete("truncated", [Head(), HELLO], [End()], "Hello"),
+    "the end inside an event": incomplete("truncated", [Head(), HELLO], [WORLD[:40], End()], "Hello"),
+    "204": incomplete("empty", [], [Head(204, {}), End()], ""),
+    "reset before the body": interrupted([Head()], [Reset()], ""),
+    "reset in the middle": interrupted([Head(), HELLO], [Reset()], "Hello"),
+    "reset inside an event": interrupted([Head(), HELLO], [WORLD[:40], Reset()], "Hello"),
+    "reset without an error": interrupted([Head(), HELLO], [Reset(0)], "Hello"),
+    "reset after the finish reason": finished([Head(), HELLO, WORLD, STOP], [Reset()], ("CF507",)),
+    "reset after [DONE]": finished([Head(), HELLO, WORLD, STOP], [DONE, Reset()]),
+    "going away before the body": interrupted([Head()], [GoAway(error_code=2)], ""),
+    "going away in the middle, with this stream": interrupted([Head(), HELLO], [GoAway(0, error_code=2)], "Hello"),
+    # The provider would go on, but neither client listens any more.
+    "going away in the middle, after this stream": interrupted([Head(), HELLO], [GoAway(), math.inf], "Hello"),
+    "going away in the middle, and going on": interrupted([Head(), HELLO], [GoAway(), *REST], "Hello", "ProtocolError"),
+    "going away after the finish reason": finished([Head(), HELLO, WORLD, STOP], [GoAway(), DONE, End()], ("CF507",)),
+    "going away after [DONE]": finished([Head(), HELLO, WORLD, STOP], [DONE, GoAway(), Drop()], leaves_a_trap=True),
+    "dropped before the body": interrupted([Head()], [Drop()], ""),
+    "dropped in the middle": interrupted([Head(), HELLO], [Drop()], "Hello"),
+    "dropped inside an event": interrupted([Head(), HELLO], [WORLD[:40], Drop()], "Hello"),
+    "dropped by a reset": interrupted([Head(), HELLO], [Drop(by_reset=True)], "Hello", "ReadError"),
+    "dropped after the finish reason": finished([Head(), HELLO, WORLD, STOP], [Drop()], ("CF507",)),
+    "dropped after [DONE]": finished([Head(), HELLO, WORLD, STOP], [DONE, Drop()], leaves_a_trap=True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_a_fault_while_the_answer_comes(front: Any, library: Any, name: str) -> None:
+    case = CASES[name]
+    texts: list[str] = []
+    error = None
+    with Http2Provider(case.script(texts), WHOLE) as provider:
+        async with client_of(front, library) as client:
+            async with client.connect(provider.url) as stream:
+                try:
+                    async for each in stream:
+                        texts += [each.text]
+                except ChunkfoldError as caught:
+                    error = caught
+                    assert stream.response.is_closed
+                    assert connections_in_use(client) == []
+            assert stream.response.is_closed
+            assert connections_in_use(client) == []
+            if not case.leaves_a_trap:
+                async with client.connect(provider.url) as another:
+                    assert await text_of(another) == "Hello world"
+    assert (stream.end, stream.snapshot.text) == (case.end, case.text)
+    assert "".join(texts) == case.text
+    assert tuple(anomaly.rule.id for anomaly in stream.anomalies) == case.noted
+    assert stream.error is error
+    if case.error is None:
+        assert error is None
+        assert stream.completion().text == case.text
+        return
+    assert type(error) is case.error
+    assert error.snapshot is not None
+    assert error.snapshot.text == case.text
+    assert type(error.__cause__).__name__ == (case.cause or "NoneType")
+    assert (error.emitted_output, error.retryable) == (case.text != "", case.retryable)
+
+
+async def test_a_request_that_is_refused(front: Any, library: Any) -> None:
+    refusal = [Head(429, {"retry-after": "3"}), b'{"error":{"message":"slow down"}}', End()]
+    with Http2Provider(refusal, WHOLE) as provider:
+        async with client_of(front, library) as client:
+            async with client.connect(provider.url) as stream:
+                with pytest.raises(APIStatusError, match="slow down") as caught:
+                    await text_of(stream)
+            assert (caught.value.status_code, caught.value.retry_after) == (429, 3.0)
+            assert connections_in_use(client) == []
+            async with client.connect(provider.url) as stream:
+                assert await text_of(stream) == "Hello world"
+        assert provider.connections == 1
+
+
+async def open_and_fail(client: Any, url: str) -> None:
+    async with client.connect(url):
+        pytest.fail("connected")
+
+
+@pytest.mark.parametrize(
+    ("script", "cause"),
+    [
+        ([Reset(7)], "RemoteProtocolError"),
+        ([GoAway(0, error_code=2), math.inf], "RemoteProtocolError"),
+        ([Drop()], "RemoteProtocolError"),
+        ([Drop(by_reset=True)], "NetworkError"),
+    ],
+    ids=["reset", "going away", "dropped", "dropped by a reset"],
+)
+async def test_a_fault_before_the_answer_is_told_by_the_client(
+    front: Any, library: Any, script: list[Step], cause: str
+) -> None:
+    with Http2Provider(script, WHOLE) as provider:
+        async with client_of(front, library) as client:
+            with pytest.raises(getattr(library, cause)) as caught:
+                await open_and_fail(client, provider.url)
+            assert is_retryable(caught.value)
+            assert connections_in_use(client) == []
+            async with client.connect(provider.url) as stream:
+                assert await text_of(stream) == "Hello world"
+
+
+# Leaving
+
+
+async def test_leaving_early_leaves_the_connection(front: Any, library: Any) -> None:
+    with Http2Provider([Head(), HELLO, math.inf], WHOLE) as provider:
+        async with client_of(front, library) as client:
+            async with client.connect(provider.url) as stream:
+                async for _ in stream:
+                    break
+            assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+            assert stream.response.is_closed
+            assert connections_in_use(client) == []
+            async with client.connect(provider.url) as stream:
+                assert await text_of(stream) == "Hello world"
+        assert provider.connections == 1
+
+
+@pytest.mark.xfail(reason="neither client sends RST_STREAM for a response that is closed early", strict=True)
+async def test_leaving_early_stops_the_generation(front: Any, library: Any) -> None:
+    with Http2Provider([Head(), HELLO, math.inf], WHOLE) as provider:
+        async with client_of(front, library) as client:
+            async with client.connect(provider.url) as stream:
+                async for _ in stream:
+                    break
+            # What the client sends is seen in order: behind the next request it would be too late.
+            async with client.connect(provider.url) as stream:
+                assert await text_of(stream) == "Hello world"
+        assert provider.streams[0].reset_by_client == CANCEL
+
+
+# Several streams on one connection
+
+
+FAULTS: dict[str, tuple[list[Step], list[str]]] = {
+    "none": ([WORLD, STOP, DONE, End()], ["finished"] * 4),
+    "one is reset": ([Reset()], ["interrupted", *["finished"] * 3]),
+    "the provider goes away": ([GoAway(error_code=2), math.inf], ["interrupted"] * 4),
+    "the connection is dropped": ([Drop()], ["interrupted"] * 4),
+}
+TEXTS = {"finished": "Hello world", "interrupted": "Hello"}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_several_streams_on_one_connection(front: Any, library: Any, fault: str) -> None:
+    steps, ends = FAULTS[fault]
+    begun: list[Any] = []
+    first = [Head(), HELLO, Until(lambda: len(begun) == 4), *steps]
+    other = [Head(), HELLO, Until(lambda: provider.streams[0].answered), WORLD, STOP, DONE, End()]
+    with Http2Provider(first, *[other] * 3, WHOLE) as provider:
+        async with client_of(front, library) as client:
+            async with AsyncExitStack() as stack:
+                for _ in range(4):
+                    stream = await stack.enter_async_context(client.connect(provider.url))
+                    async for each in stream:
+                        assert each.text == "Hello"
+                        break
+                    begun.append(stream)
+                for stream, end in zip(begun, ends, strict=True):
+                    with pytest.raises(StreamInterruptedError) if end == "interrupted" else nullcontext():
+                        await text_of(stream)
+            assert [(stream.end, stream.snapshot.text) for stream in begun] == [(end, TEXTS[end]) for end in ends]
+            assert provider.connections == 1
+            assert connections_in_use(client) == []
+            async with client.connect(provider.url) as stream:
+                assert await text_of(stream) == "Hello world"
+
+
+async def test_leaving_one_of_several(front: Any, library: Any) -> None:
+    script = [Head(), HELLO, Until(lambda: has_left), WORLD, STOP, DONE, End()]
+    has_left = False
+    with Http2Provider(script) as provider:
+        async with client_of(front, library) as client, client.connect(provider.url) as stream:
+            async for _ in stream:
+                break
+            async with client.connect(provider.url) as another:
+                async for _ in another:
+                    break
+            assert another.end is StreamEnd.CLOSED
+            has_left = True
+            assert await text_of(stream) == " world"
+        assert provider.connections == 1
+    assert stream.completion().text == "Hello world"
+
+
+async def test_tasks_that_share_a_connection_of_which_one_is_reset(library: Any) -> None:
+    """The provider pings all the while, since a client may notice what has come for one task only when more comes."""
+    begun: list[Any] = []
+    ends: list[tuple[str, str]] = []
+
+    async def ask(client: Any, url: str) -> None:
+        with suppress(StreamInterruptedError):
+            async with client.connect(url) as stream:
+                async for each in stream:
+                    begun.extend([stream] if each.text == "Hello" else [])
+        ends.append((stream.end.value, stream.snapshot.text))
+
+    first = [Head(), HELLO, Until(lambda: len(begun) == 4, PING), Reset()]
+    other = [Head(), HELLO, Until(lambda: provider.streams[0].answered, PING), WORLD, STOP, DONE, End()]
+    with Http2Provider(first, other) as provider:
+        async with client_of(AsyncFront, library) as client:
+            with anyio.fail_after(PATIENCE):
+                async with anyio.create_task_group() as tasks:
+                    for _ in range(4):
+                        tasks.start_soon(ask, client, provider.url)
+            assert connections_in_use(client) == []
+        assert provider.connections == 1
+    assert sorted(ends) == [(end, TEXTS[end]) for end in ["finished"] * 3 + ["interrupted"]]
+
+
+async def test_a_request_that_the_provider_did_not_look_at_is_sent_again_by_the_client(
+    front: Any, library: Any
+) -> None:
+    with Http2Provider(WHOLE, [GoAway(last_stream_id=1), math.inf], WHOLE) as provider:
+        async with client_of(front, library) as client:
+            for _ in range(2):
+                async with client.connect(provider.url) as stream:
+                    assert await text_of(stream) == "Hello world"
+        assert (provider.connections, len(provider.streams)) == (2, 3)
