@@ -679,7 +679,7 @@ PACKAGE = Path(chunkfold.__file__).parent
 # DESIGN.md's layers from top to bottom. What it does not name helps the layer above it, or the lowest that uses it.
 LAYERS = (
     "chunkfold",
-    *("stream", "transport", "drain", "partials"),
+    *("stream", "transport", "drain", "shield", "partials"),
     *("parser", "shortcut", "refusal", "endings", "limits"),
     *("event_recorder", "events"),
     "transforms",
@@ -702,7 +702,7 @@ LAYERS = (
     *("errors", "brief", "json_values", "text_buffer"),
 )
 BESIDE = {"testing", "cli", "otel", "recording"}  # they import the core and are below no layer, so never imported by it
-KNOWS_IO = {"stream", "transport", "drain"}
+KNOWS_IO = {"stream", "transport", "drain", "shield"}
 IO = {"anyio", "asyncio", "concurrent", "httpx", "httpx2", "multiprocessing", "selectors", "socket", "ssl", "threading"}
 
 

@@ -39,6 +39,7 @@ from chunkfold.errors import ChunkfoldError, StreamConsumedError
 from chunkfold.event_stream import SLICE
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser import ChatCompletionParser, ParserOptions
+from chunkfold.shield import shielded
 from chunkfold.timing import StreamTiming
 from chunkfold.transport import AsyncResponse, SyncResponse, aclose_if_possible, close_if_possible, split_options
 
@@ -483,10 +484,17 @@ class AsyncChatCompletionStream(_Stream):
         if self._closed:
             return
         self._closed = True
-        # What a transport raises while it is closed is no news: how the stream ended is known.
         try:
             self._leave()
-            if may_wait and self._may_drain():
+        finally:
+            letting_go = self._let_go(may_wait=may_wait and self._may_drain())
+            # A plain iterable may insist on the task that began it.
+            await (letting_go if self._response is None else shielded(letting_go))
+
+    async def _let_go(self, *, may_wait: bool) -> None:
+        # What a transport raises while it is closed is no news: how the stream ended is known.
+        try:
+            if may_wait:
                 await drain_async(self._source)
         finally:
             try:
