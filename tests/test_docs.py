@@ -756,7 +756,7 @@ CASES = {
     "parse-type": unparsed(
         parsed(answered('{"city":5}'), parse_message),
         has='{"city":5}',
-        error={"cut": False, "position": None, "__cause__.__class__": ValidationError},
+        error={"cut": False, "position": None, "__context__.__class__": ValidationError},
     ),
     "parse-arguments-type": unparsed(
         parsed(called_with("[5]"), parse_arguments),

@@ -749,3 +749,16 @@ def test_a_status_with_a_fraction_of_zero_is_one() -> None:
     parser.feed(b'data: {"error":{"message":"slow down","code":429.0}}\n\n')
     assert isinstance(parser.error, APIError)
     assert parser.error.status_code == 429
+
+
+@pytest.mark.parametrize("before", [b"", b"\n", b": hello\n", b"event: error\n"])
+def test_a_refusal_that_is_told_as_an_event_is_read(before: bytes) -> None:
+    body = before + b'data: {"error":{"message":"no credit","code":"insufficient_quota"}}\n\ndata: [DONE]\n\n'
+    for cut in (body, body.removesuffix(b"\n\ndata: [DONE]\n\n")):
+        error = error_from_response(429, {}, cut)
+        assert (error.message, error.code, error.retryable) == ("no credit", "insufficient_quota", False)
+
+
+@pytest.mark.parametrize("body", [b"data: nothing", b": hello", b"data", b"event: error\n\n"])
+def test_a_refusal_that_only_looks_like_an_event_is_quoted(body: bytes) -> None:
+    assert error_from_response(503, {}, body).message == body.decode().strip()

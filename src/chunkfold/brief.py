@@ -18,7 +18,7 @@ class _BriefRepr(reprlib.Repr):
         self.maxstring = _LONGEST
         self.maxlist = self.maxtuple = self.maxdict = 4
         self.maxlevel = 4
-        self.maxother = 2000
+        self.maxother = 500
 
     def repr_bytes(self, value: bytes, level: int) -> str:
         """Bytes, cut in the middle."""
@@ -28,6 +28,14 @@ class _BriefRepr(reprlib.Repr):
 
 
 brief = _BriefRepr().repr
+
+
+_LONGEST_WHOLE = 2000
+
+
+def whole(text: str) -> str:
+    """A whole `repr`, cut where it is too long for a log."""
+    return text if len(text) <= _LONGEST_WHOLE else text[:_LONGEST_WHOLE] + "...)"
 
 
 class Excerpt:

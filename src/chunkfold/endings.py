@@ -48,7 +48,8 @@ def empty(*, done: bool) -> IncompleteStreamError:
 
 def interrupted(exc: BaseException) -> StreamInterruptedError:
     """The transport raised; its exception is the cause."""
-    msg = f"the transport failed before the stream was complete: {excerpt(str(exc) or type(exc).__name__)}"
+    told = str(exc).partition("bytearray(")[0].rstrip(": ")  # h11 quotes what it could not read: it may be a secret
+    msg = f"the transport failed before the stream was complete: {excerpt(told or type(exc).__name__)}"
     error = StreamInterruptedError(msg, end=StreamEnd.INTERRUPTED)
     error.__cause__ = exc
     return error

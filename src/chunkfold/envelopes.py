@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple
 
 from chunkfold.anomalies import ERROR_BARE, ERROR_BASE_RESP, ERROR_FINISH, ERROR_SHAPE, Rule
-from chunkfold.errors import APIError, APIStatusError, excerpt
+from chunkfold.errors import APIError, APIStatusError, escaped, excerpt
 from chunkfold.json_values import is_integer, is_list, is_object
 from chunkfold.models import ErrorObject, Outcome
 from chunkfold.models.outcome import outcome_of
@@ -181,7 +181,7 @@ def _message_of(value: Any, levels: int = 4) -> str | None:
 
 def _shown(message: str | None) -> str:
     """The message as it stands in the exception's text: bounded, without control characters."""
-    return excerpt(message, _MESSAGE_EXCERPT)[1:-1] if message else "the provider sent an error without a message"
+    return escaped(message, _MESSAGE_EXCERPT) if message else "the provider sent an error without a message"
 
 
 def _status(value: Any, raw: Any) -> int | None:

@@ -37,6 +37,12 @@ def excerpt(value: object, limit: int = _EXCERPT) -> str:
     return shown if len(shown) <= limit else shown[:limit] + "..."
 
 
+def escaped(text: str, limit: int = _EXCERPT) -> str:
+    """At most `limit` characters of a text, escaped like an excerpt, but without quotes."""
+    shown = repr(text[: limit + 1])[1:-1]
+    return shown if len(shown) <= limit else shown[:limit] + "..."
+
+
 class ChunkfoldError(Exception):
     """The root of everything chunkfold raises for what a stream brought.
 

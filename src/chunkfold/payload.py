@@ -26,7 +26,7 @@ from chunkfold.anomalies import (
 from chunkfold.brief import BriefRepr
 from chunkfold.envelopes import Headers, api_error, api_status_error, find_error
 from chunkfold.errors import APIStatusError, ChunkfoldError, InvalidChunkError, excerpt
-from chunkfold.event_stream import MESSAGE, ServerSentEvent
+from chunkfold.event_stream import MESSAGE, EventStreamDecoder, ServerSentEvent
 from chunkfold.json_values import is_list, is_object
 from chunkfold.models import ChatCompletionChunk, Outcome
 from chunkfold.models.outcome import outcome_of
@@ -35,6 +35,7 @@ from chunkfold.repairs import Notes, UnreadableError, read_json, repaired_chunk
 ChatCompletionChunk.model_rebuild()  # the one model that every stream needs
 validate_json: Callable[[bytes], ChatCompletionChunk] = ChatCompletionChunk.__pydantic_validator__.validate_json
 _DONE: Final = b"[DONE]"
+_FIRST_FIELDS: Final = (b"data:", b"event:", b"error:", b":")
 _CHUNK_EVENTS: Final = frozenset({MESSAGE, "error", "chat.completion.chunk"})
 # Keys that no plain chunk has; beside choices only the first two mean anything.
 _TELLING: Final = frozenset({"error", "base_resp", "type", "code", "status_code", "message", "detail"})
@@ -324,6 +325,12 @@ def with_call_indexes(message: dict[str, Any]) -> dict[str, Any]:
     return {**message, "tool_calls": numbered}
 
 
+def _event_data(body: bytes) -> bytes | None:
+    """The data of the first event, where an error is told as a stream; None where the body is none."""
+    events = EventStreamDecoder().feed(body + b"\n\n") if body.lstrip().startswith(_FIRST_FIELDS) else []
+    return events[0].data if events else None
+
+
 def error_from_response(status_code: int, headers: Mapping[str, str], body: bytes) -> APIStatusError:
     """The error that a response with a status other than 2xx stands for.
 
@@ -334,7 +341,7 @@ def error_from_response(status_code: int, headers: Mapping[str, str], body: byte
     """
     notes: Notes = []
     try:
-        value = _unwrapped(read_json(body, notes), notes)
+        value = _unwrapped(read_json(_event_data(body) or body, notes), notes)
     except UnreadableError:
         value = None
     return api_status_error(status_code, Headers(headers), value, body.decode("utf-8", "replace").strip())

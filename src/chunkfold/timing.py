@@ -135,7 +135,7 @@ class StreamTiming(_GapLog):
 
     def tokens_per_second(self, completion_tokens: int | None) -> float | None:
         """The rate from the first output to the last chunk; None unless the usage is known and time has passed."""
-        if completion_tokens is None or self.first_output is None or self.last_chunk is None:
+        if not isinstance(completion_tokens, int) or self.first_output is None or self.last_chunk is None:
             return None
         seconds = self.last_chunk - self.first_output
         return completion_tokens / seconds if seconds > 0 else None

@@ -66,8 +66,8 @@ def _usage(usage: CompletionUsage | None) -> str:
 
 
 def _tokens(count: int | None, kind: str, part: int | None, part_kind: str) -> str:
-    counted = f"{'?' if count is None else count} {kind} tokens"
-    return counted if part is None else f"{counted} ({part} {part_kind})"
+    counted = f"{'?' if count is None else one_line(str(count))} {kind} tokens"
+    return counted if part is None else f"{counted} ({one_line(str(part))} {part_kind})"
 
 
 def _retryable(error: ChunkfoldError) -> str:

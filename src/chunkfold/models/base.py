@@ -1,17 +1,19 @@
 """What all models share: unknown fields are kept, types are exact, wrong ones are kept raw where that is allowed."""
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, Self, cast
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
-from chunkfold.brief import Excerpt, brief
+from chunkfold.brief import Excerpt, brief, whole
 from chunkfold.json_values import is_list, is_object
 
 Path = tuple[str | int, ...]
 _ABSENT: Final = object()
-_LONGEST_KEY: Final = 60
+_NAME: Final = re.compile(r"[^\W\d]\w{0,59}")
+_SHOWN_UNKNOWN: Final = 8
 
 _EXPECTED = {
     "string_type": "a string",
@@ -83,8 +85,19 @@ class Model(BaseModel):
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Brief values: what is printed or logged has no more of a content than excerpts."""
-        for name, value in super().__repr_args__():
+        fields = type(self).model_fields
+        known = [(name, value) for name, value in super().__repr_args__() if name in fields]
+        unknown = [(brief(name)[1:-1], value) for name, value in (self.__pydantic_extra__ or {}).items()]
+        for name, value in [*known, *unknown[:_SHOWN_UNKNOWN]]:
             yield name, Excerpt(value)
+        if len(unknown) > _SHOWN_UNKNOWN:
+            yield None, Excerpt(...)
+
+    def __repr__(self) -> str:
+        return whole(super().__repr__())
+
+    def __str__(self) -> str:
+        return whole(super().__str__())
 
     @classmethod
     def validate_leniently(cls, value: dict[str, Any]) -> tuple[Self, list[WrongType]]:
@@ -130,8 +143,7 @@ def wrong_types(error: ValidationError, value: Any) -> Iterator[WrongType]:
 def dotted(path: Path) -> str:
     """A path as it is written in a message: `choices[0].delta.content`; a key that is no name is quoted, in brief."""
     parts = (
-        f".{part}" if str(part).isidentifier() and len(str(part)) <= _LONGEST_KEY else f"[{brief(part)}]"
-        for part in path
+        f".{part}" if _NAME.fullmatch(str(part)) else f"[{part if part == '[key]' else brief(part)}]" for part in path
     )
     return "".join(parts).removeprefix(".") or "the event"
 

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar, overload
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from chunkfold.errors import ParseError, excerpt
+from chunkfold.errors import ParseError, escaped, excerpt
 from chunkfold.json_values import is_object
 from chunkfold.models.base import Path, dotted, existing_path
 from chunkfold.models.parsing import adapter_of
@@ -61,6 +61,7 @@ _EXPECTED: Final = {
 }
 _VALUE_WANTED: Final = (_VALUE, _VALUE_OR_END)
 _STRING_WANTED: Final = (_VALUE, _VALUE_OR_END, _KEY, _KEY_OR_END)
+_LONGEST_PLACE: Final = 200  # characters
 _LONG_NUMBER: Final = 1_000  # characters: a longer one is looked at only when it has ended
 
 
@@ -356,9 +357,12 @@ def parse_json(text: str, as_type: Any = None) -> Any:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         name = getattr(as_type, "__name__", as_type)
-        place = dotted(first["loc"]) if first["loc"] else "the value"
-        msg = f"expected {name}, received JSON that does not fit: {place}: {first['msg']} (in {excerpt(text)})"
-        raise ParseError(msg, text=text, path=_path(first, value)) from error
+        place = dotted(first["loc"])[:_LONGEST_PLACE] if first["loc"] else "the value"
+        what = f"{place}: {escaped(first['msg'])} (in {excerpt(text)})"
+        # Not `from error`: it quotes every value that does not fit, however many. It stays as the context.
+        raise ParseError(
+            f"expected {name}, received JSON that does not fit: {what}", text=text, path=_path(first, value)
+        ) from None
 
 
 def _no_json(text: str, error: Exception) -> ParseError:

@@ -105,7 +105,7 @@ def _differs(what: str, expected: str, came: str) -> str:
 
 def _shown_answer(outcome: Outcome) -> str:
     text = one_line(ascii("".join(outcome.texts or ())))
-    finish = f", finish reason {outcome.finish_reason}" if outcome.finish_reason else ""
+    finish = f", finish reason {one_line(ascii(str(outcome.finish_reason))[1:-1])}" if outcome.finish_reason else ""
     return f"{text}{finish}" if not outcome.calls else f"{_shown_calls(outcome.calls)}{finish}"
 
 
