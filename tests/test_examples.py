@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -96,6 +97,7 @@ def test_all_are_listed_here() -> None:
         "errors",
         "live_table",
         "print_a_stream",
+        "retry_and_fall_back",
         "run_tools_early",
         "sans_io",
         "tool_calls",
@@ -169,6 +171,18 @@ def test_run_tools_early_runs_a_tool_before_the_stream_has_ended() -> None:
     assert lines[0] == lisbon
     assert sorted(lines[1:3]) == sorted(["the stream has ended", oslo])
     assert lines[3:] == ["the stream has ended", "Lisbon has sun, Oslo has snow."]
+
+
+def test_retry_and_fall_back() -> None:
+    refused, first, reset, second, failed, third, *shown = lines_of("retry_and_fall_back")
+    assert (refused, failed) == ("HTTP 429: Slow down.", "The model is overloaded.")
+    assert reset.startswith("the transport failed before the stream was complete: ")
+    assert first == "  -> the same request again in 0.5 s"
+    assert all(re.fullmatch(r"  -> the same request again in \d\.\d s", line) for line in (second, third))
+    text, cut, fallback, rest, whole = shown
+    assert (text, rest, whole) == ("Once upon a time there was ", "a fox.", "'Once upon a time there was a fox.'")
+    assert cut.startswith("the transport failed before the stream was complete: ")
+    assert fallback == "  -> the second provider goes on"
 
 
 def test_voice(tmp_path: Path) -> None:
