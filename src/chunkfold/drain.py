@@ -7,7 +7,10 @@ end goes back to the pool. Returning in time is certain, reuse is best effort.
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import anyio
 
 MAX_SECONDS: Final = 0.1
 _lock: Final = threading.Lock()
@@ -66,11 +69,16 @@ def _timed_read(network_stream: Any) -> _TimedRead:
         return network_stream.read
 
 
-async def drain_async(source: AsyncIterator[bytes]) -> None:
-    """Read on for at most 100 ms."""
+def new_patience() -> "anyio.CancelScope":
+    """How long `drain_async` reads on: at most 100 ms from now."""
     import anyio
 
-    with anyio.move_on_after(MAX_SECONDS):
+    return anyio.move_on_after(MAX_SECONDS)
+
+
+async def drain_async(source: AsyncIterator[bytes], patience: "anyio.CancelScope") -> None:
+    """Read on for as long as there is patience."""
+    with patience:
         try:
             async for _ in source:
                 pass

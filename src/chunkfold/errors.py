@@ -239,7 +239,7 @@ class ParseError(ChunkfoldError):
 
 
 class StreamConsumedError(ChunkfoldError):
-    """The stream was iterated again after its end; `completion()` and `snapshot` still hold the result."""
+    """The stream is over, or is being read by somebody else; `completion()` and `snapshot` still hold the result."""
 
 
 def is_retryable(exc: BaseException, after_output: bool = False) -> bool:  # noqa: FBT001, FBT002 - its only option

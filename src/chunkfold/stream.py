@@ -8,7 +8,6 @@ import builtins
 import time
 import warnings
 from collections.abc import (
-    AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
     Awaitable,
@@ -21,7 +20,7 @@ from collections.abc import (
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
-    asynccontextmanager,
+    AsyncExitStack,
     contextmanager,
     suppress,
 )
@@ -33,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 from pydantic import BaseModel
 
 from chunkfold.anomalies import Anomaly
-from chunkfold.drain import drain, drain_async, is_drainable
+from chunkfold.drain import drain, drain_async, is_drainable, new_patience
 from chunkfold.endings import StreamEnd
 from chunkfold.errors import ChunkfoldError, StreamConsumedError
 from chunkfold.event_stream import SLICE
@@ -44,6 +43,8 @@ from chunkfold.timing import StreamTiming
 from chunkfold.transport import AsyncResponse, SyncResponse, aclose_if_possible, close_if_possible, split_options
 
 if TYPE_CHECKING:
+    import anyio
+
     from chunkfold.events import ChatCompletionEvent
     from chunkfold.partials import Partials
 
@@ -129,10 +130,16 @@ class _Stream:
 
     def _check_not_consumed(self) -> None:
         if self._consumed or self._closed:
-            msg = f"the stream is over ({self.end}); its result is in completion() and snapshot"
-            error = StreamConsumedError(msg)
-            error.snapshot, error.emitted_output = self.snapshot, self._parser.emitted_output
-            raise error
+            raise self._consumed_error(f"the stream is over ({self.end}); its result is in completion() and snapshot")
+
+    def _check_nobody_reads(self) -> None:
+        if self._reading:
+            raise self._consumed_error("another task or thread is reading this stream")
+
+    def _consumed_error(self, msg: str) -> StreamConsumedError:
+        error = StreamConsumedError(msg)
+        error.snapshot, error.emitted_output = self.snapshot, self._parser.emitted_output
+        return error
 
     def _take(self, data: bytes, *, folding: bool) -> list[ChatCompletionChunk]:
         """Fold a read; or feed it, a large one in slices."""
@@ -241,7 +248,13 @@ class ChatCompletionStream(_Stream):
 
     def text_deltas(self) -> Iterator[str]:
         """The text of choice 0 as it arrives, without empty pieces."""
-        return (text for chunk in self if (text := chunk.text))
+        self._check_not_consumed()
+        return iter(self._next_text, None)
+
+    def _next_text(self) -> str:
+        while not (text := next(self).text):
+            pass
+        return text
 
     def events(self) -> "Iterator[ChatCompletionEvent]":
         """What arrives, as typed events, then what went wrong, if anything did; see `chunkfold.events`.
@@ -296,6 +309,7 @@ class ChatCompletionStream(_Stream):
         raise StopIteration
 
     def _read(self, *, folding: bool = False) -> list[ChatCompletionChunk]:
+        self._check_nobody_reads()
         if self._slices is not None:
             return self._take_slice()
         self._reading = True
@@ -311,7 +325,8 @@ class ChatCompletionStream(_Stream):
         finally:
             self._reading = False
             if self._closed:  # meanwhile, by another thread, which could not close a source that was being read
-                close_if_possible(self._source)
+                with suppress(Exception):
+                    close_if_possible(self._source)
         if folding or type(data) is not bytes or len(data) > SLICE:
             return self._take(data, folding=folding)
         return self._parser.feed(data)
@@ -335,12 +350,14 @@ class ChatCompletionStream(_Stream):
             if may_wait and self._may_drain():
                 drain(self._response, self._source)
         finally:
-            with suppress(Exception):
-                if not self._reading:
-                    close_if_possible(self._source)
-            if self._response is not None:
+            try:
                 with suppress(Exception):
-                    self._response.close()
+                    if not self._reading:
+                        close_if_possible(self._source)
+            finally:
+                if self._response is not None:
+                    with suppress(Exception):
+                        self._response.close()
 
 
 class AsyncChatCompletionStream(_Stream):
@@ -451,6 +468,7 @@ class AsyncChatCompletionStream(_Stream):
         raise StopAsyncIteration
 
     async def _read(self, *, folding: bool = False) -> list[ChatCompletionChunk]:
+        self._check_nobody_reads()
         if self._slices is not None:
             return self._take_slice()
         self._reading = True
@@ -466,7 +484,8 @@ class AsyncChatCompletionStream(_Stream):
         finally:
             self._reading = False
             if self._closed:  # meanwhile, by another task, which could not close a source that was being read
-                await aclose_if_possible(self._source)
+                with suppress(Exception):
+                    await aclose_if_possible(self._source)
         if folding or type(data) is not bytes or len(data) > SLICE:
             return self._take(data, folding=folding)
         return self._parser.feed(data)
@@ -487,15 +506,18 @@ class AsyncChatCompletionStream(_Stream):
         try:
             self._leave()
         finally:
-            letting_go = self._let_go(may_wait=may_wait and self._may_drain())
-            # A plain iterable may insist on the task that began it.
-            await (letting_go if self._response is None else shielded(letting_go))
+            patience = new_patience() if may_wait and self._may_drain() else None
+            letting_go = self._let_go(patience)
+            if self._response is None:
+                await letting_go  # a plain iterable may insist on the task that began it
+            else:
+                await shielded(letting_go, hurry=patience.cancel if patience is not None else None)
 
-    async def _let_go(self, *, may_wait: bool) -> None:
+    async def _let_go(self, patience: "anyio.CancelScope | None") -> None:
         # What a transport raises while it is closed is no news: how the stream ended is known.
         try:
-            if may_wait:
-                await drain_async(self._source)
+            if patience is not None:
+                await drain_async(self._source, patience)
         finally:
             try:
                 with suppress(Exception):
@@ -534,7 +556,7 @@ def aconnect(
 ) -> AbstractAsyncContextManager[AsyncChatCompletionStream]:
     """Send a streamed request with an async client; see `connect`."""
     parser_options, request = split_options(json, options)
-    return _aconnect(client, method, url, request, parser_options)
+    return _AsyncConnection(client, method, url, request, parser_options)
 
 
 @contextmanager
@@ -548,15 +570,29 @@ def _connect(
         yield stream
 
 
-@asynccontextmanager
-async def _aconnect(
-    client: Any, method: str, url: Any, request: dict[str, Any], options: ParserOptions
-) -> AsyncGenerator[AsyncChatCompletionStream]:
-    clock = options.get("clock", time.monotonic)
-    options["started"] = started = clock()
-    async with (
-        client.stream(method, url, **request) as response,
-        AsyncChatCompletionStream(response, **options) as stream,
-    ):
-        stream.timing.headers = clock() - started
-        yield stream
+class _AsyncConnection(AbstractAsyncContextManager[AsyncChatCompletionStream]):
+    """A class, so that one that is still open when the event loop ends leaves no generator behind."""
+
+    def __init__(self, client: Any, method: str, url: Any, request: dict[str, Any], options: ParserOptions) -> None:
+        self._client = client
+        self._method = method
+        self._url = url
+        self._request = request
+        self._options = options
+        self._opened = AsyncExitStack()
+
+    async def __aenter__(self) -> AsyncChatCompletionStream:
+        clock = self._options.get("clock", time.monotonic)
+        self._options["started"] = started = clock()
+        async with AsyncExitStack() as stack:
+            opening = self._client.stream(self._method, self._url, **self._request)
+            response = await stack.enter_async_context(opening)
+            stream = await stack.enter_async_context(AsyncChatCompletionStream(response, **self._options))
+            stream.timing.headers = clock() - started
+            self._opened = stack.pop_all()
+        return stream
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        return await self._opened.__aexit__(exc_type, exc, traceback)
