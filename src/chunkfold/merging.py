@@ -27,13 +27,15 @@ def merge_usage(usage: dict[str, Any], new: dict[str, Any], log: AnomalyLog) -> 
     Usage is cumulative where it comes more than once, so nothing is summed. But a total that falls below prompt +
     completion by such a merge (Anthropic's counts come in two parts) becomes their sum.
     """
-    changed = _merge_counts(usage, new, log)
+    known = usage.get("total_tokens")
+    changed = _merge_counts(usage, {key: value for key, value in new.items() if key != "total_tokens"}, log)
+    _merge_counts(usage, {"total_tokens": new.get("total_tokens")}, log)
     prompt, completion, total = (usage.get(name) for name in _COUNTS)
-    mixed = any(usage.get(name) != new.get(name) for name in _COUNTS)
+    mixed = (changed or total != known) and any(usage.get(name) != new.get(name) for name in _COUNTS)
     if mixed and is_integer(prompt) and is_integer(completion) and is_integer(total) and total < prompt + completion:
         log.note(TOTAL_TOO_SMALL, f"{total} < {prompt} + {completion}")
         usage["total_tokens"] = prompt + completion
-    return changed
+    return changed or usage.get("total_tokens") != known
 
 
 def _merge_counts(usage: dict[str, Any], new: dict[str, Any], log: AnomalyLog) -> bool:

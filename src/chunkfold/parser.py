@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from chunkfold.accumulator import ChatCompletionAccumulator
 from chunkfold.anomalies import (
     DONE_MISSING,
+    ERROR_EVENT,
     ERROR_FIELD,
     FINISH_MISSING,
     LATE_FAULT,
@@ -269,8 +270,11 @@ class ChatCompletionParser:
         """The consumer left. That is no error; the stream is finished if every choice has its finish reason."""
         if self.end is None:
             self._flush([])
-            self.end = StreamEnd.FINISHED if self._accumulator.all_finished else StreamEnd.CLOSED
-            self._tell_end()
+            if self._accumulator.all_finished:
+                self._complete(StreamEnd.FINISHED)
+            else:
+                self.end = StreamEnd.CLOSED
+                self._tell_end()
 
     def _take_data(
         self, data: bytes | bytearray | memoryview, now: float, shortcut: TextShortcut | None
@@ -412,7 +416,7 @@ class ChatCompletionParser:
     def _take_error_field(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
         self._log.offset = event.offset
         payload = parse_slowly(event)
-        payload.notes = [(ERROR_FIELD, "")]
+        payload.notes = [(ERROR_FIELD if rule is ERROR_EVENT else rule, detail) for rule, detail in payload.notes]
         self._absorb(payload, chunks)
 
     def _take_foreign_body(self, body: bytes, chunks: list[ChatCompletionChunk], *, cut: bool) -> None:

@@ -30,7 +30,7 @@ class TextShortcut:
 
     def __init__(self, accumulator: ChatCompletionAccumulator) -> None:
         self._accumulator = accumulator
-        self._before = b"\n"  # no event's data begins with this
+        self._before = b"\r"  # no event's data has one
         self._before_size = 1
         self._behind = b""
         self._behind_size = 0

@@ -64,7 +64,9 @@ class _Channel(NamedTuple):
         value: Any = text
         for key in reversed(self.inner):
             value = {key: value}
-        return ChoiceDelta.model_validate({self.field: value if self.item is None else [{**self.item, **value}]})
+        if self.item is not None:
+            value = [{**scrubbed(self.item), **value}]  # as it was in the chunk that was handed out
+        return ChoiceDelta.model_validate({self.field: value})
 
 
 class SurrogateJoiner:

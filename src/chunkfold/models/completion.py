@@ -282,7 +282,8 @@ class Choice(Model):
     @property
     def outcome(self) -> Outcome | None:
         """What the finish reason means; None while the choice is open."""
-        called = bool(self.message.tool_calls) or self.message.function_call is not None
+        fields = self.message.__dict__  # a value of a wrong type is kept raw beside them, and is no call
+        called = bool(fields.get("tool_calls")) or fields.get("function_call") is not None
         return outcome_of(self.finish_reason, has_tool_calls=called)
 
 
