@@ -7,7 +7,6 @@ plainly as it can be written, to which any bytes at all are held.
 
 import base64
 import json
-import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from reference_decoder import Dispatched, decode_whole
 from shared_data import shared_data
 
 from chunkfold import EventStreamDecoder, ServerSentEvent
@@ -295,30 +295,6 @@ def test_text_is_the_data_decoded_with_replacement_characters(data: bytes, text:
 # The standard once more, as plainly as it can be written
 
 
-def by_the_book(body: bytes) -> tuple[list[tuple[str, str, str]], str, int | None]:
-    """Events (type, data, id), last event ID and reconnection time, of a whole body."""
-    stream = body.decode("utf-8-sig", "replace")
-    *lines, _ = re.split("\r\n|\n|\r", stream)  # what no line end follows is discarded
-    events, data, kind, id_, last_id, retry = [], "", "", "", "", None
-    for line in lines:
-        name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if not line:
-            last_id = id_
-            if data:
-                events.append((kind or "message", data.removesuffix("\n"), last_id))
-            data = kind = ""
-        elif name == "event":
-            kind = value
-        elif name == "data":
-            data += value + "\n"
-        elif name == "id" and "\0" not in value:
-            id_ = value
-        elif name == "retry" and re.fullmatch("[0-9]+", value):
-            retry = int(value)
-    return events, last_id, retry
-
-
 # Bytes that mean something to a decoder, in any order, and any others.
 TOKENS = st.sampled_from(
     [
@@ -342,9 +318,11 @@ def cut_at(body: bytes, places: list[int]) -> Pieces:
 @given(FIRST_READS, BODIES)
 @example(b"", b"retry: 5")  # 9.2.5: the end of the file is none of the ways in which a line can end
 def test_any_bytes_are_read_by_the_book(first: bytes, body: bytes) -> None:
-    decoded = decode([first, body])
-    events = [(event.event, event.text, event.id) for event in decoded.events]
-    assert (events, decoded.last_event_id, decoded.reconnection_time) == by_the_book(first + body)
+    decoded, expected = decode([first, body]), decode_whole(first + body)
+    events = [Dispatched(event.event, event.data, event.text, event.id, event.offset) for event in decoded.events]
+    assert events == expected.events
+    assert decoded.last_event_id == expected.last_event_id
+    assert decoded.reconnection_time == expected.reconnection_time
 
 
 @often
@@ -553,11 +531,11 @@ ENDINGS = [
 @pytest.mark.parametrize("ending", ENDINGS, ids=lambda ending: ending.what)
 def test_an_unfinished_block_is_not_dispatched_but_kept(ending: Ending, cutting: Cutting) -> None:
     """9.2.6: "If the file ends in the middle of an event, before the final empty line" it is not dispatched."""
-    complete = by_the_book(ending.body)
+    complete = decode_whole(ending.body)
     for pieces in cutting(ending.body):
         decoded = decode(pieces)
-        assert [(event.event, event.text, event.id) for event in decoded.events] == complete[0]
-        assert decoded.last_event_id == complete[1]
+        assert [event.data for event in decoded.events] == [event.data for event in complete.events]
+        assert decoded.last_event_id == complete.last_event_id
         assert decoded.error_fields == []
         assert decoded.unfinished is not None
         assert decoded.unfinished.event == ending.event

@@ -25,6 +25,7 @@ import httpx2
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from invariants import plain
 from made_streams import (
     CUTS,
     DONE,
@@ -1196,7 +1197,7 @@ def test_so_do_those_of_a_late_first_call(stream: Stream, cuts: list[int], late:
 
 def shown(events: Iterable[ChatCompletionEvent]) -> list[Any]:
     """All that events show. Exceptions compare by identity, so what they say stands for them."""
-    return [(repr(one), getattr(one, "snapshot", None)) for one in events]
+    return [(plain(one), getattr(one, "snapshot", None)) for one in events]
 
 
 @often

@@ -16,6 +16,7 @@ import made_streams
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from invariants import plain
 from made_streams import DONE, HEAD, STOP, choice, event
 from shared_data import shared_data
 
@@ -284,7 +285,7 @@ def dumped(completion: ChatCompletion | None) -> str:
 
 def shown(events: list[Any]) -> list[tuple[str, str]]:
     """Events by what they say, and what they add up to."""
-    return [(repr(event), getattr(event, "snapshot", "")) for event in events]
+    return [(plain(event), getattr(event, "snapshot", "")) for event in events]
 
 
 def result_of(stream: Any, seen: list[Any], events: list[Any], halfway: str) -> Result:
@@ -321,7 +322,7 @@ def prepared(options: dict[str, Any], clock: Callable[[], float]) -> tuple[dict[
     seen: list[tuple[ServerSentEvent, str]] = []
     options = {**options, "transforms": [make() for make in TRANSFORMS[options["transforms"]]], "clock": clock}
     if options.pop("is_watched"):
-        options["on_event"] = lambda event, chunks: seen.append((event, repr(chunks)))
+        options["on_event"] = lambda event, chunks: seen.append((event, plain(chunks)))
     del options["is_reset"]
     return options, seen
 
@@ -615,10 +616,10 @@ def folded_chunks(events: list[ServerSentEvent], *, usual: bool) -> tuple[Any, .
         for one in parse_payload(sent).chunks:
             accumulator.add(one)
     sizes = accumulator.has_output, accumulator.output_size, accumulator.chunks, accumulator.all_finished
-    before_the_end = repr(accumulator.snapshot), sizes, accumulator.plain_head
-    last = repr(accumulator.finish())
+    before_the_end = plain(accumulator.snapshot), sizes, accumulator.plain_head
+    last = plain(accumulator.finish())
     told = shown(recorder.take()), accumulator.log.entries()
-    return (repr(accumulator.snapshot), before_the_end, last, told), taken
+    return (plain(accumulator.snapshot), before_the_end, last, told), taken
 
 
 @often
@@ -842,7 +843,7 @@ def streamed(reads: list[Read], options: dict[str, Any], use: Callable[..., Any]
             raise ConnectionError("reset")
 
     chunks: list[str] = []
-    stream = use(source(), given, lambda chunk: chunks.append(repr(chunk)))
+    stream = use(source(), given, lambda chunk: chunks.append(plain(chunk)))
     return chunks, result_of(stream, seen, [], "")
 
 
@@ -862,7 +863,7 @@ def fed_chunks(reads: list[Read], options: dict[str, Any]) -> tuple[list[str], R
     if parser.end is None:
         clock.now += 1
         chunks += parser.interrupt(ConnectionError("reset")) if options["is_reset"] else parser.close()
-    return [repr(chunk) for chunk in chunks], result_of(parser, seen, [], "")
+    return [plain(chunk) for chunk in chunks], result_of(parser, seen, [], "")
 
 
 @often

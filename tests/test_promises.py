@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from invariants import plain
 from shared_data import shared_data
 
 import chunkfold
@@ -204,7 +205,7 @@ def result(pieces: list[bytes], *, interrupted: bool, transformed: bool, **optio
     chunks = [chunk for piece in pieces for chunk in parser.feed(piece)]
     chunks += parser.interrupt(ConnectionError("reset")) if interrupted else parser.close()
     return Result(
-        [repr(chunk) for chunk in chunks],
+        [plain(chunk) for chunk in chunks],
         events,
         parser.end,
         None if parser.error is None else (type(parser.error), str(parser.error)),
