@@ -17,6 +17,7 @@ from chunkfold.brief import brief
 
 MESSAGE: Final = "message"
 SLICE: Final = 4096  # bytes, which is some 12 chunks
+_LONGEST_SLICE: Final = 16 * SLICE
 _BOM: Final = b"\xef\xbb\xbf"
 _LF: Final = 0x0A  # as numbers, which are found in bytes at once
 _CR: Final = 0x0D
@@ -365,12 +366,15 @@ def _as_bytes(data: object) -> bytes:
 
 
 def slices(data: bytes) -> Iterator[bytes]:
-    """Cut a large read into slices at the ends of blocks, so that few chunks are held at a time: many cost more."""
+    """Cut a large read into slices, so that few chunks are held at a time: many cost more.
+
+    At the ends of blocks, which is what reading them is fastest with, if one is near; else anywhere.
+    """
     begin = 0
     while begin < len(data):
-        end = data.find(b"\n\n", begin + SLICE) + 2
+        end = data.find(b"\n\n", begin + SLICE, begin + _LONGEST_SLICE) + 2
         if end < 2:
-            end = len(data)
+            end = begin + _LONGEST_SLICE
         yield data[begin:end]
         begin = end
 

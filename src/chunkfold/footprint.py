@@ -21,6 +21,7 @@ _NOT_KEPT: Final = frozenset({"log", "_log", "observer"})  # what a state only r
 def footprint(value: Any) -> int:
     """The size of JSON values, models, and the accumulator's own states, with all that is in them."""
     size = 0
+    counted: set[int] = set()
     unseen = [value]
     while unseen:
         value = unseen.pop()
@@ -30,7 +31,8 @@ def footprint(value: Any) -> int:
             size += _EACH_WITH_FIELDS + value.tell()
         elif value is None or isinstance(value, int | float):
             size += _EACH
-        else:
+        elif id(value) not in counted:  # a call is found by its id and by its index, too
+            counted.add(id(value))
             size += _EACH_WITH_FIELDS
             unseen += _parts(value)
     return size

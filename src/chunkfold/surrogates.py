@@ -103,7 +103,7 @@ class SurrogateJoiner:
         if channel.key in self.held:
             text = self.held.pop(channel.key)[0] + text
         if "\ud800" <= text[-1] <= "\udbff":
-            self.held[channel.key] = (text[-1], channel)
+            self.held[channel.key] = (text[-1], channel._replace(holder={}))  # which may be large
             text = text[:-1]
         return well_formed(text)
 
