@@ -1,0 +1,282 @@
+"""A stream frame by frame: what each server-sent event is, what it adds to the answer, which rules it breaks.
+
+There is no second reader of the bytes. The parser tells of each event, and what changed in it meanwhile came of that
+event. What changes between two events, as it does at the end of the body, makes a frame without an event.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Unpack
+
+from chunkfold import (
+    APIError,
+    ChatCompletionChunk,
+    ChatCompletionParser,
+    ChunkfoldError,
+    IncompleteStreamError,
+    LimitExceededError,
+    NotAnEventStreamError,
+    Rule,
+    ServerSentEvent,
+)
+from chunkfold.anomalies import (
+    BLANK_DATA,
+    COMMENT_IN_DATA,
+    ERROR_BODY,
+    ERROR_FIELD,
+    FOREIGN_EVENT,
+    NULL_DATA,
+    WHOLE_COMPLETION,
+)
+from chunkfold.cli.additions import Addition, additions_of, unknown_fields
+from chunkfold.errors import excerpt
+from chunkfold.parser import ParserOptions
+from chunkfold.payload import is_json
+from chunkfold.recording import RecordedTransportError, Recording
+
+_PIECE: Final = 65536  # bytes fed at once: what is read of a huge file at once must not become chunks at once
+_EXCERPT: Final = 2000  # characters kept of an event's data
+_MOST_FIELDS: Final = 100  # names of unknown fields that are remembered
+
+_DONE: Final = b"[DONE]"
+_PINGS: Final = frozenset({BLANK_DATA, COMMENT_IN_DATA, NULL_DATA})
+_BODIES: Final = frozenset({WHOLE_COMPLETION, ERROR_BODY})
+
+
+class Kind(StrEnum):
+    """What a frame is."""
+
+    CHUNK = "chunk"
+    USAGE = "usage"
+    DONE = "[DONE]"
+    ERROR = "error"
+    PING = "ping"
+    FOREIGN = "foreign"
+    NOT_JSON = "not JSON"
+    NO_CHUNK = "no chunk"
+    LIMIT = "limit"
+    BODY = "body"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A rule that a frame broke.
+
+    Attributes:
+        rule: The rule.
+        count: How often, in this frame.
+        detail: The place and what was found there; "" unless it is the first of the stream.
+        is_first: Whether the rule was not broken before.
+    """
+
+    rule: Rule
+    count: int
+    detail: str
+    is_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One server-sent event, or what came of the body where there was none, as at its end.
+
+    Attributes:
+        number: Counted from 1.
+        kind: What it is.
+        event: The event's name, None where there was no event.
+        offset: Where its block begins in the body, in bytes; where the body ends, for what came of its end.
+        at: When it came, in seconds since the request was sent; None if not known.
+        size: How many bytes of data it has.
+        data: The beginning of its data, as text.
+        adds: What it adds to the answer.
+        anomalies: The rules it breaks.
+        error: What is wrong with it, or what it says is wrong.
+        note: How the body came to its end, where the stream had none before.
+    """
+
+    number: int
+    kind: Kind
+    event: str | None
+    offset: int
+    at: float | None
+    size: int = 0
+    data: str = ""
+    adds: tuple[Addition, ...] = ()
+    anomalies: tuple[Noted, ...] = ()
+    error: ChunkfoldError | None = None
+    note: str = ""
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether it breaks a rule, is an error, or tells of an end that no event told of."""
+        return bool(self.anomalies or self.note) or self.error is not None
+
+
+class Inspection:
+    """Parses one stream and tells of each of its frames as it comes; none is kept.
+
+    Args:
+        on_frame: Who is told.
+        options: The parser's.
+
+    Attributes:
+        parser: The parser.
+        frames: How many there were so far.
+        events: How many of them were events.
+        received: How many bytes came so far.
+        unread: How many of them came after the end of the stream, and were not read.
+        unknown_fields: The fields that OpenAI's API does not know, and how often each came; at most a hundred.
+    """
+
+    def __init__(self, on_frame: Callable[[Frame], object], **options: Unpack[ParserOptions]) -> None:
+        given: ParserOptions = {**options, "on_event": self._on_event}
+        self.parser = ChatCompletionParser(**given)
+        self.parser.events()  # from now on
+        self.frames = self.events = 0
+        self.received = 0
+        self.unread = 0
+        self.unknown_fields: dict[str, int] = {}
+        self._on_frame = on_frame
+        self._at: float | None = None
+        self._counts: dict[str, int] = {}
+        self._ended = False
+
+    def feed(self, data: bytes, at: float | None = None) -> None:
+        """Take the next bytes of the body.
+
+        Args:
+            data: The bytes.
+            at: When they came, in seconds since the request was sent; None if not known.
+        """
+        self._at = at
+        for begin in range(0, len(data), _PIECE):
+            piece = data[begin : begin + _PIECE]
+            self.received += len(piece)
+            if self._ended:
+                self.unread += len(piece)
+                continue
+            self.parser.feed(piece, arrived=at)
+            if self.parser.end is not None and not self._ended:  # without an event: a limit, or out of time
+                self._tell(None, [], str(self.parser.error or ""))
+
+    def close(self, at: float | None = None) -> None:
+        """The body ended."""
+        self._finish(self.parser.close, at, "the body ends")
+
+    def interrupt(self, error: Exception, at: float | None = None) -> None:
+        """The transport raised."""
+        told = excerpt(str(error) or type(error).__name__)[1:-1]
+        self._finish(lambda: self.parser.interrupt(error), at, f"the transport fails: {told}")
+
+    def leave(self, at: float | None = None) -> None:
+        """Nobody reads on."""
+        self._finish(self.parser.leave, at, "nobody reads on")
+
+    def _finish(self, finish: Callable[[], list[ChatCompletionChunk] | None], at: float | None, note: str) -> None:
+        if self._ended:
+            return
+        self._at = at
+        chunks = finish()
+        if not self._ended:  # else an event was left in the decoder, and it was the last
+            self._tell(None, chunks or [], note)
+
+    def _on_event(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
+        self._tell(event, chunks)
+
+    def _tell(self, event: ServerSentEvent | None, chunks: list[ChatCompletionChunk], note: str = "") -> None:
+        """Make a frame of all that changed since the last one."""
+        parser = self.parser
+        self.frames += 1
+        self.events += event is not None
+        self._ended = parser.end is not None
+        self._note_fields(chunks)
+        anomalies = self._new_anomalies()
+        adds = additions_of(parser.events(), chunks)
+        error = None if isinstance(parser.error, IncompleteStreamError) else parser.error
+        rules = {noted.rule for noted in anomalies}
+        kind = self._kind(event, chunks, rules)
+        frame = Frame(
+            number=self.frames,
+            kind=kind,
+            event=None if event is None else event.event,
+            offset=self._offset(event, rules),
+            at=self._at,
+            size=0 if event is None else len(event.data),
+            data="" if event is None else event.data[: 4 * _EXCERPT].decode("utf-8", "replace")[:_EXCERPT],
+            adds=adds,
+            anomalies=anomalies,
+            error=error,
+            note=note if kind is Kind.END else "",
+        )
+        self._on_frame(frame)
+
+    def _kind(self, event: ServerSentEvent | None, chunks: Sequence[ChatCompletionChunk], rules: set[Rule]) -> Kind:
+        error = self.parser.error
+        if isinstance(error, LimitExceededError):
+            return Kind.LIMIT
+        if event is None:
+            return _kind_without_event(error, rules)
+        if isinstance(error, APIError):
+            return Kind.ERROR
+        if error is not None and not isinstance(error, IncompleteStreamError):
+            return Kind.NO_CHUNK if is_json(event.data) else Kind.NOT_JSON
+        if self._ended and event.data.strip() == _DONE:
+            return Kind.DONE  # with what was held back up to it
+        if chunks:
+            return Kind.USAGE if all(chunk.usage and not chunk.choices for chunk in chunks) else Kind.CHUNK
+        return Kind.PING if rules & _PINGS else Kind.FOREIGN if FOREIGN_EVENT in rules else Kind.CHUNK
+
+    def _offset(self, event: ServerSentEvent | None, rules: set[Rule]) -> int:
+        if event is not None:
+            return event.offset
+        if ERROR_FIELD in rules:
+            return next(each.offset for each in self.parser.anomalies if each.rule is ERROR_FIELD)
+        is_body = rules & _BODIES or isinstance(self.parser.error, NotAnEventStreamError | APIError)
+        return 0 if is_body else self.received
+
+    def _new_anomalies(self) -> tuple[Noted, ...]:
+        """What was noted since the last frame."""
+        found: list[Noted] = []
+        for anomaly in self.parser.anomalies:
+            known = self._counts.get(anomaly.rule.id, 0)
+            if anomaly.count > known:
+                detail = "" if known else anomaly.detail
+                found.append(Noted(anomaly.rule, anomaly.count - known, detail, is_first=not known))
+                self._counts[anomaly.rule.id] = anomaly.count
+        return tuple(found)
+
+    def _note_fields(self, chunks: Iterable[ChatCompletionChunk]) -> None:
+        known = self.unknown_fields
+        for chunk in chunks:
+            for name in unknown_fields(chunk):
+                if name in known or len(known) < _MOST_FIELDS:
+                    known[name] = known.get(name, 0) + 1
+
+
+def inspect_recording(recording: Recording, inspection: Inspection) -> None:
+    """Take a recording as it was read when it was live."""
+    timed = has_times(recording)
+    inspection.parser.timing.headers = recording.headers_at
+    for read in recording.reads:
+        inspection.feed(read.data, read.at if timed else None)
+    ended_at = recording.ended_at if timed else None
+    if recording.end == "error":
+        inspection.interrupt(RecordedTransportError(recording.error), ended_at)
+    elif recording.end == "body":
+        inspection.close(ended_at)
+    else:
+        inspection.leave(ended_at)
+
+
+def has_times(recording: Recording) -> bool:
+    """Whether it tells when its bytes came: a plain body does not."""
+    return recording.headers_at is not None or any(read.at for read in recording.reads)
+
+
+def _kind_without_event(error: ChunkfoldError | None, rules: set[Rule]) -> Kind:
+    if ERROR_FIELD in rules:
+        return Kind.ERROR
+    if rules & _BODIES or isinstance(error, NotAnEventStreamError | APIError):
+        return Kind.BODY
+    return Kind.END

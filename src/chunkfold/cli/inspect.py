@@ -1,0 +1,169 @@
+"""`chunkfold inspect`: a stream frame by frame, and what a client must tolerate to read it."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import click
+
+from chunkfold.cli.exit_codes import EXIT_CODES_HELP, exit_code
+from chunkfold.cli.files import recording_from
+from chunkfold.cli.frame_view import ColumnFrameView, FrameView, JsonFrameView, PlainFrameView
+from chunkfold.cli.frames import Frame, Inspection, has_times, inspect_recording
+from chunkfold.cli.request import ChatRequest, chat_request, headers_of, request_options
+from chunkfold.cli.safe import one_line
+from chunkfold.cli.screen import standard_output
+from chunkfold.recording import Recorder, Recording
+
+_PROMPT: Final = "Say hello."
+_LIVE_DIGITS: Final = 7  # of an offset in a body whose length is not known
+_INTERRUPTED: Final = 130  # as a shell says it of what Ctrl-C ended
+
+_EXAMPLES: Final = """\b
+Examples:
+  chunkfold inspect answer.jsonl                   a recording
+  curl -N ... | chunkfold inspect -                a body, from a pipe
+  chunkfold inspect body.sse --only anomalies --rules
+  chunkfold inspect body.sse --json | jq .kind
+  chunkfold inspect $OPENAI_BASE_URL -m gpt-5-mini "Say hello."
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What is to be shown, and how.
+
+    Attributes:
+        as_json: As JSON Lines.
+        only: "anomalies", for frames that break a rule, and errors; None for all.
+        explained: Each rule with who breaks it.
+    """
+
+    as_json: bool
+    only: str | None
+    explained: bool
+
+    def view(self, *, timed: bool, digits: int) -> FrameView:
+        """What shows it: in columns on a terminal, as lines everywhere else."""
+        console = standard_output()
+        kind = JsonFrameView if self.as_json else ColumnFrameView if console.is_interactive else PlainFrameView
+        return kind(console, timed=timed, explained=self.explained, offset_width=digits)
+
+    def watcher(self, view: FrameView) -> Callable[[Frame], object]:
+        """What takes the frames."""
+        return view.frame if self.only is None else lambda frame: frame.is_odd and view.frame(frame)
+
+
+@click.command(epilog=f"{_EXAMPLES}\n{EXIT_CODES_HELP}")
+@click.argument("source", metavar="FILE|URL|-")
+@click.argument("prompt", required=False)
+@click.option("--rules", "explained", is_flag=True, help="Say of each rule who breaks it, and what chunkfold does.")
+@click.option("--only", type=click.Choice(["anomalies"]), help="Only frames that break a rule, and errors.")
+@click.option("--json", "as_json", is_flag=True, help="JSON Lines: an object for each frame, the verdict last.")
+@request_options
+@click.pass_context
+def inspect(
+    context: click.Context,
+    /,
+    source: str,
+    prompt: str | None,
+    *,
+    explained: bool,
+    only: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Show a stream frame by frame, and what a client must tolerate to read it.
+
+    FILE is a recording or a body as curl saves it, "-" is standard input. With --model a URL is
+    asked for an answer to the PROMPT ("Say hello."), and without it for a body that is stored there.
+    """
+    shown = _Shown(as_json, only, explained)
+    if options["model"] is None and prompt is not None:
+        raise click.UsageError("a prompt is for a URL, with --model")
+    try:
+        code = _show(source, prompt, shown, options)
+    except KeyboardInterrupt:  # before anything was there to be shown
+        code = _INTERRUPTED
+    context.exit(code)
+
+
+# A body that is stored at a URL comes without a model.
+next(option for option in inspect.params if option.name == "model").required = False
+
+
+def _show(source: str, prompt: str | None, shown: _Shown, options: dict[str, Any]) -> int:
+    if _is_url(source):
+        if options["model"] is None:
+            return _show_recording(_stored_at(source, **options), shown)
+        return _show_answer(chat_request(source, prompt or _PROMPT, **options), shown)
+    if options["model"] is not None:
+        raise click.UsageError(f"--model is for a URL, and {one_line(source)} is none")
+    return _show_recording(recording_from(source), shown)
+
+
+def _is_url(source: str) -> bool:
+    if not source.startswith("http"):
+        return False  # and a file need not load a client
+    from chunkfold.cli.sources import is_url
+
+    return is_url(source)
+
+
+def _show_recording(recording: Recording, shown: _Shown) -> int:
+    timed = has_times(recording)
+    view = shown.view(timed=timed, digits=len(str(sum(len(read.data) for read in recording.reads))))
+    inspection = Inspection(
+        shown.watcher(view),
+        status_code=recording.status_code,
+        headers=recording.headers,
+        started=0.0,
+        clock=lambda: recording.seconds,
+    )
+    return _watch(view, inspection, lambda: inspect_recording(recording, inspection))
+
+
+def _show_answer(request: ChatRequest, shown: _Shown) -> int:
+    from chunkfold.cli.live import LiveAnswer, answer_to, client_for
+
+    view = shown.view(timed=True, digits=_LIVE_DIGITS)
+    with client_for(request) as client:
+        started = time.monotonic()
+        with answer_to(client, request) as response:
+            answer = LiveAnswer(response, started, shown.watcher(view))
+            return _watch(view, answer.inspection, answer.read)
+
+
+def _watch(view: FrameView, inspection: Inspection, read: Callable[[], object]) -> int:
+    """Show what is read, up to Ctrl-C, and the verdict; return the exit code."""
+    view.begin()
+    try:
+        read()
+    except KeyboardInterrupt:
+        inspection.leave()
+        view.verdict(inspection)
+        return _INTERRUPTED
+    view.verdict(inspection)
+    return exit_code(inspection.parser.end)
+
+
+def _stored_at(url: str, *, key_env: str, headers: tuple[str, ...], timeout: float, **others: Any) -> Recording:
+    """The recording or the body that a URL leads to; a server's refusal is one, too."""
+    from chunkfold.cli.live import answer_to, client_for
+
+    del others  # they say what to ask a model
+    request = ChatRequest(url, {}, headers_of(key_env, headers), timeout)
+    with client_for(request) as client, answer_to(client, request, "GET") as response:
+        recorder = Recorder(response)
+        with suppress(Exception):  # the recording says how it ended
+            for _ in recorder.iter_bytes():
+                pass
+        fetched = recorder.recording
+    try:
+        stored = Recording.loads(fetched.body)
+    except ValueError as error:
+        raise click.ClickException(f"{one_line(str(error))}") from None
+    is_plain = stored.body == fetched.body
+    return replace(fetched, reads=stored.reads) if is_plain else stored  # when it was fetched is no time of its own

@@ -1,0 +1,155 @@
+"""Ask a provider, and watch what it sends while it comes, without the request's secrets.
+
+Providers quote keys in their errors. So that no message, excerpt or delta can hold one, not even a part of one, the
+parser never sees it: stars stand in its place, as many as it had characters.
+"""
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+
+import httpx
+
+from chunkfold.cli.frames import Frame, Inspection
+from chunkfold.cli.request import ChatRequest
+from chunkfold.cli.sources import NO_RESPONSE, no_response
+from chunkfold.drain import drain, is_drainable
+from chunkfold.parser import DEFAULT_MAX_EVENT_SIZE
+from chunkfold.recording import RecordedTransportError
+from chunkfold.recording.credentials import secrets_of
+from chunkfold.recording.redaction import Redactor
+
+_CONNECT_TIMEOUT: Final = 10.0  # seconds
+_HEADERS: Final = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
+
+
+class LineRedactor:
+    """Overwrites secrets in a body that comes in pieces, a line at a time, so that no cut can hide one.
+
+    Holding back what is not a whole line delays nothing: an event is told when its last line has ended. What is held
+    back is at most what the parser would take for one line.
+    """
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._held: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> bytes:
+        """The lines that are whole now."""
+        end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+        if not end:
+            self._hold(data)
+            return self.close() if self._size > DEFAULT_MAX_EVENT_SIZE else b""
+        lines = b"".join((*self._held, data[:end]))
+        self._held, self._size = [], 0
+        self._hold(data[end:])
+        return self._redactor.clean(lines)
+
+    def close(self) -> bytes:
+        """What is left."""
+        rest = b"".join(self._held)
+        self._held, self._size = [], 0
+        return self._redactor.clean(rest)
+
+    def _hold(self, data: bytes) -> None:
+        self._held.append(data)
+        self._size += len(data)
+
+
+def client_for(request: ChatRequest) -> httpx.Client:
+    """A client that waits as long as the request says.
+
+    Raises:
+        click.ClickException: There cannot be one, as with a proxy of a kind that is not known.
+    """
+    try:
+        return httpx.Client(timeout=httpx.Timeout(_CONNECT_TIMEOUT, read=request.read_timeout))
+    except NO_RESPONSE as error:
+        raise no_response(request, error) from None
+
+
+@contextmanager
+def answer_to(client: httpx.Client, request: ChatRequest, method: str = "POST") -> Generator[httpx.Response]:
+    """Send the request, and close the response behind it.
+
+    Args:
+        client: The client.
+        request: What to send.
+        method: With "GET" nothing is sent but the headers.
+
+    Raises:
+        click.ClickException: There was no response.
+    """
+    body: dict[str, Any] = {"json": {**request.body, "stream": True}} if method == "POST" else {}
+    with ExitStack() as stack:
+        try:
+            sent = client.stream(method, request.url, headers={**_HEADERS, **request.headers}, **body)
+            response = stack.enter_context(sent)
+        except NO_RESPONSE as error:
+            raise no_response(request, error) from None
+        yield response
+
+
+class LiveAnswer:
+    """A response that is read while it comes.
+
+    Args:
+        response: The response; nobody has read its body yet.
+        started: What the monotonic clock said when the request was sent.
+        on_frame: Who is told of each frame.
+        progress_timeout: The most seconds from chunk to chunk while bytes arrive; None for no limit.
+
+    Attributes:
+        inspection: What takes the body.
+    """
+
+    def __init__(
+        self,
+        response: httpx.Response,
+        started: float,
+        on_frame: Callable[[Frame], object],
+        progress_timeout: float | None = None,
+    ) -> None:
+        self._response = response
+        self._started = started
+        self._redactor = Redactor(secrets_of(response))
+        self.inspection = Inspection(
+            on_frame,
+            status_code=response.status_code,
+            headers={name: self._redactor.clean_text(value) for name, value in response.headers.items()},
+            started=0.0,
+            clock=self._now,
+            progress_timeout=progress_timeout,
+        )
+        self.inspection.parser.timing.headers = self._now()
+
+    def read(self, is_enough: Callable[[Inspection], bool] = lambda _: False) -> None:
+        """Read to the end of the stream, as every client should: behind that the body has 100 ms to end, too.
+
+        Args:
+            is_enough: Asked after each read whether to leave.
+        """
+        inspection, lines = self.inspection, LineRedactor(self._redactor)
+        reads = self._response.iter_bytes()
+        while inspection.parser.end is None:
+            failure: Exception | None = None
+            try:
+                data = next(reads, None)
+            except Exception as error:  # noqa: BLE001 - whatever a transport raises, it interrupted the stream
+                data, failure = None, error
+            at = self._now()
+            inspection.feed(lines.close() if data is None else lines.feed(data), at)
+            if failure is not None:
+                told = self._redactor.clean_text(f"{type(failure).__name__}: {failure}")
+                inspection.interrupt(RecordedTransportError(told), at)
+            elif data is None:
+                inspection.close(at)
+            elif is_enough(inspection):
+                inspection.leave(at)
+        if inspection.parser.end.complete and is_drainable(self._response):
+            drain(self._response, reads)
+
+    def _now(self) -> float:
+        return time.monotonic() - self._started

@@ -1,0 +1,217 @@
+"""What there is to say of a stream when it is over: how it ended, what it brought, what it asks of a client."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from chunkfold import (
+    Anomaly,
+    APIError,
+    ChatCompletion,
+    ChatCompletionMessage,
+    Choice,
+    ChunkfoldError,
+    CompletionUsage,
+    StreamEnd,
+    is_retryable,
+)
+from chunkfold.cli.additions import tokens_of, word
+from chunkfold.cli.exit_codes import exit_code
+from chunkfold.cli.frames import Inspection
+from chunkfold.cli.safe import one_line
+from chunkfold.cli.screen import Fact
+
+_FIELDS: Final = 12  # names of unknown fields that are shown
+_CHOICES: Final = 4  # choices that are described
+_MEANINGS: Final = {
+    StreamEnd.FINISHED: "every choice has its finish reason",
+    StreamEnd.DONE: "[DONE] came, but a choice has no finish reason",
+    StreamEnd.EMPTY: "nothing came",
+    StreamEnd.TRUNCATED: "the body ended too early",
+    StreamEnd.FAILED: "the provider said so",
+    StreamEnd.INVALID: "it is no stream of chat completion chunks",
+    StreamEnd.INTERRUPTED: "the transport failed",
+    StreamEnd.STALLED: "it stalled, or took too long",
+    StreamEnd.CLOSED: "it was left before its end",
+}
+
+
+def facts_of(inspection: Inspection, *, timed: bool) -> Iterator[Fact]:
+    """The verdict as labels and values; every value is bounded and escaped.
+
+    Args:
+        inspection: A stream that is over.
+        timed: Whether its times mean something.
+    """
+    parser, snapshot = inspection.parser, inspection.parser.snapshot
+    yield "ended", ended(parser.end)
+    if parser.error is not None:
+        yield "error", described(parser.error)
+        yield "retryable", retryable(parser.error)
+    yield "received", _received(inspection)
+    if timed:
+        yield "time", _time(inspection)
+    yield "output", "; ".join(_output(snapshot)) or "none"
+    yield "finish reason", ", ".join(_finish_reasons(snapshot)) or "none"
+    yield "usage", "not reported" if snapshot.usage is None else tokens_of(snapshot.usage)
+    if parser.request_id:
+        yield "request id", word(parser.request_id)
+    if inspection.unknown_fields:
+        yield "also sent", _fields(inspection.unknown_fields)
+
+
+def ended(end: StreamEnd | None) -> str:
+    """How it ended, in words."""
+    return "not yet" if end is None else f"{end}: {_MEANINGS[end]}"
+
+
+def by_the_book(inspection: Inspection) -> str:
+    """What there is to say where no rule was broken."""
+    end = inspection.parser.end
+    if end is not None and end.complete:
+        return "nothing: it is by the book"
+    return "nothing: the error is by the book" if end is StreamEnd.FAILED else "nothing, as far as it came"
+
+
+def times(count: int) -> str:
+    """How often, in words."""
+    return "once" if count == 1 else f"{count:,} times"
+
+
+def place_of(anomaly: Anomaly) -> str:
+    """The first place, in words."""
+    return one_line(anomaly.first)
+
+
+def described(error: ChunkfoldError) -> str:
+    """An error on one line: its type, its message, and what the provider said beside it."""
+    message = one_line(str(error))
+    told = [f"{name} {word(str(value))}" for name, value in _error_fields(error) if value is not None]
+    return f"{type(error).__name__}: {message}" + (f" ({', '.join(told)})" if told else "")
+
+
+def retryable(error: ChunkfoldError) -> str:
+    """Whether to ask again."""
+    if not error.retryable and is_retryable(error, after_output=True):
+        return "no, for output had come (it would come again)"
+    wait = "" if error.retry_after is None else f", after {error.retry_after:g} s"
+    return f"yes{wait}" if error.retryable else "no"
+
+
+def verdict_object(inspection: Inspection, *, timed: bool, explained: bool) -> dict[str, Any]:
+    """The verdict for programs."""
+    parser, snapshot = inspection.parser, inspection.parser.snapshot
+    timing = parser.timing
+    return {
+        "end": parser.end,
+        "complete": parser.end is not None and parser.end.complete,
+        "exit_code": exit_code(parser.end),
+        "error": None if parser.error is None else error_object(parser.error),
+        "frames": inspection.frames,
+        "events": inspection.events,
+        "bytes": inspection.received,
+        "unread_bytes": inspection.unread,
+        "times": {"headers": timing.headers, "first_output": timing.first_output, "last_byte": timing.last_byte}
+        if timed
+        else None,
+        "output": [_choice_object(choice) for choice in snapshot.choices],
+        "usage": None if snapshot.usage is None else _usage_object(snapshot.usage),
+        "request_id": parser.request_id,
+        "unknown_fields": inspection.unknown_fields,
+        "rules": [rule_object(anomaly, explained=explained) for anomaly in parser.anomalies],
+    }
+
+
+def rule_object(anomaly: Anomaly, *, explained: bool) -> dict[str, Any]:
+    """A rule that was broken, for programs."""
+    rule = anomaly.rule
+    more = {"senders": rule.senders, "handling": rule.handling} if explained else {}
+    first = {"offset": anomaly.offset, "detail": anomaly.detail}
+    return {"rule": rule.id, "sentence": rule.sentence, "count": anomaly.count, **first, **more}
+
+
+def error_object(error: ChunkfoldError) -> dict[str, Any]:
+    """An error for programs."""
+    more = {name.replace(" ", "_"): value for name, value in _error_fields(error)}
+    return {"class": type(error).__name__, "message": str(error), "retryable": error.retryable, **more}
+
+
+def _error_fields(error: ChunkfoldError) -> Sequence[tuple[str, Any]]:
+    if isinstance(error, APIError):
+        return ("status", error.status_code), ("type", _brief(error.type)), ("code", _brief(error.code))
+    return ()
+
+
+def _brief(value: Any) -> Any:
+    return value if value is None or isinstance(value, int) else str(value)[:200]
+
+
+def _received(inspection: Inspection) -> str:
+    told = f"{inspection.events:,} event{'' if inspection.events == 1 else 's'} in {inspection.received:,} bytes"
+    return told + (f", and {inspection.unread:,} of them after the end, not read" if inspection.unread else "")
+
+
+def _time(inspection: Inspection) -> str:
+    timing = inspection.parser.timing
+    told = (("headers", timing.headers), ("first output", timing.first_output), ("last byte", timing.last_byte))
+    return ", ".join(f"{name} after {seconds:.2f} s" for name, seconds in told if seconds is not None) or "not known"
+
+
+def _output(snapshot: ChatCompletion) -> Iterator[str]:
+    for choice in snapshot.choices[:_CHOICES]:
+        told = ", ".join(_kinds_of_output(choice.message))
+        if told:
+            yield f"choice {choice.index}: {told}" if len(snapshot.choices) > 1 else told
+    if len(snapshot.choices) > _CHOICES:
+        yield f"and {len(snapshot.choices) - _CHOICES} more choices"
+
+
+def _kinds_of_output(message: ChatCompletionMessage) -> Iterator[str]:
+    for name, text in (("text", message.content), ("reasoning", message.reasoning), ("refusal", message.refusal)):
+        if text:
+            yield f"{name} of {len(text):,} characters"
+    calls = message.tool_calls
+    if calls:
+        names = ", ".join(word(call.name) for call in calls[:_CHOICES])
+        more = ", ..." if len(calls) > _CHOICES else ""
+        yield f"{len(calls)} tool call{'' if len(calls) == 1 else 's'} ({names}{more})"
+    if message.function_call is not None:
+        yield f"a function call ({word(message.function_call.name or '')})"
+    if message.audio is not None:
+        yield "audio"
+    for name, parts in (("image", message.images), ("annotation", message.annotations)):
+        if parts:
+            yield f"{len(parts)} {name}{'' if len(parts) == 1 else 's'}"
+
+
+def _finish_reasons(snapshot: ChatCompletion) -> Iterator[str]:
+    for choice in snapshot.choices[:_CHOICES]:
+        if choice.finish_reason:
+            outcome = "" if choice.outcome == choice.finish_reason else f" (outcome {choice.outcome})"
+            yield f"{word(choice.finish_reason)}{outcome}"
+
+
+def _choice_object(choice: Choice) -> dict[str, Any]:
+    message = choice.message
+    return {
+        "choice": choice.index,
+        "finish_reason": _brief(choice.finish_reason),
+        "outcome": choice.outcome,
+        "text_length": len(message.content or ""),
+        "reasoning_length": len(message.reasoning or ""),
+        "tool_calls": [{"id": _brief(call.id), "name": _brief(call.name)} for call in message.tool_calls],
+    }
+
+
+def _usage_object(usage: CompletionUsage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": _brief(usage.prompt_tokens),
+        "completion_tokens": _brief(usage.completion_tokens),
+        "total_tokens": _brief(usage.total_tokens),
+        "cached_tokens": usage.cached_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+    }
+
+
+def _fields(counts: dict[str, int]) -> str:
+    shown = [f"{name} ({count:,})" for name, count in list(counts.items())[:_FIELDS]]
+    return ", ".join(shown) + (", ..." if len(counts) > _FIELDS else "")
