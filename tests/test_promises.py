@@ -694,6 +694,7 @@ LAYERS = (
         "models.shapes",
         "models.parts",
         "models.parsing",
+        "models.html",
         "models.outcome",
     ),
     *("models.chunk", "models.content", "models.shared", "models.base"),
@@ -702,7 +703,8 @@ LAYERS = (
     "footprint",
     *("errors", "brief", "json_values", "text_buffer"),
 )
-BESIDE = {"testing", "cli", "otel", "recording"}  # they import the core and are below no layer, so never imported by it
+# They import the core and are below no layer, so never imported by it.
+BESIDE = {"testing", "cli", "otel", "recording", "report"}
 KNOWS_IO = {"stream", "transport", "drain", "shield"}
 IO = {"anyio", "asyncio", "concurrent", "httpx", "httpx2", "multiprocessing", "selectors", "socket", "ssl", "threading"}
 

@@ -324,6 +324,12 @@ class ChatCompletion(Model):
         """The finish reason of the first choice, as sent."""
         return self.choices[0].finish_reason if self.choices else None
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the message, of long texts the beginning; every character of it escaped."""
+        from chunkfold.models.html import completion_html
+
+        return completion_html(self)
+
 
 def checked_types(types: ToolTypes) -> ToolTypes:
     """A copy of a registry.

@@ -1,0 +1,93 @@
+"""`chunkfold report`: recordings as a page of HTML, and as a trace for Perfetto."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from chunkfold.cli.safe import one_line
+from chunkfold.cli.sources import reason_of, recording_from
+from chunkfold.report import StreamFacts, facts_of, page, trace
+
+_EXAMPLES = """\b
+Examples:
+  chunkfold report answer.jsonl -o report.html      what came when
+  chunkfold report monday/*.jsonl -o monday.html    several, to compare them
+  chunkfold report answer.jsonl --trace trace.json  for ui.perfetto.dev
+
+\b
+Exit codes:
+  0  the report was made, however the streams ended: it says so
+  1  something else went wrong
+  2  wrong use
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("-o", "--output", metavar="FILE", help='Where the page goes; "-" is standard output.')
+@click.option("--trace", "trace_output", metavar="FILE", help="Where a trace in Chrome's JSON format goes.")
+@click.pass_context
+def report(context: click.Context, files: tuple[str, ...], output: str | None, trace_output: str | None) -> None:
+    """Draw what came when, as a page of HTML that needs nothing else.
+
+    FILE is a recording or a body as curl saves it, "-" is standard input. Bodies have no times,
+    so of them the page shows what came, but not when.
+    """
+    if output is None and trace_output is None:
+        raise click.UsageError("expected -o, for a page, or --trace")
+    _check_files([*files, *filter(None, (output, trace_output))], files)
+    try:
+        streams = [facts_of(recording_from(file), _name_of(file)) for file in files]
+        if output is not None:
+            _write(output, page(streams), _described(streams))
+        if trace_output is not None:
+            _write_trace(trace_output, streams)
+    except KeyboardInterrupt:
+        context.exit(130)
+
+
+def _check_files(every: list[str], read: tuple[str, ...]) -> None:
+    """What is read must not be written over, and standard input can be read once."""
+    if read.count("-") > 1:
+        raise click.UsageError('expected "-" once: standard input cannot be read again')
+    written = [Path(file).resolve() if file != "-" else file for file in every[len(read) :]]
+    if len(set(written)) < len(written):
+        raise click.UsageError("-o and --trace: expected two files, received one")
+    if {Path(file).resolve() for file in read if file != "-"} & set(written):
+        raise click.UsageError("expected another file to write to than those that are read")
+
+
+def _write_trace(output: str, streams: list[StreamFacts]) -> None:
+    timed = [facts for facts in streams if facts.is_timed]
+    if not timed:
+        raise click.ClickException("--trace: no times were recorded, so there is nothing to trace")
+    for facts in streams:
+        if not facts.is_timed:
+            click.echo(f"{one_line(facts.name)}: not in the trace, for it has no times", err=True)
+    _write(output, json.dumps(trace(streams), separators=(",", ":")) + "\n", _described(timed))
+
+
+def _write(output: str, text: str, what: str) -> None:
+    data = text.encode()
+    try:
+        if output == "-":
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        else:
+            Path(output).write_bytes(data)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise click.ClickException(f"{one_line(output)}: {reason_of(error)}") from None
+    if output != "-":
+        click.echo(f"wrote {one_line(output)}: {what}, {len(data) / 1000:,.0f} kB", err=True)
+
+
+def _described(streams: list[StreamFacts]) -> str:
+    return f"{len(streams):,} recording{'' if len(streams) == 1 else 's'}"
+
+
+def _name_of(file: str) -> str:
+    return "standard input" if file == "-" else file

@@ -1,0 +1,160 @@
+"""A completion as HTML for notebooks, and the few lines by which text becomes HTML safely.
+
+What is no `Html` is escaped wherever it is put into some, so that forgetting it shows too much, never too little.
+Characters that act without being seen are written as Python would write them.
+"""
+
+import html
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from chunkfold.brief import brief
+from chunkfold.json_values import is_list
+
+if TYPE_CHECKING:
+    from chunkfold.models.completion import ChatCompletion, Choice
+    from chunkfold.models.shared import CompletionUsage
+
+_CHOICES: Final = 3  # choices that are shown
+_CALLS: Final = 12  # tool calls that are shown of each
+_LONG: Final = 4000  # characters that are shown of a text or a reasoning
+_SHORT: Final = 300  # of arguments
+_WORD: Final = 120  # of a name, an id, a finish reason
+
+_VISIBLE: Final = {
+    code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    for first, last in (
+        (0x00, 0x08),  # C0 without tab, line feed and carriage return
+        (0x0B, 0x0C),
+        (0x0E, 0x1F),
+        (0x7F, 0x9F),  # DEL and C1
+        (0x061C, 0x061C),  # the marks, embeddings, overrides and isolates of bidirectional text
+        (0x200E, 0x200F),
+        (0x2028, 0x202E),  # and the separators of lines and paragraphs
+        (0x2066, 0x2069),
+        (0xD800, 0xDFFF),  # halves of characters, which no encoding can write
+        (0xFFFE, 0xFFFF),
+    )
+    for code in range(first, last + 1)
+} | {ord("\r"): None}
+
+_BOX: Final = "max-width:60em;line-height:1.45;text-align:left;overflow-wrap:anywhere"
+_TEXT: Final = "white-space:pre-wrap;overflow-wrap:anywhere;margin:.4em 0"
+_CELL: Final = "text-align:left;vertical-align:top;padding:.2em .8em .2em 0;white-space:pre-wrap;overflow-wrap:anywhere"
+
+
+class Html(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+def escaped(text: str) -> Html:
+    """The text as HTML shows it, every character of it; what is HTML already stays."""
+    return text if isinstance(text, Html) else Html(html.escape(text.translate(_VISIBLE)))
+
+
+def joined(parts: Iterable[str]) -> Html:
+    """One behind the other."""
+    return Html("".join(map(escaped, parts)))
+
+
+def tag(name: str, *children: str, **attributes: str | None) -> Html:
+    """An element.
+
+    Args:
+        name: Its name.
+        children: What it holds.
+        attributes: Its attributes but for those that are None: `class_` is `class`, `aria_label` is `aria-label`.
+    """
+    given = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return Html(f"<{name}{given}>{joined(children)}</{name}>")
+
+
+def completion_html(completion: "ChatCompletion") -> Html:
+    """What a notebook shows of a completion: bounded in size, without scripts, in the notebook's own colours."""
+    fields = completion.__dict__
+    choices: list[Choice] = fields.get("choices") or []
+    shown = [part for choice in choices[:_CHOICES] for part in _choice(choice, fields.get("model"), len(choices) > 1)]
+    if len(choices) > _CHOICES:
+        shown.append(tag("div", f"and {len(choices) - _CHOICES:,} more choices", style=_TEXT))
+    if not choices:
+        shown.append(tag("div", "a completion without choices", style=_TEXT))
+    shown.append(tag("div", _usage(fields.get("usage")), style="font-size:.9em"))
+    return tag("div", *shown, class_="chunkfold", style=_BOX)
+
+
+def _choice(choice: "Choice", model: Any, is_one_of_many: bool) -> Iterator[Html]:  # noqa: FBT001 - private
+    message = dict(choice.message.__dict__)  # a value of a wrong type is kept raw beside the fields
+    place = f", choice {_word(choice.index)}" if is_one_of_many else ""
+    by = f", {_word(model)}" if model else ""
+    yield tag("div", tag("strong", _word(message.get("role")) or "no role"), place, by)
+    if reasoning := message.get("reasoning"):
+        summary = tag("summary", f"reasoning ({len(reasoning):,} characters)", style="cursor:pointer")
+        yield tag("details", summary, _text(reasoning))
+    if content := message.get("content"):
+        yield _text(content)
+    if refusal := message.get("refusal"):
+        yield tag("div", tag("em", "refusal"), _text(refusal))
+    yield from _calls(message)
+    if beside := ", ".join(_beside(message)):
+        yield tag("div", f"with {beside}")
+    yield tag("div", f"finish reason: {_word(choice.finish_reason) or 'none so far'}", style="font-size:.9em")
+
+
+def _text(text: str) -> Html:
+    rest = len(text) - _LONG
+    more = tag("em", f"... and {rest:,} more characters") if rest > 0 else ""
+    return tag("div", text[:_LONG], more, dir="auto", style=_TEXT)
+
+
+def _calls(message: dict[str, Any]) -> Iterator[Html]:
+    """The tool calls as a table, and how many more there are."""
+    found: list[Any] = message.get("tool_calls") or []
+    calls = [(call.name, call.id, call.arguments) for call in islice(found, _CALLS)]
+    legacy = message.get("function_call")
+    if legacy is not None:
+        calls.append((legacy.name, None, legacy.arguments))
+    if calls:
+        head = tag("tr", *(tag("th", name, scope="col", style=_CELL) for name in ("tool call", "arguments", "id")))
+        rows = (
+            tag("tr", *(tag("td", cell, style=_CELL) for cell in (_word(name), _cut(arguments, _SHORT), _word(id_))))
+            for name, id_, arguments in calls
+        )
+        yield tag("table", tag("thead", head), tag("tbody", *rows), style="border-collapse:collapse;margin:.4em 0")
+    if len(found) > _CALLS:
+        yield tag("div", f"and {len(found) - _CALLS:,} more tool calls")
+
+
+def _beside(message: dict[str, Any]) -> Iterator[str]:
+    """What came that is not shown."""
+    if message.get("audio") is not None:
+        yield "audio"
+    for name in ("images", "annotations"):
+        count = len(message[name]) if is_list(message.get(name)) else 0
+        if count:
+            yield f"{count:,} {name[: len(name) - (count == 1)]}"
+
+
+def _usage(usage: "CompletionUsage | None") -> str:
+    if usage is None:
+        return "usage: not reported"
+    cached = "" if usage.cached_tokens is None else f" ({_word(usage.cached_tokens)} cached)"
+    reasoning = "" if usage.reasoning_tokens is None else f" ({_word(usage.reasoning_tokens)} reasoning)"
+    prompt, completion = (_word(usage.__dict__.get(name)) or "?" for name in ("prompt_tokens", "completion_tokens"))
+    return f"usage: {prompt} prompt tokens{cached}, {completion} completion tokens{reasoning}"
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return ""
+    return _cut(value if isinstance(value, str) else brief(value), _WORD)
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}... ({len(text):,} characters)"

@@ -1,0 +1,265 @@
+"""Charts as inline SVG.
+
+Shapes are in the SVG, which stretches to any width; words are beside it in HTML, so that they are as large on a phone
+as they are on a desk.
+
+However many chunks there are, a chart has at most a few hundred places: what falls into one is counted there.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import Final
+
+from chunkfold.models.html import Html, joined, tag
+from chunkfold.report.facts import Kind, StreamFacts
+from chunkfold.report.units import count, duration, short, steps_up_to, ticks
+from chunkfold.timing import Gaps
+
+_WIDTH: Final = 1000  # units of every SVG
+_HEIGHT: Final = 100
+_PLACES: Final = 250
+_TICKS: Final = 6
+_MINUTES: Final = 300  # seconds, from which an axis has minutes
+_MANY: Final = 9  # bars, of which a phone has not the space to label each
+_GROWING: Final = (Kind.REASONING, Kind.TEXT, Kind.TOOL_CALL)
+
+
+def css_name(kind: Kind) -> str:
+    """What the page's style calls a kind."""
+    return f"k-{kind.split()[0].strip(',')}"
+
+
+def axis(seconds: float) -> Html:
+    """The times below a chart."""
+    labels = (
+        tag("span", _tick(at, seconds), style=f"left:{_percent(at, seconds)}%")
+        for at in _times(seconds)
+        if at <= seconds * 0.97
+    )
+    return tag("div", *labels, class_="axis", aria_hidden="true")
+
+
+def strip(facts: StreamFacts, kind: Kind) -> Html:
+    """When the events of a kind came: a bar for each place in time, the higher the more came there."""
+    times = [mark.at for mark in facts.marks if kind in mark.brought]
+    counts = [0] * _PLACES
+    for at in times:
+        counts[_place(at, facts.seconds)] += 1
+    most = max(counts)
+    width = _WIDTH / _PLACES
+    bars = "".join(
+        f"M{place * width:g} {_HEIGHT}v-{35 + 65 * (number / most) ** 0.5:.0f}h{width:g}V{_HEIGHT}z"
+        for place, number in enumerate(counts)
+        if number
+    )
+    when = f"at {duration(times[0])}" if times[0] == times[-1] else f"{duration(times[0])} to {duration(times[-1])}"
+    return _svg(f"{kind}: {count(len(times), 'event')}, {when}", _grid(facts.seconds), _path(bars, css_name(kind)))
+
+
+def stall_strip(facts: StreamFacts) -> Html:
+    """The stalls, as bars as long as they were."""
+    bars = "".join(
+        f"M{_x(stall.at, facts.seconds):g} 25h{max(2, _x(stall.seconds, facts.seconds)):g}v50"
+        f"H{_x(stall.at, facts.seconds):g}z"
+        for stall in facts.stalls
+    )
+    told = ", ".join(f"{duration(stall.seconds)} from {duration(stall.at)}" for stall in facts.stalls[:5])
+    return _svg(f"{count(len(facts.stalls), 'stall')}: {told}", _grid(facts.seconds), _path(bars, "k-stall"))
+
+
+def phases(facts: StreamFacts) -> list[tuple[str, str, float, float]]:
+    """What a stream was busy with: the style's name, what it is, from when, to when."""
+    timing = facts.timing
+    found: list[tuple[str, str, float, float]] = []
+    start = 0.0
+    for name, what, end in (
+        ("p-headers", "waiting for headers", timing.headers),
+        ("p-wait", "waiting for output", timing.first_output),
+        ("p-output", "output", timing.last_chunk if timing.first_output is not None else None),
+        ("p-rest", "until the end" if timing.first_output is not None else "no output", facts.seconds),
+    ):
+        if end is not None and end > start:
+            found.append((name, what, start, end))
+            start = end
+    return found
+
+
+def phase_strip(facts: StreamFacts, seconds: float) -> Html:
+    """What a stream was busy with, as one bar on a scale of that many seconds."""
+    found = phases(facts)
+    bars = (
+        _path(f"M{_x(start, seconds):g} 0H{_x(end, seconds):g}V{_HEIGHT}H{_x(start, seconds):g}z", name)
+        for name, _, start, end in found
+    )
+    told = ", ".join(f"{what} {duration(end - start)}" for _, what, start, end in found)
+    return _svg(told, _grid(seconds), *bars)
+
+
+def growth(facts: StreamFacts) -> Html:
+    """How many characters had come when: an area for each kind, one on top of the other."""
+    areas: list[Html] = []
+    below = [0] * (_PLACES + 1)
+    total = sum(sum(mark.brought.get(kind, 0) for kind in _GROWING) for mark in facts.marks)
+    told: list[str] = []
+    for kind in _GROWING:
+        sums = _cumulated(facts, kind)
+        if sums[-1]:
+            above = [low + more for low, more in zip(below, sums, strict=True)]
+            areas.append(_path(_area(below, above, total), css_name(kind)))
+            told.append(f"{sums[-1]:,} of {kind}")
+            below = above
+    what = f"{count(total, 'character')} over {duration(facts.seconds)}: {', '.join(told)}"
+    return _plot(_svg(what, _grid(facts.seconds), *areas), total, facts.seconds)
+
+
+def token_growth(facts: StreamFacts) -> Html:
+    """How many completion tokens the usage had told when."""
+    times = [at for at, _ in facts.tokens]
+    most = max(tokens for _, tokens in facts.tokens)
+    counts = [
+        facts.tokens[known - 1][1] if (known := bisect_right(times, facts.seconds * place / _PLACES)) else 0
+        for place in range(_PLACES + 1)
+    ]
+    what = f"{count(most, 'completion token')}, told {count(len(times), 'time')} over {duration(facts.seconds)}"
+    area = _path(_area([0] * (_PLACES + 1), counts, most), "k-usage")
+    return _plot(_svg(what, _grid(facts.seconds), area), most, facts.seconds)
+
+
+def histogram(lengths: Sequence[float], gaps: Gaps) -> Html:
+    """How many gaps were how long, in steps of 1, 2, 5, 10, ... milliseconds, with the percentiles above."""
+    edges, counts = _binned(lengths)
+    most, width = max(counts), _WIDTH / len(counts)
+    bars = "".join(
+        f"M{place * width + 4:.1f} {_HEIGHT}v-{max(2, 100 * number / most):.1f}h{width - 8:.1f}V{_HEIGHT}z"
+        for place, number in enumerate(counts)
+        if number
+    )
+    marked = (("p50", gaps.p50), ("p95", gaps.p95), ("p99", gaps.p99))
+    places = [(name, at, _log_place(round(at, 6), edges)) for name, at in marked]
+    lines = "".join(f"M{place * _WIDTH:.1f} 0V{_HEIGHT}" for *_, place in places)
+    what = f"{count(len(lengths), 'gap')}; {', '.join(_bins_told(edges, counts))}"
+    return joined(
+        [
+            tag("div", *(_marker(*place) for place in places), class_="markers", aria_hidden="true"),
+            _svg(what, _path(bars, "bar"), _path(lines, "line")),
+            _cells([short(number) if number else "" for number in counts], "counts"),
+            _cells([_edge(edge) for edge in edges[:-1]], "edges many" if len(counts) > _MANY else "edges"),
+        ]
+    )
+
+
+def _edge(seconds: float) -> str:
+    """A time in little space."""
+    if not seconds:
+        return "0"
+    return f"{seconds * 1000:g}ms" if seconds < 0.0999 else f"{seconds:g}s"
+
+
+def _binned(lengths: Sequence[float]) -> tuple[list[float], list[int]]:
+    """The edges of the bins, one more than there are bins, and how many lengths are in each."""
+    edges = [0.0, *steps_up_to(max(lengths))]
+    ordered = sorted(lengths)
+    counts = [bisect_left(ordered, high) - bisect_left(ordered, low) for low, high in pairwise(edges)]
+    first = next(place for place, number in enumerate(counts) if number)
+    return edges[first:], counts[first:]
+
+
+def _bins_told(edges: Sequence[float], counts: Sequence[int]) -> Iterator[str]:
+    for place, number in enumerate(counts):
+        if number:
+            yield f"{number:,} from {duration(edges[place])} to {duration(edges[place + 1])}"
+
+
+def _log_place(at: float, edges: Sequence[float]) -> float:
+    """Where in the histogram a length is, from 0 to 1: bins are equally wide."""
+    place = min(max(bisect_right(edges, at) - 1, 0), len(edges) - 2)
+    low, high = edges[place], edges[place + 1]
+    return (place + min(1.0, max(0.0, (at - low) / (high - low)))) / (len(edges) - 1)
+
+
+def _marker(name: str, at: float, place: float) -> Html:
+    side = f"right:{100 - 100 * place:.1f}%" if place > 0.6 else f"left:{100 * place:.1f}%"
+    return tag("div", tag("span", f"{name} {duration(at)}", class_="after" if place > 0.6 else "before", style=side))
+
+
+def _cells(labels: Iterable[str], class_: str) -> Html:
+    return tag("div", *(tag("span", label) for label in labels), class_=class_, aria_hidden="true")
+
+
+def _cumulated(facts: StreamFacts, kind: Kind) -> list[int]:
+    """How many characters of a kind had come by the end of each place."""
+    places = [0] * _PLACES
+    for mark in facts.marks:
+        places[_place(mark.at, facts.seconds)] += mark.brought.get(kind, 0)
+    return list(accumulate(places, initial=0))
+
+
+def _area(below: Sequence[int], above: Sequence[int], most: int) -> str:
+    """The path around what lies between two lines; places where neither bends are left out."""
+    there = _line(above, most)
+    back = list(reversed(_line(below, most)))
+    return "M" + "L".join([*there, *back]) + "z"
+
+
+def _line(values: Sequence[int], most: int) -> list[str]:
+    kept = [
+        place
+        for place, value in enumerate(values)
+        if place in (0, len(values) - 1) or not values[place - 1] == value == values[place + 1]
+    ]
+    return [f"{place * _WIDTH / _PLACES:g} {_HEIGHT - _HEIGHT * values[place] / most:.1f}" for place in kept]
+
+
+def _plot(chart: Html, most: int, seconds: float) -> Html:
+    """A chart with a scale of counts on its left, and one of times below."""
+    labels = (
+        tag("span", short(round(value)), style=f"bottom:{_percent(value, most)}%")
+        for value in ticks(most, 4)
+        if value == round(value) and value <= most * 0.97
+    )
+    scale = tag("div", *labels, class_="scale", aria_hidden="true")
+    return tag("div", scale, tag("div", chart, axis(seconds)), class_="plot")
+
+
+def _grid(seconds: float) -> Html:
+    lines = "".join(f"M{_x(at, seconds):g} 0V{_HEIGHT}" for at in _times(seconds)[1:])
+    return _path(lines, "grid") if lines else Html()
+
+
+def _svg(what: str, *shapes: Html) -> Html:
+    """A picture, and what it says in words."""
+    title = tag("title", what)
+    view = f"0 0 {_WIDTH} {_HEIGHT}"
+    return tag("svg", title, *shapes, viewBox=view, preserveAspectRatio="none", role="img", aria_label=what)
+
+
+def _path(d: str, class_: str) -> Html:
+    return tag("path", d=d, class_=class_)
+
+
+def _place(at: float, seconds: float) -> int:
+    return max(0, min(int(at / seconds * _PLACES), _PLACES - 1))
+
+
+def _x(at: float, seconds: float) -> float:
+    return round(at / seconds * _WIDTH, 1)
+
+
+def _percent(value: float, most: float) -> str:
+    return f"{100 * value / most:.1f}"
+
+
+def _times(seconds: float) -> list[float]:
+    """Round times from 0 on: of what takes minutes, round minutes."""
+    unit = 60 if seconds >= _MINUTES else 1
+    return [at * unit for at in ticks(seconds / unit, _TICKS)]
+
+
+def _tick(at: float, seconds: float) -> str:
+    """A time on an axis: all of them in the same unit."""
+    if not at:
+        return "0"
+    if seconds < 1:
+        return f"{at * 1000:g} ms"
+    return f"{at:g} s" if seconds < _MINUTES else f"{at / 60:g} min"

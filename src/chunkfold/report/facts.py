@@ -1,0 +1,269 @@
+"""What a report tells of a recording, as values.
+
+The recording is parsed once more, each read at its time, so that everything told is what a live reader knew. There is
+no second reader of the bytes: the parser tells of each event, and what changed in it meanwhile came of that event.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any, Final
+
+from chunkfold import (
+    Anomaly,
+    AudioDelta,
+    ChatCompletion,
+    ChatCompletionChunk,
+    ChatCompletionEvent,
+    ChunkfoldError,
+    ImageReceived,
+    ReasoningDelta,
+    RefusalDelta,
+    ServerSentEvent,
+    StreamEnd,
+    StreamTiming,
+    TextDelta,
+    ToolCallArgumentsDelta,
+    ToolCallStarted,
+    UsageReceived,
+)
+from chunkfold.json_values import is_integer, is_list
+from chunkfold.recording import Recording
+from chunkfold.recording.replaying import conclude, parser_of
+
+_PIECE: Final = 65536  # bytes fed at once: what is read of a huge file at once must not become chunks at once
+MOST_STALLS: Final = 20  # the longest are told
+_SHORTEST_STALL: Final = 0.25  # seconds
+_STALL_MEDIANS: Final = 10
+
+
+class Kind(StrEnum):
+    """What an event brings."""
+
+    REASONING = "reasoning"
+    TEXT = "text"
+    TOOL_CALL = "tool call"
+    MEDIA = "audio, images"
+    USAGE = "usage"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One server-sent event, or a read that held nothing but a comment.
+
+    Attributes:
+        at: When it came, in seconds since the request was sent.
+        brought: What it brought, and how many characters of it; `other` only where there is nothing else.
+        size: The bytes of its data.
+        is_chunk: Whether it is a chunk.
+    """
+
+    at: float
+    brought: dict[Kind, int]
+    size: int
+    is_chunk: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """A gap between chunks that was long beside the others.
+
+    Attributes:
+        at: When it began, in seconds since the request was sent.
+        seconds: How long it was.
+    """
+
+    at: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFacts:
+    """All that a report tells of one recording.
+
+    Attributes:
+        name: What the recording is called.
+        recording: The recording.
+        is_timed: Whether it tells when its bytes came; a plain body does not, and its times mean nothing.
+        end: How the stream ended.
+        error: What went wrong, None if nothing did.
+        completion: What had come at the end.
+        timing: When things arrived.
+        anomalies: What was tolerated.
+        chunks: How many chunks came.
+        marks: What came, in order.
+        gaps: The times between reads that brought chunks, in seconds, in order.
+        stalls: The longest of those that are long, in order: at least a quarter of a second, and ten times the median.
+        tokens: When the usage changed, and the completion tokens that it told then.
+    """
+
+    name: str
+    recording: Recording
+    is_timed: bool
+    end: StreamEnd
+    error: ChunkfoldError | None
+    completion: ChatCompletion
+    timing: StreamTiming
+    anomalies: tuple[Anomaly, ...]
+    chunks: int
+    marks: list[Mark]
+    gaps: list[float]
+    stalls: list[Stall]
+    tokens: list[tuple[float, int]]
+
+    @property
+    def seconds(self) -> float:
+        """How long the recording is."""
+        return self.recording.seconds
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """The rate from the first output to the last chunk; None unless times and usage are known."""
+        usage = self.completion.usage
+        if usage is None or not self.is_timed:
+            return None
+        return self.timing.tokens_per_second(usage.__dict__.get("completion_tokens"))
+
+    def totals(self) -> dict[Kind, tuple[int, int]]:
+        """Of each kind that came: how many events brought it, and how many characters."""
+        found: dict[Kind, tuple[int, int]] = {}
+        for mark in self.marks:
+            for kind, characters in mark.brought.items():
+                count, total = found.get(kind, (0, 0))
+                found[kind] = (count + 1, total + characters)
+        return {kind: found[kind] for kind in Kind if kind in found}
+
+
+def facts_of(recording: Recording, name: str) -> StreamFacts:
+    """What there is to tell of a recording.
+
+    Args:
+        recording: What was recorded.
+        name: What it is to be called.
+    """
+    reader = _Reader(recording)
+    reader.read()
+    parser, starts = reader.parser, reader.starts
+    # To the microsecond, as they are stored: what was 0.1 is to be no less by a bit.
+    gaps = [round(after - before, 6) for before, after in pairwise(starts)]
+    return StreamFacts(
+        name=name,
+        recording=recording,
+        is_timed=recording.seconds > 0,
+        end=parser.end or StreamEnd.CLOSED,
+        error=parser.error,
+        completion=parser.snapshot,
+        timing=parser.timing,
+        anomalies=parser.anomalies,
+        chunks=parser.chunks,
+        marks=reader.marks,
+        gaps=gaps,
+        stalls=_stalls(starts, gaps),
+        tokens=reader.tokens,
+    )
+
+
+class _Reader:
+    """Reads a recording, and notes what came when.
+
+    Args:
+        recording: The recording.
+
+    Attributes:
+        marks: What came.
+        starts: When the reads that brought chunks came, each time once.
+        tokens: When completion tokens were told, and how many.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.marks: list[Mark] = []
+        self.starts: list[float] = []
+        self.tokens: list[tuple[float, int]] = []
+        self._now = 0.0
+        self.parser = parser_of(recording, on_event=self._take)
+        self.parser.events()  # from now on
+
+    def read(self) -> None:
+        """All of it."""
+        for read in self.recording.reads:
+            self._now = read.at
+            known = len(self.marks)
+            for begin in range(0, len(read.data), _PIECE):
+                self.parser.feed(read.data[begin : begin + _PIECE], arrived=read.at)
+            if len(self.marks) == known and self.parser.end is None and read.data.lstrip(b"\r\n").startswith(b":"):
+                self.marks.append(Mark(read.at, {Kind.OTHER: 0}, len(read.data), is_chunk=False))
+        self._now = self.recording.seconds
+        conclude(self.parser, self.recording)
+        rest = self._brought(())
+        if rest:  # what no event told of, such as a whole completion as JSON
+            self._note(Mark(self._now, rest, 0, is_chunk=True))
+
+    def _take(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
+        brought = self._brought(chunks) or {Kind.OTHER: 0}
+        self._note(Mark(self._now, brought, len(event.data), is_chunk=bool(chunks)))
+
+    def _note(self, mark: Mark) -> None:
+        self.marks.append(mark)
+        if mark.is_chunk and (not self.starts or mark.at > self.starts[-1]):
+            self.starts.append(mark.at)
+
+    def _brought(self, chunks: "list[ChatCompletionChunk] | tuple[()]") -> dict[Kind, int]:
+        brought: dict[Kind, int] = {}
+        for kind, characters in (*self._told(), *(each for chunk in chunks for each in _of_chunk(chunk))):
+            brought[kind] = brought.get(kind, 0) + characters
+        return brought
+
+    def _told(self) -> Iterator[tuple[Kind, int]]:
+        for event in self.parser.events():
+            if isinstance(event, UsageReceived):
+                count = event.usage.__dict__.get("completion_tokens")
+                if is_integer(count):
+                    self.tokens.append((self._now, count))
+            yield from _of_event(event)
+
+
+def _of_event(event: ChatCompletionEvent) -> Iterator[tuple[Kind, int]]:
+    match event:
+        case ReasoningDelta(delta=text):
+            yield Kind.REASONING, len(text)
+        case TextDelta(delta=text) | RefusalDelta(delta=text):
+            yield Kind.TEXT, len(text)
+        case ToolCallArgumentsDelta(delta=text):
+            yield Kind.TOOL_CALL, len(text)
+        case ToolCallStarted():
+            yield Kind.TOOL_CALL, 0
+        case AudioDelta(transcript=text):
+            yield Kind.MEDIA, len(text)
+        case ImageReceived():
+            yield Kind.MEDIA, 0
+        case UsageReceived():
+            yield Kind.USAGE, 0
+        case _:
+            pass  # what they tell was brought by others
+
+
+def _of_chunk(chunk: ChatCompletionChunk) -> Iterator[tuple[Kind, int]]:
+    """What no event tells of: names of calls before their arguments, legacy calls, usage that is not new."""
+    if chunk.__dict__.get("usage") is not None:
+        yield Kind.USAGE, 0
+    for choice in chunk.choices:
+        delta: Any = choice.delta  # it may be of a wrong type
+        calls = getattr(delta, "tool_calls", None)
+        if is_list(calls) and calls:
+            yield Kind.TOOL_CALL, 0
+        legacy = getattr(delta, "function_call", None)
+        if legacy is not None:
+            arguments = getattr(legacy, "arguments", None)
+            yield Kind.TOOL_CALL, len(arguments) if isinstance(arguments, str) else 0
+
+
+def _stalls(starts: list[float], gaps: list[float]) -> list[Stall]:
+    if not gaps:
+        return []
+    long = max(_SHORTEST_STALL, _STALL_MEDIANS * sorted(gaps)[(len(gaps) - 1) // 2])
+    found = [Stall(at, seconds) for at, seconds in zip(starts, gaps, strict=False) if seconds >= long]
+    longest = sorted(found, key=lambda stall: -stall.seconds)[:MOST_STALLS]
+    return sorted(longest, key=lambda stall: stall.at)

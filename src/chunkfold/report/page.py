@@ -1,0 +1,411 @@
+"""The page: recordings as one file of HTML that needs no other, no network and no script.
+
+Whatever a provider sent goes through `tag`, which escapes it. The page forbids itself everything but its own style.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from chunkfold import APIError, StreamEnd
+from chunkfold.brief import brief
+from chunkfold.models.html import Html, escaped, joined, tag
+from chunkfold.report.charts import (
+    axis,
+    css_name,
+    growth,
+    histogram,
+    phase_strip,
+    phases,
+    stall_strip,
+    strip,
+    token_growth,
+)
+from chunkfold.report.facts import MOST_STALLS, Kind, StreamFacts
+from chunkfold.report.units import count, duration
+
+_TEXT: Final = 3000  # characters that are shown of a text or a reasoning
+_SHORT: Final = 500  # of arguments, and of an error
+_WORD: Final = 100  # of a name
+_CALLS: Final = 20
+_CHOICES: Final = 4
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_ENDS: Final = {
+    StreamEnd.FINISHED: "every choice has its finish reason",
+    StreamEnd.DONE: "[DONE] came, but a choice has no finish reason",
+    StreamEnd.EMPTY: "nothing came",
+    StreamEnd.TRUNCATED: "the body ended too early",
+    StreamEnd.FAILED: "the provider said so",
+    StreamEnd.INVALID: "it is no stream of chat completion chunks",
+    StreamEnd.INTERRUPTED: "the transport failed",
+    StreamEnd.STALLED: "it stalled, or took too long",
+    StreamEnd.CLOSED: "it was left before its end",
+}
+
+
+def page(streams: Sequence[StreamFacts]) -> str:
+    """The page of one or of several recordings.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if not streams:
+        raise ValueError("streams: expected at least one")
+    is_one = len(streams) == 1
+    title = (
+        f"{_cut(streams[0].name, _WORD)} - chunkfold report" if is_one else f"{len(streams)} streams - chunkfold report"
+    )
+    heading = "Stream report" if is_one else f"Report of {len(streams):,} streams"
+    is_timed = any(facts.is_timed for facts in streams)
+    note = "Times count from when the request was sent." if is_timed else "Nothing here was recorded with times."
+    head = joined(
+        [
+            Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
+            Html(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"><link rel="icon" href="data:,">'),
+            tag("title", title),
+            tag("style", _style()),
+        ]
+    )
+    body = tag(
+        "body",
+        tag("header", tag("h1", heading), tag("p", note, class_="soft")),
+        tag(
+            "main",
+            *([] if is_one else [_overview(streams)]),
+            *(_stream(facts, number) for number, facts in enumerate(streams, 1)),
+        ),
+        tag("footer", tag("p", "Made by chunkfold report.")),
+    )
+    return f'<!doctype html>\n<html lang="en">{tag("head", head)}{body}</html>\n'
+
+
+@cache
+def _style() -> Html:
+    return Html(files("chunkfold.report").joinpath("style.css").read_text("utf-8"))
+
+
+# Several recordings
+
+
+def _overview(streams: Sequence[StreamFacts]) -> Html:
+    longest = max((facts.seconds for facts in streams if facts.is_timed), default=0.0)
+    names = ("Recording", "End", "First output", "Longest stall", "Tokens/s", "Chunks", "Rules", "Took")
+    rows = [tag("tr", *_overview_cells(facts, number, longest), role="row") for number, facts in enumerate(streams, 1)]
+    return _section("Overview", _table(names, rows, "cards overview"), level="h2")
+
+
+def _overview_cells(facts: StreamFacts, number: int, longest: float) -> Iterator[Html]:
+    rate = facts.tokens_per_second
+    name = tag("a", tag("bdi", _cut(facts.name, _WORD)), href=f"#s{number}")
+    yield tag("th", name, scope="row", role="rowheader")
+    yield _cell("End", _end(facts))
+    yield _cell("First output", _time(facts, facts.timing.first_output), "num")
+    yield _cell("Longest stall", duration(max(facts.gaps)) if facts.is_timed and facts.gaps else "", "num")
+    yield _cell("Tokens/s", "" if rate is None else f"{rate:.1f}", "num")
+    yield _cell("Chunks", f"{facts.chunks:,}", "num")
+    yield _cell("Rules", ", ".join(anomaly.rule.id for anomaly in facts.anomalies))
+    took = [tag("div", duration(facts.seconds)), phase_strip(facts, longest)] if facts.is_timed else ["no times"]
+    yield _cell("Took", tag("div", *took))
+
+
+# One recording
+
+
+def _stream(facts: StreamFacts, number: int) -> Html:
+    title = tag("div", tag("h2", tag("bdi", _cut(facts.name, 300)), id=f"t{number}"), _end(facts), class_="title")
+    head = tag("div", title, *_notices(facts), _tiles(facts), class_="card")
+    parts = (
+        _section("What came when" if facts.is_timed else "What came", *_waterfall(facts)),
+        *_gaps(facts),
+        *_growth(facts),
+        _section("What was tolerated", *_anomalies(facts)),
+        _section("What came of it", *_output(facts)),
+        _section("The response", _response(facts)),
+    )
+    return tag("section", head, *parts, id=f"s{number}", aria_labelledby=f"t{number}")
+
+
+def _end(facts: StreamFacts) -> Html:
+    is_good = facts.end.complete
+    return tag("span", f"{'✓' if is_good else '✕'} {facts.end}", class_=f"end {'good' if is_good else 'bad'}")
+
+
+def _notices(facts: StreamFacts) -> Iterator[Html]:
+    meaning = _ENDS[facts.end]
+    yield tag("p", f"{meaning[0].upper()}{meaning[1:]}.", class_="soft")
+    if facts.error is not None:
+        error = facts.error
+        parts = [tag("strong", type(error).__name__), ": ", _cut(str(error), _SHORT)]
+        if isinstance(error, APIError) and error.status_code is not None:
+            parts.append(f" (status {error.status_code})")
+        yield tag("p", *parts, class_="notice bad")
+    if not facts.is_timed:
+        told = "This body has no times: it was not recorded with them. So nothing is said of when something came."
+        yield tag("p", told, class_="notice")
+
+
+def _tiles(facts: StreamFacts) -> Html:
+    rate, timing = facts.tokens_per_second, facts.timing
+    characters = sum(total for _, total in facts.totals().values())
+    times = (("First output", _time(facts, timing.first_output)), ("Took", _time(facts, facts.seconds)))
+    stall = duration(max(facts.gaps)) if facts.is_timed and facts.gaps else ""
+    told = (
+        *times,
+        ("Longest stall", stall),
+        ("Tokens per second", "" if rate is None else f"{rate:.1f}"),
+        ("Chunks", f"{facts.chunks:,}"),
+        ("Characters", f"{characters:,}"),
+    )
+    return tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in told if value), class_="tiles")
+
+
+def _waterfall(facts: StreamFacts) -> Iterator[Html]:
+    totals = facts.totals()
+    if not totals:
+        yield tag("p", "No event came.")
+        return
+    names = ("Kind", "Events", "Characters", *(["When"] if facts.is_timed else []))
+    rows = [_lane(facts, kind, *total) for kind, total in totals.items()]
+    if facts.is_timed:
+        rows.insert(0, _strip_row("all", phase_strip(facts, facts.seconds)))
+        if facts.stalls:
+            name = tag("span", _swatch("k-stall"), "stalls")
+            rows.append(_strip_row(name, stall_strip(facts), f"{len(facts.stalls):,}"))
+        rows.append(
+            tag(
+                "tr",
+                *[tag("td", role="cell")] * 3,
+                tag("td", axis(facts.seconds), class_="wide", role="cell"),
+                role="row",
+            )
+        )
+    yield _table(names, rows, "lanes", columns=len(names))
+    if facts.is_timed:
+        items = (
+            tag("li", _swatch(name), f"{what} {duration(end - start)}") for name, what, start, end in phases(facts)
+        )
+        yield tag("ul", *items, class_="legend")
+    note = "An event that brings several kinds stands in each."
+    if Kind.OTHER in totals:
+        note += " Other: roles, finish reasons, [DONE], keep-alives, and what is no chunk."
+    if facts.is_timed:
+        note += " The higher a bar, the more came there."
+        note += f" Of the stalls the {len(facts.stalls)} longest are shown." if len(facts.stalls) == MOST_STALLS else ""
+    yield tag("p", note, class_="soft")
+
+
+def _lane(facts: StreamFacts, kind: Kind, events: int, characters: int) -> Html:
+    name = tag("th", _swatch(css_name(kind)), str(kind), scope="row", role="rowheader")
+    told = f"{characters:,}" if characters else ""
+    cells = [_number(f"{events:,}", "events"), _number(told, "chars")]
+    if facts.is_timed:
+        cells.append(tag("td", strip(facts, kind), class_="wide", role="cell"))
+    return tag("tr", name, *cells, role="row")
+
+
+def _strip_row(name: str, chart: Html, events: str = "") -> Html:
+    cells = (_number(events, ""), _number("", ""), tag("td", chart, class_="wide", role="cell"))
+    return tag("tr", tag("th", name, scope="row", role="rowheader"), *cells, role="row")
+
+
+def _gaps(facts: StreamFacts) -> Iterator[Html]:
+    gaps = facts.timing.gaps
+    if not facts.is_timed or gaps is None or not facts.gaps:
+        return
+    told = (
+        ("gaps", f"{gaps.count:,}"),
+        ("mean", duration(gaps.mean)),
+        ("p50", duration(gaps.p50)),
+        ("p95", duration(gaps.p95)),
+        ("p99", duration(gaps.p99)),
+        ("longest stall", duration(gaps.longest)),
+    )
+    numbers = _table(
+        None, [tag("tr", tag("th", name, scope="row"), tag("td", value, class_="num")) for name, value in told]
+    )
+    parts = [tag("div", tag("div", histogram(facts.gaps, gaps)), numbers, class_="gaps")]
+    note = "From each read that brought a chunk to the next one. Each bar begins at the time below it."
+    if facts.stalls:
+        stalls = sorted(facts.stalls, key=lambda stall: -stall.seconds)[:5]
+        longest = "; ".join(f"{duration(stall.seconds)} from {duration(stall.at)}" for stall in stalls)
+        note += f" Long ones: {longest}."
+    yield _section("Gaps between chunks", *parts, tag("p", note, class_="soft"))
+
+
+def _growth(facts: StreamFacts) -> Iterator[Html]:
+    if not facts.is_timed:
+        return
+    came = [kind for kind in (Kind.REASONING, Kind.TEXT, Kind.TOOL_CALL) if facts.totals().get(kind, (0, 0))[1]]
+    if came:
+        items = (tag("li", _swatch(css_name(kind)), str(kind)) for kind in came)
+        legend = tag("ul", *items, class_="legend")
+        stacked = tag("p", "From below in this order, one on top of the other.", class_="soft") if len(came) > 1 else ""
+        yield _section("Characters so far", growth(facts), legend, stacked)
+    if len(facts.tokens) > 1 and any(tokens for _, tokens in facts.tokens):
+        note = tag("p", "Completion tokens, as the usage told them.", class_="soft")
+        yield _section("Tokens so far", token_growth(facts), note)
+
+
+def _anomalies(facts: StreamFacts) -> Iterator[Html]:
+    if not facts.anomalies:
+        yield tag("p", "Nothing: no rule was broken.")
+        return
+    rows = (
+        tag(
+            "tr",
+            tag("th", tag("code", each.rule.id), scope="row", role="rowheader"),
+            _cell("What", each.rule.sentence),
+            _cell("Times", f"{each.count:,}", "num"),
+            _cell("First", each.first),
+            role="row",
+        )
+        for each in facts.anomalies
+    )
+    yield _table(("Rule", "What", "Times", "First"), list(rows), "cards")
+
+
+def _output(facts: StreamFacts) -> Iterator[Html]:
+    choices = facts.completion.choices
+    if not choices:
+        yield tag("p", "No choice came.")
+    for choice in choices[:_CHOICES]:
+        message = choice.message.__dict__  # a value of a wrong type is kept raw beside the fields
+        if len(choices) > 1:
+            yield tag("h4", f"Choice {_word(choice.index)}")
+        if reasoning := message.get("reasoning"):
+            summary = tag("summary", f"Reasoning, {count(len(reasoning), 'character')}")
+            yield tag("details", summary, _excerpt(reasoning))
+        for name in ("content", "refusal"):
+            if text := message.get(name):
+                told = "Text" if name == "content" else "Refusal"
+                yield tag("p", f"{told}, {count(len(text), 'character')}", class_="soft")
+                yield _excerpt(text)
+        yield from _calls(choice.message.tool_calls if "tool_calls" in message else [])
+        yield tag("p", tag("span", "Finish reason: ", class_="soft"), tag("bdi", _word(choice.finish_reason) or "none"))
+    if len(choices) > _CHOICES:
+        yield tag("p", f"And {len(choices) - _CHOICES:,} more choices.")
+
+
+def _calls(calls: Sequence[Any]) -> Iterator[Html]:
+    if calls:
+        rows = (
+            tag(
+                "tr",
+                tag("th", tag("bdi", _word(call.name) or "no name"), scope="row", role="rowheader"),
+                _cell("Arguments", _cut(call.arguments, _SHORT), "code"),
+                _cell("Id", _word(call.id), "code"),
+                role="row",
+            )
+            for call in calls[:_CALLS]
+        )
+        yield _table(("Tool call", "Arguments", "Id"), list(rows), "cards")
+    if len(calls) > _CALLS:
+        yield tag("p", f"And {len(calls) - _CALLS:,} more tool calls.")
+
+
+def _response(facts: StreamFacts) -> Html:
+    recording, timing, completion = facts.recording, facts.timing, facts.completion
+    size = sum(len(read.data) for read in recording.reads)
+    times = (
+        ("Headers", timing.headers),
+        ("First byte", timing.first_byte),
+        ("First chunk", timing.first_chunk),
+        ("First output", timing.first_output),
+        ("Last chunk", timing.last_chunk),
+        ("Last byte", timing.last_byte),
+        ("End", recording.ended_at),
+    )
+    told = (
+        ("URL", _cut(recording.url, _SHORT)),
+        ("Status", str(recording.status_code)),
+        ("Model", _word(completion.__dict__.get("model"))),
+        ("Completion id", _word(completion.__dict__.get("id"))),
+        ("Usage", _usage(facts)),
+        ("Received", f"{count(size, 'byte')} in {count(len(recording.reads), 'read')}"),
+        ("Body", _ending(facts)),
+        *((name, _time(facts, at)) for name, at in times),
+        *((name, _cut(value, 200)) for name, value in list(recording.headers.items())[:40]),
+    )
+    pairs = (
+        tag("div", tag("dt", tag("bdi", _word(name))), tag("dd", value, dir="auto")) for name, value in told if value
+    )
+    return tag("dl", *pairs, class_="facts")
+
+
+def _ending(facts: StreamFacts) -> str:
+    recording = facts.recording
+    if recording.end == "error":
+        return f"the transport raised {_word(recording.error) or 'an exception'}"
+    return "read to its end" if recording.end == "body" else "nobody read on"
+
+
+def _usage(facts: StreamFacts) -> str:
+    usage = facts.completion.usage
+    if usage is None:
+        return "not reported"
+    values = usage.__dict__
+    named = (
+        ("prompt", values.get("prompt_tokens")),
+        ("cached", usage.cached_tokens),
+        ("completion", values.get("completion_tokens")),
+        ("reasoning", usage.reasoning_tokens),
+        ("total", values.get("total_tokens")),
+    )
+    return ", ".join(f"{name} {value:,}" for name, value in named if isinstance(value, int)) + " tokens"
+
+
+# Pieces
+
+
+def _section(title: str, *parts: str, level: str = "h3") -> Html:
+    return tag("div", tag(level, title), *parts, class_="card")
+
+
+def _table(names: Sequence[str] | None, rows: Sequence[Html], class_: str | None = None, columns: int = 0) -> Html:
+    """A table that stays one for screen readers where a phone shows it as something else."""
+    head = Html()
+    if names is not None:
+        few = columns or len(names)
+        cells = (tag("th", name, scope="col", role="columnheader", class_=_alignment(name)) for name in names[:few])
+        head = tag("thead", tag("tr", *cells, role="row"), role="rowgroup")
+    group = Html("<colgroup>" + "<col>" * columns + "</colgroup>") if columns else Html()
+    return tag("table", group, head, tag("tbody", *rows, role="rowgroup"), class_=class_, role="table")
+
+
+def _alignment(name: str) -> str | None:
+    is_number = name in ("Events", "Characters", "Times", "First output", "Longest stall", "Tokens/s", "Chunks")
+    return "num" if is_number else None
+
+
+def _cell(label: str, content: str, class_: str | None = None) -> Html:
+    return tag("td", content, class_=class_, data_label=label, role="cell")
+
+
+def _number(content: str, unit: str) -> Html:
+    return tag("td", content, class_="num", data_unit=unit, role="cell")
+
+
+def _swatch(name: str) -> Html:
+    square = Html(f'<svg viewBox="0 0 10 10" aria-hidden="true"><path class="{name}" d="M0 0h10v10H0z"/></svg>')
+    return tag("span", square, class_="swatch")
+
+
+def _excerpt(text: str) -> Html:
+    rest = len(text) - _TEXT
+    more = tag("em", f"... and {rest:,} more characters") if rest > 0 else ""
+    return tag("pre", escaped(text[:_TEXT]), more, class_="text", dir="auto")
+
+
+def _time(facts: StreamFacts, at: float | None) -> str:
+    return duration(at) if facts.is_timed and at is not None else ""
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return ""
+    return _cut(value if isinstance(value, str) else brief(value), _WORD)
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}... ({len(text):,} characters)"

@@ -1,0 +1,54 @@
+"""Numbers as people read them."""
+
+from collections.abc import Iterator
+from math import floor, log10
+from typing import Final
+
+_STEPS: Final = (1, 2, 5)
+
+
+def duration(seconds: float | None) -> str:
+    """Like "320 ms", "1.42 s", "2 min 05 s"; "not known" for None."""
+    if seconds is None:
+        return "not known"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms" if seconds >= 0.00995 or not seconds else f"{seconds * 1000:.2g} ms"
+    if seconds < 100:
+        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def count(number: float, noun: str, plural: str = "") -> str:
+    """Like "1 chunk", "1,200 chunks"."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def short(number: int) -> str:
+    """Like "980", "12k", "3.4M"."""
+    for size, letter in ((10**6, "M"), (10**3, "k")):
+        if number >= size * 10:
+            return f"{number // size:,}{letter}"
+        if number >= size:
+            return f"{number / size:.1f}".removesuffix(".0") + letter
+    return str(number)
+
+
+def ticks(most: float, wanted: int) -> list[float]:
+    """Round values from 0 up to a most that is above 0, about as many as wanted."""
+    power = 10.0 ** floor(log10(most / wanted))
+    step = next(factor * power for factor in (*_STEPS, 10) if factor * power * wanted >= most * 0.999)
+    return [step * number for number in range(floor(most / step * 1.000001) + 1)]
+
+
+def steps_up_to(most: float, start: float = 0.001) -> Iterator[float]:
+    """1, 2, 5, 10, 20, ... times a start, up to the first that is above a most."""
+    power = 0
+    while True:
+        for factor in _STEPS:
+            step = factor * 10**power * start
+            yield step
+            if step > most:
+                return
+        power += 1
