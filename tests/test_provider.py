@@ -548,6 +548,16 @@ def test_requests_are_answered_at_the_same_time() -> None:
     assert provider.connections == 8
 
 
+def test_a_port_of_ones_own_and_one_that_is_taken() -> None:
+    with FakeProvider() as provider:
+        port = urlsplit(provider.base_url).port or 0
+        with pytest.raises(OSError, match="in use"):
+            FakeProvider(port=port).start()
+    with FakeProvider(port=port) as provider:
+        assert provider.base_url == f"http://127.0.0.1:{port}/v1"
+        assert httpx.get(f"{provider.base_url}/models").status_code == 200
+
+
 def test_what_is_no_request_gets_400_and_is_not_recorded() -> None:
     with FakeProvider() as provider:
         for request in [

@@ -24,7 +24,7 @@ _STOP_TIMEOUT: Final = 2.0  # seconds for all threads together; they need millis
 
 
 class FakeProvider:
-    r"""An OpenAI-compatible provider for tests, on a free port of this machine.
+    r"""An OpenAI-compatible provider for tests, on a port of this machine.
 
     It runs between `start` and `stop`, or inside `with` or `async with`. Starting and stopping
     take milliseconds and await nothing, so that they may be used under any event loop.
@@ -37,6 +37,7 @@ class FakeProvider:
             asked for, the list of models, or 404.
         ssl_context: A server's, with its certificate: the provider speaks TLS then, and its
             `base_url` is https. A client that breaks off the handshake is no failure.
+        port: Where it listens; 0 is a free one.
 
     Attributes:
         requests: Those received so far, in the order of their answers.
@@ -54,7 +55,9 @@ class FakeProvider:
     'http://127.0.0.1:.../v1'
     """
 
-    def __init__(self, *answers: Answer | bytes | Answerer, ssl_context: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, *answers: Answer | bytes | Answerer, ssl_context: ssl.SSLContext | None = None, port: int = 0
+    ) -> None:
         self.requests: list[ReceivedRequest] = []
         self.connections = 0
         self.failures: list[BaseException] = []
@@ -63,6 +66,7 @@ class FakeProvider:
         self._ssl_context = ssl_context
         if ssl_context is not None:  # refuse here what would otherwise fail in the server's threads
             ssl_context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)
+        self._wanted_port = port
         self._port = 0
         self._acceptor: threading.Thread | None = None
         self._served: list[Connection] = []
@@ -100,10 +104,11 @@ class FakeProvider:
 
         Raises:
             RuntimeError: It was started before; a provider lives once.
+            OSError: The port is taken, or may not be used.
         """
         if self._acceptor is not None:
             raise RuntimeError("a provider is started once")
-        listener = socket.create_server((_HOST, 0), backlog=128)
+        listener = socket.create_server((_HOST, self._wanted_port), backlog=128)
         self._port = listener.getsockname()[1]
         self._acceptor = threading.Thread(
             target=self._accept, args=(listener,), name="fake-provider-acceptor", daemon=True

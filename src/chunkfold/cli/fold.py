@@ -1,0 +1,290 @@
+"""`chunkfold fold`: many recordings or plain bodies to their completions, in parallel."""
+
+import os
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, Final, Self
+
+import click
+from rich.cells import cell_len
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from chunkfold import RULES, StreamEnd
+from chunkfold.cli.folding import Folded, Job, Problem, unreadable
+from chunkfold.cli.folding import fold as fold_job
+from chunkfold.cli.safe import one_line
+from chunkfold.cli.screen import standard_output
+from chunkfold.cli.workers import Lost, in_processes
+
+_BYTES_FOR_ONE: Final = 8 * 2**20  # what is folded sooner than one more process starts
+_SHOW_BAR_AFTER: Final = 0.7  # seconds
+_LONGEST_NAME: Final = 40  # cells of a file's name, elsewhere than on a terminal
+_WIDE: Final = 1000  # cells of a row there
+_UNREADABLE: Final = "unreadable"
+_ENDINGS: Final = (*StreamEnd, _UNREADABLE)
+_END_WIDTH: Final = max(map(len, _ENDINGS))
+_GAP: Final = "  "
+_INTERRUPTED: Final = 130
+
+_EXAMPLES = """\b
+Examples:
+  chunkfold fold recordings/
+  chunkfold fold --json *.sse > completions.jsonl
+  chunkfold fold --json *.jsonl | jq -r .completion.choices[0].message.content
+  curl -sN ... | chunkfold fold -
+
+\b
+Exit codes:
+  0    every file was read, however its stream ended
+  1    a file could not be read
+  130  you left it
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--json", "as_json", is_flag=True, help="JSON Lines: an object for each file, and nothing else.")
+@click.option(
+    "-j",
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(1),
+    help="How many processes read; 1 is this one alone. By default as many as there are CPUs, if that is worth it.",
+)
+@click.pass_context
+def fold(context: click.Context, files: tuple[str, ...], as_json: bool, jobs: int | None) -> None:  # noqa: FBT001
+    """Fold many recorded streams into their completions.
+
+    Each FILE is a recording, or the plain body of a stream; "-" is standard input, and a folder
+    stands for the files in it. What comes of them is told in their order, with a summary of the
+    endings and the broken rules behind it, which goes to standard error with --json.
+    """
+    with suppress(KeyboardInterrupt):
+        run = _Run(_names_in(files), as_json)
+        is_over = _fold_all(run, jobs)
+        run.summarise()
+        if is_over:
+            context.exit(int(run.endings[_UNREADABLE] > 0))
+    context.exit(_INTERRUPTED)
+
+
+def _fold_all(run: "_Run", jobs: int | None) -> bool:
+    """Show what comes of every file; return whether it got to the end, and was not left by Ctrl-C."""
+    try:
+        with _Bar(len(run.names), run.output) as bar, closing(_results(run, jobs)) as results:
+            for result in results:
+                run.show(result)
+                bar.advance()
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+def _names_in(files: Iterable[str]) -> list[tuple[str, Problem | None]]:
+    """The files, and those in the folders among them, each with what is wrong with it already."""
+    return [found for file in files for found in _files_of(file)]
+
+
+def _files_of(file: str) -> Iterator[tuple[str, Problem | None]]:
+    folder = Path(file)
+    if file == "-" or not folder.is_dir():
+        yield file, None
+        return
+    try:
+        found = sorted(entry for entry in folder.iterdir() if entry.is_file() and not entry.name.startswith("."))
+    except OSError as error:
+        yield file, Problem(type(error).__name__, error.strerror or "")
+        return
+    yield from ((str(entry), None) for entry in found)
+    if not found:
+        yield file, Problem("IsADirectoryError", "a folder without files")
+
+
+class _Run:
+    """What is shown of many files.
+
+    Attributes:
+        names: The files, each with what is wrong with it already.
+        endings: How many streams ended in which way, and how many files could not be read.
+        output: Where the results go.
+    """
+
+    def __init__(self, names: list[tuple[str, Problem | None]], as_json: bool) -> None:  # noqa: FBT001
+        self.names = names
+        self.as_json = as_json
+        self.output = standard_output()
+        self.endings = Counter[str]()
+        self._rules: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._started = time.monotonic()
+        stdout: Any = sys.stdout
+        if as_json and hasattr(stdout, "reconfigure"):
+            stdout.reconfigure(encoding="utf-8")  # as JSON is, whatever a terminal may want
+        longest = max(cell_len(one_line(name)) for name, _ in names)
+        is_live = self.output.is_terminal
+        self._name_width = min(longest, self.output.width * 2 // 5 if is_live else _LONGEST_NAME)
+        self._excerpt_width = self.output.width - self._name_width - _END_WIDTH - 2 * len(_GAP) if is_live else None
+
+    def jobs(self) -> Iterator[Job]:
+        """What is to be done."""
+        for name, problem in self.names:
+            data = sys.stdin.buffer.read() if name == "-" else None
+            yield Job(name, self.as_json, data, problem)
+
+    def show(self, folded: Folded) -> None:
+        """One more result."""
+        self.endings[folded.end or _UNREADABLE] += 1
+        for rule_id, count in folded.anomalies.items():
+            self._rules[rule_id].update(files=1, times=count)
+        if self.as_json:
+            _print_line(self.output, Text(folded.json))
+        else:
+            _print_line(self.output, self._line(folded))
+
+    def summarise(self) -> None:
+        """How many streams ended in which way, and which rules they broke."""
+        console = Console(stderr=True, highlight=False) if self.as_json else self.output
+        read, all_ = self.endings.total(), len(self.names)
+        of_all = "" if read == all_ else f" of {all_:,}"
+        heading = f"{read:,}{of_all} file{'' if all_ == 1 else 's'} in {time.monotonic() - self._started:.1f} s"
+        _print_line(console, Text(f"\n{heading}", "bold"))
+        if read:
+            _print_table(console, ("ending", "files"), self._ending_rows())
+        if rows := self._rule_rows():
+            _print_table(console, ("rule", "files", "times", "what came"), rows)
+
+    def _line(self, folded: Folded) -> Text:
+        name = one_line(folded.file)
+        if self._excerpt_width is not None:  # elsewhere than on a terminal it may be needed whole
+            name = _last_cells(name, self._name_width)
+        name += " " * (self._name_width - cell_len(name))
+        end = folded.end or _UNREADABLE
+        line = Text(f"{name}{_GAP}").append(f"{end:{_END_WIDTH}}", _style_of(folded.end)).append(_GAP)
+        excerpt = Text(folded.excerpt)
+        if self._excerpt_width is not None:
+            excerpt.truncate(max(1, self._excerpt_width), overflow="ellipsis")
+        line.append_text(excerpt)
+        line.rstrip()
+        return line
+
+    def _ending_rows(self) -> list[tuple[Text, ...]]:
+        ends = [*StreamEnd, None]
+        rows = [(end, self.endings[end or _UNREADABLE]) for end in ends]
+        return [(Text(end or _UNREADABLE, _style_of(end)), Text(f"{count:,}")) for end, count in rows if count]
+
+    def _rule_rows(self) -> list[tuple[Text, ...]]:
+        sentences = {rule.id: rule.sentence for rule in RULES}
+        return [
+            (Text(rule_id), Text(f"{counts['files']:,}"), Text(f"{counts['times']:,}"), Text(sentences[rule_id]))
+            for rule_id, counts in sorted(self._rules.items())
+        ]
+
+
+def _results(run: _Run, jobs: int | None) -> Generator[Folded]:
+    count = min(len(run.names), jobs or _worthwhile_jobs(run.names))
+    if count == 1:
+        yield from map(fold_job, run.jobs())
+        return
+    with closing(in_processes(fold_job, run.jobs(), count)) as results:
+        for (name, _), result in zip(run.names, results, strict=True):
+            yield (
+                unreadable(Job(name, run.as_json), Problem("Lost", str(result))) if isinstance(result, Lost) else result
+            )
+
+
+def _worthwhile_jobs(names: Sequence[tuple[str, Problem | None]]) -> int:
+    """One process for each CPU, but not for a few bytes."""
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cpus, sum(map(_size_of, (name for name, _ in names))) // _BYTES_FOR_ONE))
+
+
+def _size_of(file: str) -> int:
+    try:
+        return Path(file).stat().st_size
+    except OSError:
+        return 0
+
+
+class _Bar:
+    """How far it is, once it takes long, on standard error if that is a terminal.
+
+    Where the results go to a terminal, too, they scroll by above it.
+
+    Args:
+        total: How many files there are.
+        output: Where the results go.
+    """
+
+    def __init__(self, total: int, output: Console) -> None:
+        errors = Console(stderr=True, force_terminal=None if sys.stderr.isatty() else False)
+        self._progress = Progress(
+            TextColumn("folding"),
+            BarColumn(None),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(compact=True),
+            console=output if output.is_interactive else errors,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._is_wanted = total > 1 and errors.is_interactive
+        self._task = self._progress.add_task("", total=total)
+        self._started = time.monotonic()
+        self._is_shown = False
+
+    def advance(self) -> None:
+        """One more file is done."""
+        self._progress.advance(self._task)
+        if self._is_wanted and not self._is_shown and time.monotonic() - self._started > _SHOW_BAR_AFTER:
+            self._progress.start()
+            self._is_shown = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_shown:
+            self._progress.stop()
+
+
+def _last_cells(name: str, width: int) -> str:
+    """The name in at most so many cells; of a long one the end, which tells it from the others."""
+    if cell_len(name) <= width:
+        return name
+    start = next(start for start in range(len(name) + 1) if cell_len(name[start:]) < width)
+    return f"…{name[start:]}"
+
+
+def _style_of(end: StreamEnd | None) -> str:
+    return "green" if end is not None and end.complete else "yellow" if end is StreamEnd.CLOSED else "red"
+
+
+def _print_table(console: Console, header: Sequence[str], rows: Iterable[tuple[Text, ...]]) -> None:
+    """Counts to the right, words to the left; elsewhere than on a terminal a row is a line."""
+    table = Table.grid(padding=(0, 2))
+    for name in header:
+        is_count = name in {"files", "times"}
+        table.add_column(justify="right" if is_count else "left", no_wrap=name != "what came", overflow="fold")
+    table.add_row(*(Text(name, "dim") for name in header))
+    for row in rows:
+        table.add_row(*row)
+    width = console.width if console.is_terminal else _WIDE
+    _print_line(console, Text())
+    for segments in console.render_lines(table, console.options.update_width(width), pad=False):
+        line = Text.assemble(*((segment.text, segment.style or "") for segment in segments))
+        line.rstrip()
+        _print_line(console, line)
+
+
+def _print_line(console: Console, line: Text) -> None:
+    """A line; elsewhere than on a terminal past rich, which would write it twice if Ctrl-C came at a bad moment."""
+    if console.is_terminal:
+        console.print(line, soft_wrap=True)
+    else:
+        click.echo(line.plain, file=console.file)

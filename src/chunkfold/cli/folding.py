@@ -1,0 +1,140 @@
+"""One file to what there is to say of it. This runs in worker processes, so it loads neither click nor rich."""
+
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from chunkfold import ChatCompletion, ChatCompletionMessage, ChatCompletionParser, StreamEnd
+from chunkfold.cli.safe import json_line, one_line
+from chunkfold.recording import Recording, replay
+
+_EXCERPT: Final = 200  # characters kept for people
+
+
+class Problem(NamedTuple):
+    """Why there is no completion: the name of the exception's type, and what it says."""
+
+    type: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A recording or a plain body to fold.
+
+    Attributes:
+        file: Its name.
+        as_json: Whether the result is wanted for programs, too.
+        data: What is in it; None if it is to be read from there.
+        problem: What was wrong with it before anyone could read it.
+    """
+
+    file: str
+    as_json: bool = False
+    data: bytes | None = None
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """What came of a file.
+
+    Attributes:
+        file: Its name.
+        end: How its stream ended; None if it could not be read.
+        anomalies: How often each rule was broken, by the rule's id.
+        excerpt: The beginning of the answer, or what went wrong, harmless and on one line.
+        json: All of it as one line of JSON; "" if nobody wants it.
+    """
+
+    file: str
+    end: StreamEnd | None
+    anomalies: dict[str, int]
+    excerpt: str
+    json: str
+
+
+def fold(job: Job) -> Folded:
+    """Read a file and fold its stream; whatever goes wrong is part of what comes of it."""
+    if job.problem is not None:
+        return unreadable(job, job.problem)
+    try:
+        recording = Recording.load(job.file) if job.data is None else Recording.loads(job.data)
+        return _folded(job, replay(recording))
+    except Exception as error:  # noqa: BLE001 - one bad file must not end the run, whatever is wrong with it
+        said = error.strerror if isinstance(error, OSError) else str(error)
+        return unreadable(job, Problem(type(error).__name__, said or _NOTHING_SAID.get(type(error), "")))
+
+
+_NOTHING_SAID: Final[dict[type[Exception], str]] = {MemoryError: "out of memory"}
+
+
+def unreadable(job: Job, problem: Problem) -> Folded:
+    """What there is to say of a file that has no stream."""
+    return Folded(
+        file=job.file,
+        end=None,
+        anomalies={},
+        excerpt=_excerpt(problem.message or problem.type),
+        json=_json(job, None, problem, {}),
+    )
+
+
+def _folded(job: Job, parser: ChatCompletionParser) -> Folded:
+    anomalies = {anomaly.rule.id: anomaly.count for anomaly in parser.anomalies}
+    error = parser.error
+    problem = None if error is None else Problem(type(error).__name__, str(error))
+    return Folded(
+        file=job.file,
+        end=parser.end,
+        anomalies=anomalies,
+        excerpt=_excerpt(_said(parser.snapshot) if problem is None else problem.message),
+        json=_json(job, parser.end, problem, anomalies, parser.snapshot),
+    )
+
+
+def _json(
+    job: Job,
+    end: StreamEnd | None,
+    problem: Problem | None,
+    anomalies: dict[str, int],
+    snapshot: ChatCompletion | None = None,
+) -> str:
+    """What has ended well is a completion, anything else is not more than a snapshot."""
+    if not job.as_json:
+        return ""
+    whole: Any = None if snapshot is None else snapshot.model_dump(mode="json")
+    is_complete = end is not None and end.complete
+    return json_line(
+        {
+            "file": job.file,
+            "end": end,
+            "error": None if problem is None else problem._asdict(),
+            "anomalies": anomalies,
+            "completion": whole if is_complete else None,
+            "snapshot": None if is_complete else whole,
+        }
+    )
+
+
+def _said(completion: ChatCompletion) -> str:
+    """The first thing in the answer that says something."""
+    for choice in completion.choices:
+        if said := _said_by(choice.message):
+            return said
+    return ""
+
+
+def _said_by(message: ChatCompletionMessage) -> str:
+    calls = ", ".join(f"{call.name}({_arguments(call)})" for call in message.tool_calls)
+    spoken = message.audio.transcript if message.audio else None
+    reasoning = f"(reasoning) {message.reasoning}" if message.reasoning else ""
+    return (message.content or "").strip() or calls or message.refusal or spoken or reasoning
+
+
+def _arguments(call: Any) -> str:
+    return str(call.custom.input if call.type == "custom" else call.function.arguments)
+
+
+def _excerpt(text: str) -> str:
+    """The beginning, with every space the same; what is cut off is not looked at."""
+    return one_line(" ".join(text[: 4 * _EXCERPT].split()))[:_EXCERPT]

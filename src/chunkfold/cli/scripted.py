@@ -1,0 +1,295 @@
+"""The answers that `serve` gives: what a model says, a file's bytes, a recording, or an error, and how it is sent.
+
+What does not depend on the request is checked where the script is read; the rest is made for each request.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from chunkfold import ChatCompletionParser
+from chunkfold.json_values import is_object
+from chunkfold.recording import Recording, replay
+from chunkfold.testing import Answer, ReceivedRequest, json_answer, sse
+from chunkfold.testing.answers import Encoding, Ending, Framing
+from chunkfold.testing.defaults import error_answer
+
+Pieces = Sequence[bytes | float]
+
+_BEFORE_RESET: Final = 0.1  # seconds: what a client has not read when a reset comes is lost to it
+_BLANK_LINE: Final = re.compile(rb"(?<=\n\n)|(?<=\r\n\r\n)|(?<=\r\r)")
+_FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NOT_RECORDED: Final = {"content-encoding", "content-length", "transfer-encoding", "connection"}
+_CREATED: Final = 1_700_000_000  # seconds since 1970
+_PROMPT_TOKENS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """How an answer goes over the wire; see `Answer`. None: as it is where nothing is said.
+
+    Attributes:
+        delay: Seconds before the first byte.
+        pace: Seconds between two pieces of the body.
+    """
+
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    framing: Framing | None = None
+    ending: Ending | None = None
+    encoding: Encoding = "identity"
+    cut_at: int | None = None
+    delay: float | None = None
+    pace: float | None = None
+
+    def answer(
+        self,
+        pieces: Pieces,
+        *,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        ending: Ending = "end",
+        framing: Framing = "chunked",
+    ) -> Answer:
+        """The answer with these pieces, and what stands here in place of what is given.
+
+        Raises:
+            ValueError: What stands here contradicts itself.
+        """
+        ended = self.ending or ("cut" if self.cut_at is not None else ending)
+        # A pause of no length, behind the headers, is where it shows that a client has not waited for them.
+        seen_to_leave = [0.0] if self.delay else []
+        return Answer(
+            [*seen_to_leave, *pieces, *([_BEFORE_RESET] if ended == "reset" else [])],
+            status if self.status is None else self.status,
+            {**{name.lower(): value for name, value in (headers or {}).items()}, **self.headers},
+            framing=self.framing or framing,
+            ending=ended,
+            encoding=self.encoding,
+            cut_at=self.cut_at,
+        )
+
+
+class Scripted(ABC):
+    """One answer of a script.
+
+    Attributes:
+        label: Where it stands, for people.
+        sending: How it is sent.
+    """
+
+    def __init__(self, label: str, sending: Sending) -> None:
+        self.label = label
+        self.sending = sending
+
+    @property
+    def delay(self) -> float:
+        """How many seconds its first byte has to wait."""
+        return self.sending.delay or 0.0
+
+    @abstractmethod
+    def answer_to(self, request: ReceivedRequest) -> Answer:
+        """What a request gets.
+
+        Raises:
+            ValueError: What it is sent with contradicts it.
+        """
+
+    def check(self) -> None:
+        """Find what would fail once it is asked for.
+
+        Raises:
+            ValueError: What it is sent with contradicts it.
+        """
+        for body in (b"{}", b'{"stream":true}'):
+            self.answer_to(ReceivedRequest("POST", "/", {}, body))
+
+
+@dataclass(frozen=True, slots=True)
+class SaidCall:
+    """A tool call; the arguments are text, whether or not that is JSON."""
+
+    name: str
+    arguments: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a model says, in the pieces in which it comes.
+
+    Attributes:
+        error: What the provider says instead of an end.
+    """
+
+    text: Sequence[str] = ()
+    reasoning: Sequence[str] = ()
+    tool_calls: Sequence[SaidCall] = ()
+    finish_reason: str | None = None
+    error: Mapping[str, Any] | None = None
+
+
+class SaidAnswer(Scripted):
+    """What a model says: streamed if that was asked for, else whole."""
+
+    def __init__(self, label: str, sending: Sending, said: Said) -> None:
+        super().__init__(label, sending)
+        self._said = said
+
+    def answer_to(self, request: ReceivedRequest) -> Answer:
+        """As OpenAI's API would say it."""
+        try:
+            options: Any = request.json
+        except ValueError:
+            options = None
+        if not is_object(options):
+            return error_answer(400, "The body of a request must be a JSON object.")
+        if options.get("stream"):
+            return self.sending.answer(_paced(self._events(options), self.sending.pace))
+        return self._whole(options)
+
+    def _whole(self, options: dict[str, Any]) -> Answer:
+        if self._said.error is not None:
+            code = self._said.error.get("code")
+            status = code if isinstance(code, int) and 400 <= code <= 599 else 500
+            return _json_answer(self.sending, {"error": self._said.error}, status)
+        parser = ChatCompletionParser()
+        for event in self._events({**options, "stream_options": {"include_usage": True}}):
+            parser.feed(event)
+        return _json_answer(self.sending, parser.completion().model_dump(mode="json", exclude_none=True))
+
+    def _events(self, options: dict[str, Any]) -> list[bytes]:
+        said = self._said
+        deltas = list(_deltas(said))
+        choices = [_choice(delta) for delta in deltas]
+        if said.error is not None:
+            return sse(*(_chunk(options, choice) for choice in choices), {"error": said.error}, done=False)
+        reason = said.finish_reason or ("tool_calls" if said.tool_calls else "stop")
+        chunks = [_chunk(options, choice) for choice in (*choices, _choice({}, reason))]
+        streamed = options.get("stream_options")
+        if is_object(streamed) and streamed.get("include_usage"):
+            count = len(deltas) - 1  # the first one has the role alone
+            total = _PROMPT_TOKENS + count
+            usage = {"prompt_tokens": _PROMPT_TOKENS, "completion_tokens": count, "total_tokens": total}
+            chunks = [*({**chunk, "usage": None} for chunk in chunks), {**_chunk(options), "usage": usage}]
+        return sse(*chunks)
+
+
+class ErrorAnswer(Scripted):
+    """A status that says that there is no answer, with an error as its body."""
+
+    def __init__(self, label: str, sending: Sending, error: Mapping[str, Any] | None) -> None:
+        super().__init__(label, sending)
+        self._error = error
+
+    def answer_to(self, request: ReceivedRequest) -> Answer:  # noqa: ARG002 - it is the same for all
+        """The error in OpenAI's form; nothing where there can be no body."""
+        status = self.sending.status or 500
+        if status in {204, 304}:
+            return self.sending.answer([])
+        kind = "server_error" if status >= 500 else "invalid_request_error"
+        error = self._error or {"message": f"The script says {status}.", "type": kind, "param": None, "code": None}
+        return _json_answer(self.sending, {"error": error})
+
+
+class BytesAnswer(Scripted):
+    """Bytes as they are: an event stream in pieces that are its events, or anything else in one."""
+
+    def __init__(self, label: str, sending: Sending, data: bytes) -> None:
+        super().__init__(label, sending)
+        self._pieces = [piece for piece in _BLANK_LINE.split(data) if piece]
+
+    def answer_to(self, request: ReceivedRequest) -> Answer:  # noqa: ARG002 - it is the same for all
+        """The bytes."""
+        return self.sending.answer(_paced(self._pieces, self.sending.pace))
+
+
+class RecordedAnswer(Scripted):
+    """A recording: cut as it was cut, at its own times unless others are given, and ended as it ended."""
+
+    def __init__(self, label: str, sending: Sending, recording: Recording) -> None:
+        super().__init__(label, sending)
+        self._recording = recording
+        ended = replay(recording).end
+        # What was left is cut where nobody read on, unless the stream was complete.
+        is_whole = recording.end == "body" or (recording.end == "left" and ended is not None and ended.complete)
+        self._ending: Ending = "end" if is_whole else "reset" if recording.end == "error" else "cut"
+        names = (name for name in recording.headers if name not in _NOT_RECORDED)
+        self._headers = {name: recording.headers[name] for name in names if is_header(name, recording.headers[name])}
+
+    @property
+    def delay(self) -> float:
+        """As given, else as recorded."""
+        return (self._recording.headers_at or 0.0) if self.sending.delay is None else self.sending.delay
+
+    def answer_to(self, request: ReceivedRequest) -> Answer:  # noqa: ARG002 - it is the same for all
+        """The recorded response."""
+        recording = self._recording
+        return self.sending.answer(
+            list(self._at_its_times())
+            if self.sending.pace is None
+            else _paced([read.data for read in recording.reads], self.sending.pace),
+            status=recording.status_code,
+            headers=self._headers,
+            ending=self._ending,
+        )
+
+    def _at_its_times(self) -> Iterator[bytes | float]:
+        last_at = self._recording.headers_at or 0.0
+        for read in self._recording.reads:
+            yield max(0.0, read.at - last_at)
+            yield read.data
+            last_at = read.at
+        yield max(0.0, self._recording.seconds - last_at)
+
+
+def is_header(name: str, value: str) -> bool:
+    """Whether it can be sent as a header."""
+    return bool(_FIELD.fullmatch(name)) and value.isascii() and value.isprintable()
+
+
+def in_pieces(text: str) -> list[str]:
+    """A text as models send it: words with the blanks before them, long ones in parts."""
+    return re.findall(r"\s*\S{1,8}|\s+", text)
+
+
+def _json_answer(sending: Sending, payload: Mapping[str, Any], status: int = 200) -> Answer:
+    answer = json_answer(payload)
+    pieces = [answer.body] if isinstance(answer.body, bytes) else []
+    framing: Framing = "content-length" if sending.cut_at is None else "chunked"  # which may end where it is cut
+    return sending.answer(pieces, status=status, headers=answer.headers, framing=framing)
+
+
+def _paced(pieces: Sequence[bytes], pace: float | None) -> Pieces:
+    """The pieces with a pause between any two."""
+    if not pace:
+        return pieces
+    return [step for piece in pieces for step in (pace, piece)][1:]
+
+
+def _deltas(said: Said) -> Iterator[dict[str, Any]]:
+    yield {"role": "assistant", "content": ""}
+    yield from ({"reasoning_content": piece} for piece in said.reasoning)
+    yield from ({"content": piece} for piece in said.text)
+    for index, call in enumerate(said.tool_calls):
+        function = {"name": call.name, "arguments": ""}
+        yield {"tool_calls": [{"index": index, "id": call.id, "type": "function", "function": function}]}
+        for piece in in_pieces(call.arguments):
+            yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+
+
+def _choice(delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
+    return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+
+
+def _chunk(options: dict[str, Any], *choices: dict[str, Any]) -> dict[str, Any]:
+    model = options.get("model")
+    return {
+        "id": "chatcmpl-fake",
+        "object": "chat.completion.chunk",
+        "created": _CREATED,
+        "model": model if isinstance(model, str) and model else "fake-model",
+        "choices": list(choices),
+    }

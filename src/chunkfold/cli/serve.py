@@ -1,0 +1,152 @@
+"""`chunkfold serve`: the embedded provider as a command, to test any client in any language against."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import cycle
+from pathlib import Path
+from typing import Final
+
+import click
+
+from chunkfold.cli.safe import one_line
+from chunkfold.cli.script_files import SCRIPTS, answer_from, script_from
+from chunkfold.cli.scripted import Scripted
+from chunkfold.cli.sources import reason_of, recording_from
+from chunkfold.testing import Answer, FakeProvider, ReceivedRequest
+from chunkfold.testing.defaults import default_answer
+
+_AT_ONCE: Final = 256  # requests that may be on their way to their answers at the same moment
+_LONGEST_PATH: Final = 200  # characters shown of it
+_LAST_BYTES: Final = 0.1  # seconds for answers that are about to end
+_LAST_LINES: Final = 2.0  # seconds for what is told at the end
+_OUTCOMES: Final = {"end": "sent whole", "cut": "cut off", "reset": "reset", "open": "left open"}
+_OWN: Final = "the provider's own answer"
+
+_EXAMPLES = """\b
+Examples:
+  chunkfold serve                 a provider that says hello
+  chunkfold serve script.toml     answers, pauses and faults as scripted
+  chunkfold serve a.jsonl b.sse   a recording as it came, then a plain body
+
+\b
+A script, of which all keys are in docs/fold-and-serve.md:
+  [[answers]]
+  status = 429
+  headers = { retry-after = "1" }
+  [[answers]]
+  text = "Hello there!"
+  pace = 0.05
+  cut_at = 300
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("files", nargs=-1, metavar="[SCRIPT|RECORDING]...")
+@click.option(
+    "--port",
+    metavar="N",
+    type=click.IntRange(1, 65535),
+    help="Where to listen on 127.0.0.1; a free port unless given.",
+)
+@click.option(
+    "--loop/--once",
+    default=True,
+    help="Whether the answers begin again after the last one; by default they do. Behind --once the provider says "
+    "what it says without a script.",
+)
+def serve(files: tuple[str, ...], port: int | None, loop: bool) -> None:  # noqa: FBT001 - click's
+    """Be a provider that answers as a script says, faults included.
+
+    Each request by POST is given the next answer. The files are scripts in TOML or JSON, recordings, and
+    plain bodies; their answers follow each other. The first line on standard output is the base URL, and
+    each request is told on standard error. It ends by Ctrl-C or SIGTERM.
+    """
+    answers = [answer for file in files for answer in _answers_of(file)]
+    provider = FakeProvider(port=port or 0)
+    service = _Service(provider, answers, loop=loop)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        provider.start()
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else reason_of(error)
+        raise click.ClickException(f"port {port}: {reason}") from None
+    with suppress(KeyboardInterrupt):
+        try:
+            click.echo(provider.base_url)
+            while True:
+                time.sleep(3600)
+        finally:
+            service.stop()
+
+
+def _answers_of(file: str) -> Sequence[Scripted]:
+    try:
+        if Path(file).suffix.lower() in SCRIPTS:
+            return script_from(file)
+        return [answer_from(file, recording_from(file))]
+    except (OSError, ValueError) as error:
+        raise click.ClickException(f"{one_line(file)}: {reason_of(error)}") from None
+
+
+class _Service:
+    """Gives a provider's requests their answers, and tells of each when it is over.
+
+    Args:
+        provider: It is not started yet.
+        answers: For requests by POST, one after the other; for others there is what the provider says by itself.
+        loop: Whether they begin again after the last one.
+    """
+
+    def __init__(self, provider: FakeProvider, answers: Sequence[Scripted], *, loop: bool) -> None:
+        self._provider = provider
+        self._answers = cycle(answers) if loop else iter(answers)
+        self._lock = threading.Lock()  # the n-th request is given the n-th answer
+        self._stopping = threading.Event()
+        self._watched: list[tuple[ReceivedRequest, threading.Thread]] = []
+        self._cut_short = frozenset[ReceivedRequest]()  # by the end of all this
+        for _ in range(_AT_ONCE):
+            provider.add(self._respond)
+
+    def stop(self) -> None:
+        """End every answer; what became of it is told before this returns."""
+        deadline = time.monotonic() + _LAST_BYTES
+        for request, _ in self._watched:
+            request.answered.wait(max(0.0, deadline - time.monotonic()))
+        self._cut_short = frozenset(request for request, _ in self._watched if not request.answered.is_set())
+        self._stopping.set()
+        self._provider.stop()
+        deadline = time.monotonic() + _LAST_LINES
+        for _, watching in self._watched:
+            watching.join(max(0.0, deadline - time.monotonic()))
+
+    def _respond(self, request: ReceivedRequest) -> Answer:
+        started = time.monotonic()
+        with self._lock:
+            self._provider.add(self._respond)  # for one of the next
+            self._provider.requests.clear()  # nobody asks for them, and they hold keys
+            scripted = next(self._answers, None) if request.method == "POST" else None
+        label = _OWN if scripted is None else scripted.label
+        answer = default_answer(request) if scripted is None else scripted.answer_to(request)
+        watching = threading.Thread(target=self._tell, args=(request, label, answer, started), daemon=True)
+        with self._lock:
+            self._watched = [*(watched for watched in self._watched if watched[1].is_alive()), (request, watching)]
+            watching.start()
+        if scripted is not None:
+            self._stopping.wait(scripted.delay)
+        return answer
+
+    def _tell(self, request: ReceivedRequest, label: str, answer: Answer, started: float) -> None:
+        """One line, once the answer is over."""
+        request.answered.wait()
+        if request.client_left:
+            outcome = "the client left"
+        else:
+            outcome = "stopped" if request in self._cut_short else _OUTCOMES[answer.ending]
+        asked = one_line(f"{request.method} {request.path}")[:_LONGEST_PATH]
+        seconds = time.monotonic() - started
+        with suppress(OSError):  # whoever read this may be gone
+            click.echo(f"{asked}: {one_line(label)}: {answer.status}, {outcome} after {seconds:.2f} s", err=True)

@@ -1,0 +1,151 @@
+"""A function over many items in several processes, with the results in the items' order.
+
+Each process has one item at a time, so that one that dies (it was killed, memory ran out) takes down no other item,
+and it is known which one it was. Ctrl-C reaches this process alone, which kills the others.
+"""
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# Started from scratch: a fork of a process that has threads can hang.
+_CONTEXT: Final = multiprocessing.get_context("spawn")
+_AHEAD: Final = 64  # results that each process may be ahead of the oldest that is missing: they are kept until then
+
+
+class Lost(NamedTuple):
+    """What comes of an item whose process died.
+
+    Attributes:
+        exit_code: The process's; negative for the signal that ended it.
+    """
+
+    exit_code: int | None
+
+    def __str__(self) -> str:
+        """In words."""
+        code = self.exit_code
+        if code is None or code >= 0:
+            return f"the process that read it ended with exit code {code}"
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        return f"the process that read it was ended by {name}, perhaps for lack of memory"
+
+
+def in_processes(function: Callable[[T], R], items: Iterable[T], count: int) -> Generator[R | Lost]:
+    """The function's results, in the order of the items.
+
+    Close the generator to end its processes at once.
+
+    Args:
+        function: It can be imported by its name, and so can what it takes and gives.
+        items: What it is called with.
+        count: How many processes there are.
+    """
+    queue = enumerate(items)
+    upcoming = next(queue, None)
+    idle: list[_Worker[T, R]] = []
+    busy: dict[object, _Worker[T, R]] = {}
+    results: dict[int, R | Lost] = {}
+    wanted = 0
+    try:
+        while upcoming or busy:
+            while upcoming and len(busy) < count and upcoming[0] < wanted + count * _AHEAD:
+                worker = _working(idle, function, upcoming)
+                busy[worker.connection] = worker
+                upcoming = next(queue, None)
+            for connection in wait([worker.connection for worker in busy.values()]):
+                worker = busy.pop(connection)
+                results[worker.index] = result = worker.result()
+                if not isinstance(result, Lost):
+                    idle.append(worker)
+            while wanted in results:
+                yield results.pop(wanted)
+                wanted += 1
+    finally:
+        for worker in (*idle, *busy.values()):
+            worker.kill()
+
+
+class _Worker(Generic[T, R]):
+    """A process that calls the function with one item after the other."""
+
+    def __init__(self, function: Callable[[T], R]) -> None:
+        self.index = 0
+        self.connection, theirs = _CONTEXT.Pipe()
+        self._process = _CONTEXT.Process(target=_work, args=(function, theirs), daemon=True)
+        with _interrupts_held():
+            self._process.start()
+        theirs.close()
+
+    def give(self, index: int, item: T) -> None:
+        """Begin with an item.
+
+        Raises:
+            OSError: The process has died.
+        """
+        self.index = index
+        self.connection.send(item)
+
+    def result(self) -> R | Lost:
+        """What came of it."""
+        try:
+            result: R = self.connection.recv()
+        except (EOFError, OSError):
+            self._process.join()
+            self.connection.close()
+            return Lost(self._process.exitcode)
+        return result
+
+    def kill(self) -> None:
+        """End it, whatever it is doing."""
+        self._process.kill()
+        self._process.join()
+        self.connection.close()
+
+
+def _working(idle: list[_Worker[T, R]], function: Callable[[T], R], item: tuple[int, T]) -> _Worker[T, R]:
+    """A process that has begun with the item: one that has nothing to do, or else a new one."""
+    while idle:
+        worker = idle.pop()
+        try:
+            worker.give(*item)
+        except OSError:  # it died while it had nothing to do
+            worker.kill()
+        else:
+            return worker
+    worker = _Worker(function)
+    with suppress(OSError):  # it died at once: this shows when its result is asked for
+        worker.give(*item)
+    return worker
+
+
+@contextmanager
+def _interrupts_held() -> Generator[None]:
+    """What is started in here does not see Ctrl-C; if it comes meanwhile, this process sees it behind."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # its start, a part of that of the first process, would let them through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work(function: Callable[[Any], Any], connection: Connection) -> None:
+    """In the process: until nobody is there any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where there are no masks
+    with suppress(EOFError, OSError):
+        while True:
+            connection.send(function(connection.recv()))
