@@ -102,19 +102,23 @@ def read_terminal(descriptor: int) -> bytes:
 
 
 def display(written: str, width: int) -> list[str]:
-    """The rows that stand on a terminal in the end; it knows what rich uses, and fails for all else."""
+    """The rows that stand on a terminal in the end; it knows what the views use, and fails for all else."""
     rows, row, column = [[" "] * width], 0, 0
     for sequence, character in re.findall(r"\x1b\[([?\d;]*[A-Za-z])|([^\x1b]|\x1b)", written):
-        if sequence == "2K":
-            rows[row] = [" "] * width
+        if sequence == "999M":
+            assert column == 0
+            rows[row:] = [[" "] * width]
         elif sequence.endswith("A"):
             row -= int(sequence[:-1])
             assert row >= 0
+        elif sequence.endswith("B"):
+            row += int(sequence[:-1])
+            assert row < len(rows)
         elif character == "\r":
             column = 0
         elif character == "\n":
             row, column = row + 1, 0
-            rows += [[" "] * width] * (row == len(rows))
+            rows += [[" "] * width for _ in range(row == len(rows))]
         elif character:
             assert character.isprintable()
             assert column < width, "a row is wider than the terminal"
@@ -122,7 +126,7 @@ def display(written: str, width: int) -> list[str]:
             rows[row][column : column + cells] = [character, ""][:cells]
             column += cells
         else:
-            assert sequence in {"?25l", "?25h"} or sequence.endswith("m"), sequence
+            assert sequence in {"?25l", "?25h", "?7l", "?7h"} or sequence.endswith("m"), sequence
     return ["".join(row).rstrip() for row in rows]
 
 
@@ -354,11 +358,12 @@ def test_open_calls_fill_in_below_the_text() -> None:
     with LiveAnswerView(console) as answer:
         answer.add_text("Both at on")
         answer.show_tool_calls(calls(("f", '{"a": ')))
-        assert display(written_to(console), 40) == ["Both at on", 'tool call: f {"a":']
+        assert display(written_to(console), 40) == ["Both at on", "", 'tool call: f {"a":']
         answer.show_tool_calls(calls(("f", '{"a": '), ("g", '{"long": "' + "x" * 30)))
         answer.add_text("ce.")
         assert display(written_to(console), 40) == [
             "Both at once.",
+            "",
             'tool call: f {"a":',
             'tool call: g {"long":',
             '"' + "x" * 30,
@@ -366,8 +371,8 @@ def test_open_calls_fill_in_below_the_text() -> None:
         answer.show_tool_calls(calls(("f", '{"a": 1}'), ("g", "x" * 1000)))
         assert "..." + "x" * 37 in display(written_to(console), 40)
     rows = display(written_to(console), 40)
-    assert rows[:3] == ["Both at once.", 'tool call: f {"a": 1}', "tool call: g"]
-    assert "".join(rows[3:]) == "x" * 1000
+    assert rows[:4] == ["Both at once.", "", 'tool call: f {"a": 1}', "tool call: g"]
+    assert "".join(rows[4:]) == "x" * 1000
 
 
 def test_plain_lines_are_written_as_they_come_and_whole() -> None:

@@ -8,6 +8,14 @@ import click
 # The command's name, its module, and what it does, for the help of the whole.
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "demo": ("chunkfold.cli.demo", "Watch two streamed answers; the second one breaks."),
+    "chat": ("chunkfold.cli.chat", "Ask a provider, and watch the answer."),
+    "record": ("chunkfold.cli.record", "Ask a provider, and keep its answer as it came."),
+    "replay": ("chunkfold.cli.replay", "Show a recorded answer as it came, or be the provider that sends it."),
+    "inspect": ("chunkfold.cli.inspect", "Show a stream frame by frame, and what a client must tolerate to read it."),
+    "doctor": ("chunkfold.cli.doctor", "Check how well a provider keeps to the protocol."),
+    "report": ("chunkfold.cli.report", "Draw what came when, as a page of HTML or a trace."),
+    "fold": ("chunkfold.cli.fold", "Fold many recorded streams into their completions."),
+    "serve": ("chunkfold.cli.serve", "Be a provider that answers as a script says, faults included."),
 }
 
 _EXAMPLES = """\b

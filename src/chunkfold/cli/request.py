@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,8 +12,11 @@ from typing import Any, Final, TypeVar
 import click
 
 from chunkfold.json_values import is_list
+from chunkfold.recording.credentials import secrets_in_request
 
 _LONGEST_SILENCE: Final = 120.0  # seconds, thinking included
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE: Final = re.compile(r"[\t -~]*")
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
@@ -35,7 +39,7 @@ class ChatRequest:
     @property
     def secrets(self) -> list[str]:
         """What must be stored and shown nowhere."""
-        return [value.removeprefix("Bearer ") for value in self.headers.values()]
+        return sorted(secrets_in_request(self.url, self.headers))
 
 
 def endpoint(url: str) -> str:
@@ -90,7 +94,8 @@ def request_options(command: CommandT) -> CommandT:
                 "params",
                 multiple=True,
                 metavar="NAME=VALUE",
-                help="One more field of the body; the value is JSON, else text. May be repeated.",
+                help="One more field of the body; the value is JSON, else text, and null takes the field out."
+                " May be repeated.",
             ),
         )
     ):
@@ -102,16 +107,23 @@ def headers_of(key_env: str, headers: tuple[str, ...]) -> dict[str, str]:
     """The headers that the options give.
 
     Raises:
-        click.UsageError: A header is not NAME:VALUE.
+        click.UsageError: A header is not NAME:VALUE, or cannot be sent.
     """
-    key = os.environ.get(key_env)
+    key = os.environ.get(key_env, "").strip()  # a key that was read from a file often has a line's end
     found = {"Authorization": f"Bearer {key}"} if key else {}
+    _check_value(key_env, key)
     for header in headers:
-        name, colon, value = header.partition(":")
-        if not colon or not name.strip():
+        name, colon, value = (part.strip() for part in header.partition(":"))
+        if not colon or not _NAME.fullmatch(name):
             raise click.UsageError("--header: expected NAME:VALUE")  # not what came: it may be a secret
-        found[name.strip()] = value.strip()
+        _check_value(f"--header {name}", value)
+        found[name] = value
     return found
+
+
+def _check_value(name: str, value: str) -> None:
+    if not _VALUE.fullmatch(value):
+        raise click.UsageError(f"{name}: expected visible ASCII characters alone, as headers are made of")
 
 
 def chat_request(
@@ -137,15 +149,24 @@ def chat_request(
     if tools:
         body["tools"] = [tool for path in tools for tool in _tools_in(path)]
     body |= dict(map(_param, params))
+    body = {name: value for name, value in body.items() if value is not None}
+    _check_body(body)
     return ChatRequest(endpoint(url), body, headers_of(key_env, headers), timeout)
 
 
 def _prompt(given: str | None) -> str:
     if given in (None, "-"):
-        given = "" if sys.stdin.isatty() else sys.stdin.read()
+        given = "" if sys.stdin.isatty() else sys.stdin.buffer.read().decode(errors="replace")
     if not given or not given.strip():
         raise click.UsageError("expected a prompt, as an argument or on standard input")
     return given
+
+
+def _check_body(body: dict[str, Any]) -> None:
+    try:
+        json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        raise click.UsageError("expected text in UTF-8, and numbers that JSON knows") from None
 
 
 def _param(text: str) -> tuple[str, Any]:
@@ -154,7 +175,7 @@ def _param(text: str) -> tuple[str, Any]:
         raise click.UsageError(f"--param: expected NAME=VALUE, received {text!r}")
     try:
         return name, json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return name, value
 
 

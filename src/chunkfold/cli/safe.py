@@ -1,10 +1,15 @@
 """Text from a model or a provider, made fit to be printed.
 
 What reaches a terminal unchanged can move its cursor, set its title, or show words in another order
-than they stand. Every such character becomes visible instead, as Python would write it.
+than they stand. Every such character becomes visible instead, as Python would write it. And a key that
+was sent is never shown, should the other side repeat it.
 """
 
-from typing import Final
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+from urllib.parse import quote
 
 _LINES_AND_TABS: Final = frozenset("\n\t")
 _RANGES: Final = (
@@ -23,6 +28,7 @@ _HARMLESS: Final = {
     if chr(code) not in _LINES_AND_TABS
 } | {ord("\r"): None}  # half of a line's end, or an attempt to overwrite one
 _ONE_LINE: Final = _HARMLESS | {ord("\n"): "\\n", ord("\t"): "\\t"}
+_IN_JSON: Final = {code: f"\\u{code:04x}" for code in _HARMLESS}
 
 
 def harmless(text: str) -> str:
@@ -37,3 +43,58 @@ def harmless(text: str) -> str:
 def one_line(text: str) -> str:
     """The text with every control character escaped, for names, messages and arguments."""
     return text.translate(_ONE_LINE)
+
+
+def json_line(value: Any) -> str:
+    """The value as one line of JSON, with every control character escaped."""
+    return json.dumps(value, ensure_ascii=False).translate(_IN_JSON)
+
+
+class Secrets:
+    """Overwrites what must not be shown by as many stars.
+
+    Args:
+        secrets: The texts.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        spellings = {spelling for secret in secrets if secret for spelling in _spellings(secret)}
+        self.spellings = sorted(spellings, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, self.spellings)))
+
+    def hide(self, text: str) -> str:
+        """The text with stars in place of every secret."""
+        return self._pattern.sub(lambda match: "*" * len(match[0]), text) if self.spellings else text
+
+
+class SecretsInPieces:
+    """The same for a text that comes in pieces: the end of a piece is held as long as it may begin a secret."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._held = ""
+
+    def hide(self, piece: str) -> str:
+        """What can be shown with this piece."""
+        if not self._secrets.spellings:
+            return piece
+        text = self._secrets.hide(self._held + piece)
+        held = max(_overlap(text, spelling) for spelling in self._secrets.spellings)
+        self._held = text[len(text) - held :]
+        return text[: len(text) - held]
+
+    def rest(self) -> str:
+        """What was held to the end."""
+        rest, self._held = self._held, ""
+        return rest
+
+
+def _spellings(secret: str) -> set[str]:
+    """A secret as it may be repeated: as it is, in JSON, in a URL."""
+    return {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], quote(secret, safe="")}
+
+
+def _overlap(text: str, secret: str) -> int:
+    """How many characters at the end of the text are the beginning of the secret."""
+    longest = min(len(text), len(secret) - 1)
+    return next((size for size in range(longest, 0, -1) if text.endswith(secret[:size])), 0)

@@ -2,15 +2,17 @@
 
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from chunkfold.cli.answer import AnswerView, LiveAnswerView, PlainAnswerView
+from chunkfold.cli.answer import AnswerView, FoldedRows, LiveAnswerView, PlainAnswerView
 
 Fact = tuple[str, str]
+SEPARATOR: Final = " · "
 
 
 class Screen:
@@ -21,7 +23,12 @@ class Screen:
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or _standard_output()
+        self._console = console or standard_output()
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is a terminal that can draw a row again."""
+        return self._console.is_interactive and not self._console.legacy_windows
 
     def heading(self, text: str) -> None:
         """A line that begins a part, with an empty one before it."""
@@ -46,11 +53,42 @@ class Screen:
         self._console.print(table)
 
     def answer(self) -> AnswerView:
-        """A context manager that draws one answer while it streams."""
-        return LiveAnswerView(self._console) if self._console.is_interactive else PlainAnswerView(self._console)
+        """A context manager that draws one answer while it streams, its text as it stands."""
+        return LiveAnswerView(self._console) if self.is_live else PlainAnswerView(self._console)
+
+    def markdown_answer(self, *, is_folded: bool, waiting: str) -> AnswerView:
+        """The same for a terminal, its text as Markdown.
+
+        Args:
+            is_folded: Whether of the reasoning only the last rows are left.
+            waiting: What is shown until something comes.
+        """
+        from chunkfold.cli.markdown.lines import MarkdownRows  # only for those who want it
+
+        if not self.is_live:
+            return PlainAnswerView(self._console)
+        reasoning = FoldedRows if is_folded else None
+        return LiveAnswerView(self._console, text=MarkdownRows, reasoning=reasoning, waiting=waiting)
+
+    def footer(self, parts: Iterable[str]) -> None:
+        """What there is to say at the end, in one dim paragraph; a part is broken only where it must be."""
+        self._console.print()
+        for row in rows_of(parts, self._console.width):
+            self._console.print(Text(row, "dim"))
 
 
-def _standard_output() -> Console:
+def rows_of(parts: Iterable[str], width: int) -> list[str]:
+    """The parts, separated by dots, as many in a row as fit."""
+    rows: list[str] = []
+    for part in parts:
+        if rows and cell_len(rows[-1]) + len(SEPARATOR) + cell_len(part) <= width:
+            rows[-1] += SEPARATOR + part
+        else:
+            rows.append(part)
+    return rows
+
+
+def standard_output() -> Console:
     """A console that takes nothing for a terminal but a terminal, whatever FORCE_COLOR says."""
     stdout: Any = sys.stdout
     if hasattr(stdout, "reconfigure"):

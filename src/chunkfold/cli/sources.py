@@ -1,49 +1,58 @@
 """What a command reads that takes FILE, URL or "-": always a recording, of which a plain body is the simplest."""
 
-import sys
 import time
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import click
 import httpx
 
+from chunkfold import ChatCompletionParser, StreamEnd
+from chunkfold.cli.files import reason_of, recording_from
 from chunkfold.cli.request import ChatRequest
-from chunkfold.recording import RecordedRead, Recorder, Recording
+from chunkfold.drain import drain
+from chunkfold.recording import Recorder, Recording
+from chunkfold.recording.credentials import secrets_in_request
+from chunkfold.recording.redaction import Redactor
 
+__all__ = ["NO_RESPONSE", "is_url", "no_response", "reason_of", "recording_from", "recording_of"]
 
-def recording_from(source: str) -> Recording:
-    """A file's recording or plain body; "-" is standard input.
-
-    Raises:
-        click.ClickException: It cannot be read, or is a recording of a kind that is not known.
-    """
-    try:
-        return _from_stdin() if source == "-" else Recording.load(source)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise click.ClickException(f"{source}: {reason}") from None
+# What sending a request raises where there is no response: an invalid URL or header is a ValueError, and an ImportError
+# a proxy that needs another package.
+NO_RESPONSE: Final = (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ImportError)
 
 
 def recording_of(request: ChatRequest) -> Recording:
-    """What a provider answers to a request, read to its end.
+    """What a provider answers to a request: the whole body, or what had come of it at Ctrl-C.
+
+    Behind the end of the stream the body is given 100 milliseconds to end, too.
 
     Raises:
-        httpx.TransportError: There was no response.
+        httpx.TransportError: There was no response, or another of `NO_RESPONSE`; see `no_response`.
+        KeyboardInterrupt: Ctrl-C, before there was a response.
     """
-    timeout = httpx.Timeout(10, read=request.read_timeout)
     headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity", **request.headers}
-    started = time.monotonic()
-    with (
-        httpx.Client(timeout=timeout) as client,
-        client.stream("POST", request.url, json={**request.body, "stream": True}, headers=headers) as response,
-    ):
-        recorder = Recorder(response, secrets=request.secrets, started=started)
-        try:
-            for _ in recorder.iter_bytes():
-                pass
-        except httpx.TransportError:
-            pass  # the recording says so
-        return recorder.recording
+    body = {**request.body, "stream": True}
+    is_over = False
+    with httpx.Client(timeout=httpx.Timeout(10, read=request.read_timeout)) as client:
+        started = time.monotonic()  # now that the certificates are loaded
+        with client.stream("POST", request.url, json=body, headers=headers) as response:
+            recorder = Recorder(response, started=started)
+            with suppress(Exception, KeyboardInterrupt):  # the recording says how it ended
+                is_over = _read(recorder)
+    recording = recorder.recording
+    # The timeout is this side's then: it did not wait any longer.
+    return replace(recording, end="left", error="") if is_over and recording.error == "ReadTimeout" else recording
+
+
+def no_response(request: ChatRequest, error: Exception) -> click.ClickException:
+    """Why there was none, in one line and without the request's secrets."""
+    if isinstance(error, UnicodeEncodeError):
+        return click.ClickException("no response: a header has a character that is not ASCII")
+    redactor = Redactor(secrets_in_request(request.url, request.headers))
+    return click.ClickException(f"no response: {redactor.clean_text(reason_of(error))}")
 
 
 def is_url(source: str) -> bool:
@@ -51,8 +60,13 @@ def is_url(source: str) -> bool:
     return source.startswith(("http://", "https://")) and not Path(source).exists()
 
 
-def _from_stdin() -> Recording:
-    from chunkfold.recording.format import loads
-
-    loaded = loads(sys.stdin.buffer.read(), Recording)
-    return loaded if loaded.reads else Recording(reads=(RecordedRead(0.0, b""),))
+def _read(recorder: Recorder) -> bool:
+    """Read to the end of the body, or of the stream; return whether the stream's came first."""
+    parser = ChatCompletionParser(status_code=recorder.status_code, headers=recorder.headers)
+    reads = recorder.iter_bytes()
+    for data in reads:
+        parser.fold(data)
+        if parser.end not in (None, StreamEnd.INVALID):  # behind what is invalid may be more that tells why
+            drain(recorder, reads)
+            return True
+    return False

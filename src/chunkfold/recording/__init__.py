@@ -7,7 +7,7 @@
     recorder.recording.save("answer.jsonl")
 
     recording = Recording.load("answer.jsonl")       # also a plain body, as `curl` saves it
-    parser = replay(recording)                       # the same chunks, ending and error as live, and the same timing
+    parser = replay(recording)                       # the same ending, error and timing as live
 
 A `Recording` is a response as streams take it, sync and async: `ChatCompletionStream(recording)`. The file's format is
 in `recording.format`. Beside the core: nothing in it imports this.

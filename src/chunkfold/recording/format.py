@@ -8,74 +8,172 @@ r"""The file of a recording: JSON Lines in UTF-8, one object in each line.
 The first line has the format's version (1), the response's status, an allow-list of its headers, the URL without user
 and query, and when the headers came. Then a line for each read, as it came: its bytes as `text` where they are UTF-8,
 else as `base64`. The last line says how reading ended: `body`, `error` (then `error` is the name of the exception's
-type) or `left`; a file without it was cut, and counts as left. Times are seconds since the request was sent.
+type) or `left`. A file without it was cut, and counts as left; so does one whose last line is not whole.
 
-Keys that are not known are let be, so that later versions may add some. A file that does not begin with such a line is
-a plain body.
+Times are seconds since the request was sent, and never go back; null, or none, where they are not known. Keys that are
+not known are let be, and so are lines with none but these, so that later versions may add some. A file whose first
+line has no version is a plain body.
 """
 
 import json
+import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
-from typing import Any, Final, TypeVar, cast
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, get_args
 
-from chunkfold.recording.recording import RecordedRead, Recording
+from chunkfold.brief import brief
+from chunkfold.json_values import is_object
+from chunkfold.recording.recording import RecordedEnd, RecordedRead, Recording
 
 VERSION: Final = 1
-_MARK: Final = b'{"chunkfold_recording":'
-
-RecordingT = TypeVar("RecordingT", bound=Recording)
+_MARK: Final = "chunkfold_recording"
+_LOOKS_MARKED: Final = re.compile(rb'\s*\{\s*"' + _MARK.encode() + rb'"')
+_BOM: Final = b"\xef\xbb\xbf"
+_LONGEST: Final = 1e9  # seconds, which is decades
+# What acts on a terminal that shows the file is written as JSON's escapes; the rest of them JSON escapes itself.
+_ACTING: Final = {
+    code: f"\\u{code:04x}"
+    for first, last in ((0x7F, 0x9F), (0x61C, 0x61C), (0x200E, 0x200F), (0x2028, 0x202E), (0x2066, 0x2069))
+    for code in range(first, last + 1)
+}
 
 
 def dumps(recording: Recording) -> bytes:
     """The file of a recording."""
     return b"".join(
-        json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n" for line in _lines(recording)
+        json.dumps(line, ensure_ascii=False, separators=(",", ":")).translate(_ACTING).encode("utf-8", "replace")
+        + b"\n"
+        for line in _lines(recording)
     )
 
 
-def loads(data: bytes, kind: type[RecordingT]) -> RecordingT:
+def loads(data: bytes) -> Recording:
     """The recording that a file holds.
 
     Raises:
-        ValueError: It has a version or a line that is not known.
+        ValueError: It has a version or a line that is not known; the message names the line.
     """
-    if not data.lstrip().startswith(_MARK):
-        return kind(reads=(RecordedRead(0.0, data),))
+    lines = [(number, line) for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), 1) if line.strip()]
+    if not lines or not _is_marked(lines[0][1]):
+        return Recording(reads=(RecordedRead(0.0, data),) if data else ())
+    (number, head), *rest = lines
+    with _line(number):
+        fields = _head(_object(head))
+    if rest and not data.endswith(b"\n") and rest[-1][1].startswith(b"{") and not _is_object(rest[-1][1]):
+        del rest[-1]  # it was not written to its end
+    return Recording(**fields, **_body(rest, fields["headers_at"] or 0.0))
+
+
+@contextmanager
+def _line(number: int) -> Generator[None]:
+    """Of what is wrong in a line, say which one it is."""
     try:
-        return _read(data, kind)
-    except (TypeError, AttributeError) as error:
-        raise ValueError(f"recording: a value of another type than expected: {error}") from None
+        yield
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"recording: line {number}: {error}") from None
 
 
-def _read(data: bytes, kind: type[RecordingT]) -> RecordingT:
+def _is_marked(line: bytes) -> bool:
+    """Whether it is the first line of a recording; one that is damaged is known by its beginning."""
+    return bool(_LOOKS_MARKED.match(line)) or (_is_object(line) and _MARK in _object(line))
+
+
+def _head(line: dict[str, Any]) -> dict[str, Any]:
+    version = _of_type(line, _MARK, int)
+    if version > VERSION:
+        raise ValueError(f"version {version} is newer than this chunkfold, which knows {VERSION}")
+    if version != VERSION:
+        raise ValueError(f"{_MARK}: expected version {VERSION}, received {version}")
+    status = _of_type(line, "status", int, 200)
+    if not 100 <= status <= 999:
+        raise ValueError(f"status: expected a number of three digits, received {brief(status)}")
+    headers: dict[str, Any] = _of_type(line, "headers", dict, {})
+    return {
+        "status_code": status,
+        "headers": {name.lower(): _of_type(headers, name, str) for name in headers},
+        "url": _of_type(line, "url", str, ""),
+        "headers_at": _time(line, 0.0),
+    }
+
+
+def _body(lines: list[tuple[int, bytes]], last_at: float) -> dict[str, Any]:
+    """The reads and the end."""
     reads: list[RecordedRead] = []
-    end: dict[str, Any] = {"end": "left"}
-    head, *lines = [line for line in data.split(b"\n") if line.strip()]
-    first = _object(head, 1)
-    if first["chunkfold_recording"] != VERSION:
-        raise ValueError(f"recording: expected version {VERSION}, received {first['chunkfold_recording']!r}")
-    for number, line in enumerate(lines, 2):
-        value = _object(line, number)
-        if "end" in value:
-            end = value
-        elif "text" in value or "base64" in value:
-            reads.append(RecordedRead(float(value.get("at") or 0.0), _data(value)))
-    return kind(
-        reads=tuple(reads),
-        status_code=first.get("status", 200),
-        headers=first.get("headers", {}),
-        url=first.get("url", ""),
-        headers_at=first.get("at"),
-        end=end["end"] if end["end"] in ("body", "error") else "left",
-        ended_at=end.get("at"),
-        error=str(end.get("error", "")),
-    )
+    end: dict[str, Any] = {}
+    for number, text in lines:
+        with _line(number):
+            if end:
+                raise ValueError("expected nothing behind the end")
+            line = _object(text)
+            at = _time(line, last_at)
+            last_at = last_at if at is None else at
+            if "end" in line:
+                end = {**_ending(line), "ended_at": at}
+            elif "text" in line or "base64" in line:
+                reads.append(RecordedRead(last_at, _data(line)))
+    return {"reads": tuple(reads), **(end or {"end": "left"})}
+
+
+def _ending(line: dict[str, Any]) -> dict[str, Any]:
+    end, known = line["end"], get_args(RecordedEnd)
+    if end not in known:
+        raise ValueError(f"end: expected one of {', '.join(known)}, received {brief(end)}")
+    return {"end": end, "error": _of_type(line, "error", str, "")}
+
+
+def _data(line: dict[str, Any]) -> bytes:
+    """The bytes of a read."""
+    if "text" not in line:
+        return b64decode(_of_type(line, "base64", str), validate=True)
+    if "base64" in line:
+        raise ValueError("expected text or base64, received both")
+    text: str = _of_type(line, "text", str)
+    return text.encode()
+
+
+def _time(line: dict[str, Any], earliest: float) -> float | None:
+    value = line.get("at")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"at: expected seconds, received {type(value).__name__}")
+    if not earliest <= value <= _LONGEST:
+        raise ValueError(f"at: expected seconds, {earliest:g} or more, received {brief(value)}")
+    return float(value)
+
+
+def _of_type(line: dict[str, Any], key: str, kind: type[Any], default: Any = None) -> Any:
+    """A value of that type; the default where there is none."""
+    value = line.get(key, default)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(f"{brief(key)[1:-1]}: expected {kind.__name__}, received {type(value).__name__}")
+    return value
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        value: Any = json.loads(line.decode())
+    except RecursionError:
+        raise ValueError("expected a JSON object, received one that is too deep") from None
+    except ValueError as error:
+        raise ValueError(f"expected a JSON object: {error}") from None
+    if not is_object(value):
+        raise TypeError(f"expected a JSON object, received {type(value).__name__}")
+    return value
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        _object(line)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _lines(recording: Recording) -> Iterator[dict[str, Any]]:
     yield {
-        "chunkfold_recording": VERSION,
+        _MARK: VERSION,
         "status": recording.status_code,
         "headers": recording.headers,
         "url": recording.url,
@@ -94,19 +192,5 @@ def _encoded(data: bytes) -> dict[str, str]:
         return {"base64": b64encode(data).decode()}
 
 
-def _data(value: dict[str, Any]) -> bytes:
-    return b64decode(value["base64"]) if "base64" in value else value["text"].encode()
-
-
 def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 6)
-
-
-def _object(line: bytes, number: int) -> dict[str, Any]:
-    try:
-        value: Any = json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"recording: line {number}: expected a JSON object: {error}") from None
-    if not isinstance(value, dict):
-        raise TypeError(f"line {number}: expected a JSON object, received {type(value).__name__}")
-    return cast("dict[str, Any]", value)

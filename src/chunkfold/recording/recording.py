@@ -5,14 +5,15 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Literal, NamedTuple, Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from chunkfold.brief import BriefRepr
 
 RecordedEnd: TypeAlias = Literal["body", "error", "left"]
 
 
-class RecordedRead(NamedTuple):
+@dataclass(frozen=True, slots=True, repr=False)
+class RecordedRead(BriefRepr):
     """What one read of the body gave.
 
     Attributes:
@@ -25,12 +26,18 @@ class RecordedRead(NamedTuple):
 
 
 class RecordedTransportError(Exception):
-    """What the transport raised when the stream was recorded; of it only the type's name is stored."""
+    """What the transport raised when the stream was recorded; of it only the type's name is stored.
+
+    It also stands at the end of a recording of a stream that was left, for who reads on there.
+    """
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Recording(BriefRepr):
     """The body of a response, read by read, and how it ended.
+
+    It is a response itself, for sync and for async streams, which gives the reads at once. A recording of a stream that
+    was left tells no more than that: a stream that reads on to its end is interrupted there. `replay` knows better.
 
     Attributes:
         reads: What was read, in order, cut as it came.
@@ -57,43 +64,70 @@ class Recording(BriefRepr):
         """The whole body, or as much of it as was read."""
         return b"".join(read.data for read in self.reads)
 
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
+    @property
+    def seconds(self) -> float:
+        """How long it took, from the request to the end or to the last that is known of it."""
+        times = (self.headers_at, *(read.at for read in self.reads[-1:]), self.ended_at)
+        return max((at for at in times if at is not None), default=0.0)
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> "Recording":
         """Read a file: a recording, or a plain body, which counts as read at once.
 
         Raises:
             ValueError: It is a recording with a version or a line that this library does not know.
             OSError: It cannot be read.
         """
-        from chunkfold.recording.format import loads
-
-        loaded: Self = loads(Path(path).read_bytes(), cls)
-        return loaded
+        return Recording.loads(Path(path).read_bytes())
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it to a file; the format is in `chunkfold.recording.format`."""
+        """Write it to a file; the format is in `chunkfold.recording.format`.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        Path(path).write_bytes(self.dumps())
+
+    @staticmethod
+    def loads(data: bytes) -> "Recording":
+        """The recording that a file's bytes are; see `load`.
+
+        Raises:
+            ValueError: It has a version or a line that this library does not know.
+        """
+        from chunkfold.recording.format import loads
+
+        return loads(data)
+
+    def dumps(self) -> bytes:
+        """Its file's bytes."""
         from chunkfold.recording.format import dumps
 
-        Path(path).write_bytes(dumps(self))
+        return dumps(self)
+
+    def paced(self, speed: float = 1.0) -> Iterator[RecordedRead]:
+        """The reads, each at its time, so many times faster; 0 for all at once. Waits for the end, too.
+
+        Raises:
+            ValueError: The speed is negative or NaN.
+        """
+        if not speed >= 0:
+            raise ValueError(f"speed: expected 0 or more, received {speed}")
+        return self._paced(speed)
+
+    def iter_paced(self, speed: float = 1.0) -> Iterator[bytes]:
+        """The bytes of the reads, each at its time, then what the transport raised; see `paced`."""
+        for read in self.paced(speed):
+            yield read.data
+        self._raise_at_end()
 
     def iter_bytes(self) -> Iterator[bytes]:
         """The reads at once, then what the transport raised."""
-        for read in self.reads:
-            yield read.data
-        self.raise_error()
+        return self.iter_paced(0)
 
-    def iter_paced(self, speed: float = 1.0) -> Iterator[bytes]:
-        """The reads at their times, so many times faster; then what the transport raised."""
-        started = time.monotonic()
-        for read in self.reads:
-            time.sleep(max(0.0, read.at / speed - (time.monotonic() - started)))
-            yield read.data
-        self.raise_error()
-
-    async def aiter_bytes(self) -> AsyncIterator[bytes]:
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
         """The same for async streams."""
-        for data in self.iter_bytes():
-            yield data
+        return _AsyncBytes(self.iter_bytes())
 
     def close(self) -> None:
         """Nothing to close: this makes it a response."""
@@ -101,11 +135,36 @@ class Recording(BriefRepr):
     async def aclose(self) -> None:
         """Nothing to close: this makes it a response."""
 
-    def raise_error(self) -> None:
-        """Raise what stands for the transport's error, if there was one.
+    def _paced(self, speed: float) -> Iterator[RecordedRead]:
+        started = time.monotonic()
 
-        Raises:
-            RecordedTransportError: The transport had raised.
-        """
+        def wait(at: float) -> None:
+            seconds = at / speed - (time.monotonic() - started) if speed else 0.0
+            if seconds > 0:
+                time.sleep(seconds)
+
+        for read in self.reads:
+            wait(read.at)
+            yield read
+        wait(self.seconds)
+
+    def _raise_at_end(self) -> None:
         if self.end == "error":
             raise RecordedTransportError(self.error)
+        if self.end == "left":
+            raise RecordedTransportError("the recording ends here: nobody read on")
+
+
+class _AsyncBytes:
+    """What an iterator gives, for `async for`; no generator, so that leaving early leaves none behind."""
+
+    def __init__(self, source: Iterator[bytes]) -> None:
+        self._source = source
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        for data in self._source:
+            return data
+        raise StopAsyncIteration

@@ -1,41 +1,37 @@
 """Keep secrets out of recordings: what is known to be one, and what looks like one, is overwritten by as many stars.
 
-The length stays, so that every read keeps its boundaries, and a body its offsets.
+The length stays, so that every read keeps its boundaries, and a body its offsets. A known secret is found however it
+is escaped: by JSON, in a URL, in HTML. What looks like one is a key as providers make them.
 """
 
 import json
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
+from html.entities import codepoint2name
 from typing import Final
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import urlsplit
 
-_SHORTEST: Final = 6  # characters: a shorter one would take too much else with it
-# Request headers that are no secrets; the values of all others are taken for some.
-_HARMLESS_HEADERS: Final = frozenset(
-    {
-        "accept",
-        "accept-encoding",
-        "accept-language",
-        "cache-control",
-        "connection",
-        "content-length",
-        "content-type",
-        "host",
-        "transfer-encoding",
-        "user-agent",
-    }
-)
-# Response headers that say something about a stream; no others are kept.
+from chunkfold.recording.credentials import secrets_in_request
+
+__all__ = ["Redactor", "bare_url", "kept_headers", "secrets_in_request"]
+
+_LEAST_BEGINNING: Final = 6  # bytes of a secret that the data ends with; fewer tell nothing
+
+# Response headers that say something about a stream; no others are stored.
 _KEPT_HEADERS: Final = re.compile(
     r"content-(type|encoding)|date|server|x-request-id|retry-after(-ms)?|openai-processing-ms|x-ratelimit-[a-z-]+"
 )
-# Keys as providers make them, which no base64 looks like: a known prefix and many letters; tokens in three parts;
-# what follows "Bearer".
+# Keys as providers make them: a known prefix and 16 random letters and digits; what a provider leaves of such a key
+# when it quotes it; Google's and Amazon's; tokens in three parts; what follows "Bearer". A repetition that could fail
+# at every place has a bound, so that looking stays linear.
+_PREFIX: Final = rb"(?<![A-Za-z0-9])(?:sk|pk|rk|gsk|xai|nvapi|hf|pplx|csk|fw|r8|tgp|key|ghp|glpat)[-_]"
 _LOOKS_SECRET: Final = re.compile(
-    rb"(?<![A-Za-z0-9])(?:sk|pk|rk|gsk|xai|nvapi|hf|pplx|csk|fw|r8|tgp|key|ghp|glpat)[-_][A-Za-z0-9_-]{15,}[A-Za-z0-9]"
+    _PREFIX + rb"(?:[A-Za-z0-9]{1,64}[-_]){0,8}(?=[A-Za-z]{0,64}\d)[A-Za-z0-9]{16,}[A-Za-z0-9_-]*"
+    rb"|" + _PREFIX + rb"[A-Za-z0-9_-]{0,64}\*{3,}[A-Za-z0-9]{1,16}"
     rb"|(?<![A-Za-z0-9+/])(?:AIza[A-Za-z0-9_-]{35}|AKIA[A-Z0-9]{16})(?![A-Za-z0-9+/])"
-    rb"|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
-    rb"|(?<=Bearer )[A-Za-z0-9._~+/-]{6,}"
+    rb"|(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
+    rb"|(?<=[Bb]earer )(?=[A-Za-z._~+/-]{0,64}\d)[A-Za-z0-9._~+/-]{12,}"
 )
 
 
@@ -46,54 +42,81 @@ def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def bare_url(url: str) -> str:
-    """The URL without user, password, query and fragment."""
-    parts = urlsplit(url)
+    """The URL without user, password, query and fragment; "" for what is none."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
     host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{parts.path}" if parts.scheme else parts.path
-
-
-def secrets_in_request(url: str, headers: Mapping[str, str]) -> set[str]:
-    """What of a request may be a secret: values of headers, the URL's user and password, and values of its query."""
-    parts = urlsplit(url)
-    found = {parts.username or "", parts.password or "", *(value for _, value in parse_qsl(parts.query))}
-    found |= {value for name, value in headers.items() if name.lower() not in _HARMLESS_HEADERS}
-    words = {word for value in found for word in re.split(r"[\s;,=]+", value)}
-    return found | words
+    return f"{parts.scheme}://{host}{parts.path}" if parts.scheme and host else ""
 
 
 class Redactor:
     """Overwrites secrets.
 
     Args:
-        secrets: Those that are known, as text; ones of fewer than six characters are let be.
+        secrets: Those that are known.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        spellings = {spelling for secret in secrets if len(secret) >= _SHORTEST for spelling in _spellings(secret)}
-        known = b"|".join(re.escape(each) for each in sorted(spellings, key=len, reverse=True))
-        self._known = re.compile(known) if known else None
+        known = sorted({secret for secret in secrets if secret}, key=len, reverse=True)
+        self._known = re.compile(b"|".join(map(_pattern, known))) if known else None
+        self._spellings = [spelling for secret in known for spelling in _spellings(secret)]
 
     def clean(self, data: bytes) -> bytes:
-        """The data with stars in place of every secret, as long as before."""
+        """The data with stars in place of every secret, as long as before; it may end within one."""
         if self._known is not None:
             data = self._known.sub(_stars, data)
-        return _LOOKS_SECRET.sub(_stars, data)
+        data = _LOOKS_SECRET.sub(_stars, data)
+        begun = max((_length_begun(spelling, data) for spelling in self._spellings), default=0)
+        return data[: len(data) - begun] + b"*" * begun
 
     def clean_text(self, text: str) -> str:
         """The same for text."""
         return self.clean(text.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
 
 
+def _pattern(secret: str) -> bytes:
+    return b"".join(map(_ways_to_write, secret))
+
+
+@cache
+def _ways_to_write(character: str) -> bytes:
+    """A pattern for a character as it is, and as JSON, URLs and HTML may escape it, also in each other."""
+    code, data = ord(character), character.encode("utf-8", "surrogatepass")
+    units = character.encode("utf-16-be", "surrogatepass")
+    ways = [
+        rb"\\{1,8}" if character == "\\" else (b"" if character.isalnum() else rb"\\{0,7}") + re.escape(data),
+        b"".join(rb"\\{1,7}u" + _hex(units[at : at + 2].hex()) for at in range(0, len(units), 2)),
+        b"".join(b"%(?:25){0,3}" + _hex(f"{byte:02x}") for byte in data),
+        b"&#(?:0{0,6}%d|[xX]0{0,6}%b);" % (code, _hex(f"{code:x}")),
+    ]
+    if code in codepoint2name:
+        ways.append(f"&{codepoint2name[code]};".encode())
+    short = json.dumps(character)[2:-1]
+    if len(short) == 1:  # as \n
+        ways.append(rb"\\{1,7}" + re.escape(short.encode()))
+    if character == " ":
+        ways.append(rb"\+")
+    return b"(?:" + b"|".join(ways) + b")"
+
+
+def _hex(digits: str) -> bytes:
+    return "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in digits).encode()
+
+
 def _spellings(secret: str) -> set[bytes]:
-    """A secret as it may stand in a body: as it is, in JSON, in a URL."""
-    texts = {
-        secret,
-        json.dumps(secret)[1:-1],
-        json.dumps(secret, ensure_ascii=False)[1:-1],
-        quote(secret),
-        unquote(secret),
-    }
-    return {text.encode("utf-8", "surrogatepass") for text in texts if len(text) >= _SHORTEST}
+    texts = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+    return {text.encode("utf-8", "surrogatepass") for text in texts}
+
+
+def _length_begun(secret: bytes, data: bytes) -> int:
+    """How many bytes at the end of the data are the beginning of a secret; 0 for few."""
+    end = data[max(0, len(data) - len(secret) + 1) :]
+    at = end.find(secret[:_LEAST_BEGINNING])
+    while at >= 0 and not secret.startswith(end[at:]):
+        at = end.find(secret[:_LEAST_BEGINNING], at + 1)
+    return len(end) - at if at >= 0 else 0
 
 
 def _stars(match: re.Match[bytes]) -> bytes:

@@ -7,27 +7,41 @@ from chunkfold.recording.recording import RecordedTransportError, Recording
 
 
 def replay(recording: Recording, **options: Unpack[ParserOptions]) -> ChatCompletionParser:
-    """The parser that has read it to its end: the same chunks, ending and error as live, and the same timing.
+    """The parser that has read it to its end: the same ending, error, events and timing as live.
+
+    A stream that was left ends as it did then: with what had arrived. For the chunks, iterate over
+    `ChatCompletionStream(recording)`.
 
     Args:
         recording: What to read.
         options: The parser's; status, headers and clock are the recording's own, unless given.
     """
+    parser = parser_of(recording, **options)
+    for read in recording.reads:
+        parser.feed(read.data, arrived=read.at)
+    conclude(parser, recording)
+    return parser
+
+
+def parser_of(recording: Recording, **options: Unpack[ParserOptions]) -> ChatCompletionParser:
+    """A parser that has read nothing yet, for who feeds it the reads, each as having `arrived` at its time."""
     given: ParserOptions = {
         "status_code": recording.status_code,
         "headers": recording.headers,
         "started": 0.0,
-        "clock": lambda: recording.ended_at or (recording.reads[-1].at if recording.reads else 0.0),
+        "clock": lambda: recording.seconds,
         **options,
     }
     parser = ChatCompletionParser(**given)
     parser.timing.headers = recording.headers_at
-    for read in recording.reads:
-        parser.feed(read.data, arrived=read.at)
+    return parser
+
+
+def conclude(parser: ChatCompletionParser, recording: Recording) -> None:
+    """Tell a parser that has read a recording how it ended."""
     if recording.end == "body":
         parser.close()
     elif recording.end == "error":
         parser.interrupt(RecordedTransportError(recording.error))
     else:
         parser.leave()
-    return parser

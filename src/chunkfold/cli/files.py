@@ -1,0 +1,26 @@
+"""Recordings in files, for commands; what is not HTTP of `sources`, so that reading a file need not load a client."""
+
+import sys
+
+import click
+
+from chunkfold.cli.safe import one_line
+from chunkfold.recording import Recording
+
+
+def recording_from(source: str) -> Recording:
+    """A file's recording or plain body; "-" is standard input.
+
+    Raises:
+        click.ClickException: It cannot be read, or is a recording of a kind that is not known.
+    """
+    try:
+        return Recording.loads(sys.stdin.buffer.read()) if source == "-" else Recording.load(source)
+    except (OSError, ValueError) as error:
+        raise click.ClickException(f"{one_line(source)}: {reason_of(error)}") from None
+
+
+def reason_of(error: Exception) -> str:
+    """What an exception says, in one line; its type where it says nothing."""
+    said = error.strerror if isinstance(error, OSError) else None
+    return one_line(said or str(error) or type(error).__name__)

@@ -1,0 +1,996 @@
+"""`chunkfold chat`, as a user sees it: in a pipe, on terminals of all sizes, as JSON, and when something goes wrong.
+
+The provider is a real server on loopback. Rows of Markdown are also tested alone: what is given out must not depend on
+how the text was cut, and what a piece costs not on how much came before it.
+"""
+
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import count, islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chunkfold import StreamEnd
+from chunkfold.testing import Answer, FakeProvider, ReceivedRequest, json_answer, sse
+
+pytest.importorskip("click")
+pytest.importorskip("rich")
+
+from click.testing import CliRunner, Result
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+from test_cli import COMMAND, display, environment, on_a_terminal, terminal, written_to
+
+from chunkfold.cli.answer import FoldedRows, LiveAnswerView, ShownCall
+from chunkfold.cli.app import chunkfold
+from chunkfold.cli.markdown.lines import MarkdownRows
+from chunkfold.cli.safe import Secrets, SecretsInPieces, json_line
+
+PATIENCE = 60.0  # seconds, after which something that hangs fails
+KEY = "sk-marked-0123456789abcdef"
+OTHER_KEY = "marked/key+with=signs&more"
+ESCAPES = "a\x1b[31mb\x9b1mc\u202ed"
+SHOWN_ESCAPES = r"a\x1b[31mb\x9b1mc\u202ed"
+
+
+def choice(delta: dict[str, Any], finish_reason: str | None = None, index: int = 0) -> dict[str, Any]:
+    choices = [{"index": index, "delta": delta, "finish_reason": finish_reason}]
+    return {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices}
+
+
+def texts(*pieces: str) -> list[dict[str, Any]]:
+    return [choice({"content": piece}) for piece in pieces]
+
+
+STOP = choice({}, "stop")
+USAGE = {**STOP, "choices": [], "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}}
+HELLO = sse(*texts("Hel", "lo!"), STOP, USAGE)
+
+
+def chat(answer: Any, *arguments: str, stdin: str | bytes = "", **variables: str | None) -> Result:
+    """Run the command in a pipe, in this process, against a provider that gives this answer."""
+    with FakeProvider(answer) as provider:
+        return asked(provider.base_url, *arguments, stdin=stdin, **variables)
+
+
+def asked(url: str, *arguments: str, stdin: str | bytes = "", **variables: str | None) -> Result:
+    arguments = arguments or ("Hi",)
+    env = {"OPENAI_API_KEY": None, "NO_PROXY": "127.0.0.1", **variables}
+    return CliRunner(env=env).invoke(chunkfold, ["chat", url, "-m", "m", *arguments], input=stdin)
+
+
+# The request
+
+
+def received(*arguments: str, stdin: str | bytes = "", **variables: str | None) -> ReceivedRequest:
+    with FakeProvider(Answer(HELLO)) as provider:
+        result = asked(provider.base_url, *arguments, stdin=stdin, **variables)
+        assert result.exit_code == 0, result.output
+        return provider.requests[0]
+
+
+def test_what_is_sent(tmp_path: Path) -> None:
+    one, more = tmp_path / "one.json", tmp_path / "more.json"
+    one.write_text('{"name": "f"}')
+    more.write_text('[{"type": "function", "function": {"name": "g"}}]')
+    request = received(
+        *("--system", "Be brief.", "--tool", str(one), "--tool", str(more)),
+        *("--param", "temperature=0.5", "--param", "user=me", "--param", "stop=[1]", "--param", "stream_options=null"),
+        *("--header", "X-One: 1", "Why?"),
+        OPENAI_API_KEY=f"{KEY}\n",
+    )
+    assert request.path == "/v1/chat/completions"
+    assert request.json == {
+        "model": "m",
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}],
+        "tools": [{"type": "function", "function": {"name": name}} for name in "fg"],
+        "temperature": 0.5,
+        "user": "me",
+        "stop": [1],
+        "stream": True,
+    }
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.headers["x-one"] == "1"
+    assert request.headers["accept"] == "text/event-stream"
+
+
+def test_usage_is_asked_for_and_no_key_is_sent_without_one() -> None:
+    request = received("Hi")
+    assert request.json["stream_options"] == {"include_usage": True}
+    assert "authorization" not in request.headers
+    assert received("--key-env", "MINE", "Hi", MINE=KEY).headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_the_prompt_may_come_from_standard_input() -> None:
+    for arguments in ((), ("-",)):
+        request = received("--system", "s", *arguments, stdin="Why\nnot?\n")
+        assert request.json["messages"][1]["content"] == "Why\nnot?\n"
+    request = received("--system", "s", stdin=b"\xff\xfeok")  # what is no text does not stop it
+    assert request.json["messages"][1]["content"] == "\ufffd\ufffdok"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--system", "s"), "expected a prompt"),
+        (("--param", "x", "Hi"), "expected NAME=VALUE"),
+        (("--param", "x=1e999", "Hi"), "numbers that JSON knows"),
+        (("--param", 'x="\\ud800"', "Hi"), "text in UTF-8"),
+        (("--header", KEY, "Hi"), "expected NAME:VALUE"),
+        (("--header", f"a b: {KEY}", "Hi"), "expected NAME:VALUE"),
+        (("--header", f"X-Key: {KEY}\x07", "Hi"), "--header X-Key: expected visible ASCII"),
+        (("--tool", __file__, "Hi"), "expected JSON"),
+    ],
+)
+def test_wrong_use_is_told_before_anything_is_sent(arguments: tuple[str, ...], says: str) -> None:
+    with FakeProvider() as provider:
+        result = asked(provider.base_url, *arguments)
+        assert result.exit_code == 2
+        assert says in result.stderr
+        assert KEY not in result.output
+        assert not provider.requests
+
+
+def test_a_key_that_no_header_can_carry_is_not_shown() -> None:
+    result = asked("http://127.0.0.1:9/v1", OPENAI_API_KEY=f"{KEY}\u20ac")
+    assert (result.exit_code, KEY in result.output) == (2, False)
+    assert "OPENAI_API_KEY: expected visible ASCII" in result.stderr
+
+
+# In a pipe
+
+
+def test_a_pipe_gets_the_text_as_it_was_sent_and_nothing_else() -> None:
+    text = "# A *title*\n\n| a | b |\n\tTab, [link](http://x), 日本語 👩‍👩‍👧, no end"
+    reasoning = choice({"reasoning_content": "Hm."})
+    call = choice({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": '{"a": 1}'}}]})
+    result = chat(Answer(sse(reasoning, *texts(*text), call, choice({}, "tool_calls"), USAGE)))
+    assert result.stdout == text
+    call_line, footer = result.stderr.splitlines()
+    assert call_line == 'tool call: f {"a": 1}'
+    assert re.fullmatch(
+        r"finished: tool_calls · first token \d.\d\d s( · [\d.]+ tokens/s)?"
+        r" · 12 prompt tokens, 3 completion tokens · \d.\d\d s in all",
+        footer,
+    )
+    assert result.exit_code == 0
+
+
+def test_quiet_leaves_the_text_alone() -> None:
+    result = chat(Answer(HELLO), "--quiet", "Hi")
+    assert (result.stdout, result.stderr) == ("Hello!", "")
+
+
+@pytest.mark.parametrize("pieces", [[ESCAPES], list(ESCAPES)], ids=["whole", "split"])
+def test_escape_sequences_are_visible_unless_they_are_asked_for(pieces: list[str]) -> None:
+    answer = Answer(sse(*texts(*pieces), STOP))
+    assert chat(answer).stdout == SHOWN_ESCAPES
+    assert chat(answer, "--raw", "Hi").stdout == ESCAPES
+
+
+def test_an_answer_whose_parts_say_what_is_not_drawn() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    deltas = [
+        choice({"refusal": "I can't."}),
+        choice({"images": [image, image]}),
+        choice({"content": "other"}, index=1),
+    ]
+    annotation = {"type": "url_citation", "url_citation": {"url": "http://x", "title": "t"}}
+    deltas.append(choice({"annotations": [annotation]}, "stop"))
+    result = chat(Answer(sse(*deltas, choice({}, "stop", index=1))))
+    assert result.stdout == "I can't."
+    assert "no usage · " in result.stderr
+    assert "choice 0 of 2 is shown · 2 images · 1 citation" in result.stderr
+
+
+def test_what_was_tolerated_is_named() -> None:
+    assert (
+        "tolerated CF210"
+        in chat(Answer(sse({**STOP, "choices": [{"delta": {"content": "x"}, "finish_reason": "stop"}]}))).stderr
+    )
+
+
+# As JSON
+
+
+def test_json_is_one_object() -> None:
+    result = chat(
+        Answer(sse(*texts("Grüße ", ESCAPES), STOP, USAGE), headers={"x-request-id": "req_1"}), "--json", "Hi"
+    )
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    assert result.stdout.count("\n") == 1
+    assert "Grüße" in result.stdout
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", result.stdout)
+    value = json.loads(result.stdout)
+    assert list(value) == ["end", "error", "anomalies", "completion", "timing", "request_id"]
+    assert (value["end"], value["error"], value["anomalies"], value["request_id"]) == ("finished", None, [], "req_1")
+    assert value["completion"]["choices"][0]["message"]["content"] == f"Grüße {ESCAPES}"
+    assert value["completion"]["usage"]["total_tokens"] == 15
+    assert value["timing"]["first_output"] <= value["timing"]["last_byte"]
+
+
+def test_json_of_a_failure_has_what_had_come() -> None:
+    error = {"error": {"message": "overloaded", "code": "busy", "param": None}}
+    result = chat(
+        Answer(sse(*texts("Hel"), {**STOP, "choices": [{"delta": {"content": "lo"}}]}, error)), "--json", "Hi"
+    )
+    value = json.loads(result.stdout)
+    assert result.exit_code == 3
+    assert result.stderr == "Error: the provider reported an error: overloaded\n"
+    assert value["end"] == "failed"
+    assert value["error"]["type"] == "APIError"
+    assert value["error"]["message"] == "the provider reported an error: overloaded"
+    assert value["error"]["code"] == "busy"
+    assert value["completion"]["choices"][0]["message"]["content"] == "Hello"
+    assert [anomaly["rule"] for anomaly in value["anomalies"]] == ["CF210"]
+
+
+def test_json_where_there_was_no_response() -> None:
+    result = asked("http://127.0.0.1:9/v1", "--json", "Hi")
+    value = json.loads(result.stdout)
+    assert (result.exit_code, value["end"], value["completion"]) == (1, None, None)
+    assert "refused" in value["error"]["message"]
+
+
+# What goes wrong
+
+ENDINGS: dict[StreamEnd, tuple[Answer, int]] = {
+    StreamEnd.FINISHED: (Answer(HELLO), 0),
+    StreamEnd.DONE: (Answer(sse(*texts("Hello!"))), 0),
+    StreamEnd.FAILED: (Answer(sse(*texts("Hello!"), {"error": {"message": "no"}})), 3),
+    StreamEnd.INVALID: (Answer(sse(*texts("Hello!"), "{nope")), 4),
+    StreamEnd.INTERRUPTED: (Answer(sse(*texts("Hello!"), done=False), ending="cut"), 5),
+    StreamEnd.STALLED: (Answer([*sse(*texts("Hello!"), done=False), *[b": hi\n\n", 0.1] * 20]), 6),
+    StreamEnd.TRUNCATED: (Answer(sse(*texts("Hello!"), done=False)), 7),
+    StreamEnd.EMPTY: (Answer(b": hi\n\n"), 8),
+}
+
+
+@pytest.mark.parametrize("end", ENDINGS)
+def test_the_exit_code_says_how_the_stream_ended(end: StreamEnd) -> None:
+    answer, code = ENDINGS[end]
+    result = chat(answer, "--timeout", "0.3", "Hi")
+    assert result.exit_code == code
+    assert result.stdout == ("" if end == "empty" else "Hello!")
+    assert (f"{end}" in result.stderr.splitlines()[0].partition(" · ")[0]) == (end != "empty")
+    errors = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
+    assert len(errors) == (code != 0)
+    result = chat(answer, "--timeout", "0.3", "--json", "Hi")
+    assert (result.exit_code, json.loads(result.stdout)["end"]) == (code, end)
+
+
+def test_a_status_is_one_line_with_the_request_id() -> None:
+    body = {"error": {"message": "Slow\ndown\x1b[2J.", "type": "rate_limit", "code": None}}
+    result = chat(json_answer(body, 429, {"x-request-id": "req_7", "retry-after": "20"}))
+    assert result.stdout == ""
+    assert result.stderr == "Error: HTTP 429: Slow\\ndown\\x1b[2J. (request id req_7, retry after 20 s)\n"
+    assert result.exit_code == 3
+
+
+def test_connection_refused_is_one_line() -> None:
+    result = asked("http://127.0.0.1:9/v1")
+    assert (result.stdout, result.exit_code) == ("", 1)
+    assert re.fullmatch(r"Error: no response from http://127.0.0.1:9/v1/chat/completions: .*refused.*\n", result.stderr)
+    assert "Errno" not in result.stderr
+
+
+@pytest.mark.parametrize("url", ["localhost:1/v1", "http://[::1", "http://a b/", "ftp://x/", "http://exa\x1bmple/"])
+def test_a_url_that_is_none_is_one_line(url: str) -> None:
+    result = asked(url)
+    assert (result.stdout, result.exit_code, result.stderr.count("\n")) == ("", 1, 1)
+    assert result.stderr.startswith("Error: ")
+    assert "\x1b" not in result.stderr
+
+
+# Keys
+
+
+def echoed(request: ReceivedRequest) -> str:
+    return f"keys: {request.headers['authorization']} {request.headers['x-api-key']} {request.query}"
+
+
+def in_a_call(request: ReceivedRequest) -> list[bytes]:
+    arguments = json.dumps({"a": echoed(request)})
+    head = {"index": 0, "id": "c", "function": {"name": echoed(request), "arguments": ""}}
+    pieces = [{"index": 0, "function": {"arguments": piece}} for piece in arguments]
+    return sse(*(choice({"tool_calls": [call]}) for call in (head, *pieces)), choice({}, "tool_calls"))
+
+
+ECHOES: dict[str, Callable[[ReceivedRequest], Answer]] = {
+    "status": lambda request: json_answer({"error": {"message": echoed(request), "code": echoed(request)}}, 401),
+    "status, text": lambda request: Answer(echoed(request).encode(), 500, {"content-type": "text/plain"}),
+    "request id": lambda request: Answer(b"{}", 400, {"x-request-id": echoed(request)}),
+    "error": lambda request: Answer(sse({"error": {"message": echoed(request), "param": echoed(request)}})),
+    "no event stream": lambda request: Answer(echoed(request).encode(), headers={"content-type": "text/html"}),
+    "no chunk": lambda request: Answer(sse(*texts("x"), {"choices": echoed(request)})),
+    "text": lambda request: Answer(sse(*texts(echoed(request)), STOP)),
+    "text, split": lambda request: Answer(sse(*texts(*echoed(request)), STOP)),
+    "reasoning": lambda request: Answer(sse(*(choice({"reasoning": piece}) for piece in echoed(request)), STOP)),
+    "call": lambda request: Answer(in_a_call(request)),
+    "finish reason": lambda request: Answer(sse(choice({"content": "x"}, echoed(request)))),
+    "id": lambda request: Answer(sse({**STOP, "id": echoed(request), "extra": {echoed(request): echoed(request)}})),
+}
+
+
+@pytest.mark.parametrize("echo", ECHOES)
+@pytest.mark.parametrize("arguments", [("Hi",), ("--raw", "Hi"), ("--json", "Hi")], ids=["text", "raw", "json"])
+def test_keys_are_never_shown(echo: str, arguments: tuple[str, ...]) -> None:
+    with FakeProvider(ECHOES[echo]) as provider:
+        url = f"{provider.url}?key=secret-in-the-query-77"
+        result = asked(url, "--header", f"X-API-Key: {OTHER_KEY}", *arguments, OPENAI_API_KEY=KEY)
+    assert provider.requests[0].headers["x-api-key"] == OTHER_KEY
+    shown = result.output.replace("\\u0026", "&")
+    assert not re.search("marked|0123456789abcdef|with=signs|secret-in", shown), shown
+
+
+@pytest.mark.parametrize(
+    "echo", ["text, split", *(pytest.param(echo, marks=pytest.mark.slow) for echo in ("reasoning", "call"))]
+)
+def test_keys_are_never_drawn_not_even_for_a_moment(echo: str) -> None:
+    with FakeProvider(ECHOES[echo]) as provider:
+        header = ("--header", f"X-API-Key: {OTHER_KEY}")
+        written = on_a_terminal(COMMAND, "chat", provider.url, "-m", "m", *header, "Hi", OPENAI_API_KEY=KEY)
+    assert "*" * len(KEY) in written
+    assert not re.search("sk-|arked", written)
+
+
+@pytest.mark.parametrize(
+    "url", [f"http://user:{KEY}@127.0.0.1:9/v1", f"http://127.0.0.1:9/v1?key={KEY}", f"http://[{KEY}/v1"]
+)
+def test_keys_in_the_url_are_not_shown(url: str) -> None:
+    result = asked(url, OPENAI_API_KEY=KEY)
+    assert result.exit_code == 1
+    assert KEY not in result.output
+
+
+def test_secrets_in_pieces_are_found_at_every_cut() -> None:
+    secrets = Secrets(["abcabd", 'quo"te'])
+    text = 'x abcabcabd y abcab quo"te quo\\"te ab'
+    expected = "x abc****** y abcab ****** ******* ab"
+    assert secrets.hide(text) == expected
+    for size in range(1, len(text)):
+        pieces = SecretsInPieces(secrets)
+        shown = "".join(pieces.hide(text[start : start + size]) for start in range(0, len(text), size))
+        assert shown + pieces.rest() == expected
+    nothing = SecretsInPieces(Secrets())
+    assert nothing.hide("abc") + nothing.rest() == "abc"
+
+
+def test_json_line_is_json_that_does_nothing_to_a_terminal() -> None:
+    everything = "".join(map(chr, range(0x3000)))
+    line = json_line({"a": everything})
+    assert json.loads(line) == {"a": everything}
+    assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", line)
+
+
+# Leaving
+
+
+def started(url: str, *arguments: str) -> subprocess.Popen[str]:
+    command = [COMMAND, "chat", url, "-m", "m", *arguments, "Hi"]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=environment(NO_PROXY="*"), stdout=pipe, stderr=pipe, encoding="utf-8")
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",)], ids=["text", "json"])
+def test_ctrl_c_closes_the_request_and_shows_what_had_come(arguments: tuple[str, ...]) -> None:
+    with FakeProvider(Answer(sse(*texts("Hello"), done=False), ending="open")) as provider:
+        with started(provider.url, *arguments) as process:
+            if arguments:
+                wait_until(lambda: provider.requests)
+                time.sleep(0.5)  # until the text was read, which nothing shows
+            else:
+                assert process.stdout
+                assert process.stdout.read(5) == "Hello"
+            process.send_signal(signal.SIGINT)
+            stdout, stderr = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 130
+        assert provider.requests[0].answered.wait(PATIENCE)
+        assert provider.requests[0].client_left
+    if arguments:
+        value = json.loads(stdout)
+        assert (value["end"], value["error"]) == ("closed", None)
+        assert value["completion"]["choices"][0]["message"]["content"] == "Hello"
+    else:
+        assert stderr.startswith("closed · ")
+
+
+def test_ctrl_c_before_there_is_a_response() -> None:
+    has_left = threading.Event()
+
+    def answer(request: ReceivedRequest) -> bytes:
+        has_left.wait(PATIENCE)
+        return b""
+
+    with FakeProvider(answer) as provider:
+        with started(provider.url, "--json") as process:
+            wait_until(lambda: provider.requests)
+            process.send_signal(signal.SIGINT)
+            stdout, stderr = process.communicate(timeout=PATIENCE)
+        has_left.set()
+    value = json.loads(stdout)
+    assert (process.returncode, stderr) == (130, "")
+    assert (value["end"], value["error"], value["completion"]) == (None, None, None)
+
+
+def test_a_pipe_that_closes_early_ends_quietly() -> None:
+    pieces: list[bytes | float] = [part for piece in sse(*texts(*["line\n"] * 500)) for part in (piece, 0.002)]
+    with FakeProvider(Answer(pieces)) as provider:
+        with started(provider.url) as process:
+            assert process.stdout
+            assert process.stderr
+            assert process.stdout.readline() == "line\n"
+            process.stdout.close()
+            assert process.stderr.read() == ""
+        assert provider.requests[0].answered.wait(PATIENCE)
+        assert provider.requests[0].client_left
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.02)
+
+
+# On a terminal
+
+DOCUMENT = """\
+# A *plan* for Porto
+
+Here is some **bold text**, `code` and a [link](https://example.org/a?b=c) that goes on, and on, until it is wrapped.
+A second line, 2 * 3, snake_case_name, <b>no HTML</b>, averyveryverylongwordthatdoesnotfitintotwentycolumnsatall.
+
+1. First item, with enough text to go on in another row, indented as it should be
+2. Second
+   - nested, with `code`
+
+> A quote that is long enough to be wrapped at every width but the widest of them all, which is 120 columns.
+
+| Name | Price | Where it goes to, and when | Anything else |
+|------|------:|:--------------------------:|---|
+| Train | 12.50 | Porto, 15:09 | from Oriente, second class, with a seat at the window |
+| 日本 | 7 | slow \\| cheap | no |
+
+```python
+def f(x):
+    return [y for y in x if y > 3]
+```
+
+日本語のテキストはスペースなしで書かれます。**重要：**これは重要な点です。「括弧」も、句読点も、折り返しの先頭には来ません。
+
+- [ ] 🚆 todo
+- done ✅
+"""
+
+
+def rows_of(text: str, width: int, size: int | None = None) -> list[Text]:
+    """What a text becomes; every row that is open on the way is asked for."""
+    rows = MarkdownRows(terminal(width))
+    given: list[Text] = []
+    for start in range(0, len(text), size or len(text) or 1):
+        given += rows.add(text[start : start + (size or len(text))])
+        if size:
+            rows.open_rows()
+    return given + rows.end()
+
+
+def plain(rows: list[Text]) -> list[str]:
+    return [row.plain for row in rows]
+
+
+class Tmux:
+    """A terminal that is none of ours; it runs commands, and ends with the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self._tmux = shutil.which("tmux") or pytest.skip("needs tmux")
+        self._socket = str(folder / "tmux")
+
+    def run(self, *command: str, width: int, height: int = 24, **variables: str) -> None:
+        script = 'trap : INT; "$@"; echo "[$?]"; sleep 60'
+        env = [
+            f"{name}={value}"
+            for name, value in environment(NO_PROXY="*", **{"TERM": "tmux-256color", **variables}).items()
+        ]
+        size = ("-x", str(width), "-y", str(height))
+        self.do(
+            "-f",
+            os.devnull,
+            "new-session",
+            "-d",
+            "-s",
+            "s",
+            *size,
+            "env",
+            "-i",
+            *env,
+            "sh",
+            "-c",
+            script,
+            "sh",
+            *command,
+        )
+
+    def do(self, *arguments: str) -> str:
+        command = [self._tmux, "-S", self._socket, *arguments]
+        return subprocess.run(command, capture_output=True, check=True, encoding="utf-8", timeout=PATIENCE).stdout
+
+    def screen(self, *options: str) -> list[str]:
+        return [row.rstrip() for row in self.do("capture-pane", "-p", "-S", "-", *options, "-t", "s").splitlines()]
+
+    def until(self, text: str) -> list[str]:
+        """The rows, up to the one with the text, as soon as there is one."""
+        wait_until(lambda: any(text in row for row in self.screen()))
+        rows = self.screen()
+        return rows[: next(number for number, row in enumerate(rows) if text in row)]
+
+    def close(self) -> None:
+        command = [self._tmux, "-S", self._socket, "kill-server"]
+        subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE)
+
+
+@pytest.fixture
+def tmux(tmp_path: Path) -> Iterator[Tmux]:
+    tmux = Tmux(tmp_path)
+    yield tmux
+    tmux.close()
+
+
+def paced(pieces: list[bytes], pause: float) -> list[bytes | float]:
+    return [part for piece in pieces for part in (piece, pause)]
+
+
+@pytest.mark.parametrize("width", [80, 20, *(pytest.param(width, marks=pytest.mark.slow) for width in (120, 40))])
+def test_what_stands_on_a_terminal_is_what_the_whole_text_gives(tmux: Tmux, width: int) -> None:
+    pieces = [DOCUMENT[start : start + 7] for start in range(0, len(DOCUMENT), 7)]
+    with FakeProvider(Answer(paced(sse(*texts(*pieces), STOP), 0.0005))) as provider:
+        tmux.run(COMMAND, "chat", provider.url, "-m", "m", "Hi", width=width)
+        rows = tmux.until("[0]")
+    expected = [piece for row in rows_of(DOCUMENT, width) for piece in folded(row.plain, width)]
+    assert rows[: len(expected)] == expected
+    assert rows[len(expected)] == ""
+    assert " ".join(rows[len(expected) + 1 :]).startswith("finished: stop")
+    assert max(map(cell_len, rows)) <= width
+
+
+def folded(row: str, width: int) -> list[str]:
+    """What the terminal makes of a row of code that is longer."""
+    return [row[start : start + width].rstrip() for start in range(0, len(row), width)] if len(row) > width else [row]
+
+
+def test_a_terminal_that_changes_its_size_shows_every_word_once(tmux: Tmux) -> None:
+    words = [f"{number:03}" + ("\n\n" if number % 50 == 49 else " ") for number in range(400)]
+    with FakeProvider(Answer(paced(sse(*texts(*words), STOP), 0.004))) as provider:
+        tmux.run(COMMAND, "chat", provider.url, "-m", "m", "Hi", width=80)
+        for word, width in (("060", "40"), ("120", "100"), ("180", "21"), ("240", "60")):
+            wait_until(lambda word=word: any(word in row for row in tmux.screen()))
+            tmux.do("resize-window", "-t", "s", "-x", width)
+        rows = tmux.until("finished: stop")
+    shown = re.findall(r"\d{3}", " ".join(rows))
+    assert [int(word) for word in shown] == list(range(400))
+
+
+def test_ctrl_c_on_a_terminal_leaves_what_had_come(tmux: Tmux) -> None:
+    with FakeProvider(Answer(sse(*texts("Some **bo"), done=False), ending="open")) as provider:
+        tmux.run(COMMAND, "chat", provider.url, "-m", "m", "Hi", width=60)
+        wait_until(lambda: any("Some bo" in row for row in tmux.screen()))
+        tmux.do("send-keys", "-t", "s", "C-c")
+        rows = tmux.until("[130]")
+        assert provider.requests[0].answered.wait(PATIENCE)
+        assert provider.requests[0].client_left
+    assert rows[:2] == ["Some **bo", ""]
+    assert rows[2].startswith("closed · ")
+    assert tmux.do("display-message", "-p", "-t", "s", "#{cursor_flag}") == "1\n"  # the cursor is back
+
+
+def test_a_dumb_terminal_gets_plain_lines() -> None:
+    answer = sse(choice({"reasoning": "Hm."}), *texts("# A **title**\n", "- x"), STOP)
+    with FakeProvider(Answer(answer)) as provider:
+        written = on_a_terminal(COMMAND, "chat", provider.url, "-m", "m", "Hi", TERM="dumb", NO_PROXY="*")
+    assert "\x1b" not in written
+    assert written.splitlines()[:3] == ["reasoning: Hm.", "# A **title**", "- x"]
+    assert written.splitlines()[3].startswith("finished: stop · ")
+
+
+def test_no_color() -> None:
+    with FakeProvider(Answer(sse(*texts("# A\n`b` **c**\n- d"), STOP))) as provider:
+        written = on_a_terminal(COMMAND, "chat", provider.url, "-m", "m", "Hi", NO_COLOR="1", NO_PROXY="*")
+    assert set(re.findall(r"\x1b\[([\d;]*)m", written)) == {"0", "1", "2", "1;4"}
+
+
+def test_raw_is_refused_on_a_terminal() -> None:
+    with FakeProvider() as provider:
+        command = [COMMAND, "chat", provider.url, "-m", "m", "--raw", "Hi"]
+        code = "import subprocess, sys; print('code', subprocess.run(sys.argv[1:]).returncode)"
+        written = on_a_terminal(sys.executable, "-c", code, *command, width=200)
+        assert "--raw: standard output is a terminal" in written
+        assert "code 2" in written
+        assert not provider.requests
+
+
+def test_reasoning_is_folded_unless_all_of_it_is_asked_for() -> None:
+    reasoning = [choice({"reasoning": f"thought {number}\n"}) for number in range(9)]
+    with FakeProvider(*[Answer(sse(*reasoning, *texts("So."), STOP))] * 2) as provider:
+        command = (COMMAND, "chat", provider.url, "-m", "m", "-q", "Hi")
+        written = on_a_terminal(*command, NO_PROXY="*")
+        assert display(written, 80)[:6] == [
+            "... 6 more rows of reasoning",
+            *(f"thought {number}" for number in (6, 7, 8)),
+            "",
+            "So.",
+        ]
+        assert "\x1b[2mthought 8" in written
+        rows = display(on_a_terminal(*command, "--reasoning", NO_PROXY="*"), 80)
+        assert rows[:10] == [*(f"thought {number}" for number in range(9)), "So."]
+
+
+# Drawing
+
+
+def live(width: int = 40) -> tuple[Console, LiveAnswerView]:
+    console = terminal(width)
+    return console, LiveAnswerView(console, text=MarkdownRows, reasoning=FoldedRows, waiting="waiting for m")
+
+
+def test_what_is_open_is_drawn_as_it_will_be() -> None:
+    console, view = live()
+    with view:
+        assert display(written_to(console), 40) == ["waiting for m"]
+        title, text, code = ["A title", ""], ["bold and code", ""], [" • x", "```py", "1 + 2", "", "3"]
+        moments = [
+            ("## A ti", ["A ti"]),
+            ("tle\n\n**bo", [*title, "bo"]),
+            ("ld** and `co", [*title, "bold and co"]),
+            ("de`\n\n- ", [*title, *text, " •"]),
+            ("x\n```py\n1 +", [*title, *text, *code[:2], "1 +"]),
+            (" 2\n\n3\n``", [*title, *text, *code, "``"]),
+            ("`\n| a | b |\n|--|--|\n| 1", [*title, *text, *code, "```", "a   b", "─────", "| 1"]),
+        ]
+        for piece, rows in moments:
+            view.add_text(piece)
+            assert display(written_to(console), 40) == rows
+
+
+def test_only_rows_that_changed_are_written_again() -> None:
+    console, view = live()
+    with view:
+        view.add_text("| a | b |\n|---|---|\n" + "| cell | other |\n" * 10)
+        before = len(written_to(console))
+        view.add_text("| next")
+        assert len(written_to(console)) - before < 60
+        view.show_tool_calls([ShownCall("f", '{"a": 1')])
+        before = len(written_to(console))
+        view.show_tool_calls([ShownCall("f", '{"a": 12')])
+        assert len(written_to(console)) - before < 80
+    assert display(written_to(console), 40)[-2:] == ['tool call: f {"a": 12', ""]
+
+
+def test_a_narrower_terminal_draws_what_is_open_anew() -> None:
+    console, view = live()
+    with view:
+        view.add_text("one two three four five")
+        console.width = 10
+        view.add_text(" six")
+    assert display(written_to(console), 40) == ["one two", "three four", "five six", ""]
+
+
+def test_of_another_size_only_the_terminal_knows_where_the_rows_are() -> None:
+    console, view = live()
+    with view:
+        view.add_text("one")
+        console.width = 30
+        before = len(written_to(console))
+        view.show_tool_calls([ShownCall("f", "")])
+        # So all of them are drawn again, from where the cursor rests.
+        assert written_to(console)[before:].startswith("\r\x1b[999M\x1b[?7lone\n")
+
+
+def test_a_long_line_of_code_is_seen_while_it_grows() -> None:
+    console, view = live()
+    with view:
+        view.add_text("```\n" + "x" * 50)
+        assert display(written_to(console), 40) == ["```", "x" * 40, "x" * 10]
+        view.add_text("y")
+        assert display(written_to(console), 40) == ["```", "x" * 40, "x" * 10 + "y"]
+        view.add_text("\n```")
+    assert "x" * 50 + "y" in written_to(console)  # the terminal breaks it, so it can be copied
+
+
+def test_more_than_a_screen_is_open_and_its_end_is_shown() -> None:
+    console, view = live()  # of 20 rows
+    with view:
+        view.show_tool_calls([ShownCall(f"f{number}", "{}") for number in range(50)])
+        assert display(written_to(console), 40) == [f"tool call: f{number} {{}}" for number in range(31, 50)]
+    assert len(display(written_to(console), 40)) == 51
+
+
+# What it costs
+
+CODE, TABLE = "```python\n", "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 25
+ENDLESS: dict[str, Callable[[int], str]] = {
+    "lines": lambda number: f"line {number}\n",
+    "one paragraph": lambda number: f"word{number} ",
+    "one word": lambda number: f"{number:07}",
+    "no spaces": lambda number: "日本語の文",
+    "a mark that is not closed": lambda number: "text " if number else "**",
+    "marks": lambda number: "*a `b [c ",
+    "a list": lambda number: f"- item {number}\n",
+    "nested lists": lambda number: f"{'  ' * (number % 12)}- item {number}\n",
+    "a quote": lambda number: f"> > text {number}\n",
+    "code": lambda number: ["x =", " ", str(number), "\n"][number % 4] if number else CODE,
+    "one line of code": lambda number: f"x={number};" if number else CODE,
+    "a table": lambda number: ["| ", str(number), " | b", " |\n"][number % 4] if number else TABLE + "|",
+    "one line of a table": lambda number: f" {number} |" if number else TABLE + "|",
+    "empty lines": lambda number: "\n",
+    "spaces": lambda number: "     ",
+}
+MANY = 40
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_what_a_piece_costs_does_not_depend_on_how_much_came_before(kind: str) -> None:
+    console, view = live(80)
+    numbers = count()
+    written = [0]
+
+    def add_many() -> None:
+        for number in islice(numbers, MANY):
+            view.add_text(ENDLESS[kind](number))
+            written.append(len(written_to(console)))
+
+    with view:
+        for _ in range(2):  # by then as much is held as ever is
+            add_many()
+        early = calls_of(add_many)
+        for _ in range(8):
+            add_many()
+        late = calls_of(add_many)
+    # What grew with the answer would be four times as much.
+    costs = [after - before for before, after in pairwise(written)]
+    assert late < early * 2 + 1000
+    assert max(costs[-3 * MANY :]) <= max(costs[: 8 * MANY]) * 1.1
+    assert sum(costs[-3 * MANY :]) <= sum(costs[MANY : 4 * MANY]) * 2 + 1000
+    assert max(costs) < 15_000  # a table is drawn at once, and the last of its rows again and again
+
+
+def calls_of(work: Callable[[], None]) -> int:
+    """How many calls of functions it takes: time, without a clock."""
+    calls = 0
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def test_finished_rows_are_printed_once() -> None:
+    console, view = live(60)
+    with view:
+        for number in range(500):
+            view.add_text(f"{number:04} ")
+    # A row of twelve words is drawn with each of them, and once for good; a line is held for 200 characters at first.
+    assert max(written_to(console).count(f"{number:04}") for number in range(100, 490)) <= 14
+
+
+# Rows of Markdown
+
+CASES: list[tuple[str, list[str]]] = [
+    ("", []),
+    ("\n\ntext\n\n\n", ["text"]),
+    ("a  \nb\\\nc\nd", ["a", "b", "c", "d"]),
+    ("# One #\n###### Six\n####### no\n#no\n#", ["One", "Six", "####### no", "#no"]),
+    ("a\n===\nb\n---\n***\n- - -\n_ _", ["a", *["─" * 30] * 1, "b", *["─" * 30] * 3, "_ _"]),
+    ("- a\n- b\n\n- c\n* d", [" • a", " • b", "", " • c", " • d"]),
+    ("- a\n  - b\n    - c\n      - d", [" • a", "    ◦ b", "       ▪ c", "          • d"]),
+    ("1. a\n1. b\n7. c\n2) d", [" 1. a", " 2. b", " 3. c", " 2. d"]),
+    ("99. a\n100. b", ["99. a", "100. b"]),
+    ("- a\n\n  b\n\nc", [" • a", "", "   b", "", "c"]),
+    ("- a\nlazy\n\nnot", [" • a", "   lazy", "", "not"]),
+    ("-\n-\n- x\n\n1.", [" •", " •", " • x", "", " 1."]),
+    ("text\n1986. no list\n- a list", ["text", "1986. no list", " • a list"]),
+    ("> a\nlazy\n>\n> b\n\nc", ["▌ a", "▌ lazy", "▌", "▌ b", "", "c"]),
+    ("> - a\n>   b\n> > c", ["▌  • a", "▌    b", "▌ ▌ c"]),
+    ("```\n# no\n\n  - no\n~~~\n```\n# yes", ["```", "# no", "", "  - no", "~~~", "```", "yes"]),
+    ("- x\n  ```py\n  a\n    b\n  ```\n- y", [" • x", "   ```py", "   a", "     b", "   ```", " • y"]),
+    ("````\n```\n````", ["````", "```", "````"]),
+    ("```a`b```", ["a`b"]),
+    ("    code\n      more\n\ntext", ["code", "  more", "", "text"]),
+    ("text\n    no code", ["text", "no code"]),
+    ("|a|b|\n|-|-|\n|1|2|\ntext", ["a   b", "─────", "1   2", "text"]),
+    ("a | b\n--|--:\n`x` | 2 | 3\n|\n# t", ["a   b", "─────", "x   2", "", "t"]),
+    ("a | b\nno table", ["a | b", "no table"]),
+    ("p\n| a |\n|---|\n| b \\| c |", ["p", "a", "─────", "b | c"]),
+    ("**b** *i* ~~s~~ `c` \\* &amp; <b>", ["b i s c * & <b>"]),
+    ("2 * 3 * 4, **open, _open, [open](, a_b_c", ["2 * 3 * 4, **open, _open,", "[open](, a_b_c"]),
+    ("[a](http://b) <http://c> ![d](http://e)", ["a (http://b) http://c [image:", "d] (http://e)"]),
+    ("[http://good](http://evil)", ["http://good (http://evil)"]),
+    ("\\( a_1 \\) and \\[ b \\]", ["\\( a_1 \\) and \\[ b \\]"]),
+    ("**重要：**これは", ["重要：これは"]),
+    ("日本語のテキストはスペースなしで書かれます。そう、", ["日本語のテキストはスペースなし", "で書かれます。そう、"]),
+    ("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa。", ["aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "。"]),
+    ("x" * 70, ["x" * 30, "x" * 30, "x" * 10]),
+    ("\ta\n-\tb", ["a", " • b"]),
+]
+
+
+@pytest.mark.parametrize(("source", "rows"), CASES)
+@pytest.mark.parametrize("size", [None, 1, 3])
+def test_markdown_becomes_rows(source: str, rows: list[str], size: int | None) -> None:
+    assert plain(rows_of(source, 30, size)) == rows
+
+
+def test_lines_that_were_wrapped_are_wrapped_anew_and_short_ones_are_kept() -> None:
+    long = "word " * 11 + "words"  # 60 characters
+    assert plain(rows_of(f"{long}\nand\nso on", 80, 3)) == [f"{long} and", "so on"]
+    assert plain(rows_of(f"{long}  \nand\\\nso on", 80, 3)) == [long, "and", "so on"]
+    assert plain(rows_of(f"{long[1:]}\nand", 80, 3)) == [long[1:], "and"]
+    assert plain(rows_of(f"{long * 4}\\\nand", 500, 3)) == [long * 4, "and"]
+    assert plain(rows_of(f"> {long}\n> and", 80, 3)) == [f"▌ {long} and"]
+
+
+def test_markdown_has_styles() -> None:
+    text = rows_of("# t\n**b** *i* ***bi*** ~~s~~ `c` [l](u)\n```python\ndef f():\n    '''a\n    b'''", 80, 2)
+    assert styles_of(text[0], "t") == {"bold underline"}
+    looks = {
+        "b": {"bold"},
+        "i": {"italic"},
+        "bi": {"italic bold"},
+        "s": {"strike"},
+        "c": {"bold cyan"},
+        "l": {"underline"},
+    }
+    for word, styles in looks.items():
+        assert styles_of(text[1], word) == styles
+    assert styles_of(text[1], "(u)") == {"dim"}
+    assert "blue" in str(styles_of(text[3], "def"))
+    assert styles_of(text[4], "a") == styles_of(text[5], "b")  # a string over two lines
+
+
+def styles_of(row: Text, word: str) -> set[str]:
+    place = re.search(rf"(?<!\w){re.escape(word)}", row.plain)
+    assert place
+    return {str(span.style) for span in row.spans if span.start <= place.start() < span.end} - {""}
+
+
+PIECES = [
+    *("- ", "* ", "12. ", "1) ", "> ", "# ", "```", "```python", "~~~", "|", "| a | b |", "|---|---|", "---", "==="),
+    *("**", "*", "_", "`", "``", "~~", "[", "](http://x)", "]", "(", ")", "!", "\\", "<b>", "&#x1b;", "&amp;", "\t"),
+    *("\n", "\n", "\n\n", "\n    ", " ", "  ", "word", "snake_case", "x*y", "日本語", "。", "：", "“q”", "é", "👩‍👩‍👧"),
+    *("x" * 50, "日" * 30, "\x1b[2J", "\u202e", "\x9b", "- - -", "word " * 60, "| a " * 60),
+]
+
+
+MARKDOWN = st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
+SIZES, WIDTHS = st.sampled_from([1, 2, 7, 40, 211]), st.sampled_from([1, 7, 20, 80])
+
+
+@settings(deadline=None, max_examples=20)
+@given(MARKDOWN, SIZES, WIDTHS)
+def test_rows_do_not_depend_on_how_the_text_was_cut(text: str, size: int, width: int) -> None:
+    check_rows(text, size, width)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=500)
+@given(MARKDOWN, SIZES, WIDTHS)
+def test_many_rows_do_not_depend_on_how_the_text_was_cut(text: str, size: int, width: int) -> None:
+    check_rows(text, size, width)
+
+
+def check_rows(text: str, size: int, width: int) -> None:
+    whole, cut = rows_of(text, width), rows_of(text, width, size)
+    assert plain(whole) == plain(cut)
+    for one, other in zip(whole, cut, strict=True):
+        assert [styles_at(one, place) for place in range(len(one))] == [
+            styles_at(other, place) for place in range(len(other))
+        ]
+    assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e]", "".join(plain(whole)))
+
+
+def styles_at(row: Text, place: int) -> set[str]:
+    return {str(span.style) for span in row.spans if span.start <= place < span.end} - {""}
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(["word ", "**bold** ", "- item ", "\n", "# ", "> ", "`a b` "]), max_size=30), st.data())
+def test_everything_that_came_is_shown_at_every_moment(pieces: list[str], data: st.DataObject) -> None:
+    text = "".join(pieces)
+    end = data.draw(st.integers(0, len(text)))
+    rows = MarkdownRows(terminal(25))
+    shown = "".join(plain([*rows.add(text[:end]), *rows.open_rows()]))
+    assert re.sub(r"[^a-z]", "", shown) == re.sub(r"[^a-z]", "", text[:end])
+
+
+@pytest.mark.parametrize("width", [120, 80, 40, 20, 7])
+def test_rows_fit_the_screen(width: int) -> None:
+    prose = re.sub("```.*```", "", DOCUMENT, flags=re.DOTALL)
+    wide = [row for row in plain(rows_of(prose, width, 5)) if cell_len(row) > width]
+    assert wide == []
+
+
+def test_a_table_that_has_no_room_becomes_records() -> None:
+    table = "| Name | Price | Where |\n|---|---|---|\n| Train | 12.50 | **Porto** |\n| Bus | 7 |\n"
+    assert plain(rows_of(table, 15)) == [
+        *("Name: Train", "Price: 12.50", "Where: Porto", "─" * 15),
+        *("Name: Bus", "Price: 7", "Where:"),
+    ]
+    assert plain(rows_of("| A long name | And another |\n|---|---|\n", 15)) == ["A long name", "And another"]
+
+
+def test_of_an_open_table_the_last_rows_are_drawn() -> None:
+    rows = MarkdownRows(terminal(40))
+    rows.add("| n |\n|---|\n" + "".join(f"| {number} |\n" for number in range(90)))
+    assert plain(rows.open_rows()) == ["n", "──", *map(str, range(70, 90))]
+
+
+def test_words_stay_apart_where_a_row_is_full() -> None:
+    for size in (1, 5, 14):
+        assert plain(rows_of("word " * 150, 14, size)) == ["word word word"] * 50
+
+
+def test_a_long_table_is_drawn_in_parts() -> None:
+    rows = plain(rows_of("| n |\n|---|\n" + "".join(f"| {number} |\n" for number in range(250)), 40, 100))
+    assert [row for row in rows if row.isdecimal()] == [str(number) for number in range(250)]
+    assert rows.count("n") == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\x1b]8;;http://evil\x1b\\text",
+        "&#x1b;[2J &#27;[2J &#x9b;2J &#x202e;",
+        "<http://a/%1b[2J> [x](http://a/%1b[2J) [x](<http://a/\x1b[2J>)",
+        "![\x1b[2J](http://\x1b[2J)",
+        "```\x1b[2J\n\x1b[2J\n```",
+        "| \x1b[2J |\n|---|\n| \x1b[2J |",
+        "# \x1b[2J\n- \x1b[2J\n> \x1b[2J",
+        "`\x1b[2J` **\x1b[2J** \\\x1b[2J",
+    ],
+)
+@pytest.mark.parametrize("size", [1, 1000])
+def test_nothing_in_markdown_acts_on_the_terminal(text: str, size: int) -> None:
+    console, view = live()
+    with view:
+        for start in range(0, len(text), size):
+            view.add_text(text[start : start + size])
+    written = written_to(console)
+    assert not re.search("[\x00-\x09\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f\u202a-\u202e]", written)
+    assert "\x1b]" not in written
+    display(written, 40)  # which fails for a sequence that is not the view's own
+
+
+def test_links_are_no_hyperlinks_of_the_terminal() -> None:
+    console, view = live()
+    with view:
+        view.add_text("[text](http://x)")
+    assert "\x1b]8" not in written_to(console)
+    assert "text (http://x)" in display(written_to(console), 40)
+
+
+def test_a_live_view_needs_no_more_than_a_string_to_draw_on() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=2, height=1, _environ={"TERM": "xterm"})
+    with LiveAnswerView(console, text=MarkdownRows) as view:
+        view.add_text(DOCUMENT)
+    assert "\x1b[?25h" in written_to(console)
