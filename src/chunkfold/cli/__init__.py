@@ -15,6 +15,8 @@ def main() -> None:
         from chunkfold.cli.app import chunkfold
 
         chunkfold(prog_name="chunkfold")
+    except KeyboardInterrupt:  # while the command was still being loaded
+        sys.exit(130)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise

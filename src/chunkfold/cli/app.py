@@ -20,8 +20,13 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 
 _EXAMPLES = """\b
 Examples:
-  chunkfold demo            see what the library does, without a key
-  chunkfold demo | cat      the same as plain lines
+  chunkfold demo                                    see what the library does, without a key
+  chunkfold chat URL --model M "Say hello."         ask a provider
+  chunkfold record URL -m M "Hello" -o hello.jsonl  keep the answer as it came
+  chunkfold inspect hello.jsonl --rules             see what is odd about it
+  chunkfold report hello.jsonl -o hello.html        see what came when
+
+Each command has a help of its own, with more examples: chunkfold chat --help
 """
 
 
