@@ -356,6 +356,16 @@ def chunks_of(recorded: Recording, **options: Any) -> Iterator[list[Any]]:
     yield parser.close() if recorded.end == "body" else parser.interrupt(ConnectionError())
 
 
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_a_chunk_that_only_the_end_completes_comes_at_the_end(is_reset: bool) -> None:
+    clock = Clock()
+    recorder = Recorder(MovingBody(Stream([HELLO.rstrip()], is_reset), [4, 8], clock), clock=clock)
+    live = read_sync(recorder, clock=clock)
+    assert [chunk.text for chunk in live.chunks] == ["Hello"]
+    assert told_timing(replay(live.stored).timing) == told_timing(live.stream.timing)
+    assert live.stream.timing.last_chunk == 3.0
+
+
 def test_the_events_come_again_too() -> None:
     recorded = Recorder(MovingBody(Stream(WHOLE), [], Clock()))
     live = list(ChatCompletionStream(recorded).events())

@@ -595,3 +595,19 @@ async def test_a_stall_lets_go_of_the_connection(library: Any, kind: str, name: 
     assert stream.snapshot.text.startswith("Hi") == (body[0] == HI)
     assert stream.error.retryable == (body[0] != HI)
     assert another.end == "finished"
+
+
+def test_what_a_transform_keeps_to_itself_is_progress() -> None:
+    class Silent:
+        def feed(self, chunk: Any) -> list[Any]:
+            return []
+
+        def close(self) -> list[Any]:
+            return []
+
+    parser = ChatCompletionParser(progress_timeout=10, transforms=[Silent()], started=0.0)
+    for seconds in range(5, 60, 5):
+        assert parser.feed(choice(reasoning="hm"), arrived=seconds) == []
+    assert parser.end is None
+    parser.feed(b": ping\n\n", arrived=70.0)
+    assert parser.end == "stalled"

@@ -14,7 +14,7 @@ from chunkfold.json_values import is_list, is_object
 from chunkfold.text_buffer import TextBuffer
 
 _EACH: Final = 8
-_EACH_WITH_FIELDS: Final = 64  # an object, a list
+_EACH_WITH_FIELDS: Final = 32  # an object, a list
 _NOT_KEPT: Final = frozenset({"log", "_log", "observer"})  # what a state only refers to
 
 
@@ -29,7 +29,9 @@ def footprint(value: Any) -> int:
             size += _EACH + len(value)
         elif isinstance(value, TextBuffer):
             size += _EACH_WITH_FIELDS + value.tell()
-        elif value is None or isinstance(value, int | float):
+        elif isinstance(value, int):
+            size += _EACH + value.bit_length() // 8
+        elif value is None or isinstance(value, float):
             size += _EACH
         elif id(value) not in counted:  # a call is found by its id and by its index, too
             counted.add(id(value))
@@ -48,6 +50,6 @@ def _parts(value: Any) -> Iterable[Any]:
     if is_list(value) or _is_tuple(value):
         return value
     if isinstance(value, BaseModel):
-        return vars(value), value.__pydantic_extra__
+        return [*vars(value).values(), value.__pydantic_extra__]
     names = cast("Iterable[str]", getattr(value, "__slots__", None) or vars(value))
     return [getattr(value, name) for name in names if name not in _NOT_KEPT]

@@ -149,6 +149,7 @@ class ChatCompletionParser:
         self._joiner = SurrogateJoiner()
         self._transforms = tuple(transforms)
         self._is_flushed = False
+        self._has_progress = False
         self._final: ChatCompletion | None = None
         self._refusal: Refusal | None = None
         if status_code is not None and not 200 <= status_code <= 299:
@@ -288,8 +289,9 @@ class ChatCompletionParser:
         known = accumulator.chunks
         self._take_events(self._decoder.feed(data), chunks, shortcut)
         has_chunks = bool(chunks) or accumulator.chunks > known
-        if has_chunks:
+        if has_chunks or self._has_progress:  # a transform may have kept what came
             self._deadlines.last_progress = now
+            self._has_progress = False
             accumulator.compact()
         self.timing.note(now - self._started, has_chunks, accumulator.output_size > 0)
         return chunks
@@ -358,6 +360,7 @@ class ChatCompletionParser:
         if self._joiner.held or any(rule is SPLIT_SURROGATES for rule, _ in payload.notes):
             payload.chunks = [self._joiner.join(chunk) for chunk in payload.chunks]
             self._is_unwatched = not (self._is_watched or self._joiner.held)
+        self._has_progress |= bool(payload.chunks)
         for chunk in self._transformed(payload.chunks, self._transforms):
             self._accumulator.add(chunk)
             chunks.append(chunk)
@@ -424,6 +427,7 @@ class ChatCompletionParser:
         if any(name.startswith(body) for name in (*_FIELD_NAMES, _BOM)):
             return  # nothing, or the mere beginning of a stream
         payload = parse_body(body)
+        self._output_limit.take(len(body))
         if payload is not None:
             self._absorb(payload, chunks)
             if self.end is None:
