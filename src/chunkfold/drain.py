@@ -33,7 +33,10 @@ def drain(response: Any, source: Iterator[bytes]) -> None:
     if network_stream is None:
         return
     thread = threading.get_ident()
-    deadlines = _timed_read(network_stream).deadlines
+    try:
+        deadlines = _timed_read(network_stream).deadlines
+    except AttributeError:  # a stream of another make, whose `read` is its own
+        return
     deadlines[thread] = deadline = time.monotonic() + MAX_SECONDS
     try:
         for _ in source:
@@ -58,7 +61,9 @@ class _TimedRead:
     def __call__(self, max_bytes: int, timeout: float | None = None) -> bytes:
         deadline = self.deadlines.get(threading.get_ident())
         if deadline is not None:
-            timeout = max(deadline - time.monotonic(), 0.001)
+            timeout = deadline - time.monotonic()
+            if timeout <= 0:  # a compressed body that decodes to nothing never comes back to `drain`
+                raise TimeoutError
         return self._read(max_bytes, timeout)
 
 

@@ -17,7 +17,7 @@ from chunkfold.brief import brief
 
 MESSAGE: Final = "message"
 SLICE: Final = 4096  # bytes, which is some 12 chunks
-_LONGEST_SLICE: Final = 16 * SLICE
+_LONGEST_SLICE: Final = 8 * SLICE
 _BOM: Final = b"\xef\xbb\xbf"
 _LF: Final = 0x0A  # as numbers, which are found in bytes at once
 _CR: Final = 0x0D
@@ -99,11 +99,11 @@ class EventStreamDecoder:
         self._is_between_blocks = False
         self._start: bytes | None = b""  # the first bytes, until they can no longer be a BOM
         self._skip_lf = False  # the last read ended in CR: an LF at the start of the next belongs to it
-        self._line: list[bytes] = []  # the pieces of the unfinished line, joined once
+        self._line = bytearray()  # the unfinished line
         self._line_size = 0
         self._line_head = b""  # its first bytes: enough to tell whether it is a `data` line
         self._offset = 0  # of the first byte that is not yet part of a finished line
-        self._foreign: list[bytes] | None = []  # the body, until it proves to be an event stream
+        self._foreign: bytearray | None = bytearray()  # the body, until it proves to be an event stream
         self._foreign_size = 0
         self._unknown_line_seen = False
         self._new_block()
@@ -121,7 +121,7 @@ class EventStreamDecoder:
         """The body so far (its beginning, past the limit), if nothing in it belongs to an event stream; else None."""
         if self._foreign is None:
             return None
-        body = b"".join(self._foreign)
+        body = bytes(self._foreign)
         return body[:_FOREIGN_EXCERPT] if self._is_foreign_too_large() else body
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[ServerSentEvent]:
@@ -173,13 +173,13 @@ class EventStreamDecoder:
             return
         if self._start:
             # Fewer than three bytes came, and they look like the beginning of a BOM: no line, but not lost.
-            self._foreign = [self._start]
+            self._foreign = bytearray(self._start)
         self._closed = True
         whole_lines = len(self._data)
         if self._line:
             # Only to show it: the end of the file ends no line, so a `retry` in it does not count (section 9.2.5).
             reconnection_time = self.reconnection_time
-            self._take_line(b"".join(self._line), [])
+            self._take_line(bytes(self._line), [])
             self._line.clear()
             self.reconnection_time = reconnection_time
         if self._data or self._error is not None:
@@ -243,15 +243,14 @@ class EventStreamDecoder:
             self._keep_unfinished(rest)
 
     def _joined_line(self, last_piece: bytes) -> bytes:
-        self._line.append(last_piece)
-        line = b"".join(self._line)
+        line = bytes(self._line + last_piece)
         self._line.clear()
         self._line_size = 0
         self._line_head = b""
         return line
 
     def _keep_unfinished(self, piece: bytes) -> None:
-        self._line.append(piece)
+        self._line += piece
         self._line_size += len(piece)
         if len(self._line_head) < len(b"data: "):
             self._line_head += piece[: len(b"data: ")]
@@ -343,15 +342,15 @@ class EventStreamDecoder:
         self._line.clear()
         self._new_block()
 
-    def _keep_foreign(self, foreign: list[bytes], data: bytes) -> None:
+    def _keep_foreign(self, foreign: bytearray, data: bytes) -> None:
         """Keep a body that is no event stream so far; of one larger than the limit, only its beginning."""
         # Blank lines before it are not kept: there may be any number of them.
         kept = data if self._foreign_size else data.lstrip(b"\r\n")
         self._foreign_size += len(kept)
-        if not self._is_foreign_too_large():
-            foreign.append(kept)
-        elif sum(map(len, foreign)) < _FOREIGN_EXCERPT:
-            foreign[:] = [b"".join((*foreign, kept))[:_FOREIGN_EXCERPT]]
+        if self._is_foreign_too_large():
+            kept = kept[: max(0, _FOREIGN_EXCERPT - len(foreign))]
+            del foreign[_FOREIGN_EXCERPT:]
+        foreign += kept
 
     def _is_foreign_too_large(self) -> bool:
         return self._foreign_size > (_FOREIGN_LIMIT if self._limit is None else self._limit)

@@ -299,11 +299,18 @@ class ChatCompletionParser:
     def _take_slices(
         self, data: bytes, now: float, shortcut: TextShortcut | None
     ) -> Generator[list[ChatCompletionChunk]]:
-        for piece in slices(data) if self._refusal is None else (data,):
+        pieces = iter(slices(data) if self._refusal is None else (data,))
+        for piece in pieces:
             if self.end is not None:
                 return
-            yield self._take_data(piece, now, shortcut)
-        chunks: list[ChatCompletionChunk] = []
+            try:
+                chunks = self._take_data(piece, now, shortcut)
+            except BaseException:  # a tap's: the read is lost, but what follows it must not be misread
+                for lost in pieces:
+                    self._decoder.feed(lost)
+                raise
+            yield chunks
+        chunks = []
         if self._has_deadline:
             self._check_time(now, chunks)  # of the whole read: a chunk may be in its last slice
         yield chunks
@@ -399,8 +406,8 @@ class ChatCompletionParser:
             self._take_foreign_body(body.strip(), chunks, cut=exc is not None)
         if self.end is None:
             self._conclude(chunks, exc=exc)
-        if chunks:
-            self.timing.note(self._clock() - self._started, True, self._accumulator.has_output)  # noqa: FBT003 - there are
+        if chunks and self.timing.last_byte is not None:  # they came with the last bytes
+            self.timing.note(self.timing.last_byte, True, self._accumulator.has_output)  # noqa: FBT003 - there are
         return chunks
 
     def _take_unfinished(self, block: UnfinishedBlock, chunks: list[ChatCompletionChunk]) -> None:

@@ -327,6 +327,7 @@ class ChatCompletionStream(_Stream):
             if self._closed:  # meanwhile, by another thread, which could not close a source that was being read
                 with suppress(Exception):
                     close_if_possible(self._source)
+        self._cut_short = None  # if it was, the source survived it
         if folding or type(data) is not bytes or len(data) > SLICE:
             return self._take(data, folding=folding)
         return self._parser.feed(data)
@@ -486,6 +487,7 @@ class AsyncChatCompletionStream(_Stream):
             if self._closed:  # meanwhile, by another task, which could not close a source that was being read
                 with suppress(Exception):
                     await aclose_if_possible(self._source)
+        self._cut_short = None  # if it was, the source survived it
         if folding or type(data) is not bytes or len(data) > SLICE:
             return self._take(data, folding=folding)
         return self._parser.feed(data)

@@ -16,7 +16,7 @@ _STEPS: Final = 32  # in each doubling of the length, so that the middle of a st
 class Gaps:
     """The times from each read that brought a chunk to the next such read, in seconds.
 
-    Of streams with more than 4,096 gaps the percentiles are right to within 2 %; everything else is exact.
+    Of streams with 4,096 gaps or more the percentiles are right to within 2 %; everything else is exact.
 
     Attributes:
         count: How many gaps there were.
@@ -66,8 +66,10 @@ class _GapLog:
         ordered = sorted(lengths)
         ranks = list(accumulate(lengths[length] for length in ordered))
 
+        longest = max(self._longest, *self._recent) if self._recent else self._longest
+
         def percentile(share: int) -> float:
-            return ordered[bisect_left(ranks, count * share / 100)]
+            return min(ordered[bisect_left(ranks, count * share / 100)], longest)
 
         return Gaps(
             count=count,
@@ -75,7 +77,7 @@ class _GapLog:
             p50=percentile(50),
             p95=percentile(95),
             p99=percentile(99),
-            longest=max(self._longest, *self._recent) if self._recent else self._longest,
+            longest=longest,
         )
 
 

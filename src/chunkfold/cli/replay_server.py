@@ -1,12 +1,11 @@
 """A provider on this machine that answers every request with a recording: `chunkfold replay --serve`."""
 
 import re
-import socket
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Final, Self
+from typing import Final
 
 import click
 
@@ -36,7 +35,7 @@ def serve(recording: Recording, name: str, speed: float, port: int) -> None:
         answer = answer_of(recording, speed)
     except ValueError as error:
         raise click.ClickException(f"{one_line(name)}: cannot be sent: {error}") from None
-    provider = ProviderOn(port)
+    provider = FakeProvider(port=port)
     answerer = Answerer(provider, answer, _pause(recording.headers_at or 0.0, speed))
     try:
         provider.start()
@@ -72,22 +71,6 @@ class Answerer:
             click.echo(one_line(f"{request.method} {request.path}"))
         self.leaving.wait(self._pause)
         return self._answer
-
-
-class ProviderOn(FakeProvider):
-    """A provider on a port that one can choose; 0 is a free one."""
-
-    def __init__(self, port: int) -> None:
-        super().__init__()
-        self._wanted = port
-
-    def start(self) -> Self:
-        """Listen there; the rest is as it is elsewhere."""
-        listener = socket.create_server(("127.0.0.1", self._wanted), backlog=128)
-        self._port = listener.getsockname()[1]
-        self._acceptor = threading.Thread(target=self._accept, args=(listener,), daemon=True)
-        self._acceptor.start()
-        return self
 
 
 def answer_of(recording: Recording, speed: float) -> Answer:

@@ -43,8 +43,9 @@ def recording_of(request: ChatRequest) -> Recording:
             with suppress(Exception, KeyboardInterrupt):  # the recording says how it ended
                 is_over = _read(recorder)
     recording = recorder.recording
-    # The timeout is this side's then: it did not wait any longer.
-    return replace(recording, end="left", error="") if is_over and recording.error == "ReadTimeout" else recording
+    if is_over and recording.error in ("ReadTimeout", "TimeoutError"):  # this side did not wait any longer
+        return replace(recording, end="left", error="")
+    return recording
 
 
 def no_response(request: ChatRequest, error: Exception) -> click.ClickException:

@@ -23,18 +23,23 @@ _SHORT: Final = 300  # of arguments
 _WORD: Final = 120  # of a name, an id, a finish reason
 
 _VISIBLE: Final = {
-    code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
     for first, last in (
         (0x00, 0x08),  # C0 without tab, line feed and carriage return
         (0x0B, 0x0C),
         (0x0E, 0x1F),
         (0x7F, 0x9F),  # DEL and C1
         (0x061C, 0x061C),  # the marks, embeddings, overrides and isolates of bidirectional text
+        (0x200B, 0x200B),  # spaces and signs of no width
         (0x200E, 0x200F),
         (0x2028, 0x202E),  # and the separators of lines and paragraphs
+        (0x2060, 0x2064),
         (0x2066, 0x2069),
         (0xD800, 0xDFFF),  # halves of characters, which no encoding can write
+        (0xFEFF, 0xFEFF),
+        (0xFFF9, 0xFFFB),
         (0xFFFE, 0xFFFF),
+        (0xE0000, 0xE007F),  # tags, in which text can hide
     )
     for code in range(first, last + 1)
 } | {ord("\r"): None}

@@ -153,12 +153,16 @@ class _Log:
 
 
 class _AnyReads:
-    """What both share: the end."""
+    """What both share: what is noted."""
 
     def __init__(self, log: _Log, source: Any) -> None:
         self._log = log
         self._source = source
         self._cut_short: BaseException | None = None  # what left a read half done, such as a cancellation
+
+    def _take(self, data: bytes) -> None:
+        self._cut_short = None  # if it was, the source survived it
+        self._log.take(data)
 
     def _end_of_source(self) -> None:
         """There are no more bytes: the body ended, unless a read that was left half done broke the source."""
@@ -186,7 +190,7 @@ class _Reads(_AnyReads):
         except BaseException as error:
             self._cut_short = error
             raise
-        self._log.take(data)
+        self._take(data)
         return data
 
     def close(self) -> None:
@@ -212,7 +216,7 @@ class _AsyncReads(_AnyReads):
         except BaseException as error:
             self._cut_short = error
             raise
-        self._log.take(data)
+        self._take(data)
         return data
 
     async def aclose(self) -> None:
