@@ -109,11 +109,21 @@ def run(*arguments: str, given: bytes = b"") -> Ran:
     return Ran(result.stdout_bytes, result.stderr_bytes, result.exit_code)
 
 
+# A shell that runs the tests in the background lets everything in it ignore Ctrl-C.
+HEEDS_CTRL_C = """
+import signal
+from chunkfold.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main()
+"""
+
+
 @contextmanager
 def started(*arguments: str, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
     """The command, still running; it is killed if the test has not ended it."""
     pipe = subprocess.PIPE
-    with subprocess.Popen((COMMAND, *arguments), env=environment(**variables), stdout=pipe, stderr=pipe) as process:
+    command = (sys.executable, "-c", HEEDS_CTRL_C, *arguments)
+    with subprocess.Popen(command, env=environment(**variables), stdout=pipe, stderr=pipe) as process:
         try:
             yield process
         finally:
@@ -258,7 +268,7 @@ def test_what_comes_at_once_behind_done_is_kept(output: Path) -> None:
 
 def test_what_comes_behind_an_invalid_event_is_kept(output: Path) -> None:
     pieces = [*HELLO, b"data: oops\n\n", *HELLO]
-    with FakeProvider(Answer(pieces)) as provider:
+    with FakeProvider(Answer([*pieces[:2], 0.3, *pieces[2:]])) as provider:
         result = run("record", provider.url, "-m", "m", "hi", "-o", str(output))
     assert result.returncode == 4
     assert [read.data for read in Recording.load(output).reads] == pieces
@@ -307,8 +317,8 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 FAILURES = {
     "nobody listens": (("http://127.0.0.1:9/v1", "-o", "OUT"), 1, "no response: .*refused.*"),
-    "no URL": (("nowhere", "-o", "OUT"), 1, "no response: .*protocol.*"),
-    "a bad URL": (("http://[::1", "-o", "OUT"), 1, "no response: .*"),
+    "no URL": (("nowhere", "-o", "OUT"), 2, "URL: expected http://HOST.*"),
+    "a bad URL": (("http://[::1", "-o", "OUT"), 2, "URL: expected http://HOST.*"),
     "no folder": (("http://127.0.0.1:9", "-o", "OUT/x/y.jsonl"), 2, "-o: .*x: no folder, or one that cannot .*"),
     "a folder": (("http://127.0.0.1:9", "-o", "."), 2, ".*'-o' / '--output'.*"),
     "no output": (("http://127.0.0.1:9",), 2, "Missing option '-o' / '--output'."),
@@ -553,7 +563,7 @@ def test_what_was_recorded_can_be_recorded_again(tmp_path: Path) -> None:
 @contextmanager
 def provided(recording: Recording, speed: float = 0) -> Iterator[str]:
     """What `--serve` would send, without a process of its own."""
-    provider = replay_server.ProviderOn(0)
+    provider = FakeProvider()
     replay_server.Answerer(provider, replay_server.answer_of(recording, speed), 0)
     with provider:
         yield provider.url
@@ -632,6 +642,17 @@ def test_pauses_are_as_they_were() -> None:
     assert replay_server.answer_of(recording, 2).body == [0.25, b"a", 0.0, b"b", 1.5, b"c", 1.0]
     assert replay_server.answer_of(recording, 0).body == [0.0, b"a", 0.0, b"b", 0.0, b"c", 0.0]
     assert replay_server.answer_of(recording, math.inf).body == [0.0, b"a", 0.0, b"b", 0.0, b"c", 0.0]
+
+
+def test_before_a_reset_there_is_time_to_read() -> None:
+    recording = recorded((1.0, b"a"), end="error", error="ReadError", ended_at=1.01)
+    assert replay_server.answer_of(recording, 1).body == [1.0, b"a", 0.1]
+    assert replay_server.answer_of(recording, 0).body == [0.0, b"a", 0.1]
+
+
+def test_there_is_an_answer_for_every_request() -> None:
+    with provided(at_once(WHOLE)) as url, httpx.Client(trust_env=False, verify=NO_CERTIFICATES) as client:
+        assert {client.get(url).content for _ in range(replay_server._AT_ONCE + 5)} == {b"".join(WHOLE)}
 
 
 def test_a_closed_list_of_requests_is_no_trouble(output: Path) -> None:

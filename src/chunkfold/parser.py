@@ -310,10 +310,10 @@ class ChatCompletionParser:
                     self._decoder.feed(lost)
                 raise
             yield chunks
-        chunks = []
+        last: list[ChatCompletionChunk] = []
         if self._has_deadline:
-            self._check_time(now, chunks)  # of the whole read: a chunk may be in its last slice
-        yield chunks
+            self._check_time(now, last)  # of the whole read: a chunk may be in its last slice
+        yield last
 
     def _take_events(
         self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], shortcut: TextShortcut | None = None

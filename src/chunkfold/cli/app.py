@@ -44,6 +44,13 @@ class _LazyGroup(click.Group):
         command: click.Command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; Ctrl-C that it does not catch itself, as while it is loaded, is no failure."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            ctx.exit(130)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
         """Names and what they do, without loading any."""
         with formatter.section("Commands"):

@@ -12,7 +12,7 @@ from chunkfold.cli.exit_codes import EXIT_CODES_HELP, exit_code
 from chunkfold.cli.files import recording_from
 from chunkfold.cli.frame_view import ColumnFrameView, FrameView, JsonFrameView, PlainFrameView
 from chunkfold.cli.frames import Frame, Inspection, has_times, inspect_recording
-from chunkfold.cli.request import ChatRequest, chat_request, headers_of, request_options
+from chunkfold.cli.request import ChatRequest, chat_request, checked_url, headers_of, request_options
 from chunkfold.cli.safe import one_line
 from chunkfold.cli.screen import standard_output
 from chunkfold.recording import Recorder, Recording
@@ -132,7 +132,7 @@ def _show_answer(request: ChatRequest, shown: _Shown) -> int:
     with client_for(request) as client:
         started = time.monotonic()
         with answer_to(client, request) as response:
-            answer = LiveAnswer(response, started, shown.watcher(view))
+            answer = LiveAnswer(response, started, shown.watcher(view), request.read_timeout)
             return _watch(view, answer.inspection, answer.read)
 
 
@@ -154,7 +154,7 @@ def _stored_at(url: str, *, key_env: str, headers: tuple[str, ...], timeout: flo
     from chunkfold.cli.live import answer_to, client_for
 
     del others  # they say what to ask a model
-    request = ChatRequest(url, {}, headers_of(key_env, headers), timeout)
+    request = ChatRequest(checked_url(url), {}, headers_of(key_env, headers), timeout)
     with client_for(request) as client, answer_to(client, request, "GET") as response:
         recorder = Recorder(response)
         with suppress(Exception):  # the recording says how it ended

@@ -9,6 +9,7 @@ from chunkfold import (
     ChatCompletionParser,
     ReasoningDelta,
     RefusalDelta,
+    StreamEnd,
     TextDelta,
     ToolCallArgumentsDelta,
     ToolCallDone,
@@ -65,11 +66,12 @@ def replay(context: click.Context, file: str, speed: float, serve: bool, port: i
 
         serve_until_ctrl_c(recording, file, speed, port or 0)
     else:
-        context.exit(exit_code(_show(recording, speed).end))
+        context.exit(_show(recording, speed))
 
 
-def _show(recording: Recording, speed: float) -> ChatCompletionParser:
-    screen, parser = Screen(), parser_of(recording)
+def _show(recording: Recording, speed: float) -> int:
+    """Draw it, and what there is to say of it; return the exit code."""
+    screen, parser, is_left = Screen(), parser_of(recording), False
     try:
         with screen.answer() as answer:
             for read in recording.paced(speed):
@@ -80,8 +82,9 @@ def _show(recording: Recording, speed: float) -> ChatCompletionParser:
             _draw(answer, parser)
     except KeyboardInterrupt:
         parser.leave()
+        is_left = True
     screen.facts(_facts(parser, recording))
-    return parser
+    return exit_code(StreamEnd.CLOSED if is_left else parser.end)
 
 
 def _draw(answer: AnswerView, parser: ChatCompletionParser) -> None:

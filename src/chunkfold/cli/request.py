@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit, urlunsplit
 
 import click
 
@@ -15,6 +16,7 @@ from chunkfold.json_values import is_list
 from chunkfold.recording.credentials import secrets_in_request
 
 _LONGEST_SILENCE: Final = 120.0  # seconds, thinking included
+_DAY: Final = 86_400.0  # seconds
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"[\t -~]*")
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -44,8 +46,32 @@ class ChatRequest:
 
 def endpoint(url: str) -> str:
     """The URL of chat completions: what ends otherwise is taken for an API's base, as OPENAI_BASE_URL is."""
-    base = url.rstrip("/")
-    return base if base.endswith("/completions") or "?" in base else f"{base}/chat/completions"
+    parts = urlsplit(checked_url(url))
+    path = parts.path.rstrip("/")
+    path = path if path.endswith("/completions") else f"{path}/chat/completions"
+    return urlunsplit(parts._replace(path=path, fragment=""))
+
+
+def checked_url(url: str) -> str:
+    """The URL, if one can be asked over HTTP.
+
+    Raises:
+        click.UsageError: It is no such URL; it is not quoted, for there may be a password in it.
+    """
+    try:
+        parts = urlsplit(url)
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # what stands where the port should is none
+        is_valid = False
+    if not is_valid:
+        raise click.UsageError("URL: expected http://HOST[:PORT]/..., with the signs in a password escaped")
+    return url
+
+
+def _no_nan(context: click.Context, parameter: click.Parameter, seconds: float) -> float:
+    if seconds != seconds:  # noqa: PLR0124 - what NaN alone is
+        raise click.BadParameter("expected a number", ctx=context, param=parameter)
+    return seconds
 
 
 def connection_options(command: CommandT) -> CommandT:
@@ -64,7 +90,8 @@ def connection_options(command: CommandT) -> CommandT:
             ),
             click.option(
                 "--timeout",
-                type=click.FloatRange(0, min_open=True),
+                type=click.FloatRange(0, _DAY, min_open=True),
+                callback=_no_nan,
                 default=_LONGEST_SILENCE,
                 show_default=True,
                 metavar="SECONDS",

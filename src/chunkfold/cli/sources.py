@@ -41,7 +41,7 @@ def recording_of(request: ChatRequest) -> Recording:
         with client.stream("POST", request.url, json=body, headers=headers) as response:
             recorder = Recorder(response, started=started)
             with suppress(Exception, KeyboardInterrupt):  # the recording says how it ended
-                is_over = _read(recorder)
+                is_over = _read(recorder, request.read_timeout)
     recording = recorder.recording
     if is_over and recording.error in ("ReadTimeout", "TimeoutError"):  # this side did not wait any longer
         return replace(recording, end="left", error="")
@@ -52,6 +52,8 @@ def no_response(request: ChatRequest, error: Exception) -> click.ClickException:
     """Why there was none, in one line and without the request's secrets."""
     if isinstance(error, UnicodeEncodeError):
         return click.ClickException("no response: a header has a character that is not ASCII")
+    if isinstance(error, httpx.InvalidURL):  # which quotes it, and there may be a password in it
+        return click.ClickException("no response: the URL, or that of a proxy, is not valid")
     redactor = Redactor(secrets_in_request(request.url, request.headers))
     return click.ClickException(f"no response: {redactor.clean_text(reason_of(error))}")
 
@@ -61,9 +63,9 @@ def is_url(source: str) -> bool:
     return source.startswith(("http://", "https://")) and not Path(source).exists()
 
 
-def _read(recorder: Recorder) -> bool:
+def _read(recorder: Recorder, patience: float) -> bool:
     """Read to the end of the body, or of the stream; return whether the stream's came first."""
-    parser = ChatCompletionParser(status_code=recorder.status_code, headers=recorder.headers)
+    parser = ChatCompletionParser(status_code=recorder.status_code, headers=recorder.headers, progress_timeout=patience)
     reads = recorder.iter_bytes()
     for data in reads:
         parser.fold(data)

@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Literal, Self, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 from chunkfold.brief import BriefRepr
+
+_LONGEST_SLEEP: Final = 86_400.0  # seconds; systems refuse some longer ones
 
 RecordedEnd: TypeAlias = Literal["body", "error", "left"]
 
@@ -141,7 +143,7 @@ class Recording(BriefRepr):
         def wait(at: float) -> None:
             seconds = at / speed - (time.monotonic() - started) if speed else 0.0
             if seconds > 0:
-                time.sleep(seconds)
+                time.sleep(min(seconds, _LONGEST_SLEEP))
 
         for read in self.reads:
             wait(read.at)

@@ -45,6 +45,7 @@ def bare_url(url: str) -> str:
     """The URL without user, password, query and fragment; "" for what is none."""
     try:
         parts = urlsplit(url)
+        _ = parts.port  # what stands there may be a half of a password
     except ValueError:
         return ""
     host = parts.netloc.rpartition("@")[2]
@@ -77,7 +78,9 @@ class Redactor:
 
 
 def _pattern(secret: str) -> bytes:
-    return b"".join(map(_ways_to_write, secret))
+    pattern = b"".join(map(_ways_to_write, secret))
+    # A number is none within a longer one, such as a time.
+    return rb"(?<![\d.])" + pattern + rb"(?![\d.])" if secret.isdigit() else pattern
 
 
 @cache
