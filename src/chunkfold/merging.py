@@ -48,8 +48,8 @@ def _merge_counts(usage: dict[str, Any], new: dict[str, Any], log: AnomalyLog) -
             changed |= _merge_counts(old, value, log)
         elif value == 0 and _is_positive(old):
             log.note(ZERO_USAGE, excerpt(key))
-        else:
-            changed |= old != value
+        elif old != value:  # 5 and 5.0 are the same
+            changed = True
             usage[key] = value
     return changed
 
