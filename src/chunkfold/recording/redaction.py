@@ -80,7 +80,7 @@ class Redactor:
 def _pattern(secret: str) -> bytes:
     pattern = b"".join(map(_ways_to_write, secret))
     # A number is none within a longer one, such as a time.
-    return rb"(?<![\d.])" + pattern + rb"(?![\d.])" if secret.isdigit() else pattern
+    return rb"(?<![\d.])" + pattern + rb"(?![\d.])" if secret.isascii() and secret.isdigit() else pattern
 
 
 @cache
