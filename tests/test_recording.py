@@ -1307,8 +1307,3 @@ def test_looking_for_secrets_is_linear(piece: bytes) -> None:
     cleaned = redactor.clean(body)
     assert len(cleaned) == len(body)
     assert time.monotonic() - started < PATIENCE
-
-
-def test_a_number_is_no_secret_within_a_longer_one() -> None:
-    cleaned = Redactor(["000000"]).clean(b'{"created":1700000000,"key":"000000","rate":1.000000}')
-    assert cleaned == b'{"created":1700000000,"key":"******","rate":1.000000}'
