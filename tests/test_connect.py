@@ -8,9 +8,11 @@ import json
 import math
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -29,6 +31,7 @@ from chunkfold import (
     aconnect,
     connect,
 )
+from chunkfold.drain import drain
 from chunkfold.testing import Answer, FakeProvider, ReceivedRequest, json_answer, sse
 
 # httpx nests async generators and closes only the outermost, whoever reads it: trio says so of those that were not
@@ -699,3 +702,37 @@ def test_nor_is_a_flood_after_done() -> None:
         (request,) = provider.requests
         assert request.answered.wait(30)
         assert request.client_left
+
+
+def test_a_network_stream_of_another_make_is_not_waited_for() -> None:
+    class Own:
+        __slots__ = ()
+
+        def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+            raise AssertionError("nobody reads")
+
+    def untouched() -> Iterator[bytes]:
+        raise AssertionError("nobody reads")
+        yield b""
+
+    drain(SimpleNamespace(extensions={"network_stream": Own()}), untouched())
+
+
+def test_a_body_that_decodes_to_nothing_is_not_waited_for_either() -> None:
+    class Endless:
+        reads = 0
+
+        def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+            self.reads += 1
+            time.sleep(0.01)
+            return b""
+
+    network_stream = Endless()
+
+    def decoded() -> Iterator[bytes]:
+        while True:  # as a client does that waits for something to hand out
+            network_stream.read(1, 30.0)
+        yield b""
+
+    drain(SimpleNamespace(extensions={"network_stream": network_stream}), decoded())
+    assert 0 < network_stream.reads <= 11

@@ -1347,3 +1347,20 @@ def test_what_shows_at_the_end_is_noted_once() -> None:
     parser.close()
     assert type(parser.error) is LimitExceededError
     assert {one.rule.id: one.count for one in parser.anomalies}["CF216"] == 1
+
+
+def test_a_tap_that_raises_in_a_large_read_does_not_garble_what_follows() -> None:
+    taps = iter([True])
+
+    def tap(event: object, chunks: object) -> None:
+        if next(taps, False):
+            raise LookupError
+
+    parser = ChatCompletionParser(on_event=tap)
+    body = text("a") * 100 + text("last")
+    with pytest.raises(LookupError):
+        for _ in parser.feed_in_slices(body[:-20]):
+            pass
+    parser.feed(body[-20:] + STOP + DONE)
+    assert parser.end is StreamEnd.FINISHED
+    assert parser.snapshot.text == "alast"
