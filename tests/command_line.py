@@ -1,14 +1,21 @@
 """Run the command line as a person would: in a pipe, and on a terminal of any size."""
 
+import math
 import os
 import re
 import shutil
 import struct
 import subprocess
 import sysconfig
+import time
 import unicodedata
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+
+from chunkfold.testing import Answer
 
 PATIENCE = 120.0  # seconds, after which a command that hangs fails
 COMMAND = shutil.which("chunkfold", path=sysconfig.get_path("scripts")) or "chunkfold"
@@ -50,6 +57,41 @@ def on_a_terminal(*arguments: str, width: int = 80, height: int = 200, **variabl
         written = b"".join(iter(lambda: _read(ours), b"")).decode()
         os.close(ours)
     return rows(written, width), written, process.returncode
+
+
+class _Pieces(list[Any]):
+    """Pieces that tell when all of them were taken."""
+
+    taken = False
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from list.__iter__(self)
+        self.taken = True
+        yield math.inf
+
+
+class OpenAnswer:
+    """An answer that stays open behind its pieces; it tells when a command has read them. Needs Linux's /proc."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self._pieces = _Pieces(pieces)
+        self.answer = Answer(self._pieces)
+        self._pieces.taken = False  # until now they were only looked at
+
+    def is_read_by(self, process: subprocess.Popen[Any]) -> bool:
+        """Whether it waits again, though all pieces were sent."""
+        if not Path("/proc/self/stat").exists():
+            pytest.skip("needs /proc, to see what a command waits for")
+        state = Path(f"/proc/{process.pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+        return self._pieces.taken and state == "S"
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Wait, however long it takes on a busy machine; fails for what hangs."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.005)
 
 
 def _read(descriptor: int) -> bytes:

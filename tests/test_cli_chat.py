@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from itertools import count, islice, pairwise
 from pathlib import Path
@@ -30,6 +29,7 @@ pytest.importorskip("click")
 pytest.importorskip("rich")
 
 from click.testing import CliRunner, Result
+from command_line import OpenAnswer, wait_until
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
@@ -411,14 +411,10 @@ def started(url: str, *arguments: str) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("arguments", [(), ("--json",)], ids=["text", "json"])
 def test_ctrl_c_closes_the_request_and_shows_what_had_come(arguments: tuple[str, ...]) -> None:
-    with FakeProvider(Answer(sse(*texts("Hello"), done=False), ending="open")) as provider:
+    hello = OpenAnswer(*sse(*texts("Hello"), done=False))
+    with FakeProvider(hello.answer) as provider:
         with started(provider.url, *arguments) as process:
-            if arguments:
-                wait_until(lambda: provider.requests)
-                time.sleep(0.5)  # until the text was read, which nothing shows
-            else:
-                assert process.stdout
-                assert process.stdout.read(5) == "Hello"
+            wait_until(lambda: hello.is_read_by(process))
             process.send_signal(signal.SIGINT)
             stdout, stderr = process.communicate(timeout=PATIENCE)
         assert process.returncode == 130
@@ -429,6 +425,7 @@ def test_ctrl_c_closes_the_request_and_shows_what_had_come(arguments: tuple[str,
         assert (value["end"], value["error"]) == ("closed", None)
         assert value["completion"]["choices"][0]["message"]["content"] == "Hello"
     else:
+        assert stdout.rstrip("\n") == "Hello"
         assert stderr.startswith("closed · ")
 
 
@@ -461,13 +458,6 @@ def test_a_pipe_that_closes_early_ends_quietly() -> None:
             assert process.stderr.read() == ""
         assert provider.requests[0].answered.wait(PATIENCE)
         assert provider.requests[0].client_left
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.02)
 
 
 # On a terminal

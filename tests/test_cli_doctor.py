@@ -8,7 +8,6 @@ import json
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +22,7 @@ pytest.importorskip("click")
 pytest.importorskip("rich")
 
 import click.testing
-from command_line import COMMAND, PATIENCE, environment, on_a_terminal
+from command_line import COMMAND, PATIENCE, environment, on_a_terminal, wait_until
 
 from chunkfold.cli.app import chunkfold
 from chunkfold.cli.checks import CHECKS, WRONG_KEY, WRONG_MODEL, Result
@@ -485,9 +484,7 @@ def test_ctrl_c_reports_what_was_found() -> None:
             text=True,
         )
         with process:
-            while len(bad.requests) < 4:
-                assert process.poll() is None
-                time.sleep(0.01)
+            wait_until(lambda: len(bad.requests) == 4 or process.poll() is not None)
             process.send_signal(signal.SIGINT)
             shown, errors = process.communicate(timeout=PATIENCE)
         assert bad.requests[3].answered.wait(PATIENCE)

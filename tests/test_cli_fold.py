@@ -303,8 +303,9 @@ def test_a_bar_shows_how_far_long_work_is_and_goes(folder: Path) -> None:
     os.mkfifo(folder / "slow")
 
     def write_late() -> None:
-        time.sleep(1.5)
-        (folder / "slow").write_bytes(WELL)
+        with (folder / "slow").open("wb") as slow:  # as soon as it is being read
+            time.sleep(1.0)  # the work is long now, and on a busy machine only longer
+            slow.write(WELL)
 
     writing = threading.Thread(target=write_late)
     writing.start()

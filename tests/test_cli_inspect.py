@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import tracemalloc
 from collections import Counter
 from pathlib import Path
@@ -26,7 +25,7 @@ pytest.importorskip("click")
 pytest.importorskip("rich")
 
 import click.testing
-from command_line import COMMAND, PATIENCE, environment, on_a_terminal, piped
+from command_line import COMMAND, PATIENCE, environment, on_a_terminal, piped, wait_until
 
 from chunkfold.cli.app import chunkfold
 from chunkfold.cli.exit_codes import EXIT_CODES
@@ -416,9 +415,7 @@ def test_ctrl_c_before_anything_came_is_quiet() -> None:
             stderr=subprocess.PIPE,
         )
         with process:
-            while not provider.requests:
-                assert process.poll() is None
-                time.sleep(0.01)
+            wait_until(lambda: provider.requests or process.poll() is not None)
             process.send_signal(signal.SIGINT)
             assert process.communicate(timeout=PATIENCE) == (b"", b"")
     assert process.returncode == 130

@@ -13,13 +13,14 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
+from command_line import OpenAnswer, wait_until
 
 from chunkfold import ChatCompletionStream, ChunkfoldError, StreamEnd
 from chunkfold.recording import RecordedRead, Recorder, Recording, replay
@@ -276,10 +277,10 @@ def test_what_comes_behind_an_invalid_event_is_kept(output: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is sent otherwise there")
 def test_ctrl_c_keeps_what_had_come(output: Path) -> None:
-    with FakeProvider(Answer([*HELLO, math.inf])) as provider:
+    hello = OpenAnswer(*HELLO)
+    with FakeProvider(hello.answer) as provider:
         with started("record", provider.url, "-m", "m", "hi", "-o", str(output)) as process:
-            wait_until(lambda: bool(provider.requests))
-            time.sleep(0.3)  # until the first read has come
+            wait_until(lambda: hello.is_read_by(process))
             said, complained = press_ctrl_c(process)
         wait_until(lambda: provider.requests[0].client_left)
     assert (said, process.returncode) == ("", 130)
@@ -306,13 +307,6 @@ def test_ctrl_c_before_there_is_a_response(output: Path) -> None:
         may_answer.set()
     assert process.returncode == 130
     assert not output.exists()
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 FAILURES = {

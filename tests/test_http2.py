@@ -13,21 +13,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import anyio
-import httpx
-import httpx2
 import pytest
 import trustme
+from fronts import ASKED, AsyncFront, connections_in_use, each_library, over_both_fronts
 from http2_provider import Drop, End, GoAway, Head, Http2Provider, Reset, Step, Until
 
 from chunkfold import (
     APIStatusError,
-    ChatCompletionStream,
     ChunkfoldError,
     IncompleteStreamError,
     StreamEnd,
     StreamInterruptedError,
-    aconnect,
-    connect,
     is_retryable,
 )
 
@@ -35,8 +31,10 @@ from chunkfold import (
 # exhausted. The filter names them, so that a generator of chunkfold's own would be an error.
 pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
 
+pytest_generate_tests = over_both_fronts
+library = each_library
+
 PATIENCE = 30.0  # seconds, after which a test that hangs fails
-ASKED = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 CANCEL = 8  # the error code of RST_STREAM by whom no longer wants the answer
 
 
@@ -54,67 +52,6 @@ PING = b": ping\n\n"
 WHOLE = (Head(), HELLO, WORLD, STOP, DONE, End())
 
 
-# Two fronts
-
-
-class Connected:
-    """`connect` with the methods of `aconnect`'s stream, so that a test can be written once for both."""
-
-    def __init__(self, stream: ChatCompletionStream) -> None:
-        self.stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.stream, name)
-
-    async def __aiter__(self) -> AsyncIterator[Any]:
-        for each in self.stream:
-            yield each
-
-
-class SyncFront:
-    """A sync client and `connect`."""
-
-    def __init__(self, library: Any, **options: Any) -> None:
-        self.client = library.Client(**options)
-
-    @asynccontextmanager
-    async def connect(self, url: str, **options: Any) -> AsyncIterator[Any]:
-        with connect(self.client, "POST", url, json=ASKED, **options) as stream:
-            yield Connected(stream)
-
-    async def aclose(self) -> None:
-        self.client.close()
-
-
-class AsyncFront:
-    """An async client and `aconnect`."""
-
-    def __init__(self, library: Any, **options: Any) -> None:
-        self.client = library.AsyncClient(**options)
-
-    @asynccontextmanager
-    async def connect(self, url: str, **options: Any) -> AsyncIterator[Any]:
-        async with aconnect(self.client, "POST", url, json=ASKED, **options) as stream:
-            yield stream
-
-    async def aclose(self) -> None:
-        await self.client.aclose()
-
-
-FRONTS = {"sync": (SyncFront, "asyncio"), "asyncio": (AsyncFront, "asyncio"), "trio": (AsyncFront, "trio")}
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what asks for a `front` over both, and over the sync one once."""
-    if "front" in metafunc.fixturenames:
-        metafunc.parametrize(("front", "anyio_backend"), FRONTS.values(), ids=FRONTS)
-
-
-@pytest.fixture(params=[httpx, httpx2], ids=["httpx", "httpx2"])
-def library(request: pytest.FixtureRequest) -> Any:
-    return request.param
-
-
 @asynccontextmanager
 async def client_of(front: Any, library: Any, **options: Any) -> AsyncIterator[Any]:
     # The provider without TLS is known to speak HTTP/2. Proxies that the machine may have play no part.
@@ -124,11 +61,6 @@ async def client_of(front: Any, library: Any, **options: Any) -> AsyncIterator[A
         yield client
     finally:
         await client.aclose()
-
-
-def connections_in_use(client: Any) -> list[Any]:
-    pool = client.client._transport._pool
-    return [c for c in pool.connections if not (c.is_idle() or c.is_closed())]
 
 
 async def text_of(stream: Any) -> str:

@@ -15,18 +15,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
-import httpx2
 import pytest
 import trustme
+from fronts import ASKED, connections_in_use, each_library, over_both_fronts
 
 from chunkfold import (
     APIStatusError,
-    ChatCompletionStream,
     ChunkfoldError,
     IncompleteStreamError,
     NotAnEventStreamError,
     StreamInterruptedError,
-    aconnect,
     connect,
     is_retryable,
 )
@@ -36,9 +34,11 @@ from chunkfold.testing import Answer, FakeProvider, Raw, json_answer
 # exhausted. The filter names them, so that a generator of chunkfold's own would be an error.
 pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
 
+pytest_generate_tests = over_both_fronts
+library = each_library
+
 PATIENCE = 30.0  # seconds, after which a test that hangs fails
 A_MOMENT = 0.02  # seconds in which the client reads what a reset could cost it
-ASKED = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 SECRET = {"Authorization": "Bearer secret"}
 DEFAULT_TEXT = "Hello from the fake provider."
 
@@ -69,67 +69,6 @@ def gzip_size(*pieces: bytes) -> int:
     return len(gzipped(*pieces))
 
 
-# Two fronts
-
-
-class Connected:
-    """`connect` with the methods of `aconnect`'s stream, so that a test can be written once for both."""
-
-    def __init__(self, stream: ChatCompletionStream) -> None:
-        self.stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.stream, name)
-
-    async def __aiter__(self) -> AsyncIterator[Any]:
-        for each in self.stream:
-            yield each
-
-
-class SyncFront:
-    """A sync client and `connect`."""
-
-    def __init__(self, library: Any, **options: Any) -> None:
-        self.client = library.Client(**options)
-
-    @asynccontextmanager
-    async def connect(self, url: str, **options: Any) -> AsyncIterator[Any]:
-        with connect(self.client, "POST", url, json=ASKED, **options) as stream:
-            yield Connected(stream)
-
-    async def aclose(self) -> None:
-        self.client.close()
-
-
-class AsyncFront:
-    """An async client and `aconnect`."""
-
-    def __init__(self, library: Any, **options: Any) -> None:
-        self.client = library.AsyncClient(**options)
-
-    @asynccontextmanager
-    async def connect(self, url: str, **options: Any) -> AsyncIterator[Any]:
-        async with aconnect(self.client, "POST", url, json=ASKED, **options) as stream:
-            yield stream
-
-    async def aclose(self) -> None:
-        await self.client.aclose()
-
-
-FRONTS = {"sync": (SyncFront, "asyncio"), "asyncio": (AsyncFront, "asyncio"), "trio": (AsyncFront, "trio")}
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what asks for a `front` over both, and over the sync one once."""
-    if "front" in metafunc.fixturenames:
-        metafunc.parametrize(("front", "anyio_backend"), FRONTS.values(), ids=FRONTS)
-
-
-@pytest.fixture(params=[httpx, httpx2], ids=["httpx", "httpx2"])
-def library(request: pytest.FixtureRequest) -> Any:
-    return request.param
-
-
 @asynccontextmanager
 async def client_of(front: Any, library: Any, **options: Any) -> AsyncIterator[Any]:
     # Whatever proxies and certificates the machine has: the tests talk to themselves.
@@ -138,11 +77,6 @@ async def client_of(front: Any, library: Any, **options: Any) -> AsyncIterator[A
         yield client
     finally:
         await client.aclose()
-
-
-def connections_in_use(client: Any) -> list[Any]:
-    pool = client.client._transport._pool
-    return [c for c in pool.connections if not (c.is_idle() or c.is_closed())]
 
 
 @pytest.fixture(scope="module")

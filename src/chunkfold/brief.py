@@ -5,7 +5,7 @@ Strings and bytes are cut in the middle and escaped as Python does it, lists and
 
 import reprlib
 from dataclasses import fields
-from typing import Any
+from typing import Any, cast
 
 _LONGEST = 60  # characters of a text
 
@@ -56,5 +56,5 @@ class BriefRepr:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        shown = (field.name for field in fields(self) if field.repr)  # type: ignore[arg-type]
+        shown = (field.name for field in fields(cast("Any", self)) if field.repr)
         return f"{type(self).__name__}({', '.join(f'{name}={brief(getattr(self, name))}' for name in shown)})"

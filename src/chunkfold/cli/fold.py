@@ -59,7 +59,7 @@ Exit codes:
     help="How many processes read; 1 is this one alone. By default as many as there are CPUs, if that is worth it.",
 )
 @click.pass_context
-def fold(context: click.Context, files: tuple[str, ...], as_json: bool, jobs: int | None) -> None:  # noqa: FBT001
+def fold(context: click.Context, files: tuple[str, ...], as_json: bool, jobs: int | None) -> None:  # noqa: FBT001 - click's
     """Fold many recorded streams into their completions.
 
     Each FILE is a recording, or the plain body of a stream; "-" is standard input, and a folder
@@ -67,7 +67,7 @@ def fold(context: click.Context, files: tuple[str, ...], as_json: bool, jobs: in
     endings and the broken rules behind it, which goes to standard error with --json.
     """
     with suppress(KeyboardInterrupt):
-        run = _Run(_names_in(files), as_json)
+        run = _Run(_names_in(files), as_json=as_json)
         is_over = _fold_all(run, jobs)
         run.summarise()
         if is_over:
@@ -116,7 +116,7 @@ class _Run:
         output: Where the results go.
     """
 
-    def __init__(self, names: list[tuple[str, Problem | None]], as_json: bool) -> None:  # noqa: FBT001
+    def __init__(self, names: list[tuple[str, Problem | None]], *, as_json: bool) -> None:
         self.names = names
         self.as_json = as_json
         self.output = standard_output()

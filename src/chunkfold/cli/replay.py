@@ -52,7 +52,7 @@ def _speed(_context: click.Context, _parameter: click.Parameter, value: float) -
 @click.option("--serve", is_flag=True, help="Answer every request to this machine with it, until Ctrl-C.")
 @click.option("--port", type=click.IntRange(1, 65535), metavar="PORT", help="Where to serve; a free port unless given.")
 @click.pass_context
-def replay(context: click.Context, file: str, speed: float, serve: bool, port: int | None) -> None:  # noqa: FBT001
+def replay(context: click.Context, file: str, speed: float, serve: bool, port: int | None) -> None:  # noqa: FBT001 - click's
     """Show a recorded answer as it came.
 
     FILE is what `chunkfold record` has written, or the plain body of a stream; "-" is standard

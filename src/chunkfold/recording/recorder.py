@@ -164,12 +164,14 @@ class _AnyReads:
         self._cut_short = None  # if it was, the source survived it
         self._log.take(data)
 
-    def _end_of_source(self) -> None:
-        """There are no more bytes: the body ended, unless a read that was left half done broke the source."""
-        if self._cut_short is None:
-            self._log.conclude("body")
+    def _note(self, raised: BaseException) -> None:
+        """What a read raised: the end of the body, unless a read that was left half done broke the source; a fault."""
+        if isinstance(raised, StopIteration | StopAsyncIteration):
+            self._log.conclude("body" if self._cut_short is None else "error", self._cut_short)
+        elif isinstance(raised, Exception):
+            self._log.conclude("error", raised)
         else:
-            self._log.conclude("error", self._cut_short)
+            self._cut_short = raised
 
 
 class _Reads(_AnyReads):
@@ -181,14 +183,8 @@ class _Reads(_AnyReads):
     def __next__(self) -> bytes:
         try:
             data: bytes = next(self._source)
-        except StopIteration:
-            self._end_of_source()
-            raise
-        except Exception as error:
-            self._log.conclude("error", error)
-            raise
         except BaseException as error:
-            self._cut_short = error
+            self._note(error)
             raise
         self._take(data)
         return data
@@ -207,14 +203,8 @@ class _AsyncReads(_AnyReads):
     async def __anext__(self) -> bytes:
         try:
             data: bytes = await anext(self._source)
-        except StopAsyncIteration:
-            self._end_of_source()
-            raise
-        except Exception as error:
-            self._log.conclude("error", error)
-            raise
         except BaseException as error:
-            self._cut_short = error
+            self._note(error)
             raise
         self._take(data)
         return data
