@@ -9,10 +9,11 @@
 Everything here is the standard library's; nothing in the library imports it.
 """
 
-from chunkfold.testing.answers import Answer, Raw, json_answer, sse
+from chunkfold.testing.answers import Answer, Raw, json_answer
 from chunkfold.testing.hostile import HostileStream, hold, hostile_streams
 from chunkfold.testing.provider import FakeProvider
 from chunkfold.testing.received import ReceivedRequest
+from chunkfold.testing.wire import sse
 
 __all__ = [
     "Answer",

@@ -4,13 +4,14 @@ No socket is known here: `wire_steps` takes an `Answer` apart into what has to b
 (write these bytes, wait that long), so that playing it needs no knowledge of HTTP.
 """
 
-import json
 import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.client import responses
-from typing import Any, Final, Literal, TypeAlias, cast, get_args
+from typing import Final, Literal, TypeAlias, cast, get_args
+
+from chunkfold.testing.wire import compact_json
 
 Framing: TypeAlias = Literal["chunked", "content-length", "close", "raw"]
 Encoding: TypeAlias = Literal["identity", "gzip", "deflate"]
@@ -125,21 +126,7 @@ def json_answer(payload: object, status: int = 200, headers: Mapping[str, str] |
         TypeError: `json.dumps` cannot write the payload.
     """
     all_headers = {"content-type": "application/json", **_lower_names(headers or {})}
-    return Answer(_compact_json(payload), status, all_headers, framing="content-length")
-
-
-def sse(*payloads: Mapping[str, Any] | bytes | str, done: bool = True) -> list[bytes]:
-    r"""The body of a stream: one `data: ...\n\n` piece for each payload.
-
-    Args:
-        payloads: A mapping becomes compact JSON in UTF-8; bytes and text are taken as they are.
-        done: Whether a last piece `data: [DONE]\n\n` follows.
-
-    >>> sse({"choices": []}, '{"usage": null}')
-    [b'data: {"choices":[]}\n\n', b'data: {"usage": null}\n\n', b'data: [DONE]\n\n']
-    """
-    pieces = [b"data: " + _payload_bytes(payload) + b"\n\n" for payload in payloads]
-    return [*pieces, b"data: [DONE]\n\n"] if done else pieces
+    return Answer(compact_json(payload), status, all_headers, framing="content-length")
 
 
 def wire_steps(answer: Answer) -> Iterator[bytes | float]:
@@ -255,16 +242,6 @@ def _lower_names(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
-
-
-def _payload_bytes(payload: Mapping[str, Any] | bytes | str) -> bytes:
-    if isinstance(payload, bytes):
-        return payload
-    return payload.encode() if isinstance(payload, str) else _compact_json(payload)
-
-
-def _compact_json(payload: object) -> bytes:
-    return json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _check_piece(name: str, piece: object) -> None:

@@ -5,8 +5,9 @@ All of it is fixed, the times too, so that a test may compare it whole.
 
 from typing import Any, Final, cast
 
-from chunkfold.testing.answers import Answer, json_answer, sse
+from chunkfold.testing.answers import Answer, json_answer
 from chunkfold.testing.received import ReceivedRequest
+from chunkfold.testing.wire import sse
 
 BASE_PATH: Final = "/v1"
 

@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from chunkfold.testing.hostile.building import CALLED, DONE, HI, STOP, calling, chunk, delta, part, parts
+from chunkfold.testing.hostile.building import CALLED, HI, STOP, calling
 from chunkfold.testing.hostile.values import Call, HostileStream
+from chunkfold.testing.wire import DONE, chunk, delta, fragment, fragments
 
 _END: Final = CALLED + DONE
 _PARIS: Final = Call("weather", '{"city":"Paris"}', "call_a")
@@ -16,9 +17,9 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         "calls-without-index",
         "two whole calls, each with an id, none with an index",
         "Gemini",
-        parts(
-            part(None, "call_a", "weather", '{"city":"Paris"}'),
-            part(None, "call_b", "time", '{"zone":"CET"}'),
+        fragments(
+            fragment(None, "call_a", "weather", '{"city":"Paris"}'),
+            fragment(None, "call_b", "time", '{"zone":"CET"}'),
         )
         + _END,
         _PARIS,
@@ -30,8 +31,8 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         "NagaAI, old Ollama",
         delta(
             tool_calls=[
-                part(None, "call_a", "weather", '{"city":"Paris"}'),
-                part(None, "call_b", "time", '{"zone":"CET"}'),
+                fragment(None, "call_a", "weather", '{"city":"Paris"}'),
+                fragment(None, "call_b", "time", '{"zone":"CET"}'),
             ]
         )
         + _END,
@@ -42,10 +43,10 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         "pieces-without-index",
         "a call in pieces without an index, only the first with an id",
         "relays",
-        parts(
-            part(None, "call_a", "weather", ""),
-            part(None, arguments='{"city":'),
-            part(None, arguments='"Paris"}'),
+        fragments(
+            fragment(None, "call_a", "weather", ""),
+            fragment(None, arguments='{"city":'),
+            fragment(None, arguments='"Paris"}'),
         )
         + _END,
         _PARIS,
@@ -54,11 +55,11 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         "pieces-by-id",
         "two calls in pieces, interleaved, told apart by id alone",
         "StepFun",
-        parts(
-            part(None, "call_a", "weather", '{"city":'),
-            part(None, "call_b", "weather", '{"city":'),
-            part(None, "call_a", arguments='"Paris"}'),
-            part(None, "call_b", arguments='"Rome"}'),
+        fragments(
+            fragment(None, "call_a", "weather", '{"city":'),
+            fragment(None, "call_b", "weather", '{"city":'),
+            fragment(None, "call_a", arguments='"Paris"}'),
+            fragment(None, "call_b", arguments='"Rome"}'),
         )
         + _END,
         _PARIS,
@@ -68,16 +69,16 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         "one-tool-thrice",
         "three calls of one tool, interleaved",
         "models that call in parallel",
-        parts(
-            part(0, "call_a", "weather", ""),
-            part(1, "call_b", "weather", ""),
-            part(2, "call_c", "weather", ""),
-            part(1, arguments='{"city":'),
-            part(0, arguments='{"city":'),
-            part(2, arguments='{"city":'),
-            part(2, arguments='"Oslo"}'),
-            part(0, arguments='"Paris"}'),
-            part(1, arguments='"Rome"}'),
+        fragments(
+            fragment(0, "call_a", "weather", ""),
+            fragment(1, "call_b", "weather", ""),
+            fragment(2, "call_c", "weather", ""),
+            fragment(1, arguments='{"city":'),
+            fragment(0, arguments='{"city":'),
+            fragment(2, arguments='{"city":'),
+            fragment(2, arguments='"Oslo"}'),
+            fragment(0, arguments='"Paris"}'),
+            fragment(1, arguments='"Rome"}'),
         )
         + _END,
         _PARIS,
@@ -88,10 +89,10 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         "id-and-name-on-each",
         "the id, the type and the name in every fragment",
         "MiniMax, NVIDIA NIM, bridges to Claude",
-        parts(
-            part(0, "call_a", "weather", ""),
-            part(0, "call_a", "weather", '{"city":'),
-            part(0, "call_a", "weather", '"Paris"}'),
+        fragments(
+            fragment(0, "call_a", "weather", ""),
+            fragment(0, "call_a", "weather", '{"city":'),
+            fragment(0, "call_a", "weather", '"Paris"}'),
         )
         + _END,
         _PARIS,
@@ -100,10 +101,10 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         "empty-id-and-name",
         "an empty id and an empty name on what continues a call",
         "DashScope, Oracle",
-        parts(
-            part(0, "call_a", "weather", ""),
-            part(0, "", "", '{"city":'),
-            part(0, "", "", '"Paris"}'),
+        fragments(
+            fragment(0, "call_a", "weather", ""),
+            fragment(0, "", "", '{"city":'),
+            fragment(0, "", "", '"Paris"}'),
         )
         + _END,
         _PARIS,
@@ -112,7 +113,7 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         "null-id-and-name",
         "null for id, type and name on what continues a call",
         "vLLM, SGLang",
-        parts(part(0, "call_a", "weather", ""))
+        fragments(fragment(0, "call_a", "weather", ""))
         + b"".join(
             delta(tool_calls=[{"index": 0, "id": None, "type": None, "function": {"name": None, "arguments": text}}])
             for text in ('{"city":', '"Paris"}')
@@ -124,7 +125,7 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         "late-id",
         "the id comes with the second fragment",
         "proxies",
-        parts(part(0, None, "weather", ""), part(0, "call_a", arguments='{"city":"Paris"}')) + _END,
+        fragments(fragment(0, None, "weather", ""), fragment(0, "call_a", arguments='{"city":"Paris"}')) + _END,
         _PARIS,
     ),
     calling(
@@ -132,10 +133,10 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         "the calls' indexes are 1 and 3: text parts were counted too",
         "bridges to Claude",
         HI
-        + parts(
-            part(1, "call_a", "weather", '{"city":'),
-            part(1, arguments='"Paris"}'),
-            part(3, "call_b", "time", '{"zone":"CET"}'),
+        + fragments(
+            fragment(1, "call_a", "weather", '{"city":'),
+            fragment(1, arguments='"Paris"}'),
+            fragment(3, "call_b", "time", '{"zone":"CET"}'),
         )
         + _END,
         _PARIS,
@@ -146,14 +147,14 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         "one-call-twice-in-a-delta",
         "two fragments of one call in one delta",
         "vLLM with speculative decoding",
-        delta(tool_calls=[part(0, "call_a", "weather", '{"city":'), part(0, arguments='"Paris"}')]) + _END,
+        delta(tool_calls=[fragment(0, "call_a", "weather", '{"city":'), fragment(0, arguments='"Paris"}')]) + _END,
         _PARIS,
     ),
     calling(
         "arguments-first",
         "arguments come before the name",
         "some servers",
-        parts(part(0, "call_a", arguments='{"city":'), part(0, None, "weather", '"Paris"}')) + _END,
+        fragments(fragment(0, "call_a", arguments='{"city":'), fragment(0, None, "weather", '"Paris"}')) + _END,
         _PARIS,
     ),
     calling(
@@ -165,7 +166,7 @@ CALLS: Final[tuple[HostileStream, ...]] = (
                 {"index": 0, "id": "call_a", "type": "function", "function": {"name": "weather", "arguments": None}}
             ]
         )
-        + parts(part(0, arguments='{"city":"Paris"}'))
+        + fragments(fragment(0, arguments='{"city":"Paris"}'))
         + _END,
         _PARIS,
     ),
@@ -173,17 +174,17 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         "no-arguments",
         "a tool without parameters: its arguments are empty",
         "many",
-        parts(part(0, "call_a", "now", "")) + _END,
+        fragments(fragment(0, "call_a", "now", "")) + _END,
         Call("now", "", "call_a"),
     ),
     calling(
         "surrogates-in-arguments",
         "an emoji in the arguments as two escaped halves in two fragments",
         "providers that escape what is beyond the BMP",
-        parts(part(0, "call_a", "say", '{"text":"'))
-        + parts(part(0, arguments="?")).replace(b"?", b"\\ud83d")
-        + parts(part(0, arguments="?")).replace(b"?", b"\\ude00")
-        + parts(part(0, arguments='"}'))
+        fragments(fragment(0, "call_a", "say", '{"text":"'))
+        + fragments(fragment(0, arguments="?")).replace(b"?", b"\\ud83d")
+        + fragments(fragment(0, arguments="?")).replace(b"?", b"\\ude00")
+        + fragments(fragment(0, arguments='"}'))
         + _END,
         Call("say", '{"text":"😀"}', "call_a"),
     ),
@@ -191,7 +192,7 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         "signature-late",
         "a signature for a call in a fragment that has no function",
         "Gemini",
-        parts(part(0, "call_a", "weather", '{"city":"Paris"}'))
+        fragments(fragment(0, "call_a", "weather", '{"city":"Paris"}'))
         + delta(tool_calls=[{"index": 0, "id": "call_a", "extra_content": {"google": {"thought_signature": "c2ln"}}}])
         + _END,
         _PARIS,
@@ -208,7 +209,7 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         "call-cut-by-length",
         "the token limit cut the arguments",
         "everyone",
-        parts(part(0, "call_a", "weather", '{"city":'), part(0, arguments='"Par')) + delta("length") + DONE,
+        fragments(fragment(0, "call_a", "weather", '{"city":'), fragment(0, arguments='"Par')) + delta("length") + DONE,
         Call("weather", '{"city":"Par', "call_a"),
         finish_reason="length",
     ),
@@ -222,7 +223,7 @@ CALLS: Final[tuple[HostileStream, ...]] = (
                 "message": {
                     "role": "assistant",
                     "content": None,
-                    "tool_calls": [part(None, "call_a", "weather", '{"city":"Paris"}')],
+                    "tool_calls": [fragment(None, "call_a", "weather", '{"city":"Paris"}')],
                 },
                 "finish_reason": "tool_calls",
             }
@@ -234,7 +235,10 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         "text-between-calls",
         "text between the fragments of a call",
         "GLM, Qwen",
-        parts(part(0, "call_a", "weather", '{"city":')) + HI + parts(part(0, arguments='"Paris"}')) + _END,
+        fragments(fragment(0, "call_a", "weather", '{"city":'))
+        + HI
+        + fragments(fragment(0, arguments='"Paris"}'))
+        + _END,
         _PARIS,
         text="Hi",
     ),
@@ -243,10 +247,10 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         "chunks with calls that have neither id nor model nor object",
         "NagaAI, bare gateways",
         b"".join(
-            parts(fragment).replace(
+            fragments(fragment).replace(
                 b'"id":"chatcmpl-1","object":"chat.completion.chunk","created":1760000000,"model":"m",', b""
             )
-            for fragment in (part(0, "call_a", "weather", '{"city":'), part(0, arguments='"Paris"}'))
+            for fragment in (fragment(0, "call_a", "weather", '{"city":'), fragment(0, arguments='"Paris"}'))
         )
         + _END,
         _PARIS,

@@ -2,8 +2,9 @@
 
 from typing import Any, Final
 
-from chunkfold.testing.hostile.building import DONE, HI, STOP, answer, choice, chunk, delta, event
+from chunkfold.testing.hostile.building import HI, STOP, answer
 from chunkfold.testing.hostile.values import HostileStream
+from chunkfold.testing.wire import DONE, choice, chunk, delta, event
 
 _END: Final = STOP + DONE
 _NO_HEAD: Final[dict[str, Any]] = {"id": "", "object": "", "created": 0, "model": ""}

@@ -3,22 +3,9 @@
 import json
 from typing import Any, Final
 
-from chunkfold.testing.hostile.building import (
-    DONE,
-    HEAD,
-    HI,
-    STOP,
-    answer,
-    chunk,
-    cut,
-    delta,
-    event,
-    invalid,
-    part,
-    parts,
-    usage,
-)
+from chunkfold.testing.hostile.building import HI, STOP, answer, cut, invalid
 from chunkfold.testing.hostile.values import Call, HostileStream
+from chunkfold.testing.wire import DONE, HEAD, chunk, delta, event, fragment, fragments, usage
 
 
 def _typed(*payloads: dict[str, Any]) -> bytes:
@@ -80,7 +67,7 @@ ENDINGS: Final[tuple[HostileStream, ...]] = (
         "cut-in-call",
         "the body ends inside a tool call's arguments",
         "anyone",
-        parts(part(0, "call_a", "weather", '{"city":')),
+        fragments(fragment(0, "call_a", "weather", '{"city":')),
         text="",
         calls=(Call("weather", '{"city":', "call_a"),),
     ),
@@ -88,7 +75,7 @@ ENDINGS: Final[tuple[HostileStream, ...]] = (
         "cut-after-call",
         "the body ends when a tool call's arguments look whole",
         "anyone",
-        parts(part(0, "call_a", "weather", '{"city":"Paris"}')),
+        fragments(fragment(0, "call_a", "weather", '{"city":"Paris"}')),
         text="",
         calls=(Call("weather", '{"city":"Paris"}', "call_a"),),
     ),

@@ -2,8 +2,9 @@
 
 from typing import Any, Final
 
-from chunkfold.testing.hostile.building import DONE, HI, STOP, chunk, delta, error, event, part, parts
+from chunkfold.testing.hostile.building import HI, STOP, error
 from chunkfold.testing.hostile.values import Call, HostileStream
+from chunkfold.testing.wire import DONE, chunk, delta, event, fragment, fragments
 
 _OVERLOADED: Final = {"message": "the engine is overloaded", "type": "server_error", "code": "overloaded"}
 _TOLD: Final = _OVERLOADED["message"]
@@ -121,7 +122,7 @@ ERRORS: Final[tuple[HostileStream, ...]] = (
         "error-in-call",
         "an error in the middle of a tool call's arguments",
         "anyone",
-        parts(part(0, "call_a", "weather", '{"city":')) + event({"error": _OVERLOADED}) + DONE,
+        fragments(fragment(0, "call_a", "weather", '{"city":')) + event({"error": _OVERLOADED}) + DONE,
         "error",
         calls=(Call("weather", '{"city":', "call_a"),),
         message=_TOLD,

@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from chunkfold.testing.hostile.building import DONE, HEAD, HI, STOP, answer, choice, delta, event
+from chunkfold.testing.hostile.building import HI, STOP, answer
 from chunkfold.testing.hostile.values import HostileStream
+from chunkfold.testing.wire import DONE, HEAD, choice, delta, event
 
 _END: Final = STOP + DONE
 _DONE_IN_TEXT: Final = 'Ends with "data: [DONE]"\n\ndata: [DONE]\n\n'

@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from chunkfold.testing.hostile.building import usage
 from chunkfold.testing.hostile.values import Call, HostileStream
+from chunkfold.testing.wire import usage
 
 _LOOK_UP: Final = Call("look_up", '{"q":1}', "call_a")
 

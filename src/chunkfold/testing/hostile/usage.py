@@ -2,8 +2,9 @@
 
 from typing import Any, Final
 
-from chunkfold.testing.hostile.building import DONE, HEAD, HI, STOP, answer, choice, chunk, event, usage
+from chunkfold.testing.hostile.building import HI, STOP, answer
 from chunkfold.testing.hostile.values import HostileStream
+from chunkfold.testing.wire import DONE, HEAD, choice, chunk, event, usage
 
 _END: Final = STOP + DONE
 _COUNTS: Final = usage(10, 5)

@@ -1,0 +1,92 @@
+"""The parts of a body, as JSON and bytes: events, chunks, choices, deltas, tool call fragments, usage.
+
+Who wants to say what a model says, and not how it is sent, uses `StreamBuilder`; this is for what a test spells out.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from chunkfold.event_stream import encode_event
+
+HEAD: Final[dict[str, Any]] = {
+    "id": "chatcmpl-1",
+    "object": "chat.completion.chunk",
+    "created": 1_760_000_000,
+    "model": "m",
+}
+DONE: Final = b"data: [DONE]\n\n"
+
+
+def event(payload: object, name: str = "message") -> bytes:
+    r"""One event, with a name other than the standard's "message" if one is given.
+
+    Text and bytes are the data as it stands, anything else becomes compact JSON in UTF-8.
+
+    >>> event({"choices": []})
+    b'data: {"choices":[]}\n\n'
+
+    Raises:
+        ValueError: The name has a CR, LF or NUL.
+    """
+    return encode_event(payload if isinstance(payload, str | bytes) else compact_json(payload), event=name)
+
+
+def sse(*payloads: Mapping[str, Any] | bytes | str, done: bool = True) -> list[bytes]:
+    r"""The body of a stream, an event for each payload.
+
+    Args:
+        payloads: As `event` takes them.
+        done: Whether a last event `[DONE]` follows.
+
+    >>> sse({"choices": []}, '{"usage": null}')
+    [b'data: {"choices":[]}\n\n', b'data: {"usage": null}\n\n', b'data: [DONE]\n\n']
+    """
+    return [*map(event, payloads), *([DONE] if done else [])]
+
+
+def chunk(*choices: Mapping[str, Any], **more: Any) -> bytes:
+    """An event with a chunk of these choices; what is passed by name is put at its top level."""
+    return event({**HEAD, "choices": choices, **more})
+
+
+def choice(finish_reason: str | None = None, index: int = 0, **delta: Any) -> dict[str, Any]:
+    """A choice whose delta is what is passed by name."""
+    return {"index": index, "delta": delta, "finish_reason": finish_reason}
+
+
+def delta(finish_reason: str | None = None, index: int = 0, **fields: Any) -> bytes:
+    """An event with a chunk of one choice, whose delta is what is passed by name."""
+    return chunk(choice(finish_reason, index, **fields))
+
+
+def fragment(
+    index: int | None, id: str | int | None = None, name: str | None = None, arguments: Any = None
+) -> dict[str, Any]:
+    """A fragment of a tool call; what is None is not sent."""
+    outer = {key: value for key, value in (("index", index), ("id", id)) if value is not None}
+    function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
+    return {**outer, **({"type": "function"} if name is not None else {}), "function": function}
+
+
+def fragments(*parts: Mapping[str, Any]) -> bytes:
+    """A chunk for each fragment of a tool call."""
+    return b"".join(delta(tool_calls=[part]) for part in parts)
+
+
+def usage(prompt: int, completion: int, **more: Any) -> dict[str, Any]:
+    """A usage in OpenAI's names, with the sum as its total; what is passed by name is added."""
+    counts = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+    return {**counts, **more}
+
+
+def compact_json(payload: object) -> bytes:
+    """JSON without spaces, in UTF-8; all of it escaped where there is half of a surrogate pair, as no UTF-8 has it.
+
+    Raises:
+        TypeError: `json.dumps` cannot write the payload.
+    """
+    try:
+        return json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return json.dumps(payload, separators=(",", ":")).encode()
