@@ -154,7 +154,7 @@ def test_a_failed_callable_does_not_hide_the_exception_of_the_body() -> None:
     with pytest.raises(httpx.HTTPStatusError, match="500 Internal Server Error"), provider:
         httpx.get(provider.url).raise_for_status()
     messages = [str(error) for error in provider.failures]
-    assert messages == ["answer: expected an Answer or bytes, received str"]
+    assert messages == ["answer: expected an Answer, a StreamBuilder or bytes, received str"]
 
 
 def test_requests_are_recorded(library: Any) -> None:
@@ -707,5 +707,5 @@ def test_what_is_no_answer_is_refused_at_once() -> None:
     unusable: Any = "text"
     with pytest.raises(TypeError, match="data: expected bytes, received str"):
         Raw(unusable)
-    with pytest.raises(TypeError, match="answer: expected an Answer or bytes, received str"):
+    with pytest.raises(TypeError, match="answer: expected an Answer, a StreamBuilder or bytes, received str"):
         FakeProvider(unusable)

@@ -1,9 +1,7 @@
 """A provider on this machine that answers every request with a recording: `chunkfold replay --serve`."""
 
-import re
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -11,12 +9,11 @@ import click
 
 from chunkfold.cli.files import reason_of
 from chunkfold.cli.safe import one_line
-from chunkfold.recording import Recording, replay
+from chunkfold.recording import Recording
 from chunkfold.testing import Answer, FakeProvider, ReceivedRequest
+from chunkfold.testing.recorded import pause_of, recorded_answer
 
 _AT_ONCE: Final = 64  # requests that may be waiting for their answers
-_BEFORE_RESET: Final = 0.1  # seconds: what a client has not read when a reset comes is lost to it
-_HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def serve(recording: Recording, name: str, speed: float, port: int) -> None:
@@ -32,11 +29,11 @@ def serve(recording: Recording, name: str, speed: float, port: int) -> None:
         click.ClickException: It is no answer that can be sent, or the port is taken.
     """
     try:
-        answer = answer_of(recording, speed)
+        answer = recorded_answer(recording, speed)
     except ValueError as error:
         raise click.ClickException(f"{one_line(name)}: cannot be sent: {error}") from None
     provider = FakeProvider(port=port)
-    answerer = Answerer(provider, answer, _pause(recording.headers_at or 0.0, speed))
+    answerer = Answerer(provider, answer, pause_of(recording.headers_at or 0.0, speed))
     try:
         provider.start()
     except OSError as error:
@@ -71,34 +68,3 @@ class Answerer:
             click.echo(one_line(f"{request.method} {request.path}"))
         self.leaving.wait(self._pause)
         return self._answer
-
-
-def answer_of(recording: Recording, speed: float) -> Answer:
-    """How it goes over the wire; what was left is cut where nobody read on, unless the stream was complete."""
-    ended = replay(recording).end
-    is_whole = recording.end == "body" or (recording.end == "left" and ended is not None and ended.complete)
-    return Answer(
-        list(_pieces(recording, speed)),
-        recording.status_code,
-        {name: value for name, value in recording.headers.items() if _can_be_sent(name, value)},
-        ending="end" if is_whole else "reset" if recording.end == "error" else "cut",
-    )
-
-
-def _pieces(recording: Recording, speed: float) -> Iterator[bytes | float]:
-    last_at = recording.headers_at or 0.0
-    for read in recording.reads:
-        yield _pause(read.at - last_at, speed)
-        yield read.data
-        last_at = read.at
-    pause = _pause(recording.seconds - last_at, speed)
-    yield max(pause, _BEFORE_RESET) if recording.end == "error" else pause
-
-
-def _pause(seconds: float, speed: float) -> float:
-    return max(0.0, seconds / speed) if speed else 0.0
-
-
-def _can_be_sent(name: str, value: str) -> bool:
-    """Whether it is a header, and true of what is sent: the body was recorded as it was decoded."""
-    return name != "content-encoding" and bool(_HEADER.fullmatch(name)) and value.isascii() and value.isprintable()

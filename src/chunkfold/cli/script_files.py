@@ -22,11 +22,11 @@ from chunkfold.cli.scripted import (
     Scripted,
     Sending,
     in_pieces,
-    is_header,
 )
 from chunkfold.json_values import is_list, is_object
 from chunkfold.recording import Recording
 from chunkfold.testing.answers import Encoding, Ending, Framing
+from chunkfold.testing.recorded import is_header
 
 SCRIPTS: Final = (".toml", ".json")
 _SAID: Final = ("text", "reasoning", "tool_calls", "finish_reason")

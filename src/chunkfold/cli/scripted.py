@@ -11,17 +11,15 @@ from typing import Any, Final
 
 from chunkfold import ChatCompletionParser
 from chunkfold.json_values import is_object
-from chunkfold.recording import Recording, replay
-from chunkfold.testing import Answer, ReceivedRequest, json_answer, sse
+from chunkfold.recording import Recording
+from chunkfold.testing import Answer, Raw, ReceivedRequest, json_answer, sse
 from chunkfold.testing.answers import Encoding, Ending, Framing
 from chunkfold.testing.defaults import error_answer
+from chunkfold.testing.recorded import BEFORE_RESET, recorded_answer
 
-Pieces = Sequence[bytes | float]
+Pieces = Sequence[bytes | float | Raw]
 
-_BEFORE_RESET: Final = 0.1  # seconds: what a client has not read when a reset comes is lost to it
 _BLANK_LINE: Final = re.compile(rb"(?<=\n\n)|(?<=\r\n\r\n)|(?<=\r\r)")
-_FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_NOT_RECORDED: Final = {"content-encoding", "content-length", "transfer-encoding", "connection"}
 _CREATED: Final = 1_700_000_000  # seconds since 1970
 _PROMPT_TOKENS: Final = 5
 
@@ -62,7 +60,7 @@ class Sending:
         # A pause of no length, behind the headers, is where it shows that a client has not waited for them.
         seen_to_leave = [0.0] if self.delay else []
         return Answer(
-            [*seen_to_leave, *pieces, *([_BEFORE_RESET] if ended == "reset" else [])],
+            [*seen_to_leave, *pieces, *([BEFORE_RESET] if ended == "reset" else [])],
             status if self.status is None else self.status,
             {**{name.lower(): value for name, value in (headers or {}).items()}, **self.headers},
             framing=self.framing or framing,
@@ -212,12 +210,7 @@ class RecordedAnswer(Scripted):
     def __init__(self, label: str, sending: Sending, recording: Recording) -> None:
         super().__init__(label, sending)
         self._recording = recording
-        ended = replay(recording).end
-        # What was left is cut where nobody read on, unless the stream was complete.
-        is_whole = recording.end == "body" or (recording.end == "left" and ended is not None and ended.complete)
-        self._ending: Ending = "end" if is_whole else "reset" if recording.end == "error" else "cut"
-        names = (name for name in recording.headers if name not in _NOT_RECORDED)
-        self._headers = {name: recording.headers[name] for name in names if is_header(name, recording.headers[name])}
+        self._recorded = recorded_answer(recording)
 
     @property
     def delay(self) -> float:
@@ -226,28 +219,13 @@ class RecordedAnswer(Scripted):
 
     def answer_to(self, request: ReceivedRequest) -> Answer:  # noqa: ARG002 - it is the same for all
         """The recorded response."""
-        recording = self._recording
+        recorded, pace = self._recorded, self.sending.pace
         return self.sending.answer(
-            list(self._at_its_times())
-            if self.sending.pace is None
-            else _paced([read.data for read in recording.reads], self.sending.pace),
-            status=recording.status_code,
-            headers=self._headers,
-            ending=self._ending,
+            recorded.pieces if pace is None else _paced([read.data for read in self._recording.reads], pace),
+            status=recorded.status,
+            headers=recorded.headers,
+            ending=recorded.ending,
         )
-
-    def _at_its_times(self) -> Iterator[bytes | float]:
-        last_at = self._recording.headers_at or 0.0
-        for read in self._recording.reads:
-            yield max(0.0, read.at - last_at)
-            yield read.data
-            last_at = read.at
-        yield max(0.0, self._recording.seconds - last_at)
-
-
-def is_header(name: str, value: str) -> bool:
-    """Whether it can be sent as a header."""
-    return bool(_FIELD.fullmatch(name)) and value.isascii() and value.isprintable()
 
 
 def in_pieces(text: str) -> list[str]:

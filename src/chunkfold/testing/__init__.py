@@ -1,28 +1,75 @@
-"""For tests of what reads streamed chat completions: an embedded provider, what it says, and the hostile set.
+"""For tests of what reads streamed chat completions, whichever client they use.
 
-    from chunkfold.testing import Answer, FakeProvider, sse
+    from chunkfold.testing import FakeProvider, StreamBuilder
 
-    with FakeProvider(Answer(sse({"choices": []}), ending="open")) as provider:
+    answer = StreamBuilder("stepfun").text("Hel", "lo").usage(10, 5).finish().done()
+    with FakeProvider(answer) as provider:
         ...  # point any OpenAI client at provider.base_url
 
-`python -m chunkfold.testing` holds this library, and others that are installed, to the hostile set.
-Everything here is the standard library's; nothing in the library imports it.
+Bodies: `StreamBuilder` in one of the `DIALECTS`, or spelled out with `sse`, `event`, `chunk`, `delta`. Cuts, pauses and
+faults: `cut`, `bytewise`, `cut_randomly`, `paced`, `stalled`, `without_done`, `with_bad_utf8`, and the options of an
+`Answer`. Where they are played: `FakeProvider` (a real server), `FakeResponse`, `mock_response` (respx),
+`mock_transport`. What must come of them: `assert_folds_to`, `assert_same_however_cut`, and the hostile set, to which
+`python -m chunkfold.testing` holds this library and others. With hypothesis: `chunkfold.testing.strategies`.
+
+Everything here is the standard library's and this library's own; nothing in the library imports it.
 """
 
 from chunkfold.testing.answers import Answer, Raw, json_answer
+from chunkfold.testing.builder import StreamBuilder
+from chunkfold.testing.cuts import bytewise, cut, cut_randomly, ways_to_cut
+from chunkfold.testing.dialects import DIALECTS, Dialect
+from chunkfold.testing.error_shapes import ERROR_SHAPES
+from chunkfold.testing.faults import stalled, with_bad_utf8, without_done
+from chunkfold.testing.golden import assert_folds_to, assert_same_however_cut
 from chunkfold.testing.hostile import HostileStream, hold, hostile_streams
+from chunkfold.testing.mocking import mock_response, mock_transport
+from chunkfold.testing.outcomes import Call, Outcome
+from chunkfold.testing.pacing import ManualClock, paced
+from chunkfold.testing.playback import FakeResponse
 from chunkfold.testing.provider import FakeProvider
 from chunkfold.testing.received import ReceivedRequest
-from chunkfold.testing.wire import sse
+from chunkfold.testing.recorded import RecordedProvider
+from chunkfold.testing.wire import DONE, HEAD, choice, chunk, delta, event, fragment, fragments, sse, usage
 
 __all__ = [
+    "DIALECTS",
+    "DONE",
+    "ERROR_SHAPES",
+    "HEAD",
     "Answer",
+    "Call",
+    "Dialect",
     "FakeProvider",
+    "FakeResponse",
     "HostileStream",
+    "ManualClock",
+    "Outcome",
     "Raw",
     "ReceivedRequest",
+    "RecordedProvider",
+    "StreamBuilder",
+    "assert_folds_to",
+    "assert_same_however_cut",
+    "bytewise",
+    "choice",
+    "chunk",
+    "cut",
+    "cut_randomly",
+    "delta",
+    "event",
+    "fragment",
+    "fragments",
     "hold",
     "hostile_streams",
     "json_answer",
+    "mock_response",
+    "mock_transport",
+    "paced",
     "sse",
+    "stalled",
+    "usage",
+    "ways_to_cut",
+    "with_bad_utf8",
+    "without_done",
 ]

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.client import responses
-from typing import Final, Literal, TypeAlias, cast, get_args
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast, get_args
 
 from chunkfold.testing.wire import compact_json
 
@@ -93,9 +93,14 @@ class Answer:
     trailers: Mapping[str, str] = field(default_factory=dict[str, str])
     interim: Sequence[int] = ()
 
+    @property
+    def pieces(self) -> Sequence[bytes | float | Raw]:
+        """The body in its pieces."""
+        return (self.body,) if isinstance(self.body, bytes) else self.body
+
     def __post_init__(self) -> None:
         """Refuse here, in the caller's thread, what would otherwise fail in the server's."""
-        for index, piece in enumerate(_pieces(self)):
+        for index, piece in enumerate(self.pieces):
             _check_piece(f"body[{index}]", piece)
         _check_word("framing", self.framing, get_args(Framing))
         _check_word("ending", self.ending, get_args(Ending))
@@ -107,15 +112,26 @@ class Answer:
         _last_chunk(self)
 
 
-def as_answer(value: Answer | bytes) -> Answer:
-    """The answer itself, or one whose body are these bytes.
+class Answerable(Protocol):
+    """What has an answer: a `StreamBuilder`."""
+
+    def answer(self) -> Answer:
+        """The answer."""
+        ...
+
+
+def as_answer(value: Answer | Answerable | bytes) -> Answer:
+    """The answer itself, that of a builder, or one whose body are these bytes.
 
     Raises:
-        TypeError: It is neither.
+        TypeError: It is none of them.
     """
-    answer = Answer(value) if isinstance(value, bytes) else value
-    if not isinstance(cast("object", answer), Answer):
-        raise TypeError(f"answer: expected an Answer or bytes, received {type(answer).__name__}")
+    if isinstance(value, bytes):
+        return Answer(value)
+    make: Any = getattr(value, "answer", None)
+    answer: object = make() if callable(make) else value
+    if not isinstance(answer, Answer):
+        raise TypeError(f"answer: expected an Answer, a StreamBuilder or bytes, received {type(value).__name__}")
     return answer
 
 
@@ -140,7 +156,7 @@ def wire_steps(answer: Answer) -> Iterator[bytes | float]:
     if answer.framing != "raw":
         yield _head(answer)
     is_chunked = answer.framing == "chunked" and _has_body(answer)
-    for piece in _sent_pieces(answer):
+    for piece in sent_pieces(answer):
         if isinstance(piece, Raw):
             yield piece.data
         elif not isinstance(piece, bytes):
@@ -155,14 +171,10 @@ def wire_steps(answer: Answer) -> Iterator[bytes | float]:
 
 def keeps_connection(answer: Answer) -> bool:
     """Whether the connection can serve another request after this answer."""
-    return answer.ending == "end" and _all_headers(answer).get("connection") != "close"
+    return answer.ending == "end" and all_headers(answer).get("connection") != "close"
 
 
-def _pieces(answer: Answer) -> Sequence[bytes | float | Raw]:
-    return (answer.body,) if isinstance(answer.body, bytes) else answer.body
-
-
-def _sent_pieces(answer: Answer) -> Iterator[bytes | float | Raw]:
+def sent_pieces(answer: Answer) -> Iterator[bytes | float | Raw]:
     """The body as it is sent, before its framing: compressed, then cut."""
     left = answer.cut_at
     for piece in _encoded_pieces(answer):
@@ -177,10 +189,10 @@ def _sent_pieces(answer: Answer) -> Iterator[bytes | float | Raw]:
 
 def _encoded_pieces(answer: Answer) -> Iterator[bytes | float | Raw]:
     if answer.encoding == "identity":
-        yield from _pieces(answer)
+        yield from answer.pieces
         return
     compressor = zlib.compressobj(wbits=_WINDOW_BITS[answer.encoding])
-    for piece in _pieces(answer):
+    for piece in answer.pieces:
         if isinstance(piece, bytes) and piece:
             yield compressor.compress(piece) + compressor.flush(zlib.Z_SYNC_FLUSH)
         else:
@@ -197,7 +209,7 @@ def _has_body(answer: Answer) -> bool:
 
 
 def _head(answer: Answer) -> bytes:
-    return _block([_status_line(answer.status), *_lines(_all_headers(answer))])
+    return _block([_status_line(answer.status), *_lines(all_headers(answer))])
 
 
 def _last_chunk(answer: Answer) -> bytes:
@@ -217,7 +229,8 @@ def _block(lines: Sequence[str]) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-def _all_headers(answer: Answer) -> dict[str, str]:
+def all_headers(answer: Answer) -> dict[str, str]:
+    """Those that come by themselves, and the answer's own, by lower-case name."""
     own: dict[str, str] = {}
     if _has_body(answer):
         encoding = {} if answer.encoding == "identity" else {"content-encoding": answer.encoding}
@@ -260,7 +273,7 @@ def _check_sense(answer: Answer) -> None:
     """Refuse what cannot all be true of one answer."""
     if answer.trailers and answer.framing != "chunked":
         raise ValueError(f"trailers: expected a chunked framing, received {answer.framing!r}")
-    if not _has_body(answer) and (_size(_pieces(answer)) or answer.encoding != "identity" or answer.trailers):
+    if not _has_body(answer) and (_size(answer.pieces) or answer.encoding != "identity" or answer.trailers):
         raise ValueError(f"body: a response with status {answer.status} has none")
     if answer.cut_at is None:
         return

@@ -9,15 +9,16 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Final, Self, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Self, TypeAlias
 
-from chunkfold.testing.answers import Answer, as_answer
+from chunkfold.testing.answers import Answer, Answerable, as_answer
 from chunkfold.testing.connection import Connection
 from chunkfold.testing.defaults import BASE_PATH, default_answer, error_answer
-from chunkfold.testing.received import ReceivedRequest
+from chunkfold.testing.received import ReceivedRequest, matching, summary
 
-Answerer: TypeAlias = Callable[[ReceivedRequest], Answer | bytes]
+Answerer: TypeAlias = Callable[[ReceivedRequest], Answer | Answerable | bytes]
+Scripted: TypeAlias = Answer | Answerable | bytes | Answerer
 
 _HOST: Final = "127.0.0.1"
 _STOP_TIMEOUT: Final = 2.0  # seconds for all threads together; they need milliseconds
@@ -31,8 +32,9 @@ class FakeProvider:
 
     Args:
         answers: One for each request, whatever its path, in the order in which the requests were
-            received whole. Bytes are the body of an event stream, in one piece. A callable is given
-            the request, in a thread of the server, and returns the answer. When all are used up,
+            received whole. A `StreamBuilder` is the answer that it gives; bytes are the body of an
+            event stream, in one piece. A callable is given the request, in a thread of the server,
+            and returns the answer. When all are used up,
             the provider says what OpenAI's API would: a short chat completion, streamed if that was
             asked for, the list of models, or 404.
         ssl_context: A server's, with its certificate: the provider speaks TLS then, and its
@@ -47,7 +49,7 @@ class FakeProvider:
             exception is on its way already.
 
     Raises:
-        TypeError: One of the answers is no answer, no bytes and no callable.
+        TypeError: One of the answers is none of these.
         ssl.SSLError: The context is a client's.
 
     >>> with FakeProvider(b"data: [DONE]\n\n") as provider:
@@ -55,9 +57,7 @@ class FakeProvider:
     'http://127.0.0.1:.../v1'
     """
 
-    def __init__(
-        self, *answers: Answer | bytes | Answerer, ssl_context: ssl.SSLContext | None = None, port: int = 0
-    ) -> None:
+    def __init__(self, *answers: Scripted, ssl_context: ssl.SSLContext | None = None, port: int = 0) -> None:
         self.requests: list[ReceivedRequest] = []
         self.connections = 0
         self.failures: list[BaseException] = []
@@ -74,11 +74,11 @@ class FakeProvider:
         for answer in answers:
             self.add(answer)
 
-    def add(self, answer: Answer | bytes | Answerer) -> None:
+    def add(self, answer: Scripted) -> None:
         """Put one more answer at the end of the script, at any time.
 
         Raises:
-            TypeError: It is no answer, no bytes and no callable.
+            TypeError: It is no answer, no builder, no bytes and no callable.
         """
         self._script.append(answer if callable(answer) else as_answer(answer))
 
@@ -98,6 +98,47 @@ class FakeProvider:
     def url(self) -> str:
         """The URL of chat completions."""
         return f"{self.base_url}/chat/completions"
+
+    @property
+    def unused(self) -> int:
+        """How many answers of the script nobody has asked for yet."""
+        return len(self._script)
+
+    def assert_requested(
+        self,
+        times: int = 1,
+        *,
+        method: str | None = None,
+        path: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        json: Mapping[str, Any] | None = None,
+    ) -> list[ReceivedRequest]:
+        """Assert that so many requests came; see `matching` for which ones count.
+
+        Returns:
+            The requests that count.
+
+        Raises:
+            AssertionError: There were more, or fewer; the message lists what came.
+        """
+        found = matching(self.requests, method=method, path=path, headers=headers, json=json)
+        if len(found) != times:
+            came = "".join(f"\n  {summary(request)}" for request in self.requests) or " nothing"
+            raise AssertionError(f"requests: expected {times}, received {len(found)}; what came:{came}")
+        return found
+
+    def assert_script_used(self) -> None:
+        """Assert that every answer of the script was asked for.
+
+        Raises:
+            AssertionError: Some were not.
+        """
+        if self._script:
+            raise AssertionError(f"script: expected all answers to be used, {self.unused} were not")
+
+    def answer_unscripted(self, request: ReceivedRequest) -> Answer:
+        """What a request gets when the script is used up; for subclasses to replace."""
+        return default_answer(request)
 
     def start(self) -> Self:
         """Listen, and serve in threads from now on.
@@ -173,7 +214,7 @@ class FakeProvider:
     def _respond(self, request: ReceivedRequest) -> Answer:
         with self._script_lock:
             self.requests.append(request)
-            scripted = self._script.popleft() if self._script else default_answer
+            scripted = self._script.popleft() if self._script else self.answer_unscripted
         try:
             return as_answer(scripted(request)) if callable(scripted) else scripted
         except BaseException as error:  # noqa: BLE001 - pytest's own too; raised at the end

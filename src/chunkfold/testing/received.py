@@ -6,9 +6,13 @@ length or in chunks.
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
+
+from chunkfold.json_values import is_object
+
+_EXCERPT: Final = 200  # bytes of a body
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +48,49 @@ class ReceivedRequest:
             ValueError: It is not JSON in one of Unicode's encodings.
         """
         return json.loads(self.body)
+
+
+def matching(
+    requests: Iterable[ReceivedRequest],
+    *,
+    method: str | None = None,
+    path: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    json: Mapping[str, Any] | None = None,
+) -> list[ReceivedRequest]:
+    """Those of the requests that have all of this.
+
+    Args:
+        requests: Where to look.
+        method: "POST", for example.
+        path: How it ends: "/chat/completions", for example.
+        headers: Some of its headers, in any case.
+        json: Some of the keys at the top of its body, each with its value.
+    """
+    wanted = {name.lower(): value for name, value in (headers or {}).items()}
+    return [
+        request
+        for request in requests
+        if (method is None or request.method == method)
+        and (path is None or request.path.endswith(path))
+        and wanted.items() <= request.headers.items()
+        and (json is None or _has(request, json))
+    ]
+
+
+def summary(request: ReceivedRequest) -> str:
+    """One line: what was asked for, and the beginning of the body; no headers, as a key is among them."""
+    body = request.body[:_EXCERPT].decode("utf-8", "backslashreplace")
+    more = "..." if len(request.body) > _EXCERPT else ""
+    return f"{request.method} {request.path} {body}{more}".rstrip()
+
+
+def _has(request: ReceivedRequest, wanted: Mapping[str, Any]) -> bool:
+    try:
+        body = request.json
+    except ValueError:
+        return False
+    return is_object(body) and all(key in body and body[key] == value for key, value in wanted.items())
 
 
 def read_request(source: BinaryIO) -> ReceivedRequest:

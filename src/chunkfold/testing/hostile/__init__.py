@@ -22,7 +22,8 @@ How it is counted. One body is one point, and what a client has no notion of cos
 from chunkfold.testing.hostile.clients import Client, Verdict, chunkfold_client, client_of, hold
 from chunkfold.testing.hostile.collection import hostile_streams
 from chunkfold.testing.hostile.judging import judge
-from chunkfold.testing.hostile.values import Call, Ending, HostileStream, Outcome
+from chunkfold.testing.hostile.values import HostileStream
+from chunkfold.testing.outcomes import Call, Ending, Outcome
 
 __all__ = [
     "Call",

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from chunkfold.testing.hostile.values import Call, HostileStream
+from chunkfold.testing.hostile.values import HostileStream
+from chunkfold.testing.outcomes import Call
 from chunkfold.testing.wire import delta
 
 HI: Final = delta(role="assistant", content="H") + delta(content="i")

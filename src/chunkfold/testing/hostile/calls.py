@@ -3,7 +3,8 @@
 from typing import Final
 
 from chunkfold.testing.hostile.building import CALLED, HI, STOP, calling
-from chunkfold.testing.hostile.values import Call, HostileStream
+from chunkfold.testing.hostile.values import HostileStream
+from chunkfold.testing.outcomes import Call
 from chunkfold.testing.wire import DONE, chunk, delta, fragment, fragments
 
 _END: Final = CALLED + DONE

@@ -2,16 +2,14 @@
 
 import importlib
 import inspect
-import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from chunkfold.testing.hostile.judging import judge, one_line
-from chunkfold.testing.hostile.values import Call, Ending, HostileStream, Outcome
-
-_COUNTS: Final = ("prompt_tokens", "completion_tokens", "total_tokens")
+from chunkfold.testing.hostile.judging import judge
+from chunkfold.testing.hostile.values import HostileStream
+from chunkfold.testing.outcomes import Ending, Outcome, as_call, as_outcome, counts, one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,41 +83,6 @@ def load_client(path: str) -> Client:
     return client_of(path, function)
 
 
-def as_outcome(value: Any) -> Outcome:
-    """An outcome from what a function returned."""
-    if isinstance(value, Outcome):
-        return value
-    error = _get(value, "error")
-    return Outcome(
-        texts=(as_text(_get(value, "text")),),
-        calls=tuple(as_call(call) for call in _get(value, "tool_calls") or ()),
-        reasoning=as_text(_get(value, "reasoning")) if _has(value, "reasoning") else None,
-        finish_reason=as_text(_get(value, "finish_reason")) if _has(value, "finish_reason") else None,
-        usage=counts(_get(value, "usage")) if _has(value, "usage") else None,
-        refused=one_line(str(error)) if error else None,
-    )
-
-
-def as_call(call: Any) -> Call:
-    """A tool call from an object or a dict."""
-    function = _get(call, "function") or call
-    sent = _get(call, "id")
-    return Call(
-        as_text(_get(function, "name")), as_text(_get(function, "arguments")), None if sent is None else str(sent)
-    )
-
-
-def as_text(value: Any) -> str:
-    """Text as it is, nothing as "", anything else as JSON or as Python shows it."""
-    return value if isinstance(value, str) else json.dumps(value, default=str) if value else ""
-
-
-def counts(usage: Any, names: Mapping[str, str] | None = None) -> dict[str, int]:
-    """The counts of a usage, an object or a dict; `names` gives the client's names for OpenAI's."""
-    found = {name: _get(usage, (names or {}).get(name, name)) for name in _COUNTS}
-    return {name: count for name, count in found.items() if count is not None}
-
-
 def chunkfold_client() -> Client:
     """This library."""
     return Client("chunkfold", version("chunkfold"), _fold)
@@ -151,15 +114,6 @@ _KINDS: Final[dict[str, Ending]] = {
     "truncated": "cut",
     "invalid": "invalid",
 }
-
-
-def _get(value: Any, name: str) -> Any:
-    """An attribute, or a dict's item; None if there is none."""
-    return cast("Mapping[str, Any]", value).get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-
-
-def _has(value: Any, name: str) -> bool:
-    return name in value if isinstance(value, Mapping) else hasattr(value, name)
 
 
 def _awaited(value: Any) -> Any:

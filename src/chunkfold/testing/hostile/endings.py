@@ -4,7 +4,8 @@ import json
 from typing import Any, Final
 
 from chunkfold.testing.hostile.building import HI, STOP, answer, cut, invalid
-from chunkfold.testing.hostile.values import Call, HostileStream
+from chunkfold.testing.hostile.values import HostileStream
+from chunkfold.testing.outcomes import Call
 from chunkfold.testing.wire import DONE, HEAD, chunk, delta, event, fragment, fragments, usage
 
 

@@ -3,7 +3,8 @@
 from typing import Any, Final
 
 from chunkfold.testing.hostile.building import HI, STOP, error
-from chunkfold.testing.hostile.values import Call, HostileStream
+from chunkfold.testing.hostile.values import HostileStream
+from chunkfold.testing.outcomes import Call
 from chunkfold.testing.wire import DONE, chunk, delta, event, fragment, fragments
 
 _OVERLOADED: Final = {"message": "the engine is overloaded", "type": "server_error", "code": "overloaded"}

@@ -1,10 +1,10 @@
 """Whether an outcome is right, by the counting rules in the package's docstring; if not, what came instead."""
 
-import json
-from typing import Any, Final
+from typing import Final
 
 from chunkfold.models.outcome import outcome_of
-from chunkfold.testing.hostile.values import Call, HostileStream, Outcome
+from chunkfold.testing.hostile.values import HostileStream
+from chunkfold.testing.outcomes import Call, Outcome, one_line, same_calls
 
 _MEANS_ERROR: Final = ("error", "network_error", "insufficient_system_resource", "abort")
 _LONGEST: Final = 150
@@ -21,12 +21,6 @@ def judge(stream: HostileStream, outcome: Outcome) -> str | None:
     if stream.ending == "error":
         return None if outcome.finish_reason in _MEANS_ERROR else f"no error: {_shown_answer(outcome)}"
     return None if outcome.finish_reason == "" else f"passes for whole: {_shown_answer(outcome)}"
-
-
-def one_line(text: str) -> str:
-    """Bounded, and without characters that would break a line."""
-    line = "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text.split()))
-    return line if len(line) <= _LONGEST else line[:_LONGEST] + "..."
 
 
 def _judge_refusal(stream: HostileStream, outcome: Outcome, refused: str) -> str | None:
@@ -49,7 +43,7 @@ def _judge_answer(stream: HostileStream, outcome: Outcome) -> str | None:
             text = texts[index] if texts else ""
             if text != expected:
                 return _differs("text" if index == 0 else f"text of choice {index}", expected, text)
-    if outcome.calls is not None and not _same_calls(stream.calls, outcome.calls):
+    if outcome.calls is not None and not same_calls(stream.calls, outcome.calls):
         return (
             f"calls: {_shown_calls(outcome.calls, with_ids=_without_ids(outcome.calls) == _without_ids(stream.calls))}"
         )
@@ -78,23 +72,6 @@ def _same_finish(stream: HostileStream, came: str | None) -> bool:
         return True
     called = bool(stream.calls)
     return outcome_of(stream.finish_reason, has_tool_calls=called) == outcome_of(came, has_tool_calls=called)
-
-
-def _same_calls(expected: tuple[Call, ...], calls: tuple[Call, ...]) -> bool:
-    return len(expected) == len(calls) and all(map(_same_call, expected, calls))
-
-
-def _same_call(expected: Call, call: Call) -> bool:
-    same_id = None in (expected.id, call.id) or expected.id == call.id
-    return same_id and expected.name == call.name and _value(expected.arguments) == _value(call.arguments)
-
-
-def _value(arguments: str) -> Any:
-    """Arguments are the same if they mean the same JSON; none at all mean an empty object."""
-    try:
-        return json.loads(arguments or "{}")
-    except ValueError:
-        return arguments
 
 
 def _differs(what: str, expected: str, came: str) -> str:

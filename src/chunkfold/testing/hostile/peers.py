@@ -18,8 +18,8 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from chunkfold.testing.answers import Answer
-from chunkfold.testing.hostile.clients import Client, as_call, as_text, counts
-from chunkfold.testing.hostile.values import Call, Outcome
+from chunkfold.testing.hostile.clients import Client
+from chunkfold.testing.outcomes import Call, Outcome, as_call, as_text, counts
 from chunkfold.testing.provider import FakeProvider
 
 PEERS: Final = ("openai", "langchain-openai", "litellm")

@@ -2,7 +2,8 @@
 
 from typing import Any, Final
 
-from chunkfold.testing.hostile.values import Call, HostileStream
+from chunkfold.testing.hostile.values import HostileStream
+from chunkfold.testing.outcomes import Call
 from chunkfold.testing.wire import usage
 
 _LOOK_UP: Final = Call("look_up", '{"q":1}', "call_a")

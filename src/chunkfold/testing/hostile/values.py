@@ -1,19 +1,9 @@
-"""What the hostile set is made of: a stream and what must come of it, and what came of it in a client."""
+"""What the hostile set is made of: a stream, and what must come of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
-Ending: TypeAlias = Literal["complete", "error", "cut", "invalid"]
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A tool call: its name, its raw arguments, and its id, None where none was sent or none is known."""
-
-    name: str
-    arguments: str
-    id: str | None = None
+from chunkfold.testing.outcomes import Call, Ending
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +36,3 @@ class HostileStream:
     finish_reason: str | None = None
     usage: Mapping[str, int] = field(default_factory=dict[str, int])
     message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a client made of a body. None always means that it has no notion of the thing, or did not say.
-
-    Attributes:
-        texts: The text of each choice that the client tells apart.
-        calls: The tool calls of choice 0.
-        reasoning: The reasoning text.
-        finish_reason: "" where the client has one but says that none came.
-        usage: Counts by OpenAI's names; empty where none came.
-        refused: One line on the exception, or on the explicit error; None if an answer came.
-        ending: What kind of ending the client says it was.
-    """
-
-    texts: tuple[str, ...] | None = None
-    calls: tuple[Call, ...] | None = None
-    reasoning: str | None = None
-    finish_reason: str | None = None
-    usage: Mapping[str, int] | None = None
-    refused: str | None = None
-    ending: Ending | None = None

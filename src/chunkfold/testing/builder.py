@@ -1,0 +1,186 @@
+"""A stream said in words: what the model says, in the pieces in which it comes; the dialect says how it is sent.
+
+stream = StreamBuilder("stepfun").reasoning("Hm", "m.").text("Hel", "lo").usage(10, 5).finish().done()
+
+stream.body        # the bytes
+stream.events      # the same in pieces, one for each event
+stream.answer()    # what a FakeProvider sends
+stream.outcome     # what a client must make of it
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from chunkfold.testing.answers import Answer
+from chunkfold.testing.dialects import Dialect, dialect_of
+from chunkfold.testing.error_shapes import ErrorShape, ToldError
+from chunkfold.testing.expected import outcome_of
+from chunkfold.testing.outcomes import Outcome
+from chunkfold.testing.pacing import paced
+from chunkfold.testing.wire import HEAD, event
+from chunkfold.testing.writing import (
+    CallTools,
+    Fail,
+    Finish,
+    SaidCall,
+    Say,
+    SayDone,
+    Step,
+    UsageCounts,
+    Verbatim,
+    Writer,
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class StreamBuilder:
+    """A streamed chat completion as a provider sends it. Each method gives a new one with one thing more.
+
+    Nothing comes by itself but what the dialect adds: a stream without `finish` and `done` is one that was cut.
+    It can be iterated, and read as it is: `ChatCompletionStream(builder)`.
+
+    Attributes:
+        dialect: Whose way of streaming: a name among `DIALECTS`, or a `Dialect`.
+        head: In place of the `id`, `object`, `created` and `model` that chunks have.
+        steps: What was said so far.
+        counts: What it costs.
+
+    Raises:
+        ValueError: There is no such dialect.
+
+    >>> StreamBuilder().text("Hi").finish().done().outcome.text
+    'Hi'
+    """
+
+    dialect: str | Dialect = "openai"
+    head: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    steps: tuple[Step, ...] = ()
+    counts: UsageCounts | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a dialect that there is not where it is named."""
+        dialect_of(self.dialect)
+
+    def text(self, *pieces: str, choice: int = 0) -> Self:
+        """Text, a chunk for each piece."""
+        return self._and(Say("content", pieces, choice))
+
+    def reasoning(self, *pieces: str, choice: int = 0) -> Self:
+        """Reasoning, a chunk for each piece; nothing in a dialect without."""
+        return self._and(Say("reasoning", pieces, choice))
+
+    def refusal(self, *pieces: str, choice: int = 0) -> Self:
+        """A refusal, a chunk for each piece."""
+        return self._and(Say("refusal", pieces, choice))
+
+    def tool_call(self, name: str, *arguments: str, id: str | None = None, choice: int = 0) -> Self:
+        """A tool call whose arguments come in these pieces; the id is made up unless it is given."""
+        number = self._call_count(choice)
+        return self._and(CallTools((SaidCall(name, arguments, id or f"call_{number + 1}"),), number, choice))
+
+    def tool_calls(self, *calls: Sequence[str], choice: int = 0) -> Self:
+        """Several tool calls at once, whose pieces come in turns: each a name and the pieces of its arguments.
+
+        In a dialect that sends whole calls, or tells them apart by nothing but their order, they come one by one.
+        """
+        first = self._call_count(choice)
+        said = [
+            SaidCall(name, tuple(pieces), f"call_{first + place + 1}") for place, (name, *pieces) in enumerate(calls)
+        ]
+        return self._and(CallTools(tuple(said), first, choice))
+
+    def usage(self, prompt: int, completion: int, *, cached: int | None = None, reasoning: int | None = None) -> Self:
+        """What it costs, in tokens. It comes where the dialect has it, wherever it is said; not without a `finish`."""
+        return replace(self, counts=UsageCounts(prompt, completion, cached, reasoning))
+
+    def finish(self, reason: str | None = None, *, choice: int = 0) -> Self:
+        """The finish reason; if none is given, tool_calls behind tool calls and else stop."""
+        return self._and(Finish(reason or ("tool_calls" if self._call_count(choice) else "stop"), choice))
+
+    def error(
+        self, message: str, *, code: int | str | None = None, type: str | None = None, shape: ErrorShape | None = None
+    ) -> Self:
+        """The provider's error, in the dialect's shape unless another of `ERROR_SHAPES` is given.
+
+        Args:
+            message: The provider's words.
+            code: An HTTP status, or a word.
+            type: The kind of error, in the provider's words.
+            shape: How it is told. Some shapes have no place for the code or the type.
+        """
+        return self._and(Fail(ToldError(message, code, type), shape))
+
+    def comment(self, text: str = "keep-alive") -> Self:
+        """A comment, which some providers send to keep the connection alive.
+
+        Raises:
+            ValueError: The text has more than one line.
+        """
+        if "\n" in text or "\r" in text:
+            raise ValueError(f"text: expected one line, received {text!r}")
+        return self.raw(f": {text}\n\n".encode())
+
+    def event(self, payload: object, name: str = "message") -> Self:
+        """One more event: text and bytes are its data, anything else becomes JSON."""
+        return self.raw(event(payload, name))
+
+    def raw(self, data: bytes) -> Self:
+        """Bytes as they are."""
+        return self._and(Verbatim(data))
+
+    def done(self) -> Self:
+        """The last event, `[DONE]`, if the dialect has it."""
+        return self._and(SayDone())
+
+    def in_dialect(self, dialect: str | Dialect) -> Self:
+        """The same, said by another provider.
+
+        Raises:
+            ValueError: There is no such dialect.
+        """
+        return replace(self, dialect=dialect)
+
+    @property
+    def events(self) -> list[bytes]:
+        """The body in pieces, one for each event."""
+        return list(Writer(dialect_of(self.dialect), {**HEAD, **self.head}, self.counts).write(self.steps))
+
+    @property
+    def body(self) -> bytes:
+        """The body."""
+        return b"".join(self.events)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The body in pieces, as a stream reads it."""
+        return iter(self.events)
+
+    def __repr__(self) -> str:
+        """Its body, shortened."""
+        body = self.body
+        return f"<{type(self).__name__} of {len(body)} bytes in {len(self.events)} events>"
+
+    def answer(
+        self, *, first: float = 0.0, pace: float = 0.0, jitter: float = 0.0, seed: int = 0, **options: Any
+    ) -> Answer:
+        """What a FakeProvider, or a mocked client, answers with.
+
+        Args:
+            first: Seconds before the first event.
+            pace: Seconds between two events.
+            jitter: How much of a pause may be longer or shorter; see `paced`.
+            seed: For the jitter.
+            options: As `Answer` has them: `ending`, `cut_at`, `encoding`, `status`, ...
+        """
+        return Answer(paced(self.events, first=first, pace=pace, jitter=jitter, seed=seed), **options)
+
+    @property
+    def outcome(self) -> Outcome:
+        """What a client must make of it, as far as it was said in words: `raw` and `event` are not looked into."""
+        return outcome_of(self.steps, dialect_of(self.dialect), self.counts)
+
+    def _call_count(self, choice: int) -> int:
+        return sum(len(step.calls) for step in self.steps if isinstance(step, CallTools) and step.choice == choice)
+
+    def _and(self, step: Step) -> Self:
+        return replace(self, steps=(*self.steps, step))

@@ -1,0 +1,88 @@
+"""The shapes in which providers tell of an error in the middle of a stream, each as the event that has it."""
+
+from collections.abc import Callable
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from chunkfold.testing.wire import HEAD, compact_json, event
+
+Code: TypeAlias = int | str | None
+ErrorShape: TypeAlias = Literal[
+    "object",
+    "choices",
+    "text",
+    "event",
+    "event_text",
+    "field",
+    "bare",
+    "type",
+    "base_resp",
+    "finish_reason",
+    "code",
+    "message",
+    "detail",
+    "list",
+]
+
+
+class ToldError(NamedTuple):
+    """What a provider says of an error: a sentence, a code of its own or an HTTP status, a kind."""
+
+    message: str
+    code: Code = None
+    type: str | None = None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """As OpenAI names them; what is None is not sent."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+
+def error_event(error: ToldError, shape: ErrorShape = "object") -> bytes:
+    """The event of an error.
+
+    Raises:
+        ValueError: There is no such shape.
+    """
+    if shape not in ERROR_SHAPES:
+        raise ValueError(f"shape: expected one of {', '.join(ERROR_SHAPES)}, received {shape!r}")
+    return ERROR_SHAPES[shape](error)
+
+
+def _number(code: Code, default: int) -> int:
+    return code if isinstance(code, int) else default
+
+
+def _choices(error: ToldError) -> bytes:
+    return event({"error": error.fields, "choices": [{"finish_reason": "error"}]})
+
+
+def _text(error: ToldError) -> bytes:
+    return event({"error": error.message, **({"error_type": error.type} if error.type else {})})
+
+
+def _base_resp(error: ToldError) -> bytes:
+    told = {"status_code": _number(error.code, 1000), "status_msg": error.message}
+    return event({"base_resp": told, "choices": None})
+
+
+def _finish_reason(error: ToldError) -> bytes:
+    return event({**HEAD, "choices": [{"index": 0, "delta": {}, "finish_reason": "error", "error": error.fields}]})
+
+
+ERROR_SHAPES: Final[dict[ErrorShape, Callable[[ToldError], bytes]]] = {
+    "object": lambda error: event({"error": error.fields}),  # OpenAI and most others
+    "choices": _choices,  # OpenRouter, Sansa
+    "text": _text,  # TGI
+    "event": lambda error: event(error.fields, "error"),  # LM Studio, Responses-like APIs
+    "event_text": lambda error: event(error.message, "error"),  # relays
+    "field": lambda error: b"error: " + compact_json(error.fields) + b"\n\n",  # llama.cpp
+    "bare": lambda error: event({"object": "error", **error.fields}),  # vLLM
+    "type": lambda error: event({"type": "error", "error": error.fields}),  # Anthropic-like APIs
+    "base_resp": _base_resp,  # MiniMax
+    "finish_reason": _finish_reason,  # OpenRouter, Groq
+    "code": lambda error: event({"code": _number(error.code, 500), "message": error.message}),  # throttling proxies
+    "message": lambda error: event({"message": error.message}),  # gateways
+    "detail": lambda error: event({"detail": error.message}),  # FastAPI
+    "list": lambda error: event([{"error": error.fields}]),  # Google
+}
+"""Each shape, by its name, with one of those who send it."""

@@ -1,0 +1,84 @@
+"""What goes wrong with a body before it is sent; what goes wrong on the wire is said by an `Answer`.
+
+Cut at a byte, reset, never finished, compressed, framed otherwise: `Answer(body, cut_at=..., ending=...)`.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+_TEXT: Final = re.compile(rb'"(?:content|reasoning\w*|arguments|text)":\s?"(?=[^"])')
+_DONE: Final = re.compile(rb"(?:^|(?<=[\r\n]))data:[ \t]*\[DONE\][ \t]*(?:\r\n|\r|\n|$)+")
+
+
+def without_done(body: bytes) -> bytes:
+    """The body without its `[DONE]`.
+
+    Raises:
+        ValueError: It has none.
+    """
+    left, count = _DONE.subn(b"", body)
+    if not count:
+        raise ValueError("body: expected an event [DONE], found none")
+    return left
+
+
+def with_bad_utf8(body: bytes, at: int | None = None) -> bytes:
+    """The body with a byte that is no UTF-8.
+
+    Args:
+        body: Any body.
+        at: How many bytes are before it; None for the beginning of the first text that is not empty.
+
+    Raises:
+        ValueError: The place is outside of the body, or there is no text.
+    """
+    if at is None:
+        found = _TEXT.search(body)
+        if found is None:
+            raise ValueError("body: expected a text that is not empty, found none")
+        at = found.end()
+    if not 0 <= at <= len(body):
+        raise ValueError(f"at: expected 0 to {len(body)}, received {at}")
+    return body[:at] + b"\xff" + body[at:]
+
+
+def stalled(
+    pieces: Iterable[bytes | float],
+    after: int,
+    seconds: float = math.inf,
+    *,
+    keep_alive: bytes = b"",
+    every: float = 1.0,
+) -> list[bytes | float]:
+    r"""The pieces with a silence in them, as an `Answer` takes them.
+
+    Args:
+        pieces: The body, in the pieces in which it is sent.
+        after: How many of the pieces (pauses do not count) come before it.
+        seconds: How long it is; for ever if nothing is said.
+        keep_alive: What is sent meanwhile, such as a comment `b": ping\n\n"`; needs a silence that ends.
+        every: Seconds between two of them.
+
+    Raises:
+        ValueError: There are fewer pieces, a time is negative, or the keep-alives would never end.
+    """
+    steps = list(pieces)
+    bounds = [place for place, piece in enumerate(steps) if isinstance(piece, bytes)]
+    if not 0 <= after <= len(bounds):
+        raise ValueError(f"after: expected 0 to {len(bounds)} pieces, received {after}")
+    if not seconds >= 0 or not every > 0:
+        raise ValueError(f"seconds: expected 0 or more, every more than 0, received {seconds} and {every}")
+    place = bounds[after - 1] + 1 if after else 0
+    return [*steps[:place], *_silence(seconds, keep_alive, every), *steps[place:]]
+
+
+def _silence(seconds: float, keep_alive: bytes, every: float) -> Sequence[bytes | float]:
+    if not keep_alive:
+        return [seconds]
+    if seconds == math.inf:
+        raise ValueError("seconds: expected a silence that ends where keep-alives are sent")
+    count, rest = divmod(seconds, every)
+    beats: list[bytes | float] = [every, keep_alive] * int(count)
+    return [*beats, rest] if rest else beats

@@ -1,0 +1,99 @@
+r"""Answers for clients that are mocked: a response for respx, a transport for httpx and httpx2.
+
+    route.mock(return_value=mock_response(builder.answer()))
+    client = httpx.Client(transport=mock_transport(builder, b"data: [DONE]\n\n"))
+
+Reads come as the pieces of the answer are, and its faults are the client's own exceptions. httpx is imported where it
+is used, unless another library is given.
+"""
+
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from chunkfold.testing.answers import Answer, Answerable, all_headers, as_answer
+from chunkfold.testing.pacing import ManualClock
+from chunkfold.testing.playback import Faults, Playback
+
+
+def mock_response(
+    answer: Answer | Answerable | bytes,
+    *,
+    library: Any = None,
+    clock: ManualClock | None = None,
+    read_timeout: float | None = None,
+) -> Any:
+    """A response of httpx, or of another library like it, that plays an answer, as often as it is asked for.
+
+    Args:
+        answer: An `Answer`, a `StreamBuilder`, or the bytes of a body.
+        library: The module whose response it is: `httpx`, which is the default, or `httpx2`.
+        clock: What passes in its pauses; None to wait for real.
+        read_timeout: Seconds after which a pause raises the library's `ReadTimeout`. A pause without an end always
+            does, and at once.
+
+    Returns:
+        `library.Response`, for sync and async clients.
+
+    Raises:
+        TypeError: It is no answer.
+        ValueError: Only a socket can send that answer.
+    """
+    module = _httpx() if library is None else library
+    sent = as_answer(answer)
+    playback = Playback(sent, clock=clock, read_timeout=read_timeout, faults=_faults_of(module))
+    return module.Response(sent.status, headers=all_headers(sent), stream=_stream(module, playback))
+
+
+def mock_transport(*answers: Answer | Answerable | bytes, library: Any = None, clock: ManualClock | None = None) -> Any:
+    """A transport that answers the requests of a client, sync or async, one after the other.
+
+    Args:
+        answers: One for each request; the last one is given again to all that follow.
+        library: The client's module: `httpx`, which is the default, or `httpx2`.
+        clock: What passes in pauses; None to wait for real. A pause longer than the request's read timeout raises the
+            library's `ReadTimeout`, and so does, at once, a pause without an end.
+
+    Returns:
+        `library.MockTransport`.
+
+    Raises:
+        TypeError: One of them is no answer.
+        ValueError: There is no answer, or one that only a socket can send.
+    """
+    module = _httpx() if library is None else library
+    script = deque(map(as_answer, answers))
+    if not script:
+        raise ValueError("answers: expected one or more, received none")
+    for answer in script:
+        Playback(answer)  # refuse here what would otherwise fail in the client
+
+    def respond(request: Any) -> Any:
+        answer = script.popleft() if len(script) > 1 else script[0]
+        read_timeout = request.extensions.get("timeout", {}).get("read")
+        return mock_response(answer, library=module, clock=clock, read_timeout=read_timeout)
+
+    return module.MockTransport(respond)
+
+
+def _httpx() -> Any:
+    import httpx
+
+    return httpx
+
+
+def _faults_of(module: Any) -> Faults:
+    return Faults(cut=module.RemoteProtocolError, reset=module.ReadError, timeout=module.ReadTimeout)
+
+
+def _stream(module: Any, playback: Playback) -> Any:
+    """The playback as the library wants it: of its own classes."""
+    bases = (module.SyncByteStream, module.AsyncByteStream)
+
+    def reads(_: object) -> Iterator[bytes]:
+        return iter(playback)
+
+    def async_reads(_: object) -> AsyncIterator[bytes]:
+        return aiter(playback)
+
+    return type("PlaybackStream", bases, {"__iter__": reads, "__aiter__": async_reads})()

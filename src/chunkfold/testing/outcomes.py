@@ -1,0 +1,121 @@
+"""What a client makes of a body, as a value that any client's result can be turned into."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, cast
+
+Ending: TypeAlias = Literal["complete", "error", "cut", "invalid"]
+
+_COUNTS: Final = ("prompt_tokens", "completion_tokens", "total_tokens")
+_LONGEST_LINE: Final = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call: its name, its raw arguments, and its id, None where none was sent or none is known."""
+
+    name: str
+    arguments: str
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a client made of a body. None always means that it has no notion of the thing, or did not say.
+
+    Attributes:
+        texts: The text of each choice that the client tells apart.
+        calls: The tool calls of choice 0.
+        reasoning: The reasoning text.
+        finish_reason: "" where the client has one but says that none came.
+        usage: Counts by OpenAI's names; empty where none came.
+        refused: One line on the exception, or on the explicit error; None if an answer came.
+        ending: What kind of ending the client says it was.
+    """
+
+    texts: tuple[str, ...] | None = None
+    calls: tuple[Call, ...] | None = None
+    reasoning: str | None = None
+    finish_reason: str | None = None
+    usage: Mapping[str, int] | None = None
+    refused: str | None = None
+    ending: Ending | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of choice 0."""
+        return self.texts[0] if self.texts else ""
+
+
+def as_outcome(value: Any) -> Outcome:
+    """An outcome from what a function returned: an object or a dict with `text` and `tool_calls`.
+
+    It may have `reasoning`, `finish_reason`, `usage` and `error` too. Text alone is an outcome that knows no more.
+    """
+    if isinstance(value, Outcome):
+        return value
+    if isinstance(value, str):
+        return Outcome(texts=(value,))
+    error = _get(value, "error")
+    return Outcome(
+        texts=(as_text(_get(value, "text")),),
+        calls=tuple(as_call(call) for call in _get(value, "tool_calls") or ()),
+        reasoning=as_text(_get(value, "reasoning")) if _has(value, "reasoning") else None,
+        finish_reason=as_text(_get(value, "finish_reason")) if _has(value, "finish_reason") else None,
+        usage=counts(_get(value, "usage")) if _has(value, "usage") else None,
+        refused=one_line(str(error)) if error else None,
+    )
+
+
+def as_call(call: Any) -> Call:
+    """A tool call from an object or a dict."""
+    function = _get(call, "function") or call
+    sent = _get(call, "id")
+    return Call(
+        as_text(_get(function, "name")), as_text(_get(function, "arguments")), None if sent is None else str(sent)
+    )
+
+
+def as_text(value: Any) -> str:
+    """Text as it is, nothing as "", anything else as JSON or as Python shows it."""
+    return value if isinstance(value, str) else json.dumps(value, default=str) if value else ""
+
+
+def counts(usage: Any, names: Mapping[str, str] | None = None) -> dict[str, int]:
+    """The counts of a usage, an object or a dict; `names` gives the client's names for OpenAI's."""
+    found = {name: _get(usage, (names or {}).get(name, name)) for name in _COUNTS}
+    return {name: count for name, count in found.items() if count is not None}
+
+
+def same_calls(expected: tuple[Call, ...], calls: tuple[Call, ...]) -> bool:
+    """Whether they are the same: names, ids where both have them, and arguments that mean the same JSON."""
+    return len(expected) == len(calls) and all(map(_same_call, expected, calls))
+
+
+def one_line(text: str) -> str:
+    """Bounded, and without characters that would break a line."""
+    line = "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text.split()))
+    return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + "..."
+
+
+def _same_call(expected: Call, call: Call) -> bool:
+    same_id = None in (expected.id, call.id) or expected.id == call.id
+    return same_id and expected.name == call.name and _value(expected.arguments) == _value(call.arguments)
+
+
+def _value(arguments: str) -> Any:
+    """Arguments are the same if they mean the same JSON; none at all mean an empty object."""
+    try:
+        return json.loads(arguments or "{}")
+    except ValueError:
+        return arguments
+
+
+def _get(value: Any, name: str) -> Any:
+    """An attribute, or a dict's item; None if there is none."""
+    return cast("Mapping[str, Any]", value).get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+
+
+def _has(value: Any, name: str) -> bool:
+    return name in value if isinstance(value, Mapping) else hasattr(value, name)

@@ -1,0 +1,64 @@
+"""When pieces come: pauses between them, and a clock that passes only when it is told to."""
+
+import random
+from collections.abc import Iterable
+
+
+class ManualClock:
+    """A clock for tests: what it says, in seconds, changes only when somebody makes it.
+
+    It stands in for `time.monotonic` wherever a clock is an option, and for `sleep` where something waits.
+
+    >>> clock = ManualClock()
+    >>> clock.advance(1.5)
+    >>> clock()
+    1.5
+    """
+
+    def __init__(self, now: float = 0.0) -> None:
+        self._now = now
+
+    def __call__(self) -> float:
+        """What it says, in seconds."""
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass.
+
+        Raises:
+            ValueError: It would go back, or for ever.
+        """
+        if not 0 <= seconds < float("inf"):
+            raise ValueError(f"seconds: expected a finite number of 0 or more, received {seconds}")
+        self._now += seconds
+
+
+def paced(
+    pieces: Iterable[bytes], *, first: float = 0.0, pace: float = 0.0, jitter: float = 0.0, seed: int = 0
+) -> list[bytes | float]:
+    """The pieces with pauses before them, as an `Answer` takes them.
+
+    Args:
+        pieces: The body; empty ones are kept.
+        first: Seconds before the first piece, which is the time to the first token if that is in it.
+        pace: Seconds before each of the others.
+        jitter: By how much of itself a pause may be shorter or longer: 0.3 is up to 30 %.
+        seed: The same seed gives the same pauses.
+
+    Raises:
+        ValueError: A time is negative, or the jitter is not between 0 and 1.
+
+    >>> paced([b"a", b"b", b"c"], first=0.5, pace=0.1)
+    [0.5, b'a', 0.1, b'b', 0.1, b'c']
+    """
+    for name, seconds in (("first", first), ("pace", pace)):
+        if not seconds >= 0:
+            raise ValueError(f"{name}: expected seconds, 0 or more, received {seconds}")
+    if not 0 <= jitter <= 1:
+        raise ValueError(f"jitter: expected a share from 0 to 1, received {jitter}")
+    chance = random.Random(seed)  # noqa: S311 - pauses are no secret
+    steps: list[bytes | float] = []
+    for number, piece in enumerate(pieces):
+        pause = (pace if number else first) * (1 + chance.uniform(-jitter, jitter))
+        steps += [pause, piece] if pause else [piece]
+    return steps

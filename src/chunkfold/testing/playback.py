@@ -1,0 +1,163 @@
+"""An answer without a server: the same bytes, pauses and faults, out of memory.
+
+    stream = ChatCompletionStream(FakeResponse(builder.answer(first=2.0), clock=clock), clock=clock)
+
+What a socket alone can show (framing, TLS, what a client does to a connection) needs a `FakeProvider`.
+"""
+
+import math
+import time
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from chunkfold.testing.answers import Answer, Answerable, Raw, all_headers, as_answer, sent_pieces
+from chunkfold.testing.pacing import ManualClock
+
+_CUT: Final = "peer closed connection without sending complete message body (incomplete chunked read)"
+_RESET: Final = "connection reset by peer"
+_SILENT: Final = "the read operation timed out"
+_WINDOW: Final = zlib.MAX_WBITS | 32  # a gzip or a zlib header
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """What is raised for what a wire does: called with a message, each gives the exception."""
+
+    cut: Callable[[str], Exception] = ConnectionAbortedError
+    reset: Callable[[str], Exception] = ConnectionResetError
+    timeout: Callable[[str], Exception] = TimeoutError
+
+
+class Playback:
+    """The body of an answer as it is sent, for `for` and `async for`, as often as one likes.
+
+    Args:
+        answer: What is sent.
+        clock: What passes in its pauses; None to wait for real.
+        read_timeout: Seconds after which a pause is a timeout. A pause without an end always is one, and at once.
+        faults: What is raised.
+
+    Raises:
+        ValueError: There is a `Raw` in the answer, or it has no framing: only a socket can do that.
+    """
+
+    def __init__(
+        self,
+        answer: Answer,
+        *,
+        clock: ManualClock | None = None,
+        read_timeout: float | None = None,
+        faults: Faults | None = None,
+    ) -> None:
+        if answer.framing == "raw" or any(isinstance(piece, Raw) for piece in sent_pieces(answer)):
+            raise ValueError("answer: expected one with a framing and without Raw, which only a FakeProvider can send")
+        self._answer = answer
+        self._clock = clock
+        self._patience = math.inf if read_timeout is None else read_timeout
+        self._faults = faults or Faults()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The reads."""
+        for step in self._steps():
+            if isinstance(step, bytes):
+                yield step
+            else:
+                (self._clock.advance if self._clock else time.sleep)(step)
+        self._end()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """The same, on any event loop."""
+        for step in self._steps():
+            if isinstance(step, bytes):
+                yield step
+            elif self._clock:
+                self._clock.advance(step)
+            else:
+                import anyio  # httpx and httpx2 bring it
+
+                await anyio.sleep(step)
+        self._end()
+
+    def _steps(self) -> Iterator[bytes | float]:
+        """Bytes, and pauses that end; a pause that nobody waits for to its end is a timeout."""
+        open_end = [math.inf] if self._answer.ending == "open" else []
+        for piece in (*sent_pieces(self._answer), *open_end):
+            if isinstance(piece, bytes | Raw):
+                yield from filter(None, [piece if isinstance(piece, bytes) else piece.data])
+            elif piece < self._patience:
+                yield piece
+            else:
+                yield from [self._patience] if self._patience < math.inf else []
+                raise self._faults.timeout(_SILENT)
+
+    def _end(self) -> None:
+        if self._answer.ending == "reset":
+            raise self._faults.reset(_RESET)
+        if self._answer.ending == "cut" and self._answer.framing != "close":
+            raise self._faults.cut(_CUT)
+
+
+class FakeResponse:
+    """An answer as a response: what `ChatCompletionStream` and `AsyncChatCompletionStream` take.
+
+    Args:
+        answer: An `Answer`, a `StreamBuilder`, or the bytes of a body.
+        clock: What passes in its pauses; None to wait for real.
+        read_timeout: Seconds after which a pause is a timeout. A pause without an end always is one, and at once.
+
+    Attributes:
+        status_code: The HTTP status.
+        headers: By lower-case name.
+        is_closed: Whether somebody closed it.
+
+    Raises:
+        TypeError: It is no answer.
+        ValueError: Only a socket can send that answer.
+    """
+
+    def __init__(
+        self,
+        answer: Answer | Answerable | bytes,
+        *,
+        clock: ManualClock | None = None,
+        read_timeout: float | None = None,
+    ) -> None:
+        sent = as_answer(answer)
+        self.status_code = sent.status
+        self.headers: Mapping[str, str] = all_headers(sent)
+        self.is_closed = False
+        self._encoding = sent.encoding
+        self._reads = Playback(sent, clock=clock, read_timeout=read_timeout)
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        """The body, decoded, read by read."""
+        decode = self._decoder()
+        return (data for read in self._reads if (data := decode(read)))
+
+    async def aiter_bytes(self) -> AsyncIterator[bytes]:
+        """The same for an async stream."""
+        decode = self._decoder()
+        async for read in self._reads:
+            if data := decode(read):
+                yield data
+
+    def read(self) -> bytes:
+        """The whole body."""
+        return b"".join(self.iter_bytes())
+
+    async def aread(self) -> bytes:
+        """The whole body."""
+        return b"".join([data async for data in self.aiter_bytes()])
+
+    def close(self) -> None:
+        """Note that it was closed."""
+        self.is_closed = True
+
+    async def aclose(self) -> None:
+        """Note that it was closed."""
+        self.is_closed = True
+
+    def _decoder(self) -> Callable[[bytes], Any]:
+        return bytes if self._encoding == "identity" else zlib.decompressobj(wbits=_WINDOW).decompress

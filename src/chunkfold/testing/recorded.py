@@ -1,0 +1,151 @@
+"""A provider that answers with recordings, and can make them: requests are passed on once, and replayed ever after.
+
+    with RecordedProvider("https://api.openai.com/v1", "tests/recordings/greeting", record="new") as provider:
+        ...  # point any OpenAI client at provider.base_url
+
+The n-th request gets the n-th recording of the folder. What is stored is what `chunkfold record` stores: the bytes,
+their times and few headers, without keys; never the request.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from chunkfold.recording import Recorder, Recording, replay
+from chunkfold.testing.answers import Answer
+from chunkfold.testing.provider import FakeProvider
+from chunkfold.testing.received import ReceivedRequest
+
+Record: TypeAlias = Literal["none", "new"]
+
+BEFORE_RESET: Final = 0.1  # seconds: what a client has not read when a reset comes is lost to it
+_FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_TIMEOUT: Final = 600.0  # seconds of silence, for models that think
+_NOT_PASSED_ON: Final = {"host", "content-length", "transfer-encoding", "connection", "accept-encoding"}
+_NOT_TRUE_ANY_MORE: Final = {"content-encoding", "content-length", "transfer-encoding", "connection"}
+
+
+class RecordedProvider(FakeProvider):
+    """A FakeProvider whose answers are recordings.
+
+    Args:
+        upstream: The base URL of the real provider, to which the paths behind `base_url` are passed on.
+        folder: Where the recordings are: 1.jsonl, 2.jsonl, ...
+        record: `none` to pass nothing on; `new` to make a recording where there is none.
+        speed: How much faster the recordings come than they came; 0 for at once.
+
+    Raises:
+        ValueError: The upstream is no URL, or `record` is another word.
+    """
+
+    def __init__(self, upstream: str, folder: str | Path, *, record: Record = "none", speed: float = 0.0) -> None:
+        super().__init__()
+        if urlsplit(upstream).scheme not in ("http", "https"):
+            raise ValueError(f"upstream: expected a base URL with http or https, received {upstream!r}")
+        if record not in ("none", "new"):
+            raise ValueError(f"record: expected none or new, received {record!r}")
+        self._upstream = upstream.rstrip("/")
+        self._folder = Path(folder)
+        self._record: Record = record
+        self._speed = speed
+        self._client: Any = None
+
+    def stop(self) -> None:
+        """Stop, and close the client that has passed requests on."""
+        super().stop()
+        if self._client is not None:
+            self._client.close()
+
+    def answer_unscripted(self, request: ReceivedRequest) -> Answer:
+        """The recording of the request's number, made now if that was asked for.
+
+        Raises:
+            FileNotFoundError: There is none, and none is to be made.
+        """
+        path = self._folder / f"{self.requests.index(request) + 1}.jsonl"
+        if not path.exists():
+            if self._record == "none":
+                raise FileNotFoundError(
+                    f'no recording {path}: to make it, record="new" or pytest --chunkfold-record=new'
+                )
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._passed_on(request).save(path)
+        return recorded_answer(Recording.load(path), self._speed)
+
+    def _passed_on(self, request: ReceivedRequest) -> Recording:
+        """What the real provider answers. It is read to its end first."""
+        import httpx
+
+        if self._client is None:
+            self._client = httpx.Client(timeout=_TIMEOUT)
+        url = self._upstream + request.path.removeprefix(urlsplit(self.base_url).path)
+        headers = {name: value for name, value in request.headers.items() if name not in _NOT_PASSED_ON}
+        headers["accept-encoding"] = "identity"
+        asked = self._client.build_request(
+            request.method, f"{url}?{request.query}" if request.query else url, headers=headers, content=request.body
+        )
+        response = self._client.send(asked, stream=True)
+        recorder = Recorder(response)
+        try:
+            for _ in recorder.iter_bytes():
+                pass
+        except httpx.TransportError:
+            pass  # the recording tells of it
+        finally:
+            recorder.close()
+        return recorder.recording
+
+
+def recorded_answer(recording: Recording, speed: float = 1.0) -> Answer:
+    """A recording as an answer: cut as it was cut, at its own times, and ended as it ended.
+
+    What was left is cut where nobody read on, unless the stream was complete.
+
+    Args:
+        recording: What to send.
+        speed: How much faster than it came; 0 for at once.
+
+    Raises:
+        ValueError: It is no answer that can be sent.
+    """
+    return Answer(
+        list(_pieces(recording, speed)),
+        recording.status_code,
+        {name: value for name, value in recording.headers.items() if can_be_sent(name, value)},
+        ending="end" if is_whole(recording) else "reset" if recording.end == "error" else "cut",
+    )
+
+
+def is_whole(recording: Recording) -> bool:
+    """Whether its body ended, or was left once the stream was complete."""
+    if recording.end != "left":
+        return recording.end == "body"
+    ended = replay(recording).end
+    return ended is not None and ended.complete
+
+
+def can_be_sent(name: str, value: str) -> bool:
+    """Whether it is a header, and true of what is sent: a body is recorded as it was decoded."""
+    return name not in _NOT_TRUE_ANY_MORE and is_header(name, value)
+
+
+def is_header(name: str, value: str) -> bool:
+    """Whether HTTP can carry it."""
+    return bool(_FIELD.fullmatch(name)) and value.isascii() and value.isprintable()
+
+
+def _pieces(recording: Recording, speed: float) -> Iterator[bytes | float]:
+    last_at = recording.headers_at or 0.0
+    for read in recording.reads:
+        yield pause_of(read.at - last_at, speed)
+        yield read.data
+        last_at = read.at
+    pause = pause_of(recording.seconds - last_at, speed)
+    yield max(pause, BEFORE_RESET) if recording.end == "error" else pause
+
+
+def pause_of(seconds: float, speed: float) -> float:
+    """Seconds at that speed, 0 for at once."""
+    return max(0.0, seconds / speed) if speed else 0.0

@@ -1,0 +1,294 @@
+"""What was said, written down in a dialect: one event for each piece.
+
+A `Writer` knows where in the stream it is, and no more: which choices have begun, what their messages have so far, how
+many pieces were written. Each kind of step is one method.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Final, Literal, TypeAlias
+
+from chunkfold.testing.dialects import Calls, Dialect
+from chunkfold.testing.error_shapes import ErrorShape, ToldError, error_event
+from chunkfold.testing.wire import compact_json, fragment
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Text in pieces, of one of the kinds that a message has."""
+
+    kind: Literal["content", "reasoning", "refusal"]
+    pieces: tuple[str, ...]
+    choice: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SaidCall:
+    """A tool call whose arguments come in pieces."""
+
+    name: str
+    pieces: tuple[str, ...]
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallTools:
+    """Tool calls; the pieces of several come in turns."""
+
+    calls: tuple[SaidCall, ...]
+    first: int = 0  # the index of the first of them
+    choice: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The finish reason of a choice, in OpenAI's words."""
+
+    reason: str
+    choice: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """An error, in the dialect's shape unless another is given."""
+
+    error: ToldError
+    shape: ErrorShape | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """Bytes as they are."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SayDone:
+    """The last event, `[DONE]`."""
+
+
+Step: TypeAlias = Say | CallTools | Finish | Fail | Verbatim | SayDone
+
+
+@dataclass(frozen=True, slots=True)
+class UsageCounts:
+    """What the answer cost, in tokens."""
+
+    prompt: int
+    completion: int
+    cached: int | None = None
+    reasoning: int | None = None
+
+
+class Writer:
+    """Writes one stream.
+
+    Args:
+        dialect: How.
+        head: The id, object, created and model of each chunk.
+        usage: What it cost; None if the provider does not tell.
+    """
+
+    def __init__(self, dialect: Dialect, head: Mapping[str, Any], usage: UsageCounts | None) -> None:
+        self._dialect = dialect
+        self._head = head
+        self._usage = usage
+        self._begun: set[int] = set()
+        self._messages: dict[int, str] = defaultdict(str)
+        self._written = 0  # pieces of output
+
+    def write(self, steps: Sequence[Step]) -> Iterator[bytes]:
+        """The events of the stream; bytes that are none stand by themselves."""
+        yield from self._ahead(steps)
+        finishes = [step for step in steps if isinstance(step, Finish)]
+        for step in steps:
+            match step:
+                case Say():
+                    yield from self._say(step)
+                case CallTools():
+                    yield from self._call(step)
+                case Finish():
+                    yield from self._finish(step, is_last=step is finishes[-1])
+                case Fail():
+                    yield error_event(step.error, step.shape or self._dialect.error)
+                case Verbatim():
+                    yield step.data
+                case SayDone():
+                    yield from filter(None, [self._dialect.done])
+
+    def _ahead(self, steps: Sequence[Step]) -> Iterator[bytes]:
+        if any(isinstance(step, Say | CallTools | Finish) for step in steps):
+            yield from filter(None, [self._dialect.keep_alive])
+            yield from map(self._event, self._dialect.head)
+
+    def _say(self, step: Say) -> Iterator[bytes]:
+        for piece in step.pieces:
+            if step.kind == "content":
+                self._messages[step.choice] += piece
+            fields: dict[str, Any] = self._reasoning(piece) if step.kind == "reasoning" else {step.kind: piece}
+            if fields:
+                yield from self._output(step.choice, fields)
+
+    def _reasoning(self, piece: str) -> dict[str, Any]:
+        forms: dict[str, dict[str, Any]] = {
+            "reasoning_content": {"reasoning_content": piece},
+            "reasoning": {"reasoning": piece},
+            "reasoning_details": {"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": piece}]},
+            "thinking": {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": piece}]}]},
+        }
+        return {name: value for form in self._dialect.reasoning for name, value in forms[form].items()}
+
+    def _call(self, step: CallTools) -> Iterator[bytes]:
+        fragments_of = _FRAGMENTS[self._dialect.calls]
+        of_calls = [fragments_of(call, step.first + place) for place, call in enumerate(step.calls)]
+        for in_turn in zip_longest(*of_calls):
+            for part in in_turn:
+                if part is not None:
+                    yield from self._output(step.choice, {"tool_calls": [part]})
+
+    def _finish(self, step: Finish, *, is_last: bool) -> Iterator[bytes]:
+        dialect = self._dialect
+        reason = dialect.finish_reasons.get(step.reason, step.reason)
+        choice = self._choice(step.choice, {}, reason)
+        if dialect.message == "last":
+            choice["message"] = self._message(step.choice)
+        usage = self._counts() if is_last else None
+        if usage is not None and dialect.usage == "choice":
+            choice["usage"] = usage
+        chunk = self._chunk([choice], left_out=dialect.finish_left_out)
+        if usage is not None and dialect.usage in ("finish", "each"):
+            chunk["usage"] = usage
+        if usage is not None and dialect.usage == "x_groq":
+            chunk["x_groq"] = {"id": "req_1", "usage": usage}
+        yield self._event(chunk)
+        if usage is not None:
+            yield from map(self._event, self._trailers(step, usage))
+
+    def _trailers(self, step: Finish, usage: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        if self._dialect.usage == "trailer":
+            yield {**self._chunk([]), "usage": usage}
+        elif self._dialect.usage == "bare trailer":
+            yield {"choices": [], "usage": usage}
+        elif self._dialect.usage == "after finish":
+            yield {**self._chunk([self._choice(step.choice, {"content": ""}, None)]), "usage": usage}
+
+    def _output(self, choice: int, fields: dict[str, Any]) -> Iterator[bytes]:
+        """The chunk of one piece, and before the first that of the role."""
+        dialect = self._dialect
+        role = "" if dialect.role == "empty" else "assistant"
+        is_first = choice not in self._begun
+        self._begun.add(choice)
+        if dialect.role == "first" and is_first:
+            yield self._event(self._open_chunk(choice, {"role": role, "content": ""}))
+        self._written += 1
+        has_role = dialect.role in ("each", "empty") or (dialect.role == "with output" and is_first)
+        content = {"content": ""} if dialect.role in ("each", "empty") else {}
+        yield self._event(self._open_chunk(choice, {**({"role": role, **content} if has_role else {}), **fields}))
+
+    def _open_chunk(self, index: int, delta: dict[str, Any]) -> dict[str, Any]:
+        """A chunk of a choice that goes on."""
+        choice = self._choice(index, delta, self._dialect.open_finish_reason)
+        if self._dialect.message == "each":
+            choice["message"] = self._message(index)
+        return self._chunk([choice])
+
+    def _choice(self, index: int, delta: dict[str, Any], finish_reason: str | None) -> dict[str, Any]:
+        return {"index": index, "delta": delta, "finish_reason": finish_reason}
+
+    def _message(self, index: int) -> dict[str, Any]:
+        return {"role": "assistant", "content": self._messages[index]}
+
+    def _chunk(self, choices: list[dict[str, Any]], left_out: Iterable[str] = ()) -> dict[str, Any]:
+        absent = {*self._dialect.left_out, *left_out}
+        chunk: dict[str, Any] = {name: value for name, value in self._head.items() if name not in absent}
+        chunk["choices"] = choices
+        if self._usage is not None and self._dialect.usage == "trailer":
+            chunk["usage"] = None
+        elif self._usage is not None and self._dialect.usage == "each":
+            chunk["usage"] = self._counts(min(self._written, self._usage.completion))
+        return chunk
+
+    def _counts(self, completion: int | None = None) -> dict[str, Any] | None:
+        """The usage, or as much of it as there is after so many tokens."""
+        if self._usage is None:
+            return None
+        so_far = self._usage.completion if completion is None else completion
+        counts: dict[str, Any] = {
+            "prompt_tokens": self._usage.prompt,
+            "completion_tokens": so_far,
+            "total_tokens": self._usage.prompt + so_far,
+        }
+        if self._usage.cached is not None:
+            where = self._dialect.cached_tokens
+            counts[where] = (
+                {"cached_tokens": self._usage.cached} if where == "prompt_tokens_details" else self._usage.cached
+            )
+        if self._usage.reasoning is not None:
+            counts["completion_tokens_details"] = {"reasoning_tokens": min(self._usage.reasoning, so_far)}
+        return counts
+
+    def _event(self, payload: Mapping[str, Any]) -> bytes:
+        return self._dialect.prefix + compact_json(payload) + b"\n\n"
+
+
+def _first(call: SaidCall, index: int | None, id: str | None) -> dict[str, Any]:
+    return fragment(index, id, call.name, "")
+
+
+def _whole(call: SaidCall, index: int | None) -> list[dict[str, Any]]:
+    return [fragment(index, call.id, call.name, "".join(call.pieces))]
+
+
+def _by_index(call: SaidCall, index: int) -> list[dict[str, Any]]:
+    return [_first(call, index, call.id), *(fragment(index, arguments=piece) for piece in call.pieces)]
+
+
+def _by_id(call: SaidCall, _index: int) -> list[dict[str, Any]]:
+    return [_first(call, None, call.id), *(fragment(None, call.id, "", piece) for piece in call.pieces)]
+
+
+def _repeated(call: SaidCall, index: int) -> list[dict[str, Any]]:
+    return [fragment(index, call.id, call.name, piece) for piece in call.pieces or ("",)]
+
+
+def _then_empty(call: SaidCall, index: int) -> list[dict[str, Any]]:
+    return [_first(call, index, call.id), *(fragment(index, "", "", piece) for piece in call.pieces)]
+
+
+def _fresh_ids(call: SaidCall, index: int) -> list[dict[str, Any]]:
+    numbered = enumerate(call.pieces, 1)
+    later = [fragment(index, f"{call.id}_{number}", arguments=piece) for number, piece in numbered]
+    return [_first(call, index, call.id), *later]
+
+
+def _without_id(call: SaidCall, index: int) -> list[dict[str, Any]]:
+    return [_first(call, index, None), *(fragment(index, arguments=piece) for piece in call.pieces)]
+
+
+def _name_in_two(call: SaidCall, index: int) -> list[dict[str, Any]]:
+    name = [fragment(index, call.id, piece) for piece in _halves(call.name)]
+    return [*name, *(fragment(index, arguments=piece) for piece in call.pieces)]
+
+
+def _halves(name: str) -> tuple[str, ...]:
+    """A name in two pieces, unless the second would look like a repetition of the first."""
+    first, second = name[: len(name) // 2], name[len(name) // 2 :]
+    return (first, second) if first and not second.startswith(first) else (name,)
+
+
+# The fragments of a tool call; see `Dialect.calls`.
+_FRAGMENTS: Final[dict[Calls, Callable[[SaidCall, int], list[dict[str, Any]]]]] = {
+    "index": _by_index,
+    "whole": _whole,
+    "whole without index": lambda call, _index: _whole(call, None),
+    "whole at 0": lambda call, _index: _whole(call, 0),
+    "id": _by_id,
+    "repeated": _repeated,
+    "empty": _then_empty,
+    "fresh ids": _fresh_ids,
+    "no ids": _without_id,
+    "name in two": _name_in_two,
+}

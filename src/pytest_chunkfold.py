@@ -1,0 +1,123 @@
+"""The pytest plugin: fixtures from `chunkfold.testing`, and failures that show the events where two bodies differ.
+
+It stands beside the package because pytest imports it in every run: nothing of chunkfold is loaded before a test asks
+for a fixture or a comparison of bodies fails.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from chunkfold import ChatCompletionStream
+    from chunkfold.testing import FakeProvider, RecordedProvider, StreamBuilder
+
+_FOLDER = "recordings"  # beside the test's module
+_FIELD = re.compile(rb"^(data|event):", re.MULTILINE)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--chunkfold-record`."""
+    parser.getgroup("chunkfold").addoption(
+        "--chunkfold-record",
+        choices=["none", "new"],
+        default="none",
+        help="where chunkfold_recording has no recording: none fails, new asks the real provider and makes one",
+    )
+
+
+@pytest.fixture
+def chunkfold_provider() -> Iterator[FakeProvider]:
+    """A provider on a loopback port, as a `FakeProvider` that runs; `add` gives it its answers."""
+    from chunkfold.testing import FakeProvider
+
+    with FakeProvider() as provider:
+        yield provider
+
+
+@pytest.fixture
+def chunkfold_stream() -> Iterator[Callable[..., ChatCompletionStream]]:
+    """A function from a `StreamBuilder`, an `Answer` or a body to a stream that reads it; closed at the end.
+
+    Its options are those of `FakeResponse` (`clock`, `read_timeout`) and of the stream.
+    """
+    from chunkfold import ChatCompletionStream
+    from chunkfold.testing import FakeResponse
+
+    with ExitStack() as opened:
+
+        def stream(answer: Any, *, read_timeout: float | None = None, **options: Any) -> ChatCompletionStream:
+            clock = options.get("clock")
+            response = FakeResponse(answer, clock=clock, read_timeout=read_timeout)
+            return opened.enter_context(ChatCompletionStream(response, **options))
+
+        yield stream
+
+
+@pytest.fixture
+def chunkfold_recording(request: pytest.FixtureRequest) -> Iterator[Callable[..., RecordedProvider]]:
+    """A function from a real provider's base URL to a provider that answers with what that one said once.
+
+    The recordings are in `recordings/MODULE/TEST` beside the test; see `--chunkfold-record`. Its options are `name`, in
+    place of the test's, and `speed`.
+    """
+    from chunkfold.testing import RecordedProvider
+
+    record: Any = request.config.getoption("--chunkfold-record")
+    with ExitStack() as running:
+
+        def recording(upstream: str, *, name: str | None = None, speed: float = 0.0) -> RecordedProvider:
+            folder = _folder_of(request, name or request.node.name)
+            return running.enter_context(RecordedProvider(upstream, folder, record=record, speed=speed))
+
+        yield recording
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that asks for `chunkfold_dialect` once for each dialect, by its name."""
+    if "chunkfold_dialect" in metafunc.fixturenames and not _is_parametrized(metafunc, "chunkfold_dialect"):
+        from chunkfold.testing import DIALECTS
+
+        metafunc.parametrize("chunkfold_dialect", list(DIALECTS))
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Where two bodies of streams are not equal, show the events around the first difference."""
+    if op != "==" or not (_is_body(left) and _is_body(right)):
+        return None
+    from chunkfold.testing.frames import difference_of
+
+    return difference_of(_bytes_of(left), _bytes_of(right))
+
+
+def _is_parametrized(metafunc: pytest.Metafunc, name: str) -> bool:
+    """Whether the test says itself which ones it is run with."""
+    marks = metafunc.definition.iter_markers("parametrize")
+    names = (mark.args[0] if mark.args else mark.kwargs["argnames"] for mark in marks)
+    return any(name in (each.replace(" ", "").split(",") if isinstance(each, str) else each) for each in names)
+
+
+def _folder_of(request: pytest.FixtureRequest, name: str) -> Path:
+    path: Path = request.path
+    return path.parent / _FOLDER / path.stem / re.sub(r"[^\w.-]+", "-", name).strip("-")
+
+
+def _is_body(value: object) -> bool:
+    """Whether it is the body of an event stream, or a builder of one."""
+    return _is_builder(value) or (isinstance(value, bytes) and _FIELD.search(value) is not None)
+
+
+def _is_builder(value: object) -> bool:
+    return type(value).__name__ == "StreamBuilder"
+
+
+def _bytes_of(value: Any) -> bytes:
+    builder: StreamBuilder = value
+    return value if isinstance(value, bytes) else builder.body
