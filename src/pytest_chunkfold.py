@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from chunkfold.testing import FakeProvider, RecordedProvider, StreamBuilder
 
 _FOLDER = "recordings"  # beside the test's module
-_FIELD = re.compile(rb"^(data|event):", re.MULTILINE)
+_PAYLOAD = re.compile(rb"^(data|error): ?[\[{]", re.MULTILINE)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -92,9 +92,12 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
     """Where two bodies of streams are not equal, show the events around the first difference."""
     if op != "==" or not (_is_body(left) and _is_body(right)):
         return None
+    one, other = _bytes_of(left), _bytes_of(right)
+    if one == other:  # a builder and bytes, or builders that say the same in other words
+        return None
     from chunkfold.testing.frames import difference_of
 
-    return difference_of(_bytes_of(left), _bytes_of(right))
+    return difference_of(one, other)
 
 
 def _is_parametrized(metafunc: pytest.Metafunc, name: str) -> bool:
@@ -111,7 +114,7 @@ def _folder_of(request: pytest.FixtureRequest, name: str) -> Path:
 
 def _is_body(value: object) -> bool:
     """Whether it is the body of an event stream, or a builder of one."""
-    return _is_builder(value) or (isinstance(value, bytes) and _FIELD.search(value) is not None)
+    return _is_builder(value) or (isinstance(value, bytes) and _PAYLOAD.search(value) is not None)
 
 
 def _is_builder(value: object) -> bool:

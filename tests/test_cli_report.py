@@ -86,11 +86,11 @@ def test_it_reads_standard_input_and_writes_standard_output(folder: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["whole.jsonl"], "expected -o, for a page, or --trace"),
+        (["whole.jsonl"], "expected -o, for a page, --trace or --motion"),
         ([], "Missing argument 'FILE...'"),
         (["-", "-", "-o", "x.html"], 'expected "-" once'),
-        (["whole.jsonl", "-o", "x", "--trace", "x"], "-o and --trace: expected two files, received one"),
-        (["whole.jsonl", "-o", "-", "--trace", "-"], "-o and --trace: expected two files, received one"),
+        (["whole.jsonl", "-o", "x", "--trace", "x"], "-o, --trace and --motion: expected several files, received one twice"),
+        (["whole.jsonl", "-o", "-", "--trace", "-"], "-o, --trace and --motion: expected several files, received one twice"),
         (["whole.jsonl", "-o", "./whole.jsonl"], "expected another file to write to than those that are read"),
         (["cut.jsonl", "whole.jsonl", "--trace", "cut.jsonl"], "expected another file to write to"),
     ],

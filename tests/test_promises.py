@@ -704,7 +704,7 @@ LAYERS = (
     *("errors", "brief", "json_values", "text_buffer"),
 )
 # They import the core and are below no layer, so never imported by it.
-BESIDE = {"testing", "cli", "otel", "recording", "report"}
+BESIDE = {"archive", "testing", "cli", "otel", "recording", "report"}
 KNOWS_IO = {"stream", "transport", "drain", "shield"}
 IO = {"anyio", "asyncio", "concurrent", "httpx", "httpx2", "multiprocessing", "selectors", "socket", "ssl", "threading"}
 
@@ -867,6 +867,7 @@ PUBLIC = [
     "connect",
     "encode_event",
     "error_from_response",
+    "fold_record",
     "is_retryable",
     "parse_payload",
 ]

@@ -82,6 +82,7 @@ from chunkfold.timing import (
 )
 
 if TYPE_CHECKING:
+    from chunkfold.archive import fold_record
     from chunkfold.events import (
         AnnotationReceived,
         AnomalyNoted,
@@ -191,12 +192,14 @@ __all__ = [
     "connect",
     "encode_event",
     "error_from_response",
+    "fold_record",
     "is_retryable",
     "parse_payload",
 ]
 
 # What not everybody uses is loaded when it is asked for.
 _LATER = {
+    "archive": ("fold_record",),
     "events": (
         "AnnotationReceived",
         "AnomalyNoted",

@@ -1,4 +1,4 @@
-"""`chunkfold report`: recordings as a page of HTML, and as a trace for Perfetto."""
+"""`chunkfold report`: recordings as a page of HTML, as a trace for Perfetto, and as a picture that moves."""
 
 import json
 import sys
@@ -8,13 +8,14 @@ import click
 
 from chunkfold.cli.safe import one_line
 from chunkfold.cli.sources import reason_of, recording_from
-from chunkfold.report import StreamFacts, facts_of, page, trace
+from chunkfold.report import StreamFacts, facts_of, motion, page, trace
 
 _EXAMPLES = """\b
 Examples:
   chunkfold report answer.jsonl -o report.html      what came when
   chunkfold report monday/*.jsonl -o monday.html    several, to compare them
   chunkfold report answer.jsonl --trace trace.json  for ui.perfetto.dev
+  chunkfold report answer.jsonl --motion answer.svg a picture that moves, for a README
 
 \b
 Exit codes:
@@ -28,22 +29,33 @@ Exit codes:
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("-o", "--output", metavar="FILE", help='Where the page goes; "-" is standard output.')
 @click.option("--trace", "trace_output", metavar="FILE", help="Where a trace in Chrome's JSON format goes.")
+@click.option("--motion", "motion_output", metavar="FILE", help="Where a picture that moves goes, as SVG.")
 @click.pass_context
-def report(context: click.Context, files: tuple[str, ...], output: str | None, trace_output: str | None) -> None:
+def report(
+    context: click.Context,
+    files: tuple[str, ...],
+    output: str | None,
+    trace_output: str | None,
+    motion_output: str | None,
+) -> None:
     """Draw what came when, as a page of HTML that needs nothing else.
 
     FILE is a recording or a body as curl saves it, "-" is standard input. Bodies have no times,
     so of them the page shows what came, but not when.
     """
-    if output is None and trace_output is None:
-        raise click.UsageError("expected -o, for a page, or --trace")
-    _check_files([*files, *filter(None, (output, trace_output))], files)
+    outputs = [*filter(None, (output, trace_output, motion_output))]
+    if not outputs:
+        raise click.UsageError("expected -o, for a page, --trace or --motion")
+    _check_files([*files, *outputs], files)
     try:
-        streams = [facts_of(recording_from(file), _name_of(file)) for file in files]
+        recordings = [recording_from(file) for file in files]
+        streams = [facts_of(recording, _name_of(file)) for recording, file in zip(recordings, files, strict=True)]
         if output is not None:
             _write(output, page(streams), _described(streams))
         if trace_output is not None:
             _write_trace(trace_output, streams)
+        if motion_output is not None:
+            _write(motion_output, motion(recordings), _described(streams))
     except KeyboardInterrupt:
         context.exit(130)
 
@@ -54,7 +66,7 @@ def _check_files(every: list[str], read: tuple[str, ...]) -> None:
         raise click.UsageError('expected "-" once: standard input cannot be read again')
     written = [Path(file).resolve() if file != "-" else file for file in every[len(read) :]]
     if len(set(written)) < len(written):
-        raise click.UsageError("-o and --trace: expected two files, received one")
+        raise click.UsageError("-o, --trace and --motion: expected several files, received one twice")
     if {Path(file).resolve() for file in read if file != "-"} & set(written):
         raise click.UsageError("expected another file to write to than those that are read")
 

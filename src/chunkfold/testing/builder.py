@@ -10,11 +10,12 @@ stream.outcome     # what a client must make of it
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count, islice
 from typing import Any, Self
 
 from chunkfold.testing.answers import Answer
 from chunkfold.testing.dialects import Dialect, dialect_of
-from chunkfold.testing.error_shapes import ErrorShape, ToldError
+from chunkfold.testing.error_shapes import ErrorShape, ToldError, check_shape
 from chunkfold.testing.expected import outcome_of
 from chunkfold.testing.outcomes import Outcome
 from chunkfold.testing.pacing import paced
@@ -76,19 +77,23 @@ class StreamBuilder:
 
     def tool_call(self, name: str, *arguments: str, id: str | None = None, choice: int = 0) -> Self:
         """A tool call whose arguments come in these pieces; the id is made up unless it is given."""
-        number = self._call_count(choice)
-        return self._and(CallTools((SaidCall(name, arguments, id or f"call_{number + 1}"),), number, choice))
+        call = SaidCall(name, arguments, id or next(self._new_ids(choice)))
+        return self._and(CallTools((call,), len(self._calls(choice)), choice))
 
     def tool_calls(self, *calls: Sequence[str], choice: int = 0) -> Self:
         """Several tool calls at once, whose pieces come in turns: each a name and the pieces of its arguments.
 
         In a dialect that sends whole calls, or tells them apart by nothing but their order, they come one by one.
+
+        Raises:
+            TypeError: One of them is text.
         """
-        first = self._call_count(choice)
-        said = [
-            SaidCall(name, tuple(pieces), f"call_{first + place + 1}") for place, (name, *pieces) in enumerate(calls)
-        ]
-        return self._and(CallTools(tuple(said), first, choice))
+        for call in calls:
+            if isinstance(call, str):
+                raise TypeError(f"calls: expected a name and pieces for each, received {call!r}")
+        ids = islice(self._new_ids(choice), len(calls))
+        said = [SaidCall(name, tuple(pieces), new) for (name, *pieces), new in zip(calls, ids, strict=True)]
+        return self._and(CallTools(tuple(said), len(self._calls(choice)), choice))
 
     def usage(self, prompt: int, completion: int, *, cached: int | None = None, reasoning: int | None = None) -> Self:
         """What it costs, in tokens. It comes where the dialect has it, wherever it is said; not without a `finish`."""
@@ -96,7 +101,7 @@ class StreamBuilder:
 
     def finish(self, reason: str | None = None, *, choice: int = 0) -> Self:
         """The finish reason; if none is given, tool_calls behind tool calls and else stop."""
-        return self._and(Finish(reason or ("tool_calls" if self._call_count(choice) else "stop"), choice))
+        return self._and(Finish(reason or ("tool_calls" if self._calls(choice) else "stop"), choice))
 
     def error(
         self, message: str, *, code: int | str | None = None, type: str | None = None, shape: ErrorShape | None = None
@@ -108,7 +113,12 @@ class StreamBuilder:
             code: An HTTP status, or a word.
             type: The kind of error, in the provider's words.
             shape: How it is told. Some shapes have no place for the code or the type.
+
+        Raises:
+            ValueError: There is no such shape.
         """
+        if shape is not None:
+            check_shape(shape)
         return self._and(Fail(ToldError(message, code, type), shape))
 
     def comment(self, text: str = "keep-alive") -> Self:
@@ -179,8 +189,14 @@ class StreamBuilder:
         """What a client must make of it, as far as it was said in words: `raw` and `event` are not looked into."""
         return outcome_of(self.steps, dialect_of(self.dialect), self.counts)
 
-    def _call_count(self, choice: int) -> int:
-        return sum(len(step.calls) for step in self.steps if isinstance(step, CallTools) and step.choice == choice)
+    def _calls(self, choice: int) -> list[SaidCall]:
+        steps = (step for step in self.steps if isinstance(step, CallTools) and step.choice == choice)
+        return [call for step in steps for call in step.calls]
+
+    def _new_ids(self, choice: int) -> Iterator[str]:
+        taken = {call.id for call in self._calls(choice)}
+        numbered = (f"call_{number}" for number in count(len(taken) + 1))
+        return (new for new in numbered if new not in taken)
 
     def _and(self, step: Step) -> Self:
         return replace(self, steps=(*self.steps, step))

@@ -11,6 +11,7 @@ ErrorShape: TypeAlias = Literal[
     "choices",
     "text",
     "event",
+    "event_object",
     "event_text",
     "field",
     "bare",
@@ -43,9 +44,18 @@ def error_event(error: ToldError, shape: ErrorShape = "object") -> bytes:
     Raises:
         ValueError: There is no such shape.
     """
+    check_shape(shape)
+    return ERROR_SHAPES[shape](error)
+
+
+def check_shape(shape: str) -> None:
+    """Refuse what is none of the shapes.
+
+    Raises:
+        ValueError: There is no such shape.
+    """
     if shape not in ERROR_SHAPES:
         raise ValueError(f"shape: expected one of {', '.join(ERROR_SHAPES)}, received {shape!r}")
-    return ERROR_SHAPES[shape](error)
 
 
 def _number(code: Code, default: int) -> int:
@@ -74,6 +84,7 @@ ERROR_SHAPES: Final[dict[ErrorShape, Callable[[ToldError], bytes]]] = {
     "choices": _choices,  # OpenRouter, Sansa
     "text": _text,  # TGI
     "event": lambda error: event(error.fields, "error"),  # LM Studio, Responses-like APIs
+    "event_object": lambda error: event({"error": error.fields}, "error"),  # Groq
     "event_text": lambda error: event(error.message, "error"),  # relays
     "field": lambda error: b"error: " + compact_json(error.fields) + b"\n\n",  # llama.cpp
     "bare": lambda error: event({"object": "error", **error.fields}),  # vLLM

@@ -2,32 +2,72 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from chunkfold.testing.dialects import Dialect
 from chunkfold.testing.outcomes import Call, Ending, Outcome
 from chunkfold.testing.writing import CallTools, Fail, Finish, Say, SayDone, Step, UsageCounts
 
+# Finish reasons that mean an error.
+_FAILURES: Final = {"error", "network_error", "insufficient_system_resource", "abort"}
+
 
 def outcome_of(steps: Sequence[Step], dialect: Dialect, counts: UsageCounts | None) -> Outcome:
     """The outcome that is right for these steps."""
-    failure = next((step.error.message for step in steps if isinstance(step, Fail)), None)
-    finishes = {step.choice: step.reason for step in steps if isinstance(step, Finish)}
+    heard = list(_heard(steps, dialect))
+    failure = _failure(heard[-1]) if heard else None
+    finishes = {step.choice: step.reason for step in heard if isinstance(step, Finish)}
     reason = finishes.get(0, "")
     return Outcome(
-        texts=_texts(steps),
-        calls=tuple(_calls(steps, has_ids=dialect.calls != "no ids")),
-        reasoning="".join(_pieces(steps, "reasoning")) if dialect.reasoning else "",
+        texts=_texts(heard),
+        calls=tuple(_calls(heard, has_ids=dialect.calls != "no ids")),
+        reasoning="".join(_pieces(heard, "reasoning")),
         finish_reason=dialect.finish_reasons.get(reason, reason),
-        usage=_usage(counts) if finishes else None if dialect.usage == "each" else {},
+        usage=_usage(counts) if _has_usage(steps, heard) else None if dialect.usage == "each" else {},
         refused=failure,
-        ending="error" if failure is not None else _ending(steps, finishes, has_done=bool(dialect.done)),
+        ending="error" if failure is not None else _ending(heard, finishes),
     )
 
 
-def _ending(steps: Sequence[Step], finishes: Mapping[int, str], *, has_done: bool) -> Ending:
+def _heard(steps: Sequence[Step], dialect: Dialect) -> Iterator[Step]:
+    """What of the steps comes at all, up to the one that ends the stream."""
+    for step in steps:
+        if _comes(step, dialect):
+            yield step
+            if isinstance(step, SayDone) or _failure(step) is not None:
+                return
+
+
+def _comes(step: Step, dialect: Dialect) -> bool:
+    match step:
+        case Say():
+            return bool(step.pieces) and (step.kind != "reasoning" or bool(dialect.reasoning))
+        case CallTools():
+            return bool(step.calls)
+        case SayDone():
+            return bool(dialect.done)
+        case _:
+            return True
+
+
+def _failure(step: Step) -> str | None:
+    """What is said of the error that a step is; None if it is none."""
+    if isinstance(step, Finish) and step.reason in _FAILURES:
+        return step.reason
+    return step.error.message if isinstance(step, Fail) else None
+
+
+def _has_usage(steps: Sequence[Step], heard: Sequence[Step]) -> bool:
+    """Whether the last of the finish reasons, with which the whole usage comes, is heard."""
+    finishes = [step for step in steps if isinstance(step, Finish)]
+    return bool(finishes) and any(step is finishes[-1] for step in heard)
+
+
+def _ending(steps: Sequence[Step], finishes: Mapping[int, str]) -> Ending:
     begun = {step.choice for step in steps if isinstance(step, Say | CallTools | Finish)}
-    is_done = has_done and any(isinstance(step, SayDone) for step in steps)
-    return "complete" if begun and (is_done or begun <= finishes.keys()) else "cut"
+    is_done = any(isinstance(step, SayDone) for step in steps)
+    has_output = any(isinstance(step, CallTools) or (isinstance(step, Say) and any(step.pieces)) for step in steps)
+    return "complete" if begun and ((is_done and has_output) or begun <= finishes.keys()) else "cut"
 
 
 def _texts(steps: Sequence[Step]) -> tuple[str, ...]:

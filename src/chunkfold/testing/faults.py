@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+_ALMOST: Final = 1e-9  # as far as a quotient of seconds may be from a whole number, and be one
 _TEXT: Final = re.compile(rb'"(?:content|reasoning\w*|arguments|text)":\s?"(?=[^"])')
 _DONE: Final = re.compile(rb"(?:^|(?<=[\r\n]))data:[ \t]*\[DONE\][ \t]*(?:\r\n|\r|\n|$)+")
 
@@ -45,7 +46,7 @@ def with_bad_utf8(body: bytes, at: int | None = None) -> bytes:
 
 
 def stalled(
-    pieces: Iterable[bytes | float],
+    pieces: bytes | Iterable[bytes | float],
     after: int,
     seconds: float = math.inf,
     *,
@@ -59,12 +60,12 @@ def stalled(
         after: How many of the pieces (pauses do not count) come before it.
         seconds: How long it is; for ever if nothing is said.
         keep_alive: What is sent meanwhile, such as a comment `b": ping\n\n"`; needs a silence that ends.
-        every: Seconds between two of them.
+        every: Seconds before each of them.
 
     Raises:
         ValueError: There are fewer pieces, a time is negative, or the keep-alives would never end.
     """
-    steps = list(pieces)
+    steps: list[bytes | float] = [pieces] if isinstance(pieces, bytes) else list(pieces)
     bounds = [place for place, piece in enumerate(steps) if isinstance(piece, bytes)]
     if not 0 <= after <= len(bounds):
         raise ValueError(f"after: expected 0 to {len(bounds)} pieces, received {after}")
@@ -79,6 +80,7 @@ def _silence(seconds: float, keep_alive: bytes, every: float) -> Sequence[bytes 
         return [seconds]
     if seconds == math.inf:
         raise ValueError("seconds: expected a silence that ends where keep-alives are sent")
-    count, rest = divmod(seconds, every)
-    beats: list[bytes | float] = [every, keep_alive] * int(count)
-    return [*beats, rest] if rest else beats
+    count = int(seconds / every + _ALMOST)
+    beats: list[bytes | float] = [every, keep_alive] * count
+    rest = seconds - count * every
+    return [*beats, rest] if rest > _ALMOST * every else beats

@@ -16,7 +16,7 @@ from chunkfold.parser import ChatCompletionParser
 from chunkfold.testing.builder import StreamBuilder
 from chunkfold.testing.cuts import ways_to_cut
 from chunkfold.testing.frames import frame_at, frame_that_brought, frames_of, shown_frames
-from chunkfold.testing.outcomes import Outcome, as_outcome, one_line, same_calls
+from chunkfold.testing.outcomes import Outcome, as_outcome, awaited, one_line, same_calls
 
 Body: TypeAlias = bytes | Iterable[bytes]
 Fold: TypeAlias = Callable[[bytes], Any]
@@ -31,8 +31,9 @@ def assert_folds_to(body: Body, completion: object = None, *, fold: Fold | None 
         completion: What must come of it: an object or a dict with `text` and `tool_calls`, and, if they are to be
             judged, `reasoning`, `finish_reason`, `usage`; text alone; an `Outcome`. With a `ChatCompletion`, or a dict
             that has `choices`, and no `fold`, everything that it says is compared. None for the builder's own outcome.
-        fold: The parser: from the bytes of a body to an object or a dict with `text` and `tool_calls`. What it raises,
-            and an `error` on what it returns, is a refusal. This library if there is none.
+        fold: The parser, plain or async: from the bytes of a body to an object or a dict with `text` and `tool_calls`,
+            or to a completion in OpenAI's form. What it raises, and an `error` on what it returns, is a refusal. This
+            library if there is none.
 
     Raises:
         AssertionError: Something else came; the message says what and where.
@@ -61,16 +62,18 @@ def assert_same_however_cut(body: Body, *, fold_reads: FoldReads | None = None, 
 
     Args:
         body: The bytes, whole or in pieces; or a `StreamBuilder`.
-        fold_reads: The parser: from the reads of a body to anything that can be compared. The type of what it raises
-            counts as its result. This library if there is none: chunks, ending, snapshot, error and anomalies.
+        fold_reads: The parser, plain or async: from the reads of a body to anything that can be compared. The type of
+            what it raises counts as its result. This library if there is none: chunks, ending, snapshot, error and
+            anomalies.
         seed: For the random cuts.
 
     Raises:
         AssertionError: A cut makes a difference; the message says which, and where.
+        TypeError: The parser raised it for the whole body: it takes something else than reads.
     """
     data = _bytes_of(body)
     fold = fold_reads or _everything
-    whole = _result_of(fold, [data])
+    whole = _result_of(fold, [data], passes=TypeError)
     for how, reads in ways_to_cut(data, seed):
         came = _result_of(fold, reads)
         if came != whole:
@@ -99,7 +102,7 @@ def _wanted(body: Body, completion: object) -> object:
 
 def _outcome_of(fold: Fold, body: bytes) -> tuple[Outcome, Any]:
     try:
-        came = fold(body)
+        came = awaited(fold(body))
         return as_outcome(came), came
     except Exception as error:  # noqa: BLE001 - whatever it raises is its refusal
         return Outcome(refused=one_line(f"{type(error).__name__}: {error}".rstrip(": "))), error
@@ -132,13 +135,13 @@ class _Part(NamedTuple):
         name: The field of an `Outcome`.
         title: In words.
         same: Whether two values of it are the same; None is a value of neither.
-        text_of: The same in a snapshot, as text; None for what only the end tells.
+        text_of: The same in a snapshot, as text, of a choice if each has one; None for what only the end tells.
     """
 
     name: str
     title: str
     same: Callable[[Any, Any], bool]
-    text_of: Callable[[Outcome], str] | None = None
+    text_of: Callable[[Outcome, int], str] | None = None
 
     def agrees(self, wanted: Any, found: Any) -> bool:
         """Whether they are the same, as far as both say something."""
@@ -157,15 +160,16 @@ def _equal(wanted: object, found: object) -> bool:
     return wanted == found
 
 
-def _text_of(outcome: Outcome) -> str:
-    return outcome.text
+def _text_of(outcome: Outcome, choice: int) -> str:
+    texts = outcome.texts or ()
+    return texts[choice] if choice < len(texts) else ""
 
 
-def _reasoning_of(outcome: Outcome) -> str:
+def _reasoning_of(outcome: Outcome, _choice: int) -> str:
     return outcome.reasoning or ""
 
 
-def _text_of_calls(outcome: Outcome) -> str:
+def _text_of_calls(outcome: Outcome, _choice: int) -> str:
     return "".join(f"{call.name}{call.arguments}" for call in outcome.calls or ())
 
 
@@ -199,9 +203,11 @@ def _complaint(body: bytes, part: _Part, expected: Outcome, came: Outcome) -> st
     if part.text_of is None:
         return f"{said}\n{_end_of(body)}"
     text_of = part.text_of
-    size = _common(text_of(expected), text_of(came))
+    pairs = zip(expected.texts or (), came.texts or (), strict=False)
+    choice = next((index for index, (one, other) in enumerate(pairs) if one != other), 0)
+    size = _common(text_of(expected, choice), text_of(came, choice))
     frames = frames_of(body)
-    place = frame_that_brought(frames, size, lambda snapshot: text_of(as_outcome(snapshot)))
+    place = frame_that_brought(frames, size, lambda snapshot: text_of(as_outcome(snapshot), choice))
     return f"{said}\n{shown_frames(frames, place, 'the first difference')}"
 
 
@@ -233,9 +239,11 @@ def _everything(reads: Sequence[bytes]) -> Any:
     return *said, [chunk.model_dump() for chunk in chunks], parser.snapshot.model_dump()
 
 
-def _result_of(fold: FoldReads, reads: Sequence[bytes]) -> Any:
+def _result_of(fold: FoldReads, reads: Sequence[bytes], *, passes: type[Exception] | tuple[()] = ()) -> Any:
     try:
-        return fold(reads)
+        return awaited(fold(reads))
+    except passes:
+        raise
     except Exception as error:  # noqa: BLE001 - whatever it raises is its result
         return type(error)
 

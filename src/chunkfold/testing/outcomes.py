@@ -1,7 +1,8 @@
 """What a client makes of a body, as a value that any client's result can be turned into."""
 
+import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -51,12 +52,15 @@ class Outcome:
 def as_outcome(value: Any) -> Outcome:
     """An outcome from what a function returned: an object or a dict with `text` and `tool_calls`.
 
-    It may have `reasoning`, `finish_reason`, `usage` and `error` too. Text alone is an outcome that knows no more.
+    It may have `reasoning`, `finish_reason`, `usage` and `error` too. Text alone is an outcome that knows no more, and
+    what has `choices` is a completion in OpenAI's form.
     """
     if isinstance(value, Outcome):
         return value
     if isinstance(value, str):
         return Outcome(texts=(value,))
+    if _has(value, "choices"):
+        return _as_outcome_of_choices(value)
     error = _get(value, "error")
     return Outcome(
         texts=(as_text(_get(value, "text")),),
@@ -66,6 +70,37 @@ def as_outcome(value: Any) -> Outcome:
         usage=counts(_get(value, "usage")) if _has(value, "usage") else None,
         refused=one_line(str(error)) if error else None,
     )
+
+
+def _as_outcome_of_choices(completion: Any) -> Outcome:
+    choices: list[Any] = list(_get(completion, "choices") or ())
+    messages = [_get(choice, "message") for choice in choices]
+    first = messages[0] if messages else None
+    return Outcome(
+        texts=tuple(as_text(_get(message, "content")) for message in messages),
+        calls=tuple(as_call(call) for call in _get(first, "tool_calls") or ()),
+        reasoning=as_text(_get(first, "reasoning")) if _has(first, "reasoning") else None,
+        finish_reason=as_text(_get(choices[0], "finish_reason")) if choices else "",
+        usage=counts(_get(completion, "usage")),
+    )
+
+
+def awaited(value: Any) -> Any:
+    """What an awaitable comes to, on an event loop of its own; anything else as it is.
+
+    The loop runs in a thread of its own too, so that this can be called where another one runs.
+    """
+    if not inspect.isawaitable(value):
+        return value
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, _await(value)).result()
+
+
+async def _await(value: Awaitable[Any]) -> Any:
+    return await value
 
 
 def as_call(call: Any) -> Call:

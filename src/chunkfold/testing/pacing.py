@@ -34,12 +34,12 @@ class ManualClock:
 
 
 def paced(
-    pieces: Iterable[bytes], *, first: float = 0.0, pace: float = 0.0, jitter: float = 0.0, seed: int = 0
+    pieces: bytes | Iterable[bytes], *, first: float = 0.0, pace: float = 0.0, jitter: float = 0.0, seed: int = 0
 ) -> list[bytes | float]:
     """The pieces with pauses before them, as an `Answer` takes them.
 
     Args:
-        pieces: The body; empty ones are kept.
+        pieces: The body, in one piece or in several; empty ones are kept.
         first: Seconds before the first piece, which is the time to the first token if that is in it.
         pace: Seconds before each of the others.
         jitter: By how much of itself a pause may be shorter or longer: 0.3 is up to 30 %.
@@ -58,7 +58,7 @@ def paced(
         raise ValueError(f"jitter: expected a share from 0 to 1, received {jitter}")
     chance = random.Random(seed)  # noqa: S311 - pauses are no secret
     steps: list[bytes | float] = []
-    for number, piece in enumerate(pieces):
+    for number, piece in enumerate([pieces] if isinstance(pieces, bytes) else pieces):
         pause = (pace if number else first) * (1 + chance.uniform(-jitter, jitter))
         steps += [pause, piece] if pause else [piece]
     return steps

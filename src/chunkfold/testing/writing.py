@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from chunkfold.testing.dialects import Calls, Dialect
 from chunkfold.testing.error_shapes import ErrorShape, ToldError, error_event
@@ -23,6 +23,10 @@ class Say:
     pieces: tuple[str, ...]
     choice: int = 0
 
+    def __post_init__(self) -> None:
+        """Refuse here what would otherwise become JSON of another type."""
+        _check_texts(self.pieces)
+
 
 @dataclass(frozen=True, slots=True)
 class SaidCall:
@@ -31,6 +35,10 @@ class SaidCall:
     name: str
     pieces: tuple[str, ...]
     id: str
+
+    def __post_init__(self) -> None:
+        """Refuse arguments that are not text yet."""
+        _check_texts((self.name, *self.pieces))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,12 @@ class Verbatim:
 @dataclass(frozen=True, slots=True)
 class SayDone:
     """The last event, `[DONE]`."""
+
+
+def _check_texts(pieces: Iterable[str]) -> None:
+    for piece in pieces:
+        if not isinstance(cast("object", piece), str):
+            raise TypeError(f"pieces: expected text, received {type(piece).__name__}")
 
 
 Step: TypeAlias = Say | CallTools | Finish | Fail | Verbatim | SayDone
@@ -152,13 +166,15 @@ class Writer:
     def _finish(self, step: Finish, *, is_last: bool) -> Iterator[bytes]:
         dialect = self._dialect
         reason = dialect.finish_reasons.get(step.reason, step.reason)
-        choice = self._choice(step.choice, {}, reason)
-        if dialect.message == "last":
+        choice: dict[str, Any] = {"index": step.choice, "delta": self._role_in_each(), "finish_reason": reason}
+        if dialect.message != "never":
             choice["message"] = self._message(step.choice)
         usage = self._counts() if is_last else None
         if usage is not None and dialect.usage == "choice":
             choice["usage"] = usage
         chunk = self._chunk([choice], left_out=dialect.finish_left_out)
+        if dialect.finish_object is not None:
+            chunk["object"] = dialect.finish_object
         if usage is not None and dialect.usage in ("finish", "each"):
             chunk["usage"] = usage
         if usage is not None and dialect.usage == "x_groq":
@@ -173,30 +189,32 @@ class Writer:
         elif self._dialect.usage == "bare trailer":
             yield {"choices": [], "usage": usage}
         elif self._dialect.usage == "after finish":
-            yield {**self._chunk([self._choice(step.choice, {"content": ""}, None)]), "usage": usage}
+            delta = {"content": "", **self._role_in_each()}
+            yield {**self._chunk([self._open_choice(step.choice, delta)]), "usage": usage}
 
     def _output(self, choice: int, fields: dict[str, Any]) -> Iterator[bytes]:
         """The chunk of one piece, and before the first that of the role."""
-        dialect = self._dialect
-        role = "" if dialect.role == "empty" else "assistant"
         is_first = choice not in self._begun
         self._begun.add(choice)
-        if dialect.role == "first" and is_first:
-            yield self._event(self._open_chunk(choice, {"role": role, "content": ""}))
+        if self._dialect.role == "first" and is_first:
+            yield self._event(self._chunk([self._open_choice(choice, {"role": "assistant", "content": ""})]))
         self._written += 1
-        has_role = dialect.role in ("each", "empty") or (dialect.role == "with output" and is_first)
-        content = {"content": ""} if dialect.role in ("each", "empty") else {}
-        yield self._event(self._open_chunk(choice, {**({"role": role, **content} if has_role else {}), **fields}))
+        role = {"role": "assistant"} if self._dialect.role == "with output" and is_first else self._role_in_each()
+        yield self._event(self._chunk([self._open_choice(choice, {**role, **fields})]))
 
-    def _open_chunk(self, index: int, delta: dict[str, Any]) -> dict[str, Any]:
-        """A chunk of a choice that goes on."""
-        choice = self._choice(index, delta, self._dialect.open_finish_reason)
+    def _role_in_each(self) -> dict[str, Any]:
+        """What each delta begins with."""
+        roles = {"each": "assistant", "empty": ""}
+        return {"role": roles[self._dialect.role], "content": ""} if self._dialect.role in roles else {}
+
+    def _open_choice(self, index: int, delta: dict[str, Any]) -> dict[str, Any]:
+        """A choice that goes on."""
+        choice: dict[str, Any] = {"index": index, "delta": delta}
+        if self._dialect.has_open_finish_reason:
+            choice["finish_reason"] = self._dialect.open_finish_reason
         if self._dialect.message == "each":
             choice["message"] = self._message(index)
-        return self._chunk([choice])
-
-    def _choice(self, index: int, delta: dict[str, Any], finish_reason: str | None) -> dict[str, Any]:
-        return {"index": index, "delta": delta, "finish_reason": finish_reason}
+        return choice
 
     def _message(self, index: int) -> dict[str, Any]:
         return {"role": "assistant", "content": self._messages[index]}
@@ -205,7 +223,7 @@ class Writer:
         absent = {*self._dialect.left_out, *left_out}
         chunk: dict[str, Any] = {name: value for name, value in self._head.items() if name not in absent}
         chunk["choices"] = choices
-        if self._usage is not None and self._dialect.usage == "trailer":
+        if self._usage is not None and self._dialect.usage in ("trailer", "finish") and self._dialect.null_usage:
             chunk["usage"] = None
         elif self._usage is not None and self._dialect.usage == "each":
             chunk["usage"] = self._counts(min(self._written, self._usage.completion))
@@ -222,13 +240,20 @@ class Writer:
             "total_tokens": self._usage.prompt + so_far,
         }
         if self._usage.cached is not None:
-            where = self._dialect.cached_tokens
-            counts[where] = (
-                {"cached_tokens": self._usage.cached} if where == "prompt_tokens_details" else self._usage.cached
-            )
+            counts |= self._cached(self._usage.cached, self._usage.prompt)
         if self._usage.reasoning is not None:
             counts["completion_tokens_details"] = {"reasoning_tokens": min(self._usage.reasoning, so_far)}
         return counts
+
+    def _cached(self, cached: int, prompt: int) -> dict[str, Any]:
+        match self._dialect.cached_tokens:
+            case "cached_tokens":
+                return {"cached_tokens": cached}
+            case "prompt_cache_hit_tokens":
+                hits = {"prompt_cache_hit_tokens": cached, "prompt_cache_miss_tokens": prompt - cached}
+                return {"prompt_tokens_details": {"cached_tokens": cached}, **hits}
+            case "prompt_tokens_details":
+                return {"prompt_tokens_details": {"cached_tokens": cached}}
 
     def _event(self, payload: Mapping[str, Any]) -> bytes:
         return self._dialect.prefix + compact_json(payload) + b"\n\n"

@@ -1,15 +1,14 @@
 """What is held to the set: a client is a name, a version and a function from a body to an outcome."""
 
 import importlib
-import inspect
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final
 
 from chunkfold.testing.hostile.judging import judge
 from chunkfold.testing.hostile.values import HostileStream
-from chunkfold.testing.outcomes import Ending, Outcome, as_call, as_outcome, counts, one_line
+from chunkfold.testing.outcomes import Ending, Outcome, as_call, as_outcome, awaited, counts, one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def client_of(name: str, function: Callable[[bytes], Any], release: str = "") ->
     perhaps `id`). It may have `reasoning`, `finish_reason`, `usage`, and `error`: an explicit error, as good as an
     exception. What it lacks is not judged.
     """
-    return Client(name, release, lambda body: as_outcome(_awaited(function(body))))
+    return Client(name, release, lambda body: as_outcome(awaited(function(body))))
 
 
 def load_client(path: str) -> Client:
@@ -114,15 +113,3 @@ _KINDS: Final[dict[str, Ending]] = {
     "truncated": "cut",
     "invalid": "invalid",
 }
-
-
-def _awaited(value: Any) -> Any:
-    if not inspect.isawaitable(value):
-        return value
-    import asyncio
-
-    return asyncio.run(_await(value))
-
-
-async def _await(value: Awaitable[Any]) -> Any:
-    return await value

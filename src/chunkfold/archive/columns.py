@@ -1,0 +1,137 @@
+"""The columns of a folded record: the one place where their names, types and order stand.
+
+A value that is not known is None, a list without items is empty and never None. Nothing is keyed by what was sent, so
+the columns are the same for every record.
+"""
+
+from typing import TypedDict
+
+
+class ToolCall(TypedDict):
+    """A tool call of a message.
+
+    Attributes:
+        choice: The index of the choice that has it.
+        id: As sent; made up where a stream ended without one.
+        type: `function` or `custom`; `function_call` is the legacy one.
+        name: The tool's name.
+        arguments: The raw text; of a custom tool its input.
+    """
+
+    choice: int | None
+    id: str | None
+    type: str | None
+    name: str | None
+    arguments: str | None
+
+
+class AnomalyCount(TypedDict):
+    """A rule that was broken.
+
+    Attributes:
+        rule: Its id, as in `chunkfold.RULES`.
+        count: How often.
+    """
+
+    rule: str
+    count: int
+
+
+class Ending(TypedDict):
+    """How it ended.
+
+    Attributes:
+        size: The record's size in bytes.
+        url: Where the request went, without user, query and fragment; of recordings that know it.
+        ending: A `StreamEnd`; None if the record could not be read.
+        complete: Whether the message is whole.
+        error_type: The name of the exception's type.
+        error: What it says.
+        error_status: What an error of the provider means as an HTTP status.
+        error_code: The provider's code, a number or a word, as text.
+        anomalies: The rules that were broken, in the order in which that was first seen.
+    """
+
+    size: int
+    url: str | None
+    ending: str | None
+    complete: bool
+    error_type: str | None
+    error: str | None
+    error_status: int | None
+    error_code: str | None
+    anomalies: list[AnomalyCount]
+
+
+class Message(TypedDict):
+    """What had arrived by then. The lists but the last are parallel: an item for each choice, by index.
+
+    Attributes:
+        id: The completion's.
+        model: As sent.
+        created: Seconds since 1970, as sent.
+        choices: The indexes of the choices.
+        finish_reasons: As sent; None of a choice that is still open.
+        outcomes: What they mean, an `Outcome` each.
+        texts: The contents.
+        reasonings: The reasoning texts.
+        refusals: The refusals.
+        tool_calls: Those of all choices, in order.
+    """
+
+    id: str | None
+    model: str | None
+    created: int | None
+    choices: list[int | None]
+    finish_reasons: list[str | None]
+    outcomes: list[str | None]
+    texts: list[str | None]
+    reasonings: list[str | None]
+    refusals: list[str | None]
+    tool_calls: list[ToolCall]
+
+
+class Usage(TypedDict):
+    """The provider's token counts, with those of `CompletionUsage` wherever they were sent."""
+
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    total_tokens: int | None
+    cached_tokens: int | None
+    reasoning_tokens: int | None
+
+
+class Timing(TypedDict):
+    """When things came, in seconds since the request was sent. All None for a plain body, which does not know.
+
+    Attributes:
+        seconds: How long all of it took.
+        headers_seconds: Until status and headers.
+        first_byte_seconds: Until the first bytes of the body.
+        first_chunk_seconds: Until the first chunk.
+        first_output_seconds: Until the first text, reasoning, tool call fragment, audio or image.
+        last_chunk_seconds: Until the last chunk.
+        last_byte_seconds: Until the last bytes that were looked at.
+        gaps: How many gaps there were between reads that brought chunks.
+        gap_p50_seconds: Half of them were no longer than this.
+        gap_p95_seconds: 95 % of them were no longer than this.
+        gap_longest_seconds: The longest.
+        tokens_per_second: From the first output to the last chunk.
+    """
+
+    seconds: float | None
+    headers_seconds: float | None
+    first_byte_seconds: float | None
+    first_chunk_seconds: float | None
+    first_output_seconds: float | None
+    last_chunk_seconds: float | None
+    last_byte_seconds: float | None
+    gaps: int | None
+    gap_p50_seconds: float | None
+    gap_p95_seconds: float | None
+    gap_longest_seconds: float | None
+    tokens_per_second: float | None
+
+
+class FoldedRecord(Ending, Message, Usage, Timing):
+    """A row: what came of one record."""

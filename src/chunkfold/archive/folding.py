@@ -1,0 +1,180 @@
+"""The bytes of one record to its row. Whatever is wrong with a record is in its row, never an exception.
+
+A process that folds a billion records meets every fault there is. So each value is checked against its column before
+it is put there: what providers send in place of a text or a number stays out, and what no column can hold, such as
+half a character or a number beyond 64 bits, too.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from chunkfold.archive.columns import Ending, FoldedRecord, Message, Timing, ToolCall, Usage
+from chunkfold.endings import exceeded
+from chunkfold.errors import APIError
+from chunkfold.json_values import is_integer, is_list
+from chunkfold.models import (
+    ChatCompletion,
+    ChatCompletionMessageCustomToolCall,
+    ChatCompletionMessageFunctionToolCall,
+    Choice,
+    CompletionUsage,
+    FunctionCall,
+)
+from chunkfold.parser import ChatCompletionParser
+from chunkfold.recording import Recording
+from chunkfold.recording.replaying import conclude, parser_of
+from chunkfold.surrogates import well_formed
+from chunkfold.timing import StreamTiming
+
+_MOST: Final = 2**30  # bytes; a text of twice that fits into no column of Arrow's `string`
+_INT64: Final = range(-(2**63), 2**63)
+
+
+def fold_record(data: bytes | bytearray | memoryview, *, max_size: int | None = _MOST) -> FoldedRecord:
+    """Fold one recorded stream into a flat row; what each column is stands in `chunkfold.archive.columns`.
+
+    It is what `chunkfold fold` says of the same file, without what has no column: audio, images, annotations, log
+    probabilities and unknown fields. Nothing is kept between two calls.
+
+    Args:
+        data: The content of a file: a recording, or a plain body as `curl -N` saves it.
+        max_size: The most bytes it may have, so that one record does not take all of a worker's memory; 1 GiB by
+            default, None for no limit. What is larger is not read.
+
+    Raises:
+        TypeError: The data is no bytes. Nothing else: a record that cannot be read is a row with an `error`.
+    """
+    size = memoryview(data).nbytes  # raises the TypeError
+    if max_size is not None and size > max_size:
+        return _unreadable(size, exceeded("max_size", max_size))
+    try:
+        recording = Recording.loads(bytes(data))
+        parser = _read(recording)
+        return _row(size, recording, parser, parser.error)
+    except Exception as error:  # noqa: BLE001 - one bad record must not end the run, whatever is wrong with it
+        return _unreadable(size, error)
+
+
+def _read(recording: Recording) -> ChatCompletionParser:
+    """The parser that has read it to its end; as `replay`, but without the chunks, which nobody looks at."""
+    parser = parser_of(recording)
+    for read in recording.reads:
+        parser.fold(read.data, arrived=read.at)
+    conclude(parser, recording)
+    return parser
+
+
+def _unreadable(size: int, error: Exception) -> FoldedRecord:
+    """The row of a record that has no stream."""
+    return _row(size, Recording(()), ChatCompletionParser(), error)
+
+
+def _row(size: int, recording: Recording, parser: ChatCompletionParser, error: Exception | None) -> FoldedRecord:
+    snapshot = parser.snapshot
+    usage = _usage(snapshot.usage)
+    return {
+        **_ending(size, recording, parser, error),
+        **_message(snapshot),
+        **usage,
+        **_timing(recording, parser.timing, usage["completion_tokens"]),
+    }
+
+
+def _ending(size: int, recording: Recording, parser: ChatCompletionParser, error: Exception | None) -> Ending:
+    of_provider = error if isinstance(error, APIError) else None
+    code = None if of_provider is None else of_provider.code
+    return {
+        "size": size,
+        "url": _text(recording.url or None),
+        "ending": None if parser.end is None else parser.end.value,
+        "complete": parser.end is not None and parser.end.complete,
+        "error_type": None if error is None else type(error).__name__,
+        "error": None if error is None else _said(error),
+        "error_status": None if of_provider is None else _integer(of_provider.status_code),
+        "error_code": None if code is None else well_formed(str(code)),
+        "anomalies": [{"rule": anomaly.rule.id, "count": anomaly.count} for anomaly in parser.anomalies],
+    }
+
+
+def _said(error: Exception) -> str:
+    return "out of memory" if isinstance(error, MemoryError) else well_formed(str(error))
+
+
+def _message(completion: ChatCompletion) -> Message:
+    choices = completion.choices
+    messages = [choice.message for choice in choices]
+    return {
+        "id": _text(completion.id),
+        "model": _text(completion.model),
+        "created": _integer(completion.created),
+        "choices": [_integer(choice.index) for choice in choices],
+        "finish_reasons": [_text(choice.finish_reason) for choice in choices],
+        "outcomes": [None if choice.outcome is None else choice.outcome.value for choice in choices],
+        "texts": [_text(message.content) for message in messages],
+        "reasonings": [_text(message.reasoning) for message in messages],
+        "refusals": [_text(message.refusal) for message in messages],
+        "tool_calls": [call for choice in choices for call in _tool_calls(choice)],
+    }
+
+
+def _tool_calls(choice: Choice) -> Iterator[ToolCall]:
+    calls: object = choice.message.tool_calls
+    for call in calls if is_list(calls) else ():
+        if isinstance(call, ChatCompletionMessageFunctionToolCall | ChatCompletionMessageCustomToolCall):
+            yield {
+                "choice": _integer(choice.index),
+                "id": _text(call.id),
+                "type": _text(call.type),
+                "name": _text(call.name or None),
+                "arguments": _text(call.arguments),
+            }
+    legacy = choice.message.function_call
+    if isinstance(legacy, FunctionCall):
+        yield {
+            "choice": _integer(choice.index),
+            "id": None,
+            "type": "function_call",
+            "name": _text(legacy.name),
+            "arguments": _text(legacy.arguments),
+        }
+
+
+def _usage(sent: CompletionUsage | None) -> Usage:
+    usage = sent if isinstance(sent, CompletionUsage) else CompletionUsage()
+    return {
+        "prompt_tokens": _integer(usage.prompt_tokens),
+        "completion_tokens": _integer(usage.completion_tokens),
+        "total_tokens": _integer(usage.total_tokens),
+        "cached_tokens": _integer(usage.cached_tokens),
+        "reasoning_tokens": _integer(usage.reasoning_tokens),
+    }
+
+
+def _timing(recording: Recording, noted: StreamTiming, completion_tokens: int | None) -> Timing:
+    seconds = recording.seconds or None
+    timing = noted if seconds else StreamTiming()  # a plain body counts as read at 0 s: no time at all
+    gaps = timing.gaps
+    return {
+        "seconds": seconds,
+        "headers_seconds": timing.headers,
+        "first_byte_seconds": timing.first_byte,
+        "first_chunk_seconds": timing.first_chunk,
+        "first_output_seconds": timing.first_output,
+        "last_chunk_seconds": timing.last_chunk,
+        "last_byte_seconds": timing.last_byte,
+        "gaps": None if gaps is None else gaps.count,
+        "gap_p50_seconds": None if gaps is None else gaps.p50,
+        "gap_p95_seconds": None if gaps is None else gaps.p95,
+        "gap_longest_seconds": None if gaps is None else gaps.longest,
+        "tokens_per_second": timing.tokens_per_second(completion_tokens),
+    }
+
+
+def _text(value: object) -> str | None:
+    """The value if it is a text, as every encoding can write it; else None."""
+    return well_formed(value) if isinstance(value, str) else None
+
+
+def _integer(value: object) -> int | None:
+    """The value if it is a whole number that a column can hold; else None."""
+    return value if is_integer(value) and value in _INT64 else None

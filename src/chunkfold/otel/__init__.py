@@ -1,0 +1,34 @@
+"""Telemetry: a span and metrics for each stream, by OpenTelemetry's conventions for generative AI.
+
+    from chunkfold.otel import instrument
+
+    with chunkfold.connect(client, "POST", url, json=body) as stream:
+        instrument(stream, body)
+        ...  # read it as before
+
+`instrument` needs the extra `otel`, which brings opentelemetry-api; without it, importing it raises an `ImportError`
+that says so. What it is built on needs nothing: `observe` tells plain callables what comes and how it ends, for
+telemetry of any other make. No module of the core imports this one.
+"""
+
+from typing import TYPE_CHECKING
+
+from chunkfold.otel.observing import observe
+
+if TYPE_CHECKING:
+    from chunkfold.otel.tracing import instrument
+
+__all__ = ["instrument", "observe"]
+
+
+def __getattr__(name: str) -> object:
+    if name != "instrument":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from chunkfold.otel.tracing import instrument
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "opentelemetry":
+            raise
+        msg = 'chunkfold.otel.instrument needs opentelemetry-api: pip install "chunkfold[otel]"'
+        raise ImportError(msg, name=error.name) from error
+    return instrument

@@ -1,0 +1,185 @@
+"""What is said of a request and of what came, as attributes. No content is among them.
+
+What a provider sent may have any type and any size: a value that is not of the attribute's type is left out, and a
+text is cut.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from chunkfold.errors import APIError, ChunkfoldError
+from chunkfold.json_values import is_integer, is_list, is_object
+from chunkfold.models import ChatCompletion, CompletionUsage, PromptTokensDetails
+from chunkfold.otel import names
+from chunkfold.otel.names import Names
+
+Value = str | bool | int | float | list[str]
+Attributes = dict[str, Value]
+
+_LONGEST: Final = 256  # characters of a text
+_MOST_CHOICES: Final = 128  # that OpenAI's API takes as `n`
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_NUMBERS: Final = {
+    "frequency_penalty": names.REQUEST_FREQUENCY_PENALTY,
+    "presence_penalty": names.REQUEST_PRESENCE_PENALTY,
+    "temperature": names.REQUEST_TEMPERATURE,
+    "top_p": names.REQUEST_TOP_P,
+}
+_OUTPUT_TYPES: Final = {"json_object": "json", "json_schema": "json", "text": "text"}
+
+
+def text_of(value: Any) -> str | None:
+    """A text that any exporter can send: cut, without halves of characters; None for what is no text, or empty."""
+    return value[:_LONGEST].encode("utf-8", "replace").decode() or None if isinstance(value, str) else None
+
+
+def server_of(stream: Any) -> tuple[str, int | None] | None:
+    """Host and port that the stream's request went to; None if its response does not tell."""
+    try:
+        url = urlsplit(str(stream.response.request.url))
+        return (url.hostname, url.port or _DEFAULT_PORTS.get(url.scheme)) if url.hostname else None
+    except (AttributeError, RuntimeError, ValueError):  # httpx raises the second for a response that was made by hand
+        return None
+
+
+def common_attributes(
+    request: Mapping[str, Any], provider: str | None, server: tuple[str, int | None] | None
+) -> Attributes:
+    """What the span and all metrics have, known when the request is sent."""
+    host, port = server or (None, None)
+    found: dict[str, Value | None] = {
+        names.OPERATION_NAME: names.CHAT,
+        names.PROVIDER_NAME: provider or names.provider_of(host),
+        names.REQUEST_MODEL: text_of(request.get("model")),
+        names.SERVER_ADDRESS: text_of(host),
+        names.SERVER_PORT: port,
+    }
+    return _present(found)
+
+
+def request_attributes(request: Mapping[str, Any], provider: Value, version: Names) -> Attributes:
+    """What the span says of the request, besides the common."""
+    found: dict[str, Value | None] = {
+        names.REQUEST_STREAM: True,
+        **{name: _number(request.get(key)) for key, name in _NUMBERS.items()},
+        names.REQUEST_MAX_TOKENS: _count(request.get("max_completion_tokens", request.get("max_tokens"))),
+        names.REQUEST_SEED: request["seed"] if is_integer(request.get("seed")) else None,
+        names.REQUEST_TOP_K: (_count if version.has_whole_top_k else _number)(request.get("top_k")),
+        names.REQUEST_STOP_SEQUENCES: _texts(request.get("stop")),
+        names.OUTPUT_TYPE: _output_type(request),
+    }
+    if choices_asked(request) != 1:
+        found[names.REQUEST_CHOICE_COUNT] = choices_asked(request)
+    if version.request_reasoning_level is not None:
+        found[version.request_reasoning_level] = text_of(request.get("reasoning_effort"))
+    if provider == names.OPENAI:
+        tier = text_of(request.get("service_tier"))
+        found[names.OPENAI_API_TYPE] = names.CHAT_COMPLETIONS
+        found[names.OPENAI_REQUEST_SERVICE_TIER] = tier if tier != "auto" else None
+    return _present(found)
+
+
+def response_attributes(completion: ChatCompletion, choices: int, provider: Value, version: Names) -> Attributes:
+    """What the span says of what came.
+
+    Args:
+        completion: What came.
+        choices: How many choices were asked for.
+        provider: Who sent it.
+        version: Of the names.
+    """
+    usage = usage_of(completion)
+    found: dict[str, Value | None] = {
+        names.RESPONSE_ID: text_of(completion.id),
+        names.RESPONSE_MODEL: text_of(completion.model),
+        names.RESPONSE_FINISH_REASONS: finish_reasons(completion, choices),
+        names.USAGE_INPUT_TOKENS: input_tokens(usage),
+        names.USAGE_OUTPUT_TOKENS: output_tokens(usage),
+        names.USAGE_CACHE_READ_TOKENS: cache_read_tokens(usage),
+        version.usage_cache_write_tokens: cache_write_tokens(usage),
+        names.USAGE_REASONING_TOKENS: reasoning_tokens(usage),
+    }
+    if provider == names.OPENAI:
+        found[names.OPENAI_RESPONSE_SERVICE_TIER] = text_of(completion.service_tier)
+        found[names.OPENAI_RESPONSE_SYSTEM_FINGERPRINT] = text_of(completion.system_fingerprint)
+    return _present(found)
+
+
+def finish_reasons(completion: ChatCompletion, choices: int) -> list[str]:
+    """One for each choice that was asked for or came, as sent; `error` where one was expected and did not come."""
+    sent = {choice.index: text_of(choice.finish_reason) for choice in completion.choices}
+    return [sent.get(index) or names.FINISH_ERROR for index in sorted({*range(choices), *sent})]
+
+
+def choices_asked(request: Mapping[str, Any]) -> int:
+    """How many choices a request asks for."""
+    asked = request.get("n")
+    return min(asked, _MOST_CHOICES) if is_integer(asked) and asked > 0 else 1
+
+
+def error_type(error: ChunkfoldError | None) -> str | None:
+    """The class of an error, one of few: the HTTP status that the provider meant, else the exception's name."""
+    if isinstance(error, APIError) and error.status_code is not None and 100 <= error.status_code <= 599:
+        return str(error.status_code)
+    return None if error is None else type(error).__name__
+
+
+def usage_of(completion: ChatCompletion) -> CompletionUsage | None:
+    """The usage that came; None if none did, or something else in its place."""
+    usage: Any = completion.usage
+    return usage if isinstance(usage, CompletionUsage) else None
+
+
+def input_tokens(usage: CompletionUsage | None) -> int | None:
+    """Tokens of the prompt, None if not sent."""
+    return None if usage is None else _count(usage.prompt_tokens)
+
+
+def output_tokens(usage: CompletionUsage | None) -> int | None:
+    """Tokens of the completion, None if not sent."""
+    return None if usage is None else _count(usage.completion_tokens)
+
+
+def cache_read_tokens(usage: CompletionUsage | None) -> int | None:
+    """Tokens of the prompt that came from a cache, None if not sent."""
+    return None if usage is None else _count(usage.cached_tokens)
+
+
+def cache_write_tokens(usage: CompletionUsage | None) -> int | None:
+    """Tokens of the prompt that went to a cache (OpenAI's field, or Anthropic's), None if not sent."""
+    if usage is None:
+        return None
+    details: Any = usage.prompt_tokens_details  # kept raw, if it is of a wrong type
+    inner = details.model_extra if isinstance(details, PromptTokensDetails) else None
+    written = _count((inner or {}).get("cache_write_tokens"))
+    return written if written is not None else _count((usage.model_extra or {}).get("cache_creation_input_tokens"))
+
+
+def reasoning_tokens(usage: CompletionUsage | None) -> int | None:
+    """Tokens of the completion that were reasoning, None if not sent."""
+    return None if usage is None else _count(usage.reasoning_tokens)
+
+
+def _present(found: Mapping[str, Value | None]) -> Attributes:
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _count(value: Any) -> int | None:
+    return value if is_integer(value) and 0 <= value < 2**63 else None
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if is_integer(value) or isinstance(value, float) else None
+
+
+def _texts(value: Any) -> list[str] | None:
+    texts = [text for text in map(text_of, value if is_list(value) else [value]) if text is not None]
+    return texts or None
+
+
+def _output_type(request: Mapping[str, Any]) -> str | None:
+    modalities, asked = request.get("modalities"), request.get("response_format")
+    if is_list(modalities) and "audio" in modalities:
+        return "speech"
+    return _OUTPUT_TYPES.get(str(asked.get("type"))) if is_object(asked) else None

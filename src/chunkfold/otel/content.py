@@ -1,0 +1,86 @@
+"""Messages as the conventions want them captured (gen-ai-input-messages.json, gen-ai-output-messages.json).
+
+Texts, reasoning and tool calls are in them; of images, audio and files only that they were there.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from chunkfold.json_values import is_list, is_object
+from chunkfold.models import ChatCompletion, Choice
+from chunkfold.otel.attributes import text_of
+from chunkfold.otel.names import FINISH_ERROR, Names
+
+Part = dict[str, Any]
+
+
+def input_messages(request: Mapping[str, Any]) -> str | None:
+    """The request's messages as JSON, None if it has none."""
+    messages = request.get("messages")
+    return _dumps([_input_message(each) for each in messages if is_object(each)]) if is_list(messages) else None
+
+
+def output_messages(completion: ChatCompletion, version: Names) -> str:
+    """The message of each choice as JSON."""
+    return _dumps([_output_message(choice, version) for choice in completion.choices])
+
+
+def _dumps(messages: list[Part]) -> str:
+    return json.dumps(
+        messages, default=lambda value: {"type": type(value).__name__}
+    )  # pure ASCII: any exporter takes it
+
+
+def _input_message(message: dict[str, Any]) -> Part:
+    content, calls = message.get("content"), message.get("tool_calls")
+    if message.get("role") == "tool":
+        parts: list[Part] = [{"type": "tool_call_response", "id": message.get("tool_call_id"), "response": content}]
+    else:
+        parts = [_input_part(each) for each in (content if is_list(content) else [content]) if each]
+        parts += [_input_call(call) for call in (calls if is_list(calls) else []) if is_object(call)]
+    return {"role": str(message.get("role")), "parts": parts}
+
+
+def _input_part(part: Any) -> Part:
+    if isinstance(part, str):
+        return {"type": "text", "content": part}
+    if is_object(part) and isinstance(part.get("text"), str):
+        return {"type": "text", "content": part["text"]}
+    return {"type": str(part.get("type")) if is_object(part) else type(part).__name__}
+
+
+def _input_call(call: dict[str, Any]) -> Part:
+    inner: Any = call.get("function", call.get("custom"))
+    if not is_object(inner):
+        return {"type": "tool_call", "id": call.get("id"), "name": ""}
+    return _call(call.get("id"), inner.get("name"), inner.get("arguments", inner.get("input")))
+
+
+def _output_message(choice: Choice, version: Names) -> Part:
+    message: Part = {"role": choice.message.role, "parts": list(_output_parts(choice))}
+    if version.has_finish_reason_in_messages:
+        message["finish_reason"] = text_of(choice.finish_reason) or FINISH_ERROR
+    return message
+
+
+def _output_parts(choice: Choice) -> Iterator[Part]:
+    for part in choice.message.parts:
+        if part.type == "tool_call":
+            yield _call(part.tool_call.id, part.tool_call.name, part.tool_call.arguments)
+        elif part.type == "image" or part.type == "audio":  # noqa: PLR1714 - pyright narrows by this
+            yield {"type": part.type}
+        else:
+            yield {"type": part.type, "content": part.text}
+
+
+def _call(id_: Any, name: Any, arguments: Any) -> Part:
+    return {"type": "tool_call", "id": id_, "name": name or "", "arguments": _value(arguments)}
+
+
+def _value(arguments: Any) -> Any:
+    """Arguments as JSON where they are, else as they were written."""
+    try:
+        return json.loads(arguments) if isinstance(arguments, str) else arguments
+    except (ValueError, RecursionError):
+        return arguments

@@ -1,0 +1,115 @@
+"""The metrics, made once for each meter provider."""
+
+from weakref import WeakKeyDictionary
+
+from opentelemetry.context import Context
+from opentelemetry.metrics import Counter, Histogram, Meter, MeterProvider
+
+from chunkfold.models import CompletionUsage
+from chunkfold.otel import attributes, names
+from chunkfold.otel.attributes import Attributes
+from chunkfold.otel.names import Names
+
+_made: "WeakKeyDictionary[MeterProvider, dict[Names, Instruments]]" = WeakKeyDictionary()
+
+
+def instruments_of(provider: MeterProvider, version: Names, library_version: str | None) -> "Instruments | None":
+    """The metrics of a provider; None if it records none: the API's own, or one that is switched off."""
+    if is_apis_own(provider):
+        return None
+    made = _made.setdefault(provider, {})
+    if version not in made:
+        meter = provider.get_meter(names.SCOPE, library_version, version.schema_url)
+        if is_apis_own(meter):
+            return None
+        made[version] = Instruments(meter, version)
+    return made[version]
+
+
+def is_apis_own(maker: object) -> bool:
+    """Whether a provider or a meter is opentelemetry-api's: it does nothing, or waits for one that does."""
+    return type(maker).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
+
+
+class Instruments:
+    """The metrics of one meter, by one version of the names.
+
+    Attributes:
+        duration: How long streams took, in seconds.
+        time_to_first_chunk: When the first chunk came, in seconds since the request was sent.
+        time_per_output_chunk: How long after the one before it each further chunk came, in seconds.
+        tokens: How many tokens were used.
+    """
+
+    def __init__(self, meter: Meter, version: Names) -> None:
+        self.duration = _seconds(meter, version.duration, "How long a streamed operation took.")
+        self.time_to_first_chunk = _seconds(meter, version.time_to_first_chunk, "When the first chunk came.")
+        self.time_per_output_chunk = _seconds(meter, version.time_per_output_chunk, "How far apart chunks came.")
+        self.tokens = _CountedTokens(meter) if version.has_token_counters else _TokenUsage(meter)
+
+
+class _TokenUsage:
+    """One histogram for input and output."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._usage = _tokens(meter, names.TOKEN_USAGE, "Tokens used, in and out.")
+
+    def record(
+        self,
+        usage: CompletionUsage | None,
+        common: Attributes,
+        error: Attributes,  # noqa: ARG002 - as below, but these names have no place for it
+        context: Context,
+    ) -> None:
+        """Take the usage of one stream into account; what was not sent is not recorded."""
+        counts = {names.INPUT: attributes.input_tokens(usage), names.OUTPUT: attributes.output_tokens(usage)}
+        for kind, count in counts.items():
+            if count is not None:
+                self._usage.record(count, {**common, names.TOKEN_TYPE: kind}, context)
+
+
+class _CountedTokens:
+    """Counters for what is spent, histograms for what one stream spends."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._input = _tokens(meter, names.OPERATION_INPUT_TOKENS, "Tokens of the prompt.")
+        self._output = _tokens(meter, names.OPERATION_OUTPUT_TOKENS, "Tokens of the completion.")
+        self._counters: dict[str, Counter] = {
+            name: meter.create_counter(name, "{token}", description)
+            for name, description in (
+                (names.COUNTED_INPUT_TOKENS, "Tokens of prompts."),
+                (names.COUNTED_OUTPUT_TOKENS, "Tokens of completions."),
+                (names.COUNTED_CACHE_READ_TOKENS, "Tokens of prompts that came from a cache."),
+                (names.COUNTED_CACHE_WRITE_TOKENS, "Tokens of prompts that went to a cache."),
+                (names.COUNTED_REASONING_TOKENS, "Tokens of completions that were reasoning."),
+            )
+        }
+
+    def record(self, usage: CompletionUsage | None, common: Attributes, error: Attributes, context: Context) -> None:
+        """Take the usage of one stream into account; what was not sent is not recorded."""
+        counts = {
+            names.COUNTED_INPUT_TOKENS: attributes.input_tokens(usage),
+            names.COUNTED_OUTPUT_TOKENS: attributes.output_tokens(usage),
+            names.COUNTED_CACHE_READ_TOKENS: attributes.cache_read_tokens(usage),
+            names.COUNTED_CACHE_WRITE_TOKENS: attributes.cache_write_tokens(usage),
+            names.COUNTED_REASONING_TOKENS: attributes.reasoning_tokens(usage),
+        }
+        for name, count in counts.items():
+            if count is not None:
+                modality = {names.TOKEN_MODALITY: names.UNKNOWN_MODALITY}
+                self._counters[name].add(count, {**common, **modality}, context)
+        for histogram, name in (
+            (self._input, names.COUNTED_INPUT_TOKENS),
+            (self._output, names.COUNTED_OUTPUT_TOKENS),
+        ):
+            count = counts[name]
+            if count is not None:
+                histogram.record(count, {**common, **error}, context)
+
+
+def _seconds(meter: Meter, name: str, description: str) -> Histogram:
+    return meter.create_histogram(name, "s", description, explicit_bucket_boundaries_advisory=names.TIME_BUCKETS)
+
+
+def _tokens(meter: Meter, name: str, description: str) -> Histogram:
+    return meter.create_histogram(name, "{token}", description, explicit_bucket_boundaries_advisory=names.TOKEN_BUCKETS)

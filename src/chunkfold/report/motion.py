@@ -1,0 +1,256 @@
+"""Recordings as a picture that moves: bytes on the left as they came, the message they come to on the right.
+
+The picture is SVG and moves by CSS alone, so that it works wherever an image does. What comes with one read has one
+class, whose keyframes say from when until when it is seen. Where motion is not wanted, the first stream stands still
+at its end.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Final
+
+from chunkfold.errors import ChunkfoldError
+from chunkfold.event_stream import ServerSentEvent
+from chunkfold.events import ReasoningDelta, TextDelta, ToolCallArgumentsDelta, ToolCallStarted
+from chunkfold.models import ChatCompletion
+from chunkfold.parser import ChatCompletionParser
+from chunkfold.recording import Recording
+
+_SIZE: Final = (880, 372)
+_ROW: Final = 18  # pixels
+_CHARACTER: Final = 7.2  # pixels; text is stretched to that
+_LEFT, _RIGHT, _TOP = 20, 430, 62
+_ROWS: Final = 17
+_FRAME_WIDTH: Final = 53  # characters
+_MESSAGE_WIDTH: Final = 58
+_LABEL: Final = "Streams as they come: bytes on the left, the message on the right."
+_STAY: Final = 3.0  # seconds for which the end of a stream is seen
+
+_STYLE: Final = """
+text { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill: #1f2328; white-space: pre }
+.ground { fill: #fff; stroke: #d0d7de } .pane { fill: #f6f8fa }
+.title, .frame, .reasoning { fill: #636c76 } .call { fill: #0550ae } .good { fill: #116329 } .bad { fill: #b3261e }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6edf3 } .ground { fill: #0d1117; stroke: #30363d } .pane { fill: #161b22 }
+.title, .frame, .reasoning { fill: #9198a1 } .call { fill: #79c0ff } .good { fill: #56d364 } .bad { fill: #ff8079 }
+}
+@media (prefers-reduced-motion: reduce) { * { animation: none !important } .later { display: none } }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Something that is seen from a time on.
+
+    Attributes:
+        at: Seconds since the stream began.
+        kind: Its class.
+        text: As it comes.
+        block: Whatever has the same block stands together.
+    """
+
+    at: float
+    kind: str
+    text: str
+    block: str = ""
+
+
+class _Act:
+    """One stream: what is seen of it, and when."""
+
+    def __init__(self, recording: Recording, speed: float) -> None:
+        self._now = 0.0
+        self.frames: list[_Piece] = []
+        self.message: list[_Piece] = []
+        self._parser = ChatCompletionParser(on_event=self._take_frame, status_code=recording.status_code)
+        self._parser.events()  # from now on
+        for read in recording.reads:
+            self._now = read.at / speed
+            self._parser.feed(read.data)
+            self._take_events()
+        self._now = self.seconds = max(self._now, recording.seconds / speed)
+        if recording.end == "error":
+            self._parser.interrupt(ConnectionError(recording.error))
+        else:
+            self._parser.close()
+        self._take_events()
+
+    @property
+    def end(self) -> str:
+        """How it ended."""
+        return str(self._parser.end)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether there is a completion."""
+        return self._parser.end is not None and self._parser.end.complete
+
+    @property
+    def verdict(self) -> str:
+        """What to do with it, in a line."""
+        return _verdict(self._parser.snapshot, self._parser.error)
+
+    def _take_frame(self, event: ServerSentEvent, _chunks: object) -> None:
+        self.frames.append(_Piece(self._now, "frame", _excerpt(event.text)))
+
+    def _take_events(self) -> None:
+        for event in self._parser.events():
+            match event:
+                case ReasoningDelta():
+                    self._add("reasoning", event.delta)
+                case TextDelta():
+                    self._add("text", event.delta)
+                case ToolCallStarted():
+                    self._add("call", f"{event.name} ", event.position)
+                case ToolCallArgumentsDelta():
+                    self._add("call", event.delta, event.position)
+                case _:
+                    pass
+
+    def _add(self, kind: str, text: str, number: int = 0) -> None:
+        self.message.append(_Piece(self._now, kind, text, f"{kind} {number}"))
+
+
+def motion(recordings: Sequence[Recording], *, speed: float = 1.0) -> str:
+    """The picture, as the text of an SVG file of 880 by 372 pixels. It plays one stream after the other, for ever.
+
+    Args:
+        recordings: With their times; text that is not in a Latin script may be squeezed.
+        speed: How much faster they are seen than they came.
+
+    Raises:
+        ValueError: There is no recording, or the speed is not above 0.
+    """
+    if not recordings or not speed > 0:
+        raise ValueError(f"expected one or more recordings and a speed above 0, received {len(recordings)} and {speed}")
+    acts = [_Act(recording, speed) for recording in recordings]
+    total = sum(act.seconds + _STAY for act in acts)
+    start, drawn, keyframes = 0.0, list[str](), list[str]()
+    for number, act in enumerate(acts):
+        stop = start + act.seconds + _STAY
+        drawing = _Drawing(number, start, stop, total)
+        drawn.append(drawing.act(act))
+        keyframes += drawing.keyframes
+        start = stop
+    width, height = _SIZE
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="{_LABEL}">',
+            f"<style>{_STYLE}{''.join(keyframes)}</style>",
+            f'<rect class="ground" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="8"/>',
+            f'<rect class="pane" x="8" y="40" width="{_RIGHT - 24}" height="{height - 48}" rx="6"/>',
+            '<clipPath id="pane">',
+            f'<rect x="8" y="{_TOP - 13}" width="{_RIGHT - 24}" height="{_ROWS * _ROW}"/></clipPath>',
+            f'<text class="title" x="{_LEFT}" y="28">bytes, as they come</text>',
+            f'<text class="title" x="{_RIGHT}" y="28">the message so far</text>',
+            *drawn,
+            "</svg>\n",
+        ]
+    )
+
+
+class _Drawing:
+    """Draws one act, which is seen from one time to another of the whole."""
+
+    def __init__(self, number: int, start: float, stop: float, total: float) -> None:
+        self._number = number
+        self._start, self._stop, self._total = start, stop, total
+        self._classes: dict[float, str] = {}
+        self.keyframes: list[str] = []
+
+    def act(self, act: _Act) -> str:
+        """Its bytes, its message and its end."""
+        later = ' class="later"' if self._number else ""
+        return "\n".join([f"<g{later}>", *self._frames(act), *self._message(act), *self._end(act), "</g>"])
+
+    def _frames(self, act: _Act) -> Iterator[str]:
+        """One below the other; all of them move up when there is no room for the next."""
+        moves = [(frame.at, max(0, place + 1 - _ROWS) * _ROW) for place, frame in enumerate(act.frames)]
+        name = f"up{self._number}"
+        places = (f"{self._share(at):.3f}%{{transform:translateY(-{up}px)}}" for at, up in dict(moves).items())
+        self._keyframes_of(name, f"0%{{transform:none}}{''.join(places)}")
+        yield f'<g clip-path="url(#pane)"><g class="{name}">'
+        for row, frame in enumerate(act.frames):
+            yield self._text(frame, _LEFT, row)
+        yield "</g></g>"
+
+    def _message(self, act: _Act) -> Iterator[str]:
+        for row, column, piece in _laid_out(act.message):
+            if row < _ROWS - 3:
+                yield self._text(piece, _RIGHT + column * _CHARACTER, row)
+
+    def _end(self, act: _Act) -> Iterator[str]:
+        kind = "good" if act.is_good else "bad"
+        for row, text in enumerate((f"end: {act.end}", act.verdict)):
+            yield self._text(_Piece(act.seconds, kind, text), _RIGHT, _ROWS - 2 + row)
+
+    def _text(self, piece: _Piece, x: float, row: int) -> str:
+        length = len(piece.text) * _CHARACTER
+        return (
+            f'<text class="{piece.kind} {self._from(piece.at)}" x="{x:.1f}" y="{_TOP + row * _ROW}" '
+            f'textLength="{length:.1f}" lengthAdjust="spacingAndGlyphs">{escape(piece.text)}</text>'
+        )
+
+    def _from(self, at: float) -> str:
+        """The class of what is seen from a time of the act on; one for each time."""
+        key = round(at, 3)
+        if key not in self._classes:
+            name = self._classes[key] = f"s{self._number}_{len(self._classes)}"
+            gone = self._share(self._stop - self._start)
+            hidden = f"{gone:.3f}%,100%{{opacity:0}}" if gone < 100 else ""
+            self._keyframes_of(name, f"0%{{opacity:0}}{self._share(at):.3f}%{{opacity:1}}{hidden}")
+        return self._classes[key]
+
+    def _share(self, at: float) -> float:
+        """A time of the act, in per cent of the whole."""
+        return min(100.0, 100 * (self._start + at) / self._total)
+
+    def _keyframes_of(self, name: str, steps: str) -> None:
+        self.keyframes.append(
+            f"@keyframes {name}{{{steps}}}.{name}{{animation:{name} {self._total:.2f}s step-end infinite}}\n"
+        )
+
+
+def _laid_out(pieces: Sequence[_Piece]) -> Iterator[tuple[int, int, _Piece]]:
+    """The pieces in rows and columns, block by block."""
+    blocks: dict[str, list[_Piece]] = {}
+    for piece in pieces:
+        blocks.setdefault(piece.block, []).append(piece)
+    top = 0
+    for block in blocks.values():
+        rows = list(_wrapped(block))
+        yield from ((top + row, column, part) for row, column, part in rows)
+        top += rows[-1][0] + 1 if rows else 0
+
+
+def _wrapped(pieces: Sequence[_Piece]) -> Iterator[tuple[int, int, _Piece]]:
+    """The pieces of a block in rows and columns; a word that does not fit begins a new row."""
+    row = column = 0
+    for piece in pieces:
+        for number, line in enumerate(piece.text.split("\n")):
+            if number:
+                row, column = row + 1, 0
+            left = line
+            if column + len(left.rstrip()) > _MESSAGE_WIDTH >= len(left.rstrip()):
+                row, column = row + 1, 0
+            while left:
+                part, left = left[: _MESSAGE_WIDTH - column], left[_MESSAGE_WIDTH - column :]
+                yield row, column, replace(piece, text=part)
+                row, column = (row + 1, 0) if left else (row, column + len(part))
+
+
+def _verdict(snapshot: ChatCompletion, error: ChunkfoldError | None) -> str:
+    if error is not None:
+        return f"completion() raises {type(error).__name__}; what came is kept"
+    usage = snapshot.usage
+    tokens = "" if usage is None else f", {usage.completion_tokens} tokens"
+    return f"finish reason {snapshot.finish_reason}{tokens}: completion() returns"
+
+
+def _excerpt(data: str) -> str:
+    """What is special about an event: its delta, if it has one."""
+    _, delta, rest = data.partition('"delta":')
+    shown = f"data: {{..{delta}{rest}" if delta else f"data: {data}"
+    shown = "".join(character if character.isprintable() else " " for character in shown)
+    return shown if len(shown) <= _FRAME_WIDTH else shown[: _FRAME_WIDTH - 2] + ".."
