@@ -104,7 +104,7 @@ def run(source: str, filename: str, namespace: dict[str, Any]) -> None:
 
 
 def test_every_page_has_an_example() -> None:
-    assert [page for page in PAGES if not BLOCK.search(text_of(page))] == []
+    assert [page for page in PAGES if not BLOCK.search(text_of(page))] == ["docs/changelog.md"]  # which is CHANGELOG.md
 
 
 # Links

@@ -6,12 +6,11 @@ that only its body moves. What is secret is marked, and the marks are looked for
 
 import gc
 import json
-import logging
 import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from time import process_time
@@ -27,7 +26,6 @@ from made_streams import CUTS, DONE, ERROR, HEAD, STOP, STREAMS, Stream, choice,
 
 from chunkfold import (
     AsyncChatCompletionStream,
-    ChatCompletionChunk,
     ChatCompletionParser,
     ChatCompletionStream,
     ChunkfoldError,
@@ -35,7 +33,7 @@ from chunkfold import (
     aconnect,
     connect,
 )
-from chunkfold.otel import names, observe
+from chunkfold.otel import names
 from chunkfold.testing import Answer, FakeProvider, hostile_streams, json_answer
 
 pytest.importorskip("opentelemetry.sdk", reason="needs opentelemetry-sdk (group `test`)")
@@ -987,131 +985,12 @@ def test_without_opentelemetry_the_import_says_what_to_install() -> None:
     assert said == 'chunkfold.otel.instrument needs opentelemetry-api: pip install "chunkfold[otel]"'
 
 
-def test_the_hooks_need_no_opentelemetry() -> None:
-    script = (
-        "from chunkfold import ChatCompletionStream\n"
-        "from chunkfold.otel import observe\n"
-        f"stream = ChatCompletionStream([{HI + STOP!r}])\n"
-        "observe(stream, on_end=lambda stream: print(stream.end))\n"
-        "stream.read()"
-    )
-    assert run_without(script) == "finished"
-
-
 def test_the_package_has_no_other_names() -> None:
     import chunkfold.otel
 
-    assert sorted(chunkfold.otel.__all__) == ["instrument", "observe"]
+    assert chunkfold.otel.__all__ == ["instrument"]
     with pytest.raises(AttributeError, match="Nothing"):
         _ = chunkfold.otel.Nothing
-
-
-# The hooks
-
-
-class Log:
-    """What an observer was told."""
-
-    def __init__(self) -> None:
-        self.chunks: list[int] = []
-        self.ends: list[StreamEnd | None] = []
-
-    def on_chunks(self, stream: Any, count: int) -> None:
-        assert stream.timing.last_chunk is not None
-        self.chunks.append(count)
-
-    def on_end(self, stream: Any) -> None:
-        self.ends.append(stream.end)
-
-    def observe(self, stream: Any) -> Any:
-        return observe(stream, on_chunks=self.on_chunks, on_end=self.on_end)
-
-
-def test_an_observer_is_told_of_each_read_and_of_the_end() -> None:
-    log = Log()
-    stream = log.observe(ChatCompletionStream([HI + HI, b": ping\n\n", HI, STOP + DONE]))
-    assert [chunk.text for chunk in stream] == ["Hi", "Hi", "Hi", ""]
-    assert (log.chunks, log.ends) == ([2, 1, 1], ["finished"])
-
-
-async def async_body(*pieces: bytes) -> AsyncIterator[bytes]:
-    for piece in pieces:
-        yield piece
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
-async def test_an_async_stream_tells_the_same() -> None:
-    log = Log()
-    async with log.observe(AsyncChatCompletionStream(async_body(HI + HI, STOP, DONE))) as stream:
-        await stream.read()
-    assert (log.chunks, log.ends) == ([2, 1], ["finished"])
-
-
-def test_a_large_read_tells_of_every_chunk() -> None:
-    for way in WAYS.values():
-        log = Log()
-        with log.observe(
-            ChatCompletionStream([choice(content=" ") * 4999 + choice(content="1") + STOP + DONE])
-        ) as stream:
-            way(stream)
-        assert (sum(log.chunks), log.ends) == (5001, ["finished"])
-
-
-def test_all_is_known_when_the_end_is_told() -> None:
-    told: list[Any] = []
-    stream = ChatCompletionStream([HI, ERROR])
-    observe(stream, on_end=lambda stream: told.append((stream.error, stream.snapshot.text, stream.timing.last_chunk)))
-    consume(stream)
-    assert told == [(stream.error, "Hi", stream.timing.last_chunk)]
-    assert stream.error is not None
-
-
-def test_what_an_observer_raises_is_logged_and_never_reaches_the_reader(caplog: pytest.LogCaptureFixture) -> None:
-    def broken(*_: object) -> None:
-        raise RuntimeError("broken")
-
-    log = Log()
-    stream = observe(ChatCompletionStream([HI, STOP, DONE]), on_chunks=broken, on_end=broken)
-    log.observe(stream)
-    assert stream.read().text == "Hi"
-    assert (log.chunks, log.ends) == ([1, 1], ["finished"])
-    assert [record.levelno for record in caplog.records] == [logging.ERROR] * 3
-    caplog.clear()
-
-
-def test_a_cancellation_passes_through_an_observer() -> None:
-    def stop(stream: object) -> None:
-        raise KeyboardInterrupt
-
-    stream = observe(ChatCompletionStream([HI, STOP, DONE]), on_end=stop)
-    with pytest.raises(KeyboardInterrupt):
-        stream.read()
-
-
-def test_a_parser_of_ones_own_keeps_its_ways() -> None:
-    class Shouting(ChatCompletionParser):
-        def feed(self, data: Any, *, arrived: float | None = None) -> list[ChatCompletionChunk]:
-            return super().feed(bytes(data).replace(b"Hi", b"HI"), arrived=arrived)
-
-    log = Log()
-    parser = log.observe(Shouting())
-    parser.feed(HI)
-    parser.close()
-    assert isinstance(parser, Shouting)
-    assert parser.snapshot.text == "HI"
-    assert (log.chunks, log.ends) == ([1], ["truncated"])
-
-
-def test_an_observed_stream_is_freed_as_any_other() -> None:
-    gc.disable()
-    try:
-        stream = Log().observe(ChatCompletionStream([HI, HI]))
-        next(stream)
-        stream_ref, parser_ref = weakref.ref(stream), weakref.ref(stream._parser)
-        del stream
-        assert (stream_ref(), parser_ref()) == (None, None)
-    finally:
-        gc.enable()
 
 
 def test_telemetry_keeps_no_stream(telemetry: Telemetry) -> None:

@@ -9,7 +9,6 @@
 """
 
 import ast
-import gc
 import json
 import os
 import re
@@ -21,13 +20,13 @@ from copy import deepcopy
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from time import process_time
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from invariants import plain
+from linear import assert_linear
 from shared_data import shared_data
 
 import chunkfold
@@ -53,7 +52,7 @@ from chunkfold import (
     parse_payload,
 )
 
-often = settings(max_examples=300, deadline=None)  # no deadline: the machine may be busy
+often = settings(max_examples=100, deadline=None)  # no deadline: the machine may be busy
 
 HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
 
@@ -236,7 +235,7 @@ def cut_at(body: bytes, places: list[int]) -> list[bytes]:
     return [body[start:end] for start, end in pairwise(bounds)]
 
 
-@settings(often, max_examples=600)
+@settings(often, max_examples=300)
 @given(SEVERAL, LINE_ENDS, CUTS, st.sampled_from([None, -1, -2, -9]), OPTIONS)
 @example(["a body of another kind, with CRLF"], b"\n", [7], None, PLAIN)
 @example(["a JSON error over many short lines"], b"\n", [12], None, {**PLAIN, "max_event_size": 10})
@@ -640,37 +639,17 @@ GROWTH = {
 }  # fmt: skip
 
 
-def seconds(body: bytes, read_size: int) -> float:
+def read_whole(body: bytes, read_size: int) -> str:
     parser = ChatCompletionParser()
-    start = process_time()
     for place in range(0, len(body), read_size):
         parser.feed(body[place : place + read_size])
     parser.close()
-    parser.snapshot.model_dump_json()
-    return process_time() - start
+    return parser.snapshot.model_dump_json()
 
 
-def best_of_three(body: bytes, read_size: int) -> float:
-    return min(seconds(body, read_size) for _ in range(3))
-
-
-@pytest.fixture
-def no_garbage_collection() -> Iterator[None]:
-    """What the collector does in between depends on everything else in this process."""
-    gc.disable()
-    yield
-    gc.enable()
-
-
-@pytest.mark.usefixtures("no_garbage_collection")
 @pytest.mark.parametrize("growth", GROWTH.values(), ids=GROWTH)
 def test_ten_times_the_body_costs_ten_times_as_much(growth: Growth) -> None:
-    """Linear is 10, quadratic 100; a machine that is busy elsewhere gets more than one chance."""
-    small, large = growth.body(200), growth.body(2000)
-    ratios: list[float] = []
-    while len(ratios) < 3 and not (ratios and ratios[-1] < 20):
-        ratios.append(best_of_three(large, growth.read_size) / best_of_three(small, growth.read_size))
-    assert ratios[-1] < 20, ratios
+    assert_linear(lambda n: partial(read_whole, growth.body(n), growth.read_size), 150)
 
 
 # 5. An import goes down the layers
@@ -681,7 +660,7 @@ PACKAGE = Path(chunkfold.__file__).parent
 LAYERS = (
     "chunkfold",
     *("stream", "transport", "drain", "shield", "partials"),
-    *("parser", "shortcut", "refusal", "endings", "limits"),
+    *("parser", "shortcut", "refusal", "endings", "limits", "observers"),
     *("event_recorder", "events"),
     "transforms",
     "timing",

@@ -6,7 +6,7 @@ Leniency lives here: the decoder follows the standard, and only makes visible wh
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from pydantic import ValidationError
 
@@ -53,6 +53,7 @@ from chunkfold.timing import StreamTiming
 if TYPE_CHECKING:
     from chunkfold.event_recorder import EventRecorder
     from chunkfold.events import ChatCompletionEvent
+    from chunkfold.observers import Observers
     from chunkfold.transforms import Transform
 
 __all__ = ["ChatCompletionParser", "ParserOptions", "StreamEnd"]
@@ -145,6 +146,7 @@ class ChatCompletionParser:
         self._accumulator = ChatCompletionAccumulator(self._log, tools)
         self._output_limit = OutputLimit(max_output_size, self._accumulator)
         self._recorder: EventRecorder | None = None
+        self._observers: Observers | None = None
         self._shortcut: TextShortcut | None = None
         self._joiner = SurrogateJoiner()
         self._transforms = tuple(transforms)
@@ -173,6 +175,11 @@ class ChatCompletionParser:
     def request_id(self) -> str | None:
         """The response's `x-request-id`, None if it has none."""
         return self._headers.get("x-request-id")
+
+    @property
+    def elapsed(self) -> float:
+        """How many seconds ago the request was sent, on the clock that `timing` has its times from."""
+        return max(self._clock() - self._started, 0.0)
 
     @property
     def chunks(self) -> int:
@@ -212,6 +219,30 @@ class ChatCompletionParser:
             self._tell_end()
         return self._recorder.take()
 
+    def observe(
+        self,
+        *,
+        on_chunks: Callable[[Any, int], object] | None = None,
+        on_end: Callable[[Any], object] | None = None,
+        subject: object = None,
+    ) -> None:
+        """Have plain callables told what the stream does. What they raise is logged, and never reaches the reader.
+
+        Args:
+            on_chunks: Called as `on_chunks(parser, count)` after each call that brought chunks, with how many;
+                `timing.last_chunk` says when. Of a large read, slice by slice.
+            on_end: Called as `on_end(parser)` exactly once, as soon as `end` is set, in whichever way; at once if it
+                is already.
+            subject: What they are given in place of the parser, such as the stream that it belongs to. It is not kept
+                alive.
+        """
+        if self._observers is None:
+            from chunkfold.observers import Observers  # only for those who observe
+
+            self._observers = Observers(self.chunks)
+        self._observers.add(self if subject is None else subject, on_chunks, on_end)
+        self._tell_observers()
+
     def raise_error(self) -> None:
         """Raise `error`, if there is one."""
         if self.error is not None:
@@ -230,6 +261,8 @@ class ChatCompletionParser:
         chunks = self._take_data(data, now, None)
         if self._has_deadline:
             self._check_time(now, chunks)
+        if self._observers is not None:
+            self._tell_observers()
         return chunks
 
     def feed_in_slices(self, data: bytes) -> Generator[list[ChatCompletionChunk]]:
@@ -258,14 +291,16 @@ class ChatCompletionParser:
         chunks = self._take_data(data, now, self._shortcut)
         if self._has_deadline:
             self._check_time(now, chunks)
+        if self._observers is not None:
+            self._tell_observers()
 
     def close(self) -> list[ChatCompletionChunk]:
         """The body ended. May return last chunks; `end` is set from here at the latest."""
-        return [] if self.end is not None else self._end_of_body(None)
+        return self._end(None)
 
     def interrupt(self, exc: BaseException) -> list[ChatCompletionChunk]:
         """The transport raised. Like `close`, but the stream counts as interrupted where it is not complete."""
-        return [] if self.end is not None else self._end_of_body(exc)
+        return self._end(exc)
 
     def leave(self) -> None:
         """The consumer left. That is no error; the stream is finished if every choice has its finish reason."""
@@ -276,6 +311,7 @@ class ChatCompletionParser:
             else:
                 self.end = StreamEnd.CLOSED
                 self._tell_end()
+            self._tell_observers()
 
     def _take_data(
         self, data: bytes | bytearray | memoryview, now: float, shortcut: TextShortcut | None
@@ -309,10 +345,12 @@ class ChatCompletionParser:
                 for lost in pieces:
                     self._decoder.feed(lost)
                 raise
+            self._tell_observers()
             yield chunks
         last: list[ChatCompletionChunk] = []
         if self._has_deadline:
             self._check_time(now, last)  # of the whole read: a chunk may be in its last slice
+            self._tell_observers()
         yield last
 
     def _take_events(
@@ -391,6 +429,13 @@ class ChatCompletionParser:
             self._exceed("max_output_size", self._output_limit.most, chunks)
         elif self._strict and self._log:
             self._fail(self._strict_error(), chunks)
+
+    def _end(self, exc: BaseException | None) -> list[ChatCompletionChunk]:
+        if self.end is not None:
+            return []
+        chunks = self._end_of_body(exc)
+        self._tell_observers()
+        return chunks
 
     def _end_of_body(self, exc: BaseException | None) -> list[ChatCompletionChunk]:
         chunks: list[ChatCompletionChunk] = []
@@ -494,6 +539,11 @@ class ChatCompletionParser:
         if self.end.complete:
             self._recorder.complete()
         self._accumulator.tell_finishes(self._recorder)
+
+    def _tell_observers(self) -> None:
+        """Everything that they may look at is up to date."""
+        if self._observers is not None:
+            self._observers.tell(self.chunks, has_ended=self.end is not None)
 
     def _flush(self, chunks: list[ChatCompletionChunk]) -> None:
         """Hand out what was held back: halves of characters, and what whole messages add to the deltas."""

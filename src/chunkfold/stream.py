@@ -120,6 +120,32 @@ class _Stream:
         """When things arrived."""
         return self._parser.timing
 
+    @property
+    def elapsed(self) -> float:
+        """How many seconds ago the request was sent, on the clock that `timing` has its times from."""
+        return self._parser.elapsed
+
+    def observe(
+        self,
+        *,
+        on_chunks: Callable[[Self, int], object] | None = None,
+        on_end: Callable[[Self], object] | None = None,
+    ) -> Self:
+        """Have plain callables told what the stream does, for telemetry, logs and meters; return the stream.
+
+        They are called by whoever reads or closes the stream, in between: they should be quick, and only look. What
+        they raise is logged and never reaches the reader. Of several observers, the first is told first.
+
+        Args:
+            on_chunks: Called as `on_chunks(stream, count)` after each read that brought chunks, with how many it
+                brought; `stream.timing.last_chunk` says when. Of a large read, slice by slice.
+            on_end: Called as `on_end(stream)` exactly once, as soon as the stream has ended, in whichever way; at once
+                if it has already. Its `end`, `error`, `snapshot`, `anomalies` and `timing` are the final ones. A
+                stream that is neither read to its end nor closed never ends.
+        """
+        self._parser.observe(on_chunks=on_chunks, on_end=on_end, subject=self)
+        return self
+
     def completion(self) -> ChatCompletion:
         """The final message; no I/O.
 

@@ -7,18 +7,16 @@
         ...  # read it as before
 
 `instrument` needs the extra `otel`, which brings opentelemetry-api; without it, importing it raises an `ImportError`
-that says so. What it is built on needs nothing: `observe` tells plain callables what comes and how it ends, for
-telemetry of any other make. No module of the core imports this one.
+that says so. What it is built on needs nothing: the streams' own `observe` tells plain callables what comes and how it
+ends, for telemetry of any other make. No module of the core imports this one.
 """
 
 from typing import TYPE_CHECKING
 
-from chunkfold.otel.observing import observe
-
 if TYPE_CHECKING:
     from chunkfold.otel.tracing import instrument
 
-__all__ = ["instrument", "observe"]
+__all__ = ["instrument"]
 
 
 def __getattr__(name: str) -> object:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from opentelemetry.metrics import MeterProvider, get_meter_provider
 from opentelemetry.trace import (
@@ -38,10 +38,14 @@ from chunkfold.otel.attributes import (
 from chunkfold.otel.content import input_messages, output_messages
 from chunkfold.otel.instruments import Instruments, instruments_of, is_apis_own
 from chunkfold.otel.names import Names
-from chunkfold.otel.observing import Observable, StreamT, observe, seconds_since_request
+from chunkfold.parser import ChatCompletionParser
+from chunkfold.stream import AsyncChatCompletionStream, ChatCompletionStream
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
+
+Observable: TypeAlias = ChatCompletionStream | AsyncChatCompletionStream | ChatCompletionParser
+StreamT = TypeVar("StreamT", bound=Observable)
 
 _NANOSECONDS: Final = 1_000_000_000
 
@@ -92,7 +96,7 @@ def instrument(
     version = names.names()
     common = common_attributes(request, provider, server_of(stream))
     instruments = instruments_of(meters, version, _VERSION)
-    started = time.time_ns() - _nanoseconds(seconds_since_request(stream))
+    started = time.time_ns() - _nanoseconds(stream.elapsed)
     span = tracers.get_tracer(names.SCOPE, _VERSION, schema_url=version.schema_url).start_span(
         " ".join(str(common[name]) for name in (names.OPERATION_NAME, names.REQUEST_MODEL) if name in common),
         kind=SpanKind.CLIENT,
@@ -116,7 +120,8 @@ def instrument(
         instruments=instruments,
         capture_content=capture_content,
     )
-    return observe(stream, on_chunks=measured.on_chunks if instruments is not None else None, on_end=measured.on_end)
+    stream.observe(on_chunks=measured.on_chunks if instruments is not None else None, on_end=measured.on_end)
+    return stream
 
 
 @dataclass(kw_only=True, slots=True)
@@ -161,7 +166,7 @@ class _Measured:
 
     def on_end(self, stream: Observable) -> None:
         """The stream ended: all that is known of it now."""
-        seconds = seconds_since_request(stream)
+        seconds = stream.elapsed
         self._note_model(stream.snapshot.model)
         kind = error_type(stream.error)
         error: Attributes = {} if kind is None else {names.ERROR_TYPE: kind}

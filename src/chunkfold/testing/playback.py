@@ -10,7 +10,7 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from chunkfold.testing.answers import Answer, Answerable, Raw, all_headers, as_answer, sent_pieces
 from chunkfold.testing.pacing import ManualClock
@@ -60,28 +60,26 @@ class Playback:
 
     def __iter__(self) -> Iterator[bytes]:
         """The reads."""
-        for step in self._steps():
-            if isinstance(step, bytes):
-                yield step
-            else:
-                (self._clock.advance if self._clock else time.sleep)(step)
-        self._end()
+        return self.reads()
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    def __aiter__(self) -> AsyncIterator[bytes]:
         """The same, on any event loop."""
-        for step in self._steps():
-            if isinstance(step, bytes):
-                yield step
-            elif self._clock:
-                self._clock.advance(step)
-            else:
-                import anyio  # httpx and httpx2 bring it
+        return self.async_reads()
 
-                await anyio.sleep(step)
-        self._end()
+    def reads(self, decode: Callable[[bytes], bytes] = bytes) -> Iterator[bytes]:
+        """The reads, decoded; what comes to nothing is left out."""
+        for step in self._steps():
+            if not isinstance(step, bytes):
+                (self._clock.advance if self._clock else time.sleep)(step)
+            elif data := decode(step):
+                yield data
+
+    def async_reads(self, decode: Callable[[bytes], bytes] = bytes) -> AsyncIterator[bytes]:
+        """The same, on any event loop."""
+        return _AsyncReads(self._steps(), self._clock, decode)
 
     def _steps(self) -> Iterator[bytes | float]:
-        """Bytes, and pauses that end; a pause that nobody waits for to its end is a timeout."""
+        """Bytes, and pauses that end; a pause that nobody waits for to its end is a timeout. Faults come last."""
         open_end = [math.inf] if self._answer.ending == "open" else []
         for piece in (*sent_pieces(self._answer), *open_end):
             if isinstance(piece, bytes | Raw):
@@ -91,12 +89,37 @@ class Playback:
             else:
                 yield from [self._patience] if self._patience < math.inf else []
                 raise self._faults.timeout(_SILENT)
-
-    def _end(self) -> None:
         if self._answer.ending == "reset":
             raise self._faults.reset(_RESET)
         if self._answer.ending == "cut" and self._answer.framing != "close":
             raise self._faults.cut(_CUT)
+
+
+class _AsyncReads:
+    """Reads of a playback; no async generator, as event loops mind those that are not read to their end."""
+
+    def __init__(
+        self, steps: Iterator[bytes | float], clock: ManualClock | None, decode: Callable[[bytes], bytes]
+    ) -> None:
+        self._steps = steps
+        self._clock = clock
+        self._decode = decode
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        for step in self._steps:
+            if isinstance(step, bytes):
+                if data := self._decode(step):
+                    return data
+            elif self._clock:
+                self._clock.advance(step)
+            else:
+                import anyio  # httpx and httpx2 bring it
+
+                await anyio.sleep(step)
+        raise StopAsyncIteration
 
 
 class FakeResponse:
@@ -129,19 +152,15 @@ class FakeResponse:
         self.headers: Mapping[str, str] = all_headers(sent)
         self.is_closed = False
         self._encoding = sent.encoding
-        self._reads = Playback(sent, clock=clock, read_timeout=read_timeout)
+        self._playback = Playback(sent, clock=clock, read_timeout=read_timeout)
 
     def iter_bytes(self) -> Iterator[bytes]:
         """The body, decoded, read by read."""
-        decode = self._decoder()
-        return (data for read in self._reads if (data := decode(read)))
+        return self._playback.reads(self._decoder())
 
-    async def aiter_bytes(self) -> AsyncIterator[bytes]:
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
         """The same for an async stream."""
-        decode = self._decoder()
-        async for read in self._reads:
-            if data := decode(read):
-                yield data
+        return self._playback.async_reads(self._decoder())
 
     def read(self) -> bytes:
         """The whole body."""

@@ -294,7 +294,8 @@ def _without_id(call: SaidCall, index: int) -> list[dict[str, Any]]:
 
 
 def _name_in_two(call: SaidCall, index: int) -> list[dict[str, Any]]:
-    name = [fragment(index, call.id, piece) for piece in _halves(call.name)]
+    first, *rest = _halves(call.name)
+    name = [fragment(index, call.id, first), *(fragment(index, name=piece) for piece in rest)]
     return [*name, *(fragment(index, arguments=piece) for piece in call.pieces)]
 
 
