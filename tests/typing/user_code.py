@@ -8,6 +8,16 @@ import httpx
 from pydantic import BaseModel
 
 import chunkfold
+from chunkfold.otel import instrument
+from chunkfold.testing import (
+    FakeProvider,
+    FakeResponse,
+    ManualClock,
+    ReceivedRequest,
+    StreamBuilder,
+    assert_folds_to,
+    assert_same_however_cut,
+)
 
 
 class Weather(BaseModel):
@@ -229,3 +239,37 @@ def look_early(message: chunkfold.ChatCompletionMessage, function: chunkfold.Fun
     assert_type(live.feed("{"), Any)
     assert_type(live.close(), Any)
     assert_type(live.value, Any)
+
+
+def observe(stream: chunkfold.ChatCompletionStream, body: dict[str, Any]) -> chunkfold.ChatCompletionStream:
+    """Telemetry, and hooks of one's own."""
+
+    def on_chunks(observed: chunkfold.ChatCompletionStream, count: int) -> None:
+        assert_type(observed.timing.last_chunk, float | None)
+        assert_type(count, int)
+
+    assert_type(stream.observe(on_chunks=on_chunks), chunkfold.ChatCompletionStream)
+    return instrument(stream, body, capture_content=False)
+
+
+def row(data: bytes) -> str | None:
+    """An archive's row."""
+    folded = chunkfold.fold_record(data)
+    assert_type(folded["prompt_tokens"], int | None)
+    assert_type(folded["texts"], list[str | None])
+    return folded["ending"]
+
+
+def test_kit(clock: ManualClock) -> bytes:
+    """The testing kit, as a test suite uses it."""
+    stream = StreamBuilder("stepfun").reasoning("Hm").text("Hel", "lo").tool_call("f", "{}").usage(1, 2).finish().done()
+    assert_type(stream, StreamBuilder)
+    assert_type(stream.events, list[bytes])
+    assert_type(stream.outcome.text, str)
+    with FakeProvider(stream, stream.answer(first=0.1, ending="reset"), b"data: [DONE]\n\n") as provider:
+        assert_type(provider.assert_requested(0), list[ReceivedRequest])
+    response = FakeResponse(stream, clock=clock)
+    assert_type(chunkfold.ChatCompletionStream(response, clock=clock).read(), chunkfold.ChatCompletion)
+    assert_folds_to(stream, {"text": "Hello", "tool_calls": []}, fold=lambda body: body.decode())
+    assert_same_however_cut(stream, fold_reads=b"".join)
+    return stream.body
