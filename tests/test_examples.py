@@ -16,7 +16,7 @@ import pytest
 from chunkfold.testing import Answer, FakeProvider, json_answer, sse
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("[!_]*.py"))
+SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("[!_]*.py") if not path.stem.startswith("test_"))
 PATIENCE = 120.0  # seconds, after which a script that hangs fails
 
 
@@ -93,13 +93,20 @@ def text_answer(*texts: str) -> Answer:
 
 def test_all_are_listed_here() -> None:
     assert SCRIPTS == [
+        "asgi_relay",  # those that need more than chunkfold are run by test_adapters
         "async_stream",
         "errors",
+        "for_browsers",
+        "langchain_model",
         "live_table",
+        "openai_sdk",
+        "other_clients",
         "print_a_stream",
         "retry_and_fall_back",
+        "rich_ui",
         "run_tools_early",
         "sans_io",
+        "sdk_client",
         "tool_calls",
         "voice",
     ]
@@ -109,7 +116,7 @@ def test_all_are_listed_here() -> None:
 def test_each_is_short_and_says_what_it_shows(name: str) -> None:
     source = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
     assert source.startswith('"""')
-    assert len(source.splitlines()) < 60
+    assert len(source.splitlines()) < 80
 
 
 # On their own

@@ -1,0 +1,77 @@
+"""An answer in a web page, read by the browser's own `EventSource`: chunks become a few small events with names.
+
+Run it, and open the address that it prints. To serve (it needs starlette, and any ASGI server):
+OPENAI_BASE_URL=https://... OPENAI_API_KEY=... uvicorn --app-dir examples for_browsers:app
+"""
+
+import json
+import os
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+
+import httpx
+from _server import serve
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from chunkfold import ChunkfoldError, aconnect, encode_event, is_retryable
+
+PAGE = """<!doctype html><meta charset="utf-8"><title>An answer</title>
+<p id="reasoning" style="opacity: .6"></p><p id="text" style="white-space: pre-wrap"></p><p id="end"></p>
+<script>
+const add = (id, text) => document.getElementById(id).textContent += text;
+const source = new EventSource("answer?" + new URLSearchParams({question: "Greet me in one sentence."}));
+source.onmessage = event => add("text", JSON.parse(event.data));
+source.addEventListener("reasoning", event => add("reasoning", JSON.parse(event.data)));
+for (const name of ["finished", "failed"]) source.addEventListener(name, event => {
+  source.close();  // or the browser would ask again
+  add("end", name + " " + event.data);
+});
+source.onerror = () => add("end", "connection lost ");
+</script>"""
+
+
+async def answer(request: Request) -> Response:
+    """What an `EventSource` reads; one that asks again, for the rest, is told that there is none."""
+    if "last-event-id" in request.headers:
+        return Response(status_code=204)  # else the question would be asked, and paid for, once more
+    events = events_for(request.state.client, request.query_params.get("question", ""))
+    return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+
+async def events_for(client: httpx.AsyncClient, question: str) -> AsyncIterator[bytes]:
+    """The text as messages, the reasoning as events of that name, and a last one: `finished` or `failed`."""
+    body = {"model": os.environ.get("OPENAI_MODEL", "gpt-5-mini"), "messages": [{"role": "user", "content": question}]}
+    ids = map(str, count())
+    try:
+        async with aconnect(client, "POST", "chat/completions", json=body) as stream:
+            async for chunk in stream:
+                for name, text in (("reasoning", chunk.reasoning), ("message", chunk.text)):
+                    if text:  # as JSON, since a CR in it would end the line
+                        yield encode_event(json.dumps(text), event=name, id=next(ids))
+        yield encode_event(json.dumps(stream.completion().finish_reason), event="finished", id=next(ids))
+    except (ChunkfoldError, httpx.TransportError) as exc:  # its message is not for the public: it may quote a key
+        failure = {"kind": type(exc).__name__, "retryable": is_retryable(exc)}
+        yield encode_event(json.dumps(failure), event="failed", id=next(ids))
+
+
+@asynccontextmanager
+async def lifespan(_: Starlette) -> AsyncGenerator[dict[str, httpx.AsyncClient]]:
+    """One client for all requests."""
+    headers = {"Authorization": f"Bearer {os.environ.get('OPENAI_API_KEY') or 'none'}"}
+    async with httpx.AsyncClient(base_url=os.environ["OPENAI_BASE_URL"], headers=headers, timeout=120) as client:
+        yield {"client": client}
+
+
+async def page(_: Request) -> Response:
+    """The page."""
+    return HTMLResponse(PAGE)
+
+
+app = Starlette(lifespan=lifespan, routes=[Route("/", page), Route("/answer", answer)])
+
+if __name__ == "__main__":
+    serve(app)

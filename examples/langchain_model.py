@@ -1,0 +1,79 @@
+"""A chat model for LangChain on chunkfold: it streams, sync and async, calls tools, and tells the usage.
+
+It needs langchain-core. The provider is `OPENAI_BASE_URL` with the key `OPENAI_API_KEY`, or one on this machine.
+"""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+from _provider import base_url
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, convert_to_openai_messages
+from langchain_core.messages.tool import default_tool_parser
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from chunkfold import ChatCompletion, aconnect, connect
+
+
+class ChatChunkfold(BaseChatModel):
+    """Chat completions of any provider, over clients that know its URL and the key, and are yours to close."""
+
+    model: str
+    client: httpx.Client
+    async_client: httpx.AsyncClient
+
+    @property
+    def _llm_type(self) -> str:
+        return "chunkfold"
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        """Offer tools: functions, pydantic models, or LangChain's own."""
+        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
+
+    def _request(self, messages: Any, stop: Any, options: dict[str, Any]) -> dict[str, Any]:
+        body = {"model": self.model, "messages": convert_to_openai_messages(messages), **options}
+        body |= {"stream_options": {"include_usage": True}} | ({"stop": stop} if stop else {})
+        return {"method": "POST", "url": "chat/completions", "json": body}
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kw: Any) -> ChatResult:  # noqa: ARG002
+        with connect(self.client, **self._request(messages, stop, kw)) as stream:
+            completion = stream.read()
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(completion.text, **at_the_end(completion)))])
+
+    def _stream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kw: Any) -> Iterator[Any]:  # noqa: ARG002
+        with connect(self.client, **self._request(messages, stop, kw)) as stream:
+            yield from map(piece, stream.text_deltas())
+        yield piece("", **at_the_end(stream.completion()))
+
+    async def _astream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kw: Any) -> AsyncIterator[Any]:  # noqa: ARG002
+        async with aconnect(self.async_client, **self._request(messages, stop, kw)) as stream:
+            async for text in stream.text_deltas():
+                yield piece(text)
+        yield piece("", **at_the_end(stream.completion()))
+
+
+def piece(text: str, **fields: Any) -> ChatGenerationChunk:
+    """What LangChain adds up."""
+    return ChatGenerationChunk(message=AIMessageChunk(content=text, **fields))
+
+
+def at_the_end(completion: ChatCompletion) -> dict[str, Any]:
+    """What is told once: LangChain adds up whatever comes twice, and completes the arguments of half a call."""
+    calls, invalid_calls = default_tool_parser(completion.message.to_param().get("tool_calls", []))
+    fields: dict[str, Any] = {"tool_calls": calls, "invalid_tool_calls": invalid_calls}
+    fields["response_metadata"] = {"finish_reason": completion.finish_reason}
+    fields["additional_kwargs"] = {"reasoning_content": completion.message.reasoning}
+    if usage := completion.usage:
+        counts = (usage.prompt_tokens or 0, usage.completion_tokens or 0, usage.total_tokens or 0)
+        fields["usage_metadata"] = dict(zip(("input_tokens", "output_tokens", "total_tokens"), counts, strict=True))
+    return fields
+
+
+if __name__ == "__main__":
+    key = {"Authorization": f"Bearer {os.environ.get('OPENAI_API_KEY') or 'none'}"}
+    with base_url() as base, httpx.Client(base_url=base, headers=key, timeout=120) as http:
+        chat = ChatChunkfold(model="gpt-5-mini", client=http, async_client=httpx.AsyncClient())
+        print(*(message.text for message in chat.stream("Greet me in one sentence.")), sep="")
