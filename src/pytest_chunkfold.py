@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from chunkfold import ChatCompletionStream
     from chunkfold.testing import FakeProvider, RecordedProvider, StreamBuilder
 
+_DIALECT = "chunkfold_dialect"
 _FOLDER = "recordings"  # beside the test's module
 _PAYLOAD = re.compile(rb"^(data|error): ?[\[{]", re.MULTILINE)
 
@@ -80,12 +81,20 @@ def chunkfold_recording(request: pytest.FixtureRequest) -> Iterator[Callable[...
         yield recording
 
 
+@pytest.fixture
+def chunkfold_dialect(request: pytest.FixtureRequest) -> str:
+    """The name of a dialect: the test runs once for each of `chunkfold.testing.DIALECTS`."""
+    dialect: str = request.param  # see pytest_generate_tests
+    return dialect
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that asks for `chunkfold_dialect` once for each dialect, by its name."""
-    if "chunkfold_dialect" in metafunc.fixturenames and not _is_parametrized(metafunc, "chunkfold_dialect"):
-        from chunkfold.testing import DIALECTS
+    if _DIALECT not in metafunc.fixturenames or _is_parametrized(metafunc, _DIALECT) or _is_replaced(metafunc):
+        return
+    from chunkfold.testing import DIALECTS
 
-        metafunc.parametrize("chunkfold_dialect", list(DIALECTS))
+    metafunc.parametrize(_DIALECT, list(DIALECTS))
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
@@ -105,6 +114,12 @@ def _is_parametrized(metafunc: pytest.Metafunc, name: str) -> bool:
     marks = metafunc.definition.iter_markers("parametrize")
     names = (mark.args[0] if mark.args else mark.kwargs["argnames"] for mark in marks)
     return any(name in (each.replace(" ", "").split(",") if isinstance(each, str) else each) for each in names)
+
+
+def _is_replaced(metafunc: pytest.Metafunc) -> bool:
+    """Whether the fixture is another one, of the same name."""
+    found: Mapping[str, Sequence[Any]] = getattr(metafunc, "_arg2fixturedefs", {})  # there is no public way
+    return any(each.func.__module__ != __name__ for each in found.get(_DIALECT, ())[-1:])
 
 
 def _folder_of(request: pytest.FixtureRequest, name: str) -> Path:

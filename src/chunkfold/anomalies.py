@@ -5,6 +5,7 @@ notes a `Rule`. Never an anomaly: what the event stream standard allows, unknown
 usage stands. A record is bounded: one entry per rule, with a count and the first place.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -72,12 +73,13 @@ class AnomalyLog:
     def __init__(self) -> None:
         self.offset = 0
         self._noted: dict[str, Anomaly] = {}
+        self._more: Counter[str] = Counter()  # how often again; many chunks may break the same rule
         self._on_first: Callable[[Anomaly], object] | None = None
 
     def observe(self, on_first: Callable[[Anomaly], object]) -> None:
         """Call `on_first` for each rule that was noted, and from now on whenever one is noted for the first time."""
         self._on_first = on_first
-        for anomaly in self._noted.values():
+        for anomaly in self.entries():
             on_first(anomaly)
 
     def note(self, rule: Rule, detail: str = "") -> None:
@@ -88,11 +90,11 @@ class AnomalyLog:
             if self._on_first is not None:
                 self._on_first(anomaly)
         else:
-            self._noted[rule.id] = replace(noted, count=noted.count + 1)
+            self._more[rule.id] += 1
 
     def entries(self) -> tuple[Anomaly, ...]:
         """All of them, in the order of their first place."""
-        return tuple(self._noted.values())
+        return tuple(replace(noted, count=1 + self._more[key]) for key, noted in self._noted.items())
 
     def __bool__(self) -> bool:
         """Whether anything was noted."""

@@ -131,11 +131,12 @@ def fold_delta(state: ChoiceState, delta: ChoiceDelta) -> int:
         state.write("reasoning", reasoning)
     size = len(reasoning)
     for name, value in fields.items():
+        if value is None:  # most of them
+            continue
         if name == "content" and is_list(value):
             size += _add_content_list(state, value, thinking=not reasoning)
-        elif value is not None:
-            rule = _DELTA_RULES.get(name)
-            size += rule(state, value) if rule is not None else 0
+        elif (rule := _DELTA_RULES.get(name)) is not None:
+            size += rule(state, value)
     keep_unknown(state.message_extra, delta.__pydantic_extra__)
     return size
 

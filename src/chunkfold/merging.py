@@ -111,8 +111,11 @@ class _Block:
     def add(self, fragment: dict[str, Any]) -> None:
         for key, value in fragment.items():
             if key in _DETAIL_TEXTS and isinstance(value, str):
-                self.fields.setdefault(key, "")
-                self._texts.setdefault(key, TextBuffer()).write(value)
+                text = self._texts.get(key)
+                if text is None:
+                    self.fields.setdefault(key, "")
+                    text = self._texts[key] = TextBuffer()
+                text.write(value)
             elif value not in (None, "") or (key not in self.fields and value is None):
                 self.fields[key] = value
 

@@ -65,10 +65,10 @@ def difference_of(one: bytes, other: bytes) -> list[str]:
     pairs = enumerate(zip(one, other, strict=False))
     place = next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
     bodies = [(title, body, frames_of(body)) for title, body in (("left", one), ("right", other))]
-    lines = [f"two bodies of streams, of {len(one)} and {len(other)} bytes, which differ from byte {place} on"]
-    lines += [f"{title + ':':<6} {_excerpt_at(body, place)}" for title, body, _ in bodies]
-    for title, _, frames in bodies:
-        lines += ["", f"{title}:", *shown_frames(frames, frame_at(frames, place)).splitlines()]
+    lines = [f"two bodies of streams differ from byte {place} on"]  # pytest shows the first 8 lines, or 640 characters
+    lines += [f"{title}, {_number_at(frames, place)}: {_excerpt_at(body, place)}" for title, body, frames in bodies]
+    for title, body, frames in bodies:
+        lines += ["", f"{title}, {len(body)} bytes:", *shown_frames(frames, frame_at(frames, place)).splitlines()]
     return lines
 
 
@@ -83,6 +83,11 @@ def _lines(frames: list[Frame], place: int, note: str) -> Iterator[str]:
         yield f"{mark}event {frame.number} at byte {frame.offset}: {_excerpt(frame.data)} {where}".rstrip()
     if last < len(frames):
         yield f"    ... {len(frames) - last} behind"
+
+
+def _number_at(frames: list[Frame], place: int) -> str:
+    at = frame_at(frames, place)
+    return "no event" if at is None else f"event {frames[at].number}"
 
 
 def _excerpt_at(body: bytes, place: int) -> str:

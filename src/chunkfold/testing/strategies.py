@@ -38,7 +38,7 @@ def builders(draw: st.DrawFn, dialect: str | Dialect | None = None, *, whole: bo
     Args:
         draw: Given by hypothesis.
         dialect: The one they are in; any if there is none.
-        whole: Whether all of them end well; else some are cut, and some fail.
+        whole: Whether all of them end well; else some are cut, some fail, and some have `[DONE]` alone.
     """
     built = StreamBuilder(draw(dialects()) if dialect is None else dialect)
     for kind in draw(st.lists(st.sampled_from(["text", "reasoning", "tool_call"]), min_size=1, max_size=4)):
@@ -48,10 +48,15 @@ def builders(draw: st.DrawFn, dialect: str | Dialect | None = None, *, whole: bo
             built = getattr(built, kind)(*draw(_PIECES))
     if draw(st.booleans()):
         built = built.usage(draw(_COUNTS), draw(_COUNTS))
-    end = "well" if whole else draw(st.sampled_from(["well", "well", "cut", "error"]))
-    if end == "error":
-        return built.error("overloaded", code=503, shape=draw(st.sampled_from(list(ERROR_SHAPES))))
-    return built.finish().done() if end == "well" else built
+    match "well" if whole else draw(st.sampled_from(["well", "well", "done", "cut", "error"])):
+        case "well":
+            return built.finish().done()
+        case "done":
+            return built.done()
+        case "error":
+            return built.error("overloaded", code=503, shape=draw(st.sampled_from(list(ERROR_SHAPES))))
+        case _:
+            return built
 
 
 @st.composite
