@@ -1,19 +1,21 @@
-"""Every script in `examples/`, as a user runs it: on its own, and against a given provider."""
+"""Every script in `examples/`: on its own, as a user runs it, and against a given provider, mostly in this process."""
 
 import base64
 import contextlib
 import os
 import re
+import runpy
 import subprocess
 import sys
 import threading
 import wave
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from chunkfold.testing import Answer, FakeProvider, json_answer, sse
+from chunkfold import APIStatusError, ParseError, StreamInterruptedError
+from chunkfold.testing import DONE, Answer, FakeProvider, StreamBuilder, delta, fragment, json_answer
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("[!_]*.py") if not path.stem.startswith("test_"))
@@ -28,25 +30,39 @@ def environment(provider: FakeProvider | None) -> dict[str, str]:
     env = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
     if provider is not None:
         env |= {"OPENAI_BASE_URL": f"{provider.base_url}/", "OPENAI_API_KEY": "sk-test", "OPENAI_MODEL": "m"}
-    return env | {"no_proxy": "127.0.0.1"}
+    return env | {"no_proxy": "127.0.0.1", "SSL_CERT_DIR": str(EXAMPLES)}  # no certificates, which take time to load
 
 
-def run(name: str, provider: FakeProvider | None = None, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+def lines_of(name: str, *arguments: str | Path) -> list[str]:
+    """What the script printed on its own; it ended well and said nothing else."""
+    result = subprocess.run(
         command(name, *arguments),
-        env=environment(provider),
+        env=environment(None),
         capture_output=True,
         encoding="utf-8",
         timeout=PATIENCE,
         check=False,
     )
-
-
-def lines_of(name: str, provider: FakeProvider | None = None, *arguments: str | Path) -> list[str]:
-    """What the script printed; it ended well and said nothing else."""
-    result = run(name, provider, *arguments)
     assert (result.stderr, result.returncode) == ("", 0)
     return result.stdout.splitlines()
+
+
+Run = Callable[..., list[str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a script against a provider, in this process, and gives the lines that it printed."""
+
+    def run(name: str, provider: FakeProvider, *arguments: str | Path) -> list[str]:
+        for variable, value in environment(provider).items():
+            monkeypatch.setenv(variable, value)
+        monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+        monkeypatch.syspath_prepend(EXAMPLES)
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+        return capsys.readouterr().out.splitlines()
+
+    return run
 
 
 def first_lines_of(name: str, provider: FakeProvider, count: int) -> list[str]:
@@ -78,17 +94,12 @@ def screen_of(name: str, provider: FakeProvider) -> str:
     return written.decode()
 
 
-def chunk(finish_reason: str | None = None, **delta: Any) -> dict[str, Any]:
-    return {"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}
+def call(index: int, id: str, name: str, arguments: str) -> bytes:
+    return delta(tool_calls=[fragment(index, id, name, arguments)])
 
 
-def call(index: int, id: str, name: str, arguments: str) -> dict[str, Any]:
-    function = {"name": name, "arguments": arguments}
-    return chunk(tool_calls=[{"index": index, "id": id, "type": "function", "function": function}])
-
-
-def text_answer(*texts: str) -> Answer:
-    return Answer(sse(*(chunk(content=text) for text in texts), chunk("stop")))
+def said(*texts: str) -> StreamBuilder:
+    return StreamBuilder().text(*texts).finish().done()
 
 
 def test_all_are_listed_here() -> None:
@@ -194,7 +205,7 @@ def test_retry_and_fall_back() -> None:
 
 def test_voice(tmp_path: Path) -> None:
     path = tmp_path / "said.wav"
-    assert lines_of("voice", None, path) == ["Good morning.", f"{path}: 0.8 s"]
+    assert lines_of("voice", path) == ["Good morning.", f"{path}: 0.8 s"]
     with wave.open(str(path)) as file:
         assert file.getparams()[:4] == (1, 2, 24_000, 18_000)
         assert max(file.readframes(6_000)) > 0  # not silence
@@ -203,29 +214,29 @@ def test_voice(tmp_path: Path) -> None:
 # Against a provider that was given
 
 
-def test_print_a_stream_of_a_provider() -> None:
-    with FakeProvider(text_answer("Good ", "day.")) as provider:
-        assert lines_of("print_a_stream", provider) == ["Good day.", "finish reason: stop, ended: finished"]
+def test_print_a_stream_of_a_provider(run: Run) -> None:
+    with FakeProvider(said("Good ", "day.")) as provider:
+        assert run("print_a_stream", provider) == ["Good day.", "finish reason: stop, ended: finished"]
     (request,) = provider.requests
     assert request.headers["authorization"] == "Bearer sk-test"
     assert request.json["model"] == "m"
     assert request.json["stream"]
 
 
-def test_async_stream_asks_both_at_once_over_one_client() -> None:
-    with FakeProvider(*[text_answer("No", ".")] * 2) as provider:
-        assert lines_of("async_stream", provider)[4:] == ["No."] * 2
+def test_async_stream_asks_both_at_once_over_one_client(run: Run) -> None:
+    with FakeProvider(*[said("No", ".")] * 2) as provider:
+        assert run("async_stream", provider)[4:] == ["No."] * 2
     assert {request.json["messages"][0]["content"] for request in provider.requests} == {"Tea?", "Coffee?"}
 
 
-def test_tool_calls_sends_the_results_back() -> None:
+def test_tool_calls_sends_the_results_back(run: Run) -> None:
     calls = [
-        {"index": 0, "id": "a", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}},
-        {"index": 1, "id": "b", "type": "function", "function": {"name": "weather", "arguments": '{"town": 1}'}},
-        {"index": 2, "id": "c", "type": "function", "function": {"name": "sing", "arguments": "{}"}},
+        fragment(0, "a", "weather", '{"city": "Rome"}'),
+        fragment(1, "b", "weather", '{"town": 1}'),
+        fragment(2, "c", "sing", "{}"),
     ]
-    with FakeProvider(Answer(sse(chunk(tool_calls=calls), chunk("tool_calls"))), text_answer("Done.")) as provider:
-        assert lines_of("tool_calls", provider)[-1] == "Done."
+    with FakeProvider(delta(tool_calls=calls) + delta("tool_calls") + DONE, said("Done.")) as provider:
+        assert run("tool_calls", provider)[-1] == "Done."
     question, message, *results = provider.requests[1].json["messages"]
     assert question["role"] == "user"
     sent_back = [{key: value for key, value in call.items() if key != "index"} for call in calls]
@@ -236,24 +247,22 @@ def test_tool_calls_sends_the_results_back() -> None:
     assert results[2]["content"] == "no such tool: sing"
 
 
-def test_sans_io_raises_what_the_provider_answers() -> None:
+def test_sans_io_raises_what_the_provider_answers(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     refusal = {"error": {"message": "Incorrect API key provided.", "type": "invalid_request_error"}}
-    cut = Answer(sse(chunk(content="Go"), done=False), ending="cut")
+    cut = StreamBuilder().text("Go").answer(ending="cut")
     with FakeProvider(json_answer(refusal, 401), cut) as provider:
-        refused = run("sans_io", provider)
-        interrupted = run("sans_io", provider)
-    assert refused.returncode == interrupted.returncode == 1
-    assert "chunkfold.errors.APIStatusError: " in refused.stderr
-    assert "Incorrect API key provided." in refused.stderr
-    assert interrupted.stdout == "Go"
-    assert "chunkfold.errors.StreamInterruptedError: " in interrupted.stderr
+        with pytest.raises(APIStatusError, match="Incorrect API key provided"):
+            run("sans_io", provider)
+        with pytest.raises(StreamInterruptedError):
+            run("sans_io", provider)
+    assert capsys.readouterr().out == "Go"
     assert provider.requests[0].headers["authorization"] == "Bearer sk-test"
 
 
-def test_errors_of_a_provider() -> None:
+def test_errors_of_a_provider(run: Run) -> None:
     limit = {"error": {"message": "Slow down.", "type": "rate_limit_error", "code": "rate_limit_exceeded"}}
-    with FakeProvider(json_answer(limit, 429), text_answer("A tale.")) as provider:
-        assert lines_of("errors", provider) == [
+    with FakeProvider(json_answer(limit, 429), said("A tale.")) as provider:
+        assert run("errors", provider) == [
             "APIStatusError: Slow down. (code rate_limit_exceeded, status 429)",
             "  arrived: '', retryable: True, retryable after output: True",
             "A tale.",
@@ -262,8 +271,7 @@ def test_errors_of_a_provider() -> None:
 
 def test_live_table_shows_what_came_of_an_answer_that_goes_on() -> None:
     pieces = ['{"cities": [{"na', 'me": "Ro', 'me", "millions": 4', ".3}, "]
-    answer = Answer(sse(*(chunk(content=piece) for piece in pieces), done=False), ending="open")
-    with FakeProvider(answer) as provider:
+    with FakeProvider(StreamBuilder().text(*pieces).answer(ending="open")) as provider:
         assert first_lines_of("live_table", provider, 4) == [
             "{'cities': [{}]}",
             "{'cities': [{'name': 'Ro'}]}",
@@ -274,27 +282,22 @@ def test_live_table_shows_what_came_of_an_answer_that_goes_on() -> None:
     assert answer_format["json_schema"]["schema"]["required"] == ["cities"]
 
 
-def test_live_table_raises_what_is_no_such_json() -> None:
+def test_live_table_raises_what_is_no_such_json(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     city = '{"cities": [{"name": "Rome", "country": "Italy", "millions": "many"}]}'
-    with FakeProvider(text_answer("Here they ", "are"), text_answer(city)) as provider:
-        no_json = run("live_table", provider)
-        misfit = run("live_table", provider)
-    assert no_json.returncode == misfit.returncode == 1
-    assert no_json.stdout == ""
-    assert "chunkfold.errors.ParseError: expected JSON" in no_json.stderr
-    assert misfit.stdout == "{'cities': [{'name': 'Rome', 'country': 'Italy'}]}\n"
-    assert "chunkfold.errors.ParseError: expected Cities, received JSON that does not fit: cities[0].m" in misfit.stderr
+    with FakeProvider(said("Here they ", "are"), said(city)) as provider:
+        with pytest.raises(ParseError, match="expected JSON"):
+            run("live_table", provider)
+        assert capsys.readouterr().out == ""
+        with pytest.raises(ParseError, match=r"expected Cities, received JSON that does not fit: cities\[0\].m"):
+            run("live_table", provider)
+    assert capsys.readouterr().out == "{'cities': [{'name': 'Rome', 'country': 'Italy'}]}\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 def test_live_table_is_drawn_in_place_on_a_terminal() -> None:
-    first, second, third = sse(
-        chunk(content='{"cities": [{"name": "Ro'),
-        chunk(content='me", "country": "[red]Italy", "millions": 4.3}]}'),
-        chunk("stop"),
-        done=False,
-    )
-    with FakeProvider(Answer([first, 1.0, second, third, *sse()])) as provider:
+    pieces = ('{"cities": [{"name": "Ro', 'me", "country": "[red]Italy", "millions": 4.3}]}')
+    role, first, *others = said(*pieces)
+    with FakeProvider(Answer([role, first, 1.0, *others])) as provider:
         screen = screen_of("live_table", provider)
     begin, end = screen.split("\x1b[1A", 1)  # the cursor goes up
     assert "Ro " in begin
@@ -305,18 +308,18 @@ def test_live_table_is_drawn_in_place_on_a_terminal() -> None:
 
 def test_run_tools_early_does_not_wait_for_the_end_of_the_stream() -> None:
     calls = [call(0, "a", "weather", '{"city": "Rome"}'), call(1, "b", "weather", '{"ci')]
-    with FakeProvider(Answer(sse(*calls, done=False), ending="open")) as provider:
+    with FakeProvider(Answer(calls, ending="open")) as provider:
         assert first_lines_of("run_tools_early", provider, 1) == ['weather({"city": "Rome"}) -> unknown']
 
 
-def test_run_tools_early_sends_the_results_back_in_the_order_of_the_calls() -> None:
+def test_run_tools_early_sends_the_results_back_in_the_order_of_the_calls(run: Run) -> None:
     calls = [
         call(0, "a", "weather", '{"city": "Rome"}'),
         call(1, "b", "weather", '{"town": 1}'),
         call(2, "c", "sing", "{}"),
     ]
-    with FakeProvider(Answer(sse(*calls, chunk("tool_calls"))), text_answer("Done.")) as provider:
-        assert lines_of("run_tools_early", provider)[-1] == "Done."
+    with FakeProvider(Answer([*calls, delta("tool_calls"), DONE]), said("Done.")) as provider:
+        assert run("run_tools_early", provider)[-1] == "Done."
     _, message, *results = provider.requests[1].json["messages"]
     assert [sent["id"] for sent in message["tool_calls"]] == ["a", "b", "c"]
     assert [(result["role"], result["tool_call_id"]) for result in results] == [("tool", key) for key in "abc"]
@@ -325,26 +328,23 @@ def test_run_tools_early_sends_the_results_back_in_the_order_of_the_calls() -> N
     assert results[2]["content"] == "no such tool: sing"
 
 
-def test_run_tools_early_raises_how_a_stream_failed() -> None:
-    cut = Answer(sse(call(0, "a", "weather", '{"city": "Rome"}'), done=False), ending="cut")
-    with FakeProvider(cut) as provider:
-        result = run("run_tools_early", provider)
-    assert (result.stdout, result.returncode) == ("", 1)  # a call that may go on is not run
-    assert "chunkfold.errors.StreamInterruptedError: " in result.stderr
+def test_run_tools_early_raises_how_a_stream_failed(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    cut = Answer(call(0, "a", "weather", '{"city": "Rome"}'), ending="cut")
+    with FakeProvider(cut) as provider, pytest.RaisesGroup(StreamInterruptedError):
+        run("run_tools_early", provider)
+    assert capsys.readouterr().out == ""  # a call that may go on is not run
 
 
-def spoken(data: bytes, transcript: str) -> dict[str, Any]:
-    return chunk(audio={"data": base64.b64encode(data).decode(), "transcript": transcript})
+def spoken(data: bytes, transcript: str) -> bytes:
+    return delta(audio={"data": base64.b64encode(data).decode(), "transcript": transcript})
 
 
-def test_voice_writes_the_bytes_that_came(tmp_path: Path) -> None:
+def test_voice_writes_the_bytes_that_came(run: Run, tmp_path: Path) -> None:
     sound = bytes(range(200))
-    answer = Answer(
-        sse(spoken(sound[:70], "He"), spoken(sound[70:133], "llo"), spoken(sound[133:], "."), chunk("stop"))
-    )
+    words = [spoken(sound[:70], "He"), spoken(sound[70:133], "llo"), spoken(sound[133:], ".")]
     path = tmp_path / "said.wav"
-    with FakeProvider(answer) as provider:
-        assert lines_of("voice", provider, path) == ["Hello.", f"{path}: 0.0 s"]
+    with FakeProvider(Answer([*words, delta("stop"), DONE])) as provider:
+        assert run("voice", provider, path) == ["Hello.", f"{path}: 0.0 s"]
     with wave.open(str(path)) as file:
         assert file.readframes(1_000) == sound
     (request,) = provider.requests
@@ -352,11 +352,13 @@ def test_voice_writes_the_bytes_that_came(tmp_path: Path) -> None:
     assert request.json["audio"]["format"] == "pcm16"
 
 
-def test_voice_keeps_what_came_of_an_answer_that_was_cut(tmp_path: Path) -> None:
+def test_voice_keeps_what_came_of_an_answer_that_was_cut(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "said.wav"
-    with FakeProvider(Answer(sse(spoken(b"\1\2", "He"), spoken(b"\3\4", "l"), done=False), ending="cut")) as provider:
-        result = run("voice", provider, path)
-    assert (result.stdout, result.returncode) == ("Hel", 1)
-    assert "chunkfold.errors.StreamInterruptedError: " in result.stderr
+    cut = Answer([spoken(b"\1\2", "He"), spoken(b"\3\4", "l")], ending="cut")
+    with FakeProvider(cut) as provider, pytest.raises(StreamInterruptedError):
+        run("voice", provider, path)
+    assert capsys.readouterr().out == "Hel"
     with wave.open(str(path)) as file:
         assert file.readframes(1_000) == b"\1\2\3\4"
