@@ -72,10 +72,14 @@ def chunkfold_recording(request: pytest.FixtureRequest) -> Iterator[Callable[...
     from chunkfold.testing import RecordedProvider
 
     record: Any = request.config.getoption("--chunkfold-record")
+    folders: set[Path] = set()
     with ExitStack() as running:
 
         def recording(upstream: str, *, name: str | None = None, speed: float = 0.0) -> RecordedProvider:
             folder = _folder_of(request, name or request.node.name)
+            if folder in folders:
+                raise ValueError(f"name: expected another one for each recording of a test, received {folder.name!r}")
+            folders.add(folder)
             return running.enter_context(RecordedProvider(upstream, folder, record=record, speed=speed))
 
         yield recording

@@ -12,7 +12,7 @@ from typing import Any, Final
 from chunkfold import ChatCompletionParser
 from chunkfold.json_values import is_object
 from chunkfold.recording import Recording
-from chunkfold.testing import Answer, Raw, ReceivedRequest, json_answer, sse
+from chunkfold.testing import DONE, Answer, Raw, ReceivedRequest, choice, chunk, event, fragment, json_answer, usage
 from chunkfold.testing.answers import Encoding, Ending, Framing
 from chunkfold.testing.defaults import error_answer
 from chunkfold.testing.recorded import BEFORE_RESET, recorded_answer
@@ -154,25 +154,22 @@ class SaidAnswer(Scripted):
             status = code if isinstance(code, int) and 400 <= code <= 599 else 500
             return _json_answer(self.sending, {"error": self._said.error}, status)
         parser = ChatCompletionParser()
-        for event in self._events({**options, "stream_options": {"include_usage": True}}):
-            parser.feed(event)
+        for data in self._events({**options, "stream_options": {"include_usage": True}}):
+            parser.feed(data)
         return _json_answer(self.sending, parser.completion().model_dump(mode="json", exclude_none=True))
 
     def _events(self, options: dict[str, Any]) -> list[bytes]:
-        said = self._said
+        said, head = self._said, _head_of(options)
         deltas = list(_deltas(said))
-        choices = [_choice(delta) for delta in deltas]
         if said.error is not None:
-            return sse(*(_chunk(options, choice) for choice in choices), {"error": said.error}, done=False)
-        reason = said.finish_reason or ("tool_calls" if said.tool_calls else "stop")
-        chunks = [_chunk(options, choice) for choice in (*choices, _choice({}, reason))]
-        streamed = options.get("stream_options")
+            return [*(_chunk(head, delta) for delta in deltas), event({"error": said.error})]
+        streamed, trailer = options.get("stream_options"), list[bytes]()
         if is_object(streamed) and streamed.get("include_usage"):
             count = len(deltas) - 1  # the first one has the role alone
-            total = _PROMPT_TOKENS + count
-            usage = {"prompt_tokens": _PROMPT_TOKENS, "completion_tokens": count, "total_tokens": total}
-            chunks = [*({**chunk, "usage": None} for chunk in chunks), {**_chunk(options), "usage": usage}]
-        return sse(*chunks)
+            trailer = [chunk(**head, usage=usage(_PROMPT_TOKENS, count))]
+            head = {**head, "usage": None}
+        reason = said.finish_reason or ("tool_calls" if said.tool_calls else "stop")
+        return [*(_chunk(head, delta) for delta in deltas), _chunk(head, {}, reason), *trailer, DONE]
 
 
 class ErrorAnswer(Scripted):
@@ -252,22 +249,18 @@ def _deltas(said: Said) -> Iterator[dict[str, Any]]:
     yield from ({"reasoning_content": piece} for piece in said.reasoning)
     yield from ({"content": piece} for piece in said.text)
     for index, call in enumerate(said.tool_calls):
-        function = {"name": call.name, "arguments": ""}
-        yield {"tool_calls": [{"index": index, "id": call.id, "type": "function", "function": function}]}
-        for piece in in_pieces(call.arguments):
-            yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+        yield {"tool_calls": [fragment(index, call.id, call.name, "")]}
+        yield from ({"tool_calls": [fragment(index, arguments=piece)]} for piece in in_pieces(call.arguments))
 
 
-def _choice(delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
-    return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+def _chunk(head: Mapping[str, Any], delta: Mapping[str, Any], finish_reason: str | None = None) -> bytes:
+    return chunk({**choice(finish_reason, **delta), "logprobs": None}, **head)
 
 
-def _chunk(options: dict[str, Any], *choices: dict[str, Any]) -> dict[str, Any]:
+def _head_of(options: Mapping[str, Any]) -> dict[str, Any]:
     model = options.get("model")
     return {
         "id": "chatcmpl-fake",
-        "object": "chat.completion.chunk",
         "created": _CREATED,
         "model": model if isinstance(model, str) and model else "fake-model",
-        "choices": list(choices),
     }

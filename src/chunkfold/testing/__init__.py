@@ -18,6 +18,7 @@ Everything here is the standard library's and this library's own; nothing in the
 from chunkfold.testing.answers import Answer, Raw, json_answer
 from chunkfold.testing.builder import StreamBuilder
 from chunkfold.testing.cuts import bytewise, cut, cut_randomly, ways_to_cut
+from chunkfold.testing.defaults import error_answer
 from chunkfold.testing.dialects import DIALECTS, Dialect
 from chunkfold.testing.error_shapes import ERROR_SHAPES
 from chunkfold.testing.faults import stalled, with_bad_utf8, without_done
@@ -57,6 +58,7 @@ __all__ = [
     "cut",
     "cut_randomly",
     "delta",
+    "error_answer",
     "event",
     "fragment",
     "fragments",

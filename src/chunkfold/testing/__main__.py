@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from chunkfold.testing.hostile.clients import chunkfold_client, hold, load_client
@@ -27,13 +28,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--markdown", nargs="?", const="-", metavar="PAGE", help="tables for documentation, into a page or printed"
     )
+    parser.add_argument("--no-peers", action="store_true", help="leave out the other libraries that are installed")
     options = parser.parse_args(arguments)
     try:
         own = [load_client(path) for path in options.client]
     except (ValueError, ImportError, AttributeError, TypeError) as error:
         parser.error(f"--client: {error}")
     streams = hostile_streams()
-    with running_peers() as peers:
+    with ExitStack() as running:
+        peers = [] if options.no_peers else running.enter_context(running_peers())
         results = [(client, hold(client, streams)) for client in (chunkfold_client(), *peers, *own)]
     if options.markdown is None or options.markdown == "-":
         show = plain_text if options.markdown is None else markdown

@@ -120,18 +120,23 @@ class Answerable(Protocol):
         ...
 
 
-def as_answer(value: Answer | Answerable | bytes) -> Answer:
-    """The answer itself, that of a builder, or one whose body are these bytes.
+Answerish: TypeAlias = Answer | Answerable | bytes | Sequence[bytes | float | Raw]
+
+
+def as_answer(value: Answerish) -> Answer:
+    """The answer itself, that of a builder, or one whose body are these bytes, or these pieces.
 
     Raises:
         TypeError: It is none of them.
     """
-    if isinstance(value, bytes):
-        return Answer(value)
     make: Any = getattr(value, "answer", None)
     answer: object = make() if callable(make) else value
+    if isinstance(answer, bytes | list | tuple):
+        return Answer(cast("bytes | Sequence[bytes | float | Raw]", answer))
     if not isinstance(answer, Answer):
-        raise TypeError(f"answer: expected an Answer, a StreamBuilder or bytes, received {type(value).__name__}")
+        raise TypeError(
+            f"answer: expected an Answer, a StreamBuilder, bytes or a list of them, received {type(value).__name__}"
+        )
     return answer
 
 

@@ -6,16 +6,18 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
+from chunkfold.testing.wire import Body, bytes_of
+
 _FEW: Final = 4096  # bytes of a body that is tried with every single cut
 _AT_RANDOM: Final = 8
 _LINE_END: Final = re.compile(rb"(?<=[\r\n])")
 
 
-def cut(body: bytes, *places: int) -> list[bytes]:
+def cut(body: Body, *places: int) -> list[bytes]:
     """The body, cut at these places.
 
     Args:
-        body: Any bytes.
+        body: Any bytes, whole or in pieces; or a `StreamBuilder`.
         places: How many bytes are before each cut, in any order; negative ones count from the end.
 
     Raises:
@@ -24,20 +26,22 @@ def cut(body: bytes, *places: int) -> list[bytes]:
     >>> cut(b"abcdef", 2, -1)
     [b'ab', b'cde', b'f']
     """
-    size = len(body)
+    data = bytes_of(body)
+    size = len(data)
     for place in places:
         if not -size <= place <= size:
             raise ValueError(f"places: expected {-size} to {size}, received {place}")
     bounds = sorted(place % size if place < 0 else place for place in places)
-    return [body[start:end] for start, end in pairwise([0, *bounds, size])]
+    return [data[start:end] for start, end in pairwise([0, *bounds, size])]
 
 
-def bytewise(body: bytes) -> list[bytes]:
+def bytewise(body: Body) -> list[bytes]:
     """The body byte by byte."""
-    return [body[place : place + 1] for place in range(len(body))]
+    data = bytes_of(body)
+    return [data[place : place + 1] for place in range(len(data))]
 
 
-def cut_randomly(body: bytes, seed: int = 0, reads: int = 8) -> list[bytes]:
+def cut_randomly(body: Body, seed: int = 0, reads: int = 8) -> list[bytes]:
     """The body in so many reads, cut at random; some may be empty. The same seed cuts at the same places.
 
     Raises:
@@ -46,19 +50,21 @@ def cut_randomly(body: bytes, seed: int = 0, reads: int = 8) -> list[bytes]:
     if reads < 1:
         raise ValueError(f"reads: expected 1 or more, received {reads}")
     chance = random.Random(seed)  # noqa: S311 - cuts are no secret
-    return cut(body, *(chance.randint(0, len(body)) for _ in range(reads - 1)))
+    data = bytes_of(body)
+    return cut(data, *(chance.randint(0, len(data)) for _ in range(reads - 1)))
 
 
-def ways_to_cut(body: bytes, seed: int = 0) -> Iterator[tuple[str, list[bytes]]]:
+def ways_to_cut(body: Body, seed: int = 0) -> Iterator[tuple[str, list[bytes]]]:
     """Ways to cut a body that find what breaks, each with its name; the whole body is not among them.
 
     Byte by byte, at each line end (also between CR and LF), at random, and, for a body of up to 4,096 bytes, in two at
     each place.
     """
-    yield "byte by byte", bytewise(body)
-    yield "at each line end", _LINE_END.split(body)
+    data = bytes_of(body)
+    yield "byte by byte", bytewise(data)
+    yield "at each line end", _LINE_END.split(data)
     for number in range(_AT_RANDOM):
-        yield f"at random, seed {seed + number}", cut_randomly(body, seed + number, reads=2 + 3 * number)
-    if len(body) <= _FEW:
-        for place in range(1, len(body)):
-            yield f"at byte {place}", cut(body, place)
+        yield f"at random, seed {seed + number}", cut_randomly(data, seed + number, reads=2 + 3 * number)
+    if len(data) <= _FEW:
+        for place in range(1, len(data)):
+            yield f"at byte {place}", cut(data, place)

@@ -3,6 +3,7 @@
 All of it is fixed, the times too, so that a test may compare it whole.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from chunkfold.testing.answers import Answer, json_answer
@@ -33,10 +34,25 @@ def default_answer(request: ReceivedRequest) -> Answer:
     return error_answer(404, f"Unknown request URL: {route}.", code="unknown_url")
 
 
-def error_answer(status: int, message: str, *, type: str = "invalid_request_error", code: str | None = None) -> Answer:
-    """An error in OpenAI's form: `{"error": {message, type, param, code}}`."""
+def error_answer(
+    status: int,
+    message: str,
+    *,
+    type: str = "invalid_request_error",
+    code: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    """A refusal with an error in OpenAI's form: `{"error": {message, type, param, code}}`.
+
+    Args:
+        status: The HTTP status.
+        message: What it says.
+        type: The kind of error.
+        code: A word for it.
+        headers: Such as `retry-after`.
+    """
     error = {"message": message, "type": type, "param": None, "code": code}
-    return json_answer({"error": error}, status)
+    return json_answer({"error": error}, status, headers)
 
 
 def _chat_answer(request: ReceivedRequest) -> Answer:

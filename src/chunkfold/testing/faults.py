@@ -8,41 +8,44 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from chunkfold.testing.wire import Body, bytes_of
+
 _ALMOST: Final = 1e-9  # as far as a quotient of seconds may be from a whole number, and be one
 _TEXT: Final = re.compile(rb'"(?:content|reasoning\w*|arguments|text)":\s?"(?=[^"])')
 _DONE: Final = re.compile(rb"(?:^|(?<=[\r\n]))data:[ \t]*\[DONE\][ \t]*(?:\r\n|\r|\n|$)+")
 
 
-def without_done(body: bytes) -> bytes:
+def without_done(body: Body) -> bytes:
     """The body without its `[DONE]`.
 
     Raises:
         ValueError: It has none.
     """
-    left, count = _DONE.subn(b"", body)
+    left, count = _DONE.subn(b"", bytes_of(body))
     if not count:
         raise ValueError("body: expected an event [DONE], found none")
     return left
 
 
-def with_bad_utf8(body: bytes, at: int | None = None) -> bytes:
+def with_bad_utf8(body: Body, at: int | None = None) -> bytes:
     """The body with a byte that is no UTF-8.
 
     Args:
-        body: Any body.
+        body: Any body, whole or in pieces; or a `StreamBuilder`.
         at: How many bytes are before it; None for the beginning of the first text that is not empty.
 
     Raises:
         ValueError: The place is outside of the body, or there is no text.
     """
+    data = bytes_of(body)
     if at is None:
-        found = _TEXT.search(body)
+        found = _TEXT.search(data)
         if found is None:
             raise ValueError("body: expected a text that is not empty, found none")
         at = found.end()
-    if not 0 <= at <= len(body):
-        raise ValueError(f"at: expected 0 to {len(body)}, received {at}")
-    return body[:at] + b"\xff" + body[at:]
+    if not 0 <= at <= len(data):
+        raise ValueError(f"at: expected 0 to {len(data)}, received {at}")
+    return data[:at] + b"\xff" + data[at:]
 
 
 def stalled(

@@ -99,6 +99,9 @@ def _excerpt_at(body: bytes, place: int) -> str:
 
 
 def _excerpt(text: str) -> str:
+    head, found, rest = text.partition('"choices":')
+    if found and head.startswith('{"'):  # what is before it says the same each time
+        text = f"{{...{found}{rest}"
     shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
     half = _LONGEST // 2
     return shown if len(shown) <= _LONGEST else f"{shown[:half]}...{shown[-half:]}"

@@ -17,8 +17,8 @@ from chunkfold.testing.builder import StreamBuilder
 from chunkfold.testing.cuts import ways_to_cut
 from chunkfold.testing.frames import frame_at, frame_that_brought, frames_of, shown_frames
 from chunkfold.testing.outcomes import Outcome, as_outcome, awaited, one_line, same_calls
+from chunkfold.testing.wire import Body, bytes_of
 
-Body: TypeAlias = bytes | Iterable[bytes]
 Fold: TypeAlias = Callable[[bytes], Any]
 FoldReads: TypeAlias = Callable[[Sequence[bytes]], Any]
 
@@ -37,9 +37,9 @@ def assert_folds_to(body: Body, completion: object = None, *, fold: Fold | None 
 
     Raises:
         AssertionError: Something else came; the message says what and where.
-        TypeError: There is nothing to compare with.
+        TypeError: There is nothing to compare with, or the parser returned something else.
     """
-    data = _bytes_of(body)
+    data = bytes_of(body)
     wanted = _wanted(body, completion)
     expected, (outcome, came) = as_outcome(wanted), _outcome_of(fold or _fold, data)
     complaint = _refusal(expected, outcome)
@@ -71,7 +71,7 @@ def assert_same_however_cut(body: Body, *, fold_reads: FoldReads | None = None, 
         AssertionError: A cut makes a difference; the message says which, and where.
         TypeError: The parser raised it for the whole body: it takes something else than reads.
     """
-    data = _bytes_of(body)
+    data = bytes_of(body)
     fold = fold_reads or _everything
     whole = _result_of(fold, [data], passes=TypeError)
     for how, reads in ways_to_cut(data, seed):
@@ -87,10 +87,6 @@ def assert_same_however_cut(body: Body, *, fold_reads: FoldReads | None = None, 
             )
 
 
-def _bytes_of(body: Body) -> bytes:
-    return body if isinstance(body, bytes) else b"".join(body)
-
-
 def _wanted(body: Body, completion: object) -> object:
     if completion is None and isinstance(body, StreamBuilder):
         return body.outcome
@@ -103,9 +99,9 @@ def _wanted(body: Body, completion: object) -> object:
 def _outcome_of(fold: Fold, body: bytes) -> tuple[Outcome, Any]:
     try:
         came = awaited(fold(body))
-        return as_outcome(came), came
     except Exception as error:  # noqa: BLE001 - whatever it raises is its refusal
         return Outcome(refused=one_line(f"{type(error).__name__}: {error}".rstrip(": "))), error
+    return as_outcome(came), came
 
 
 def _fold(body: bytes) -> ChatCompletion:
@@ -198,7 +194,7 @@ def _first_difference(wanted: Any, found: Any, path: str) -> str | None:
 
 
 def _complaint(body: bytes, part: _Part, expected: Outcome, came: Outcome) -> str:
-    wanted, found = _shown(getattr(expected, part.name)), _shown(getattr(came, part.name))
+    wanted, found = (_shown(_value(outcome, part)) for outcome in (expected, came))
     said = f"{part.title}: expected {wanted}\n{' ' * len(part.title)}  received {found}"
     if part.text_of is None:
         return f"{said}\n{_end_of(body)}"
@@ -220,6 +216,11 @@ def _common(one: str, other: str) -> int:
 def _end_of(body: bytes) -> str:
     frames = frames_of(body)
     return shown_frames(frames, len(frames) - 1 if frames else None, "the end")
+
+
+def _value(outcome: Outcome, part: _Part) -> Any:
+    """What is compared; the text, where there is one choice."""
+    return outcome.text if part.name == "texts" and len(outcome.texts or ()) == 1 else getattr(outcome, part.name)
 
 
 def _shown(value: Any) -> str:

@@ -11,13 +11,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from chunkfold.testing.answers import Answer, Answerable, all_headers, as_answer
+from chunkfold.testing.answers import Answerish, all_headers, as_answer
 from chunkfold.testing.pacing import ManualClock
 from chunkfold.testing.playback import Faults, Playback
 
 
 def mock_response(
-    answer: Answer | Answerable | bytes,
+    answer: Answerish,
     *,
     library: Any = None,
     clock: ManualClock | None = None,
@@ -26,8 +26,8 @@ def mock_response(
     """A response of httpx, or of another library like it, that plays an answer, as often as it is asked for.
 
     Args:
-        answer: An `Answer`, a `StreamBuilder`, or the bytes of a body.
-        library: The module whose response it is: `httpx`, which is the default, or `httpx2`.
+        answer: An `Answer`, a `StreamBuilder`, or the bytes of a body, whole or in a list with pauses.
+        library: The module whose response it is: `httpx`, which is the default, or `httpx2`, which openai's SDK uses.
         clock: What passes in its pauses; None to wait for real.
         read_timeout: Seconds after which a pause raises the library's `ReadTimeout`. A pause without an end always
             does, and at once.
@@ -45,7 +45,7 @@ def mock_response(
     return module.Response(sent.status, headers=all_headers(sent), stream=_stream(module, playback))
 
 
-def mock_transport(*answers: Answer | Answerable | bytes, library: Any = None, clock: ManualClock | None = None) -> Any:
+def mock_transport(*answers: Answerish, library: Any = None, clock: ManualClock | None = None) -> Any:
     """A transport that answers the requests of a client, sync or async, one after the other.
 
     Args:
@@ -69,6 +69,9 @@ def mock_transport(*answers: Answer | Answerable | bytes, library: Any = None, c
         Playback(answer)  # refuse here what would otherwise fail in the client
 
     def respond(request: Any) -> Any:
+        client = type(request).__module__.partition(".")[0]
+        if client != module.__name__:
+            raise TypeError(f"library: expected the client's, which is {client}, received {module.__name__}")
         answer = script.popleft() if len(script) > 1 else script[0]
         read_timeout = request.extensions.get("timeout", {}).get("read")
         return mock_response(answer, library=module, clock=clock, read_timeout=read_timeout)

@@ -54,6 +54,9 @@ def as_outcome(value: Any) -> Outcome:
 
     It may have `reasoning`, `finish_reason`, `usage` and `error` too. Text alone is an outcome that knows no more, and
     what has `choices` is a completion in OpenAI's form.
+
+    Raises:
+        TypeError: It is none of these.
     """
     if isinstance(value, Outcome):
         return value
@@ -62,6 +65,9 @@ def as_outcome(value: Any) -> Outcome:
     if _has(value, "choices"):
         return _as_outcome_of_choices(value)
     error = _get(value, "error")
+    if not (error or _has(value, "text") or _has(value, "tool_calls")):
+        what = "text, or an object or a dict with text and tool_calls"
+        raise TypeError(f"result: expected {what}, received {type(value).__name__}")
     return Outcome(
         texts=(as_text(_get(value, "text")),),
         calls=tuple(as_call(call) for call in _get(value, "tool_calls") or ()),

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from chunkfold.testing.answers import Answer, Answerable, Raw, all_headers, as_answer, sent_pieces
+from chunkfold.testing.answers import Answer, Answerish, Raw, all_headers, as_answer, sent_pieces
 from chunkfold.testing.pacing import ManualClock
 
 _CUT: Final = "peer closed connection without sending complete message body (incomplete chunked read)"
@@ -79,7 +79,10 @@ class Playback:
         return _AsyncReads(self._steps(), self._clock, decode)
 
     def _steps(self) -> Iterator[bytes | float]:
-        """Bytes, and pauses that end; a pause that nobody waits for to its end is a timeout. Faults come last."""
+        """Bytes, and pauses that end; a pause that nobody waits for to its end is a timeout. Faults come last.
+
+        A pause without an end takes the time of a clock only: nobody wants to wait for what is sure.
+        """
         open_end = [math.inf] if self._answer.ending == "open" else []
         for piece in (*sent_pieces(self._answer), *open_end):
             if isinstance(piece, bytes | Raw):
@@ -87,7 +90,8 @@ class Playback:
             elif piece < self._patience:
                 yield piece
             else:
-                yield from [self._patience] if self._patience < math.inf else []
+                if self._patience < math.inf and (piece < math.inf or self._clock is not None):
+                    yield self._patience
                 raise self._faults.timeout(_SILENT)
         if self._answer.ending == "reset":
             raise self._faults.reset(_RESET)
@@ -126,7 +130,7 @@ class FakeResponse:
     """An answer as a response: what `ChatCompletionStream` and `AsyncChatCompletionStream` take.
 
     Args:
-        answer: An `Answer`, a `StreamBuilder`, or the bytes of a body.
+        answer: An `Answer`, a `StreamBuilder`, or the bytes of a body, whole or in a list with pauses.
         clock: What passes in its pauses; None to wait for real.
         read_timeout: Seconds after which a pause is a timeout. A pause without an end always is one, and at once.
 
@@ -142,7 +146,7 @@ class FakeResponse:
 
     def __init__(
         self,
-        answer: Answer | Answerable | bytes,
+        answer: Answerish,
         *,
         clock: ManualClock | None = None,
         read_timeout: float | None = None,

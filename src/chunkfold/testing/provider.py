@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Self, TypeAlias
 
-from chunkfold.testing.answers import Answer, Answerable, as_answer
+from chunkfold.testing.answers import Answer, Answerish, as_answer
 from chunkfold.testing.connection import Connection
 from chunkfold.testing.defaults import BASE_PATH, default_answer, error_answer
 from chunkfold.testing.received import ReceivedRequest, matching, summary
 
-Answerer: TypeAlias = Callable[[ReceivedRequest], Answer | Answerable | bytes]
-Scripted: TypeAlias = Answer | Answerable | bytes | Answerer
+Answerer: TypeAlias = Callable[[ReceivedRequest], Answerish]
+Scripted: TypeAlias = Answerish | Answerer
 
 _HOST: Final = "127.0.0.1"
 _STOP_TIMEOUT: Final = 2.0  # seconds for all threads together; they need milliseconds
@@ -33,10 +33,10 @@ class FakeProvider:
     Args:
         answers: One for each request, whatever its path, in the order in which the requests were
             received whole. A `StreamBuilder` is the answer that it gives; bytes are the body of an
-            event stream, in one piece. A callable is given the request, in a thread of the server,
-            and returns the answer. When all are used up,
-            the provider says what OpenAI's API would: a short chat completion, streamed if that was
-            asked for, the list of models, or 404.
+            event stream, in one piece, and a list of bytes and pauses is one in several. A callable
+            is given the request, in a thread of the server, and returns the answer. When all are
+            used up, the provider says what OpenAI's API would: a short chat completion, streamed if
+            that was asked for, the list of models, or 404.
         ssl_context: A server's, with its certificate: the provider speaks TLS then, and its
             `base_url` is https. A client that breaks off the handshake is no failure.
         port: Where it listens; 0 is a free one.
@@ -219,4 +219,5 @@ class FakeProvider:
             return as_answer(scripted(request)) if callable(scripted) else scripted
         except BaseException as error:  # noqa: BLE001 - pytest's own too; raised at the end
             self.failures.append(error)
-            return error_answer(500, f"{type(error).__name__}: {error}", type="server_error")
+            no_retry = {"x-should-retry": "false"}  # openai's SDK would ask again, and hide what was wrong
+            return error_answer(500, f"{type(error).__name__}: {error}", type="server_error", headers=no_retry)

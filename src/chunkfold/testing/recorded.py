@@ -20,6 +20,7 @@ from chunkfold.testing.received import ReceivedRequest
 
 Record: TypeAlias = Literal["none", "new"]
 
+_KEY_REFUSED: Final = (401, 403)
 BEFORE_RESET: Final = 0.1  # seconds: what a client has not read when a reset comes is lost to it
 _FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TIMEOUT: Final = 600.0  # seconds of silence, for models that think
@@ -33,7 +34,8 @@ class RecordedProvider(FakeProvider):
     Args:
         upstream: The base URL of the real provider, to which the paths behind `base_url` are passed on.
         folder: Where the recordings are: 1.jsonl, 2.jsonl, ...
-        record: `none` to pass nothing on; `new` to make a recording where there is none.
+        record: `none` to pass nothing on; `new` to make a recording where there is none. A refusal of the key
+            (401, 403) is passed back, and not kept.
         speed: How much faster the recordings come than they came; 0 for at once.
 
     Raises:
@@ -70,8 +72,11 @@ class RecordedProvider(FakeProvider):
                 raise FileNotFoundError(
                     f'no recording {path}: to make it, record="new" or pytest --chunkfold-record=new'
                 )
+            recording = self._passed_on(request)
+            if recording.status_code in _KEY_REFUSED:  # that is no answer to keep
+                return recorded_answer(recording, self._speed)
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._passed_on(request).save(path)
+            recording.save(path)
         return recorded_answer(Recording.load(path), self._speed)
 
     def _passed_on(self, request: ReceivedRequest) -> Recording:

@@ -4,10 +4,12 @@ Who wants to say what a model says, and not how it is sent, uses `StreamBuilder`
 """
 
 import json
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeAlias
 
 from chunkfold.event_stream import encode_event
+
+Body: TypeAlias = bytes | Iterable[bytes]
 
 HEAD: Final[dict[str, Any]] = {
     "id": "chatcmpl-1",
@@ -78,6 +80,11 @@ def usage(prompt: int, completion: int, **more: Any) -> dict[str, Any]:
     """A usage in OpenAI's names, with the sum as its total; what is passed by name is added."""
     counts = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
     return {**counts, **more}
+
+
+def bytes_of(body: Body) -> bytes:
+    """A body that is whole, in pieces or still a `StreamBuilder`, as its bytes."""
+    return body if isinstance(body, bytes) else b"".join(body)
 
 
 def compact_json(payload: object) -> bytes:

@@ -1,0 +1,456 @@
+"""Golden assertions: they hold any parser to a body, and fail, with the right event shown, where it is wrong.
+
+The parsers held here are small and broken, each in a way that is found in the wild: one splits lines where Python does,
+one decodes each read for itself, one ignores the index of a tool call, one passes a cut stream for whole.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from chunkfold import ChatCompletion, ChatCompletionStream
+from chunkfold.testing import (
+    DIALECTS,
+    DONE,
+    Call,
+    Outcome,
+    StreamBuilder,
+    assert_folds_to,
+    assert_same_however_cut,
+    hold,
+    hostile_streams,
+)
+
+HELLO = StreamBuilder().text("Hel", "lo").finish().done()
+CALLS = (
+    StreamBuilder()
+    .tool_calls(("get_weather", '{"city":', '"Oslo"}'), ("find", '{"q":', '"x"}'))
+    .usage(10, 5)
+    .finish()
+    .done()
+)
+OVERLOADED = StreamBuilder().text("Hel").error("overloaded", code=503)
+CUT_OFF = StreamBuilder().text("Hel", "lo")
+LONG = StreamBuilder().text(*"abcdefghij").finish().done()
+
+
+# Parsers
+
+
+def parse(lines: Sequence[str], *, by_index: bool = True, must_finish: bool = True) -> dict[str, Any]:
+    """A plain parser of lines, right or wrong as it is told to be."""
+    texts, calls, finish_reason = [], {}, ""
+    for line in lines:
+        data = line.removeprefix("data: ")
+        if data in (line, "[DONE]"):
+            continue
+        payload = json.loads(data)
+        if "error" in payload:
+            raise RuntimeError(payload["error"]["message"])
+        for choice in payload["choices"]:
+            texts.append(choice["delta"].get("content") or "")
+            finish_reason = choice["finish_reason"] or finish_reason
+            for part in choice["delta"].get("tool_calls", ()):
+                call = calls.setdefault(part["index"] if by_index else 0, {"name": "", "arguments": ""})
+                for key in call:
+                    call[key] += part["function"].get(key, "")
+    if must_finish and not finish_reason:
+        raise EOFError("the stream was cut")
+    return {"text": "".join(texts), "tool_calls": list(calls.values()), "finish_reason": finish_reason or "stop"}
+
+
+def right(body: bytes) -> dict[str, Any]:
+    return parse(body.decode().split("\n"))
+
+
+def splits_like_python(body: bytes) -> dict[str, Any]:
+    return parse(body.decode().splitlines())
+
+
+def ignores_the_index(body: bytes) -> dict[str, Any]:
+    return parse(body.decode().split("\n"), by_index=False)
+
+
+def takes_a_cut_for_whole(body: bytes) -> dict[str, Any]:
+    return parse(body.decode().split("\n"), must_finish=False)
+
+
+def right_reads(reads: Sequence[bytes]) -> dict[str, Any]:
+    return right(b"".join(reads))
+
+
+def decodes_each_read(reads: Sequence[bytes]) -> dict[str, Any]:
+    return parse("".join(read.decode("utf-8", "replace") for read in reads).split("\n"))
+
+
+def splits_each_read(reads: Sequence[bytes]) -> dict[str, Any]:
+    return parse([line for read in reads for line in read.decode("utf-8", "replace").split("\n")])
+
+
+async def right_async(body: bytes) -> dict[str, Any]:
+    await anyio.lowlevel.checkpoint()
+    return right(body)
+
+
+async def wrong_async(body: bytes) -> dict[str, Any]:
+    await anyio.lowlevel.checkpoint()
+    return {"text": "no", "tool_calls": []}
+
+
+def message_of(assertion: Callable[[], None]) -> str:
+    with pytest.raises(AssertionError) as caught:
+        assertion()
+    return str(caught.value)
+
+
+def marked(message: str) -> list[str]:
+    """The events that the message points at."""
+    return re.findall(r"^  > event (\d+) at byte", message, re.MULTILINE)
+
+
+# What a body folds to
+
+
+@pytest.mark.parametrize("stream", [HELLO, CALLS, OVERLOADED, CUT_OFF, StreamBuilder()], ids=repr)
+def test_a_right_parser_passes(stream: StreamBuilder) -> None:
+    assert_folds_to(stream, fold=right)
+    assert_folds_to(stream)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("stream", [HELLO, CALLS, OVERLOADED, CUT_OFF], ids=["text", "calls", "error", "cut"])
+def test_this_library_passes_in_every_dialect(stream: StreamBuilder, dialect: str) -> None:
+    assert_folds_to(stream.in_dialect(dialect).usage(3, 2))
+
+
+@pytest.mark.parametrize("body", [HELLO, HELLO.body, HELLO.events, iter(HELLO.events), tuple(HELLO.body[i : i + 1] for i in range(len(HELLO.body)))])  # fmt: skip
+def test_a_body_comes_in_any_form(body: Any) -> None:
+    assert_folds_to(body, {"text": "Hello", "tool_calls": []}, fold=right)
+
+
+FORMS: list[Any] = [
+    "Hello",
+    {"text": "Hello"},
+    {"text": "Hello", "tool_calls": []},
+    {"text": "Hello", "tool_calls": [], "finish_reason": "stop"},
+    SimpleNamespace(text="Hello", tool_calls=[]),
+    Outcome(texts=("Hello",)),
+    Outcome(texts=("Hello",), ending="complete"),
+    ChatCompletionStream(HELLO).read(),
+    ChatCompletionStream(HELLO).read().model_dump(),
+]
+
+
+@pytest.mark.parametrize("completion", FORMS, ids=[str(place) for place in range(len(FORMS))])
+@pytest.mark.parametrize("fold", [None, right], ids=["this library", "another"])
+def test_what_must_come_is_said_in_any_form(completion: Any, fold: Any) -> None:
+    assert_folds_to(HELLO.body, completion, fold=fold)
+
+
+def in_openais_form(text: str) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text, "tool_calls": None}
+    return {"id": "c", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": None}
+
+
+def test_a_parser_may_return_a_completion_in_openais_form() -> None:
+    assert_folds_to(HELLO, fold=lambda _: in_openais_form("Hello"))
+    message = message_of(lambda: assert_folds_to(HELLO, fold=lambda _: in_openais_form("Help")))
+    assert message.startswith("text: expected 'Hello'\n      received 'Help'")
+    assert marked(message) == ["3"]
+
+
+def test_the_openai_sdks_completion_is_one() -> None:
+    chat = pytest.importorskip("openai.types.chat")
+    completion = chat.ChatCompletion.model_construct(**in_openais_form("Hello"))
+    assert_folds_to(HELLO, fold=lambda _: completion)
+
+
+def test_a_parser_may_return_text_alone() -> None:
+    assert_folds_to(HELLO, fold=lambda _: "Hello")
+    assert "received 'Help'" in message_of(lambda: assert_folds_to(HELLO, fold=lambda _: "Help"))
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [StreamBuilder().text("a\u2028b", "c").finish().done(), StreamBuilder().text("a", "b\x85c").finish().done()],
+)
+def test_a_parser_that_splits_lines_like_python_fails(stream: StreamBuilder) -> None:
+    assert_folds_to(stream, fold=right)
+    message = message_of(lambda: assert_folds_to(stream, fold=splits_like_python))
+    assert message.startswith("expected an answer, it was refused: JSONDecodeError")
+    assert marked(message) == [str(len(stream.events))]
+
+
+def test_a_parser_that_ignores_the_index_fails() -> None:
+    message = message_of(lambda: assert_folds_to(CALLS, fold=ignores_the_index))
+    assert message.startswith("tool calls: expected (Call(name='get_weather'")
+    assert "received (Call(name='get_weatherfind'" in message
+    (number,) = marked(message)
+    assert '"name":"find"' in CALLS.events[int(number) - 1].decode()  # where the two begin to differ, or right before
+    one_call = StreamBuilder().tool_call("f", '{"a":', "1}").finish().done()
+    assert_folds_to(one_call, fold=ignores_the_index)
+
+
+def test_a_parser_that_takes_a_cut_for_whole_fails() -> None:
+    assert_folds_to(HELLO, fold=takes_a_cut_for_whole)
+    message = message_of(lambda: assert_folds_to(CUT_OFF, fold=takes_a_cut_for_whole))
+    assert message.startswith("expected a refusal (cut), an answer came: 'Hello'")
+    assert marked(message) == ["3"]
+    assert_folds_to(CUT_OFF, fold=lambda body: {**takes_a_cut_for_whole(body), "finish_reason": ""})
+
+
+def test_a_parser_that_swallows_an_error_fails() -> None:
+    message = message_of(lambda: assert_folds_to(OVERLOADED, fold=lambda _: {"text": "Hel", "tool_calls": []}))
+    assert message.startswith("expected a refusal (overloaded), an answer came: 'Hel'")
+    assert marked(message) == ["3"]
+    assert_folds_to(OVERLOADED, fold=lambda _: {"text": "Hel", "tool_calls": [], "error": "overloaded"})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "title", "event"),
+    [
+        ({"text": "abXdefghij"}, "text: expected 'abcdefghij'", "4"),
+        ({"text": "Xbcdefghij"}, "text: ", "2"),
+        ({"text": "abcdefghi"}, "text: ", "11"),
+        ({"text": "abcdefghijk"}, "text: ", "13"),
+        ({"text": "abcdefghij", "finish_reason": "length"}, "finish reason: expected 'stop'", "13"),
+        ({"text": "abcdefghij", "usage": {"prompt_tokens": 1}}, None, ""),
+        ({"text": "abcdefghij", "tool_calls": [{"name": "f", "arguments": ""}]}, "tool calls: expected ()", "13"),
+        ({"text": "abcdefghij", "reasoning": "Hm"}, "reasoning: expected ''", "13"),
+    ],
+)
+def test_the_event_of_the_first_difference_is_shown(wrong: dict[str, Any], title: str | None, event: str) -> None:
+    if title is None:
+        assert_folds_to(LONG, fold=lambda _: wrong)
+        return
+    message = message_of(lambda: assert_folds_to(LONG, fold=lambda _: wrong))
+    assert message.startswith(title)
+    assert marked(message) == [event]
+    offsets = [int(offset) for offset in re.findall(r"at byte (\d+):", message)]
+    assert all(LONG.body[offset:].startswith(b"data: ") for offset in offsets)
+    assert len(offsets) <= 5
+
+
+def test_the_events_around_are_counted() -> None:
+    message = message_of(lambda: assert_folds_to(LONG, fold=lambda _: "abcdXfghij"))
+    assert re.findall(r"^ +\.\.\. (\d+) (\w+)$", message, re.MULTILINE) == [("3", "before"), ("5", "behind")]
+    assert "<-- the first difference" in message
+
+
+def test_the_text_of_another_choice_is_compared_too() -> None:
+    stream = StreamBuilder().text("a").text("x", "y", choice=1).text("b").finish().finish(choice=1).done()
+    assert_folds_to(stream)
+    message = message_of(lambda: assert_folds_to(stream, fold=lambda _: Outcome(texts=("ab", "xz"))))
+    assert message.startswith("text: expected ('ab', 'xy')")
+    assert marked(message) == ["5"]
+    with pytest.raises(AssertionError, match="text: expected"):
+        assert_folds_to(stream.body, Outcome(texts=("ab", "xz")))
+
+
+def test_usage_is_compared_where_both_have_it() -> None:
+    stream = HELLO.usage(10, 5)
+    assert_folds_to(stream, fold=lambda _: {"text": "Hello", "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, "x": 1}})  # fmt: skip
+    message = message_of(lambda: assert_folds_to(stream, fold=lambda _: {"text": "Hello", "usage": None}))
+    assert message.startswith("usage: expected {'prompt_tokens': 10")
+
+
+def test_the_ids_of_calls_are_compared_where_both_have_them() -> None:
+    body = CALLS.body
+    calls = Outcome(texts=("",), calls=(Call("get_weather", '{"city": "Oslo"}'), Call("find", '{"q":"x"}', "call_2")))
+    assert_folds_to(body, calls)
+    other = Outcome(texts=("",), calls=(*(calls.calls or ())[:1], Call("find", '{"q":"x"}', "call_9")))
+    with pytest.raises(AssertionError, match="tool calls"):
+        assert_folds_to(body, other)
+
+
+def test_everything_of_a_completion_is_compared() -> None:
+    wanted = ChatCompletionStream(CALLS).read()
+    assert_folds_to(CALLS.body, wanted)
+    assert_folds_to(CALLS.body, wanted.model_dump())
+    other = {**wanted.model_dump(), "model": "another"}
+    message = message_of(lambda: assert_folds_to(CALLS.body, other))
+    assert message.startswith("model: expected 'another', received 'm'\n")
+    usage = {**wanted.model_dump(), "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 16}}
+    assert message_of(lambda: assert_folds_to(CALLS.body, usage)).startswith("usage: expected")
+    deep = wanted.model_dump()
+    deep["choices"][0]["message"]["tool_calls"][1]["id"] = "x"
+    assert "tool calls" in message_of(lambda: assert_folds_to(CALLS.body, deep))
+    assert_folds_to(CALLS.body, ChatCompletion.model_validate({"choices": wanted.model_dump()["choices"]}), fold=right)
+
+
+def test_there_must_be_something_to_compare_with() -> None:
+    with pytest.raises(TypeError, match="completion: expected what must come of the body, received None"):
+        assert_folds_to(HELLO.body)
+
+
+def test_a_body_without_events_is_shown_as_such() -> None:
+    assert "(the body has no event)" in message_of(lambda: assert_folds_to(b"", "Hi", fold=lambda _: "Ho"))
+    assert "expected an answer, it was refused" in message_of(lambda: assert_folds_to(b"", "Hi"))
+
+
+def test_long_events_are_shortened_and_control_characters_shown() -> None:
+    stream = StreamBuilder().text("\x1b[31m" + "a" * 5000).finish()
+    message = message_of(lambda: assert_folds_to(stream, fold=lambda _: "x"))
+    assert "\x1b" not in message
+    assert max(map(len, message.splitlines())) < 300
+
+
+# However it is cut
+
+
+@pytest.mark.parametrize("stream", [HELLO, CALLS, OVERLOADED, CUT_OFF], ids=repr)
+def test_a_parser_that_waits_for_whole_lines_passes(stream: StreamBuilder) -> None:
+    assert_same_however_cut(stream, fold_reads=right_reads)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_this_library_does_not_depend_on_cuts(dialect: str) -> None:
+    stream = (
+        StreamBuilder(dialect, head={"id": "c", "object": "o"}).text("a\r\n😀").tool_call("f", '{"a":1}').usage(3, 2)
+    )
+    assert_same_however_cut(stream.finish().done().body.replace(b"\n", b"\r\n"))
+
+
+def test_a_parser_that_decodes_each_read_fails_inside_of_a_character() -> None:
+    stream = StreamBuilder().text("Hel", "lo 号").finish().done()
+    message = message_of(lambda: assert_same_however_cut(stream, fold_reads=decodes_each_read))
+    assert message.startswith("cut byte by byte, it comes to something else\n  whole: {'text': 'Hello 号'")
+    (place,) = re.findall(r"a cut at byte (\d+) is enough", message)
+    character = stream.body.index("号".encode())
+    assert character < int(place) < character + 3
+    assert marked(message) == ["3"]
+    assert_same_however_cut(HELLO, fold_reads=decodes_each_read)
+
+
+def test_a_parser_that_splits_each_read_fails_inside_of_a_line() -> None:
+    message = message_of(lambda: assert_same_however_cut(HELLO, fold_reads=splits_each_read))
+    assert "  cut:   EOFError\n" in message
+    assert marked(message) == ["1"]
+
+
+def test_a_difference_that_one_cut_alone_makes_is_found() -> None:
+    only_there = len(HELLO.events[0]) + 7
+    message = message_of(
+        lambda: assert_same_however_cut(HELLO, fold_reads=lambda reads: len(reads) == 2 and len(reads[0]) == only_there)
+    )
+    assert message.startswith(f"cut at byte {only_there}, ")
+    assert marked(message) == ["2"]
+
+
+def test_what_a_parser_raises_is_its_result() -> None:
+    def refuses_small_reads(reads: Sequence[bytes]) -> str:
+        if any(len(read) == 1 for read in reads):
+            raise LookupError
+        return "ok"
+
+    message = message_of(lambda: assert_same_however_cut(HELLO, fold_reads=refuses_small_reads))
+    assert "  whole: 'ok'\n  cut:   LookupError\n" in message
+
+
+def test_a_parser_that_takes_something_else_does_not_pass() -> None:
+    """Else one that always raises would be the same however the body is cut."""
+    with pytest.raises(TypeError):
+        assert_same_however_cut(HELLO, fold_reads=json.loads)
+
+
+def test_the_seed_is_for_the_random_cuts() -> None:
+    seen: list[list[bytes]] = []
+    assert_same_however_cut(HELLO, fold_reads=lambda reads: seen.append(list(reads)), seed=7)
+    again: list[list[bytes]] = []
+    assert_same_however_cut(HELLO, fold_reads=lambda reads: again.append(list(reads)), seed=7)
+    assert seen == again
+    assert seen[0] == [HELLO.body]
+    assert all(b"".join(reads) == HELLO.body for reads in seen)
+    assert len(seen) > len(HELLO.body)
+
+
+# Async parsers
+
+
+async def right_async_reads(reads: Sequence[bytes]) -> dict[str, Any]:
+    return await right_async(b"".join(reads))
+
+
+async def wrong_async_reads(reads: Sequence[bytes]) -> int:
+    return len(reads)
+
+
+def test_an_async_parser_is_awaited() -> None:
+    assert_folds_to(HELLO, fold=right_async)
+    with pytest.raises(AssertionError, match="received"):
+        assert_folds_to(HELLO, fold=wrong_async)
+    short = b"data: [DONE]\n\n"
+    assert_same_however_cut(StreamBuilder().text("a").finish().body, fold_reads=right_async_reads)
+    with pytest.raises(AssertionError, match="whole: 1"):
+        assert_same_however_cut(short, fold_reads=wrong_async_reads)
+
+
+async def test_inside_of_an_event_loop_too() -> None:
+    assert_folds_to(HELLO, fold=right_async)
+    with pytest.raises(AssertionError, match="received"):
+        assert_folds_to(HELLO, fold=wrong_async)
+    with pytest.raises(AssertionError, match="whole: 1"):
+        assert_same_however_cut(DONE, fold_reads=wrong_async_reads)
+    assert {v.right for v in hold(always_hi, hostile_streams()[:3])}
+    assert not [thread for thread in threading.enumerate() if "ThreadPoolExecutor" in thread.name]
+
+
+async def always_hi(body: bytes) -> dict[str, Any]:
+    return {"text": "Hi", "tool_calls": []}
+
+
+# The hostile set
+
+
+def test_the_broken_parsers_are_found_out_by_the_hostile_set() -> None:
+    streams = hostile_streams()
+    scores = [
+        sum(verdict.right for verdict in hold(fold, streams))
+        for fold in (lambda body: ChatCompletionStream([body]).read(), right, takes_a_cut_for_whole, ignores_the_index)
+    ]
+    assert scores[0] == len(streams)
+    assert all(later < scores[0] for later in scores[1:])
+    assert not any(one == other == len(streams) for one, other in pairwise(scores))
+
+
+def test_the_command_prints_the_table_of_a_parser(tmp_path: Path) -> None:
+    source = Path(__file__).read_text("utf-8")
+    parser = source[source.index("def parse(") : source.index("def right_reads(")]
+    imports = "import json\nfrom collections.abc import Sequence\nfrom typing import Any\n\n"
+    (tmp_path / "mine.py").write_text(imports + parser, "utf-8")
+    ran = subprocess.run(
+        [sys.executable, "-m", "chunkfold.testing", "--client", "mine:right", "--client", "mine:takes_a_cut_for_whole"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env={"PYTHONUTF8": "1", "PATH": ""},
+        timeout=300,
+        check=True,
+    )
+    total = len(hostile_streams())
+    scores = {
+        name: int(right) for name, right in re.findall(rf"^mine:(\w+) +(\d+) of {total}$", ran.stdout, re.MULTILINE)
+    }
+    assert scores.keys() == {"right", "takes_a_cut_for_whole"}
+    assert 0 < scores["takes_a_cut_for_whole"] < scores["right"] < total
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("result", [None, 42, [], {}, b"Hi"])
+def test_a_parser_that_returns_something_else_is_told_so(result: Any) -> None:
+    with pytest.raises(
+        TypeError, match="result: expected text, or an object or a dict with text and tool_calls, received "
+    ):
+        assert_folds_to(StreamBuilder().text("Hi").finish(), fold=lambda _: result)

@@ -1,0 +1,464 @@
+"""Answers without a server: what a client sees of them is what it would see of a socket.
+
+One answer is read three ways: as a `FakeResponse`, through respx, and through a mocked transport of httpx and httpx2,
+sync and async. Pauses move a clock by hand, so that times are exact. Where a real server could say otherwise, a
+`FakeProvider` is asked the same.
+"""
+
+import math
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from types import ModuleType
+from typing import Any
+
+import httpx
+import httpx2
+import pytest
+import respx
+from fronts import ASKED, AsyncFront, each_library, over_both_fronts
+
+from chunkfold import (
+    APIStatusError,
+    AsyncChatCompletionStream,
+    ChatCompletionStream,
+    IncompleteStreamError,
+    StreamInterruptedError,
+    connect,
+)
+from chunkfold.testing import (
+    Answer,
+    FakeProvider,
+    FakeResponse,
+    ManualClock,
+    Raw,
+    StreamBuilder,
+    bytewise,
+    cut,
+    json_answer,
+    mock_response,
+    mock_transport,
+    paced,
+    stalled,
+)
+
+pytest_generate_tests = over_both_fronts
+library = each_library
+
+# httpx nests async generators and closes only the outermost, whoever reads it: trio says so of those that were not
+# exhausted. The filter names them, so that a generator of chunkfold's own would be an error.
+pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
+
+URL = "http://provider.example/v1/chat/completions"
+HELLO = StreamBuilder().text("Hel", "lo").finish().done()
+CUT = len(b"".join(HELLO.events[:3])) + 20  # inside of the chunk with the finish reason
+READS = cut(HELLO.body, 1, 17, 200, -3)
+OVERLOADED = json_answer({"error": {"message": "later", "code": "busy"}}, 429, {"Retry-After": "2"})
+
+FAULTS: dict[str, tuple[Answer, str]] = {
+    "cut": (HELLO.answer(ending="cut", cut_at=CUT), "RemoteProtocolError"),
+    "reset": (HELLO.answer(ending="reset", cut_at=CUT), "ReadError"),
+    "silence": (Answer(stalled(HELLO, 2)), "ReadTimeout"),
+    "open": (HELLO.answer(ending="open", cut_at=CUT), "ReadTimeout"),
+}
+
+
+@asynccontextmanager
+async def mocked(front: Any, library: ModuleType, *answers: Any, **options: Any) -> AsyncIterator[Any]:
+    """A front whose client is answered so."""
+    client = front(library, transport=mock_transport(*answers, library=library, **options))
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+async def read(client: Any, **options: Any) -> tuple[Any, str]:
+    """The stream at its end, and its text."""
+    async with client.connect(URL, **options) as stream:
+        text = "".join([chunk.text async for chunk in stream])
+    return stream, text
+
+
+# A response
+
+
+@pytest.mark.parametrize("answer", [HELLO, HELLO.body, HELLO.answer(), Answer(READS)])
+def test_a_response_says_what_was_said(answer: Any) -> None:
+    response = FakeResponse(answer)
+    assert response.read() == response.read() == HELLO.body
+    assert (response.status_code, response.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+    stream = ChatCompletionStream(FakeResponse(answer))
+    assert (stream.read().text, stream.end) == ("Hello", "finished")
+
+
+async def test_an_async_stream_reads_the_same() -> None:
+    response = FakeResponse(HELLO)
+    assert await response.aread() == HELLO.body
+    async with AsyncChatCompletionStream(FakeResponse(HELLO)) as stream:
+        assert (await stream.read()).text == "Hello"
+
+
+async def test_reads_are_as_the_pieces_are() -> None:
+    assert list(FakeResponse(Answer(READS)).iter_bytes()) == READS
+    assert [data async for data in FakeResponse(Answer(READS)).aiter_bytes()] == READS
+    assert list(FakeResponse(Answer([b"", *READS, b""])).iter_bytes()) == READS
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+@pytest.mark.parametrize("pieces", [HELLO.events, READS, bytewise(HELLO.body)], ids=["events", "cut", "byte by byte"])
+async def test_what_is_compressed_is_decoded(encoding: Any, pieces: list[bytes]) -> None:
+    response = FakeResponse(Answer(pieces, encoding=encoding))
+    assert response.headers["content-encoding"] == encoding
+    assert list(response.iter_bytes()) == pieces
+    assert [data async for data in response.aiter_bytes()] == pieces
+
+
+def test_what_is_compressed_may_be_cut() -> None:
+    response = FakeResponse(Answer(HELLO.body, encoding="gzip", cut_at=60, ending="cut"))
+    with pytest.raises(StreamInterruptedError):
+        ChatCompletionStream(response).read()
+
+
+async def test_it_knows_that_it_was_closed() -> None:
+    response = FakeResponse(HELLO)
+    assert not response.is_closed
+    with ChatCompletionStream(response):
+        pass
+    assert response.is_closed
+    response = FakeResponse(HELLO)
+    async with AsyncChatCompletionStream(response):
+        pass
+    assert response.is_closed
+
+
+@pytest.mark.parametrize(
+    ("ending", "error"), [("cut", ConnectionAbortedError), ("reset", ConnectionResetError), ("open", TimeoutError)]
+)
+async def test_faults_are_the_systems_own(ending: Any, error: type[Exception]) -> None:
+    answer = HELLO.answer(ending=ending, cut_at=CUT)
+    stream = ChatCompletionStream(FakeResponse(answer))
+    with pytest.raises(StreamInterruptedError) as caught:
+        stream.read()
+    assert isinstance(caught.value.__cause__, error)
+    assert stream.snapshot.text == "Hello"
+    async_stream = AsyncChatCompletionStream(FakeResponse(answer))
+    with pytest.raises(StreamInterruptedError):
+        await async_stream.read()
+
+
+def test_a_cut_that_http_cannot_see_is_none() -> None:
+    stream = ChatCompletionStream(FakeResponse(HELLO.answer(ending="cut", cut_at=CUT, framing="close")))
+    with pytest.raises(IncompleteStreamError) as caught:
+        stream.read()
+    assert not isinstance(caught.value, StreamInterruptedError)
+
+
+def test_a_status_is_an_error_before_any_stream() -> None:
+    stream = ChatCompletionStream(FakeResponse(OVERLOADED))
+    with pytest.raises(APIStatusError) as caught:
+        stream.read()
+    assert (caught.value.status_code, caught.value.code, caught.value.retry_after) == (429, "busy", 2.0)
+
+
+@pytest.mark.parametrize("answer", [Answer([Raw(b"x")]), Answer(b"x", framing="raw")])
+@pytest.mark.parametrize("play", [FakeResponse, mock_response, mock_transport])
+def test_what_only_a_socket_can_do_is_refused(play: Callable[[Answer], Any], answer: Answer) -> None:
+    with pytest.raises(ValueError, match="answer: expected one with a framing and without Raw"):
+        play(answer)
+
+
+@pytest.mark.parametrize("play", [FakeResponse, mock_response, mock_transport])
+def test_what_is_no_answer_is_refused(play: Callable[[Any], Any]) -> None:
+    with pytest.raises(
+        TypeError, match="answer: expected an Answer, a StreamBuilder, bytes or a list of them, received str"
+    ):
+        play("data: [DONE]")
+
+
+# Times
+
+
+def test_times_are_exactly_those_of_the_pauses() -> None:
+    clock = ManualClock(100.0)
+    pieces = [HELLO.events[0], *HELLO.events[1:]]
+    response = FakeResponse(Answer(paced(pieces, first=2.0, pace=0.25)), clock=clock)
+    stream = ChatCompletionStream(response, clock=clock)
+    came = [(chunk.text, clock() - 100.0) for chunk in stream]
+    assert came == [("", 2.0), ("Hel", 2.25), ("lo", 2.5), ("", 2.75)]
+    timing = stream.timing
+    assert (timing.first_byte, timing.first_chunk, timing.first_output) == (2.0, 2.0, 2.25)
+    assert [later - sooner for (_, sooner), (_, later) in pairwise(came)] == [0.25] * 3
+
+
+async def test_an_async_stream_has_the_same_times() -> None:
+    clock = ManualClock()
+    response = FakeResponse(HELLO.answer(first=3.0, pace=0.5), clock=clock)
+    stream = AsyncChatCompletionStream(response, clock=clock)
+    assert [clock() async for _ in stream] == [3.0, 3.5, 4.0, 4.5]
+    assert stream.timing.first_output == 3.5
+
+
+async def test_without_a_clock_it_waits_for_real() -> None:
+    answer = Answer([0.02, *HELLO.events])
+    started = time.monotonic()
+    assert ChatCompletionStream(FakeResponse(answer)).read().text == "Hello"
+    between = time.monotonic()
+    assert (await AsyncChatCompletionStream(FakeResponse(answer)).read()).text == "Hello"
+    assert between - started >= 0.02
+    assert time.monotonic() - between >= 0.02
+
+
+@pytest.mark.parametrize(
+    ("pause", "read_timeout", "waited"),
+    [(9.9, 10.0, 9.9), (10.0, 10.0, None), (11.0, 10.0, None), (math.inf, 10.0, None), (1e9, None, 1e9)],
+)
+def test_a_pause_as_long_as_the_patience_is_a_timeout(
+    pause: float, read_timeout: float | None, waited: float | None
+) -> None:
+    clock = ManualClock()
+    answer = Answer([HELLO.events[0], pause, *HELLO.events[1:]])
+    stream = ChatCompletionStream(FakeResponse(answer, clock=clock, read_timeout=read_timeout), clock=clock)
+    if waited is None:
+        with pytest.raises(StreamInterruptedError):
+            stream.read()
+    else:
+        stream.read()
+    assert clock() == (read_timeout if waited is None else waited)
+
+
+def test_a_pause_without_an_end_is_a_timeout_at_once() -> None:
+    stream = ChatCompletionStream(FakeResponse(Answer(stalled(HELLO, 2))))
+    with pytest.raises(StreamInterruptedError, match="timed out"):
+        stream.read()
+    assert stream.snapshot.text == "Hel"
+
+
+# Clients
+
+
+@pytest.mark.parametrize("encoding", ["identity", "gzip", "deflate"])
+async def test_a_client_is_answered(front: Any, library: ModuleType, encoding: Any) -> None:
+    async with mocked(front, library, HELLO.answer(encoding=encoding)) as client:
+        stream, text = await read(client)
+    assert (text, stream.end) == ("Hello", "finished")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_fault_is_the_clients_own_exception(front: Any, library: ModuleType, fault: str) -> None:
+    answer, name = FAULTS[fault]
+    async with mocked(front, library, answer, clock=ManualClock()) as client, client.connect(URL) as stream:
+        with pytest.raises(StreamInterruptedError) as caught:
+            async for _ in stream:
+                pass
+    cause = caught.value.__cause__
+    assert type(cause) is getattr(library, name)
+    assert str(cause.request.url) == URL
+    assert stream.snapshot.text == ("Hel" if fault == "silence" else "Hello")
+    assert stream.end == "interrupted"
+
+
+@pytest.mark.parametrize("fault", ["cut", "reset"])
+def test_a_real_server_gives_the_same_exceptions(library: ModuleType, fault: str) -> None:
+    answer, name = FAULTS[fault]
+    with (
+        FakeProvider(answer) as provider,
+        library.Client() as client,
+        connect(client, "POST", provider.url, json=ASKED) as stream,
+        pytest.raises(StreamInterruptedError) as caught,
+    ):
+        stream.read()
+    assert type(caught.value.__cause__) is getattr(library, name)
+
+
+async def test_the_patience_is_that_of_the_request(front: Any, library: ModuleType) -> None:
+    clock = ManualClock()
+    async with mocked(front, library, Answer(stalled(HELLO, 2, 8.0)), clock=clock) as client:
+        _, text = await read(client, timeout=library.Timeout(5.0, read=10.0))
+        assert (text, clock()) == ("Hello", 8.0)
+        async with client.connect(URL, timeout=library.Timeout(5.0, read=7.0)) as stream:
+            with pytest.raises(StreamInterruptedError):
+                async for _ in stream:
+                    pass
+    assert clock() == 15.0
+
+
+async def test_a_client_sees_the_times_of_the_pauses(front: Any, library: ModuleType) -> None:
+    clock = ManualClock()
+    answer = HELLO.answer(first=2.0, pace=0.25)
+    async with mocked(front, library, answer, clock=clock) as client, client.connect(URL, clock=clock) as stream:
+        came = [clock() async for _ in stream]
+    assert came == [2.0, 2.25, 2.5, 2.75]
+    assert (stream.timing.first_chunk, stream.timing.first_output) == (2.0, 2.25)
+
+
+async def test_a_status_is_the_clients_answer(front: Any, library: ModuleType) -> None:
+    async with mocked(front, library, OVERLOADED, HELLO) as client:
+        async with client.connect(URL) as stream:
+            with pytest.raises(APIStatusError, match="later"):
+                async for _ in stream:
+                    pass
+        _, text = await read(client)
+    assert text == "Hello"
+
+
+async def test_answers_come_one_after_the_other_and_the_last_one_again(front: Any, library: ModuleType) -> None:
+    answers = [StreamBuilder().text(text).finish().done() for text in ("one", "two", "three")]
+    async with mocked(front, library, *answers) as client:
+        texts = [(await read(client))[1] for _ in range(5)]
+    assert texts == ["one", "two", "three", "three", "three"]
+
+
+def test_a_transport_needs_an_answer() -> None:
+    with pytest.raises(ValueError, match="answers: expected one or more, received none"):
+        mock_transport()
+
+
+def test_reads_of_a_client_are_as_the_pieces_are(library: ModuleType) -> None:
+    client = library.Client(transport=mock_transport(Answer(READS), library=library))
+    with client.stream("POST", URL) as response:
+        assert list(response.iter_bytes()) == READS
+    with client.stream("POST", URL) as response:
+        assert list(response.iter_raw()) == READS
+
+
+# respx
+
+
+@respx.mock
+def test_respx_gives_a_response_as_often_as_it_is_asked() -> None:
+    route = respx.post(URL).mock(return_value=mock_response(Answer(READS)))
+    with httpx.Client() as client:
+        for _ in range(3):
+            with client.stream("POST", URL) as response:
+                assert list(response.iter_bytes()) == READS
+        with connect(client, "POST", URL, json=ASKED) as stream:
+            assert stream.read().text == "Hello"
+    assert route.call_count == 4
+
+
+@respx.mock
+async def test_respx_answers_async_clients() -> None:
+    respx.post(URL).mock(return_value=mock_response(HELLO.answer(encoding="gzip")))
+    client = AsyncFront(httpx)
+    assert [(await read(client))[1] for _ in range(2)] == ["Hello", "Hello"]
+    await client.aclose()
+
+
+@respx.mock
+def test_respx_gives_several_in_turn() -> None:
+    responses = [mock_response(OVERLOADED), mock_response(HELLO)]
+    respx.post(URL).mock(side_effect=responses)
+    with httpx.Client() as client:
+        with connect(client, "POST", URL, json=ASKED) as stream, pytest.raises(APIStatusError) as caught:
+            stream.read()
+        assert caught.value.retry_after == 2.0
+        with connect(client, "POST", URL, json=ASKED) as stream:
+            assert stream.read().text == "Hello"
+
+
+@respx.mock
+@pytest.mark.parametrize("fault", ["cut", "reset", "silence", "open"])
+def test_respx_raises_faults(fault: str) -> None:
+    answer, name = FAULTS[fault]
+    respx.post(URL).mock(return_value=mock_response(answer))
+    with httpx.Client() as client:
+        for _ in range(2):
+            with connect(client, "POST", URL, json=ASKED) as stream, pytest.raises(StreamInterruptedError) as caught:
+                stream.read()
+            assert type(caught.value.__cause__) is getattr(httpx, name)
+
+
+@respx.mock
+def test_a_mocked_response_has_its_own_patience_and_clock() -> None:
+    clock = ManualClock()
+    answer = Answer(stalled(HELLO, 2, 8.0))
+    respx.post(URL).mock(return_value=mock_response(answer, clock=clock, read_timeout=5.0))
+    with (
+        httpx.Client() as client,
+        connect(client, "POST", URL, json=ASKED, clock=clock) as stream,
+        pytest.raises(StreamInterruptedError),
+    ):
+        stream.read()
+    assert clock() == 5.0
+
+
+def test_a_mocked_response_is_of_the_library_that_is_asked_for(library: ModuleType) -> None:
+    assert type(mock_response(HELLO, library=library)) is library.Response
+    assert type(mock_transport(HELLO, library=library)) is library.MockTransport
+    assert type(mock_response(HELLO)) is httpx.Response
+
+
+# The openai SDK
+
+
+def test_the_openai_sdk_reads_a_mocked_transport() -> None:
+    openai = pytest.importorskip("openai")
+    transport = mock_transport(OVERLOADED, HELLO, library=httpx2)
+    options: dict[str, Any] = {"base_url": "http://provider.example/v1", "api_key": "x", "max_retries": 0}
+    with openai.OpenAI(http_client=httpx2.Client(transport=transport), **options) as client:
+        with pytest.raises(openai.RateLimitError):
+            client.chat.completions.create(**ASKED, stream=True)
+        with client.chat.completions.create(**ASKED, stream=True) as stream:
+            assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == "Hello"
+
+
+# Nothing that is not asked for
+
+
+@pytest.mark.parametrize("statement", ["import chunkfold.testing", "from chunkfold.testing import *"])
+def test_importing_it_loads_no_client(statement: str) -> None:
+    script = (
+        f"import sys\n{statement}\n"
+        "print({'httpx', 'httpx2', 'respx', 'anyio', 'hypothesis', 'pytest', 'openai'} & sys.modules.keys())"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout == "set()\n"
+
+
+def test_a_response_is_played_without_any_client() -> None:
+    script = (
+        "import asyncio, sys\n"
+        "from chunkfold import AsyncChatCompletionStream, ChatCompletionStream\n"
+        "from chunkfold.testing import FakeResponse, ManualClock, StreamBuilder\n"
+        "stream = StreamBuilder().text('Hello').finish().done()\n"
+        "answer = stream.answer(first=5.0)\n"
+        "print(ChatCompletionStream(FakeResponse(answer, clock=ManualClock())).read().text)\n"
+        "response = FakeResponse(answer, clock=ManualClock())\n"
+        "print(asyncio.run(AsyncChatCompletionStream(response).read()).text)\n"
+        "print({'httpx', 'httpx2', 'anyio'} & sys.modules.keys())"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout == "Hello\nHello\nset()\n"
+
+
+def test_an_answer_can_be_played_by_several_at_once() -> None:
+    """Each iteration is one of its own."""
+    response = mock_response(Answer(READS))
+    first, second = iter(response.stream), iter(response.stream)
+    assert [next(first), next(second), next(first)] == [READS[0], READS[0], READS[1]]
+
+
+def test_a_pause_without_an_end_is_not_waited_for() -> None:
+    with httpx.Client(transport=mock_transport([b"data: 1", math.inf])) as client:
+        started = time.monotonic()
+        with pytest.raises(httpx.ReadTimeout):
+            client.post(URL, timeout=60)
+        assert time.monotonic() - started < 30
+
+
+def test_a_transport_for_another_library_says_so() -> None:
+    with (
+        httpx2.Client(transport=mock_transport(HELLO)) as client,
+        pytest.raises(TypeError, match="library: expected the client's, which is httpx2, received httpx"),
+    ):
+        client.post(URL)
+
+
+def test_a_list_is_an_answer_in_pieces() -> None:
+    assert list(FakeResponse([b"a", b"b"]).iter_bytes()) == [b"a", b"b"]
+    with FakeProvider(HELLO.events) as provider:
+        assert httpx.post(provider.url).content == HELLO.body

@@ -1,0 +1,282 @@
+"""A provider of recordings: it asks the real one once, and says the same ever after.
+
+The real one is a `FakeProvider`. What a client sees while it is recorded, and when it is replayed with nobody behind,
+is compared: streams, JSON, errors, bodies that were cut.
+"""
+
+import re
+import socket
+from pathlib import Path
+from typing import Any
+
+import httpx
+import httpx2
+import pytest
+from fronts import ASKED
+
+from chunkfold import APIStatusError, ChatCompletionStream, StreamInterruptedError, connect
+from chunkfold.recording import Recording
+from chunkfold.testing import Answer, FakeProvider, RecordedProvider, StreamBuilder, cut, error_answer, json_answer
+
+KEY = "sk-live-7Qm2Xc9ZtR4vB8nL1pW6"
+HELLO = StreamBuilder("openrouter").reasoning("Hm").text("Hel", "lo 号").usage(3, 2).finish().done()
+OVERLOADED = json_answer({"error": {"message": "later", "code": "busy"}}, 429, {"Retry-After": "2", "x-request-id": "req_1"})  # fmt: skip
+MODELS = json_answer({"object": "list", "data": [{"id": "m"}]})
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def asked(provider: FakeProvider, **options: Any) -> httpx.Response:
+    return httpx.post(provider.url, json={**ASKED, "stream": True}, **options)
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# Recorded and replayed
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (HELLO, 200),
+        (Answer(cut(HELLO.body, 1, 50, 700)), 200),
+        (HELLO.answer(encoding="gzip"), 200),
+        (Answer(HELLO.body, framing="content-length"), 200),
+        (Answer(HELLO.body, framing="close"), 200),
+        (StreamBuilder().text("Hi").error("overloaded", code=503), 200),
+        (MODELS, 200),
+        (OVERLOADED, 429),
+        (json_answer({"error": "no"}, 500), 500),
+        (Answer(b"", 204), 204),
+        (Answer(b"<html>", 502, {"content-type": "text/html"}), 502),
+    ],
+    ids=lambda value: None if isinstance(value, int) else type(value).__name__,
+)
+def test_a_replay_says_what_was_recorded(tmp_path: Path, answer: Any, status: int) -> None:
+    with FakeProvider(answer) as upstream:
+        with RecordedProvider(upstream.base_url, tmp_path / "new" / "folder", record="new") as provider:
+            live = asked(provider)
+        assert len(upstream.requests) == 1
+        with RecordedProvider(upstream.base_url, tmp_path / "new" / "folder", record="new") as provider:
+            again = asked(provider)
+        assert len(upstream.requests) == 1
+    with RecordedProvider("http://127.0.0.1:9/v1", tmp_path / "new" / "folder") as provider:
+        replayed = asked(provider)
+    assert files(tmp_path / "new" / "folder") == ["1.jsonl"]
+    seen = [(each.status_code, each.headers.get("content-type"), each.content) for each in (live, again, replayed)]
+    assert seen[0] == seen[1] == seen[2]
+    assert live.status_code == status
+
+
+def test_what_was_recorded_is_what_the_provider_said(tmp_path: Path) -> None:
+    with FakeProvider(OVERLOADED, HELLO) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:  # fmt: skip
+        refused, stream = asked(provider), asked(provider)
+    assert refused.json() == {"error": {"message": "later", "code": "busy"}}
+    assert (refused.headers["retry-after"], refused.headers["x-request-id"]) == ("2", "req_1")
+    assert stream.content == HELLO.body
+
+
+def test_requests_are_passed_on_as_they_are(tmp_path: Path) -> None:
+    with FakeProvider() as upstream, RecordedProvider(upstream.base_url + "/", tmp_path, record="new") as provider:
+        asked(provider, headers={"authorization": f"Bearer {KEY}", "x-mine": "1", "accept-encoding": "gzip"})
+        httpx.get(provider.base_url + "/models", params={"limit": "5", "after": "a b"})
+    first, second = upstream.requests
+    assert (first.method, first.path, first.json) == ("POST", "/v1/chat/completions", {**ASKED, "stream": True})
+    assert (first.headers["authorization"], first.headers["x-mine"]) == (f"Bearer {KEY}", "1")
+    assert first.headers["accept-encoding"] == "identity"
+    assert first.headers["host"] in upstream.base_url
+    assert (second.method, second.path, second.query) == ("GET", "/v1/models", "limit=5&after=a+b")
+
+
+def test_each_request_has_a_recording_of_its_own(tmp_path: Path) -> None:
+    texts = ["one", "two", "three"]
+    answers = [StreamBuilder().text(text).finish().done() for text in texts]
+    with FakeProvider(*answers) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:
+        for _ in texts:
+            asked(provider)
+    assert files(tmp_path) == ["1.jsonl", "2.jsonl", "3.jsonl"]
+    with RecordedProvider("http://127.0.0.1:9/v1", tmp_path) as provider:
+        assert [ChatCompletionStream([asked(provider).content]).read().text for _ in texts] == texts
+
+
+def test_only_what_is_missing_is_recorded(tmp_path: Path) -> None:
+    with FakeProvider(HELLO) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:
+        asked(provider)
+    before = (tmp_path / "1.jsonl").read_bytes()
+    with FakeProvider(MODELS) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:
+        assert asked(provider).content == HELLO.body
+        assert asked(provider).json()["object"] == "list"
+    assert (tmp_path / "1.jsonl").read_bytes() == before
+    assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize("ending", ["cut", "reset"])
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+def test_a_body_that_was_cut_is_cut_again(tmp_path: Path, library: Any, ending: Any) -> None:
+    # The pause lets the client read what came before a reset.
+    answer = Answer([*HELLO.events[:3], 0.1], ending=ending)
+    with FakeProvider(answer) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:
+        live = interrupted(provider, library)
+    with RecordedProvider("http://127.0.0.1:9/v1", tmp_path) as provider:
+        replayed = interrupted(provider, library)
+    assert live == replayed
+    assert live[0] == "Hel"
+
+
+def interrupted(provider: FakeProvider, library: Any) -> tuple[str, str | None]:
+    with (
+        library.Client() as client,
+        connect(client, "POST", provider.url, json=ASKED) as stream,
+        pytest.raises(StreamInterruptedError),
+    ):
+        stream.read()
+    return stream.snapshot.text, stream.snapshot.reasoning
+
+
+def test_the_speed_is_that_of_the_recording_if_it_is_asked_for(tmp_path: Path) -> None:
+    slow = Answer([HELLO.events[0], 0.2, *HELLO.events[1:]])
+    with FakeProvider(slow) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:
+        asked(provider)
+    for speed, least in ((0.0, 0.0), (4.0, 0.04)):
+        with RecordedProvider("http://127.0.0.1:9/v1", tmp_path, speed=speed) as provider:
+            assert asked(provider).elapsed.total_seconds() >= least
+
+
+# Secrets
+
+
+def test_no_key_is_in_the_files(tmp_path: Path) -> None:
+    echo = StreamBuilder().text(f"your key is {KEY}", KEY[:10], KEY[10:]).finish().done()
+    answer = Answer(bytes_in_halves(echo.body), headers={"set-cookie": f"s={KEY}", "x-echo": KEY, "x-request-id": KEY})
+    with FakeProvider(answer) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:
+        httpx.post(
+            f"{provider.url}?api_key={KEY}", json={**ASKED, "user": KEY}, headers={"authorization": f"Bearer {KEY}"}
+        )
+    stored = (tmp_path / "1.jsonl").read_text("utf-8")
+    assert KEY not in stored
+    assert KEY not in "".join(read.data.decode() for read in Recording.load(tmp_path / "1.jsonl").reads)
+    assert "Bearer" not in stored
+    assert "set-cookie" not in stored
+    assert ASKED["messages"][0]["content"] not in stored.replace("\\", "")  # the request is not stored at all
+
+
+def bytes_in_halves(body: bytes) -> list[bytes | float]:
+    return [body[: len(body) // 2], body[len(body) // 2 :]]
+
+
+# What is missing
+
+
+def test_a_missing_recording_fails_in_clear_words(tmp_path: Path) -> None:
+    words = f'no recording {tmp_path / "1.jsonl"}: to make it, record="new" or pytest --chunkfold-record=new'
+    provider = RecordedProvider("http://127.0.0.1:9/v1", tmp_path)
+    with pytest.raises(FileNotFoundError, match=re.escape(words)), provider:
+        response = asked(provider)
+    assert (response.status_code, response.json()["error"]["message"]) == (500, f"FileNotFoundError: {words}")
+    assert not files(tmp_path)
+
+
+def test_a_recording_that_is_none_fails(tmp_path: Path) -> None:
+    (tmp_path / "1.jsonl").write_text('{"chunkfold_recording":99}\n', "utf-8")
+    provider = RecordedProvider("http://127.0.0.1:9/v1", tmp_path)
+    with pytest.raises(ValueError, match="recording"), provider:
+        asked(provider)
+
+
+def test_an_upstream_that_cannot_be_reached_is_no_recording(tmp_path: Path) -> None:
+    provider = RecordedProvider(f"http://127.0.0.1:{free_port()}/v1", tmp_path, record="new")
+    with pytest.raises(httpx.ConnectError), provider:
+        asked(provider)
+    assert not list(tmp_path.glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("upstream", ["", "api.openai.com/v1", "ftp://x/v1"])
+def test_an_upstream_that_is_no_url_is_refused(tmp_path: Path, upstream: str) -> None:
+    with pytest.raises(ValueError, match="upstream: expected a base URL with http or https, received"):
+        RecordedProvider(upstream, tmp_path)
+
+
+def test_another_word_for_recording_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="record: expected none or new, received 'all'"):
+        RecordedProvider("http://x/v1", tmp_path, record="all")  # type: ignore[arg-type]
+
+
+# Like any provider
+
+
+def test_scripted_answers_come_first(tmp_path: Path) -> None:
+    with FakeProvider(HELLO) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:
+        provider.add(OVERLOADED)
+        assert [asked(provider).status_code for _ in range(2)] == [429, 200]
+        provider.assert_requested(2, json={"stream": True})
+        provider.assert_script_used()
+
+
+async def test_it_runs_in_an_async_block(tmp_path: Path) -> None:
+    with FakeProvider(HELLO) as upstream:
+        async with (
+            RecordedProvider(upstream.base_url, tmp_path, record="new") as provider,
+            httpx.AsyncClient() as client,
+        ):
+            assert (await client.post(provider.url, json=ASKED)).content == HELLO.body
+
+
+def test_the_openai_sdk_is_recorded_and_replayed(tmp_path: Path) -> None:
+    openai = pytest.importorskip("openai")
+
+    def talk(provider: FakeProvider) -> list[Any]:
+        said: list[Any] = []
+        with openai.OpenAI(base_url=provider.base_url, api_key=KEY, max_retries=0) as client:
+            with client.chat.completions.create(**ASKED, stream=True) as stream:
+                said.append("".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices))
+            said.append(client.chat.completions.create(**ASKED).choices[0].message.content)
+            said.append([model.id for model in client.models.list()])
+            try:
+                client.chat.completions.create(**ASKED)
+            except openai.RateLimitError as error:
+                said.append(error.body)
+        return said
+
+    answers = StreamBuilder().text("Hel", "lo").usage(1, 2).finish().done(), json_answer(WHOLE), MODELS, OVERLOADED
+    with FakeProvider(*answers) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:
+        live = talk(provider)
+    with RecordedProvider("http://127.0.0.1:9/v1", tmp_path) as provider:
+        replayed = talk(provider)
+    assert live == replayed == ["Hello", "Whole", ["m"], {"message": "later", "code": "busy"}]
+    assert files(tmp_path) == ["1.jsonl", "2.jsonl", "3.jsonl", "4.jsonl"]
+    assert not [path for path in tmp_path.iterdir() if KEY in path.read_text("utf-8")]
+
+
+WHOLE = {
+    "id": "c",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "m",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Whole"}, "finish_reason": "stop"}],
+}
+
+
+def test_a_refusal_is_recorded_with_what_a_retry_needs(tmp_path: Path) -> None:
+    with FakeProvider(OVERLOADED) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:
+        asked(provider)
+    with (
+        RecordedProvider("http://127.0.0.1:9/v1", tmp_path) as provider,
+        httpx.Client() as client,
+        connect(client, "POST", provider.url, json=ASKED) as stream,
+        pytest.raises(APIStatusError) as caught,
+    ):
+        stream.read()
+    assert (caught.value.retry_after, caught.value.request_id, caught.value.code) == (2.0, "req_1", "busy")
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_key_that_was_refused_is_not_recorded(tmp_path: Path, status: int) -> None:
+    refused = error_answer(status, "Wrong key.")
+    with FakeProvider(refused) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:
+        assert asked(provider).status_code == status
+    assert files(tmp_path) == []

@@ -1,0 +1,152 @@
+"""Hypothesis strategies: what they make is of the kinds that they promise, can be repeated, and shrinks to little."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import strategies as st
+
+from chunkfold import ChatCompletionParser, StreamEnd
+from chunkfold.testing import DIALECTS, Dialect, Outcome, StreamBuilder, assert_folds_to, assert_same_however_cut
+from chunkfold.testing.strategies import bodies, builders, cut_bodies, cuts, dialects, events
+
+often = settings(max_examples=150, deadline=None)  # no deadline: the machine may be busy
+rarely = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+repeated = settings(max_examples=2000, deadline=None, database=None, derandomize=True)
+unshrunk = settings(repeated, phases=[Phase.generate])
+
+
+def parsed(body: bytes) -> ChatCompletionParser:
+    parser = ChatCompletionParser()
+    parser.feed(body)
+    parser.close()
+    return parser
+
+
+@given(dialects())
+def test_dialects_are_names(dialect: str) -> None:
+    assert dialect in DIALECTS
+
+
+@often
+@given(builders())
+def test_streams_end_well(stream: StreamBuilder) -> None:
+    assert parsed(stream.body).end in ("finished", "done")
+    assert stream.outcome.ending == "complete"
+    assert_folds_to(stream)
+
+
+@often
+@given(builders(whole=False))
+def test_streams_that_may_fail_come_to_what_they_say(stream: StreamBuilder) -> None:
+    parser = parsed(stream.body)
+    assert parser.end is not None
+    wanted: dict[Any, set[str]] = {"complete": {"finished", "done"}, "error": {"failed"}, "cut": {"truncated", "empty"}}
+    assert str(parser.end) in wanted[stream.outcome.ending]
+    assert_folds_to(stream)
+
+
+@often
+@given(builders("stepfun"), builders(Dialect(about="mine", role="each")))
+def test_streams_of_one_dialect(named: StreamBuilder, own: StreamBuilder) -> None:
+    assert named.dialect == "stepfun"
+    assert isinstance(own.dialect, Dialect)
+
+
+@rarely
+@given(builders(whole=False), st.integers(0, 100))
+def test_streams_do_not_depend_on_cuts(stream: StreamBuilder, seed: int) -> None:
+    assert_same_however_cut(stream, seed=seed)
+
+
+@often
+@given(st.lists(events(), max_size=4))
+def test_events_stand_by_themselves(several: list[bytes]) -> None:
+    assert all(one.endswith(b"\n\n") for one in several)
+    parsed(b"".join(several))
+
+
+@often
+@given(st.data(), st.binary(max_size=50), st.integers(1, 10))
+def test_cuts_keep_the_bytes(data: st.DataObject, body: bytes, reads: int) -> None:
+    pieces = data.draw(cuts(body, max_reads=reads))
+    assert b"".join(pieces) == body
+    assert 1 <= len(pieces) <= reads
+
+
+@often
+@given(cut_bodies())
+def test_bodies_in_reads_never_make_the_parser_raise(reads: list[bytes]) -> None:
+    parser = ChatCompletionParser()
+    for read in reads:
+        parser.feed(read)
+    parser.close()
+    whole = parsed(b"".join(reads))
+    assert (parser.end, parser.snapshot) == (whole.end, whole.snapshot)
+
+
+@often
+@given(cut_bodies(st.just(b"abc")))
+def test_the_bodies_may_be_ones_own(reads: list[bytes]) -> None:
+    assert b"".join(reads) == b"abc"
+
+
+@pytest.mark.parametrize("end", [end for end in StreamEnd if end not in ("interrupted", "stalled", "closed")])
+def test_bodies_of_every_ending_are_found(end: StreamEnd) -> None:
+    find(bodies(), lambda body: parsed(body).end == end, settings=unshrunk)
+
+
+@pytest.mark.parametrize(
+    "is_so",
+    [
+        lambda outcome: len(outcome.calls) > 1,
+        lambda outcome: bool(outcome.reasoning),
+        lambda outcome: bool(outcome.text and outcome.calls),
+        lambda outcome: bool(outcome.usage),
+        lambda outcome: not outcome.text.isascii(),
+    ],
+    ids=["several calls", "reasoning", "text and calls", "usage", "other alphabets"],
+)
+def test_streams_of_every_kind_are_found(is_so: Any) -> None:
+    def holds(stream: StreamBuilder) -> bool:
+        outcome: Outcome = stream.outcome
+        return bool(is_so(outcome))
+
+    find(builders(), holds, settings=unshrunk)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_each_dialect_is_found(dialect: str) -> None:
+    assert find(builders(), lambda stream: stream.dialect == dialect, settings=unshrunk).dialect == dialect
+
+
+def test_what_is_found_is_small() -> None:
+    stream = find(builders(), lambda stream: "x" in stream.outcome.text, settings=repeated)
+    assert stream.outcome.text == "x"
+    assert len(stream.steps) == 3
+
+
+def test_a_broken_parser_is_found_out() -> None:
+    def splits_like_python(body: bytes) -> int:
+        return len(body.decode().splitlines())
+
+    @unshrunk
+    @given(builders())
+    def holds(stream: StreamBuilder) -> None:
+        assert splits_like_python(stream.body) == stream.body.count(b"\n")
+
+    with pytest.raises(AssertionError):
+        holds()
+
+
+def test_only_they_need_hypothesis() -> None:
+    script = (
+        "import sys\n"
+        "sys.modules['hypothesis'] = None\n"
+        "import chunkfold.testing\n"
+        "try:\n    import chunkfold.testing.strategies\nexcept ImportError as error:\n    print(error.name)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout == "hypothesis\n"
