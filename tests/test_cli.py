@@ -1,15 +1,8 @@
 """The command line, as a user sees it: in a pipe, on a terminal, and without its extra."""
 
 import importlib.metadata
-import io
-import os
 import re
-import shutil
-import struct
-import subprocess
 import sys
-import sysconfig
-import unicodedata
 from collections.abc import Sequence
 
 import pytest
@@ -20,7 +13,19 @@ from chunkfold.testing import Answer
 pytest.importorskip("click")
 pytest.importorskip("rich")
 
-from rich.console import Console
+from command_line import (
+    Ran,
+    on_a_terminal,
+    pipe,
+    piped,
+    read_a_line_and_close,
+    run,
+    screen_of,
+    started,
+    styles,
+    terminal,
+    written_to,
+)
 
 from chunkfold.cli.answer import LiveAnswerView, PlainAnswerView
 from chunkfold.cli.demo_answers import scripted_answers
@@ -28,8 +33,6 @@ from chunkfold.cli.facts import completion_facts, error_facts, stream_facts
 from chunkfold.cli.safe import harmless, one_line
 from chunkfold.cli.screen import Screen
 
-PATIENCE = 120.0  # seconds, after which a command that hangs fails
-COMMAND = shutil.which("chunkfold", path=sysconfig.get_path("scripts")) or "chunkfold"
 DEMO = ("demo", "--speed", "1000")
 
 REASONING = [
@@ -64,72 +67,6 @@ ERROR_FACTS = [
 ]
 
 
-def environment(**variables: str) -> dict[str, str]:
-    ours = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLORTERM")
-    inherited = {name: value for name, value in os.environ.items() if name not in ours}
-    return inherited | {"TERM": "xterm-256color", "PYTHONUTF8": "1"} | variables
-
-
-def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command,
-        env=environment(**variables),
-        capture_output=True,
-        encoding="utf-8",
-        timeout=PATIENCE,
-        check=False,
-    )
-
-
-def on_a_terminal(*command: str, width: int = 80, height: int = 60, **variables: str) -> str:
-    """What the command writes to a terminal of that size; it ends well."""
-    fcntl, pty, termios = (pytest.importorskip(name) for name in ("fcntl", "pty", "termios"))
-    ours, its = pty.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
-    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=environment(**variables)) as process:
-        os.close(its)
-        written = b"".join(iter(lambda: read_terminal(ours), b""))
-        os.close(ours)
-    assert process.returncode == 0
-    return written.decode()
-
-
-def read_terminal(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:  # how Linux says that the other side is closed
-        return b""
-
-
-def display(written: str, width: int) -> list[str]:
-    """The rows that stand on a terminal in the end; it knows what the views use, and fails for all else."""
-    rows, row, column = [[" "] * width], 0, 0
-    for sequence, character in re.findall(r"\x1b\[([?\d;]*[A-Za-z])|([^\x1b]|\x1b)", written):
-        if sequence == "999M":
-            assert column == 0
-            rows[row:] = [[" "] * width]
-        elif sequence.endswith("A"):
-            row -= int(sequence[:-1])
-            assert row >= 0
-        elif sequence.endswith("B"):
-            row += int(sequence[:-1])
-            assert row < len(rows)
-        elif character == "\r":
-            column = 0
-        elif character == "\n":
-            row, column = row + 1, 0
-            rows += [[" "] * width for _ in range(row == len(rows))]
-        elif character:
-            assert character.isprintable()
-            assert column < width, "a row is wider than the terminal"
-            cells = 2 if unicodedata.east_asian_width(character) == "W" else 1
-            rows[row][column : column + cells] = [character, ""][:cells]
-            column += cells
-        else:
-            assert sequence in {"?25l", "?25h", "?7l", "?7h"} or sequence.endswith("m"), sequence
-    return ["".join(row).rstrip() for row in rows]
-
-
 def without_numbers(line: str) -> str:
     """Times are not the same twice, and where everything comes in one read there is no speed."""
     return re.sub(r"^(first token: after|speed:) .*", r"\1 #", line)
@@ -139,14 +76,19 @@ def without_numbers(line: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def piped() -> str:
-    result = run(COMMAND, *DEMO)
-    assert (result.stderr, result.returncode) == ("", 0)
-    return result.stdout
+def demo() -> list[str]:
+    """What the demo says in a pipe."""
+    return lines_of(piped(*DEMO))
 
 
-def test_demo_in_a_pipe_is_plain_lines(piped: str) -> None:
-    assert [without_numbers(line) for line in piped.splitlines()] == [
+def lines_of(ran: Ran) -> list[str]:
+    assert (ran.stderr, ran.exit_code) == ("", 0)
+    assert all(character.isprintable() or character == "\n" for character in ran.stdout)
+    return [without_numbers(line) for line in ran.stdout.splitlines()]
+
+
+def test_demo_in_a_pipe_is_plain_lines(demo: list[str]) -> None:
+    assert demo == [
         "",
         "1. Reasoning, text, and two tool calls at once",
         "you: I have to be in Porto on Friday by seven, and need a room for two nights.",
@@ -163,61 +105,49 @@ def test_demo_in_a_pipe_is_plain_lines(piped: str) -> None:
         "",
         *(f"{label}: {value}" for label, value in ERROR_FACTS),
     ]
-    assert all(character.isprintable() or character == "\n" for character in piped)
 
 
-@pytest.mark.parametrize("width", [50, 80, 200])
-def test_demo_on_a_terminal_has_the_same_facts(width: int) -> None:
-    written = on_a_terminal(COMMAND, *DEMO, width=width)
-    rows = display(written, width)
-    shown = " ".join(" ".join(rows).split())
+@pytest.mark.parametrize(
+    ("width", "variables", "colours"), [(50, {}, {"36", "1;36"}), (200, {"NO_COLOR": "1"}, set())], ids=["50", "200"]
+)
+def test_demo_on_a_terminal_has_the_same_facts(width: int, variables: dict[str, str], colours: set[str]) -> None:
+    drawn, written, exit_code = on_a_terminal(*DEMO, width=width, **variables)
+    assert exit_code == 0
+    shown = " ".join(" ".join(drawn).split())
     for line in [*REASONING, *ANSWER, *(value for _, value in (*FACTS, *ERROR_FACTS) if "#" not in value)]:
         assert line in shown
     for label, value in (*FACTS, *ERROR_FACTS):
         beginning = re.escape(value.split()[0])
-        assert "#" in value or any(re.match(f"{label}  +{beginning}", row) for row in rows)
+        assert "#" in value or any(re.match(f"{label}  +{beginning}", row) for row in drawn)
     # Once each: nothing of what was drawn in between is left.
     assert shown.count("Neither depends") == shown.count("tool call: find_rooms") == shown.count("search_trains {") == 1
     assert "\x1b[2mNeither" in written  # dimmed
     assert written.count("\x1b[?25l") == written.count("\x1b[?25h") == 2  # the cursor is back
+    assert styles(written) == {"0", "1", "2"} | colours
 
 
-def test_no_color() -> None:
-    assert {"2", "1;36", "36"} <= styles(on_a_terminal(COMMAND, *DEMO))
-    assert styles(on_a_terminal(COMMAND, *DEMO, NO_COLOR="1")) == {"0", "1", "2"}
+def test_a_dumb_terminal_gets_plain_lines(demo: list[str]) -> None:
+    written = on_a_terminal(*DEMO, width=300, TERM="dumb").written
+    assert [without_numbers(line) for line in written.splitlines()] == demo
 
 
-def styles(written: str) -> set[str]:
-    return set(re.findall(r"\x1b\[([\d;]*)m", written))
+def test_a_forced_colour_does_not_make_a_terminal_of_a_pipe(demo: list[str]) -> None:
+    assert lines_of(run(*DEMO, FORCE_COLOR="1", CLICOLOR_FORCE="1", TTY_COMPATIBLE="1")) == demo
 
 
-def test_a_dumb_terminal_and_a_forced_colour_in_a_pipe_get_plain_lines(piped: str) -> None:
-    expected = [without_numbers(line) for line in piped.splitlines()]
-    dumb = on_a_terminal(COMMAND, *DEMO, TERM="dumb")
-    forced = run(COMMAND, *DEMO, FORCE_COLOR="1", CLICOLOR_FORCE="1", TTY_COMPATIBLE="1").stdout
-    assert [without_numbers(line) for line in dumb.splitlines()] == expected
-    assert [without_numbers(line) for line in forced.splitlines()] == expected
+def test_a_proxy_of_the_environment_is_not_asked(demo: list[str]) -> None:
+    assert lines_of(run(*DEMO, http_proxy="http://127.0.0.1:9", all_proxy="http://127.0.0.1:9", NO_PROXY=None)) == demo
 
 
 def test_an_encoding_that_cannot_write_everything() -> None:
-    result = run(COMMAND, *DEMO, PYTHONUTF8="0", PYTHONIOENCODING="ascii", PYTHONCOERCECLOCALE="0", LC_ALL="C")
-    assert (result.stderr, result.returncode) == ("", 0)
+    result = piped(*DEMO, PYTHONUTF8="0", PYTHONIOENCODING="ascii", PYTHONCOERCECLOCALE="0", LC_ALL="C")
+    assert (result.stderr, result.exit_code) == ("", 0)
     assert r"near='S\xe3o Bento'" in result.stdout
 
 
 def test_a_pipe_that_closes_early_leaves_no_traceback() -> None:
-    with subprocess.Popen(
-        [COMMAND, *DEMO], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout
-        assert process.stderr
-        process.stdout.readline()
-        process.stdout.close()
-        assert process.stderr.read() == b""
-
-
-def test_a_proxy_of_the_environment_is_not_asked() -> None:
-    assert run(COMMAND, *DEMO, http_proxy="http://127.0.0.1:9", all_proxy="http://127.0.0.1:9").returncode == 0
+    with started(*DEMO) as process:
+        assert read_a_line_and_close(process) == ""
 
 
 def test_the_demo_takes_some_seconds() -> None:
@@ -233,15 +163,15 @@ def pauses(answer: Answer) -> float:
 
 
 def test_help_has_an_example() -> None:
-    result = run(COMMAND, "--help")
-    assert (result.stderr, result.returncode) == ("", 0)
+    result = run("--help")
+    assert (result.stderr, result.exit_code) == ("", 0)
     assert result.stdout.startswith("Usage: chunkfold ")
     assert "\n    chunkfold demo  " in result.stdout
-    assert run(COMMAND, "demo", "--help").returncode == 0
+    assert run("demo", "--help").exit_code == 0
 
 
 def test_version() -> None:
-    assert run(COMMAND, "--version").stdout == f"chunkfold, version {importlib.metadata.version('chunkfold')}\n"
+    assert run("--version").stdout == f"chunkfold, version {importlib.metadata.version('chunkfold')}\n"
 
 
 BLOCK = """
@@ -259,14 +189,13 @@ main()
 
 @pytest.mark.parametrize("name", ["click", "rich"])
 def test_without_the_extra_one_line_says_what_to_install(name: str) -> None:
-    result = run(sys.executable, "-c", BLOCK.format(name=name))
-    assert (result.stdout, result.returncode) == ("", 1)
-    assert result.stderr == f'chunkfold: the command line needs {name}: pip install "chunkfold[cli]"\n'
+    told = f'chunkfold: the command line needs {name}: pip install "chunkfold[cli]"\n'
+    assert piped("-c", BLOCK.format(name=name), command=sys.executable) == ("", told, 1)
 
 
 def test_without_something_else_the_error_stays_what_it_is() -> None:
-    result = run(sys.executable, "-c", BLOCK.format(name="httpx"))
-    assert result.returncode == 1
+    result = piped("-c", BLOCK.format(name="httpx"), command=sys.executable)
+    assert result.exit_code == 1
     assert result.stderr.endswith("ModuleNotFoundError: No module named 'httpx'\n")
 
 
@@ -285,19 +214,6 @@ def test_control_characters_are_made_visible() -> None:
     assert "\n" not in one_line(everything)
 
 
-def terminal(width: int) -> Console:
-    return Console(file=io.StringIO(), width=width, height=20, force_terminal=True, _environ={"TERM": "xterm"})
-
-
-def pipe() -> Console:
-    return Console(file=io.StringIO(), force_terminal=False)
-
-
-def written_to(console: Console) -> str:
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
-
-
 def calls(*pairs: tuple[str, str]) -> Sequence[chunkfold.ChatCompletionMessageToolCall]:
     return [
         chunkfold.ChatCompletionMessageFunctionToolCall(function=chunkfold.Function(name=name, arguments=arguments))
@@ -313,7 +229,7 @@ def test_nothing_a_model_says_reaches_the_terminal_as_a_command(view: type) -> N
         answer.add_text(EVIL)
         answer.show_tool_calls(calls((EVIL, f"{EVIL}\n")))
     written = written_to(console)
-    assert display(written, 80)  # which fails for a sequence that is not rich's own
+    assert screen_of(written, 80)  # which fails for a sequence that is not rich's own
     assert written.count(EVIL_SHOWN) >= 4
     assert not re.search("[\x07\x9b\u202e\ud800]|2J(?!b)|\x1b\\[2J", written)
 
@@ -327,9 +243,9 @@ def test_the_live_view_shows_at_every_moment_what_has_come(size: int) -> None:
     with LiveAnswerView(console) as answer:
         for end in range(size, len(TEXT) + size, size):
             answer.add_text(TEXT[end - size : end])
-            shown = display(written_to(console), 20)
+            shown = screen_of(written_to(console), 20)
             assert "".join("".join(shown).split()) == "".join(TEXT[:end].split())
-    assert display(written_to(console), 20) == [
+    assert screen_of(written_to(console), 20) == [
         "One row, another",
         "row,",
         "",
@@ -358,10 +274,10 @@ def test_open_calls_fill_in_below_the_text() -> None:
     with LiveAnswerView(console) as answer:
         answer.add_text("Both at on")
         answer.show_tool_calls(calls(("f", '{"a": ')))
-        assert display(written_to(console), 40) == ["Both at on", "", 'tool call: f {"a":']
+        assert screen_of(written_to(console), 40) == ["Both at on", "", 'tool call: f {"a":']
         answer.show_tool_calls(calls(("f", '{"a": '), ("g", '{"long": "' + "x" * 30)))
         answer.add_text("ce.")
-        assert display(written_to(console), 40) == [
+        assert screen_of(written_to(console), 40) == [
             "Both at once.",
             "",
             'tool call: f {"a":',
@@ -369,10 +285,10 @@ def test_open_calls_fill_in_below_the_text() -> None:
             '"' + "x" * 30,
         ]
         answer.show_tool_calls(calls(("f", '{"a": 1}'), ("g", "x" * 1000)))
-        assert "..." + "x" * 37 in display(written_to(console), 40)
-    rows = display(written_to(console), 40)
-    assert rows[:4] == ["Both at once.", "", 'tool call: f {"a": 1}', "tool call: g"]
-    assert "".join(rows[4:]) == "x" * 1000
+        assert "..." + "x" * 37 in screen_of(written_to(console), 40)
+    drawn = screen_of(written_to(console), 40)
+    assert drawn[:4] == ["Both at once.", "", 'tool call: f {"a": 1}', "tool call: g"]
+    assert "".join(drawn[4:]) == "x" * 1000
 
 
 def test_plain_lines_are_written_as_they_come_and_whole() -> None:
@@ -448,7 +364,7 @@ def test_facts_keep_their_values_as_they_are() -> None:
     assert written_to(console) == "\na [b]: " + "c  [red]d " * 20 + "\n"
     console = terminal(20)
     Screen(console).facts([("a", "[red] " * 5), ("label", "x" * 30)])
-    assert display(written_to(console), 20)[:5] == [
+    assert screen_of(written_to(console), 20)[:5] == [
         "",
         "a      [red] [red]",
         "       [red] [red]",

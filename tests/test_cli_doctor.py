@@ -6,50 +6,53 @@ process; those about signals and terminals run it as a person would.
 
 import json
 import re
-import signal
-import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from made_streams import HEAD, choice, event, fragment, usage
 
-from chunkfold.testing import Answer, FakeProvider, ReceivedRequest, json_answer, sse
+from chunkfold.testing import (
+    DONE,
+    Answer,
+    FakeProvider,
+    ReceivedRequest,
+    StreamBuilder,
+    chunk,
+    delta,
+    event,
+    fragment,
+    json_answer,
+    stalled,
+    usage,
+)
 
 pytest.importorskip("click")
 pytest.importorskip("rich")
 
-import click.testing
-from command_line import COMMAND, PATIENCE, environment, on_a_terminal, wait_until
+from command_line import PATIENCE, Ran, on_a_terminal, press_ctrl_c, run, started, wait_until
 
-from chunkfold.cli.app import chunkfold
 from chunkfold.cli.checks import CHECKS, WRONG_KEY, WRONG_MODEL, Result
 from chunkfold.cli.conformance import code
 from chunkfold.cli.doctor import without_secrets
 
 KEY = "sk-marked-0123456789abcdefghij"
 NAMES = [check.name for check in CHECKS]
-DONE = event(b"[DONE]")
-STOP = choice("stop")
-USAGE = usage(prompt_tokens=5, completion_tokens=7, total_tokens=12)
+STOP = delta("stop")
+
+Given = Answer | StreamBuilder
 
 
-def text(*pieces: str, end: bytes = STOP + DONE) -> Answer:
-    return Answer([choice(role="assistant", content=""), *(choice(content=piece) for piece in pieces), end])
+def text(*pieces: str, end: bytes = STOP + DONE) -> StreamBuilder:
+    return StreamBuilder().text(*pieces).raw(end)
 
 
-def called(*calls: tuple[str, str], end: str = "tool_calls") -> Answer:
-    pieces = [
-        part
-        for index, (name, arguments) in enumerate(calls)
-        for part in (
-            choice(tool_calls=[fragment(index, f"call_{index}", name, "")]),
-            choice(tool_calls=[fragment(index, ..., ..., arguments)]),
-        )
-    ]
-    return Answer([choice(role="assistant"), *pieces, choice(end), DONE])
+def called(*calls: tuple[str, str], reason: str | None = None) -> StreamBuilder:
+    stream = StreamBuilder()
+    for name, arguments in calls:
+        stream = stream.tool_call(name, arguments)
+    return stream.finish(reason).done()
 
 
 def refusal(status: int, message: str = "no", **headers: str) -> Answer:
@@ -57,13 +60,13 @@ def refusal(status: int, message: str = "no", **headers: str) -> Answer:
 
 
 PARIS, TOKYO = ("get_weather", '{"city":"Paris"}'), ("get_weather", '{"city":"Tokyo"}')
-GOOD: dict[str, Answer] = {
+GOOD: dict[str, Given] = {
     "text": text("Hel", "lo!"),
     "tools": called(PARIS),
     "parallel-tools": called(PARIS, TOKYO),
-    "usage": text("Hello!", end=STOP + USAGE + DONE),
+    "usage": StreamBuilder().text("Hello!").usage(5, 7).finish().done(),
     "structured-output": text('{"name":"Tokyo",', '"country":"Japan"}'),
-    "early-close": Answer([choice(content="1 2 3"), 0.3, choice(content=" 4"), STOP, DONE]),
+    "early-close": StreamBuilder().text("1 2 3").answer(ending="open"),
     "wrong-key": refusal(401),
     "wrong-model": refusal(404),
 }
@@ -86,27 +89,24 @@ def check_of(request: ReceivedRequest) -> str:
     return "early-close" if "Count" in prompt else "text"
 
 
-def provider(**bad: Answer | Callable[[ReceivedRequest], Answer]) -> FakeProvider:
+def provider(**bad: Given | Callable[[ReceivedRequest], Given]) -> FakeProvider:
     """One that keeps to the protocol, but for the checks that are named, with "_" for "-"."""
     answers = {**GOOD, **{name.replace("_", "-"): answer for name, answer in bad.items()}}
 
-    def respond(request: ReceivedRequest) -> Answer:
+    def respond(request: ReceivedRequest) -> Given:
         answer = answers[check_of(request)]
         return answer(request) if callable(answer) else answer
 
     return FakeProvider(*[respond] * 20)
 
 
-def run(*arguments: str, key: str | None = KEY) -> click.testing.Result:
-    runner = click.testing.CliRunner(env={"OPENAI_API_KEY": key})
-    result = runner.invoke(chunkfold, ["doctor", *arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
-    return result
+def doctor(*arguments: str, key: str | None = KEY) -> Ran:
+    return run("doctor", *arguments, OPENAI_API_KEY=key)
 
 
 def findings(server: FakeProvider, *options: str, key: str | None = KEY) -> dict[str, dict[str, Any]]:
     """What is found of each check, by its name."""
-    report = json.loads(run(server.base_url, "-m", "m", "--json", *options, key=key).stdout)
+    report = json.loads(doctor(server.base_url, "-m", "m", "--json", *options, key=key).stdout)
     return {finding["check"]: finding for finding in report["checks"]}
 
 
@@ -115,7 +115,7 @@ def findings(server: FakeProvider, *options: str, key: str | None = KEY) -> dict
 
 def test_a_good_provider_passes_every_check() -> None:
     with provider() as good:
-        result = run(good.base_url, "-m", "some-model")
+        result = doctor(good.base_url, "-m", "some-model")
         requests = good.requests
     assert result.exit_code == 0
     assert result.stderr == ""
@@ -137,7 +137,7 @@ def test_a_good_provider_passes_every_check() -> None:
 
 def test_the_head_says_what_was_asked_with_what_and_when() -> None:
     with provider() as good:
-        shown = run(good.base_url, "-m", "some-model", "--only", "text").stdout
+        shown = doctor(good.base_url, "-m", "some-model", "--only", "text").stdout
         host = good.base_url.removesuffix("/v1")
     assert shown.startswith(f"## chunkfold doctor: `some-model`\n\n- host: `{host}`\n- date: ")
     date = re.search(r"- date: (\S+ \S+) UTC", shown)
@@ -168,35 +168,34 @@ def test_every_reason_to_pass_is_told() -> None:
 
 # Providers that do not
 
-NO_USAGE = {"prompt_tokens": 0, "completion_tokens": 7, "total_tokens": 7}
-SAME_ID = Answer([choice(tool_calls=[fragment(index, "a", *PARIS)]) for index in (0, 1)] + [choice("tool_calls"), DONE])
+SAME_ID = StreamBuilder().tool_call(*PARIS, id="a").tool_call(*PARIS, id="a").finish().done()
 HTML = Answer(b"<html>oops</html>", 500, headers={"content-type": "text/html"})
 
-BAD: list[tuple[str, Answer, str, str]] = [
+BAD: list[tuple[str, Given, str, str]] = [
     ("text", Answer(DONE), "fail", "the stream was empty"),
     ("text", text("Hello", end=b""), "fail", "the stream was truncated"),
-    ("text", Answer([choice(content="Hello")], ending="cut"), "fail", "the stream was interrupted"),
+    ("text", StreamBuilder().text("Hello").answer(ending="cut"), "fail", "the stream was interrupted"),
     ("text", Answer(b"<html>oops</html>"), "fail", "the stream was invalid"),
-    ("text", Answer(sse({"error": {"message": "overloaded"}})), "fail", "the stream failed"),
+    ("text", StreamBuilder().error("overloaded"), "fail", "the stream failed"),
     ("text", called(PARIS), "fail", "no text came; the stream finished"),
-    ("text", text(" ", end=choice("length") + DONE), "fail", "no text came; the stream finished"),
+    ("text", text(" ", end=delta("length") + DONE), "fail", "no text came; the stream finished"),
     ("tools", called(("get_weather", '{"city":"Par')), "fail", "the arguments of call 0 do not fit the tool"),
     ("tools", called(("get_weather", '{"town":"Paris"}')), "fail", "the arguments of call 0 do not fit the tool"),
     ("tools", called(("weather", '{"city":"Paris"}')), "fail", "call 0 has another name than get_weather"),
     ("tools", text('<tool>get_weather{"city":"Paris"}</tool>'), "fail", "the call came as text"),
     ("tools", HTML, "fail", "the stream failed"),
     ("tools", text("It is sunny."), "skipped", "the model called no tool; it said"),
-    ("tools", called(("get_weather", '{"ci'), end="length"), "skipped", "the limit of tokens cut the answer"),
+    ("tools", called(("get_weather", '{"ci'), reason="length"), "skipped", "the limit of tokens cut the answer"),
     ("tools", refusal(400, "no tools"), "skipped", "the provider refuses the request"),
     ("parallel-tools", called(("get_weather", PARIS[1] + TOKYO[1])), "fail", "the arguments of call 0 do not fit the tool"),
     ("parallel-tools", called(PARIS, ("get_weather", "")), "fail", "the arguments of call 1 do not fit the tool"),
     ("parallel-tools", SAME_ID, "fail", "two calls have the same id"),
     ("parallel-tools", called(PARIS), "skipped", "the model made one call, not two at once"),
     ("usage", text("Hello"), "fail", "no usage came, although stream_options.include_usage asked for it"),
-    ("usage", text("Hello", end=STOP + usage(**NO_USAGE) + DONE), "fail", "usage came without the tokens of prompt or completion"),
+    ("usage", text("Hello", end=STOP + chunk(usage=usage(0, 7)) + DONE), "fail", "usage came without the tokens of prompt or completion"),
     (
         "usage",
-        text("Hello", end=STOP + usage(prompt_tokens=5, completion_tokens=7, total_tokens=99) + DONE),
+        text("Hello", end=STOP + chunk(usage=usage(5, 7, total_tokens=99)) + DONE),
         "fail",
         "the total is not prompt + completion",
     ),
@@ -204,31 +203,38 @@ BAD: list[tuple[str, Answer, str, str]] = [
     ("structured-output", text("Tokyo, of course."), "fail", "the text does not fit the schema"),
     ("structured-output", text('```json\n{"name":"Tokyo","country":"Japan"}\n```'), "fail", "the text does not fit the schema"),
     ("structured-output", text('{"name":"Tokyo"}'), "fail", "the text does not fit the schema"),
-    ("structured-output", text('{"name":"To', end=choice("length") + DONE), "skipped", "the limit of tokens cut the answer"),
+    ("structured-output", text('{"name":"To', end=delta("length") + DONE), "skipped", "the limit of tokens cut the answer"),
     ("structured-output", refusal(400), "skipped", "the provider refuses the request"),
     ("early-close", refusal(500), "fail", "the stream failed"),
-    ("early-close", Answer(choice(content="1 2") + STOP + DONE), "skipped", "the answer was over before it could be left"),
+    ("early-close", Answer(text("1 2").body), "skipped", "the answer was over before it could be left"),
     ("wrong-key", text("Hello"), "fail", "expected HTTP 401 or 403, received an answer"),
     ("wrong-key", refusal(500), "fail", "expected HTTP 401 or 403, received"),
     ("wrong-key", Answer(b"<html></html>"), "fail", "expected HTTP 401 or 403, received a stream that was invalid"),
-    ("wrong-key", Answer(sse({"error": {"code": 401, "message": "no"}})), "tolerated", "expected HTTP 401 or 403, received 200, and the error in the stream"),
+    ("wrong-key", StreamBuilder().error("no", code=401), "tolerated", "expected HTTP 401 or 403, received 200, and the error in the stream"),
     ("wrong-key", Answer(b"Unauthorized", 401), "tolerated", "the error's body is no JSON object"),
     ("wrong-key", refusal(429), "skipped", "there were too many requests"),
     ("wrong-model", text("Hello"), "fail", "expected HTTP 404 or 400, received an answer"),
     ("wrong-model", HTML, "fail", "expected HTTP 404 or 400, received"),
-    ("wrong-model", Answer([choice(content="H")], ending="cut"), "fail", "expected HTTP 404 or 400, received a stream that was interrupted"),
+    ("wrong-model", StreamBuilder().text("H").answer(ending="cut"), "fail", "expected HTTP 404 or 400, received a stream that was interrupted"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "answer", "result", "reason"), BAD, ids=[f"{case[0]}-{case[3][:40]}" for case in BAD])
-def test_what_comes_of_an_answer_that_is_off(name: str, answer: Answer, result: str, reason: str) -> None:
+def test_what_comes_of_an_answer_that_is_off(name: str, answer: Given, result: str, reason: str) -> None:
     with provider(**{name.replace("-", "_"): answer}) as bad:
-        outcome = run(bad.base_url, "-m", "m", "--only", name)
-        found = findings(bad, "--only", name)
-    assert list(found) == [name]
-    assert (found[name]["result"], found[name]["reason"]) == (result, reason)
-    assert f"\n### {name}: {result}\n" in outcome.stdout
+        outcome = doctor(bad.base_url, "-m", "m", "--json", "--only", name)
+    (found,) = json.loads(outcome.stdout)["checks"]
+    assert (found["check"], found["result"], found["reason"]) == (name, result, reason)
     assert outcome.exit_code == (result == "fail")
+
+
+def test_of_all_that_is_no_pass_the_report_tells_more() -> None:
+    named = {name: (answer, result) for name, answer, result, _ in BAD if name in ("tools", "usage", "wrong-key")}
+    with provider(**{name.replace("-", "_"): answer for name, (answer, _) in named.items()}) as bad:
+        shown = doctor(bad.base_url, "-m", "m").stdout
+    assert re.findall("^### (.*): (.*)$", shown, re.MULTILINE) == [
+        (name, result) for name, (_, result) in named.items()
+    ]
 
 
 def test_every_check_has_a_provider_that_fails_it() -> None:
@@ -238,11 +244,11 @@ def test_every_check_has_a_provider_that_fails_it() -> None:
 def test_a_provider_that_does_not_let_go_of_what_was_left() -> None:
     busy: list[ReceivedRequest] = []
 
-    def one_at_a_time(request: ReceivedRequest) -> Answer:
+    def one_at_a_time(request: ReceivedRequest) -> Given:
         busy.append(request)
         return GOOD["early-close"]
 
-    def unless_busy(request: ReceivedRequest) -> Answer:
+    def unless_busy(request: ReceivedRequest) -> Given:
         return refusal(429, "one stream at a time") if busy else GOOD["text"]
 
     with provider(early_close=one_at_a_time, text=unless_busy) as bad:
@@ -254,23 +260,17 @@ def test_a_provider_that_does_not_let_go_of_what_was_left() -> None:
 
 
 def test_a_connection_that_cannot_be_used_again_is_tolerated() -> None:
-    with provider(text=Answer([choice(content="Hi"), STOP, DONE], ending="open")) as bad:
+    with provider(text=text("Hi").answer(ending="open")) as bad:
         found = findings(bad, "--only", "text")["text"]
     assert (found["result"], found["end"]) == ("tolerated", "finished")
     assert "cannot be used again" in found["reason"]
 
 
 def test_what_was_tolerated_is_listed_with_what_came() -> None:
-    odd = Answer(
-        [
-            choice(role="assistant", content=""),
-            choice(role="assistant", tool_calls=[fragment(0, ..., *PARIS)]),
-            choice("tool_calls"),
-            DONE,
-        ]
-    )
+    call = delta(role="assistant", tool_calls=[fragment(0, None, *PARIS)])
+    odd = Answer(delta(role="assistant", content="") + call + delta("tool_calls") + DONE)
     with provider(tools=odd) as bad:
-        result = run(bad.base_url, "-m", "m", "--only", "tools")
+        result = doctor(bad.base_url, "-m", "m", "--only", "tools")
         found = findings(bad, "--only", "tools")["tools"]
     assert result.exit_code == 0
     assert "- result: 1 tolerated\n" in result.stdout
@@ -279,13 +279,13 @@ def test_what_was_tolerated_is_listed_with_what_came() -> None:
     assert "; chunkfold keeps the first\n" in result.stdout
     assert [rule["rule"] for rule in found["rules"]] == ["CF204", "CF302"]
     (offset,) = {rule["offset"] for rule in found["rules"] if rule["rule"] == "CF204"}
-    assert f'\n```\nbyte {offset}: {{"id": "c1", ' in result.stdout
+    assert f'\n```\nbyte {offset}: {{"id":"chatcmpl-1",' in result.stdout
     assert found["frames"][0]["offset"] == offset
 
 
 def test_after_a_plain_request_that_is_refused_nothing_more_is_asked() -> None:
     with provider(text=refusal(401, "Incorrect API key", **{"x-request-id": "req_7"})) as bad:
-        result = run(bad.base_url, "-m", "m")
+        result = doctor(bad.base_url, "-m", "m")
         assert len(bad.requests) == 1
     assert result.exit_code == 1
     assert "- result: 1 failed, 7 skipped\n" in result.stdout
@@ -298,13 +298,13 @@ def test_after_a_plain_request_that_is_refused_nothing_more_is_asked() -> None:
 
 
 def test_max_tokens_gives_way_to_its_successor() -> None:
-    def newer(request: ReceivedRequest) -> Answer:
+    def newer(request: ReceivedRequest) -> Given:
         if "max_tokens" in request.json:
             return refusal(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
         return GOOD["text"]
 
     with provider(text=newer) as good:
-        result = run(good.base_url, "-m", "m")
+        result = doctor(good.base_url, "-m", "m")
         requests = good.requests
     assert result.exit_code == 0
     assert "- note: `max_tokens` was refused, `max_completion_tokens` sent instead\n" in result.stdout
@@ -314,8 +314,7 @@ def test_max_tokens_gives_way_to_its_successor() -> None:
 
 
 def test_reasoning_up_to_the_limit_counts_as_an_answer() -> None:
-    thinking = Answer([choice(reasoning_content="Hm"), choice("length"), DONE])
-    with provider(text=thinking) as good:
+    with provider(text=StreamBuilder("deepseek").reasoning("Hm").finish("length").done()) as good:
         assert findings(good, "--only", "text")["text"]["result"] == "pass"
 
 
@@ -346,10 +345,10 @@ LEAKS = {
     "at the end of an excerpt": text("x" * 104, KEY),
     "in arguments": called(("get_weather", json.dumps({"town": KEY}))),
     "in a name": called((KEY, "{}")),
-    "in an odd event": Answer([event({**HEAD, "object": KEY, "choices": []}), choice(content="Hi"), STOP, DONE]),
-    "in an event's name": Answer([f"event: {KEY}\ndata: {KEY}\n\n".encode(), choice(content="Hi"), STOP, DONE]),
+    "in an odd event": StreamBuilder().raw(chunk(object=KEY)).text("Hi").finish().done(),
+    "in an event's name": StreamBuilder().event(KEY, KEY).text("Hi").finish().done(),
     "in the request id": refusal(500, "no", **{"x-request-id": f"req_{KEY}"}),
-    "in no JSON": Answer([event(f"{'x' * 185}{KEY}".encode())]),
+    "in no JSON": Answer(event(f"{'x' * 185}{KEY}")),
 }
 
 
@@ -361,9 +360,8 @@ def test_a_key_that_a_provider_echoes_is_in_no_report(where: str, options: tuple
     with provider(**answers) as bad:
         url = f"{bad.url}/{KEY}?api-key={KEY}".replace("://", f"://user:{KEY}@")
         others = [option for name in NAMES[1:] for option in ("--only", name)]
-        results = [run(url, "-m", "m", *options), run(url, "-m", "m", *others, *options)]
-    for result in results:
-        shown = result.stdout + result.stderr
+        results = [doctor(url, "-m", "m", *options), doctor(url, "-m", "m", *others, *options)]
+    for shown in (result.shown for result in results):
         assert "host" in shown
         assert "user:" not in shown
         assert KEY[:11] not in shown
@@ -385,9 +383,9 @@ def test_what_a_provider_says_stands_as_code() -> None:
     assert code("a```b\n<b>\x1b") == r"````a```b\n<b>\x1b````"
     evil = text("| ![](http://x) <b> @user ```\n# x", end=STOP + DONE)
     with provider(
-        tools=evil, structured_output=Answer([event(b"null ```` \n\n"), choice(content="{}"), STOP, DONE])
+        tools=evil, structured_output=StreamBuilder().raw(b"data: null ```` \n\n").text("{}").finish().done()
     ) as bad:
-        shown = run(bad.base_url, "-m", "m|`", "--only", "tools", "--only", "structured-output").stdout
+        shown = doctor(bad.base_url, "-m", "m|`", "--only", "tools", "--only", "structured-output").stdout
     assert r"said: ````'| ![](http://x) <b> @user ```\n# x'````" in shown
     assert shown.startswith("## chunkfold doctor: `` m|` ``\n")
     rows = [line for line in shown.splitlines() if line.startswith("|")]
@@ -397,7 +395,7 @@ def test_what_a_provider_says_stands_as_code() -> None:
 
 @pytest.mark.parametrize("width", [40, 80])
 def test_on_a_terminal_the_report_is_markdown_that_fits(width: int) -> None:
-    with provider(usage=text("Hello"), text=text("日本語のテキスト " * 5, end=event(b"null") + STOP + DONE)) as bad:
+    with provider(usage=text("Hello"), text=text("日本語のテキスト " * 5, end=event("null") + STOP + DONE)) as bad:
         rows, written, exit_code = on_a_terminal("doctor", bad.base_url, "-m", "m", width=width, OPENAI_API_KEY=KEY)
     shown = "\n".join(rows)
     assert exit_code == 1
@@ -412,7 +410,7 @@ def test_on_a_terminal_the_report_is_markdown_that_fits(width: int) -> None:
 
 def test_progress_is_no_part_of_a_pipe() -> None:
     with provider() as good:
-        result = run(good.base_url, "-m", "m")
+        result = doctor(good.base_url, "-m", "m")
     assert (result.stderr, "\x1b" in result.stdout) == ("", False)
 
 
@@ -420,7 +418,7 @@ def test_progress_is_no_part_of_a_pipe() -> None:
 
 
 def test_the_checks_are_listed() -> None:
-    lines = run("--list").stdout.splitlines()
+    lines = doctor("--list").stdout.splitlines()
     assert [line.split()[0] for line in lines] == NAMES
     assert [line.split(maxsplit=1)[1] for line in lines] == [check.asks for check in CHECKS]
 
@@ -441,12 +439,12 @@ def test_only_some_checks_in_their_order() -> None:
     with provider() as good:
         assert list(findings(good, "--only", "usage", "--only", "text")) == ["text", "usage"]
         assert len(good.requests) == 2
-    assert run("http://127.0.0.1:9", "-m", "m", "--only", "no-such-check").exit_code == 2
-    assert run("http://127.0.0.1:9").exit_code == 2
+    assert doctor("http://127.0.0.1:9", "-m", "m", "--only", "no-such-check").exit_code == 2
+    assert doctor("http://127.0.0.1:9").exit_code == 2
 
 
 def test_no_response_is_one_line() -> None:
-    result = run("http://127.0.0.1:9/v1", "-m", "m")
+    result = doctor("http://127.0.0.1:9/v1", "-m", "m")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.count("\n") == 1
     assert "onnection refused" in result.stderr
@@ -461,36 +459,28 @@ def test_no_response_later_fails_that_check() -> None:
 
 
 def test_silence_is_an_interruption_after_the_timeout() -> None:
-    with provider(text=Answer([choice(content="Hi")], ending="open")) as bad:
+    with provider(text=StreamBuilder().text("Hi").answer(ending="open")) as bad:
         found = findings(bad, "--only", "text", "--timeout", "0.2")["text"]
     assert (found["result"], found["reason"]) == ("fail", "the stream was interrupted")
     assert "ReadTimeout" in found["quote"]
 
 
 def test_keep_alives_do_not_hold_it_up() -> None:
-    pings = [piece for _ in range(200) for piece in (b": ping\n\n", 0.05)]
-    with provider(text=Answer([choice(content="Hi"), *pings], ending="open")) as bad:
+    pings = stalled(StreamBuilder().text("Hi"), 2, 10.0, keep_alive=b": ping\n\n", every=0.05)
+    with provider(text=Answer(pings, ending="open")) as bad:
         found = findings(bad, "--only", "text", "--timeout", "0.3")["text"]
     assert (found["result"], found["reason"]) == ("fail", "the stream was stalled")
 
 
 def test_ctrl_c_reports_what_was_found() -> None:
-    with provider(usage=Answer([choice(content="Hi")], ending="open")) as bad:
-        process = subprocess.Popen(
-            [COMMAND, "doctor", bad.base_url, "-m", "m"],
-            env=environment(OPENAI_API_KEY=KEY),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        with process:
+    with provider(usage=StreamBuilder().text("Hi").answer(ending="open")) as bad:
+        with started("doctor", bad.base_url, "-m", "m", OPENAI_API_KEY=KEY) as process:
             wait_until(lambda: len(bad.requests) == 4 or process.poll() is not None)
-            process.send_signal(signal.SIGINT)
-            shown, errors = process.communicate(timeout=PATIENCE)
+            shown, errors, exit_code = press_ctrl_c(process)
         assert bad.requests[3].answered.wait(PATIENCE)
-    assert (process.returncode, errors) == (130, "")
+    assert (exit_code, errors) == (130, "")
     assert "- result: 3 passed\n" in shown
 
 
 def test_help_has_examples() -> None:
-    assert "\n    chunkfold doctor https://api.openai.com/v1 -m gpt-5-mini\n" in run("--help").stdout
+    assert "\n    chunkfold doctor https://api.openai.com/v1 -m gpt-5-mini\n" in doctor("--help").stdout

@@ -5,13 +5,9 @@ What comes of a file is compared with what `replay` gives for it, and what is pr
 
 import json
 import os
-import re
-import shutil
 import signal
-import struct
 import subprocess
 import sys
-import sysconfig
 import threading
 import time
 from collections.abc import Iterator
@@ -23,37 +19,30 @@ import pytest
 
 from chunkfold import RULES, StreamEnd
 from chunkfold.recording import RecordedRead, Recording, replay
-from chunkfold.testing import sse
+from chunkfold.testing import DONE, StreamBuilder, delta, fragment
 
 pytest.importorskip("click")
 pytest.importorskip("rich")
 
-from rich.cells import cell_len
+from command_line import PATIENCE, Ran, on_a_terminal, piped, press_ctrl_c, read_a_line_and_close, run, started
 from worker_functions import double
 
 from chunkfold.cli.folding import Folded, Job, fold
 from chunkfold.cli.workers import Lost, in_processes
 
-PATIENCE = 60.0  # seconds, after which a command that hangs fails
-COMMAND = shutil.which("chunkfold", path=sysconfig.get_path("scripts")) or "chunkfold"
+HAS_PROC = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
 HAS_FIFOS = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 
 
-def chunk(delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
-    head = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-    return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}
-
-
-def said(text: str) -> bytes:
-    return b"".join(sse(chunk({"role": "assistant", "content": text}), chunk({}, "stop")))
+def said(*pieces: str) -> bytes:
+    return StreamBuilder().text(*pieces).finish().done().body
 
 
 WELL = said("Hello\n you")
-CUT = b"".join(sse(chunk({"role": "assistant", "content": "Hel"}), done=False))
-FAILED = b"".join(sse(chunk({"role": "assistant", "content": "Hel"}), {"error": {"message": "overloaded"}}))
-TWO_ROLES = b"".join(sse(*[chunk({"role": "assistant", "content": "a"})] * 3, chunk({}, "stop")))
-CALL = {"index": 0, "id": "1", "type": "function", "function": {"name": "add", "arguments": '{"a":1}'}}
-CALLED = b"".join(sse(chunk({"role": "assistant", "tool_calls": [CALL]}), chunk({}, "tool_calls")))
+CUT = StreamBuilder().text("Hel").body
+FAILED = StreamBuilder().text("Hel").error("overloaded").body
+TWO_ROLES = delta(role="assistant", content="a") * 3 + delta("stop") + DONE
+CALLED = StreamBuilder().tool_call("add", '{"a":1}').finish().done().body
 RESET = Recording((RecordedRead(0.1, CUT),), end="error", error="ReadError")
 REFUSED = Recording((RecordedRead(0.1, b'{"error":{"message":"slow down"}}'),), status_code=429)
 
@@ -70,22 +59,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def environment(**variables: str) -> dict[str, str]:
-    ours = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLORTERM")
-    inherited = {name: value for name, value in os.environ.items() if name not in ours}
-    return inherited | {"TERM": "xterm-256color", "PYTHONUTF8": "1"} | variables
-
-
-def run(*arguments: str | bytes, given: bytes = b"", **variables: str) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [COMMAND, "fold", *arguments],
-        env=environment(**variables),
-        input=given,
-        capture_output=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+def fold_files(*arguments: str, **options: Any) -> Ran:
+    return run("fold", *arguments, **options)
 
 
 def lines_of(output: str) -> list[dict[str, Any]]:
@@ -97,7 +72,7 @@ def lines_of(output: str) -> list[dict[str, Any]]:
 
 def test_json_has_a_line_for_each_file_in_their_order(folder: Path) -> None:
     names = ["g.jsonl", "a.sse", "f.jsonl", "b.sse", "c.sse", "d.sse", "e.sse"]
-    code, output, _ = run("--json", *names)
+    output, _, code = piped("fold", "--json", *names)
     assert code == 0  # whatever the endings
     lines = lines_of(output)
     assert [line["file"] for line in lines] == names
@@ -120,7 +95,7 @@ def test_json_has_a_line_for_each_file_in_their_order(folder: Path) -> None:
 
 
 def test_json_leaves_the_summary_to_standard_error(folder: Path) -> None:
-    _, output, errors = run("--json", *sorted(map(str, folder.iterdir())))
+    output, errors, _ = fold_files("--json", *sorted(map(str, folder.iterdir())))
     assert len(output.splitlines()) == 7
     assert errors.splitlines()[1].startswith("7 files in ")
     assert [row.split() for row in errors.splitlines()[3:8]] == [
@@ -132,7 +107,6 @@ def test_json_leaves_the_summary_to_standard_error(folder: Path) -> None:
     ]
 
 
-@pytest.mark.slow
 def test_the_number_of_processes_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for number in range(120):
@@ -140,11 +114,12 @@ def test_the_number_of_processes_changes_nothing(tmp_path: Path, monkeypatch: py
     (tmp_path / "100.sse").unlink()
     (tmp_path / "100.sse").mkdir()  # an empty folder in the middle
     names = [f"{number:03}.sse" for number in range(120)]
-    one, other = (run("--json", "--jobs", str(jobs), *names)[:2] for jobs in (1, 2))
-    assert one == other
-    assert one[0] == 1
-    assert [line["file"] for line in lines_of(one[1])] == names
-    texts = [line["completion"] and line["completion"]["choices"][0]["message"]["content"] for line in lines_of(one[1])]
+    one, other = (fold_files("--json", "--jobs", jobs, *names) for jobs in ("1", "2"))
+    assert one.stdout == other.stdout
+    assert one.exit_code == other.exit_code == 1
+    lines = lines_of(one.stdout)
+    assert [line["file"] for line in lines] == names
+    texts = [line["completion"] and line["completion"]["choices"][0]["message"]["content"] for line in lines]
     assert texts[119] == "119"
     assert texts[50] == "50" * 2000
 
@@ -155,7 +130,7 @@ def test_what_cannot_be_read_does_not_stop_the_rest(folder: Path, jobs: str) -> 
     (folder / "damaged.jsonl").write_bytes(RESET.dumps().replace(b'"end"', b'"and'))
     (folder / "newer.jsonl").write_bytes(b'{"chunkfold_recording":9}\n')
     names = ["missing", "empty", "damaged.jsonl", "newer.jsonl", "a.sse"]
-    code, output, errors = run("--json", "--jobs", jobs, *names)
+    output, errors, code = fold_files("--json", "--jobs", jobs, *names)
     *bad, good = lines_of(output)
     assert code == 1
     assert [(line["file"], line["end"], line["completion"], line["snapshot"]) for line in bad] == [
@@ -179,13 +154,13 @@ def test_a_folder_stands_for_the_files_in_it(folder: Path) -> None:
     (folder / "x" / "deeper").mkdir()
     for name in ("x/2.txt", "x/1.sse", "x/.hidden", "x/deeper/3.sse"):
         (folder / name).write_bytes(WELL)
-    _, output, _ = run("--json", "x", "a.sse")
+    output, _, _ = fold_files("--json", "x", "a.sse")
     assert [Path(line["file"]).as_posix() for line in lines_of(output)] == ["x/1.sse", "x/2.txt", "a.sse"]
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_standard_input_among_others(folder: Path, jobs: str) -> None:
-    _, output, _ = run("--json", "--jobs", jobs, "b.sse", "-", "a.sse", given=RESET.dumps())
+    output, _, _ = fold_files("--json", "--jobs", jobs, "b.sse", "-", "a.sse", stdin=RESET.dumps())
     assert [(line["file"], line["end"]) for line in lines_of(output)] == [
         ("b.sse", "truncated"),
         ("-", "interrupted"),
@@ -197,7 +172,7 @@ def test_standard_input_among_others(folder: Path, jobs: str) -> None:
 def test_json_is_utf_8_and_harmless_whatever_the_locale_is(folder: Path) -> None:
     text = "señor 日本 \x1b[31m \u202e \u2028"
     (folder / "x.sse").write_bytes(said(text))
-    _, output, _ = run("--json", "x.sse", PYTHONUTF8="0", PYTHONIOENCODING="ascii", LC_ALL="C")
+    output, _, _ = piped("fold", "--json", "x.sse", PYTHONUTF8="0", PYTHONIOENCODING="ascii", LC_ALL="C")
     assert output.count("\n") == 1
     assert output.strip().isprintable()
     assert lines_of(output)[0]["completion"]["choices"][0]["message"]["content"] == text
@@ -207,10 +182,10 @@ def test_json_is_utf_8_and_harmless_whatever_the_locale_is(folder: Path) -> None
 def test_a_name_that_is_no_text(folder: Path) -> None:
     name = b"\xff\x1b[31m.sse"
     Path(os.fsdecode(name)).write_bytes(WELL)
-    code, output, _ = run("--json", "--jobs", "2", name, "a.sse")
+    output, _, code = piped("fold", "--json", "--jobs", "2", name, "a.sse")
     assert code == 0
     assert os.fsencode(lines_of(output)[0]["file"]) == name
-    assert "\x1b" not in run(name)[1]
+    assert "\x1b" not in fold_files(os.fsdecode(name)).stdout
     assert folder
 
 
@@ -218,7 +193,7 @@ def test_a_name_that_is_no_text(folder: Path) -> None:
 
 
 def test_lines_and_a_summary(folder: Path) -> None:
-    code, output, errors = run(*sorted(path.name for path in folder.iterdir()), "missing")
+    output, errors, code = fold_files(*sorted(path.name for path in folder.iterdir()), "missing")
     assert (code, errors) == (1, "")
     lines = output.splitlines()
     assert lines[:8] == [
@@ -249,49 +224,24 @@ def test_lines_and_a_summary(folder: Path) -> None:
 
 def test_what_a_model_says_does_nothing_to_a_terminal(folder: Path) -> None:
     (folder / "x.sse").write_bytes(said("\x1b]0;title\x07 red \x1b[31m\u202e[bold]x[/bold]"))
-    _, output, _ = run("x.sse")
+    output, _, _ = fold_files("x.sse")
     assert output.splitlines()[0] == r"x.sse  finished     \x1b]0;title\x07 red \x1b[31m\u202e[bold]x[/bold]"
 
 
 def test_a_long_answer_is_cut(folder: Path) -> None:
     (folder / "x.sse").write_bytes(said("word " * 100_000))
-    assert len(run("x.sse")[1].splitlines()[0]) < 250
-
-
-def on_a_terminal(*arguments: str, width: int, **options: Any) -> str:
-    """What is written to a terminal of that width, standard error always, standard output unless it is given."""
-    fcntl, pty, termios = (pytest.importorskip(name) for name in ("fcntl", "pty", "termios"))
-    ours, its = pty.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
-    streams = {"stdin": its, "stdout": its, "stderr": its} | options
-    with subprocess.Popen([COMMAND, "fold", *arguments], env=environment(), **streams):
-        os.close(its)
-        written = b"".join(iter(lambda: read_terminal(ours), b""))
-        os.close(ours)
-    return written.decode()
-
-
-def read_terminal(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:  # how Linux says that the other side is closed
-        return b""
-
-
-def without_styles(written: str) -> list[str]:
-    return [re.sub(r"\x1b\[[\d;]*m", "", row) for row in written.replace("\r\n", "\n").split("\n")]
+    assert len(fold_files("x.sse").stdout.splitlines()[0]) < 250
 
 
 @pytest.mark.parametrize("width", [40, 80])
 def test_on_a_terminal_each_file_has_one_row(folder: Path, width: int) -> None:
     long = "日本語のとても長い名前のファイル-with-a-tail.sse"
     (folder / long).write_bytes(said("日本語 🙂 " * 50))
-    rows = without_styles(on_a_terminal("a.sse", "d.sse", long, width=width))
+    rows, _, _ = on_a_terminal("fold", "a.sse", "d.sse", long, width=width)
     assert rows[0].split() == ["a.sse", "finished", "Hello", "you"]
     assert rows[2].startswith("…")
     assert "tail.sse" in rows[2]
     assert "日本" in rows[2].partition("finished")[2]
-    assert all(cell_len(row) <= width for row in rows)
     assert rows[4].startswith("3 files in ")
     role = next(rule for rule in RULES if rule.id == "CF204")
     assert role.sentence in " ".join(" ".join(rows[9:]).split())
@@ -310,7 +260,7 @@ def test_a_bar_shows_how_far_long_work_is_and_goes(folder: Path) -> None:
     writing = threading.Thread(target=write_late)
     writing.start()
     with (folder / "output").open("wb") as output:
-        written = on_a_terminal("--json", "a.sse", "slow", "b.sse", width=60, stdout=output)
+        _, written, _ = on_a_terminal("fold", "--json", "a.sse", "slow", "b.sse", width=60, stdout=output)
     writing.join()
     assert "folding" in written
     assert "2/3" in written or "3/3" in written
@@ -321,30 +271,15 @@ def test_a_bar_shows_how_far_long_work_is_and_goes(folder: Path) -> None:
 # Leaving, and dying
 
 
-class Running:
-    """A command that waits for a file that does not come."""
+def first_line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
 
-    def __init__(self, *arguments: str) -> None:
-        self.process = subprocess.Popen(
-            [COMMAND, "fold", *arguments],
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            process_group=0,
-        )
 
-    def first_line(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().decode()
-
-    def workers(self) -> list[int]:
-        """The processes that read files; Linux only."""
-        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        return [int(pid) for pid in listed.split() if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-
-    def rest(self) -> tuple[int, str, str]:
-        output, errors = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode, output.decode(), errors.decode()
+def workers_of(process: subprocess.Popen[str]) -> list[int]:
+    """The processes that read files; Linux only."""
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return [int(pid) for pid in listed.split() if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 @pytest.fixture
@@ -355,28 +290,27 @@ def fifo(folder: Path) -> str:
     return "never"
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+@HAS_PROC
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_ctrl_c_ends_all_processes_and_tells_what_had_come(fifo: str, jobs: str) -> None:
-    running = Running("--jobs", jobs, "a.sse", fifo, "b.sse")
-    assert running.first_line() == "a.sse  finished     Hello you\n"
-    workers = running.workers()
-    assert len(workers) == (2 if jobs == "2" else 0)
-    os.killpg(running.process.pid, signal.SIGINT)  # as a terminal does, to all of them
-    code, output, errors = running.rest()
+    with started("fold", "--jobs", jobs, "a.sse", fifo, "b.sse") as process:
+        assert first_line_of(process) == "a.sse  finished     Hello you\n"
+        workers = workers_of(process)
+        assert len(workers) == (2 if jobs == "2" else 0)
+        output, errors, code = press_ctrl_c(process)
     assert (code, errors) == (130, "")
     assert output.splitlines()[1].startswith("1 of 3 files in ")
     assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+@HAS_PROC
 def test_a_process_that_dies_costs_its_file_alone(fifo: str) -> None:
-    running = Running("--json", "--jobs", "2", "a.sse", fifo, "b.sse", "c.sse")
-    running.first_line()
-    for pid in running.workers():  # one reads, the other has nothing to do any more
-        os.kill(pid, signal.SIGKILL)
-    code, output, errors = running.rest()
-    assert code == 1
+    with started("fold", "--json", "--jobs", "2", "a.sse", fifo, "b.sse", "c.sse") as process:
+        first_line_of(process)
+        for pid in workers_of(process):  # one reads, the other has nothing to do any more
+            os.kill(pid, signal.SIGKILL)
+        output, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
     died, *others = lines_of(output)
     assert (died["file"], died["end"], died["error"]["type"]) == (fifo, None, "Lost")
     assert "SIGKILL" in died["error"]["message"]
@@ -384,17 +318,11 @@ def test_a_process_that_dies_costs_its_file_alone(fifo: str) -> None:
     assert "Traceback" not in errors
 
 
-def test_a_closed_pipe_ends_quietly(folder: Path) -> None:
-    for jobs in ("1", "2"):
-        running = Running("--json", "--jobs", jobs, *["a.sse"] * 2000)
-        running.first_line()
-        assert running.process.stdout is not None
-        running.process.stdout.close()
-        assert running.process.stderr is not None
-        assert running.process.stderr.read() == b""
-        running.process.wait(PATIENCE)
-        running.process.stderr.close()
-    assert folder
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_closed_pipe_ends_quietly(jobs: str) -> None:
+    with started("fold", "--json", "--jobs", jobs, *["a.sse"] * 2000) as process:
+        assert read_a_line_and_close(process) == ""
 
 
 def test_no_memory_for_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -434,21 +362,21 @@ def test_items_are_taken_as_they_are_wanted() -> None:
 
 
 def test_nothing_to_say_of_an_answer_without_output() -> None:
-    body = b"".join(sse(chunk({"role": "assistant"}), chunk({}, "stop")))
+    body = delta(role="assistant") + delta("stop") + DONE
     folded = fold(Job("x", data=body))
     assert folded == Folded("x", StreamEnd.FINISHED, {}, "", "")
 
 
 @pytest.mark.parametrize(
-    ("delta", "excerpt"),
+    ("fields", "excerpt"),
     [
         ({"content": "text", "reasoning_content": "r"}, "text"),
         ({"reasoning_content": "why  not"}, "(reasoning) why not"),
         ({"refusal": "no"}, "no"),
         ({"audio": {"transcript": "spoken"}}, "spoken"),
-        ({"tool_calls": [CALL]}, 'add({"a":1})'),
+        ({"tool_calls": [fragment(0, "1", "add", '{"a":1}')]}, 'add({"a":1})'),
     ],
 )
-def test_the_excerpt_is_what_says_most(delta: dict[str, Any], excerpt: str) -> None:
-    body = b"".join(sse(chunk({"role": "assistant", **delta}), chunk({}, "stop")))
+def test_the_excerpt_is_what_says_most(fields: dict[str, Any], excerpt: str) -> None:
+    body = delta(role="assistant", **fields) + delta("stop")
     assert fold(Job("x", data=body)).excerpt == excerpt

@@ -6,8 +6,6 @@ those about pipes, signals and terminals run it as a person would.
 
 import json
 import re
-import signal
-import subprocess
 import sys
 import tracemalloc
 from collections import Counter
@@ -15,38 +13,60 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_streams import DONE, HEAD, STOP, choice, event, fragment, usage
 from shared_data import shared_data
 
 from chunkfold import RULES, ChatCompletionParser, StreamEnd
-from chunkfold.testing import Answer, FakeProvider, HostileStream, Raw, hostile_streams, json_answer, sse
+from chunkfold.recording import RecordedRead, Recording
+from chunkfold.testing import (
+    DONE,
+    Answer,
+    FakeProvider,
+    HostileStream,
+    Raw,
+    StreamBuilder,
+    bytewise,
+    choice,
+    chunk,
+    cut_randomly,
+    delta,
+    event,
+    fragment,
+    hostile_streams,
+    json_answer,
+    usage,
+)
 
 pytest.importorskip("click")
 pytest.importorskip("rich")
 
-import click.testing
-from command_line import COMMAND, PATIENCE, environment, on_a_terminal, piped, wait_until
+from command_line import (
+    PATIENCE,
+    Ran,
+    on_a_terminal,
+    piped,
+    press_ctrl_c,
+    read_a_line_and_close,
+    run,
+    started,
+    wait_until,
+)
 
-from chunkfold.cli.app import chunkfold
 from chunkfold.cli.exit_codes import EXIT_CODES
 from chunkfold.cli.frames import Frame, Inspection, Kind
 
 KEY = "sk-marked-0123456789abcdefghij"
-ROLE = choice(role="assistant", content="")
-HI = choice(content="Hi")
+ROLE = delta(role="assistant", content="")
+HI = delta(content="Hi")
+STOP = delta("stop")
 
 
-def run(*arguments: str, body: bytes | None = None, key: str | None = None) -> click.testing.Result:
-    """The command in this process; nothing but an exit may leave it."""
-    runner = click.testing.CliRunner(env={"OPENAI_API_KEY": key})
-    result = runner.invoke(chunkfold, ["inspect", *arguments], input=body)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
-    return result
+def inspect(*arguments: str, body: bytes | None = None, key: str | None = None) -> Ran:
+    return run("inspect", *arguments, stdin=body or b"", OPENAI_API_KEY=key)
 
 
 def objects(*arguments: str, body: bytes) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The frames and the verdict, as a program reads them."""
-    *frames, last = map(json.loads, run("-", "--json", *arguments, body=body).stdout.splitlines())
+    *frames, last = map(json.loads, inspect("-", "--json", *arguments, body=body).stdout.splitlines())
     return frames, last["verdict"]
 
 
@@ -62,14 +82,14 @@ def parsed(body: bytes) -> ChatCompletionParser:
 BODY = b"".join(
     (
         ROLE,
-        choice(role="assistant", content="Hel"),
-        event(b""),
-        b'event: progress\ndata: {"step":1}\n\n',
-        choice(content="lo"),
-        choice(tool_calls=[fragment(0, "call_a", "get_weather", "")]),
-        choice(tool_calls=[fragment(0, ..., ..., '{"city":"Paris"}')]),
-        choice("tool_calls"),
-        usage(prompt_tokens=5, completion_tokens=7, total_tokens=12),
+        delta(role="assistant", content="Hel"),
+        event(""),
+        event({"step": 1}, "progress"),
+        delta(content="lo"),
+        delta(tool_calls=[fragment(0, "call_a", "get_weather", "")]),
+        delta(tool_calls=[fragment(0, arguments='{"city":"Paris"}')]),
+        delta("tool_calls"),
+        chunk(usage=usage(5, 7)),
         DONE,
     )
 )
@@ -77,7 +97,7 @@ BODY = b"".join(
 
 def test_plain_lines_tell_each_frame_and_the_verdict() -> None:
     offsets = [frame["offset"] for frame in objects(body=BODY)[0]]
-    lines = run("-", body=BODY).stdout.splitlines()
+    lines = inspect("-", body=BODY).stdout.splitlines()
     assert lines[:11] == [
         "offset  what      adds",
         f"{offsets[0]:>6}  chunk     role assistant",
@@ -111,13 +131,13 @@ def test_plain_lines_tell_each_frame_and_the_verdict() -> None:
 
 
 def test_a_stream_by_the_book_says_so() -> None:
-    result = run("-", body=ROLE + HI + STOP + DONE)
+    result = inspect("-", body=ROLE + HI + STOP + DONE)
     assert "\nto tolerate: nothing: it is by the book\n" in result.stdout
     assert result.exit_code == 0
 
 
 def test_rules_are_explained() -> None:
-    plain, explained = (run("-", *options, body=BODY).stdout for options in ((), ("--rules",)))
+    plain, explained = (inspect("-", *options, body=BODY).stdout for options in ((), ("--rules",)))
     rules = {rule.id: rule for rule in RULES}
     for name in ("CF204", "CF103", "CF106"):
         rule = rules[name]
@@ -136,37 +156,37 @@ def test_only_anomalies_leaves_the_rest_out_and_the_verdict_as_it_is() -> None:
     assert odd == [frame for frame in frames if frame["anomalies"]]
     assert len(odd) == 3
     assert same == verdict
-    shown = run("-", "--only", "anomalies", body=HI + event({"error": {"message": "overloaded"}})).stdout
+    shown = inspect("-", "--only", "anomalies", body=StreamBuilder().text("Hi").error("overloaded").body).stdout
     assert "APIError: overloaded" in shown
     assert "text 'Hi'" not in shown
 
 
 KINDS = [
     (Kind.CHUNK, HI, "text 'Hi'"),
-    (Kind.CHUNK, choice(reasoning_content="Hm"), "reasoning 'Hm'"),
-    (Kind.CHUNK, choice(refusal="No"), "refusal 'No'"),
-    (Kind.CHUNK, choice("stop", 1, content="Hi"), "choice 1: text 'Hi'; choice 1: finish reason stop"),
-    (Kind.CHUNK, choice("eos", content="Hi"), "text 'Hi'; finish reason eos (outcome stop)"),
-    (Kind.CHUNK, choice(), "nothing"),
-    (Kind.CHUNK, choice(audio={"data": "aGk=", "transcript": "hi"}), "audio 'hi' (2 bytes)"),
-    (Kind.CHUNK, choice(images=[{"type": "image_url"}]), "image"),
-    (Kind.CHUNK, choice(content="Hi", role="assistant"), "role assistant; text 'Hi'"),
-    (Kind.CHUNK, choice(content="x" * 200), f"text '{'x' * 120}'... (200 characters)"),
-    (Kind.CHUNK, choice(content="\x1b[2J\u202e\n'"), r"""text "\x1b[2J\u202e\n'" """.rstrip()),
+    (Kind.CHUNK, delta(reasoning_content="Hm"), "reasoning 'Hm'"),
+    (Kind.CHUNK, delta(refusal="No"), "refusal 'No'"),
+    (Kind.CHUNK, delta("stop", 1, content="Hi"), "choice 1: text 'Hi'; choice 1: finish reason stop"),
+    (Kind.CHUNK, delta("eos", content="Hi"), "text 'Hi'; finish reason eos (outcome stop)"),
+    (Kind.CHUNK, delta(), "nothing"),
+    (Kind.CHUNK, delta(audio={"data": "aGk=", "transcript": "hi"}), "audio 'hi' (2 bytes)"),
+    (Kind.CHUNK, delta(images=[{"type": "image_url"}]), "image"),
+    (Kind.CHUNK, delta(content="Hi", role="assistant"), "role assistant; text 'Hi'"),
+    (Kind.CHUNK, delta(content="x" * 200), f"text '{'x' * 120}'... (200 characters)"),
+    (Kind.CHUNK, delta(content="\x1b[2J\u202e\n'"), r"""text "\x1b[2J\u202e\n'" """.rstrip()),
     (
         Kind.CHUNK,
-        choice(tool_calls=[fragment(0, ..., "f", "{}")]),
+        delta(tool_calls=[fragment(0, None, "f", "{}")]),
         "call 0 started f (without an id); call 0 arguments '{}'",
     ),
-    (Kind.USAGE, usage(prompt_tokens=1), "usage (prompt 1, completion not told, total not told)"),
-    (Kind.PING, event(b"null"), "'null'"),
-    (Kind.PING, event(b": ping"), "': ping'"),
-    (Kind.FOREIGN, b"event: a b\ndata: 1\n\n", "event 'a b'; '1'"),
+    (Kind.USAGE, chunk(usage={"prompt_tokens": 1}), "usage (prompt 1, completion not told, total not told)"),
+    (Kind.PING, event("null"), "'null'"),
+    (Kind.PING, event(": ping"), "': ping'"),
+    (Kind.FOREIGN, event("1", "a b"), "event 'a b'; '1'"),
     (Kind.DONE, HI + STOP + DONE, "nothing"),
-    (Kind.ERROR, event({"error": {"message": "m", "code": 503}}), "APIError: m (status 503, code 503)"),
+    (Kind.ERROR, StreamBuilder().error("m", code=503).body, "APIError: m (status 503, code 503)"),
     (Kind.ERROR, HI + b'error: {"message":"m"}\n\n', "APIError: m"),
-    (Kind.NOT_JSON, event(b"oops"), "InvalidChunkError: expected a JSON object, received text that is no JSON"),
-    (Kind.NO_CHUNK, event(b"[1,2]"), "InvalidChunkError: expected a JSON object, received list: '[1,2]'"),
+    (Kind.NOT_JSON, event("oops"), "InvalidChunkError: expected a JSON object, received text that is no JSON"),
+    (Kind.NO_CHUNK, event("[1,2]"), "InvalidChunkError: expected a JSON object, received list: '[1,2]'"),
     (Kind.BODY, b'{"error":{"message":"m"}}', "APIError: m"),
     (Kind.BODY, b"<html>", "NotAnEventStreamError: expected an event stream, received another body"),
     (Kind.END, HI, "the body ends"),
@@ -175,7 +195,7 @@ KINDS = [
 
 @pytest.mark.parametrize(("kind", "body", "adds"), KINDS, ids=[f"{kind}-{adds[:20]}" for kind, _, adds in KINDS])
 def test_what_a_frame_is_and_adds(kind: Kind, body: bytes, adds: str) -> None:
-    lines = run("-", body=body).stdout.partition("\n\n")[0].splitlines()[1:]
+    lines = inspect("-", body=body).stdout.partition("\n\n")[0].splitlines()[1:]
     if kind is not Kind.END and "  the body ends" in lines[-1]:
         lines.pop()
     told = lines[-1].split("  ! ")[0].strip().split("  ", 1)[1]
@@ -205,13 +225,13 @@ def test_a_deadline_that_is_missed_is_told() -> None:
 
 
 def test_unknown_fields_are_listed_as_what_else_was_sent() -> None:
-    odd = event(
-        {**HEAD, "x_groq": {}, "choices": [{"index": 0, "delta": {"content": "Hi", "a\x1b": 1}, "native": "s"}]}
-    )
+    odd = chunk({**choice(content="Hi", **{"a\x1b": 1}), "native": "s"}, x_groq={})
     verdict = objects(body=odd * 2)[1]
     assert verdict["unknown_fields"] == {"x_groq": 2, "choices[].native": 2, r"choices[].delta.'a\x1b'": 2}
-    assert r"also sent: x_groq (2), choices[].native (2), choices[].delta.'a\x1b' (2)" in run("-", body=odd * 2).stdout
-    many = event({**HEAD, "choices": [], **{f"field_{number}": 1 for number in range(1000)}})
+    assert (
+        r"also sent: x_groq (2), choices[].native (2), choices[].delta.'a\x1b' (2)" in inspect("-", body=odd * 2).stdout
+    )
+    many = chunk(**{f"field_{number}": 1 for number in range(1000)})
     assert len(objects(body=many)[1]["unknown_fields"]) == 100
 
 
@@ -224,13 +244,13 @@ def test_what_came_of_a_body_without_events_stands_at_its_beginning() -> None:
 
 
 def test_what_one_event_brings_is_told_in_bounds() -> None:
-    many = event({**HEAD, "choices": [{"index": index, "delta": {"content": "x" * 1000}} for index in range(1000)]})
-    odd = usage(prompt_tokens={"\x1b": "y" * 10_000}) + b"event: " + b"z" * 10_000 + b"\ndata: 1\n\n"
-    shown = run("-", body=many + odd)
+    many = chunk(*(choice(index=index, content="x" * 1000) for index in range(1000)))
+    odd = chunk(usage={"prompt_tokens": {"\x1b": "y" * 10_000}}) + event("1", "z" * 10_000)
+    shown = inspect("-", body=many + odd)
     assert "; and 950 more\n" in shown.stdout
     assert r"usage (prompt {'\x1b': 'yyy" in shown.stdout
     assert len(shown.stdout) < 10_000
-    assert len(run("-", "--json", body=many + odd).stdout) < len(many) / 4
+    assert len(inspect("-", "--json", body=many + odd).stdout) < len(many) / 4
 
 
 # Held to the parser
@@ -240,19 +260,25 @@ STREAMS = hostile_streams()
 
 @pytest.mark.parametrize("stream", STREAMS, ids=[stream.name for stream in STREAMS])
 def test_hostile_streams_show_the_rules_of_the_parser(stream: HostileStream) -> None:
-    check_against_the_parser(stream.body)
+    parser = check_against_the_parser(stream.body)
+    shown = inspect("-", "--rules", body=stream.body).stdout
+    assert all(f"\n{anomaly.rule} (" in shown for anomaly in parser.anomalies)
 
 
 @pytest.mark.parametrize("stream", STREAMS, ids=[stream.name for stream in STREAMS])
 def test_frames_do_not_depend_on_how_the_bytes_were_cut(stream: HostileStream) -> None:
-    whole, cut = ([], [])  # type: tuple[list[Frame], list[Frame]]
-    for frames, size in ((whole, len(stream.body) or 1), (cut, 1)):
-        inspection = Inspection(frames.append)
-        for begin in range(0, len(stream.body), size):
-            inspection.feed(stream.body[begin : begin + size])
-        inspection.close()
-    told = [[(*one_frame(frame),) for frame in frames] for frames in (whole, cut)]
-    assert told[0] == told[1]
+    is_short = len(stream.body) < 10_000
+    reads = bytewise(stream.body) if is_short else cut_randomly(stream.body, reads=100)
+    assert frames_of([stream.body]) == frames_of(reads)
+
+
+def frames_of(reads: list[bytes]) -> list[tuple[Any, ...]]:
+    frames: list[Frame] = []
+    inspection = Inspection(frames.append)
+    for data in reads:
+        inspection.feed(data)
+    inspection.close()
+    return [one_frame(frame) for frame in frames]
 
 
 def one_frame(frame: Frame) -> tuple[Any, ...]:
@@ -264,7 +290,8 @@ def test_recorded_streams_show_the_rules_of_the_parser() -> None:
         check_against_the_parser(path.read_bytes())
 
 
-def check_against_the_parser(body: bytes) -> None:
+def check_against_the_parser(body: bytes) -> ChatCompletionParser:
+    """Hold what a program reads to the parser, and give that."""
     parser = parsed(body)
     frames, verdict = objects(body=body)
     rules = [(anomaly.rule.id, anomaly.count, anomaly.offset, anomaly.detail) for anomaly in parser.anomalies]
@@ -278,9 +305,7 @@ def check_against_the_parser(body: bytes) -> None:
     for choice_ in parser.snapshot.choices:
         assert added(frames, "text", choice_.index) == len(choice_.message.content or "")
         assert added(frames, "reasoning", choice_.index) == len(choice_.message.reasoning or "")
-    result = run("-", "--rules", body=body)
-    assert result.exit_code == verdict["exit_code"]
-    assert all(f"\n{anomaly.rule} (" in result.stdout for anomaly in parser.anomalies)
+    return parser
 
 
 def added(frames: list[dict[str, Any]], what: str, index: int) -> int:
@@ -293,7 +318,7 @@ def added(frames: list[dict[str, Any]], what: str, index: int) -> int:
 
 
 def test_no_frame_is_kept() -> None:
-    piece = choice(content="x", padding="y" * 500)
+    piece = delta(content="x", padding="y" * 500)
     body = piece * 4_000
     inspection = Inspection(lambda _: None)
     tracemalloc.start()
@@ -312,7 +337,7 @@ def test_no_frame_is_kept() -> None:
 ENDINGS = {
     "finished": (HI + STOP + DONE, 0),
     "done": (HI + DONE, 0),
-    "failed": (event({"error": {"message": "overloaded"}}), 3),
+    "failed": (StreamBuilder().error("overloaded").body, 3),
     "invalid": (b"<html></html>", 4),
     "truncated": (HI, 7),
     "empty": (b"", 8),
@@ -323,22 +348,22 @@ ENDINGS = {
 def test_the_exit_code_says_how_it_ended(end: str, tmp_path: Path) -> None:
     body, code = ENDINGS[end]
     (tmp_path / "body.sse").write_bytes(body)
-    result = run(str(tmp_path / "body.sse"))
+    result = inspect(str(tmp_path / "body.sse"))
     assert f"\nended: {end}: " in result.stdout
     assert result.exit_code == code
 
 
-def recording(tmp_path: Path, end: dict[str, Any], *reads: tuple[float, bytes], status: int = 200) -> str:
-    head = {"chunkfold_recording": 1, "status": status, "headers": {"x-request-id": "req_1"}, "url": "", "at": 0.25}
-    lines = [head, *({"at": at, "text": data.decode()} for at, data in reads), end]
+def recording(tmp_path: Path, *reads: tuple[float, bytes], **more: Any) -> str:
+    """The path of a recording of these reads."""
     path = tmp_path / "answer.jsonl"
-    path.write_text("".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in lines))
+    headers = {"x-request-id": "req_1"}
+    Recording(tuple(RecordedRead(*read) for read in reads), headers=headers, headers_at=0.25, **more).save(path)
     return str(path)
 
 
 def test_a_recording_tells_when_each_frame_came(tmp_path: Path) -> None:
-    path = recording(tmp_path, {"end": "body", "at": 1.5}, (0.5, ROLE + HI[:20]), (0.75, HI[20:]), (1.25, STOP + DONE))
-    result = run(path)
+    path = recording(tmp_path, (0.5, ROLE + HI[:20]), (0.75, HI[20:]), (1.25, STOP + DONE), ended_at=1.5)
+    result = inspect(path)
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["offset", "seconds", "what", "adds"]
     assert [line.split()[1] for line in lines[1:5]] == ["0.500", "0.750", "1.250", "1.250"]
@@ -348,13 +373,13 @@ def test_a_recording_tells_when_each_frame_came(tmp_path: Path) -> None:
 
 
 def test_a_recording_that_broke_or_was_left(tmp_path: Path) -> None:
-    broken = run(recording(tmp_path, {"end": "error", "at": 1, "error": "ReadError"}, (0.5, HI)))
+    broken = inspect(recording(tmp_path, (0.5, HI), end="error", error="ReadError"))
     assert "the transport fails: ReadError" in broken.stdout
     assert broken.exit_code == 5
-    left = run(recording(tmp_path, {"end": "left", "at": 1}, (0.5, HI)))
+    left = inspect(recording(tmp_path, (0.5, HI), end="left"))
     assert "nobody reads on" in left.stdout
     assert left.exit_code == 130
-    refused = run(recording(tmp_path, {"end": "body", "at": 1}, (0.5, b'{"error":{"message":"no"}}'), status=429))
+    refused = inspect(recording(tmp_path, (0.5, b'{"error":{"message":"no"}}'), status_code=429))
     assert "APIStatusError: HTTP 429: no (status 429)" in refused.stdout
     assert refused.exit_code == 3
 
@@ -366,7 +391,7 @@ def test_a_url_with_a_model_is_asked_and_watched_as_it_comes() -> None:
     with FakeProvider(Answer([ROLE, 0.05, HI, 0.05, STOP + DONE], headers={"x-request-id": "req_1"})) as provider:
         result = piped("inspect", provider.base_url, "-m", "m", "--param", "max_tokens=5", OPENAI_API_KEY=KEY)
         (request,) = provider.requests
-    assert (result.returncode, result.stderr) == (0, "")
+    assert (result.exit_code, result.stderr) == (0, "")
     times = [float(line.split()[1]) for line in result.stdout.splitlines()[1:5]]
     assert times == sorted(times)
     assert times[2] > 0.1  # the pauses
@@ -384,51 +409,35 @@ def test_a_url_with_a_model_is_asked_and_watched_as_it_comes() -> None:
 
 def test_frames_are_shown_while_the_stream_runs_and_ctrl_c_gives_the_verdict() -> None:
     with FakeProvider(Answer([ROLE, HI], ending="open")) as provider:
-        process = subprocess.Popen(
-            [COMMAND, "inspect", provider.url, "-m", "m", "Hello?"],
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        with process:
+        with started("inspect", provider.url, "-m", "m", "Hello?") as process:
             assert process.stdout
             shown = [process.stdout.readline() for _ in range(3)]
-            process.send_signal(signal.SIGINT)
-            rest, errors = process.communicate(timeout=PATIENCE)
+            rest, errors, exit_code = press_ctrl_c(process)
         (request,) = provider.requests
         assert request.answered.wait(PATIENCE)
         assert request.client_left
     assert "text 'Hi'" in shown[2]
     assert "nobody reads on" in rest
     assert "\nended: closed: it was left before its end\n" in rest
-    assert (process.returncode, errors) == (130, "")
+    assert (exit_code, errors) == (130, "")
     assert request.json["messages"][0]["content"] == "Hello?"
 
 
 def test_ctrl_c_before_anything_came_is_quiet() -> None:
-    with FakeProvider(Answer([float("inf")], framing="raw")) as provider:
-        process = subprocess.Popen(
-            [COMMAND, "inspect", provider.url, "-m", "m"],
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        with process:
-            wait_until(lambda: provider.requests or process.poll() is not None)
-            process.send_signal(signal.SIGINT)
-            assert process.communicate(timeout=PATIENCE) == (b"", b"")
-    assert process.returncode == 130
+    silent = FakeProvider(Answer([float("inf")], framing="raw"))
+    with silent as provider, started("inspect", provider.url, "-m", "m") as process:
+        wait_until(lambda: provider.requests or process.poll() is not None)
+        assert press_ctrl_c(process) == ("", "", 130)
 
 
 def test_a_file_is_read_without_a_client() -> None:
     script = "import sys; from chunkfold.cli.inspect import inspect; sys.exit(any(name in sys.modules for name in ('httpx', 'h11')))"
-    assert subprocess.run([sys.executable, "-c", script], check=False, timeout=PATIENCE).returncode == 0
+    assert piped("-c", script, command=sys.executable).exit_code == 0
 
 
 def test_what_comes_after_the_end_is_not_waited_for() -> None:
     with FakeProvider(Answer([HI + STOP + DONE, 60.0], ending="open")) as provider:
-        assert run(provider.url, "-m", "m").exit_code == 0
+        assert inspect(provider.url, "-m", "m").exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -443,20 +452,20 @@ def test_what_comes_after_the_end_is_not_waited_for() -> None:
 )
 def test_answers_that_break(answer: Answer, code: int, shown: str) -> None:
     with FakeProvider(answer) as provider:
-        result = run(provider.url, "-m", "m")
+        result = inspect(provider.url, "-m", "m")
     assert shown in result.stdout
     assert (result.exit_code, result.stderr) == (code, "")
 
 
 def test_a_url_without_a_model_is_a_stored_body(tmp_path: Path) -> None:
-    stored = Path(recording(tmp_path, {"end": "body", "at": 1}, (0.5, BODY))).read_bytes()
+    stored = Path(recording(tmp_path, (0.5, BODY))).read_bytes()
     with FakeProvider(BODY, Answer(stored), Answer([HI], ending="cut"), json_answer({}, 404)) as provider:
         url = f"{provider.base_url}/body.sse"
-        plain, recorded, cut, missing = (run(url, key=KEY) for _ in range(4))
+        plain, recorded, cut, missing = (inspect(url, key=KEY) for _ in range(4))
         assert {request.method for request in provider.requests} == {"GET"}
         assert {request.path for request in provider.requests} == {"/v1/body.sse"}
         assert {request.body for request in provider.requests} == {b""}
-    assert plain.stdout == run("-", body=BODY).stdout
+    assert plain.stdout == inspect("-", body=BODY).stdout
     assert [line.split()[1] for line in recorded.stdout.splitlines()[1:11]] == ["0.500"] * 10
     assert [result.exit_code for result in (plain, recorded, cut, missing)] == [0, 0, 5, 3]
 
@@ -464,11 +473,11 @@ def test_a_url_without_a_model_is_a_stored_body(tmp_path: Path) -> None:
 # Keys
 
 
-def echoing(answer: Answer, *options: str) -> str:
+def echoing(answer: Answer | StreamBuilder, *options: str) -> str:
     with FakeProvider(answer) as provider:
-        result = run(f"{provider.url}?api-key={KEY}", "-m", "m", *options, key=KEY)
+        result = inspect(f"{provider.url}?api-key={KEY}", "-m", "m", *options, key=KEY)
     assert "*" * 12 in result.stdout
-    return result.stdout + result.stderr
+    return result.shown
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
@@ -476,17 +485,17 @@ def echoing(answer: Answer, *options: str) -> str:
     "answer",
     [
         json_answer({"error": {"message": f"Incorrect API key provided: {KEY}."}}, 401),
-        Answer(sse({"error": {"message": f"{'x' * 480} {KEY}", "type": KEY, "code": KEY}})),
-        Answer([HI, event(f"{'x' * 180} {KEY}".encode())]),
-        Answer([HI, *(bytes([byte]) for byte in choice(content=f"the key is {KEY}, is it not?"))]),
+        StreamBuilder().error(f"{'x' * 480} {KEY}", type=KEY, code=KEY),
+        StreamBuilder().text("Hi").event(f"{'x' * 180} {KEY}"),
+        Answer(bytewise(HI + delta(content=f"the key is {KEY}, is it not?"))),
         Answer([f"<html>{KEY}</html>".encode()]),
-        Answer([f"event: {KEY}\ndata: {KEY}\n\n".encode(), HI, STOP, DONE]),
-        Answer([HI, STOP, DONE], headers={"x-request-id": f"req_{KEY}"}),
-        Answer([event({**HEAD, KEY: 1, "choices": []}), HI, STOP, DONE]),
+        StreamBuilder().event(KEY, KEY).text("Hi").finish().done(),
+        StreamBuilder().text("Hi").finish().done().answer(headers={"x-request-id": f"req_{KEY}"}),
+        StreamBuilder().raw(chunk(**{KEY: 1})).text("Hi").finish().done(),
     ],
     ids=["refusal", "error", "no-json", "in-tiny-reads", "html", "event-name", "request-id", "field"],
 )
-def test_a_key_that_a_provider_echoes_is_not_shown(answer: Answer, options: tuple[str, ...]) -> None:
+def test_a_key_that_a_provider_echoes_is_not_shown(answer: Answer | StreamBuilder, options: tuple[str, ...]) -> None:
     shown = echoing(answer, *options)
     assert KEY[:12] not in shown
     assert KEY[-12:] not in shown
@@ -496,34 +505,34 @@ def test_a_key_that_a_provider_echoes_is_not_shown(answer: Answer, options: tupl
 
 
 def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
-    missing = run(str(tmp_path / "missing\x1b.sse"))
+    missing = inspect(str(tmp_path / "missing\x1b.sse"))
     assert missing.exit_code == 1
     assert missing.stderr.count("\n") == 1
     assert r"missing\x1b.sse: No such file or directory" in missing.stderr
     (tmp_path / "later.jsonl").write_text('{"chunkfold_recording":999}\n')
-    later = run(str(tmp_path / "later.jsonl"))
+    later = inspect(str(tmp_path / "later.jsonl"))
     assert later.exit_code == 1
     assert "version" in later.stderr
-    refused = run("http://127.0.0.1:9/v1", "-m", "m", key=KEY)
+    refused = inspect("http://127.0.0.1:9/v1", "-m", "m", key=KEY)
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert refused.stderr.count("\n") == 1
     assert "onnection refused" in refused.stderr
     assert KEY not in refused.stderr
-    broken_key = run("http://127.0.0.1:9/v1", "-m", "m", key=f"{KEY}\n")
+    broken_key = inspect("http://127.0.0.1:9/v1", "-m", "m", key=f"{KEY}\n")
     assert broken_key.exit_code == 1
     assert KEY[:12] not in broken_key.stderr
 
 
 def test_a_prompt_and_a_model_are_for_urls() -> None:
-    assert run("body.sse", "Hello?").exit_code == 2
-    with_model = run("body.sse", "-m", "m")
+    assert inspect("body.sse", "Hello?").exit_code == 2
+    with_model = inspect("body.sse", "-m", "m")
     assert with_model.exit_code == 2
     assert "--model is for a URL" in with_model.stderr
-    assert run("http://127.0.0.1:9/v1", "Hello?").exit_code == 2
+    assert inspect("http://127.0.0.1:9/v1", "Hello?").exit_code == 2
 
 
 def test_help_has_examples_and_exit_codes() -> None:
-    shown = run("--help").stdout
+    shown = inspect("--help").stdout
     assert "\n    chunkfold inspect body.sse --only anomalies --rules\n" in shown
     assert "\n    7  it was cut off without an error\n" in shown.replace("2  wrong use                   7", "7")
     assert "  -m, --model TEXT     The model's name.\n" in shown  # not required
@@ -532,7 +541,7 @@ def test_help_has_examples_and_exit_codes() -> None:
 def test_the_page_shows_what_it_prints() -> None:
     page = (Path(__file__).parent.parent / "docs" / "inspect.md").read_text("utf-8")
     body, shown, *_ = re.findall(r"^```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-    assert run("-", body=body.encode()).stdout == shown
+    assert inspect("-", body=body.encode()).stdout == shown
     told = re.findall(
         r"^\| ([\w\[\], ]+) \|", page.partition("| what | what the event is |")[2].partition("\n\n")[0], re.MULTILINE
     )
@@ -544,32 +553,23 @@ def test_the_page_shows_what_it_prints() -> None:
 
 def test_a_pipe_that_closes_early_leaves_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "body.sse").write_bytes(HI * 20_000)
-    with subprocess.Popen(
-        [COMMAND, "inspect", str(tmp_path / "body.sse")],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
-        assert process.stdout
-        assert process.stderr
-        process.stdout.readline()
-        process.stdout.close()
-        assert process.stderr.read() == b""
+    with started("inspect", str(tmp_path / "body.sse")) as process:
+        assert read_a_line_and_close(process) == ""
 
 
 EVIL = b"".join(
     (
-        choice(role="assistant", content="日本語のテキスト 👍 \x1b[2J\x1b]0;title\x07 " + "word " * 12),
+        delta(role="assistant", content="日本語のテキスト 👍 \x1b[2J\x1b]0;title\x07 " + "word " * 12),
         b'event: a\x1b[31m\ndata: {"x":"\x9b1m\xe2\x80\xae"}\n\n',
-        choice(role="a\x1bb", tool_calls=[fragment(0, "id\x1b", "na\nme", "{\x07")]),
-        choice(role="assistant", content=""),
-        usage(prompt_tokens="\x1b"),
-        event({"error": {"message": "over\x1b[2Jloaded " + "y" * 200, "type": "\x1b"}}),
+        delta(role="a\x1bb", tool_calls=[fragment(0, "id\x1b", "na\nme", "{\x07")]),
+        delta(role="assistant", content=""),
+        chunk(usage={"prompt_tokens": "\x1b"}),
+        StreamBuilder().error("over\x1b[2Jloaded " + "y" * 200, type="\x1b").body,
     )
 )
 
 
-@pytest.mark.parametrize("width", [20, 40, 80])
+@pytest.mark.parametrize("width", [20, 80])
 def test_on_a_terminal_nothing_is_too_wide_and_nothing_acts(width: int, tmp_path: Path) -> None:
     (tmp_path / "evil.sse").write_bytes(EVIL)
     rows, written, code = on_a_terminal("inspect", str(tmp_path / "evil.sse"), "--rules", width=width)
@@ -601,4 +601,4 @@ def test_without_colour_and_on_a_dumb_terminal(tmp_path: Path) -> None:
     assert "\x1b[3" not in on_a_terminal("inspect", path, NO_COLOR="1")[1]
     dumb, written, _ = on_a_terminal("inspect", path, width=300, TERM="dumb")
     assert "\x1b" not in written
-    assert dumb[:-1] == run(path).stdout.splitlines()
+    assert dumb[:-1] == inspect(path).stdout.splitlines()

@@ -3,66 +3,74 @@ a terminal, left by Ctrl-C. What is served is read by real clients, and recorded
 """
 
 import math
-import os
 import re
-import signal
 import ssl
-import struct
 import subprocess
 import sys
-import sysconfig
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx
 import pytest
-from command_line import OpenAnswer, wait_until
 
 from chunkfold import ChatCompletionStream, ChunkfoldError, StreamEnd
 from chunkfold.recording import RecordedRead, Recorder, Recording, replay
-from chunkfold.testing import Answer, FakeProvider, ReceivedRequest, hostile_streams, json_answer, sse
+from chunkfold.testing import (
+    DONE,
+    Answer,
+    FakeProvider,
+    ReceivedRequest,
+    StreamBuilder,
+    chunk,
+    cut_randomly,
+    delta,
+    fragment,
+    hostile_streams,
+    json_answer,
+    usage,
+)
+from chunkfold.testing.recorded import recorded_answer
 
 pytest.importorskip("click")
 pytest.importorskip("rich")
 
-from click.testing import CliRunner
+import command_line
+from command_line import (
+    NEEDS_SIGNALS,
+    PATIENCE,
+    Drawn,
+    OpenAnswer,
+    Ran,
+    is_waiting,
+    press_ctrl_c,
+    read_a_line_and_close,
+    started,
+    wait_until,
+)
 
 from chunkfold.cli import replay_server
-from chunkfold.cli.app import chunkfold as command_line
 
-PATIENCE = 60.0  # seconds, after which a command that hangs fails
-COMMAND = os.path.join(sysconfig.get_path("scripts"), "chunkfold")  # noqa: PTH118 - a string, to be run
 KEY = "my-own-key/1234"
 EVIL = "a\x1b[2Jb\x07\u202e"
 EVIL_SHOWN = r"a\x1b[2Jb\x07\u202e"
 
 
-def chunk(finish_reason: str | None = None, **delta: Any) -> dict[str, Any]:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
-    return {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
-
-
-def call(arguments: str, **more: Any) -> dict[str, Any]:
-    function = {"arguments": arguments} | ({"name": more.pop("name")} if "name" in more else {})
-    return chunk(tool_calls=[{"index": 0, "function": function, **more}])
-
-
-USAGE = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}}
-WHOLE = sse(
-    chunk(reasoning_content="They ask\nfor rain."),
-    chunk(content="Let me "),
-    chunk(content="look."),
-    call('{"city":', id="call_1", name="weather"),
-    call('"Porto"}'),
-    chunk("tool_calls"),
-    USAGE,
-)
-HELLO = sse(chunk(content="Hello"), done=False)
-STOP = sse(chunk("stop"), done=False)
+HELLO = [delta(content="Hello")]
+STOP = [delta("stop")]
+WHOLE = [
+    delta(reasoning_content="They ask\nfor rain."),
+    delta(content="Let me "),
+    delta(content="look."),
+    delta(tool_calls=[fragment(0, "call_1", "weather", '{"city":')]),
+    delta(tool_calls=[fragment(0, arguments='"Porto"}')]),
+    delta("tool_calls"),
+    chunk(usage=usage(3, 4)),
+    DONE,
+]
 SHOWN = """\
 reasoning: They ask
 reasoning: for rain.
@@ -76,84 +84,17 @@ ended: finished
 """
 
 
-def environment(**variables: str) -> dict[str, str]:
-    ours = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLORTERM")
-    inherited = {name: value for name, value in os.environ.items() if name not in ours}
-    return inherited | {"TERM": "xterm-256color", "PYTHONUTF8": "1", "OPENAI_API_KEY": KEY} | variables
+def run(*arguments: str, stdin: bytes = b"") -> Ran:
+    return command_line.run(*arguments, stdin=stdin, OPENAI_API_KEY=KEY)
 
 
-class Ran(NamedTuple):
-    """What a command said, and its exit code."""
-
-    stdout: bytes
-    stderr: bytes
-    returncode: int
+def piped(*arguments: str, **options: Any) -> Ran:
+    return command_line.piped(*arguments, OPENAI_API_KEY=KEY, **options)
 
 
-def run_command(*arguments: str, given: bytes = b"", **variables: str) -> Ran:
-    """Run the command as a person does."""
-    completed = subprocess.run(
-        (COMMAND, *arguments),
-        env=environment(**variables),
-        input=given,
-        capture_output=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    return Ran(completed.stdout, completed.stderr, completed.returncode)
-
-
-def run(*arguments: str, given: bytes = b"") -> Ran:
-    """The same in this process, which is faster."""
-    result = CliRunner(env={"OPENAI_API_KEY": KEY, "COLUMNS": "80"}).invoke(command_line, arguments, "chunkfold", given)
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return Ran(result.stdout_bytes, result.stderr_bytes, result.exit_code)
-
-
-# A shell that runs the tests in the background lets everything in it ignore Ctrl-C.
-HEEDS_CTRL_C = """
-import signal
-from chunkfold.cli import main
-signal.signal(signal.SIGINT, signal.default_int_handler)
-main()
-"""
-
-
-@contextmanager
-def started(*arguments: str, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The command, still running; it is killed if the test has not ended it."""
-    pipe = subprocess.PIPE
-    command = (sys.executable, "-c", HEEDS_CTRL_C, *arguments)
-    with subprocess.Popen(command, env=environment(**variables), stdout=pipe, stderr=pipe) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def press_ctrl_c(process: subprocess.Popen[bytes]) -> tuple[str, str]:
-    """What the command still says; it ends by itself."""
-    process.send_signal(signal.SIGINT)
-    said, complained = process.communicate(timeout=PATIENCE)
-    return said.decode(), complained.decode()
-
-
-def on_a_terminal(*arguments: str, width: int = 80, **variables: str) -> tuple[str, int]:
-    """What the command writes to a terminal of that width, and its exit code."""
-    fcntl, pty, termios = (pytest.importorskip(name) for name in ("fcntl", "pty", "termios"))
-    ours, its = pty.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
-    with subprocess.Popen((COMMAND, *arguments), stdin=its, stdout=its, stderr=its, env=environment(**variables)) as process:  # fmt: skip
-        os.close(its)
-        written = b"".join(iter(lambda: read_terminal(ours), b""))
-        os.close(ours)
-    return written.decode(), process.returncode
-
-
-def read_terminal(descriptor: int) -> bytes:
-    with suppress(OSError):  # how Linux says that the other side is closed
-        return os.read(descriptor, 65536)
-    return b""
+def drawn(recording: Recording, path: Path, *, width: int = 80, **variables: str) -> Drawn:
+    """What a replay draws on a terminal."""
+    return command_line.on_a_terminal("replay", saved(recording, path), width=width, **variables)
 
 
 def recorded(*reads: tuple[float, bytes], **more: Any) -> Recording:
@@ -179,11 +120,11 @@ def saved(recording: Recording, path: Path) -> str:
 
 def test_record(output: Path) -> None:
     with FakeProvider(Answer(WHOLE, headers={"x-request-id": "req_1"})) as provider:
-        result = run_command("record", provider.base_url, "-m", "gpt-x", "Rain?", "-o", str(output))
+        result = piped("record", provider.base_url, "-m", "gpt-x", "Rain?", "-o", str(output))
         url = provider.url
     summary = f"recorded 8 reads, {len(b''.join(WHOLE)):,} bytes in "
-    assert (result.stdout, result.returncode) == (b"", 0)
-    assert re.fullmatch(re.escape(summary) + rf"\d\.\d s to {re.escape(str(output))}; ended: finished\n", result.stderr.decode())  # fmt: skip
+    assert (result.stdout, result.exit_code) == ("", 0)
+    assert re.fullmatch(re.escape(summary) + rf"\d\.\d s to {re.escape(str(output))}; ended: finished\n", result.stderr)  # fmt: skip
     (request,) = provider.requests
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert (request.headers["accept"], request.headers["accept-encoding"]) == ("text/event-stream", "identity")
@@ -202,38 +143,39 @@ def test_record(output: Path) -> None:
 
 def test_record_to_standard_output(output: Path) -> None:
     with FakeProvider(Answer(WHOLE)) as provider:
-        result = run_command("record", provider.url, "-m", "m", "-o", "-", given="Größe?\n".encode())
+        result = run("record", provider.url, "-m", "m", "-o", "-", stdin="Größe?\n".encode())
         assert provider.requests[0].json["messages"] == [{"role": "user", "content": "Größe?\n"}]
-    assert result.returncode == 0
-    assert [read.data for read in Recording.loads(result.stdout).reads] == WHOLE
-    assert re.fullmatch(r"recorded 8 reads, [\d,]+ bytes in \d\.\d s; ended: finished\n", result.stderr.decode())
+    assert result.exit_code == 0
+    assert [read.data for read in Recording.loads(result.stdout.encode()).reads] == WHOLE
+    assert re.fullmatch(r"recorded 8 reads, [\d,]+ bytes in \d\.\d s; ended: finished\n", result.stderr)
 
 
-ENDINGS = {
-    "no [DONE]": (Answer(HELLO + STOP), 0, "finished", ""),
-    "no finish reason": (Answer(sse(chunk(content="Hi"))), 0, "done", ""),
-    "an error": (Answer(HELLO + sse({"error": {"message": EVIL}})), 3, "failed", f"APIError: {EVIL_SHOWN}"),
+SAID = StreamBuilder().text("Hello")
+ENDINGS: dict[str, tuple[Answer | StreamBuilder, int, str, str]] = {
+    "no [DONE]": (SAID.finish(), 0, "finished", ""),
+    "no finish reason": (SAID.done(), 0, "done", ""),
+    "an error": (SAID.error(EVIL), 3, "failed", f"APIError: {EVIL_SHOWN}"),
     "a refusal": (json_answer({"error": {"message": "no"}}, 429), 3, "failed", "APIStatusError: HTTP 429: no"),
     "HTML": (Answer(b"<html>"), 4, "invalid", "NotAnEventStreamError: "),
-    "a cut": (Answer(HELLO, ending="cut"), 5, "interrupted", "StreamInterruptedError: "),
-    "too little": (Answer(HELLO), 7, "truncated", "IncompleteStreamError: "),
+    "a cut": (SAID.answer(ending="cut"), 5, "interrupted", "StreamInterruptedError: "),
+    "too little": (SAID, 7, "truncated", "IncompleteStreamError: "),
     "nothing": (Answer([]), 8, "empty", "IncompleteStreamError: "),
 }
 
 
 @pytest.mark.parametrize(("answer", "code", "end", "message"), ENDINGS.values(), ids=ENDINGS)
 def test_the_exit_code_says_how_the_stream_ended(
-    answer: Answer, code: int, end: str, message: str, output: Path
+    answer: Answer | StreamBuilder, code: int, end: str, message: str, output: Path
 ) -> None:
     with FakeProvider(answer) as provider:
         result = run("record", provider.url, "-m", "m", "hi", "-o", str(output))
-    assert result.returncode == code
-    summary, *errors = result.stderr.decode().splitlines()
+    assert result.exit_code == code
+    summary, *errors = result.stderr.splitlines()
     assert summary.endswith(f"; ended: {end}")
     assert [error.startswith(message) for error in errors] == [True] * bool(message)
     again = run("replay", str(output))
-    assert (again.returncode, again.stderr) == (code, b"")
-    assert f"ended: {end}\n" in again.stdout.decode()
+    assert (again.exit_code, again.stderr) == (code, "")
+    assert f"ended: {end}\n" in again.stdout
 
 
 def test_no_key_is_stored_or_shown(output: Path) -> None:
@@ -244,8 +186,8 @@ def test_no_key_is_stored_or_shown(output: Path) -> None:
     with FakeProvider(refuse) as provider:
         url = provider.url.replace("//", "//user-name:pass-word@") + "?token=in-the-query"
         result = run("record", url, "-m", "m", "hi", "-o", str(output), "--header", "x-key: another-key")
-    assert result.returncode == 3
-    everything = result.stdout + result.stderr + output.read_bytes()
+    assert result.exit_code == 3
+    everything = result.shown.encode() + output.read_bytes()
     for secret in (KEY, KEY.replace("/", "\\/"), "another-key", "user-name", "pass-word", "in-the-query", "marked-"):
         assert secret.encode() not in everything
     assert b"Incorrect API key provided: ****" in output.read_bytes()
@@ -254,14 +196,14 @@ def test_no_key_is_stored_or_shown(output: Path) -> None:
 def test_behind_done_nothing_is_waited_for(output: Path) -> None:
     with FakeProvider(Answer(WHOLE, ending="open")) as provider:
         result = run("record", provider.url, "-m", "m", "hi", "-o", str(output), "--timeout", "600")
-    assert result.returncode == 0
+    assert result.exit_code == 0
     recording = Recording.load(output)
     assert ([read.data for read in recording.reads], recording.end, recording.error) == (WHOLE, "left", "")
 
 
 def test_what_comes_at_once_behind_done_is_kept(output: Path) -> None:
     with FakeProvider(Answer([*WHOLE, 0.02, b": bye\n\n"], ending="cut")) as provider:
-        assert run("record", provider.url, "-m", "m", "hi", "-o", str(output)).returncode == 0
+        assert run("record", provider.url, "-m", "m", "hi", "-o", str(output)).exit_code == 0
     recording = Recording.load(output)
     assert [read.data for read in recording.reads] == [*WHOLE, b": bye\n\n"]
     assert (recording.end, recording.error) == ("error", "RemoteProtocolError")
@@ -269,30 +211,30 @@ def test_what_comes_at_once_behind_done_is_kept(output: Path) -> None:
 
 def test_what_comes_behind_an_invalid_event_is_kept(output: Path) -> None:
     pieces = [*HELLO, b"data: oops\n\n", *HELLO]
-    with FakeProvider(Answer([*pieces[:2], 0.3, *pieces[2:]])) as provider:
+    with FakeProvider(Answer([*pieces[:2], 0.1, *pieces[2:]])) as provider:
         result = run("record", provider.url, "-m", "m", "hi", "-o", str(output))
-    assert result.returncode == 4
+    assert result.exit_code == 4
     assert [read.data for read in Recording.load(output).reads] == pieces
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is sent otherwise there")
+@NEEDS_SIGNALS
 def test_ctrl_c_keeps_what_had_come(output: Path) -> None:
     hello = OpenAnswer(*HELLO)
     with FakeProvider(hello.answer) as provider:
         with started("record", provider.url, "-m", "m", "hi", "-o", str(output)) as process:
             wait_until(lambda: hello.is_read_by(process))
-            said, complained = press_ctrl_c(process)
+            said, complained, exit_code = press_ctrl_c(process)
         wait_until(lambda: provider.requests[0].client_left)
-    assert (said, process.returncode) == ("", 130)
+    assert (said, exit_code) == ("", 130)
     assert re.fullmatch(r"recorded 1 read, \d+ bytes in \d+\.\d s to .*; ended: closed\n", complained)
     recording = Recording.load(output)
     assert ([read.data for read in recording.reads], recording.end) == (HELLO, "left")
     again = run("replay", str(output))
-    assert again.returncode == 130
-    assert again.stdout.startswith(b"Hello\n")
+    assert again.exit_code == 130
+    assert again.stdout.startswith("Hello\n")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is sent otherwise there")
+@NEEDS_SIGNALS
 def test_ctrl_c_before_there_is_a_response(output: Path) -> None:
     may_answer = threading.Event()
 
@@ -302,10 +244,9 @@ def test_ctrl_c_before_there_is_a_response(output: Path) -> None:
 
     with FakeProvider(wait) as provider:
         with started("record", provider.url, "-m", "m", "hi", "-o", str(output)) as process:
-            wait_until(lambda: bool(provider.requests))
-            assert press_ctrl_c(process) == ("", "")
+            wait_until(lambda: provider.requests)
+            assert press_ctrl_c(process) == ("", "", 130)
         may_answer.set()
-    assert process.returncode == 130
     assert not output.exists()
 
 
@@ -325,10 +266,10 @@ def test_record_says_in_one_line_what_is_wrong(
 ) -> None:
     paths = [argument.replace("OUT", str(tmp_path / "answer.jsonl")) for argument in arguments]
     result = run("record", *paths, "-m", "m", "hi")
-    assert (result.stdout, result.returncode) == (b"", code)
-    line = result.stderr.decode().splitlines()[-1]
+    assert (result.stdout, result.exit_code) == ("", code)
+    line = result.stderr.splitlines()[-1]
     assert re.fullmatch(f"Error: {message}", line)
-    assert len(result.stderr.decode().splitlines()) == (1 if code == 1 else 4)
+    assert len(result.stderr.splitlines()) == (1 if code == 1 else 4)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -336,23 +277,19 @@ def test_record_says_in_one_line_what_is_wrong(
 def test_a_full_disk() -> None:
     with FakeProvider() as provider:
         result = run("record", provider.url, "-m", "m", "hi", "-o", "/dev/full")
-    assert (result.stderr, result.returncode) == (b"Error: /dev/full: No space left on device\n", 1)
+    assert (result.stderr, result.exit_code) == ("Error: /dev/full: No space left on device\n", 1)
 
 
 @pytest.mark.parametrize(("command", "unbuffered"), [("record", ""), ("record", "1"), ("replay", "")])
 def test_a_pipe_that_is_closed_early_leaves_no_traceback(command: str, unbuffered: str, output: Path) -> None:
-    body = b"".join(HELLO * 3_000)
+    body = (delta(content="\n") + HELLO[0]) * 3_000
     with FakeProvider(Answer(body)) as provider:
         arguments = (
             (provider.url, "-m", "m", "hi", "-o", "-") if command == "record" else (saved(at_once([body]), output),)
         )
         with started(command, *arguments, PYTHONUNBUFFERED=unbuffered) as process:
-            assert process.stdout
-            assert process.stderr
-            process.stdout.read(10)
-            process.stdout.close()
-            assert process.stderr.read() == b""
-            assert process.wait(PATIENCE) == 1
+            assert read_a_line_and_close(process) == ""
+            assert process.returncode == 1
 
 
 # Replaying
@@ -362,23 +299,22 @@ def test_replay_in_a_pipe_is_plain_lines(output: Path) -> None:
     times = [0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5]
     path = saved(recorded(*zip(times, WHOLE, strict=True), ended_at=3.0), output)
     expected = SHOWN + "first token: after 0.50 s\nspeed: 2.7 tokens per second\n"
-    for result in (run_command("replay", path, "--speed", "1000"), *(run("replay", path, "--speed", speed) for speed in ("0", "inf"))):  # fmt: skip
-        assert (result.stdout.decode(), result.stderr, result.returncode) == (expected, b"", 0)
+    assert piped("replay", path, "--speed", "1000") == (expected, "", 0)
+    for speed in ("0", "inf"):
+        assert run("replay", path, "--speed", speed) == (expected, "", 0)
 
 
-@pytest.mark.parametrize("pieces", [WHOLE, [b"".join(WHOLE)]], ids=["many reads", "one read"])
-def test_a_plain_body_has_no_times(pieces: list[bytes], tmp_path: Path) -> None:
+def test_a_plain_body_has_no_times(tmp_path: Path) -> None:
     path = tmp_path / "answer.sse"
     path.write_bytes(b"".join(WHOLE))
-    for result in (run("replay", str(path)), run_command("replay", "-", given=b"".join(pieces))):
-        assert (result.stdout.decode(), result.stderr, result.returncode) == (SHOWN, b"", 0)
+    assert run("replay", str(path)) == run("replay", "-", stdin=b"".join(WHOLE)) == (SHOWN, "", 0)
 
 
 def test_a_broken_stream(output: Path) -> None:
     path = saved(recorded((0.25, HELLO[0]), end="error", error="ReadError", ended_at=0.5), output)
-    result = run("replay", path)
-    assert result.returncode == 5
-    assert result.stdout.decode() == (
+    result = run("replay", path, "--speed", "0")
+    assert result.exit_code == 5
+    assert result.stdout == (
         "Hello\n"
         "\n"
         "partial text: 'Hello'\n"
@@ -392,58 +328,57 @@ def test_a_broken_stream(output: Path) -> None:
 
 
 def test_what_it_takes_is_what_it_took(output: Path) -> None:
-    path = saved(recorded((0.4, HELLO[0]), (0.8, STOP[0]), ended_at=1.0), output)
+    path = saved(recorded((0.1, HELLO[0]), (0.2, STOP[0]), ended_at=0.3), output)
     begun = time.monotonic()
-    assert run("replay", path).returncode == 0
-    assert time.monotonic() - begun > 0.8
+    assert run("replay", path).exit_code == 0
+    assert time.monotonic() - begun > 0.2
 
 
 def test_speed_0_waits_for_nothing(output: Path) -> None:
     path = saved(recorded((4e5, HELLO[0]), (5e5, STOP[0]), ended_at=6e5), output)
     result = run("replay", path, "--speed", "0")
-    assert b"first token: after 400000.00 s\n" in result.stdout
+    assert "first token: after 400000.00 s\n" in result.stdout
 
 
 def test_all_that_is_said_is_shown_once(output: Path) -> None:
-    deltas = sse(chunk(refusal="I "), chunk(refusal="won't."), chunk(audio={"transcript": " Said."}), chunk("stop"))
-    other = sse(chunk(content="Hello") | {"choices": [{"index": 1, "delta": {"content": "never"}}]}, done=False)
-    path = saved(at_once([*other, *deltas]), output)
-    assert run("replay", path).stdout.decode().startswith("I won't. Said.\n\nfinish reason: ")
+    said = StreamBuilder().text("never", choice=1).refusal("I ", "won't.").raw(delta(audio={"transcript": " Said."}))
+    path = saved(at_once(said.finish().done().events), output)
+    assert run("replay", path).stdout.startswith("I won't. Said.\n\nfinish reason: ")
 
 
 def test_nothing_recorded_acts_on_a_terminal(output: Path) -> None:
-    pieces = sse(chunk(content=EVIL), chunk(reasoning_content=EVIL), call(EVIL, id=EVIL, name=EVIL), chunk(EVIL))
-    path = saved(at_once(pieces), output)
-    for written in (run("replay", path).stdout.decode(), on_a_terminal("replay", path)[0]):
-        assert not re.search("\x07|\u202e|\x1b\\[2J", written)
-        assert written.count(r"\u202e") >= 4
+    call = fragment(0, EVIL, EVIL, EVIL)
+    pieces = [delta(content=EVIL), delta(reasoning_content=EVIL), delta(tool_calls=[call]), delta(EVIL), DONE]
+    written = drawn(at_once(pieces), output).written
+    for shown in (run("replay", str(output)).stdout, written):
+        assert not re.search("\x07|\u202e|\x1b\\[2J", shown)
+        assert shown.count(r"\u202e") >= 4
 
 
-@pytest.mark.parametrize("width", [40, 80])
-def test_replay_on_a_terminal(width: int, output: Path) -> None:
-    path = saved(recorded(*((0.01 * number, piece) for number, piece in enumerate(WHOLE)), ended_at=0.1), output)
-    written, code = on_a_terminal("replay", path, width=width)
+@pytest.mark.parametrize(("width", "variables"), [(40, {}), (80, {"NO_COLOR": "1"})])
+def test_replay_on_a_terminal(width: int, variables: dict[str, str], output: Path) -> None:
+    recording = recorded(*((0.01 * number, piece) for number, piece in enumerate(WHOLE)), ended_at=0.1)
+    _, written, code = drawn(recording, output, width=width, **variables)
     assert code == 0
     assert "\x1b[2m" in written  # the reasoning is dimmed
     for shown in ("They ask", "for rain.", "look.", "finish reason", "ended"):
         assert shown in written
+    assert bool(re.search(r"\x1b\[[\d;]*3[0-7]m", written)) == (not variables)
 
 
-def test_a_dumb_terminal_and_no_colours(output: Path) -> None:
-    path = saved(at_once(WHOLE), output)
-    assert on_a_terminal("replay", path, TERM="dumb")[0].replace("\r", "") == SHOWN
-    assert not re.search(r"\x1b\[[\d;]*3[0-7]m", on_a_terminal("replay", path, NO_COLOR="1")[0])
+def test_a_dumb_terminal_gets_plain_lines(output: Path) -> None:
+    assert drawn(at_once(WHOLE), output, TERM="dumb").written.replace("\r", "") == SHOWN
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is sent otherwise there")
+@NEEDS_SIGNALS
 def test_ctrl_c_leaves_a_replay(output: Path) -> None:
     path = saved(recorded((0.0, HELLO[0]), (1e6, STOP[0])), output)
     with started("replay", path) as process:
         assert process.stdout
-        assert process.stdout.read(5) == b"Hello"
-        time.sleep(0.1)  # until it waits
-        said, complained = press_ctrl_c(process)
-    assert (complained, process.returncode) == ("", 130)
+        assert process.stdout.read(5) == "Hello"
+        wait_until(lambda: is_waiting(process))
+        said, complained, exit_code = press_ctrl_c(process)
+    assert (complained, exit_code) == ("", 130)
     assert said.startswith("\n\nfinish reason: none (outcome: open)\nusage: not reported\nended: closed\n")
 
 
@@ -469,13 +404,13 @@ def test_replay_says_in_one_line_what_is_wrong(
     (tmp_path / "status.jsonl").write_text('{"chunkfold_recording":1,"status":204}\n{"text":"a"}\n')
     paths = [str(tmp_path / f"{name.lower()}.jsonl") if name.isupper() else name for name in arguments]
     result = run("replay", *paths)
-    assert (result.stdout, result.returncode) == (b"", code)
-    assert re.fullmatch(f"Error: {message}", result.stderr.decode().splitlines()[-1])
+    assert (result.stdout, result.exit_code) == ("", code)
+    assert re.fullmatch(f"Error: {message}", result.stderr.splitlines()[-1])
 
 
 @pytest.mark.parametrize("command", ["record", "replay"])
 def test_help_has_examples_and_the_exit_codes(command: str) -> None:
-    said = run(command, "--help").stdout.decode()
+    said = run(command, "--help").stdout
     assert f"\n    chunkfold {command} " in said
     assert "\n    5  the connection broke" in said or "5  the connection broke" in said
     assert max(map(len, said.splitlines())) <= 80
@@ -485,14 +420,14 @@ def test_help_has_examples_and_the_exit_codes(command: str) -> None:
 
 
 @contextmanager
-def serving(recording: Recording, path: Path, *options: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+def serving(recording: Recording, path: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`chunkfold replay --serve`, and its base URL."""
     with started("replay", saved(recording, path), "--serve", *options) as process:
         assert process.stdout
-        first = process.stdout.readline().decode()
+        first = process.stdout.readline()
         found = re.fullmatch(rf"serving {re.escape(str(path))} at (http://127\.0\.0\.1:\d+/v1)\n", first)
         assert found, first
-        assert process.stdout.readline() == b"Ctrl-C ends it.\n"
+        assert process.stdout.readline() == "Ctrl-C ends it.\n"
         yield process, found[1]
 
 
@@ -515,7 +450,7 @@ def suppressing(reads: Iterator[bytes]) -> Iterator[bytes]:
         yield from reads
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is sent otherwise there")
+@NEEDS_SIGNALS
 def test_serve_until_ctrl_c(output: Path) -> None:
     recording = recorded(*((0.01 * number, piece) for number, piece in enumerate(WHOLE)), ended_at=0.1)
     with serving(recording, output) as (process, base_url):
@@ -524,17 +459,15 @@ def test_serve_until_ctrl_c(output: Path) -> None:
             assert [read.data for read in again.reads] == WHOLE
             assert again.end == "body"
             assert stream.read().tool_calls[0].arguments == '{"city":"Porto"}'
-        said, complained = press_ctrl_c(process)
-    assert (complained, process.returncode) == ("", 0)
-    assert said == "POST /v1/chat/completions\nPOST /v1/models\n"
+        assert press_ctrl_c(process) == ("POST /v1/chat/completions\nPOST /v1/models\n", "", 0)
 
 
 def test_a_port_of_ones_choice(output: Path) -> None:
     with serving(at_once(WHOLE), output) as (_, base_url):
         port = base_url.split(":")[2].removesuffix("/v1")
-        taken = run_command("replay", str(output), "--serve", "--port", port)
-    assert (taken.stdout, taken.returncode) == (b"", 1)
-    assert re.fullmatch(f"Error: port {port}: Address already in use.*\n", taken.stderr.decode())
+        taken = run("replay", str(output), "--serve", "--port", port)
+    assert (taken.stdout, taken.exit_code) == ("", 1)
+    assert re.fullmatch(f"Error: port {port}: Address already in use.*\n", taken.stderr)
     with serving(at_once(WHOLE), output, "--port", port) as (_, same_url):
         assert same_url == base_url
         assert record_again(same_url)[0].body == b"".join(WHOLE)
@@ -544,9 +477,9 @@ def test_what_was_recorded_can_be_recorded_again(tmp_path: Path) -> None:
     recording = recorded(
         (0.3, WHOLE[0]), (0.31, WHOLE[1]), (0.6, b"".join(WHOLE[2:])), headers={"x-request-id": "req_1"}, headers_at=0.2
     )
-    with serving(recording, tmp_path / "first.jsonl") as (_, base_url):
-        result = run_command("record", base_url, "-m", "m", "hi", "-o", str(tmp_path / "second.jsonl"))
-    assert result.returncode == 0
+    with provided(recording, speed=1) as url:
+        result = run("record", url, "-m", "m", "hi", "-o", str(tmp_path / "second.jsonl"))
+    assert result.exit_code == 0
     again = Recording.load(tmp_path / "second.jsonl")
     assert [read.data for read in again.reads] == [read.data for read in recording.reads]
     assert again.headers["x-request-id"] == "req_1"
@@ -558,7 +491,7 @@ def test_what_was_recorded_can_be_recorded_again(tmp_path: Path) -> None:
 def provided(recording: Recording, speed: float = 0) -> Iterator[str]:
     """What `--serve` would send, without a process of its own."""
     provider = FakeProvider()
-    replay_server.Answerer(provider, replay_server.answer_of(recording, speed), 0)
+    replay_server.Answerer(provider, recorded_answer(recording, speed), (recording.headers_at or 0.0) * speed)
     with provider:
         yield provider.url
 
@@ -616,32 +549,30 @@ def test_many_clients_at_once() -> None:
     assert results == [b"".join(WHOLE)] * 30
 
 
-def test_every_hostile_stream_is_sent_cut_as_it_was_cut() -> None:
-    recordings = []
-    for number, hostile in enumerate(hostile_streams()):
-        size = max(1 + 5 * number % 41, len(hostile.body) // 30)
-        pieces = [hostile.body[start : start + size] for start in range(0, len(hostile.body), size)]
-        recordings.append(at_once([piece for piece in pieces if piece]))
-    with FakeProvider(*(replay_server.answer_of(recording, 0) for recording in recordings)) as provider:
+def test_hostile_streams_are_sent_cut_as_they_were_cut() -> None:
+    recordings = [
+        at_once([read for read in cut_randomly(hostile.body, number, reads=12) if read])
+        for number, hostile in enumerate(hostile_streams()[::5])
+        if len(hostile.body) < 60_000  # what is longer than a read of the client's is cut by it, too
+    ]
+    with FakeProvider(*(recorded_answer(recording, 0) for recording in recordings)) as provider:
         for recording in recordings:
             again, _ = record_again(provider.url)
-            assert again.body == recording.body
-            if len(recording.body) < 60_000:  # what is longer than a read of the client's is cut by it, too
-                assert [read.data for read in again.reads] == [read.data for read in recording.reads]
+            assert [read.data for read in again.reads] == [read.data for read in recording.reads]
 
 
 def test_pauses_are_as_they_were() -> None:
     recording = recorded((1.0, b"a"), (1.0, b"b"), (4.0, b"c"), headers_at=0.5, ended_at=6.0)
-    assert replay_server.answer_of(recording, 1).body == [0.5, b"a", 0.0, b"b", 3.0, b"c", 2.0]
-    assert replay_server.answer_of(recording, 2).body == [0.25, b"a", 0.0, b"b", 1.5, b"c", 1.0]
-    assert replay_server.answer_of(recording, 0).body == [0.0, b"a", 0.0, b"b", 0.0, b"c", 0.0]
-    assert replay_server.answer_of(recording, math.inf).body == [0.0, b"a", 0.0, b"b", 0.0, b"c", 0.0]
+    assert recorded_answer(recording, 1).body == [0.5, b"a", 0.0, b"b", 3.0, b"c", 2.0]
+    assert recorded_answer(recording, 2).body == [0.25, b"a", 0.0, b"b", 1.5, b"c", 1.0]
+    assert recorded_answer(recording, 0).body == [0.0, b"a", 0.0, b"b", 0.0, b"c", 0.0]
+    assert recorded_answer(recording, math.inf).body == [0.0, b"a", 0.0, b"b", 0.0, b"c", 0.0]
 
 
 def test_before_a_reset_there_is_time_to_read() -> None:
     recording = recorded((1.0, b"a"), end="error", error="ReadError", ended_at=1.01)
-    assert replay_server.answer_of(recording, 1).body == [1.0, b"a", 0.1]
-    assert replay_server.answer_of(recording, 0).body == [0.0, b"a", 0.1]
+    assert recorded_answer(recording, 1).body == [1.0, b"a", 0.1]
+    assert recorded_answer(recording, 0).body == [0.0, b"a", 0.1]
 
 
 def test_there_is_an_answer_for_every_request() -> None:
@@ -662,19 +593,18 @@ def test_a_closed_list_of_requests_is_no_trouble(output: Path) -> None:
 
 def test_standard_input_that_is_a_recording() -> None:
     given = at_once([], end="error", error="ReadError", status_code=200).dumps()
-    result = CliRunner().invoke(command_line, ["replay", "-"], input=given)
-    assert result.exit_code == 5
+    assert run("replay", "-", stdin=given).exit_code == 5
 
 
 def test_an_encoding_that_cannot_write_everything(output: Path) -> None:
-    path = saved(at_once(sse(chunk(content="São"), chunk("stop"))), output)
-    result = run_command("replay", path, PYTHONUTF8="0", PYTHONIOENCODING="ascii", PYTHONCOERCECLOCALE="0", LC_ALL="C")
-    assert (result.stderr, result.returncode) == (b"", 0)
-    assert result.stdout.startswith(rb"S\xe3o")
+    path = saved(at_once(StreamBuilder().text("São").finish().done().events), output)
+    result = piped("replay", path, PYTHONUTF8="0", PYTHONIOENCODING="ascii", PYTHONCOERCECLOCALE="0", LC_ALL="C")
+    assert (result.stderr, result.exit_code) == ("", 0)
+    assert result.stdout.startswith(r"S\xe3o")
 
 
 def test_the_commands_are_listed() -> None:
-    said = run("--help").stdout.decode()
+    said = run("--help").stdout
     for name, module in (("record", "chunkfold.cli.record"), ("replay", "chunkfold.cli.replay")):
         assert f"  {name}  " in said
         assert sys.modules.get(module) or __import__(module)

@@ -1,16 +1,14 @@
-"""`chunkfold serve` as a user runs it: a process whose first line is a URL, and clients of several kinds before it.
+"""`chunkfold serve` as a user runs it, and clients of several kinds before it.
 
-Most of it goes to one process per test, which is ended by SIGTERM; what scripts say wrongly is told without one.
+Its life is that of a process, whose first line is a URL and which a signal ends. What it answers and tells is the same
+within this process; what scripts say wrongly is told without any.
 """
 
 import json
 import os
 import re
-import shutil
 import signal
 import socket
-import subprocess
-import sysconfig
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,66 +21,73 @@ import pytest
 
 from chunkfold import ChatCompletionStream, StreamEnd, StreamInterruptedError, connect
 from chunkfold.recording import RecordedRead, Recording
-from chunkfold.testing import sse
+from chunkfold.testing import FakeProvider, StreamBuilder, cut
 
 pytest.importorskip("click")
 pytest.importorskip("rich")
 
+from command_line import PATIENCE, piped, run, started, wait_until
+
+from chunkfold.cli import serve as serving
 from chunkfold.cli.script_files import KEYS, script_from
 from chunkfold.cli.scripted import in_pieces
 
-PATIENCE = 30.0  # seconds, after which what hangs fails
-COMMAND = shutil.which("chunkfold", path=sysconfig.get_path("scripts")) or "chunkfold"
 STREAMED = {"model": "m", "messages": [], "stream": True}
-BODY = b"".join(
-    sse({"choices": [{"index": 0, "delta": {"content": "recorded"}, "finish_reason": "stop"}]}, {"choices": []})
-)
+BODY = StreamBuilder().text("recorded").usage(5, 1).finish().done().body
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs SIGTERM")
 
 
 class Served:
-    """A running `chunkfold serve`."""
+    """What `chunkfold serve` runs, in this process."""
 
-    def __init__(self, *arguments: str | Path) -> None:
-        self._process = subprocess.Popen(
-            [COMMAND, "serve", *arguments],
-            env={**os.environ, "PYTHONUTF8": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-        )
-        assert self._process.stdout is not None
-        self.base_url = self._process.stdout.readline().rstrip("\n")
-        self.url = f"{self.base_url}/chat/completions"
+    def __init__(self, capsys: pytest.CaptureFixture[str], *files: str, loop: bool) -> None:
+        self._capsys = capsys
+        self._told: list[str] = []
+        self.provider = FakeProvider()
+        answers = [answer for file in files for answer in serving._answers_of(file)]
+        self._service = serving._Service(self.provider, answers, loop=loop)
+        self.provider.start()
+        self.base_url, self.url = self.provider.base_url, self.provider.url
 
-    def stop(self, how: signal.Signals = signal.SIGTERM) -> tuple[int, list[str]]:
-        """The exit code, and what was told, without times and sorted: lines may overtake each other."""
-        self._process.send_signal(how)
-        output, errors = self._process.communicate(timeout=PATIENCE)
-        assert output == ""
-        return self._process.returncode, sorted(re.sub(r" after [\d.]+ s$", "", line) for line in errors.splitlines())
+    @property
+    def asked(self) -> int:
+        """How many requests are being answered."""
+        return len(self._service._watched)
 
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+    @property
+    def told(self) -> list[str]:
+        """What was told, without times and sorted: lines may overtake each other."""
+        self._told += lines_of(self._capsys.readouterr().err)
+        return sorted(self._told)
+
+    def stop(self) -> list[str]:
+        """End it; gives what was told."""
+        self._service.stop()
+        return self.told
+
+
+def lines_of(told: str) -> list[str]:
+    return [re.sub(r" after [\d.]+ s$", "", line) for line in told.splitlines()]
 
 
 @pytest.fixture
-def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Served]]:
-    """Starts it in a folder of its own; a script may be given as text, which becomes `s.toml`."""
+def serve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Callable[..., Served]]:
+    """Serves files of a folder of its own; a script may be given as text, which becomes `s.toml`."""
     monkeypatch.chdir(tmp_path)
     running: list[Served] = []
 
-    def start(*arguments: str, script: str = "") -> Served:
+    def start(*files: str, script: str = "", loop: bool = True) -> Served:
         if script:
             (tmp_path / "s.toml").write_text(script, "utf-8")
-        running.append(Served(*(["s.toml"] if script else []), *arguments))
+        running.append(Served(capsys, *(["s.toml"] if script else files), loop=loop))
         return running[-1]
 
     yield start
     for served in running:
-        served.kill()
+        served.stop()
 
 
 @pytest.fixture
@@ -104,49 +109,49 @@ def exchange(url: str, body: bytes = json.dumps(STREAMED).encode()) -> bytes:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_without_a_script_it_says_hello_until_it_is_told_to_end(
-    serve: Callable[..., Served], client: httpx.Client, how: signal.Signals
-) -> None:
-    served = serve()
-    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/v1", served.base_url)
-    for _ in range(3):
-        with connect(client, "POST", served.url, json=STREAMED) as stream:
-            assert stream.read().text == "Hello from the fake provider."
-    assert client.get(f"{served.base_url}/models").json()["data"][0]["id"] == "fake-model"
-    assert client.get(f"{served.base_url}/x?key=sk-secret").status_code == 404
-    assert served.stop(how) == (
-        0,
-        [
-            "GET /v1/models: the provider's own answer: 200, sent whole",
-            "GET /v1/x: the provider's own answer: 404, sent whole",
-            *["POST /v1/chat/completions: the provider's own answer: 200, sent whole"] * 3,
-        ],
-    )
+def test_without_a_script_it_says_hello_until_it_is_told_to_end(client: httpx.Client, how: signal.Signals) -> None:
+    with started("serve") as process:
+        assert process.stdout is not None
+        base_url = process.stdout.readline().rstrip("\n")
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/v1", base_url)
+        for _ in range(3):
+            with connect(client, "POST", f"{base_url}/chat/completions", json=STREAMED) as stream:
+                assert stream.read().text == "Hello from the fake provider."
+        assert client.get(f"{base_url}/models").json()["data"][0]["id"] == "fake-model"
+        assert client.get(f"{base_url}/x?key=sk-secret").status_code == 404
+        process.send_signal(how)
+        output, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, output) == (0, "")
+    assert sorted(lines_of(errors)) == [
+        "GET /v1/models: the provider's own answer: 200, sent whole",
+        "GET /v1/x: the provider's own answer: 404, sent whole",
+        *["POST /v1/chat/completions: the provider's own answer: 200, sent whole"] * 3,
+    ]
 
 
-def test_a_port_of_ones_own_and_one_that_is_taken(serve: Callable[..., Served]) -> None:
+def test_a_port_of_ones_own_and_one_that_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = run("--port", str(port))
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"Error: port {port}: Address already in use\n")
-    assert serve("--port", str(port)).base_url == f"http://127.0.0.1:{port}/v1"
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [COMMAND, "serve", *arguments], capture_output=True, encoding="utf-8", timeout=PATIENCE, check=False
-    )
+        assert piped("serve", "--port", str(port)) == ("", f"Error: port {port}: Address already in use\n", 1)
+    (tmp_path / "s.toml").write_text("[[answers]]\nending = 'open'\n", "utf-8")
+    with started("serve", "--port", str(port), str(tmp_path / "s.toml")) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"http://127.0.0.1:{port}/v1\n"
+        with send(f"http://127.0.0.1:{port}/v1/x") as connection:
+            assert connection.recv(9) == b"HTTP/1.1 "
+            process.terminate()
+            _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert lines_of(errors) == [f"POST /v1/x: answer 1 of {tmp_path}/s.toml: 200, stopped"]
 
 
 def test_it_stops_at_once_whatever_it_is_doing(serve: Callable[..., Served]) -> None:
-    served = serve(
-        script="[[answers]]\ndelay = 3600\n[[answers]]\npace = 3600\n[[answers]]\nending = 'open'\n",
-    )
-    connections = [send(served.url) for _ in range(3)]
-    time.sleep(0.3)  # until all three have been asked
-    code, told = served.stop()
-    assert code == 0
-    assert told == [f"POST /v1/chat/completions: answer {n} of s.toml: 200, stopped" for n in (1, 2, 3)]
+    served = serve(script="[[answers]]\ndelay = 3600\n[[answers]]\npace = 3600\n[[answers]]\nending = 'open'\n")
+    connections = []
+    for number in (1, 2, 3):
+        connections.append(send(served.url))
+        wait_until(lambda number=number: served.asked == number)
+    assert served.stop() == [f"POST /v1/chat/completions: answer {n} of s.toml: 200, stopped" for n in (1, 2, 3)]
     for connection in connections:
         connection.close()
 
@@ -160,12 +165,11 @@ def send(url: str) -> socket.socket:
 
 
 def test_a_client_that_leaves_is_told_of(serve: Callable[..., Served]) -> None:
-    served = serve(script="[[answers]]\nending = 'open'\n[[answers]]\ndelay = 0.4\nstatus = 204\n")
-    for _ in range(2):
+    served = serve(script="[[answers]]\nending = 'open'\n[[answers]]\ndelay = 0.1\nstatus = 204\n")
+    for number in (1, 2):
         send(served.url).close()
-        time.sleep(0.2)
-    time.sleep(0.6)  # until the second one would have been answered
-    assert served.stop()[1] == [
+        wait_until(lambda number=number: len(served.told) == number)
+    assert served.stop() == [
         f"POST /v1/chat/completions: answer {n} of s.toml: {status}, the client left"
         for n, status in ((1, 200), (2, 204))
     ]
@@ -178,7 +182,7 @@ def test_what_is_told_has_no_secret_and_no_control_character(
     headers = {"Authorization": "Bearer sk-secret", "X-Other": "sk-secret"}
     client.post(f"{served.base_url}/chat/completions?key=sk-secret", json={"prompt": "sk-secret"}, headers=headers)
     exchange(f"{served.base_url}/\x1b[31m\x9b" + "x" * 1000)
-    _, told = served.stop()
+    told = served.stop()
     assert len(told) == 2
     assert "secret" not in "".join(told)
     assert all(line.isprintable() and len(line) < 300 for line in told)
@@ -196,9 +200,9 @@ def test_the_answers_come_in_turn_and_again(serve: Callable[..., Served], client
 
 
 def test_once(serve: Callable[..., Served], client: httpx.Client) -> None:
-    served = serve("--once", script="[[answers]]\nstatus = 503\n")
+    served = serve(loop=False, script="[[answers]]\nstatus = 503\n")
     assert [client.post(served.url, json=STREAMED).status_code for _ in range(3)] == [503, 200, 200]
-    assert served.stop()[1] == [
+    assert served.stop() == [
         "POST /v1/chat/completions: answer 1 of s.toml: 503, sent whole",
         *["POST /v1/chat/completions: the provider's own answer: 200, sent whole"] * 2,
     ]
@@ -327,7 +331,7 @@ def test_a_cut_at_a_byte(serve: Callable[..., Served], client: httpx.Client) -> 
         data, is_whole = read_raw(client, served.url)
         assert is_whole == (ending == "ending = 'end'")
         assert len(data) == place or (ending == "ending = 'reset'" and len(data) < place)
-    told = served.stop()[1]
+    told = served.stop()
     assert told == sorted(
         f"POST /v1/chat/completions: answer {number} of s.toml: 200, {endings[ending]}"
         for number, (_, ending) in enumerate(cases, 1)
@@ -347,36 +351,36 @@ def read_raw(client: httpx.Client, url: str) -> tuple[bytes, bool]:
 
 
 def test_pace_and_delay(serve: Callable[..., Served], client: httpx.Client) -> None:
-    served = serve(script="[[answers]]\ntext = ['a', 'b', 'c']\ndelay = 0.4\npace = 0.1\n")
+    served = serve(script="[[answers]]\ntext = ['a', 'b', 'c']\ndelay = 0.2\npace = 0.05\n")
     started = time.monotonic()
     with client.stream("POST", served.url, json=STREAMED) as response:
-        assert time.monotonic() - started >= 0.39
+        assert time.monotonic() - started >= 0.19
         begun = time.monotonic()
         pieces = list(response.iter_raw())
     assert len(pieces) >= 5  # the role, three texts, the end
-    assert time.monotonic() - begun >= 0.45
+    assert time.monotonic() - begun >= 0.2
 
 
 # Files
 
 
 def test_recordings_and_bodies_end_as_they_ended(serve: Callable[..., Served], client: httpx.Client) -> None:
-    cut = b"".join(sse({"choices": [{"index": 0, "delta": {"content": "Hel"}}]}, done=False))
-    reads = (RecordedRead(0.3, cut[:20]), RecordedRead(0.5, cut[20:]))
+    first, second = cut(StreamBuilder().text("Hel").body, 20)
+    reads = (RecordedRead(0.1, first), RecordedRead(0.15, second))
     headers = {"content-type": "text/event-stream", "x-request-id": "r1", "content-encoding": "gzip"}
-    Recording(reads, headers=headers, headers_at=0.2, end="error", ended_at=0.6, error="ReadError").save("a.jsonl")
+    Recording(reads, headers=headers, headers_at=0.05, end="error", ended_at=0.2, error="ReadError").save("a.jsonl")
     Recording((RecordedRead(0.0, b'{"error":{"message":"no"}}'),), 418).save("b.jsonl")
     Path("c.sse").write_bytes(BODY)
     served = serve("a.jsonl", "b.jsonl", "c.sse")
     started = time.monotonic()
     with pytest.raises(StreamInterruptedError) as caught, connect(client, "POST", served.url, json={}) as stream:
         stream.read()
-    assert time.monotonic() - started >= 0.55
+    assert time.monotonic() - started >= 0.19
     assert caught.value.snapshot.text == "Hel"
     assert stream.request_id == "r1"
     assert client.post(served.url).status_code == 418
     assert client.post(served.url).content == BODY
-    assert served.stop()[1] == [
+    assert served.stop() == [
         "POST /v1/chat/completions: a.jsonl: 200, reset",
         "POST /v1/chat/completions: b.jsonl: 418, sent whole",
         "POST /v1/chat/completions: c.sse: 200, sent whole",
@@ -476,13 +480,12 @@ def test_files_that_are_no_scripts(tmp_path: Path, name: str, script: str, messa
 def test_what_is_wrong_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("s.toml").write_text('[[answers]]\n"\\u001b[31m" = 1\n')
-    done = run("s.toml")
-    assert (done.returncode, done.stdout) == (1, "")
+    done = run("serve", "s.toml")
+    assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.startswith("Error: s.toml: answer 1: '")
     assert done.stderr.count("\n") == 1
     assert "\x1b" not in done.stderr
-    missing = run("missing.toml")
-    assert (missing.returncode, missing.stderr) == (1, "Error: missing.toml: No such file or directory\n")
+    assert run("serve", "missing.toml") == ("", "Error: missing.toml: No such file or directory\n", 1)
 
 
 @pytest.mark.parametrize("text", ["", " ", "Hello  there\n\n", "extraordinarily", "日本語の文章です。", " \t x"])

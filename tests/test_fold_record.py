@@ -27,6 +27,7 @@ from chunkfold import StreamEnd
 from chunkfold.archive import FoldedRecord, arrow_schema, fold_record
 from chunkfold.models.outcome import outcome_of
 from chunkfold.recording import Recording, replay
+from chunkfold.testing import HEAD
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -261,7 +262,7 @@ def in_words(kind: type) -> tuple[str, ...]:
 def test_what_came_stands_in_its_column() -> None:
     row = fold_record(WHOLE.dumps())
     assert (row["ending"], row["complete"], row["error_type"], row["error"]) == ("finished", True, None, None)
-    assert (row["id"], row["model"], row["created"]) == ("c1", "m", 1)
+    assert (row["id"], row["model"], row["created"]) == (HEAD["id"], HEAD["model"], HEAD["created"])
     assert (row["choices"], row["finish_reasons"], row["outcomes"]) == ([0], ["tool_calls"], ["tool_calls"])
     assert (row["texts"], row["reasonings"]) == (["One moment, please."], ["Let me think."])
     assert row["tool_calls"] == [

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_streams import choice, event, usage
 
 from chunkfold import (
     ChatCompletion,
@@ -21,8 +20,9 @@ from chunkfold import (
     Choice,
 )
 from chunkfold.models.html import Html, escaped, tag
+from chunkfold.testing import choice, chunk, delta, fragment, usage
 
-CALL = {"index": 0, "id": "call_a", "function": {"name": "look_up", "arguments": '{"city": "Porto"}'}}
+CALL = fragment(0, "call_a", "look_up", '{"city": "Porto"}')
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&lt;\x00\x1b[31m\u202eevil\u2066\u2028\x85"
 ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 ALLOWED_TAGS = {"div", "strong", "em", "details", "summary", "table", "thead", "tbody", "tr", "th", "td"}
@@ -67,10 +67,10 @@ def shown(completion: ChatCompletion) -> Shown:
 
 def test_it_shows_role_reasoning_text_calls_finish_reason_and_usage() -> None:
     completion = read(
-        choice(role="assistant", reasoning_content="Let me think."),
-        choice(content="One  moment,\n\tplease."),
-        choice("tool_calls", tool_calls=[CALL]),
-        usage(prompt_tokens=12, completion_tokens=7, completion_tokens_details={"reasoning_tokens": 3}),
+        delta(role="assistant", reasoning_content="Let me think."),
+        delta(content="One  moment,\n\tplease."),
+        delta("tool_calls", tool_calls=[CALL]),
+        chunk(usage=usage(12, 7, completion_tokens_details={"reasoning_tokens": 3})),
     )
     assert shown(completion).text.splitlines() == [
         "assistant",
@@ -91,13 +91,13 @@ def test_it_shows_role_reasoning_text_calls_finish_reason_and_usage() -> None:
 
 
 def test_reasoning_is_folded_and_space_is_kept() -> None:
-    markup = read(choice(reasoning="hm"), choice("stop", content="a  b"))._repr_html_()
+    markup = read(delta(reasoning="hm"), delta("stop", content="a  b"))._repr_html_()
     assert re.search(r"<details><summary[^>]*>reasoning \(2 characters\)</summary><div[^>]*>hm</div></details>", markup)
     assert re.search(r'<div dir="auto" style="white-space:pre-wrap[^"]*">a  b</div>', markup)
 
 
 def test_it_takes_the_notebooks_colours_and_nothing_from_outside() -> None:
-    found = shown(read(choice(reasoning="hm"), choice("stop", content="a", tool_calls=[CALL])))
+    found = shown(read(delta(reasoning="hm"), delta("stop", content="a", tool_calls=[CALL])))
     assert set(found.tags) <= ALLOWED_TAGS
     assert {name for name, _ in found.attributes} <= ALLOWED_ATTRIBUTES
     styles = " ".join(value or "" for name, value in found.attributes if name == "style")
@@ -108,9 +108,9 @@ def test_it_takes_the_notebooks_colours_and_nothing_from_outside() -> None:
 
 def test_a_refusal_and_what_stands_beside_the_text_are_told() -> None:
     completion = read(
-        choice(refusal="No."),
-        choice(images=[{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]),
-        choice("stop", audio={"id": "a", "data": "AAAA", "transcript": "hi"}),
+        delta(refusal="No."),
+        delta(images=[{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]),
+        delta("stop", audio={"id": "a", "data": "AAAA", "transcript": "hi"}),
     )
     text = shown(completion).text
     assert "refusal\nNo.\n" in text
@@ -118,7 +118,7 @@ def test_a_refusal_and_what_stands_beside_the_text_are_told() -> None:
 
 
 def test_a_legacy_function_call_is_shown_with_the_calls() -> None:
-    text = shown(read(choice(function_call={"name": "f", "arguments": "{}"}), choice("function_call"))).text
+    text = shown(read(delta(function_call={"name": "f", "arguments": "{}"}), delta("function_call"))).text
     assert "f\n{}\n" in text
 
 
@@ -128,25 +128,25 @@ def test_a_completion_without_choices_says_so(completion: ChatCompletion) -> Non
 
 
 def test_a_snapshot_has_no_finish_reason_yet() -> None:
-    assert "finish reason: none so far" in shown(read(choice(content="a"))).text
+    assert "finish reason: none so far" in shown(read(delta(content="a"))).text
 
 
 def test_several_choices_are_told_apart_and_the_rest_is_counted() -> None:
-    text = shown(read(*(choice("stop", index, content=f"text {index}") for index in range(5)))).text
+    text = shown(read(*(delta("stop", index, content=f"text {index}") for index in range(5)))).text
     assert [line for line in text.splitlines() if line.startswith("text")] == ["text 0", "text 1", "text 2"]
     assert "assistant\n, choice 2, m\ntext 2\n" in text
     assert "and 2 more choices\n" in text
 
 
 HOSTILE_BODIES = {
-    "a text": choice("stop", content=HOSTILE),
-    "reasoning": choice("stop", reasoning=HOSTILE),
-    "a refusal": choice("stop", refusal=HOSTILE),
-    "a role": choice("stop", role=HOSTILE, content="a"),
-    "a finish reason": choice(HOSTILE, content="a"),
-    "a model": event({"model": HOSTILE, "choices": [{"delta": {"content": "a"}}]}),
-    "a call": choice(tool_calls=[{"index": 0, "id": HOSTILE, "function": {"name": HOSTILE, "arguments": HOSTILE}}]),
-    "a function call": choice(function_call={"name": HOSTILE, "arguments": HOSTILE}),
+    "a text": delta("stop", content=HOSTILE),
+    "reasoning": delta("stop", reasoning=HOSTILE),
+    "a refusal": delta("stop", refusal=HOSTILE),
+    "a role": delta("stop", role=HOSTILE, content="a"),
+    "a finish reason": delta(HOSTILE, content="a"),
+    "a model": chunk(choice(content="a"), model=HOSTILE),
+    "a call": delta(tool_calls=[fragment(0, HOSTILE, HOSTILE, HOSTILE)]),
+    "a function call": delta(function_call={"name": HOSTILE, "arguments": HOSTILE}),
 }
 
 
@@ -160,7 +160,7 @@ def test_what_a_provider_sends_is_text_and_every_character_of_it_can_be_seen(nam
     assert r"\x00\x1b[31m\u202eevil\u2066\u2028" in found.text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=[]), max_size=60))
 def test_any_text_is_escaped(text: str) -> None:
     message = ChatCompletionMessage.model_construct(content=text, role=text, reasoning=text)
@@ -191,22 +191,21 @@ WRONG_TYPES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", WRONG_TYPES)
 @pytest.mark.parametrize("key", ["delta", "message"])
 def test_values_of_wrong_types_do_no_harm(name: str, key: str) -> None:
-    body = event({"model": 5, "choices": [{"index": 0, key: WRONG_TYPES[name], "finish_reason": 7}], "usage": "x"})
+    body = chunk({"index": 0, key: WRONG_TYPES[name], "finish_reason": 7}, model=5, usage="x")
     assert "usage" in shown(read(body)).text
 
 
 def test_of_what_is_long_the_beginning_is_shown_and_the_rest_is_counted() -> None:
-    text = shown(read(choice(reasoning="r" * 5000), choice("stop", content="t" * 1_000_000))).text
+    text = shown(read(delta(reasoning="r" * 5000), delta("stop", content="t" * 1_000_000))).text
     assert "t" * 4000 + "\n... and 996,000 more characters\n" in text
     assert "reasoning (5,000 characters)\n" + "r" * 4000 + "\n... and 1,000 more characters\n" in text
 
 
 def test_its_size_is_bounded_whatever_comes() -> None:
     long = "\u202e" * 5_000
-    calls = [{"index": place, "id": long, "function": {"name": long, "arguments": long}} for place in range(20)]
-    delta = {"role": long, "content": long, "reasoning": long, "refusal": long, "tool_calls": calls}
-    choices = [{"index": index, "delta": delta, "finish_reason": long} for index in range(4)]
-    completion = read(event({"model": long, "choices": choices}))
+    calls = [fragment(place, long, long, long) for place in range(20)]
+    said = {"role": long, "content": long, "reasoning": long, "refusal": long, "tool_calls": calls}
+    completion = read(chunk(*(choice(long, index, **said) for index in range(4)), model=long))
     markup = completion._repr_html_()
     assert len(markup) < 400_000
     assert "and 8 more tool calls" in markup

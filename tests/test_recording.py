@@ -1,37 +1,47 @@
 """Recordings: what is stored, that a replay gives what was live, and that no secret gets into one.
 
 A stream is read live through a `Recorder`, over both fronts and both libraries, from a real server; its recording is
-written and read again, and what comes of that is held against what came live. What holds for every stream holds for
-bodies that hypothesis makes, with a clock that only the body moves. Secrets are marks that stand in every place of an
+written and read again, and what comes of that is held against what came live. What holds for every stream holds for the
+hostile ones and for bodies that hypothesis makes, out of memory, with a clock that only the body moves. Secrets are marks that stand in every place of an
 exchange and come back in its body, in every spelling, cut at every place.
 """
 
 import base64
 import copy
 import html
-import inspect
 import json
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from types import ModuleType
 from typing import Any, ClassVar, Self
 from urllib.parse import quote, quote_plus
 
 import anyio
 import anyio.lowlevel
 import httpx
-import httpx2
 import pytest
+from fronts import (
+    LIBRARIES,
+    PATIENCE,
+    Sync,
+    by_turns,
+    connections_in_use,
+    each_library,
+    generators_of_httpx_are_not_ours,
+    over_both_streams,
+    raw_client_of,
+    send,
+    text_of,
+)
+from fronts import STREAMS as BOTH_STREAMS
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from made_streams import CUTS, DONE, STOP, STREAMS, Stream, choice
+from made_streams import CUTS, STOP, STREAMS, Stream
 
 from chunkfold import (
     AsyncChatCompletionStream,
@@ -45,18 +55,31 @@ from chunkfold import (
 from chunkfold.recording import RecordedRead, RecordedTransportError, Recorder, Recording, recording, replay
 from chunkfold.recording import format as recording_format
 from chunkfold.recording.redaction import Redactor
-from chunkfold.testing import Answer, FakeProvider, Raw, ReceivedRequest, hostile_streams, json_answer
+from chunkfold.testing import (
+    DONE,
+    Answer,
+    FakeProvider,
+    FakeResponse,
+    ManualClock,
+    Raw,
+    ReceivedRequest,
+    StreamBuilder,
+    bytewise,
+    cut,
+    cut_randomly,
+    delta,
+    hostile_streams,
+    json_answer,
+)
 
-# httpx nests async generators and closes only the outermost, whoever reads it: trio says so of those that were not
-# exhausted. The filter names them, so that a generator of chunkfold's own would be an error.
-pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
+pytest_generate_tests = over_both_streams
+library = each_library
+pytestmark = generators_of_httpx_are_not_ours
 
-PATIENCE = 30.0  # seconds, after which a test that hangs fails
 SILENCE = 0.15  # seconds; the read timeout where one is to pass
 GOLDEN = Path(__file__).parent / "golden"
-LIBRARIES = {"httpx": httpx, "httpx2": httpx2}
-HELLO = choice(content="Hello")
-WORLD = choice(content=" world")
+HELLO = delta(content="Hello")
+WORLD = delta(content=" world")
 WHOLE = [HELLO, WORLD, STOP, DONE]
 
 
@@ -92,44 +115,7 @@ def stored(recorded: Recording) -> Recording:
     return Recording.loads(recorded.dumps())
 
 
-def cut(body: bytes, size: int) -> list[bytes]:
-    return [body[start : start + size] for start in range(0, len(body), size)]
-
-
-# Two fronts, two libraries
-
-FRONTS = {"sync": (True, "asyncio"), "asyncio": (False, "asyncio"), "trio": (False, "trio")}
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "is_sync" in metafunc.fixturenames:
-        metafunc.parametrize(("is_sync", "anyio_backend"), FRONTS.values(), ids=FRONTS)
-
-
-@pytest.fixture(params=LIBRARIES)
-def library(request: pytest.FixtureRequest) -> ModuleType:
-    return LIBRARIES[request.param]
-
-
-@asynccontextmanager
-async def client_of(library: ModuleType, is_sync: bool, **options: Any) -> AsyncIterator[Any]:
-    options = {"trust_env": False, "verify": False, "timeout": PATIENCE, **options}
-    if is_sync:
-        with library.Client(**options) as client:
-            yield client
-    else:
-        async with library.AsyncClient(**options) as client:
-            yield client
-
-
-async def send(client: Any, url: str, **options: Any) -> Any:
-    """Open a streamed response, not yet read."""
-    response = client.send(client.build_request("POST", url, **options), stream=True)
-    return await response if inspect.isawaitable(response) else response
-
-
-def connections_in_use(client: Any) -> list[Any]:
-    return [c for c in client._transport._pool.connections if not (c.is_idle() or c.is_closed())]
+# Live and again
 
 
 @dataclass
@@ -146,70 +132,48 @@ class Live:
         return stored(self.recorder.recording)
 
 
-async def read_live(response: Any, is_sync: bool, **options: Any) -> Live:
-    """Read a response to its end, whatever that is."""
-    recorder = Recorder(response)
-    if is_sync:
-        return read_sync(recorder, **options)
-    live = Live(recorder, AsyncChatCompletionStream(recorder, **options))
+async def read_to_its_end(front: Any, source: Any, **options: Any) -> Live:
+    live = Live(source, front(source, **options))
     async with live.stream as stream:
-        with suppress(ChunkfoldError):
+        try:
             async for chunk in stream:
                 live.chunks.append(chunk)
+        except ChunkfoldError:
+            pass
     return live
 
 
-def read_sync(source: Any, **options: Any) -> Live:
-    live = Live(source, ChatCompletionStream(source, **options))
-    with live.stream as stream, suppress(ChunkfoldError):
-        live.chunks.extend(stream)
-    return live
-
-
-async def check_replay(live: Live) -> None:
-    """The recording, read in every way, gives what was live."""
+async def check_replay(front: Any, live: Live) -> None:
+    """The recording, replayed and read, gives what was live."""
     recorded = live.stored
     assert told(replay(recorded)) == told(live.stream)
-    again = read_sync(recorded)
+    again = await read_to_its_end(front, recorded)
     assert dumped(again.chunks) == dumped(live.chunks)
     if live.stream.end.complete or recorded.end != "left":
         assert told(again.stream) == told(live.stream)
-    if isinstance(live.stream, AsyncChatCompletionStream):
-        async_again, chunks = AsyncChatCompletionStream(recorded), []
-        with suppress(ChunkfoldError):
-            async for chunk in async_again:
-                chunks.append(chunk)  # noqa: PERF401 - what came before an error counts
-        assert told(async_again) == told(again.stream)
-        assert dumped(chunks) == dumped(live.chunks)
     if isinstance(live.stream.error, StreamInterruptedError):
         cause = replay(recorded).error.__cause__
         assert isinstance(cause, RecordedTransportError)
         assert str(cause) == recorded.error == type(live.stream.error.__cause__).__name__
 
 
-# Live and again
+async def test_every_hostile_stream_comes_again_as_it_came(front: Any) -> None:
+    for number, hostile in enumerate(hostile_streams()):
+        reads = cut_randomly(hostile.body, number, reads=12)  # anywhere in lines, events and characters
+        live = await read_to_its_end(front, Recorder(FakeResponse(Answer(reads))))
+        assert hostile.body.startswith(live.stored.body)
+        await check_replay(front, live)
 
 
-async def test_every_hostile_stream_comes_again_as_it_came(library: ModuleType, is_sync: bool) -> None:
+async def test_bodies_come_again_over_a_connection_as_they_came(library: Any, front: Any) -> None:
+    hostile = [stream.body for stream in hostile_streams()[::20]]
     with FakeProvider() as provider:
-        async with client_of(library, is_sync) as client:
-            for number, hostile in enumerate(hostile_streams()):
-                size = max(1 + 7 * number % 61, len(hostile.body) // 40)  # anywhere in lines, events and characters
-                provider.add(Answer(cut(hostile.body, size)))
-                live = await read_live(await send(client, provider.url), is_sync)
-                assert hostile.body.startswith(live.stored.body)
-                await check_replay(live)
-
-
-async def test_golden_bodies_come_again_as_they_came(library: ModuleType, is_sync: bool) -> None:
-    with FakeProvider() as provider:
-        async with client_of(library, is_sync) as client:
-            for path in sorted(GOLDEN.rglob("*.sse")):
-                body = path.read_bytes()
-                provider.add(Answer(cut(body, max(97, len(body) // 40))))
-                live = await read_live(await send(client, provider.url), is_sync)
+        async with raw_client_of(front, library) as client:
+            for body in [*hostile, *(path.read_bytes() for path in sorted(GOLDEN.rglob("*.sse")))]:
+                provider.add(Answer(cut_randomly(body, reads=40)))
+                live = await read_to_its_end(front, Recorder(await send(client, provider.url)))
                 assert body.startswith(live.stored.body)
-                await check_replay(live)
+                await check_replay(front, live)
 
 
 ERROR = {"error": {"message": "slow down", "code": "rate_limit_exceeded", "type": "requests", "param": "messages"}}
@@ -259,52 +223,26 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-async def test_faults_come_again_as_they_came(fault: Fault, library: ModuleType, is_sync: bool) -> None:
+@by_turns("name", FAULTS, BOTH_STREAMS)
+async def test_faults_come_again_as_they_came(name: str, library: Any, front: Any) -> None:
+    fault = FAULTS[name]
     with FakeProvider(fault.answer) as provider:
         timeout = library.Timeout(PATIENCE, read=SILENCE if fault.answer.ending == "open" else PATIENCE)
-        async with client_of(library, is_sync, timeout=timeout) as client:
-            live = await read_live(await send(client, provider.url), is_sync)
+        async with raw_client_of(front, library, timeout=timeout) as client:
+            live = await read_to_its_end(front, Recorder(await send(client, provider.url)))
             assert connections_in_use(client) == []
     assert live.stream.end is fault.end
     recorded = live.recorder.recording
     assert (recorded.end, recorded.error) == (fault.recorded, fault.cause)
-    await check_replay(live)
+    await check_replay(front, live)
 
 
-class Clock:
-    """Stands still but where the body moves it."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class MovingBody:
+def slow_response(stream: Stream, quarters: list[int], clock: ManualClock) -> FakeResponse:
     """A response whose body takes its time: a quarter of a second, or many, before each read and before the end."""
-
-    status_code = 200
-    headers = httpx.Headers({"content-type": "text/event-stream"})
-    is_closed = False
-
-    def __init__(self, stream: Stream, quarters: list[int], clock: Clock) -> None:
-        self.stream = stream
-        self.quarters = quarters
-        self.clock = clock
-
-    def iter_bytes(self) -> Iterator[bytes]:
-        gaps = iter([*self.quarters, *[0] * (len(self.stream.pieces) + 1)])
-        for piece in self.stream.pieces:
-            self.clock.now += next(gaps) / 4
-            yield piece
-        self.clock.now += next(gaps) / 4
-        if self.stream.is_reset:
-            raise ConnectionError("reset")
-
-    def close(self) -> None:
-        self.is_closed = True
+    pauses = [quarter / 4 for quarter in [*quarters, *[0] * len(stream.pieces)]]
+    body = [step for pause, piece in zip(pauses, stream.pieces, strict=False) for step in (pause, piece)]
+    ending = "reset" if stream.is_reset else "end"
+    return FakeResponse(Answer([*body, *pauses[len(stream.pieces) :][:1]], ending=ending), clock=clock)
 
 
 OPTIONS = st.fixed_dictionaries(
@@ -322,10 +260,11 @@ OPTIONS = st.fixed_dictionaries(
 def test_every_stream_comes_again_as_it_came(
     stream: Stream, cuts: list[int], quarters: list[int], options: dict[str, Any], left: int | None
 ) -> None:
-    clock = Clock()
-    recorder = Recorder(MovingBody(stream.cut(cuts), quarters, clock), clock=clock, started=clock.now - 2)
+    clock = ManualClock(1000.0)
+    started = clock() - 2
+    recorder = Recorder(slow_response(stream.cut(cuts), quarters, clock), clock=clock, started=started)
     seen = []
-    with ChatCompletionStream(recorder, clock=clock, started=clock.now - 2, **options) as live:
+    with ChatCompletionStream(recorder, clock=clock, started=started, **options) as live:
         try:
             for number, chunk in enumerate(live):
                 if number == left:
@@ -356,17 +295,19 @@ def chunks_of(recorded: Recording, **options: Any) -> Iterator[list[Any]]:
     yield parser.close() if recorded.end == "body" else parser.interrupt(ConnectionError())
 
 
-@pytest.mark.parametrize("is_reset", [False, True])
-def test_a_chunk_that_only_the_end_completes_comes_at_the_end(is_reset: bool) -> None:
-    clock = Clock()
-    recorder = Recorder(MovingBody(Stream([HELLO.rstrip()], is_reset), [4, 8], clock), clock=clock)
-    live = read_sync(recorder, clock=clock)
-    assert [chunk.text for chunk in live.chunks] == ["Hello"]
-    assert told_timing(replay(live.stored).timing) == told_timing(live.stream.timing)
+@pytest.mark.parametrize(("is_reset", "error"), [(False, IncompleteStreamError), (True, StreamInterruptedError)])
+def test_a_chunk_that_only_the_end_completes_comes_at_the_end(is_reset: bool, error: type[ChunkfoldError]) -> None:
+    clock = ManualClock(1000.0)
+    recorder = Recorder(slow_response(Stream([HELLO.rstrip()], is_reset), [4, 8], clock), clock=clock)
+    with ChatCompletionStream(recorder, clock=clock) as live:
+        assert next(live).text == "Hello"
+        with pytest.raises(error):
+            next(live)
+    assert told_timing(replay(stored(recorder.recording)).timing) == told_timing(live.timing)
 
 
 def test_the_events_come_again_too() -> None:
-    recorded = Recorder(MovingBody(Stream(WHOLE), [], Clock()))
+    recorded = Recorder(FakeResponse(Answer(WHOLE)))
     live = list(ChatCompletionStream(recorded).events())
     assert list(ChatCompletionStream(recorded.recording).events()) == live
     assert len(live) > 2
@@ -375,33 +316,82 @@ def test_the_events_come_again_too() -> None:
 # What is recorded
 
 
+class Steps:
+    """A response of these reads, of which exceptions are raised; it goes on behind them."""
+
+    status_code = 200
+    headers: ClassVar = {"content-type": "text/event-stream"}
+    is_closed = False
+
+    def __init__(self, *steps: Any) -> None:
+        self.steps = iter(steps)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        step = next(self.steps)
+        if isinstance(step, BaseException):
+            raise step
+        return step
+
+    async def __anext__(self) -> Any:
+        try:
+            return next(self)
+        except StopIteration:
+            raise StopAsyncIteration from None
+
+    def iter_bytes(self) -> Self:
+        return self
+
+    aiter_bytes = iter_bytes
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+
+class Failing(Steps):
+    """A response that ends as soon as it raises, as a generator does."""
+
+    def iter_bytes(self) -> Iterator[Any]:  # type: ignore[override]
+        yield from self
+
+
 def test_reads_are_kept_as_they_came() -> None:
-    clock = Clock()
-    pieces = [HELLO[:9], b"", HELLO[9:], "é".encode()[:1], "é".encode()[1:]]
-    recorder = Recorder(MovingBody(Stream(pieces), [1, 0, 2, 4, 1, 8], clock), clock=clock)
-    assert recorder.recording == Recording((), headers={"content-type": "text/event-stream"}, end="left")
+    clock = ManualClock(1000.0)
+    pieces = [HELLO[:9], HELLO[9:], *bytewise("é".encode())]
+    recorder = Recorder(slow_response(Stream(pieces), [1, 2, 4, 1, 8], clock), clock=clock)
+    headers = {"content-type": "text/event-stream; charset=utf-8"}
+    assert recorder.recording == Recording((), headers=headers, end="left")
     assert list(recorder.iter_bytes()) == pieces
-    times = (0.25, 0.25, 0.75, 1.75, 2.0)
-    assert recorder.recording == Recording(
-        tuple(map(RecordedRead, times, pieces)), headers={"content-type": "text/event-stream"}, end="body", ended_at=4.0
-    )
+    reads = tuple(map(RecordedRead, (0.25, 0.75, 1.75, 2.0), pieces))
+    assert recorder.recording == Recording(reads, headers=headers, end="body", ended_at=4.0)
     assert recorder.recording.body == b"".join(pieces)
     assert stored(recorder.recording) == recorder.recording
 
 
+def test_a_read_without_bytes_is_kept_too() -> None:
+    recorder = Recorder(Steps(HELLO, b"", WORLD))
+    list(recorder.iter_bytes())
+    assert [read.data for read in recorder.recording.reads] == [HELLO, b"", WORLD]
+
+
 def test_bytes_that_the_transport_uses_again_are_copied() -> None:
     buffer = bytearray(HELLO)
-    recorder = Recorder(MovingBody(Stream([buffer, memoryview(buffer)]), [], Clock()))  # type: ignore[list-item]
+    recorder = Recorder(Steps(buffer, memoryview(buffer)))
     list(recorder.iter_bytes())
     buffer[:] = b"x" * len(buffer)
     assert recorder.recording.body == HELLO * 2
 
 
-async def test_status_url_and_headers_that_say_something(library: ModuleType, is_sync: bool) -> None:
+async def test_status_url_and_headers_that_say_something(library: Any, front: Any) -> None:
     headers = {"X-Request-ID": "req_1", "retry-after": "2", "x-ratelimit-remaining-tokens": "99", "x-other": "1", "set-cookie": "a=1"}  # fmt: skip
     with FakeProvider(Answer(HELLO, 503, headers)) as provider:
-        async with client_of(library, is_sync) as client:
-            live = await read_live(await send(client, f"{provider.url}?a=b#c"), is_sync)
+        async with raw_client_of(front, library) as client:
+            live = await read_to_its_end(front, Recorder(await send(client, f"{provider.url}?a=b#c")))
         recorded = live.recorder.recording
         assert recorded.url == provider.url
     assert recorded.status_code == 503
@@ -422,15 +412,15 @@ def test_without_a_request() -> None:
 
 def test_the_clock_must_be_the_one_that_said_when_it_started() -> None:
     with pytest.raises(ValueError, match="started: expected at most"):
-        Recorder(MovingBody(Stream([]), [], Clock()), started=time.time() + 1e6)
+        Recorder(Steps(), started=time.time() + 1e6)
 
 
 # A recorder is the response
 
 
-async def test_without_with(library: ModuleType, is_sync: bool) -> None:
+async def test_without_with(library: Any, front: Any) -> None:
     with FakeProvider(Answer(WHOLE)) as provider:
-        async with client_of(library, is_sync) as client:
+        async with raw_client_of(front, library) as client:
             response = await send(client, provider.url)
             recorder = Recorder(response)
             assert (recorder.is_closed, recorder.http_version, recorder.headers) == (
@@ -438,38 +428,31 @@ async def test_without_with(library: ModuleType, is_sync: bool) -> None:
                 "HTTP/1.1",
                 response.headers,
             )
-            if is_sync:
-                texts = [chunk.text for chunk in ChatCompletionStream(recorder)]
-                for _ in response.iter_raw() if not response.is_stream_consumed else ():
-                    pass
-                recorder.close()
-            else:
-                texts = [chunk.text async for chunk in AsyncChatCompletionStream(recorder)]
-                await recorder.aclose()
-            assert texts == ["Hello", " world", ""]
+            assert await text_of(front(recorder)) == "Hello world"
+            recorder.close() if front is Sync else await recorder.aclose()
             assert response.is_closed
             assert recorder.is_closed
             assert connections_in_use(client) == []
     assert replay(recorder.recording).completion().text == "Hello world"
 
 
-async def test_what_is_read_whole_is_recorded_as_one_read(library: ModuleType, is_sync: bool) -> None:
-    with FakeProvider(Answer(cut(HTML, 5), 502)) as provider:
-        async with client_of(library, is_sync) as client:
+async def test_what_is_read_whole_is_recorded_as_one_read(library: Any, front: Any) -> None:
+    with FakeProvider(Answer(cut(HTML, 5, 20), 502)) as provider:
+        async with raw_client_of(front, library) as client:
             recorder = Recorder(await send(client, provider.url))
             for _ in range(2):
-                assert (recorder.read() if is_sync else await recorder.aread()) == HTML
+                assert (recorder.read() if front is Sync else await recorder.aread()) == HTML
             assert recorder.text == HTML.decode()
     recorded = recorder.recording
     assert ([read.data for read in recorded.reads], recorded.end) == ([HTML], "body")
 
 
-async def test_reading_whole_fails(library: ModuleType, is_sync: bool) -> None:
+async def test_reading_whole_fails(library: Any, front: Any) -> None:
     with FakeProvider(Answer([HELLO], ending="cut")) as provider:
-        async with client_of(library, is_sync) as client:
+        async with raw_client_of(front, library) as client:
             recorder = Recorder(await send(client, provider.url))
             with pytest.raises(library.RemoteProtocolError):
-                recorder.read() if is_sync else await recorder.aread()
+                recorder.read() if front is Sync else await recorder.aread()
     assert (recorder.recording.end, recorder.recording.error) == ("error", "RemoteProtocolError")
 
 
@@ -482,8 +465,9 @@ def test_reading_whole_what_was_read_already_records_nothing_twice() -> None:
 
 def test_options_of_the_response_are_handed_on() -> None:
     recorder = Recorder(httpx.Response(200, content=HELLO))
-    assert list(recorder.iter_bytes(chunk_size=50)) == cut(HELLO, 50)
-    assert [read.data for read in recorder.recording.reads] == cut(HELLO, 50)
+    pieces = cut(HELLO, *range(50, len(HELLO), 50))
+    assert list(recorder.iter_bytes(chunk_size=50)) == pieces
+    assert [read.data for read in recorder.recording.reads] == pieces
 
 
 def test_a_copy_is_a_recorder() -> None:
@@ -496,25 +480,13 @@ def test_a_copy_is_a_recorder() -> None:
 # Leaving
 
 
-async def leave_early(live: Live, is_sync: bool) -> None:
-    if is_sync:
-        with live.stream as stream:
-            live.chunks.append(next(iter(stream)))
-    else:
-        async with live.stream as stream:
-            live.chunks.append(await anext(aiter(stream)))
-
-
-def stream_of(recorder: Recorder, is_sync: bool) -> Any:
-    return ChatCompletionStream(recorder) if is_sync else AsyncChatCompletionStream(recorder)
-
-
-async def test_leaving_early(library: ModuleType, is_sync: bool) -> None:
+async def test_leaving_early(library: Any, front: Any) -> None:
     with FakeProvider(Answer([HELLO, math.inf])) as provider:
-        async with client_of(library, is_sync) as client:
+        async with raw_client_of(front, library) as client:
             recorder = Recorder(await send(client, provider.url))
-            live = Live(recorder, stream_of(recorder, is_sync))
-            await leave_early(live, is_sync)
+            live = Live(recorder, front(recorder))
+            async with live.stream as stream:
+                assert (await anext(aiter(stream))).text == "Hello"
             assert live.stream.end is StreamEnd.CLOSED
             assert recorder.is_closed
             assert connections_in_use(client) == []
@@ -524,21 +496,14 @@ async def test_leaving_early(library: ModuleType, is_sync: bool) -> None:
     assert told(replay(recorded)) == told(live.stream)
 
 
-async def fail_within(stream: Any, is_sync: bool) -> None:
-    if is_sync:
-        with stream:
-            raise ZeroDivisionError
-    async with stream:
-        raise ZeroDivisionError
-
-
-async def test_the_consumer_raises(library: ModuleType, is_sync: bool) -> None:
+async def test_the_consumer_raises(library: Any, front: Any) -> None:
     with FakeProvider(Answer([HELLO, math.inf])) as provider:
-        async with client_of(library, is_sync) as client:
+        async with raw_client_of(front, library) as client:
             recorder = Recorder(await send(client, provider.url))
-            live = Live(recorder, stream_of(recorder, is_sync))
+            live = Live(recorder, front(recorder))
             with pytest.raises(ZeroDivisionError):
-                await fail_within(live.stream, is_sync)
+                async with live.stream:
+                    raise ZeroDivisionError
             assert recorder.is_closed
             assert connections_in_use(client) == []
     assert (live.stored.end, live.stored.reads) == ("left", ())
@@ -546,9 +511,9 @@ async def test_the_consumer_raises(library: ModuleType, is_sync: bool) -> None:
 
 
 @pytest.mark.parametrize("reads_on", [False, True])
-async def test_cancelling(library: ModuleType, anyio_backend_name: str, reads_on: bool) -> None:
+async def test_cancelling(library: Any, anyio_backend_name: str, reads_on: bool) -> None:
     with FakeProvider(Answer([HELLO, math.inf])) as provider:
-        async with client_of(library, is_sync=False) as client:
+        async with raw_client_of(AsyncChatCompletionStream, library) as client:
             recorder = Recorder(await send(client, provider.url))
             live = Live(recorder, AsyncChatCompletionStream(recorder))
             async with live.stream as stream:
@@ -569,12 +534,7 @@ async def test_cancelling(library: ModuleType, anyio_backend_name: str, reads_on
 
 
 def test_a_sync_read_that_is_left_half_done() -> None:
-    class Interrupted(MovingBody):
-        def iter_bytes(self) -> Iterator[bytes]:
-            yield HELLO
-            raise KeyboardInterrupt
-
-    recorder = Recorder(Interrupted(Stream([]), [], Clock()))
+    recorder = Recorder(Failing(HELLO, KeyboardInterrupt()))
     stream = ChatCompletionStream(recorder)
     assert next(stream).text == "Hello"
     with pytest.raises(KeyboardInterrupt):
@@ -586,59 +546,19 @@ def test_a_sync_read_that_is_left_half_done() -> None:
     assert told(replay(recorder.recording)) == told(stream)
 
 
-class Survivor:
-    """A source that goes on after a read was left half done."""
-
-    status_code = 200
-    headers: ClassVar = {}
-    is_closed = False
-
-    def __init__(self) -> None:
-        self.steps = iter([HELLO, KeyboardInterrupt(), STOP, HELLO[:20]])
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> bytes:
-        for step in self.steps:
-            if isinstance(step, bytes):
-                return step
-            raise step
-        raise StopIteration
-
-    async def __anext__(self) -> bytes:
-        for step in self.steps:
-            if isinstance(step, bytes):
-                return step
-            raise step
-        raise StopAsyncIteration
-
-    def iter_bytes(self) -> Self:
-        return self
-
-    aiter_bytes = iter_bytes
-
-    def close(self) -> None:
-        self.is_closed = True
-
-    async def aclose(self) -> None:
-        self.is_closed = True
-
-
-async def test_a_source_that_survives_a_read_left_half_done(is_sync: bool) -> None:
-    recorder = Recorder(Survivor())
-    stream = stream_of(recorder, is_sync)
+async def test_a_source_that_survives_a_read_left_half_done(front: Any) -> None:
+    recorder = Recorder(Steps(HELLO, KeyboardInterrupt(), STOP, HELLO[:20]))
+    stream = front(recorder)
     with pytest.raises(KeyboardInterrupt):
-        stream.read() if is_sync else await stream.read()
-    completion = stream.read() if is_sync else await stream.read()
-    assert completion.text == "Hello"
+        await stream.read()
+    assert (await stream.read()).text == "Hello"
     assert recorder.recording.end == "body"
     assert told(replay(recorder.recording)) == told(stream)
 
 
-async def test_another_task_closes(library: ModuleType, anyio_backend: Any) -> None:
+async def test_another_task_closes(library: Any, anyio_backend: Any) -> None:
     with FakeProvider(Answer([HELLO, math.inf])) as provider:
-        async with client_of(library, is_sync=False) as client:
+        async with raw_client_of(AsyncChatCompletionStream, library) as client:
             recorder = Recorder(await send(client, provider.url))
             stream = AsyncChatCompletionStream(recorder)
 
@@ -661,7 +581,7 @@ async def test_another_task_closes(library: ModuleType, anyio_backend: Any) -> N
 
 
 def test_what_a_transport_raises_when_it_is_closed_is_no_news() -> None:
-    recorder = Recorder(MovingBody(Stream([HELLO], is_reset=True), [], Clock()))
+    recorder = Recorder(FakeResponse(Answer([HELLO], ending="reset")))
     reads = recorder.iter_bytes()
     next(reads)
     recorder.close()
@@ -671,7 +591,7 @@ def test_what_a_transport_raises_when_it_is_closed_is_no_news() -> None:
 
 
 def test_what_comes_after_the_end_is_not_taken() -> None:
-    recorder = Recorder(MovingBody(Stream([HELLO, WORLD]), [], Clock()))
+    recorder = Recorder(FakeResponse(Answer([HELLO, WORLD])))
     reads = recorder.iter_bytes()
     next(reads)
     recorder.close()
@@ -1021,11 +941,11 @@ def echo(request: ReceivedRequest) -> Answer:
     credentials = base64.b64decode(request.headers["authorization"].removeprefix("Basic ")).decode()
     told = f"{request.path}?{request.query} {json.dumps(request.headers)} {credentials} {json.dumps(sent)}"
     spelled = [told, quote(told), html.escape(told), json.dumps(told), json.dumps(json.dumps(told))]
-    body = b"".join(choice(content=text) for text in (*spelled, "".join(f"\\u{ord(c):04x}" for c in told)))
-    return Answer(cut(body, 37), headers=sent)
+    body = StreamBuilder().text(*spelled, "".join(f"\\u{ord(c):04x}" for c in told)).body
+    return Answer(cut_randomly(body, reads=1000), headers=sent)
 
 
-async def test_no_secret_of_an_exchange_is_stored(library: ModuleType, is_sync: bool) -> None:
+async def test_no_secret_of_an_exchange_is_stored(library: Any, front: Any) -> None:
     headers = {name: mark(name) for name in PLACES[:14]}
     headers["cookie"] = f'theme=dark; sid="{mark("cookie")}"'
     headers["proxy-authorization"] = f"Bearer {mark('proxy-authorization')}"
@@ -1033,8 +953,8 @@ async def test_no_secret_of_an_exchange_is_stored(library: ModuleType, is_sync: 
     url = f"?key={mark('key in the query')}&x={mark('another in the query')}&{mark('alone in the query')}&api-version=2024-10-01"
     with FakeProvider(echo) as provider:
         address = provider.url.replace("//", f"//{mark('user')}:{mark('password')}@")
-        async with client_of(library, is_sync) as client:
-            live = await read_live(await send(client, address + url, headers=headers), is_sync)
+        async with raw_client_of(front, library, headers=headers) as client:
+            live = await read_to_its_end(front, Recorder(await send(client, address + url)))
         assert live.recorder.recording.url == provider.url
     recorded = live.recorder.recording
     echoed = b"".join(data for _, data in live.recorder._log._reads)
@@ -1080,7 +1000,7 @@ def test_a_secret_is_found_in_every_spelling_and_every_cut(spell: Callable[[str]
     body = f"before {spell(secret)} behind".encode()
     expected = b"before " + b"*" * (len(body) - 14) + b" behind"
     for place in range(len(body) + 1):
-        recorder = Recorder(MovingBody(Stream([body[:place], body[place:]]), [], Clock()), secrets=[secret])
+        recorder = Recorder(Steps(*cut(body, place)), secrets=[secret])
         list(recorder.iter_bytes())
         first, second = (read.data for read in recorder.recording.reads)
         assert (first, second) == (expected[:place], expected[place:])
@@ -1157,7 +1077,7 @@ LOOKS_PLAIN = [
 
 @pytest.mark.parametrize("text", LOOKS_SECRET)
 def test_what_looks_like_a_key_is_overwritten(text: str) -> None:
-    assert Redactor().clean(choice(content=f"my key is {text}.")) == choice(content=f"my key is {'*' * len(text)}.")
+    assert Redactor().clean(delta(content=f"my key is {text}.")) == delta(content=f"my key is {'*' * len(text)}.")
     assert Redactor().clean_text(f"Bearer {text}") == f"Bearer {'*' * len(text)}"
 
 
@@ -1167,7 +1087,7 @@ def test_what_follows_bearer_is_a_key() -> None:
 
 @pytest.mark.parametrize("text", LOOKS_PLAIN)
 def test_what_does_not_is_let_be(text: str) -> None:
-    assert Redactor().clean(choice(content=f"so {text}.")) == choice(content=f"so {text}.")
+    assert Redactor().clean(delta(content=f"so {text}.")) == delta(content=f"so {text}.")
 
 
 def test_what_a_client_says_of_itself_is_no_secret() -> None:
@@ -1216,30 +1136,29 @@ def test_a_stored_header_and_the_path_hold_no_secret() -> None:
     assert recorded.url == f"https://api.example/{'*' * 28}/{'*' * 13}/v1"
 
 
-async def test_the_key_of_a_request_that_was_redirected(library: ModuleType, is_sync: bool) -> None:
+async def test_the_key_of_a_request_that_was_redirected(library: Any, front: Any) -> None:
     """On the way to another host clients drop it, but it was sent."""
     with FakeProvider(Answer([HELLO[:-9], mark("authorization").encode()], 403)) as other:
         away = Answer(b"", 307, {"location": other.url.replace("127.0.0.1", "localhost")}, framing="content-length")
         with FakeProvider(away) as provider:
-            async with client_of(library, is_sync, follow_redirects=True) as client:
-                headers = {"authorization": f"Bearer {mark('authorization')}"}
-                live = await read_live(await send(client, provider.url, headers=headers), is_sync)
+            headers = {"authorization": f"Bearer {mark('authorization')}"}
+            async with raw_client_of(front, library, headers=headers, follow_redirects=True) as client:
+                live = await read_to_its_end(front, Recorder(await send(client, provider.url)))
         assert "authorization" not in other.requests[0].headers
     assert live.recorder.recording.body.endswith(b"*" * len(mark("authorization")))
 
 
-async def test_an_error_body_that_quotes_the_key(library: ModuleType, is_sync: bool) -> None:
+async def test_an_error_body_that_quotes_the_key(library: Any, front: Any) -> None:
     key = "my-own-key/1"
 
     def refuse(request: ReceivedRequest) -> Answer:
         text = f"Incorrect API key provided: {request.headers['authorization'].removeprefix('Bearer ')}."
         body = json.dumps({"error": {"message": text, "code": "invalid_api_key"}}).replace("/", "\\/").encode()
-        return Answer(cut(body, 11), 401)
+        return Answer(cut_randomly(body), 401)
 
     with FakeProvider(refuse) as provider:
-        async with client_of(library, is_sync) as client:
-            headers = {"authorization": f"Bearer {key}"}
-            live = await read_live(await send(client, provider.url, headers=headers), is_sync)
+        async with raw_client_of(front, library, headers={"authorization": f"Bearer {key}"}) as client:
+            live = await read_to_its_end(front, Recorder(await send(client, provider.url)))
     assert key in str(live.stream.error)
     error = replay(live.stored).error
     assert str(error) == str(live.stream.error).replace(key, "*" * 13)
@@ -1247,12 +1166,7 @@ async def test_an_error_body_that_quotes_the_key(library: ModuleType, is_sync: b
 
 
 def test_of_an_exception_only_the_types_name_is_stored() -> None:
-    class Told(MovingBody):
-        def iter_bytes(self) -> Iterator[bytes]:
-            yield HELLO
-            raise ConnectionResetError(f"while sending {MARK}")
-
-    recorder = Recorder(Told(Stream([]), [], Clock()))
+    recorder = Recorder(Failing(HELLO, ConnectionResetError(f"while sending {MARK}")))
     with pytest.raises(StreamInterruptedError, match=MARK):
         ChatCompletionStream(recorder).read()
     assert MARK.encode() not in recorder.recording.dumps()
@@ -1300,9 +1214,9 @@ HARD = [b"sk-", b"sk-a-", b"sk-***", b"eyJ", b"eyJa-", b"eyJaaaaaaaa.", b"Bearer
 
 @pytest.mark.parametrize("piece", HARD, ids=repr)
 def test_looking_for_secrets_is_linear(piece: bytes) -> None:
-    """Half a megabyte takes half a second; growing with the square, it would take minutes at least."""
+    """A fifth of a megabyte takes a fifth of a second; growing with the square, it would take minutes at least."""
     redactor = Redactor(["sk-proj-" + "aB3" * 40, SECRET, "a" * 20 + "b"])
-    body = b"sk-" + piece * (500_000 // len(piece))
+    body = b"sk-" + piece * (200_000 // len(piece))
     started = time.monotonic()
     cleaned = redactor.clean(body)
     assert len(cleaned) == len(body)

@@ -15,13 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_recordings import CUT, EMPTY, EVERY, HOSTILE_RECORDING, PLAIN, REFUSED, WHOLE, long_recording, recording
-from made_streams import DONE, STREAMS, Stream, choice
+from made_streams import STREAMS, Stream
 
 from chunkfold import StreamEnd, StreamInterruptedError
 from chunkfold.recording import RecordedRead, Recording, replay
 from chunkfold.report import Kind, Stall, StreamFacts, facts_of, page, trace
 from chunkfold.report.facts import MOST_STALLS
 from chunkfold.report.units import count, duration, short, steps_up_to, ticks
+from chunkfold.testing import DONE, delta
 
 ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 VOID = {"meta", "link", "col"}
@@ -110,7 +111,7 @@ def test_gaps_and_stalls_are_from_chunk_to_chunk_so_keep_alives_do_not_end_one()
 
 def test_a_stall_is_a_quarter_of_a_second_and_ten_medians_long() -> None:
     def stalls(*times: float) -> list[Stall]:
-        return told(recording(*((at, choice(content="a")) for at in times), seconds=99.0)).stalls
+        return told(recording(*((at, delta(content="a")) for at in times), seconds=99.0)).stalls
 
     assert stalls(1.0, 1.01, 1.02, 1.24) == []
     assert stalls(1.0, 1.01, 1.02, 1.27) == [Stall(1.02, 0.25)]
@@ -120,7 +121,7 @@ def test_a_stall_is_a_quarter_of_a_second_and_ten_medians_long() -> None:
 
 
 def test_of_many_stalls_the_longest_are_told_in_order() -> None:
-    facts = told(long_recording(30 * 300))
+    facts = told(long_recording(22 * 300))
     assert len(facts.stalls) == MOST_STALLS
     assert [stall.at for stall in facts.stalls] == sorted(stall.at for stall in facts.stalls)
     assert "Of the stalls the 20 longest are shown." in Read(page([facts])).text
@@ -156,8 +157,8 @@ def test_images_audio_and_calls_of_the_old_kind_are_told() -> None:
     assert told(EVERY["a whole completion"]).totals() == {Kind.TEXT: (1, 2)}
 
 
-@settings(max_examples=150, deadline=None)
-@given(STREAMS, st.lists(st.floats(0, 2).map(lambda seconds: round(seconds, 3)), min_size=60, max_size=60))
+@settings(max_examples=60, deadline=None)
+@given(STREAMS, st.lists(st.floats(0, 2).map(lambda seconds: round(seconds, 3)), min_size=12, max_size=12))
 def test_the_facts_are_those_of_a_replay(stream: Stream, pauses: list[float]) -> None:
     at = 0.5
     reads: list[RecordedRead] = []
@@ -248,7 +249,7 @@ def test_the_page_tells_the_facts() -> None:
 
 def test_what_the_end_means_is_told_in_words() -> None:
     assert "Every choice has its finish reason.\n" in read(WHOLE).text
-    done = recording((0.2, choice(content="a")), (0.3, DONE))
+    done = recording((0.2, delta(content="a")), (0.3, DONE))
     assert "[DONE] came, but a choice has no finish reason.\n" in read(done).text
 
 
@@ -324,7 +325,7 @@ def test_the_name_of_a_file_may_be_none_that_can_be_written() -> None:
 
 @pytest.mark.parametrize("usage_in_each", [False, True])
 def test_of_a_long_recording_the_page_stays_small(usage_in_each: bool) -> None:
-    small, large = (len(page([told(long_recording(n, usage_in_each=usage_in_each))])) for n in (1000, 8000))
+    small, large = (len(page([told(long_recording(n, usage_in_each=usage_in_each))])) for n in (500, 4000))
     assert large < 120_000
     assert large < small * 3
 
@@ -340,7 +341,7 @@ def test_long_values_are_cut_and_what_is_left_out_is_counted() -> None:
     assert "And 2 more choices." in found.text
     assert "And 5 more tool calls." in found.text
     long = "x" * 50_000
-    wide = recording((0.2, choice(long, content="a")), url=long, error=long, end="error", headers={long: long})
+    wide = recording((0.2, delta(long, content="a")), url=long, error=long, end="error", headers={long: long})
     assert len(page([told(wide, long)])) - len(page([told(WHOLE)])) < 10_000
 
 
