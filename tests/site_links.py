@@ -1,0 +1,40 @@
+"""Check the built site: every link and picture within it leads somewhere, and nothing is fetched from elsewhere.
+
+python tests/site_links.py docs/.site
+"""
+
+import re
+import sys
+from pathlib import Path
+
+LINK = re.compile(r'<(?P<tag>\w+)\b[^>]*?\b(?:href|src)="(?P<link>[^"]+)"')
+ID = re.compile(r'\bid="([^"]+)"')
+ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|//")
+FETCHED = {"img", "link", "script", "iframe"}
+
+
+def problems_of(site: Path) -> list[str]:
+    """What is wrong, a line each."""
+    pages = {page: page.read_text("utf-8") for page in site.rglob("*.html") if page.name != "404.html"}
+    ids = {page: set(ID.findall(text)) for page, text in pages.items()}
+    found: list[str] = []
+    for page, text in pages.items():
+        for match in LINK.finditer(text):
+            link = match["link"]
+            if ELSEWHERE.match(link):
+                if match["tag"] in FETCHED and not link.startswith("data:"):
+                    found.append(f"{page.relative_to(site)}: fetches {link}")
+                continue
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            if not target.exists():
+                found.append(f"{page.relative_to(site)}: {link} leads nowhere")
+            elif anchor and not anchor.startswith("__") and anchor not in ids.get(target, {anchor}):
+                found.append(f"{page.relative_to(site)}: {link} has no such anchor")
+    return found if pages else [f"{site}: no pages"]
+
+
+if __name__ == "__main__":
+    problems = problems_of(Path(sys.argv[1]).resolve())
+    print("\n".join(problems) or "every link of the site leads somewhere")
+    sys.exit(bool(problems))
