@@ -57,7 +57,22 @@ from chunkfold import (
     aconnect,
 )
 from chunkfold.anomalies import DONE_MISSING, FINISH_MISSING, LATE_FAULT, Rule
-from chunkfold.testing import Answer, FakeProvider, Raw, ReceivedRequest, json_answer, sse
+from chunkfold.testing import (
+    DONE,
+    Answer,
+    FakeProvider,
+    Raw,
+    ReceivedRequest,
+    chunk,
+    cut,
+    delta,
+    event,
+    fragment,
+    json_answer,
+    paced,
+    stalled,
+    usage,
+)
 
 PATIENCE = 30.0  # seconds, after which a stream hangs
 SETTLING = 5.0  # seconds that the event loop gets to close what is being closed
@@ -69,9 +84,6 @@ WINDOW = 3  # checkpoints whose median counts
 MEGABYTE = 2**20
 MAX_GROWTH = 8 * MEGABYTE
 PROC = Path("/proc/self")
-
-HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-DONE = b"data: [DONE]\n\n"
 
 
 class Mine(Exception):  # noqa: N818 - the consumer's own
@@ -118,7 +130,7 @@ class Message:
 
     @cached_property
     def events(self) -> list[bytes]:
-        return [choice(role="assistant", content=""), *(choice(content=text) for text in self.texts)]
+        return [delta(role="assistant", content=""), *(delta(content=text) for text in self.texts)]
 
     @property
     def text(self) -> str:
@@ -134,10 +146,6 @@ class Message:
 FILLINGS = ["word ", "words ", "号 ", "😀\n", '"quoted" ', "x" * 100 + " ", "long " * 300]
 
 
-def choice(finish_reason: str | None = None, **delta: Any) -> bytes:
-    return sse({**HEAD, "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}, done=False)[0]
-
-
 def delivered(events: Sequence[bytes], rng: random.Random) -> list[bytes | float | Raw]:
     """The same bytes in pieces: event by event, all at once, cut anywhere, or with pauses between them."""
     way = rng.randrange(4)
@@ -145,10 +153,9 @@ def delivered(events: Sequence[bytes], rng: random.Random) -> list[bytes | float
     if way == 1:
         return [body]
     if way == 2:
-        bounds = sorted({0, len(body), *(rng.randrange(len(body) + 1) for _ in range(rng.randrange(1, 20)))})
-        return [body[start:end] for start, end in itertools.pairwise(bounds)]
+        return list(cut(body, *(rng.randrange(len(body) + 1) for _ in range(rng.randrange(1, 20)))))
     if way == 3:
-        return [step for event in events[:20] for step in (event, rng.choice([0, 0.002]))] + [b"".join(events[20:])]
+        return [step for one in events[:20] for step in (one, rng.choice([0, 0.002]))] + [b"".join(events[20:])]
     return list(events)
 
 
@@ -167,15 +174,14 @@ def whole(number: int, rng: random.Random, **options: Any) -> Scenario:
     reasoning, arguments, tokens = "", (), None
     if rng.random() < 0.3:
         reasoning = f"thought {number}"
-        events[1:1] = [choice(reasoning_content=piece) for piece in (reasoning[:3], reasoning[3:])]
+        events[1:1] = [delta(reasoning_content=piece) for piece in (reasoning[:3], reasoning[3:])]
     if rng.random() < 0.3:
         arguments = tuple(json.dumps({"number": number, "call": call}) for call in range(rng.randrange(1, 4)))
-        events += [event for call, whole in enumerate(arguments) for event in tool_call(number, call, whole)]
-    events.append(choice("tool_calls" if arguments else "stop"))
+        events += [piece for call, whole in enumerate(arguments) for piece in tool_call(number, call, whole)]
+    events.append(delta("tool_calls" if arguments else "stop"))
     if rng.random() < 0.5:
         tokens = number + 10
-        counts = {"prompt_tokens": 10, "completion_tokens": number, "total_tokens": tokens}
-        events += sse({**HEAD, "choices": [], "usage": counts}, done=False)
+        events.append(chunk(usage=usage(10, number)))
     has_done = rng.random() < 0.8
     answer = Answer(delivered([*events, DONE] if has_done else events, rng), **{"framing": framing(rng), **options})
     return Scenario(
@@ -191,10 +197,9 @@ def whole(number: int, rng: random.Random, **options: Any) -> Scenario:
 
 
 def tool_call(number: int, call: int, arguments: str) -> Iterator[bytes]:
-    name = {"name": "look_up", "arguments": ""}
-    yield choice(tool_calls=[{"index": call, "id": f"call_{number}_{call}", "type": "function", "function": name}])
+    yield delta(tool_calls=[fragment(call, f"call_{number}_{call}", "look_up", "")])
     for piece in (arguments[:7], arguments[7:]):
-        yield choice(tool_calls=[{"index": call, "function": {"arguments": piece}}])
+        yield delta(tool_calls=[fragment(call, arguments=piece)])
 
 
 def gzip(number: int, rng: random.Random) -> Scenario:
@@ -203,7 +208,7 @@ def gzip(number: int, rng: random.Random) -> Scenario:
 
 def kept_open(number: int, rng: random.Random) -> Scenario:
     message = Message(number, rng)
-    answer = Answer(delivered([*message.events, choice("stop"), DONE], rng), ending="open")
+    answer = Answer(delivered([*message.events, delta("stop"), DONE], rng), ending="open")
     return Scenario(answer, StreamEnd.FINISHED, message.text, view=view(rng))
 
 
@@ -215,12 +220,12 @@ def without_finish_reason(number: int, rng: random.Random) -> Scenario:
 
 def late_fault(number: int, rng: random.Random) -> Scenario:
     message = Message(number, rng)
-    answer = Answer(delivered([*message.events, choice("stop")], rng), ending="cut")
+    answer = Answer(delivered([*message.events, delta("stop")], rng), ending="cut")
     return Scenario(answer, StreamEnd.FINISHED, message.text, rules=(LATE_FAULT,), view=view(rng))
 
 
 def nothing(number: int, rng: random.Random) -> Scenario:
-    answer = Answer(rng.choice([b"", DONE, choice(role="assistant") + DONE]), framing=framing(rng))
+    answer = Answer(rng.choice([b"", DONE, delta(role="assistant") + DONE]), framing=framing(rng))
     return Scenario(answer, StreamEnd.EMPTY, error=IncompleteStreamError, view=view(rng))
 
 
@@ -273,24 +278,25 @@ def silence(number: int, rng: random.Random) -> Scenario:
 
 def keep_alives_only(number: int, rng: random.Random) -> Scenario:
     message = Message(number, rng, texts=3)
-    answer = Answer([*message.events, *[b": keep-alive\n\n", 0.05] * 100], ending="open")
-    return stalled(answer, message.text, {"progress_timeout": STALL}, rng)
+    body = stalled(message.events, len(message.events), 5.0, keep_alive=b": keep-alive\n\n", every=0.05)
+    return too_long(Answer(body, ending="open"), message.text, {"progress_timeout": STALL}, rng)
 
 
 def too_slow(number: int, rng: random.Random) -> Scenario:
     message = Message(number, rng, texts=200)
-    answer = Answer([step for event in message.events for step in (event, 0.05)], ending="open")
-    return stalled(answer, message.text, {"total_timeout": STALL}, rng)
+    return too_long(
+        Answer(paced(message.events, pace=0.05), ending="open"), message.text, {"total_timeout": STALL}, rng
+    )
 
 
-def stalled(answer: Answer, text: str, options: dict[str, Any], rng: random.Random) -> Scenario:
+def too_long(answer: Answer, text: str, options: dict[str, Any], rng: random.Random) -> Scenario:
     error = StreamStalledError
     return Scenario(answer, StreamEnd.STALLED, text, is_whole=False, error=error, options=options, view=view(rng))
 
 
 def error_event(number: int, rng: random.Random) -> Scenario:
     message = Message(number, rng)
-    events = [*message.events, *sse({"error": {"message": f"overloaded {number}", "code": 503}}, done=False)]
+    events = [*message.events, event({"error": {"message": f"overloaded {number}", "code": 503}})]
     answer = Answer(delivered(events, rng), ending=rng.choice(["end", "cut", "open"]))
     return Scenario(answer, StreamEnd.FAILED, message.text, error=APIError, told=f"overloaded {number}", view=view(rng))
 
@@ -317,13 +323,13 @@ def html_with_200(number: int, rng: random.Random) -> Scenario:
 def invalid_chunk(number: int, rng: random.Random) -> Scenario:
     message = Message(number, rng)
     payload, told = rng.choice([(f"garbage {number}", f"garbage {number}"), ({"choices": number}, "expected a list")])
-    answer = Answer(delivered([*message.events, *sse(payload), *message.events], rng))
+    answer = Answer(delivered([*message.events, event(payload), DONE, *message.events], rng))
     return Scenario(answer, StreamEnd.INVALID, message.text, error=InvalidChunkError, told=told, view=view(rng))
 
 
 def limit_passed(number: int, rng: random.Random) -> Scenario:
     message = Message(number, rng, texts=30)
-    events = [*message.events, choice(content="x" * 50_000), choice("stop"), DONE]
+    events = [*message.events, delta(content="x" * 50_000), delta("stop"), DONE]
     limit = rng.choice(["max_event_size", "max_output_size"])
     return Scenario(
         Answer(delivered(events, rng)),
@@ -376,8 +382,7 @@ def cancelled_at_a_moment(number: int, rng: random.Random) -> Scenario:
 
 def cancelled(number: int, rng: random.Random, **moment: Any) -> Scenario:
     message = Message(number, rng, texts=20)
-    events = [step for event in message.events for step in (event, 0.005)]
-    answer = Answer([*events, choice("stop"), DONE], ending=rng.choice(["end", "open"]))
+    answer = Answer(paced([*message.events, delta("stop"), DONE], pace=0.005), ending=rng.choice(["end", "open"]))
     return Scenario(
         answer, StreamEnd.CLOSED, message.text, is_whole=False, view=view(rng), way_out="is cancelled", **moment
     )
@@ -675,7 +680,7 @@ class Pool:
 
 def load_what_is_loaded_when_used() -> None:
     """What a module keeps is not left by a stream."""
-    for _ in ChatCompletionStream([*tool_call(0, 0, '{"a": 1}'), choice("tool_calls"), DONE]).events():
+    for _ in ChatCompletionStream([*tool_call(0, 0, '{"a": 1}'), delta("tool_calls"), DONE]).events():
         pass
 
 
@@ -809,13 +814,15 @@ class Soak:
     def run(self) -> Report:
         notes: list[str] = []
         load_what_is_loaded_when_used()
+        was_frozen = gc.get_freeze_count() > 0
         gc.collect()
         gc.freeze()  # what was there before does not count
         try:
             with noting(notes):
                 asyncio.run(self._run(notes))
         finally:
-            gc.unfreeze()
+            if not was_frozen:  # else that is for others to end
+                gc.unfreeze()
         self.report.judge_growth()
         self.report.wrong += [f"{count} times: {note}" for note, count in Counter(notes).items()]
         return self.report

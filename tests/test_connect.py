@@ -9,21 +9,30 @@ import math
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import anyio
-import httpx
-import httpx2
 import pytest
+from fronts import (
+    ALONE,
+    ASKED,
+    PATIENCE,
+    by_turns,
+    client_of,
+    connections_in_use,
+    each_library,
+    generators_of_httpx_are_not_ours,
+    has_left,
+    over_both_fronts,
+)
 
 from chunkfold import (
     APIError,
     APIStatusError,
-    ChatCompletionStream,
     InvalidStreamError,
     LimitExceededError,
     StreamEnd,
@@ -32,114 +41,33 @@ from chunkfold import (
     connect,
 )
 from chunkfold.drain import drain
-from chunkfold.testing import Answer, FakeProvider, ReceivedRequest, json_answer, sse
+from chunkfold.testing import (
+    DONE,
+    Answer,
+    FakeProvider,
+    ReceivedRequest,
+    StreamBuilder,
+    delta,
+    event,
+    json_answer,
+    stalled,
+)
 
-# httpx nests async generators and closes only the outermost, whoever reads it: trio says so of those that were not
-# exhausted. The filter names them, so that a generator of chunkfold's own would be an error.
-pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
+pytestmark = generators_of_httpx_are_not_ours
+pytest_generate_tests = over_both_fronts
+library = each_library
 
-PATIENCE = 30.0  # seconds, after which a test that hangs fails
-ASKED = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
-HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-TEXT = {**HEAD, "choices": [{"index": 0, "delta": {"content": "Hello"}, "finish_reason": None}]}
-STOP = {**HEAD, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
-WHOLE = sse(TEXT, STOP)
-
-
-@pytest.fixture(params=[httpx, httpx2], ids=["httpx", "httpx2"])
-def library(request: pytest.FixtureRequest) -> Any:
-    return request.param
+TEXT = delta(content="Hello")
+STOP = delta("stop")
+WHOLE = [TEXT, STOP, DONE]
 
 
 def sync_client(library: Any, **options: Any) -> Any:
-    # Whatever proxies and certificates the machine has: the tests talk to themselves.
-    return library.Client(**{"trust_env": False, "verify": False, "timeout": PATIENCE, **options})
+    return library.Client(**{**ALONE, **options})
 
 
 def async_client(library: Any, **options: Any) -> Any:
-    return library.AsyncClient(**{"trust_env": False, "verify": False, "timeout": PATIENCE, **options})
-
-
-class Connected:
-    """`connect` with the methods of `aconnect`'s stream, so that a test can be written once for both."""
-
-    def __init__(self, stream: ChatCompletionStream) -> None:
-        self.stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.stream, name)
-
-    def __aiter__(self) -> "Connected":
-        iter(self.stream)
-        return self
-
-    async def __anext__(self) -> Any:
-        try:
-            return next(self.stream)
-        except StopIteration:
-            raise StopAsyncIteration from None
-
-    async def read(self) -> Any:
-        return self.stream.read()
-
-
-class SyncFront:
-    """A sync client and `connect`."""
-
-    def __init__(self, library: Any, **options: Any) -> None:
-        self.client = sync_client(library, **options)
-
-    @asynccontextmanager
-    async def connect(self, url: str, method: str = "POST", **options: Any) -> AsyncIterator[Any]:
-        with connect(self.client, method, url, **{"json": ASKED, **options}) as stream:
-            assert isinstance(stream, ChatCompletionStream)
-            yield Connected(stream)
-
-    async def aclose(self) -> None:
-        self.client.close()
-
-
-class AsyncFront:
-    """An async client and `aconnect`."""
-
-    def __init__(self, library: Any, **options: Any) -> None:
-        self.client = async_client(library, **options)
-
-    @asynccontextmanager
-    async def connect(self, url: str, method: str = "POST", **options: Any) -> AsyncIterator[Any]:
-        async with aconnect(self.client, method, url, **{"json": ASKED, **options}) as stream:
-            yield stream
-
-    async def aclose(self) -> None:
-        await self.client.aclose()
-
-
-FRONTS = {"sync": (SyncFront, "asyncio"), "asyncio": (AsyncFront, "asyncio"), "trio": (AsyncFront, "trio")}
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what asks for a `front` over both, and over the sync one once."""
-    if "front" in metafunc.fixturenames:
-        metafunc.parametrize(("front", "anyio_backend"), FRONTS.values(), ids=FRONTS)
-
-
-@asynccontextmanager
-async def client_of(front: Any, library: Any, **options: Any) -> AsyncIterator[Any]:
-    client = front(library, **options)
-    try:
-        yield client
-    finally:
-        await client.aclose()
-
-
-def connections_in_use(client: Any) -> list[Any]:
-    pool = client._transport._pool
-    return [c for c in pool.connections if not (c.is_idle() or c.is_closed())]
-
-
-def has_left(request: ReceivedRequest) -> bool:
-    assert request.answered.wait(PATIENCE)
-    return request.client_left
+    return library.AsyncClient(**{**ALONE, **options})
 
 
 # As it is meant to be used
@@ -204,7 +132,7 @@ async def test_the_callers_json_is_not_changed(front: Any, library: Any) -> None
 MINE: list[tuple[str, str]] = [("Authorization", "Bearer x"), ("X-Twice", "1"), ("X-Twice", "2")]
 
 
-@pytest.mark.parametrize("kind", ["dict", "list", "tuple", "Headers", "bytes"])
+@by_turns("kind", ["dict", "list", "tuple", "Headers", "bytes"])
 async def test_the_callers_headers(front: Any, library: Any, kind: str) -> None:
     given: Any = {
         "dict": {"Authorization": "Bearer x", "X-Twice": "1, 2"},
@@ -222,19 +150,19 @@ async def test_the_callers_headers(front: Any, library: Any, kind: str) -> None:
     assert request.headers["accept-encoding"] == "identity"
 
 
-@pytest.mark.parametrize("kind", ["dict", "list", "Headers", "bytes"])
-@pytest.mark.parametrize("name", ["Accept-Encoding", "accept-encoding", "ACCEPT-ENCODING"])
-async def test_a_header_of_the_callers_own_is_kept(front: Any, library: Any, kind: str, name: str) -> None:
-    pairs = [(name, "gzip"), ("accept", "application/json")]
-    given: Any = {
-        "dict": dict(pairs),
-        "list": pairs,
-        "Headers": library.Headers(pairs),
-        "bytes": [(key.encode(), value.encode()) for key, value in pairs],
-    }[kind]
-    request = await sent(front, library, headers=given)
-    assert request.headers["accept-encoding"] == "gzip"
-    assert request.headers["accept"] == "application/json"
+@by_turns("kind", ["dict", "list", "Headers", "bytes"])
+async def test_a_header_of_the_callers_own_is_kept_however_it_is_spelled(front: Any, library: Any, kind: str) -> None:
+    for name in ("Accept-Encoding", "accept-encoding", "ACCEPT-ENCODING"):
+        pairs = [(name, "gzip"), ("accept", "application/json")]
+        given: Any = {
+            "dict": dict(pairs),
+            "list": pairs,
+            "Headers": library.Headers(pairs),
+            "bytes": [(key.encode(), value.encode()) for key, value in pairs],
+        }[kind]
+        request = await sent(front, library, headers=given)
+        assert request.headers["accept-encoding"] == "gzip"
+        assert request.headers["accept"] == "application/json"
 
 
 async def test_headers_none(front: Any, library: Any) -> None:
@@ -258,7 +186,7 @@ async def test_the_clients_request_options(front: Any, library: Any) -> None:
 
 
 async def test_a_timeout_for_this_request(front: Any, library: Any) -> None:
-    with FakeProvider(Answer([*sse(TEXT, done=False), math.inf])) as provider:
+    with FakeProvider(Answer([TEXT, math.inf])) as provider:
         async with client_of(front, library) as client:
             with pytest.raises(StreamInterruptedError) as caught:
                 async with client.connect(provider.url, timeout=library.Timeout(PATIENCE, read=0.15)) as stream:
@@ -304,7 +232,7 @@ async def test_the_parsers_options(front: Any, library: Any) -> None:
         async with client_of(front, library) as client, client.connect(provider.url, **options) as stream:
             await stream.read()
     first, *_, last = seen
-    assert json.loads(first) == TEXT
+    assert event(first) == TEXT
     assert last == b"[DONE]"
     assert (stream.timing.headers, stream.timing.first_byte) == (1, 2)
     # None of them went to the provider.
@@ -399,7 +327,7 @@ async def test_an_exception_in_the_body_passes_unchanged(front: Any, library: An
                 await anext(aiter(stream))
             raise mine
 
-    with FakeProvider(Answer([*sse(TEXT, done=False), math.inf])) as provider:
+    with FakeProvider(Answer([TEXT, math.inf])) as provider:
         async with client_of(front, library) as client:
             with pytest.raises(KeyError) as caught:
                 await ask(client, provider.url)
@@ -423,7 +351,7 @@ async def test_a_refusal_is_raised_by_the_first_read(front: Any, library: Any) -
 
 
 async def test_an_error_in_the_stream(front: Any, library: Any) -> None:
-    body = sse(TEXT, {"error": {"message": "overloaded", "code": 503}})
+    answer = StreamBuilder().text("Hello").error("overloaded", code=503).answer(headers={"x-request-id": "r1"})
 
     async def ask(client: Any, url: str, texts: list[str]) -> None:
         async with client.connect(url) as stream:
@@ -431,27 +359,27 @@ async def test_an_error_in_the_stream(front: Any, library: Any) -> None:
                 texts += [chunk.text]
 
     texts: list[str] = []
-    with FakeProvider(Answer(body, headers={"x-request-id": "r1"})) as provider:
+    with FakeProvider(answer) as provider:
         async with client_of(front, library) as client:
             with pytest.raises(APIError) as caught:
                 await ask(client, provider.url, texts)
             assert connections_in_use(client.client) == []
-    assert texts == ["Hello"]
+    assert "".join(texts) == "Hello"
     assert (caught.value.status_code, caught.value.request_id) == (503, "r1")
 
 
 # Connections
 
 
-@pytest.mark.parametrize("body", [WHOLE, sse(TEXT), sse(TEXT, STOP, done=False)], ids=["whole", "done", "finished"])
+@pytest.mark.parametrize("body", [WHOLE, [TEXT, DONE], [TEXT, STOP]], ids=["whole", "done", "finished"])
 async def test_streams_one_after_the_other_use_one_connection(front: Any, library: Any, body: list[bytes]) -> None:
-    with FakeProvider(*[Answer(body)] * 4) as provider:
+    with FakeProvider(*[Answer(body)] * 3) as provider:
         async with client_of(front, library) as client:
-            for _ in range(4):
+            for _ in range(3):
                 async with client.connect(provider.url) as stream:
                     assert (await stream.read()).text == "Hello"
                 assert connections_in_use(client.client) == []
-        assert len(provider.requests) == 4
+        assert len(provider.requests) == 3
         assert provider.connections == 1
 
 
@@ -469,7 +397,7 @@ async def test_leaving_at_the_finish_reason_keeps_the_connection(front: Any, lib
 
 async def test_leaving_early_costs_the_connection(front: Any, library: Any) -> None:
     """That is what stops the generation."""
-    with FakeProvider(Answer([*sse(TEXT, done=False), math.inf]), Answer(WHOLE)) as provider:
+    with FakeProvider(Answer([TEXT, math.inf]), Answer(WHOLE)) as provider:
         async with client_of(front, library) as client:
             async with client.connect(provider.url) as stream:
                 async for _ in stream:
@@ -512,8 +440,8 @@ async def test_a_body_that_stays_open_after_done_holds_nobody(front: Any, librar
 
 
 async def test_keep_alives_after_done_hold_nobody(front: Any, library: Any) -> None:
-    pings = itertools.chain.from_iterable(itertools.repeat((0.01, b": ping\n\n"), 1000))
-    with FakeProvider(Answer([*WHOLE, *pings])) as provider, rescue(provider):
+    answer = Answer(stalled(WHOLE, len(WHOLE), 10.0, keep_alive=b": ping\n\n", every=0.01))
+    with FakeProvider(answer) as provider, rescue(provider):
         async with client_of(front, library, timeout=None) as client:
             async with client.connect(provider.url) as stream:
                 await stream.read()
@@ -568,7 +496,7 @@ async def test_cancelling_the_wait_after_done(library: Any) -> None:
 
 async def test_the_timeouts_of_the_next_request_are_its_own(front: Any, library: Any) -> None:
     """The wait after `[DONE]` hurries the connection; whoever uses it next is not hurried."""
-    slow = Answer([*sse(TEXT, done=False), 0.25, *sse(STOP)])
+    slow = Answer([TEXT, 0.15, STOP, DONE])  # longer than that wait may be
     with FakeProvider(Answer(WHOLE), slow) as provider:
         async with client_of(front, library) as client:
             for _ in range(2):
@@ -680,28 +608,13 @@ async def test_tasks_that_share_a_client(library: Any) -> None:
             assert connections_in_use(client) == []
 
 
-def test_a_body_that_goes_on_after_done_is_not_read_for_long() -> None:
-    """Keep-alives after `[DONE]` do not hold the consumer: the drain is bounded in time, not in reads."""
-    pings: list[bytes | float] = [b": ping\n\n", 0.03] * 100
-    with FakeProvider(
-        Answer([*sse({"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]}), *pings])
-    ) as provider:
-        with httpx.Client() as client, connect(client, "POST", provider.url, json={}) as stream:
-            assert stream.read().text == "Hi"
-        (request,) = provider.requests
-        assert request.answered.wait(30)
-        assert request.client_left
-
-
-def test_nor_is_a_flood_after_done() -> None:
+def test_a_flood_after_done_is_not_read_for_long(library: Any) -> None:
+    """The wait is bounded in time, not in reads."""
     flood = [b":" * 2**16] * 2**14  # a gigabyte, of which a tenth of a second is read at most
-    events = sse({"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]})
-    with FakeProvider(Answer([*events, *flood])) as provider:
-        with httpx.Client() as client, connect(client, "POST", provider.url, json={}) as stream:
-            assert stream.read().text == "Hi"
-        (request,) = provider.requests
-        assert request.answered.wait(30)
-        assert request.client_left
+    with FakeProvider(Answer([*WHOLE, *flood])) as provider:
+        with sync_client(library) as client, connect(client, "POST", provider.url, json={}) as stream:
+            assert stream.read().text == "Hello"
+        assert has_left(provider.requests[0])
 
 
 def test_a_network_stream_of_another_make_is_not_waited_for() -> None:

@@ -33,6 +33,19 @@ import httpx
 import httpx2
 import pytest
 import trio
+from fronts import (
+    ALONE,
+    ASKED,
+    LIBRARIES,
+    PATIENCE,
+    Sync,
+    connections_in_use,
+    each_library,
+    has_left,
+    over_both_streams,
+    send,
+)
+from measured_memory import only_garbage_of_these_tests  # noqa: F401 - a fixture of this module
 
 from chunkfold import (
     APIError,
@@ -47,81 +60,25 @@ from chunkfold import (
     connect,
     drain,
 )
-from chunkfold.testing import Answer, FakeProvider, ReceivedRequest, sse
+from chunkfold.testing import DONE, Answer, FakeProvider, ReceivedRequest, delta, event, paced
 
-PATIENCE = 30.0  # seconds, after which a test that hangs fails
-ASKED = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
-HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+pytest_generate_tests = over_both_streams
+library = each_library
+
 APART = 0.001  # seconds between two pieces that are to be read one by one
 
-
-def chunk(content: str, finish_reason: str | None = None) -> dict[str, Any]:
-    return {**HEAD, "choices": [{"index": 0, "delta": {"content": content}, "finish_reason": finish_reason}]}
-
-
 TEXTS = ["[1, ", "2, ", "3]"]
-NUMBERS = sse(*map(chunk, TEXTS), done=False)
-STOP, DONE = sse(chunk("", "stop"))
+NUMBERS = [delta(content=text) for text in TEXTS]
+STOP = delta("stop")
 WHOLE = [*NUMBERS, STOP, DONE]
-ERROR = sse({"error": {"message": "overloaded", "code": 503}}, done=False)
+ERROR = event({"error": {"message": "overloaded", "code": 503}})
 
 
 def apart(pieces: list[bytes]) -> list[bytes | float]:
-    return [part for piece in pieces for part in (APART, piece)]
+    return paced(pieces, first=APART, pace=APART)
 
 
 # Both fronts
-
-
-class Sync:
-    """The sync front with the methods of the async one."""
-
-    def __init__(self, source: Any, **options: Any) -> None:
-        self.stream = ChatCompletionStream(source, **options)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.stream, name)
-
-    async def __aenter__(self) -> Self:
-        self.stream.__enter__()
-        return self
-
-    async def __aexit__(self, *exc_info: Any) -> None:  # noqa: PYI036 - handed on as it is
-        self.stream.__exit__(*exc_info)
-
-    def __aiter__(self) -> "SyncView":
-        return SyncView(iter(self.stream))
-
-    def text_deltas(self) -> "SyncView":
-        return SyncView(self.stream.text_deltas())
-
-    def events(self) -> "SyncView":
-        return SyncView(self.stream.events())
-
-    def partials(self) -> "SyncView":
-        return SyncView(self.stream.partials())
-
-    async def read(self) -> Any:
-        return self.stream.read()
-
-    async def aclose(self) -> None:
-        self.stream.close()
-
-
-class SyncView:
-    """An iterator as an async one."""
-
-    def __init__(self, iterator: Iterator[Any]) -> None:
-        self.iterator = iterator
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Any:
-        try:
-            return next(self.iterator)
-        except StopIteration:
-            raise StopAsyncIteration from None
 
 
 class SyncConnect:
@@ -131,30 +88,10 @@ class SyncConnect:
         self.opening = connect(*arguments, **options)
 
     async def __aenter__(self) -> Sync:
-        adapted = Sync.__new__(Sync)
-        adapted.stream = self.opening.__enter__()
-        return adapted
+        return Sync.of(self.opening.__enter__())
 
     async def __aexit__(self, *exc_info: Any) -> bool | None:  # noqa: PYI036 - handed on as it is
         return self.opening.__exit__(*exc_info)
-
-
-FRONTS = {
-    "sync": (Sync, "asyncio"),
-    "asyncio": (AsyncChatCompletionStream, "asyncio"),
-    "trio": (AsyncChatCompletionStream, "trio"),
-}
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what asks for a `front` over both, and over the sync one once."""
-    if "front" in metafunc.fixturenames:
-        metafunc.parametrize(("front", "anyio_backend"), FRONTS.values(), ids=FRONTS)
-
-
-@pytest.fixture(params=[httpx, httpx2], ids=["httpx", "httpx2"])
-def library(request: pytest.FixtureRequest) -> Any:
-    return request.param
 
 
 VIEWS: dict[str, Callable[[Any], Any]] = {
@@ -167,15 +104,6 @@ every_view = pytest.mark.parametrize("view", VIEWS)
 
 
 # Nothing stays behind
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _only_garbage_of_these_tests() -> Iterator[None]:
-    """Collecting is quick then, and shows what a test left and nothing else."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def open_sockets() -> set[str]:
@@ -267,8 +195,7 @@ async def spotless_loop() -> AsyncIterator[None]:
     assert told == []
 
 
-def send(client: Any, url: str) -> Any:
-    """A streamed response, not yet read; to be awaited where the client is async."""
+def send_sync(client: Any, url: str) -> Any:
     return client.send(client.build_request("POST", url, json=ASKED), stream=True)
 
 
@@ -296,8 +223,7 @@ class Asked:
 
     async def open(self, **options: Any) -> Any:
         """A stream that nobody else closes."""
-        response = send(self.client, self.provider.url)
-        stream = self.front(response if self.front is Sync else await response, **options)
+        stream = self.front(await send(self.client, self.provider.url), **options)
         self.streams.append(stream)
         return stream
 
@@ -308,9 +234,8 @@ class Asked:
             assert stream.response.is_closed
         if self.may_keep:
             return
-        pool = self.client._transport._pool
-        assert [c for c in pool.connections if not (c.is_idle() or c.is_closed())] == []
-        assert pool._requests == []
+        assert connections_in_use(self.client) == []
+        assert self.client._transport._pool._requests == []
         again = self.client.stream("GET", self.provider.url)
         if self.front is Sync:
             with again:
@@ -323,8 +248,7 @@ class Asked:
 @asynccontextmanager
 async def asked(library: Any, front: Any, *answers: Answer, **options: Any) -> AsyncIterator[Asked]:
     """Answers to read; on the way out, nothing stays behind."""
-    options = {"trust_env": False, "verify": False, "timeout": PATIENCE, **options}
-    options = {"limits": library.Limits(max_connections=1), **options}
+    options = {**ALONE, "limits": library.Limits(max_connections=1), **options}
     async with spotless_loop():
         with FakeProvider(*answers) as provider:
             client = (library.Client if front is Sync else library.AsyncClient)(**options)
@@ -338,16 +262,12 @@ async def asked(library: Any, front: Any, *answers: Answer, **options: Any) -> A
                 to.streams.clear()
 
 
-def has_left(request: ReceivedRequest) -> bool:
-    assert request.answered.wait(PATIENCE)
-    return request.client_left
-
-
 # Leaving
 
 
-@every_view
-@pytest.mark.parametrize("count", [0, 1, 3])
+@pytest.mark.parametrize(
+    ("view", "count"), [("chunks", 0), ("chunks", 3), *((view, 1) for view in VIEWS), ("events", 3)]
+)
 async def test_leaving_after_some_items(library: Any, front: Any, view: str, count: int) -> None:
     async with asked(library, front, Answer([*apart(NUMBERS), math.inf])) as to:
         async with to.connect() as stream:
@@ -499,8 +419,7 @@ async def test_closing_inside_another_stream_of_the_same_client(library: Any, fr
         assert has_left(to.request)
 
 
-@every_view
-@pytest.mark.parametrize("repeats", [1, 2000], ids=["small", "large"])
+@pytest.mark.parametrize(("view", "repeats"), [*((view, 1) for view in VIEWS), ("chunks", 2000), ("events", 2000)])
 async def test_closing_in_the_loop_ends_it(library: Any, front: Any, view: str, repeats: int) -> None:
     async with asked(library, front, Answer([b"".join(NUMBERS[:1] + [NUMBERS[1]] * repeats), math.inf])) as to:
         async with to.connect() as stream:
@@ -523,7 +442,7 @@ def test_closing_in_on_event_ends_the_loop(library: Any, repeats: int, folding: 
             stream.close()
 
     with asked_sync(library, Answer([b"".join(NUMBERS * repeats), math.inf])) as (client, provider):
-        stream = ChatCompletionStream(send(client, provider.url), on_event=on_event)
+        stream = ChatCompletionStream(send_sync(client, provider.url), on_event=on_event)
         with stream, pytest.raises(IncompleteStreamError) if folding else nullcontext():
             stream.read() if folding else list(stream)
         assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
@@ -661,7 +580,7 @@ async def test_closing_the_client_under_the_reader(library: Any) -> None:
                     await read_with(to)
         assert [stream.end for stream in to.streams] == [StreamEnd.INTERRUPTED]
         assert has_left(to.request)
-        to.client = library.AsyncClient(trust_env=False)  # what is checked at the end is of another
+        to.client = library.AsyncClient(**ALONE)  # what is checked at the end is of another
 
 
 class WatchedReads:
@@ -682,7 +601,7 @@ def test_closing_from_another_thread_during_the_wait_after_done(library: Any) ->
     with (
         spotless(),
         FakeProvider(Answer(WHOLE, ending="open")) as provider,
-        library.Client(trust_env=False, verify=False, timeout=PATIENCE) as client,
+        library.Client(**ALONE) as client,
     ):
         waiting = threading.Event()
         with connect(client, "POST", provider.url, json=ASKED) as stream:
@@ -713,7 +632,7 @@ async def close_its_response(to: Asked, stream: Any) -> None:
 
 async def close_its_client(to: Asked, stream: Any) -> None:
     await to.client.aclose()
-    to.client = to.library.AsyncClient(trust_env=False)  # what is checked at the end is of another
+    to.client = to.library.AsyncClient(**ALONE)  # what is checked at the end is of another
 
 
 async def iterate_over_it(to: Asked, stream: Any) -> None:
@@ -917,6 +836,15 @@ every_cancelling = pytest.mark.parametrize(
     [(cancelling, cancelling.backend) for cancelling in CANCELLINGS.values()],
     ids=CANCELLINGS,
 )
+# Over one library each.
+every_cancelling_by_turns = pytest.mark.parametrize(
+    ("cancelling", "anyio_backend", "library"),
+    [
+        (cancelling, cancelling.backend, library)
+        for cancelling, library in zip(CANCELLINGS.values(), [*LIBRARIES.values()] * 2, strict=True)
+    ],
+    ids=CANCELLINGS,
+)
 SOON = [*apart(NUMBERS[:1]), APART, STOP, APART, DONE, APART]
 
 
@@ -1009,7 +937,7 @@ async def test_cancelled_anywhere_while_leaving(library: Any, cancelling: Cancel
 
 
 @pytest.mark.slow
-@every_cancelling
+@every_cancelling_by_turns
 @pytest.mark.parametrize("use", [read_it_whole, leave_its_events], ids=["read", "events"])
 async def test_cancelled_anywhere_without_connect(
     library: Any, cancelling: Cancelling, use: Callable[[Asked], Coroutine[Any, Any, None]]
@@ -1019,9 +947,9 @@ async def test_cancelled_anywhere_without_connect(
 
 
 @pytest.mark.slow
-@every_cancelling
+@every_cancelling_by_turns
 async def test_cancelled_anywhere_on_the_way_to_an_error(library: Any, cancelling: Cancelling) -> None:
-    answer = Answer([*SOON[:2], APART, *ERROR, math.inf])
+    answer = Answer([*SOON[:2], APART, ERROR, math.inf])
     ends = await cancel_everywhere(library, answer, cancelling, see_it_fail)
     assert StreamEnd.FAILED in ends
 
@@ -1053,7 +981,7 @@ async def close_the_last(to: Asked) -> None:
     await to.streams[-1].aclose()
 
 
-@every_cancelling
+@every_cancelling_by_turns
 @pytest.mark.parametrize("prepare", [open_it, read_to_the_first, read_to_done], ids=["unread", "begun", "done"])
 async def test_closing_that_is_cancelled_anywhere(
     library: Any, cancelling: Cancelling, prepare: Callable[[Asked], Awaitable[None]]
@@ -1095,7 +1023,7 @@ async def read_two(items: Any) -> None:
     await anext(items)
 
 
-@every_cancelling
+@every_cancelling_by_turns
 @every_view
 async def test_going_on_after_a_cancelled_read(library: Any, cancelling: Cancelling, view: str) -> None:
     """Either all is there, or it is said that something is missing."""
@@ -1139,8 +1067,13 @@ async def trio_scope() -> AsyncIterator[Callable[[], None]]:
 
 
 every_deadline = pytest.mark.parametrize(
-    ("deadline", "anyio_backend"),
-    [(asyncio_timeout, "asyncio"), (anyio_scope, "asyncio"), (anyio_scope, "trio"), (trio_scope, "trio")],
+    ("deadline", "anyio_backend", "library"),
+    [
+        (asyncio_timeout, "asyncio", httpx),
+        (anyio_scope, "asyncio", httpx2),
+        (anyio_scope, "trio", httpx),
+        (trio_scope, "trio", httpx2),
+    ],
 )
 
 
@@ -1253,7 +1186,7 @@ async def test_a_failure_beside_the_stream_cancels_it(library: Any, anyio_backen
 @contextmanager
 def asked_sync(library: Any, answer: Answer) -> Iterator[tuple[Any, FakeProvider]]:
     """A client and a provider; on the way out, nothing stays behind."""
-    options = {"limits": library.Limits(max_connections=1), "trust_env": False, "verify": False, "timeout": PATIENCE}
+    options = {**ALONE, "limits": library.Limits(max_connections=1)}
     with spotless(), FakeProvider(answer) as provider, library.Client(**options) as client:
         yield client, provider
         assert client._transport._pool._requests == []
@@ -1328,7 +1261,7 @@ def test_interrupted_in_any_read(library: Any) -> None:
 
         raised: BaseException | None = None
         with asked_sync(library, Answer(SOON)) as (client, provider):
-            response = send(client, provider.url)
+            response = send_sync(client, provider.url)
             watched = WatchedReads(response, before)
             try:
                 with ChatCompletionStream(response) as stream:
@@ -1380,7 +1313,7 @@ def interrupt_soon(begun: threading.Event) -> None:
 
 def use_sync(library: Any, url: str, begun: threading.Event, streams: list[Any]) -> None:
     with (
-        library.Client(trust_env=False, verify=False, timeout=PATIENCE) as client,
+        library.Client(**ALONE) as client,
         connect(client, "POST", url, json=ASKED) as stream,
     ):
         streams.append(stream)
@@ -1390,7 +1323,7 @@ def use_sync(library: Any, url: str, begun: threading.Event, streams: list[Any])
 
 async def use_async(library: Any, url: str, begun: threading.Event, streams: list[Any]) -> None:
     async with (
-        library.AsyncClient(trust_env=False, verify=False, timeout=PATIENCE) as client,
+        library.AsyncClient(**ALONE) as client,
         aconnect(client, "POST", url, json=ASKED) as stream,
     ):
         streams.append(stream)
@@ -1650,7 +1583,7 @@ async def test_dropping_a_stream_that_is_over(library: Any, front: Any, use: Cal
 
 
 async def test_dropping_a_stream_that_failed(library: Any, front: Any) -> None:
-    async with asked(library, front, Answer([*NUMBERS, *ERROR, math.inf])) as to:
+    async with asked(library, front, Answer([*NUMBERS, ERROR, math.inf])) as to:
         stream = await to.open()
         with pytest.raises(APIError):
             await stream.read()

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_recordings import CUT, EVERY, WHOLE, recording
-from made_streams import DONE, ERROR, STOP, choice, event, usage
+from made_streams import ERROR, STOP
 from shared_data import shared_data
 
 import chunkfold
@@ -27,7 +27,7 @@ from chunkfold import StreamEnd
 from chunkfold.archive import FoldedRecord, arrow_schema, fold_record
 from chunkfold.models.outcome import outcome_of
 from chunkfold.recording import Recording, replay
-from chunkfold.testing import HEAD
+from chunkfold.testing import DONE, HEAD, chunk, delta, event
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -66,10 +66,10 @@ def function(index: int, **fields: Any) -> dict[str, Any]:
 
 
 CUSTOM = {"index": 1, "id": "call_c", "type": "custom", "custom": {"name": "shell", "input": "ls"}}
-HI = choice(role="assistant", content="Hi")
+HI = delta(role="assistant", content="Hi")
 RECORDS: dict[str, bytes] = {
     **{name: one.dumps() for name, one in EVERY.items()},
-    "a plain body": HI + STOP + usage(prompt_tokens=3, completion_tokens=2, total_tokens=5) + DONE,
+    "a plain body": HI + STOP + chunk(usage={"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}) + DONE,
     "a plain body that was cut": HI,
     "nothing": b"",
     "done": HI + DONE,
@@ -80,16 +80,16 @@ RECORDS: dict[str, bytes] = {
     "left": recording((0.2, HI), end="left").dumps(),
     "left when it had finished": recording((0.2, HI + STOP), end="left").dumps(),
     "refused": recording((0.2, b'{"error": {"message": "no", "code": "bad_key"}}'), status_code=401).dumps(),
-    "two choices and a gap": choice("stop", content="a") + choice("length", 2, content="b", refusal="no") + DONE,
-    "tool calls": choice(tool_calls=[function(0, name="add", arguments='{"a":1}'), CUSTOM]) + choice("tool_calls"),
-    "a call without a name": choice(tool_calls=[{"index": 0, "function": {"arguments": "{}"}}]) + choice("tool_calls"),
+    "two choices and a gap": delta("stop", content="a") + delta("length", 2, content="b", refusal="no") + DONE,
+    "tool calls": delta(tool_calls=[function(0, name="add", arguments='{"a":1}'), CUSTOM]) + delta("tool_calls"),
+    "a call without a name": delta(tool_calls=[{"index": 0, "function": {"arguments": "{}"}}]) + delta("tool_calls"),
     "usage with details": HI
     + STOP
-    + usage(prompt_tokens_details={"cached_tokens": 7}, completion_tokens_details={"reasoning_tokens": 5}),
+    + chunk(usage={"prompt_tokens_details": {"cached_tokens": 7}, "completion_tokens_details": {"reasoning_tokens": 5}}),
     "values of a wrong type": event(
         {"id": 5, "model": ["m"], "created": "now", "choices": [{"delta": {"content": "a", "refusal": 5}}], "usage": [1]}
     ),
-    "counts of a wrong type": HI + STOP + usage(prompt_tokens="many", total_tokens=[1], prompt_tokens_details=[1]),
+    "counts of a wrong type": HI + STOP + chunk(usage={"prompt_tokens": "many", "total_tokens": [1], "prompt_tokens_details": [1]}),
     "a recording that is damaged": CUT.dumps().replace(b'"end"', b'"and'),
     "a recording of a newer version": b'{"chunkfold_recording":9}\n',
     "a recording of a wrong status": b'{"chunkfold_recording":1,"status":"200"}\n',
@@ -348,7 +348,8 @@ def test_a_value_of_a_wrong_type_is_not_known() -> None:
 
 
 def test_a_number_beyond_64_bits_is_not_known() -> None:
-    row = fold_record(HI + STOP + usage(prompt_tokens=2**63, completion_tokens=2**63 - 1, total_tokens=-(2**63)) + DONE)
+    spent = chunk(usage={"prompt_tokens": 2**63, "completion_tokens": 2**63 - 1, "total_tokens": -(2**63)})
+    row = fold_record(HI + STOP + spent + DONE)
     assert (row["prompt_tokens"], row["completion_tokens"], row["total_tokens"]) == (None, 2**63 - 1, -(2**63))
 
 

@@ -7,15 +7,25 @@ make of a fault differs little from HTTP/1.1; what is new is that other streams 
 import json
 import math
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import anyio
+import fronts
 import pytest
 import trustme
-from fronts import ASKED, AsyncFront, connections_in_use, each_library, over_both_fronts
+from fronts import (
+    ASKED,
+    PATIENCE,
+    AsyncFront,
+    by_turns,
+    connections_in_use,
+    each_library,
+    generators_of_httpx_are_not_ours,
+    over_both_fronts,
+    text_of,
+)
 from http2_provider import Drop, End, GoAway, Head, Http2Provider, Reset, Step, Until
 
 from chunkfold import (
@@ -26,45 +36,26 @@ from chunkfold import (
     StreamInterruptedError,
     is_retryable,
 )
+from chunkfold.testing import DONE, delta
 
-# httpx nests async generators and closes only the outermost, whoever reads it: trio says so of those that were not
-# exhausted. The filter names them, so that a generator of chunkfold's own would be an error.
-pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
+pytestmark = generators_of_httpx_are_not_ours
 
 pytest_generate_tests = over_both_fronts
 library = each_library
 
-PATIENCE = 30.0  # seconds, after which a test that hangs fails
 CANCEL = 8  # the error code of RST_STREAM by whom no longer wants the answer
 
 
-def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    payload = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
-    return b"data: " + json.dumps(payload).encode() + b"\n\n"
-
-
-HELLO = chunk({"content": "Hello"})
-WORLD = chunk({"content": " world"})
-STOP = chunk({}, "stop")
-DONE = b"data: [DONE]\n\n"
+HELLO = delta(content="Hello")
+WORLD = delta(content=" world")
+STOP = delta("stop")
 PING = b": ping\n\n"
 WHOLE = (Head(), HELLO, WORLD, STOP, DONE, End())
 
 
-@asynccontextmanager
-async def client_of(front: Any, library: Any, **options: Any) -> AsyncIterator[Any]:
-    # The provider without TLS is known to speak HTTP/2. Proxies that the machine may have play no part.
-    options = {"http2": True, "http1": False, "trust_env": False, "verify": False, "timeout": PATIENCE, **options}
-    client = front(library, **options)
-    try:
-        yield client
-    finally:
-        await client.aclose()
-
-
-async def text_of(stream: Any) -> str:
-    return "".join([each.text async for each in stream])
+def client_of(front: Any, library: Any, **options: Any) -> AbstractAsyncContextManager[Any]:
+    """A client that knows that the provider speaks HTTP/2, as nothing says so without TLS."""
+    return fronts.client_of(front, library, **{"http2": True, "http1": False, **options})
 
 
 # One stream
@@ -73,7 +64,7 @@ async def text_of(stream: Any) -> str:
 async def test_a_whole_stream(front: Any, library: Any) -> None:
     with Http2Provider(WHOLE) as provider:
         async with client_of(front, library) as client:
-            for _ in range(3):
+            for _ in range(2):
                 async with client.connect(provider.url) as stream:
                     assert await text_of(stream) == "Hello world"
                 assert stream.response.http_version == "HTTP/2"
@@ -186,7 +177,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+@by_turns("name", CASES)
 async def test_a_fault_while_the_answer_comes(front: Any, library: Any, name: str) -> None:
     case = CASES[name]
     texts: list[str] = []
@@ -240,19 +231,17 @@ async def open_and_fail(client: Any, url: str) -> None:
         pytest.fail("connected")
 
 
-@pytest.mark.parametrize(
-    ("script", "cause"),
-    [
-        ([Reset(7)], "RemoteProtocolError"),
-        ([GoAway(0, error_code=2), math.inf], "RemoteProtocolError"),
-        ([Drop()], "RemoteProtocolError"),
-        ([Drop(by_reset=True)], "NetworkError"),
-    ],
-    ids=["reset", "going away", "dropped", "dropped by a reset"],
-)
-async def test_a_fault_before_the_answer_is_told_by_the_client(
-    front: Any, library: Any, script: list[Step], cause: str
-) -> None:
+UNOPENED: dict[str, tuple[list[Step], str]] = {
+    "reset": ([Reset(7)], "RemoteProtocolError"),
+    "going away": ([GoAway(0, error_code=2), math.inf], "RemoteProtocolError"),
+    "dropped": ([Drop()], "RemoteProtocolError"),
+    "dropped by a reset": ([Drop(by_reset=True)], "NetworkError"),
+}
+
+
+@by_turns("name", UNOPENED)
+async def test_a_fault_before_the_answer_is_told_by_the_client(front: Any, library: Any, name: str) -> None:
+    script, cause = UNOPENED[name]
     with Http2Provider(script, WHOLE) as provider:
         async with client_of(front, library) as client:
             with pytest.raises(getattr(library, cause)) as caught:
@@ -305,7 +294,7 @@ FAULTS: dict[str, tuple[list[Step], list[str]]] = {
 TEXTS = {"finished": "Hello world", "interrupted": "Hello"}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@by_turns("fault", FAULTS)
 async def test_several_streams_on_one_connection(front: Any, library: Any, fault: str) -> None:
     steps, ends = FAULTS[fault]
     begun: list[Any] = []

@@ -10,19 +10,18 @@ import itertools
 import json
 import re
 import time
-import tracemalloc
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import httpx
-import httpx2
 import made_streams
 import pytest
+from fronts import by_turns, client_of, each_library, generators_of_httpx_are_not_ours, over_both_fronts, read_by
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from measured_memory import only_garbage_of_these_tests, traced  # noqa: F401 - a fixture of this module
 from shared_data import shared_data
 
 from chunkfold import (
@@ -33,39 +32,20 @@ from chunkfold import (
     ChatCompletionStream,
     ChunkfoldError,
     LimitExceededError,
-    aconnect,
-    connect,
 )
-from chunkfold.testing import Answer, FakeProvider
+from chunkfold.testing import DONE, Answer, FakeProvider, choice, chunk, delta
 
-# httpx nests async generators and closes only the outermost, whoever reads it: trio says so of those that were not
-# exhausted. The filter names them, so that a generator of chunkfold's own would be an error.
-pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
+pytestmark = generators_of_httpx_are_not_ours
+pytest_generate_tests = over_both_fronts
+library = each_library
 
-PATIENCE = 30.0  # seconds, after which a test that hangs fails
 READ = 2**16  # bytes
-HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-DONE = b"data: [DONE]\n\n"
+STOP = delta("stop")
+HI = delta(content="Hi")
 
 
-def event(payload: Any) -> bytes:
-    return b"data: " + json.dumps(payload, separators=(",", ":")).encode() + b"\n\n"
-
-
-def chunk(*choices: Any, **fields: Any) -> bytes:
-    return event({**HEAD, "choices": choices, **fields})
-
-
-def choice(index: int = 0, **delta: Any) -> bytes:
-    return chunk({"index": index, "delta": delta})
-
-
-def call(**fragment: Any) -> bytes:
-    return choice(tool_calls=[fragment])
-
-
-STOP = chunk({"index": 0, "delta": {}, "finish_reason": "stop"})
-HI = choice(content="Hi")
+def call(**fields: Any) -> bytes:
+    return delta(tool_calls=[fields])
 
 
 def in_reads(body: bytes, size: int = READ) -> Iterator[bytes]:
@@ -82,11 +62,14 @@ def parsed(body: bytes, size: int = READ, **options: Any) -> tuple[ChatCompletio
 
 LIMIT = 10**6
 EACH = range(100)  # how many new things come at once
-# What may be kept by a limit of so many characters: those, as much again, and 1 MiB; and then there is one read. What
-# a character may cost is the interpreter's: an object that is two characters of JSON may take a kilobyte.
-KEPT = 2 * LIMIT + 2**20 + READ
-COST = 40
+SMALL_LIMIT = LIMIT // 5
+COST = 40  # bytes for a character, at most: an object that is two characters of JSON may take a kilobyte
 MOST_SENT = 50 * LIMIT  # bytes, which is far more than the limit lets through
+
+
+def kept_by(limit: int) -> int:
+    """What may be kept by a limit of so many characters: those, as much again, and 1 MiB; and then there is one read."""
+    return 2 * limit + 2**20 + READ
 
 
 def fresh(n: int, value: Any = "word " * 20) -> dict[str, Any]:
@@ -98,8 +81,8 @@ def choices(n: int, **fields: Any) -> bytes:
     return chunk(*({"index": n * len(EACH) + each, **fields} for each in EACH))
 
 
-def calls(n: int, fragment: Callable[[int], dict[str, Any]]) -> bytes:
-    return choice(tool_calls=[fragment(n * len(EACH) + each) for each in EACH])
+def calls(n: int, fragment_of: Callable[[int], dict[str, Any]]) -> bytes:
+    return delta(tool_calls=[fragment_of(n * len(EACH) + each) for each in EACH])
 
 
 TOKEN = {"token": "a", "logprob": -1.0, "bytes": [97], "top_logprobs": []}
@@ -116,19 +99,19 @@ ATTACKS: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "a JSON string": (EVENT, lambda n: b"x" * 1000 if n else b'data: {"choices": "'),
     "a JSON list": (EVENT, lambda n: b"[" * 1000 if n else b"data: ["),
     # Output
-    "text": (OUTPUT, lambda n: choice(content="word " * 100)),
-    "wide text": (OUTPUT, lambda n: choice(content="\N{GRINNING FACE}" * 100)),
-    "reasoning": (OUTPUT, lambda n: choice(reasoning_content="word " * 100)),
-    "a refusal": (OUTPUT, lambda n: choice(refusal="word " * 100)),
+    "text": (OUTPUT, lambda n: delta(content="word " * 100)),
+    "wide text": (OUTPUT, lambda n: delta(content="\N{GRINNING FACE}" * 100)),
+    "reasoning": (OUTPUT, lambda n: delta(reasoning_content="word " * 100)),
+    "a refusal": (OUTPUT, lambda n: delta(refusal="word " * 100)),
     "arguments": (OUTPUT, lambda n: call(index=0, function={"arguments": "word " * 100})),
     "a name": (OUTPUT, lambda n: call(index=0, function={"name": f"word {n} " * 50})),
     "input": (OUTPUT, lambda n: call(index=0, custom={"input": "word " * 100})),
-    "a function call": (OUTPUT, lambda n: choice(function_call={"arguments": "word " * 100})),
-    "audio": (OUTPUT, lambda n: choice(audio={"data": "AAAA" * 100})),
-    "a transcript": (OUTPUT, lambda n: choice(audio={"transcript": "word " * 100})),
-    "images": (OUTPUT, lambda n: choice(images=[{"image_url": {"url": "x" * 500}}])),
-    "encrypted reasoning": (OUTPUT, lambda n: choice(reasoning_details=[{"type": "x", "data": "x" * 500}])),
-    "reasoning and text by turns": (OUTPUT, lambda n: b"".join([choice(content="x"), choice(reasoning="y")] * 20)),
+    "a function call": (OUTPUT, lambda n: delta(function_call={"arguments": "word " * 100})),
+    "audio": (OUTPUT, lambda n: delta(audio={"data": "AAAA" * 100})),
+    "a transcript": (OUTPUT, lambda n: delta(audio={"transcript": "word " * 100})),
+    "images": (OUTPUT, lambda n: delta(images=[{"image_url": {"url": "x" * 500}}])),
+    "encrypted reasoning": (OUTPUT, lambda n: delta(reasoning_details=[{"type": "x", "data": "x" * 500}])),
+    "reasoning and text by turns": (OUTPUT, lambda n: b"".join([delta(content="x"), delta(reasoning="y")] * 20)),
     # Whatever else is kept
     "choices": (OUTPUT, choices),
     "choices with strange indexes": (OUTPUT, lambda n: choices([n, -n, 10**18 + n, 10**399 + n][n % 4])),
@@ -138,24 +121,24 @@ ATTACKS: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "calls with an index of 400 digits": (OUTPUT, lambda n: calls(10**399 + n, lambda place: {"index": place})),
     "ids of one call": (OUTPUT, lambda n: calls(n, lambda place: {"index": 0, "id": f"{place:0100}"})),
     "ids and indexes of one call": (OUTPUT, lambda n: calls(n, lambda place: {"index": place, "id": f"{place:0100}"})),
-    "empty annotations": (OUTPUT, lambda n: choice(annotations=[{} for _ in EACH])),
-    "log probabilities": (OUTPUT, lambda n: chunk({"index": 0, "delta": {}, "logprobs": {"content": [TOKEN] * 100}})),
-    "unknown keys of log probabilities": (OUTPUT, lambda n: chunk({"index": 0, "delta": {}, "logprobs": fresh(n)})),
+    "empty annotations": (OUTPUT, lambda n: delta(annotations=[{} for _ in EACH])),
+    "log probabilities": (OUTPUT, lambda n: chunk({**choice(), "logprobs": {"content": [TOKEN] * 100}})),
+    "unknown keys of log probabilities": (OUTPUT, lambda n: chunk({**choice(), "logprobs": fresh(n)})),
     "unknown keys of chunks": (OUTPUT, lambda n: chunk(**fresh(n))),
-    "unknown keys of choices": (OUTPUT, lambda n: chunk({"index": 0, "delta": {}, **fresh(n)})),
-    "unknown keys of deltas": (OUTPUT, lambda n: choice(**fresh(n))),
+    "unknown keys of choices": (OUTPUT, lambda n: chunk({**choice(), **fresh(n)})),
+    "unknown keys of deltas": (OUTPUT, lambda n: delta(**fresh(n))),
     "unknown keys of calls": (OUTPUT, lambda n: call(index=0, **fresh(n))),
     "unknown keys of functions": (OUTPUT, lambda n: call(index=0, function=fresh(n))),
-    "unknown keys of function calls": (OUTPUT, lambda n: choice(function_call=fresh(n))),
-    "unknown keys of audio": (OUTPUT, lambda n: choice(audio=fresh(n))),
+    "unknown keys of function calls": (OUTPUT, lambda n: delta(function_call=fresh(n))),
+    "unknown keys of audio": (OUTPUT, lambda n: delta(audio=fresh(n))),
     "unknown numbers": (OUTPUT, lambda n: chunk(**fresh(n, n))),
     "unknown objects": (OUTPUT, lambda n: chunk(**fresh(n, {"a": [{}]}))),
     "unknown strings": (OUTPUT, lambda n: chunk(**fresh(n, "\N{GRINNING FACE}" * 100))),
     "keys of usage": (OUTPUT, lambda n: chunk(usage=fresh(n, n))),
     "keys of a usage's details": (OUTPUT, lambda n: chunk(usage={"prompt_tokens_details": fresh(n, n)})),
-    "reasoning details": (OUTPUT, lambda n: choice(reasoning_details=[{"index": f"{n} {each}"} for each in EACH])),
-    "types of reasoning details": (OUTPUT, lambda n: choice(reasoning_details=[{"type": key} for key in fresh(n)])),
-    "unknown keys of reasoning details": (OUTPUT, lambda n: choice(reasoning_details=[{"index": 0, **fresh(n)}])),
+    "reasoning details": (OUTPUT, lambda n: delta(reasoning_details=[{"index": f"{n} {each}"} for each in EACH])),
+    "types of reasoning details": (OUTPUT, lambda n: delta(reasoning_details=[{"type": key} for key in fresh(n)])),
+    "unknown keys of reasoning details": (OUTPUT, lambda n: delta(reasoning_details=[{"index": 0, **fresh(n)}])),
 }  # fmt: skip
 
 
@@ -209,61 +192,23 @@ def by_iterating(reads: Iterator[bytes], **options: Any) -> Any:
     return stream
 
 
-class Recorded(Iterator[bytes]):
-    """Reads that are kept, to be read again by others."""
-
-    def __init__(self, reads: Iterator[bytes]) -> None:
-        self.kept: list[bytes] = []
-        self._reads = reads
-
-    def __next__(self) -> bytes:
-        self.kept.append(next(self._reads))
-        return self.kept[-1]
-
-
-def assert_limited(name: str, stream: Any) -> None:
+def assert_limited(name: str, stream: Any, value: int) -> None:
     limit, _ = ATTACKS[name]
-    assert stream.end == "invalid"
-    assert type(stream.error) is LimitExceededError
-    assert (stream.error.limit, stream.error.value) == (limit, LIMIT)
+    assert_named(stream, limit, value)
     assert limit in str(stream.error)
-    assert stream.error.snapshot is stream.snapshot
 
 
-def attack(name: str, way: Callable[..., Any]) -> None:
-    """Find out how much an attack has to send until it ends; then see what that takes."""
-    options = {"max_output_size": LIMIT, "max_event_size": LIMIT}
-    recorded = Recorded(endless(name))
-    assert_limited(name, by_feed(recorded, **options))
+def attack(name: str, way: Callable[..., Any], limit: int = LIMIT) -> None:
     with traced() as memory:
-        stream = way(iter(recorded.kept), **options)
-    print(f"{memory.peak / 10**6:.1f} MB after {len(recorded.kept) * READ / 10**6:.1f} MB were sent")
-    assert_limited(name, stream)
-    assert memory.peak < COST * KEPT, f"{memory.peak / KEPT:.0f}"
-
-
-@dataclass
-class Memory:
-    """How much was allocated, at most."""
-
-    peak: int = 0
-
-
-@contextmanager
-def traced() -> Iterator[Memory]:
-    memory = Memory()
-    gc.collect()
-    tracemalloc.start()
-    try:
-        yield memory
-        memory.peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+        stream = way(endless(name), max_output_size=limit, max_event_size=limit)
+    print(f"{memory.peak / 10**6:.1f} MB")
+    assert_limited(name, stream, limit)
+    assert memory.peak < COST * kept_by(limit), f"{memory.peak / kept_by(limit):.0f}"
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_an_attack_ends_at_a_limit(name: str) -> None:
-    attack(name, by_feed)
+    attack(name, by_feed, SMALL_LIMIT)
 
 
 # An event has all of the usage, so keys without end cost the square of their number: that ends, too, but not soon.
@@ -273,14 +218,14 @@ ATTACKS_WITH_EVENTS = [name for name in ATTACKS if "usage" not in name]
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ATTACKS_WITH_EVENTS)
 def test_every_attack_ends_at_a_limit_also_with_events(name: str) -> None:
-    attack(name, by_feed_with_events)
+    attack(name, by_feed_with_events, SMALL_LIMIT)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", [by_fold, by_iterating])
 @pytest.mark.parametrize("name", QUICK)
 def test_an_attack_ends_at_a_limit_whoever_reads_it(name: str, way: Callable[..., Any]) -> None:
-    assert_limited(name, way(endless(name), max_output_size=LIMIT, max_event_size=LIMIT))
+    assert_limited(name, way(endless(name), max_output_size=SMALL_LIMIT, max_event_size=SMALL_LIMIT), SMALL_LIMIT)
 
 
 ENDLESS = {
@@ -294,10 +239,10 @@ ENDLESS = {
     "events of another name": b"event: ping\ndata: {}\n\n",
     "errors that are none": b"error: null\n\n",
     "chunks without choices": chunk(),
-    "chunks without output": choice(),
-    "roles": choice(role="assistant"),
+    "chunks without output": delta(),
+    "roles": delta(role="assistant"),
     "ids of chunks that change": chunk(id="c2"),
-    "padding": choice(obfuscation="x" * 1000),
+    "padding": delta(obfuscation="x" * 1000),
     "usage": chunk(usage={"prompt_tokens": 1}),
 }
 
@@ -307,12 +252,12 @@ def test_what_is_not_kept_passes_no_limit(name: str) -> None:
     """It may go on for ever, and costs no memory: the deadlines are for that."""
     parser = ChatCompletionParser(max_event_size=2000, max_output_size=2)
     parser.feed(HI)
-    data = ENDLESS[name] * (READ // len(ENDLESS[name]))
+    data = ENDLESS[name] * (READ // 8 // len(ENDLESS[name]))
     with traced() as memory:
-        for _ in range(2):
+        for _ in range(4):
             parser.feed(data)
     assert (parser.end, parser.snapshot.text) == (None, "Hi")
-    assert memory.peak < COST * READ
+    assert memory.peak < COST * READ // 8
 
 
 @pytest.mark.slow
@@ -320,8 +265,8 @@ def test_half_a_character_keeps_nothing_else() -> None:
     parser = ChatCompletionParser(max_output_size=LIMIT)
     with traced() as memory:
         for n in range(140):
-            parser.feed(choice(n, content=[{"type": "text", "text": "\ud83d", "padding": "x" * LIMIT}]))
-    assert parser.end is not None or memory.peak < COST * KEPT
+            parser.feed(delta(index=n, content=[{"type": "text", "text": "\ud83d", "padding": "x" * LIMIT}]))
+    assert parser.end is not None or memory.peak < COST * kept_by(LIMIT)
 
 
 # Where a stream stops that passes a limit
@@ -405,7 +350,15 @@ def test_nothing_comes_of_the_event_that_passes_its_limit(
     assert steps(stream.cut(places).pieces, max_event_size=limit).shown == limited.shown
 
 
-def assert_named(parser: ChatCompletionParser, limit: str, value: int) -> None:
+def test_without_being_told_an_event_may_have_32_mib() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(b"data: " + b"x" * 32 * 2**20)
+    assert parser.end is None
+    parser.feed(b"x")
+    assert_named(parser, "max_event_size", 32 * 2**20)
+
+
+def assert_named(parser: Any, limit: str, value: int) -> None:
     assert parser.end == "invalid"
     assert type(parser.error) is LimitExceededError
     assert (parser.error.limit, parser.error.value) == (limit, value)
@@ -486,29 +439,29 @@ TEXT = "word " * (LIMIT * 19 // 100)  # 95 % of the limit
 HALF = TEXT[: len(TEXT) // 2]
 FRAGMENTS = 5000
 LEGITIMATE = {
-    "text": pieces_of(TEXT, lambda text: choice(content=text)),
-    "reasoning in both spellings": pieces_of(TEXT, lambda text: choice(reasoning=text, reasoning_content=text)),
-    "reasoning, then text": pieces_of(HALF, lambda text: choice(reasoning=text))
-    + pieces_of(HALF, lambda text: choice(content=text)),
+    "text": pieces_of(TEXT, lambda text: delta(content=text)),
+    "reasoning in both spellings": pieces_of(TEXT, lambda text: delta(reasoning=text, reasoning_content=text)),
+    "reasoning, then text": pieces_of(HALF, lambda text: delta(reasoning=text))
+    + pieces_of(HALF, lambda text: delta(content=text)),
     "reasoning beside its details": pieces_of(
-        TEXT, lambda text: choice(reasoning=text, reasoning_details=[{"type": "reasoning.text", "index": 0, "text": text}])
+        TEXT, lambda text: delta(reasoning=text, reasoning_details=[{"type": "reasoning.text", "index": 0, "text": text}])
     ),
     "encrypted reasoning": pieces_of(
-        TEXT, lambda text: choice(reasoning_details=[{"type": "reasoning.encrypted", "index": 0, "data": text}])
+        TEXT, lambda text: delta(reasoning_details=[{"type": "reasoning.encrypted", "index": 0, "data": text}])
     ),
     "arguments of one call": named_call(0) + pieces_of(TEXT, more_arguments),
     "arguments of two calls": named_call(0) + pieces_of(HALF, more_arguments)
     + named_call(1) + pieces_of(HALF, lambda text: more_arguments(text, 1)),
     "arguments in fragments that have new ids": named_call(0)
     + b"".join(call(index=0, id=f"call_{n}", function={"arguments": "word "}) for n in range(FRAGMENTS)),
-    "an image": choice(images=[{"type": "image_url", "image_url": {"url": TEXT}}]),
-    "audio": pieces_of("AAAA" * (LIMIT // 5), lambda text: choice(audio={"data": text})),
+    "an image": delta(images=[{"type": "image_url", "image_url": {"url": TEXT}}]),
+    "audio": pieces_of("AAAA" * (LIMIT // 5), lambda text: delta(audio={"data": text})),
     "usage in every chunk": pieces_of(TEXT, lambda text: chunk(
-        {"index": 0, "delta": {"content": text}}, usage={"completion_tokens": 1, "prompt_tokens_details": {}}
+        choice(content=text), usage={"completion_tokens": 1, "prompt_tokens_details": {}}
     )),
-    "padding": pieces_of(TEXT, lambda text: choice(content=text, obfuscation=text)),
+    "padding": pieces_of(TEXT, lambda text: delta(content=text, obfuscation=text)),
     "log probabilities of a thousand tokens": b"".join(
-        chunk({"index": 0, "delta": {"content": "word "}, "logprobs": {"content": [{**TOKEN, "top_logprobs": [TOKEN] * 5}]}})
+        chunk({**choice(content="word "), "logprobs": {"content": [{**TOKEN, "top_logprobs": [TOKEN] * 5}]}})
         for _ in range(1000)
     ),
 }  # fmt: skip
@@ -567,36 +520,7 @@ def test_of_a_refusal_without_end_no_more_is_read_than_that() -> None:
 
 # A compressed body, that explodes
 
-FRONTS = {"sync": ("Client", "asyncio"), "asyncio": ("AsyncClient", "asyncio"), "trio": ("AsyncClient", "trio")}
-fronts = pytest.mark.parametrize(("kind", "anyio_backend"), FRONTS.values(), ids=FRONTS)
-libraries = pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
-EXPLODED = 40 * 10**6  # bytes
-ASKED = {"model": "m", "messages": []}
-
-
-@asynccontextmanager
-async def client_of(library: Any, kind: str) -> AsyncIterator[Any]:
-    """A client of one connection: a request can be sent if no other holds it."""
-    client = getattr(library, kind)(trust_env=False, timeout=PATIENCE, limits=library.Limits(max_connections=1))
-    try:
-        yield client
-    finally:
-        await client.aclose() if kind == "AsyncClient" else client.close()
-
-
-async def read_by(client: Any, url: str, **options: Any) -> Any:
-    """The stream, read to its end; its response is closed as soon as something went wrong."""
-    if isinstance(client, httpx.Client | httpx2.Client):
-        with connect(client, "POST", url, json=ASKED, **options) as stream:
-            with suppress(ChunkfoldError):
-                stream.read()
-            assert stream.response.is_closed or stream.error is None
-        return stream
-    async with aconnect(client, "POST", url, json=ASKED, **options) as async_stream:
-        with suppress(ChunkfoldError):
-            await async_stream.read()
-        assert async_stream.response.is_closed or async_stream.error is None
-    return async_stream
+EXPLODED = 10 * LIMIT  # bytes
 
 
 @cache
@@ -606,35 +530,31 @@ def compressed(piece: bytes, start: bytes = b"") -> bytes:
 
 # What comes over and over again, behind what, and the limit that ends it.
 BOMBS = {
-    "a line": (b"x", b"data: ", "max_event_size", 32 * 2**20),
-    "text": (choice(content="word " * 1000), b"", "max_output_size", LIMIT),
+    "a line": (b"x", b"data: ", "max_event_size"),
+    "text": (delta(content="word " * 1000), b"", "max_output_size"),
 }
 
 
-@libraries
-@fronts
-@pytest.mark.parametrize("name", BOMBS)
-async def test_a_body_that_explodes(library: Any, kind: str, name: str) -> None:
+@by_turns("name", BOMBS)
+async def test_a_body_that_explodes(library: Any, front: Any, name: str) -> None:
     """No limit sees it before the client has decoded a read of it: that is what it costs, and a few copies."""
-    piece, start, limit, value = BOMBS[name]
+    piece, start, limit = BOMBS[name]
     sent = compressed(piece, start)
     assert len(sent) < 100_000
     with FakeProvider(Answer(sent, headers={"content-encoding": "gzip"})) as provider:
-        async with client_of(library, kind) as client:
+        async with client_of(front, library, limits=library.Limits(max_connections=1)) as client:
             with traced() as memory:
-                stream = await read_by(client, provider.url, max_output_size=LIMIT)
+                stream = await read_by(client, provider.url, max_output_size=LIMIT, max_event_size=LIMIT)
             assert (await read_by(client, provider.url)).end == "finished"
     assert provider.requests[0].headers["accept-encoding"] == "identity"
-    assert_named(stream, limit, value)
+    assert_named(stream, limit, LIMIT)
     assert memory.peak < 3 * EXPLODED + COST * READ
 
 
-@libraries
-@fronts
-async def test_a_refusal_that_explodes(library: Any, kind: str) -> None:
+async def test_a_refusal_that_explodes(library: Any, front: Any) -> None:
     answer = Answer(compressed(b"x"), 503, headers={"content-encoding": "gzip"})
     with FakeProvider(answer) as provider:
-        async with client_of(library, kind) as client:
+        async with client_of(front, library, limits=library.Limits(max_connections=1)) as client:
             with traced() as memory:
                 stream = await read_by(client, provider.url)
             assert (await read_by(client, provider.url)).end == "finished"
@@ -657,7 +577,7 @@ LARGE = {
 
 @pytest.mark.parametrize("name", LARGE)
 def test_a_large_read_costs_a_few_times_its_size(name: str) -> None:
-    data = LARGE[name] * (500_000 // len(LARGE[name]))
+    data = LARGE[name] * (300_000 // len(LARGE[name]))
     with traced() as memory:
         for _ in by_iterating_over(data):
             pass
@@ -672,14 +592,14 @@ def by_iterating_over(data: bytes) -> Iterator[ChatCompletionChunk]:
 # Without any limit, whatever comes costs what it is long
 
 MANY: dict[str, Callable[[int], bytes]] = {
-    "choices": lambda n: chunk(*({"index": index, "delta": {}} for index in range(n))),
-    "calls": lambda n: choice(tool_calls=[{"index": index, "id": f"c{index}"} for index in range(n)]),
-    "calls without an index": lambda n: choice(tool_calls=[{"id": f"c{n}", "function": {"name": "f"}} for n in range(n)]),
-    "ids of one call": lambda n: choice(tool_calls=[{"index": 0, "id": f"c{index}"} for index in range(n)]),
-    "annotations": lambda n: choice(annotations=[{} for _ in range(n)]),
-    "log probabilities": lambda n: chunk({"index": 0, "delta": {}, "logprobs": {"content": [TOKEN] * n}}),
-    "reasoning details": lambda n: choice(reasoning_details=[{"index": index} for index in range(n)]),
-    "content parts": lambda n: choice(content=[{"type": "text", "text": "x"} for _ in range(n)]),
+    "choices": lambda n: chunk(*(choice(index=index) for index in range(n))),
+    "calls": lambda n: delta(tool_calls=[{"index": index, "id": f"c{index}"} for index in range(n)]),
+    "calls without an index": lambda n: delta(tool_calls=[{"id": f"c{n}", "function": {"name": "f"}} for n in range(n)]),
+    "ids of one call": lambda n: delta(tool_calls=[{"index": 0, "id": f"c{index}"} for index in range(n)]),
+    "annotations": lambda n: delta(annotations=[{} for _ in range(n)]),
+    "log probabilities": lambda n: chunk({**choice(), "logprobs": {"content": [TOKEN] * n}}),
+    "reasoning details": lambda n: delta(reasoning_details=[{"index": index} for index in range(n)]),
+    "content parts": lambda n: delta(content=[{"type": "text", "text": "x"} for _ in range(n)]),
     "payloads in one block": lambda n: HI.rstrip() + b"\n" + b"".join(HI.rstrip() + b"\n" for _ in range(n)) + b"\n",
     "chunks with a new key each": lambda n: b"".join(chunk(**{f"key{index}": index}) for index in range(n)),
     "chunks with a new key of usage each": lambda n: b"".join(chunk(usage={f"key{index}": index}) for index in range(n)),
@@ -729,7 +649,7 @@ def test_a_whole_completion_is_measured_as_a_stream_is() -> None:
 
 
 def test_long_numbers_count_by_their_length() -> None:
-    parser = ChatCompletionParser(max_output_size=LIMIT)
-    for n in range(4000):
-        parser.feed(choice(**{f"k{n}": 10**4000}))
+    parser = ChatCompletionParser(max_output_size=1000)
+    for n in range(1000):
+        parser.feed(delta(**{f"k{n}": 10**4000}))
     assert isinstance(parser.error, LimitExceededError)

@@ -16,30 +16,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-import httpx2
 import pytest
+from fronts import ALONE, ASKED, each_library, has_left
 
 from chunkfold import AsyncChatCompletionStream, StreamEnd, aconnect, connect
-from chunkfold.testing import Answer, FakeProvider, sse
+from chunkfold.testing import DONE, Answer, FakeProvider, delta
+
+library = each_library
 
 PATIENCE = 120.0  # seconds, after which what hangs fails
-ASKED = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
-HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
 
 # At the same time
 
 # No answer begins before all requests have come, so that all streams run at the same time.
 PROVIDER = f"""
 import sys, threading
-from chunkfold.testing import Answer, FakeProvider, sse
+from chunkfold.testing import FakeProvider, StreamBuilder
 
 together, streams, chunks = map(int, sys.argv[1:])
-
-def chunk(delta, finish_reason=None):
-    return dict({HEAD!r}, choices=[dict(index=0, delta=delta, finish_reason=finish_reason)])
-
-texts = [chunk(dict(content=" word" + str(number))) for number in range(chunks - 2)]
-answer = Answer(sse(chunk(dict(role="assistant", content="")), *texts, chunk(dict(), "stop")))
+words = [" word" + str(number) for number in range(chunks - 2)]  # beside the role and the finish reason
+answer = StreamBuilder().text(*words).finish().done().answer()
 barrier = threading.Barrier(together)
 
 def respond(request):
@@ -226,7 +222,7 @@ def test_a_thousand_streams_cost_what_each_costs_alone() -> None:
 @pytest.mark.slow
 def test_a_thousand_streams_take_little_memory() -> None:
     """Beside what httpx takes: the parser, and the text so far."""
-    streams, chunks = with_files_for(1000), 100
+    streams, chunks = with_files_for(1000), 40
     peaks: list[int] = []
     for opening in (raw, folding):
         tracemalloc.start()
@@ -243,21 +239,15 @@ def test_a_thousand_streams_take_little_memory() -> None:
 # One after the other
 
 
-TEXT = {**HEAD, "choices": [{"index": 0, "delta": {"content": "Hello"}, "finish_reason": None}]}
-STOP = {**HEAD, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
-WHOLE = sse(TEXT, STOP)
-OF_EACH = 200
-
-
-@pytest.fixture(params=[httpx, httpx2], ids=["httpx", "httpx2"])
-def library(request: pytest.FixtureRequest) -> Any:
-    return request.param
+TEXT = delta(content="Hello")
+WHOLE = [TEXT, delta("stop"), DONE]
+OF_EACH = 100
 
 
 def ask_sync(library: Any, provider: FakeProvider, streams: int) -> list[float]:
     """Read streams; return how long leaving each took."""
     seconds: list[float] = []
-    with library.Client(trust_env=False, verify=False, timeout=PATIENCE) as client:
+    with library.Client(**ALONE) as client:
         for _ in range(streams):
             with connect(client, "POST", provider.url, json=ASKED) as stream:
                 assert stream.read().text == "Hello"
@@ -269,7 +259,7 @@ def ask_sync(library: Any, provider: FakeProvider, streams: int) -> list[float]:
 def ask_async(library: Any, provider: FakeProvider, streams: int) -> list[float]:
     async def ask() -> list[float]:
         seconds: list[float] = []
-        async with library.AsyncClient(trust_env=False, verify=False, timeout=PATIENCE) as client:
+        async with library.AsyncClient(**ALONE) as client:
             for _ in range(streams):
                 async with aconnect(client, "POST", provider.url, json=ASKED) as stream:
                     assert (await stream.read()).text == "Hello"
@@ -292,7 +282,7 @@ def connections_for(answer: Answer, library: Any, ask: Callable[[Any, FakeProvid
     return provider.connections
 
 
-def test_two_hundred_streams_over_one_connection(library: Any, ask: Any) -> None:
+def test_a_hundred_streams_over_one_connection(library: Any, ask: Any) -> None:
     """The end of a body comes right behind `[DONE]`; a machine that is busy elsewhere gets more than one chance."""
     counts: list[int] = []
     while len(counts) < 3 and 1 not in counts:
@@ -300,14 +290,11 @@ def test_two_hundred_streams_over_one_connection(library: Any, ask: Any) -> None
     assert counts[-1] == 1, counts
 
 
-@pytest.mark.parametrize("body", [WHOLE, sse(TEXT)], ids=["finished", "done"])
-def test_a_body_that_is_kept_open_does_not_hold_the_consumer(library: Any, ask: Any, body: list[bytes]) -> None:
-    """It is waited for for a tenth of a second."""
-    with FakeProvider(*[Answer(body, ending="open")] * 3) as provider:
-        seconds = ask(library, provider, 3)
-        assert provider.connections == 3
-        for request in provider.requests:
-            assert request.answered.wait(PATIENCE)
-            assert request.client_left
+def test_a_body_that_is_kept_open_does_not_hold_the_consumer(library: Any, ask: Any) -> None:
+    """It is waited for for a tenth of a second, whether there was a finish reason or not."""
+    with FakeProvider(*(Answer(body, ending="open") for body in (WHOLE, [TEXT, DONE]))) as provider:
+        seconds = ask(library, provider, 2)
+        assert provider.connections == 2
+        assert all(map(has_left, provider.requests))
     assert min(seconds) < 0.3
     assert max(seconds) < 1.0

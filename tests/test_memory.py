@@ -3,63 +3,33 @@
 Peaks are what Python allocated while the body was read (`tracemalloc`); the body itself is made before.
 """
 
-import gc
 import itertools
-import json
-import tracemalloc
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from measured_memory import only_garbage_of_these_tests, traced  # noqa: F401 - a fixture of this module
 
 from chunkfold import RULES, ChatCompletion, ChatCompletionParser, ChatCompletionStream
+from chunkfold.testing import DONE, chunk, delta, fragment
 
-HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
 MEGABYTE = 10**6
 READ = 4096  # bytes
 
 
-def event(payload: Any) -> bytes:
-    return b"data: " + json.dumps(payload, separators=(",", ":")).encode() + b"\n\n"
+def arguments(text: str) -> bytes:
+    return delta(tool_calls=[fragment(0, arguments=text)])
 
 
-def choice(finish_reason: str | None = None, index: int = 0, **delta: Any) -> bytes:
-    """An event with a chunk of one choice; what is passed by name is its delta."""
-    return event({**HEAD, "choices": [{"index": index, "delta": delta, "finish_reason": finish_reason}]})
-
-
-def arguments(text: str, **fields: Any) -> bytes:
-    return choice(tool_calls=[{"index": 0, **fields, "function": {"arguments": text}}])
-
-
-FIRST = choice(role="assistant", content="")
-CALL = choice(tool_calls=[{"index": 0, "id": "call_a", "function": {"name": "f", "arguments": ""}}])
-END = choice("stop") + b"data: [DONE]\n\n"
+FIRST = delta(role="assistant", content="")
+CALL = delta(tool_calls=[fragment(0, "call_a", "f", "")])
+END = delta("stop") + DONE
 KINDS: dict[str, Callable[[str], bytes]] = {
-    "text": lambda text: choice(content=text),
-    "reasoning": lambda text: choice(reasoning_content=text),
+    "text": lambda text: delta(content=text),
+    "reasoning": lambda text: delta(reasoning_content=text),
+    "reasoning details": lambda text: delta(reasoning_details=[{"type": "reasoning.text", "index": 0, "text": text}]),
     "arguments": arguments,
 }
-
-
-class Measured(NamedTuple):
-    """What a call gave, and the bytes that were allocated for it: at most, and in the end."""
-
-    value: Any
-    peak: int
-    kept: int
-
-
-def measured(call: Callable[[], Any]) -> Measured:
-    gc.collect()
-    tracemalloc.start()
-    try:
-        value = call()
-        peak = tracemalloc.get_traced_memory()[1]
-        gc.collect()
-        return Measured(value, peak, tracemalloc.get_traced_memory()[0])
-    finally:
-        tracemalloc.stop()
 
 
 def in_reads(body: bytes) -> Iterator[bytes]:
@@ -109,31 +79,27 @@ def output_of(completion: ChatCompletion) -> int:
     return len(completion.text) + len(completion.reasoning) + calls
 
 
-def assert_little_more_than_its_output(body: bytes, way: Callable[[bytes], ChatCompletion]) -> None:
-    run = measured(lambda: way(body))
-    output = output_of(run.value)
-    print(f"{run.peak / MEGABYTE:.2f} MB for {output / MEGABYTE:.2f} MB of output")
-    assert run.peak <= 3 * output + 2 * MEGABYTE, (run.peak, output)
+def assert_little_more_than_its_output(
+    body: bytes, way: Callable[[bytes], ChatCompletion], *, allowed: int = 2 * MEGABYTE
+) -> None:
+    way(b"".join([FIRST, CALL, END]))  # what is loaded when it is used is no cost of the body
+    with traced() as memory:
+        completion = way(body)
+    output = output_of(completion)
+    print(f"{memory.peak / MEGABYTE:.2f} MB for {output / MEGABYTE:.2f} MB of output")
+    assert memory.peak <= 3 * output + allowed, (memory.peak, output)
 
 
 @pytest.mark.parametrize("way", [by_iterating, by_read])
 def test_text_costs_little_more_than_its_output(way: Any) -> None:
-    body = b"".join([FIRST, *map(KINDS["text"], words(50_000)), END])
-    assert_little_more_than_its_output(body, way)
+    body = b"".join([FIRST, *map(KINDS["text"], words(10_000)), END])
+    assert_little_more_than_its_output(body, way, allowed=MEGABYTE // 4)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_stream_costs_little_more_than_its_output(kind: str, way: Any) -> None:
-    body = b"".join([FIRST, CALL, *map(KINDS[kind], words(50_000)), END])
-    assert_little_more_than_its_output(body, way)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_also_where_no_two_pieces_are_equal(kind: str, way: Any) -> None:
+def test_so_does_all_other_output_also_where_no_two_pieces_are_equal(kind: str, way: Any) -> None:
     """Was once wrong: Python 3.11's StringIO keeps up to 100,000 pieces as they came, each with some 60 bytes around it."""
     body = b"".join([FIRST, CALL, *map(KINDS[kind], numbers(50_000)), END])
     assert_little_more_than_its_output(body, way)
@@ -150,17 +116,15 @@ def test_a_large_read_is_not_held_as_chunks() -> None:
 def kept_of(body: bytes) -> int:
     """What a parser keeps when it has read a body, and its text was asked for."""
 
-    def read() -> ChatCompletionParser:
+    with traced() as memory:
         parser = ChatCompletionParser()
         for data in in_reads(body):
             parser.fold(data)
         assert output_of(parser.snapshot) > 0
-        return parser
-
-    return measured(read).kept
+    return memory.kept
 
 
-def assert_the_pieces_are_gone(kind: str, tiny: int, larger: int) -> None:
+def assert_the_pieces_are_gone(kind: str, tiny: int, larger: int, *, allowed: int = 100_000) -> None:
     text = "abcdefghij" * (tiny // 10)
     size = tiny // larger
     bodies = [
@@ -169,18 +133,18 @@ def assert_the_pieces_are_gone(kind: str, tiny: int, larger: int) -> None:
     ]
     in_tiny, in_larger = map(kept_of, bodies)
     print(f"{in_tiny / 1000:.0f} kB after {tiny} chunks, {in_larger / 1000:.0f} kB after {larger}")
-    assert in_tiny <= in_larger + 100_000
+    assert in_tiny <= in_larger + allowed
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_tiny_chunks_leave_no_more_behind_than_fewer_larger_ones(kind: str) -> None:
-    assert_the_pieces_are_gone(kind, 5_000, 500)
+    assert_the_pieces_are_gone(kind, 2_000, 200, allowed=40_000)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_very_many_tiny_chunks_leave_no_more_behind(kind: str) -> None:
-    assert_the_pieces_are_gone(kind, 200_000, 20_000)
+    assert_the_pieces_are_gone(kind, 50_000, 5_000)
 
 
 # Nothing is kept of what is ignored
@@ -197,78 +161,73 @@ LINES = {
     "blank data": b"data: \n\n",
     "null": b"data: null\n\n",
     "events of another name": b"event: ping\ndata: {}\n\n",
-    "chunks that say nothing": event({**HEAD, "choices": []}),
+    "chunks that say nothing": chunk(),
 }
 
 
-def assert_nothing_is_kept(lines: bytes, count: int, *, behind: bytes) -> None:
+def assert_nothing_is_kept(lines: bytes, count: int, *, behind: bytes, allowed: int = MEGABYTE // 20) -> None:
     """Read many lines; what is allocated in between is that for one read."""
     in_one_read = max(1, READ // len(lines))
     data = lines * in_one_read
 
-    def read() -> ChatCompletionParser:
+    with traced() as few:
+        ChatCompletionParser().feed(behind + data)
+    with traced() as memory:
         parser = ChatCompletionParser()
         parser.feed(behind)
         for _ in range(count // in_one_read):
             parser.feed(data)
-        return parser
-
-    few = measured(lambda: ChatCompletionParser().feed(behind + data)).peak
-    run = measured(read)
-    assert run.value.end is None
-    assert run.peak <= few + MEGABYTE, (run.peak, few)
-    assert run.kept <= 100_000
+    assert parser.end is None
+    assert memory.peak <= few.peak + allowed, (memory.peak, few.peak)
+    assert memory.kept <= 50_000, memory.kept  # of which most are the last gaps between chunks
 
 
 @pytest.mark.parametrize("name", LINES)
 def test_nothing_is_kept_of_what_is_ignored(name: str) -> None:
-    assert_nothing_is_kept(LINES[name], 5_000, behind=FIRST)
+    assert_nothing_is_kept(LINES[name], 3_000, behind=FIRST)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LINES)
-def test_nothing_is_kept_of_a_million_of_them(name: str) -> None:
-    assert_nothing_is_kept(LINES[name], 10**6, behind=FIRST)
+def test_nothing_is_kept_of_a_hundred_thousand_of_them(name: str) -> None:
+    assert_nothing_is_kept(LINES[name], 100_000, behind=FIRST)
 
 
 @pytest.mark.parametrize("name", ["comments", "comments in blocks", "empty lines", "empty lines with CRLF"])
 def test_nor_is_anything_kept_of_them_before_the_first_event(name: str) -> None:
-    assert_nothing_is_kept(LINES[name], 20_000, behind=b"")
+    assert_nothing_is_kept(LINES[name], 10_000, behind=b"")
 
 
 def test_nothing_is_kept_of_comments_inside_a_block() -> None:
-    assert_nothing_is_kept(b": ping\n", 20_000, behind=FIRST + b"data: \n")
+    assert_nothing_is_kept(b": ping\n", 10_000, behind=FIRST + b"data: \n")
 
 
 # Anomalies are bounded
 
 LOUD = "x" * 1000  # what is quoted of it
 ODD: dict[str, Callable[[int], bytes]] = {
-    "ids that change": lambda n: event({**HEAD, "id": f"{n}{LOUD}", "choices": []}),
-    "names of objects": lambda n: event({**HEAD, "object": f"{n}{LOUD}", "choices": []}),
-    "choices without an index": lambda n: event({**HEAD, "choices": [{"delta": {}}] * 10}),
-    "roles": lambda n: choice(role=f"{n}{LOUD}"),
-    "finish reasons": lambda n: choice(f"{n}{LOUD}"),
-    "values of a wrong type": lambda n: event({**HEAD, "usage": [f"{n}{LOUD}"], "choices": []}),
+    "ids that change": lambda n: chunk(id=f"{n}{LOUD}"),
+    "names of objects": lambda n: chunk(object=f"{n}{LOUD}"),
+    "choices without an index": lambda n: chunk(*[{"delta": {}}] * 10),
+    "roles": lambda n: delta(role=f"{n}{LOUD}"),
+    "finish reasons": lambda n: delta(f"{n}{LOUD}"),
+    "values of a wrong type": lambda n: chunk(usage=[f"{n}{LOUD}"]),
     "names of events": lambda n: b"event: %d%b\ndata: {}\n\n" % (n, LOUD.encode()),
-    "late names": lambda n: choice(tool_calls=[{"index": 0, "id": "call_a", "function": {"name": f"{n}{LOUD}"}}]),
+    "late names": lambda n: delta(tool_calls=[fragment(0, "call_a", f"{n}{LOUD}")]),
 }
 
 
 def assert_anomalies_are_bounded(name: str, count: int) -> None:
     body = FIRST + CALL + arguments("{}") + b"".join(map(ODD[name], range(count)))
 
-    def read() -> ChatCompletionParser:
+    with traced() as memory:
         parser = ChatCompletionParser()
         for data in in_reads(body):
             parser.feed(data)
-        return parser
-
-    run = measured(read)
-    assert sum(anomaly.count for anomaly in run.value.anomalies) >= count
-    assert len(run.value.anomalies) <= len(RULES)
-    assert run.kept <= 150_000, run.kept
-    assert run.peak <= 0.5 * MEGABYTE, run.peak
+    assert sum(anomaly.count for anomaly in parser.anomalies) >= count
+    assert len(parser.anomalies) <= len(RULES)
+    assert memory.kept <= 150_000, memory.kept
+    assert memory.peak <= 0.5 * MEGABYTE, memory.peak
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -278,5 +237,5 @@ def test_anomalies_are_bounded(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ODD)
-def test_a_hundred_thousand_anomalies_are_bounded(name: str) -> None:
-    assert_anomalies_are_bounded(name, 100_000)
+def test_ten_thousand_anomalies_are_bounded(name: str) -> None:
+    assert_anomalies_are_bounded(name, 10_000)

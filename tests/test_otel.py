@@ -22,10 +22,9 @@ import pytest
 from fronts import ASKED, AsyncFront, each_library, over_both_fronts
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_streams import CUTS, DONE, ERROR, HEAD, STOP, STREAMS, Stream, choice, event, usage
+from made_streams import CUTS, ERROR, STOP, STREAMS, Stream
 
 from chunkfold import (
-    AsyncChatCompletionStream,
     ChatCompletionParser,
     ChatCompletionStream,
     ChunkfoldError,
@@ -34,7 +33,7 @@ from chunkfold import (
     connect,
 )
 from chunkfold.otel import names
-from chunkfold.testing import Answer, FakeProvider, hostile_streams, json_answer
+from chunkfold.testing import DONE, HEAD, Answer, FakeProvider, chunk, delta, event, hostile_streams, json_answer
 
 pytest.importorskip("opentelemetry.sdk", reason="needs opentelemetry-sdk (group `test`)")
 
@@ -58,7 +57,7 @@ pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?
 
 PATIENCE = 30.0  # seconds, after which a test that hangs fails
 PAGE = Path(__file__).parent.parent / "docs" / "telemetry.md"
-HI = choice(content="Hi")
+HI = delta(content="Hi")
 RATIO_LIMIT = 1.5  # far above what is measured, since the machine may be busy
 
 
@@ -163,8 +162,8 @@ def consume(stream: ChatCompletionStream) -> None:
 
 
 async def test_a_stream_leaves_one_client_span(front: Any, library: Any, telemetry: Telemetry) -> None:
-    used = usage(prompt_tokens=9, completion_tokens=2, prompt_tokens_details={"cached_tokens": 4})
-    body = (HI + STOP + used + DONE).replace(b'"model": "m"', b'"model": "m-2026"')
+    used = chunk(usage={"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}})
+    body = (HI + STOP + used + DONE).replace(b'"model":"m"', b'"model":"m-2026"')
     client = front(library, trust_env=False)
     with FakeProvider(Answer(body)) as provider:
         async with client.connect(provider.url) as stream:
@@ -182,7 +181,7 @@ async def test_a_stream_leaves_one_client_span(front: Any, library: Any, telemet
         "openai.api.type": "chat_completions",
         "server.address": "127.0.0.1",
         "server.port": httpx.URL(provider.url).port,
-        "gen_ai.response.id": "c1",
+        "gen_ai.response.id": HEAD["id"],
         "gen_ai.response.model": "m-2026",
         "gen_ai.response.finish_reasons": ("stop",),
         "gen_ai.usage.input_tokens": 9,
@@ -202,7 +201,7 @@ async def test_the_span_starts_when_the_request_was_sent(front: Any, telemetry: 
         async with client.connect(provider.url) as stream:
             telemetry.instrument(stream)
             headers = stream.timing.headers
-            await stream.read() if isinstance(stream, AsyncChatCompletionStream) else stream.read()
+            await stream.read()
         await client.aclose()
     span = telemetry.span
     seconds = (span.end_time - span.start_time) / 1e9
@@ -235,7 +234,7 @@ WAYS: dict[str, Callable[[Any], object]] = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("size", [1, 2**20])
 def test_however_it_is_read_the_same_is_measured(way: str, size: int, telemetry: Telemetry) -> None:
-    pieces = [choice(content="[") * 1, *[choice(content=" " * 90)] * 600, choice(content="]"), STOP, DONE]
+    pieces = [delta(content="[") * 1, *[delta(content=" " * 90)] * 600, delta(content="]"), STOP, DONE]
     whole = b"".join(pieces)
     reads = pieces if size == 1 else [whole]  # the second is read in slices
     with telemetry.instrument(ChatCompletionStream(reads)) as stream:
@@ -294,12 +293,12 @@ ENDS: dict[str, tuple[list[bytes | Exception], StreamEnd, str | None, tuple[str,
     "truncated": ([HI], StreamEnd.TRUNCATED, "IncompleteStreamError", ("error",)),
     "an error of the provider": ([HI, ERROR], StreamEnd.FAILED, "503", ("error",)),
     "an error without a status": ([event({"error": {"message": "x"}})], StreamEnd.FAILED, "APIError", ("error",)),
-    "an error as the finish reason": ([choice("network_error")], StreamEnd.FAILED, "502", ("network_error",)),
+    "an error as the finish reason": ([delta("network_error")], StreamEnd.FAILED, "502", ("network_error",)),
     "no chunk": ([HI, event(b"oops")], StreamEnd.INVALID, "InvalidChunkError", ("error",)),
     "no event stream": ([b"<html></html>"], StreamEnd.INVALID, "NotAnEventStreamError", ("error",)),
     "a reset": ([HI, RESET], StreamEnd.INTERRUPTED, "StreamInterruptedError", ("error",)),
-    "one choice of two": ([HI, choice("stop", 1)], StreamEnd.TRUNCATED, "IncompleteStreamError", ("error", "stop")),
-    "two choices": ([choice("length"), choice("stop", 1)], StreamEnd.FINISHED, None, ("length", "stop")),
+    "one choice of two": ([HI, delta("stop", 1)], StreamEnd.TRUNCATED, "IncompleteStreamError", ("error", "stop")),
+    "two choices": ([delta("length"), delta("stop", 1)], StreamEnd.FINISHED, None, ("length", "stop")),
 }
 
 
@@ -516,7 +515,7 @@ def test_the_kind_of_output_that_was_asked_for(asked: Any, kind: str | None, tel
         (1, HI + STOP, ("stop",)),
         (3, HI + STOP + DONE, ("stop", "error", "error")),
         (2, DONE, ("error", "error")),
-        (1, choice("stop", 7), ("error", "stop")),
+        (1, delta("stop", 7), ("error", "stop")),
         (10**9, DONE, ("error",) * 128),
     ],
 )
@@ -575,11 +574,13 @@ def test_a_response_that_was_made_by_hand_has_no_server(telemetry: Telemetry) ->
 
 SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
-SPENT = usage(
-    prompt_tokens=900,
-    completion_tokens=30,
-    prompt_tokens_details={"cached_tokens": 512, "cache_write_tokens": 100},
-    completion_tokens_details={"reasoning_tokens": 20},
+SPENT = chunk(
+    usage={
+        "prompt_tokens": 900,
+        "completion_tokens": 30,
+        "prompt_tokens_details": {"cached_tokens": 512, "cache_write_tokens": 100},
+        "completion_tokens_details": {"reasoning_tokens": 20},
+    }
 )
 COMMON = {"gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.response.model"}
 
@@ -734,13 +735,13 @@ TALK = {
     "tools": [{"type": "function", "function": {"name": "f", "description": SECRET}}],
 }
 TOLD = [
-    choice(reasoning_content=SECRET),
-    choice(content=SECRET),
-    choice(refusal=SECRET),
-    choice(tool_calls=[{"index": 0, "id": "b", "function": {"name": "f", "arguments": f'{{"a":"{SECRET}"}}'}}]),
+    delta(reasoning_content=SECRET),
+    delta(content=SECRET),
+    delta(refusal=SECRET),
+    delta(tool_calls=[{"index": 0, "id": "b", "function": {"name": "f", "arguments": f'{{"a":"{SECRET}"}}'}}]),
 ]
 SPOKEN: dict[str, list[bytes]] = {
-    "an answer": [*TOLD, choice("tool_calls"), DONE],
+    "an answer": [*TOLD, delta("tool_calls"), DONE],
     "a cut answer": TOLD,
     "an error": [*TOLD, event({"error": {"message": SECRET, "type": SECRET, "code": SECRET, "param": SECRET}})],
     "no chunk": [*TOLD, event(f'"{SECRET}"'.encode())],
@@ -804,8 +805,8 @@ def test_the_message_of_an_error_counts_as_content(telemetry: Telemetry) -> None
 
 
 def test_what_is_no_text_shows_as_its_kind(telemetry: Telemetry) -> None:
-    audio = choice(audio={"id": "x", "data": "AAAA", "transcript": "Hi"})
-    image = choice(images=[{"type": "image_url", "image_url": {"url": "data:,x"}}])
+    audio = delta(audio={"id": "x", "data": "AAAA", "transcript": "Hi"})
+    image = delta(images=[{"type": "image_url", "image_url": {"url": "data:,x"}}])
     telemetry.instrument(ChatCompletionStream([audio, image, STOP]), capture_content=True).read()
     (message,) = json.loads(telemetry.attributes["gen_ai.output.messages"])
     assert {part["type"] for part in message["parts"]} == {"audio", "image"}
@@ -901,7 +902,7 @@ def test_a_measured_stream_gives_what_it_gives_otherwise(
 
 def test_arguments_that_are_no_json_are_captured_as_written(telemetry: Telemetry) -> None:
     deep = "[" * 100_000
-    call = choice(tool_calls=[{"index": 0, "id": "b", "function": {"name": "f", "arguments": deep}}])
+    call = delta(tool_calls=[{"index": 0, "id": "b", "function": {"name": "f", "arguments": deep}}])
     telemetry.instrument(ChatCompletionStream([call, STOP, DONE]), capture_content=True).read()
     (message,) = json.loads(telemetry.attributes["gen_ai.output.messages"])
     assert message["parts"][0]["arguments"] == deep

@@ -16,14 +16,15 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 import httpx
-import httpx2
 import pytest
 import trustme
+from fronts import ALONE, PATIENCE, each_library, has_left
 
 from chunkfold.testing import Answer, FakeProvider, Raw, ReceivedRequest, json_answer, sse
 from chunkfold.testing.answers import Encoding, Ending, Framing
 
-PATIENCE = 30.0  # seconds, after which a test that hangs fails
+library = each_library
+
 TEXT = "Hello from the fake provider."
 GET = b"GET /v1/x HTTP/1.1\r\nhost: x\r\n\r\n"
 LAST_GET = b"GET /v1/x HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
@@ -36,16 +37,15 @@ def nothing_left_behind(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
     assert not [t for t in threading.enumerate() if t.name.startswith("fake-provider")]
 
 
-@pytest.fixture(params=[httpx, httpx2], ids=["httpx", "httpx2"])
-def library(request: pytest.FixtureRequest) -> Any:
-    return request.param
-
-
 def connect(provider: FakeProvider) -> socket.socket:
     address = urlsplit(provider.base_url)
     assert address.hostname
     assert address.port
     return socket.create_connection((address.hostname, address.port), timeout=PATIENCE)
+
+
+def get(library: Any, url: str) -> Any:
+    return library.get(url, **ALONE)
 
 
 def exchange(provider: FakeProvider, request: bytes) -> bytes:
@@ -55,17 +55,12 @@ def exchange(provider: FakeProvider, request: bytes) -> bytes:
         return b"".join(iter(lambda: client.recv(65536), b""))
 
 
-def left(request: ReceivedRequest) -> bool:
-    assert request.answered.wait(PATIENCE)
-    return request.client_left
-
-
 # Without a script
 
 
 def test_streams_by_default_what_openai_streams(library: Any) -> None:
     asked = {"model": "m", "stream": True, "stream_options": {"include_usage": True}}
-    with FakeProvider() as provider, library.stream("POST", provider.url, json=asked) as response:
+    with FakeProvider() as provider, library.stream("POST", provider.url, **ALONE, json=asked) as response:
         lines = [line for line in response.iter_lines() if line]
     assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
     *chunks, trailer = [json.loads(line.removeprefix("data: ")) for line in lines[:-1]]
@@ -81,11 +76,11 @@ def test_streams_by_default_what_openai_streams(library: Any) -> None:
 
 def test_usage_only_if_asked_for() -> None:
     with FakeProvider() as provider:
-        assert "usage" not in httpx.post(provider.url, json={"stream": True}).text
+        assert "usage" not in httpx.post(provider.url, **ALONE, json={"stream": True}).text
 
 
 def test_whole_completion_models_and_errors_by_default() -> None:
-    with FakeProvider() as provider, httpx.Client(base_url=provider.base_url) as client:
+    with FakeProvider() as provider, httpx.Client(**ALONE, base_url=provider.base_url) as client:
         completion = client.post("/chat/completions", json={"model": "m"}).json()
         assert completion["object"] == "chat.completion"
         assert completion["choices"][0]["message"]["content"] == TEXT
@@ -125,7 +120,7 @@ def test_one_answer_for_each_request_then_the_default() -> None:
     overloaded = json_answer({"error": {"message": "later"}}, 429, {"Retry-After": "1"})
     with FakeProvider(overloaded, b"data: [DONE]\n\n") as provider:
         provider.add(lambda request: request.body[::-1])
-        first, second, third, fourth = (httpx.post(provider.url, content=b"{}") for _ in range(4))
+        first, second, third, fourth = (httpx.post(provider.url, **ALONE, content=b"{}") for _ in range(4))
     assert (first.status_code, first.headers["retry-after"]) == (429, "1")
     assert first.headers["content-type"] == "application/json"
     assert first.json() == {"error": {"message": "later"}}
@@ -139,10 +134,10 @@ def test_a_callable_checks_what_was_sent() -> None:
         return json_answer({})
 
     with FakeProvider(answer) as provider:
-        assert httpx.post(provider.url, json={"model": "right"}).json() == {}
+        assert httpx.post(provider.url, **ALONE, json={"model": "right"}).json() == {}
     provider = FakeProvider(answer)
     with pytest.raises(AssertionError, match="wrong"), provider:
-        httpx.post(provider.url, json={"model": "wrong"})
+        httpx.post(provider.url, **ALONE, json={"model": "wrong"})
     assert len(provider.failures) == 1
 
 
@@ -152,14 +147,14 @@ def test_a_failed_callable_does_not_hide_the_exception_of_the_body() -> None:
 
     provider = FakeProvider(answer)
     with pytest.raises(httpx.HTTPStatusError, match="500 Internal Server Error"), provider:
-        httpx.get(provider.url).raise_for_status()
+        get(httpx, provider.url).raise_for_status()
     messages = [str(error) for error in provider.failures]
-    assert messages == ["answer: expected an Answer, a StreamBuilder or bytes, received str"]
+    assert messages == ["answer: expected an Answer, a StreamBuilder, bytes or a list of them, received str"]
 
 
 def test_requests_are_recorded(library: Any) -> None:
     headers = [("X-Twice", "1"), ("X-Twice", "2")]
-    with FakeProvider() as provider, library.Client() as client:
+    with FakeProvider() as provider, library.Client(**ALONE) as client:
         client.post(f"{provider.url}?api-version=1", headers=headers, json={"model": "m"})
         client.post(provider.url, content=iter([b'{"model"', b"", b':"n"}']))
     first, second = provider.requests
@@ -208,7 +203,7 @@ def test_pieces_arrive_as_written(library: Any) -> None:
     pieces = sse({"n": 1}, "2", b"3")
     with (
         FakeProvider(Answer([pieces[0], 0.001, *pieces[1:]])) as provider,
-        library.stream("GET", provider.url) as response,
+        library.stream("GET", provider.url, **ALONE) as response,
     ):
         assert list(response.iter_raw()) == pieces
 
@@ -221,12 +216,12 @@ def test_pieces_arrive_as_written(library: Any) -> None:
 def test_endings(library: Any, framing: Framing, ending: Ending, error: str | None) -> None:
     with FakeProvider(Answer([b"ab", b"c"], framing=framing, ending=ending)) as provider:
         if error is None or (framing, ending) == ("close", "cut"):
-            assert library.get(provider.url).content == b"abc"
+            assert get(library, provider.url).content == b"abc"
         else:
             with pytest.raises(getattr(library, error)):
-                library.get(provider.url)
-        assert not left(provider.requests[0])
-        assert library.get(f"{provider.base_url}/models").status_code == 200
+                get(library, provider.url)
+        assert not has_left(provider.requests[0])
+        assert get(library, f"{provider.base_url}/models").status_code == 200
         assert provider.connections == 2
 
 
@@ -252,7 +247,7 @@ def test_nothing_follows_a_cut() -> None:
     answer = Answer([Raw(b"1\r\nx\r\n"), b"ab", math.inf, Raw(b"never")], cut_at=2, ending="cut")
     with FakeProvider(answer) as provider:
         assert exchange(provider, LAST_GET).endswith(b"\r\n\r\n1\r\nx\r\n2\r\nab\r\n")
-        assert not left(provider.requests[0])
+        assert not has_left(provider.requests[0])
 
 
 def test_raw_bytes_pass_by_the_framing() -> None:
@@ -282,7 +277,7 @@ def test_interim_responses_and_trailers() -> None:
 
 def test_a_client_that_takes_interim_responses_and_trailers(library: Any) -> None:
     answer = Answer(b"ab", interim=(100, 102, 103), trailers={"x": "1"})
-    with FakeProvider(*[answer] * 2) as provider, library.Client() as client:
+    with FakeProvider(*[answer] * 2) as provider, library.Client(**ALONE) as client:
         assert [client.get(provider.url).content for _ in range(2)] == [b"ab", b"ab"]
         assert provider.connections == 1
 
@@ -293,7 +288,7 @@ def test_a_status_without_a_body(library: Any, status: int, framing: Framing) ->
     answer = Answer([b"", 0.0], status, {"x": "1"}, framing=framing)
     with FakeProvider(answer, answer, b"next") as provider:
         assert exchange(provider, LAST_GET).partition(b"\r\n")[2] == b"x: 1\r\n\r\n"
-        with library.Client() as client:
+        with library.Client(**ALONE) as client:
             assert [client.get(provider.url).content for _ in range(2)] == [b"", b"next"]
         assert provider.connections == 2
 
@@ -302,7 +297,7 @@ def test_a_status_without_a_body(library: Any, status: int, framing: Framing) ->
 def test_a_compressed_body_arrives_as_written(library: Any, encoding: Encoding, bits: int) -> None:
     with (
         FakeProvider(Answer([b"ab", 0.001, b"", b"c"], encoding=encoding)) as provider,
-        library.stream("GET", provider.url) as response,
+        library.stream("GET", provider.url, **ALONE) as response,
     ):
         assert response.headers["content-encoding"] == encoding
         decompressor = zlib.decompressobj(wbits=bits)
@@ -315,7 +310,7 @@ def test_a_compressed_body_arrives_as_written(library: Any, encoding: Encoding, 
 def test_clients_read_a_compressed_body(library: Any, framing: Framing, encoding: Encoding) -> None:
     compressed = Answer([b"ab", b"c"], framing=framing, encoding=encoding)
     with FakeProvider(compressed, Answer([], framing=framing, encoding=encoding)) as provider:
-        assert [library.get(provider.url).content for _ in range(2)] == [b"abc", b""]
+        assert [get(library, provider.url).content for _ in range(2)] == [b"abc", b""]
 
 
 def test_a_cut_counts_compressed_bytes() -> None:
@@ -395,7 +390,7 @@ def test_only_an_end_has_tls_closing_alert(
             if (framing, request_) == ("chunked", GET):
                 client.sendall(GET)
             assert not read_until(client, b"never")
-    assert not left(provider.requests[0])
+    assert not has_left(provider.requests[0])
 
 
 def read_until(client: socket.socket, expected: bytes) -> bool:
@@ -426,7 +421,7 @@ def test_a_tls_client_that_leaves_early(certificate: Certificate, body: list[byt
                     client.unwrap()
             elif way == "reset":
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        assert left(provider.requests[0])
+        assert has_left(provider.requests[0])
 
 
 # httpx nests async generators and closes only the outermost: trio says so of those that were not exhausted.
@@ -436,14 +431,14 @@ async def test_tls_clients_that_leave_early(library: Any, certificate: Certifica
     with FakeProvider(answer, answer, ssl_context=certificate.server) as provider:
         with library.stream("GET", provider.url, verify=certificate.client) as response:
             assert next(response.iter_bytes()) == b"ab"
-        assert await anyio.to_thread.run_sync(left, provider.requests[0])
+        assert await anyio.to_thread.run_sync(has_left, provider.requests[0])
         async with (
             library.AsyncClient(verify=certificate.client) as client,
             client.stream("GET", provider.url) as response,
             aclosing(response.aiter_bytes()) as pieces,
         ):
             assert await anext(pieces) == b"ab"
-        assert await anyio.to_thread.run_sync(left, provider.requests[1])
+        assert await anyio.to_thread.run_sync(has_left, provider.requests[1])
 
 
 def test_requests_sent_ahead_over_tls(certificate: Certificate) -> None:
@@ -464,7 +459,7 @@ def test_a_failed_handshake_is_no_failure_of_the_provider(library: Any, certific
         with pytest.raises(library.ConnectError, match="certificate verify failed"):
             library.get(provider.url)
         with pytest.raises(library.TransportError):
-            library.get(provider.url.replace("https:", "http:"))
+            get(library, provider.url.replace("https:", "http:"))
         with connect(provider) as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         assert library.get(provider.url, verify=certificate.client).status_code == 404
@@ -499,7 +494,7 @@ def test_a_context_of_a_client_is_refused_at_once(certificate: Certificate) -> N
 
 def test_a_connection_is_reused(library: Any) -> None:
     with FakeProvider(b"1", Answer(b"2", framing="content-length")) as provider:
-        with library.Client() as client:
+        with library.Client(**ALONE) as client:
             assert [client.get(provider.url).content for _ in range(2)] == [b"1", b"2"]
             assert client.post(provider.url, content=iter([b"{}"])).status_code == 200
             assert provider.connections == 1
@@ -541,7 +536,7 @@ def test_requests_are_answered_at_the_same_time() -> None:
     with FakeProvider(*[answer] * 8) as provider, ThreadPoolExecutor(8) as pool:
 
         def post(body: bytes) -> bytes:
-            return httpx.post(provider.url, content=body).content
+            return httpx.post(provider.url, **ALONE, content=body).content
 
         bodies = [bytes([65 + n]) for n in range(8)]
         assert list(pool.map(post, bodies)) == bodies
@@ -555,7 +550,7 @@ def test_a_port_of_ones_own_and_one_that_is_taken() -> None:
             FakeProvider(port=port).start()
     with FakeProvider(port=port) as provider:
         assert provider.base_url == f"http://127.0.0.1:{port}/v1"
-        assert httpx.get(f"{provider.base_url}/models").status_code == 200
+        assert get(httpx, f"{provider.base_url}/models").status_code == 200
 
 
 def test_what_is_no_request_gets_400_and_is_not_recorded() -> None:
@@ -581,14 +576,14 @@ def test_what_is_no_request_gets_400_and_is_not_recorded() -> None:
 
 async def test_an_open_body_after_done_until_the_client_leaves(library: Any) -> None:
     async with FakeProvider(Answer(sse(), ending="open"), b"next") as provider:
-        async with library.AsyncClient() as client:
+        async with library.AsyncClient(**ALONE) as client:
             async with client.stream("POST", provider.url, json={"stream": True}) as response:
                 with anyio.CancelScope() as scope:
                     async for data in response.aiter_bytes():
                         assert data == b"data: [DONE]\n\n"
                         assert not provider.requests[0].answered.is_set()
                         scope.cancel()
-            assert await anyio.to_thread.run_sync(left, provider.requests[0])
+            assert await anyio.to_thread.run_sync(has_left, provider.requests[0])
             assert (await client.get(provider.url)).content == b"next"
         assert provider.connections == 2
 
@@ -600,9 +595,9 @@ async def test_an_open_body_after_done_until_the_client_leaves(library: Any) -> 
 )
 def test_a_client_that_leaves_early(library: Any, body: list[bytes | float]) -> None:
     with FakeProvider(Answer(body)) as provider:
-        with library.stream("GET", provider.url) as response:
+        with library.stream("GET", provider.url, **ALONE) as response:
             assert next(response.iter_bytes())[:2] == b"ab"
-        assert left(provider.requests[0])
+        assert has_left(provider.requests[0])
 
 
 def test_a_client_that_resets() -> None:
@@ -611,7 +606,7 @@ def test_a_client_that_resets() -> None:
             client.sendall(GET)
             assert client.recv(1) == b"H"
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        assert left(provider.requests[0])
+        assert has_left(provider.requests[0])
 
 
 # Starting and stopping
@@ -621,7 +616,7 @@ def test_a_client_that_resets() -> None:
 async def test_stopping_ends_what_waits(library: Any, answer: Answer) -> None:
     async with (
         FakeProvider(answer) as provider,
-        library.AsyncClient() as client,
+        library.AsyncClient(**ALONE) as client,
         client.stream("GET", provider.url) as response,
         aclosing(response.aiter_bytes()) as body,
     ):
@@ -656,7 +651,7 @@ def test_a_provider_lives_once() -> None:
     with pytest.raises(RuntimeError, match="no address before it is started"):
         _ = provider.url
     assert provider.start() is provider
-    assert httpx.get(f"{provider.base_url}/models").status_code == 200
+    assert get(httpx, f"{provider.base_url}/models").status_code == 200
     with pytest.raises(RuntimeError, match="started once"):
         provider.start()
     provider.stop()
@@ -707,5 +702,7 @@ def test_what_is_no_answer_is_refused_at_once() -> None:
     unusable: Any = "text"
     with pytest.raises(TypeError, match="data: expected bytes, received str"):
         Raw(unusable)
-    with pytest.raises(TypeError, match="answer: expected an Answer, a StreamBuilder or bytes, received str"):
+    with pytest.raises(
+        TypeError, match="answer: expected an Answer, a StreamBuilder, bytes or a list of them, received str"
+    ):
         FakeProvider(unusable)

@@ -11,8 +11,7 @@ import json
 import re
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,16 @@ import anyio
 import httpx
 import httpx2
 import pytest
+from fronts import (
+    ALONE,
+    PATIENCE,
+    by_turns,
+    client_of,
+    each_library,
+    generators_of_httpx_are_not_ours,
+    has_left,
+    run_over,
+)
 
 import chunkfold
 from chunkfold import (
@@ -34,16 +43,26 @@ from chunkfold import (
     connect,
     is_retryable,
 )
-from chunkfold.testing import Answer, FakeProvider, json_answer, sse
+from chunkfold.testing import (
+    DONE,
+    Answer,
+    FakeProvider,
+    ManualClock,
+    StreamBuilder,
+    choice,
+    chunk,
+    delta,
+    event,
+    json_answer,
+    paced,
+)
 
 stamina = pytest.importorskip("stamina")
 
-# httpx nests async generators and closes only the outermost: trio says so of those that were not exhausted.
-pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
+pytestmark = generators_of_httpx_are_not_ours
+library = each_library
 
 ROOT = Path(__file__).parent.parent
-PATIENCE = 30.0  # seconds, after which a test that hangs fails
-LIBRARIES: list[Any] = [httpx, httpx2]
 ATTEMPTS = 4
 QUESTION = [{"role": "user", "content": "Count to four."}]
 
@@ -85,14 +104,10 @@ OURS = table("`is_retryable` judges")
 THEIRS = {name: again for raised, again in table("And of what httpx") for name in re.findall(r"`(\w+)`", raised)}
 
 
-def chunk(content: str | None = None, finish_reason: str | None = None, **delta: Any) -> dict[str, Any]:
-    delta = delta if content is None else {**delta, "content": content}
-    return {"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}
-
-
 HEADERS = {"retry-after": "7"}
-WHOLE = sse(chunk("Hi"), chunk(finish_reason="stop"))
-HI = WHOLE[0]
+ROLE, STOP = delta(role="assistant", content=""), delta("stop")
+HI = delta(content="Hi")
+WHOLE = [HI, STOP, DONE]
 
 
 def failed(body: bytes, exc: BaseException | None = None, *, left: bool = False, **options: Any) -> ChunkfoldError:
@@ -115,14 +130,14 @@ def raised(call: Callable[[], Any]) -> ChunkfoldError:
 
 
 def failing(**error: Any) -> bytes:
-    return b"".join(sse({"error": {"message": "no", **error}}))
+    return event({"error": {"message": "no", **error}}) + DONE
 
 
 def stalled(body: bytes = b"") -> ChunkfoldError:
-    now = [0.0]
-    parser = ChatCompletionParser(progress_timeout=1, clock=lambda: now[0], headers=HEADERS)
+    clock = ManualClock()
+    parser = ChatCompletionParser(progress_timeout=1, clock=clock, headers=HEADERS)
     parser.feed(body)
-    now[0] += 2
+    clock.advance(2)
     parser.feed(b": still there\n\n")
     return raised(parser.completion)
 
@@ -155,7 +170,7 @@ CASES: dict[str, tuple[list[ChunkfoldError], float | None]] = {
         7.0,
     ),
     "`IncompleteStreamError` of a stream that was empty or truncated": (
-        [failed(b""), failed(b": hi\n\n"), failed(b"data: [DONE]\n\n"), failed(sse(chunk(role="assistant"), done=False)[0])],
+        [failed(b""), failed(b": hi\n\n"), failed(b"data: [DONE]\n\n"), failed(ROLE)],
         None,
     ),
     "`IncompleteStreamError` of a stream that runs or was left": (
@@ -165,7 +180,7 @@ CASES: dict[str, tuple[list[ChunkfoldError], float | None]] = {
     "`StreamInterruptedError`, `StreamStalledError`": ([failed(b"", RESET), failed(b": hi\n\n", RESET), stalled()], None),
     "`InvalidStreamError`, `NotAnEventStreamError`, `InvalidChunkError`, `LimitExceededError`": (
         [
-            failed(b"".join(sse({"object": "odd", "choices": []})), strict=True),
+            failed(chunk(object="odd") + DONE, strict=True),
             failed(b"<html>"),
             failed(b"data: x\n\n"),
             failed(HI, max_event_size=9),
@@ -229,7 +244,7 @@ def test_an_error_in_the_stream_is_judged_by_the_status_it_stands_for(status: in
 
 @pytest.mark.parametrize("output", [{"content": "Hi"}, {"reasoning": "Hm"}, {"refusal": "No"}, {"tool_calls": [{"function": {"name": "f"}}]}], ids=lambda output: next(iter(output)))  # fmt: skip
 def test_after_output_nothing_is_retried_unless_the_caller_says_so(output: dict[str, Any]) -> None:
-    body = sse(chunk(**output), done=False)[0]
+    body = delta(**output)
     transient = [failed(body + failing(code=503)), failed(body), failed(body, RESET), stalled(body)]
     for error in (*transient, failed(body + failing(code=400)), failed(body + b"data: x\n\n"), failed(body, left=True)):
         assert error.emitted_output
@@ -248,7 +263,6 @@ def test_a_wait_that_is_too_long_is_not_kept(wait: str, told: bool | float) -> N
     assert wait_or_give_up(error) is told or wait_or_give_up(error) == told is not True
 
 
-@pytest.mark.parametrize("library", LIBRARIES, ids=["httpx", "httpx2"])
 def test_each_error_of_the_clients_is_retried_as_the_table_says(library: Any) -> None:
     public = {value for value in vars(library).values() if isinstance(value, type) and issubclass(value, Exception)}
     tree = {*public, *(each for kind in public for each in subclasses(kind))}
@@ -267,7 +281,6 @@ def test_the_clients_have_all_that_the_table_names() -> None:
     assert names - vars(httpx).keys() <= {"SSEError"}
 
 
-@pytest.mark.parametrize("library", LIBRARIES, ids=["httpx", "httpx2"])
 def test_a_refused_certificate_is_not_retried(library: Any) -> None:
     for kind in (library.ConnectError, library.ReadError, library.ConnectTimeout):
         error = kind("no")
@@ -295,7 +308,7 @@ class SyncFront:
     """A sync client, `connect`, and stamina around a function."""
 
     def __init__(self, library: Any, **options: Any) -> None:
-        self.client = library.Client(trust_env=False, verify=False, **{"timeout": PATIENCE, **options})
+        self.client = library.Client(**{**ALONE, **options})
 
     async def ask(self, url: str, show: Callable[[str], object], **options: Any) -> str:
         @stamina.retry(on=wait_or_give_up)
@@ -315,7 +328,7 @@ class AsyncFront:
     """An async client, `aconnect`, and stamina around a coroutine function."""
 
     def __init__(self, library: Any, **options: Any) -> None:
-        self.client = library.AsyncClient(trust_env=False, verify=False, **{"timeout": PATIENCE, **options})
+        self.client = library.AsyncClient(**{**ALONE, **options})
 
     async def ask(self, url: str, show: Callable[[str], object], **options: Any) -> str:
         @stamina.retry(on=wait_or_give_up)
@@ -336,28 +349,13 @@ FRONTS = {"sync": (SyncFront, "asyncio"), "asyncio": (AsyncFront, "asyncio"), "t
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what asks for a `front` over both, and over the sync one once."""
-    if "front" in metafunc.fixturenames:
-        metafunc.parametrize(("front", "anyio_backend"), FRONTS.values(), ids=FRONTS)
+    run_over(metafunc, FRONTS)
 
 
-@pytest.fixture(params=LIBRARIES, ids=["httpx", "httpx2"])
-def library(request: pytest.FixtureRequest) -> Any:
-    return request.param
-
-
-@asynccontextmanager
-async def front_of(front: Any, library: Any, **options: Any) -> AsyncIterator[Any]:
-    made = front(library, **options)
-    try:
-        yield made
-    finally:
-        await made.aclose()
-
-
-GOOD = Answer(sse(chunk("One, "), chunk("two."), chunk(finish_reason="stop")))
+GOOD = StreamBuilder().text("One, ", "two.").finish().done().answer()
 BUSY = {"error": {"message": "The model is overloaded.", "code": 503}}
 HELLO = b": hello\n\n"
+A_MOMENT = 0.03  # seconds in which the client reads what a reset could cost it
 BEFORE_OUTPUT: dict[str, Answer] = {
     "429 and how long to wait": json_answer({"error": {"message": "Slow down."}}, 429, {"retry-after": "7"}),
     "408": json_answer({}, 408),
@@ -365,25 +363,25 @@ BEFORE_OUTPUT: dict[str, Answer] = {
     "503": json_answer(BUSY, 503),
     "nothing and a cut": Answer([], ending="cut"),
     "a keep-alive and a cut": Answer(HELLO, ending="cut"),
-    "a keep-alive and a reset": Answer([HELLO, 0.1], ending="reset"),
-    "a role and a cut": Answer(sse(chunk(role="assistant", content=""), done=False), ending="cut"),
+    "a keep-alive and a reset": Answer([HELLO, A_MOMENT], ending="reset"),
+    "a role and a cut": Answer(ROLE, ending="cut"),
     "no answer and a reset": Answer([], framing="raw", ending="reset"),
     "no answer and a cut": Answer([], framing="raw", ending="cut"),
     "half a status line": Answer(b"HTTP/1.1 20", framing="raw", ending="cut"),
     "an empty body": Answer(b""),
-    "only [DONE]": Answer(sse()),
-    "an error in the stream": Answer(sse(BUSY)),
+    "only [DONE]": Answer(DONE),
+    "an error in the stream": Answer(event(BUSY)),
     "an error as the body": json_answer(BUSY),
-    "a role and an error": Answer(sse(chunk(role="assistant", content=""), BUSY)),
-    "a finish reason that means an error": Answer(sse(chunk(finish_reason="network_error"), {"error": {**BUSY["error"]}})),
+    "a role and an error": Answer([ROLE, event(BUSY)]),
+    "a finish reason that means an error": Answer([delta("network_error"), event(BUSY)]),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", BEFORE_OUTPUT)
+@by_turns("what", BEFORE_OUTPUT, FRONTS)
 async def test_before_output_the_same_request_is_sent_again(front: Any, library: Any, what: str) -> None:
     screen: list[str] = []
     with FakeProvider(BEFORE_OUTPUT[what], BEFORE_OUTPUT[what], GOOD) as provider:
-        async with front_of(front, library) as client:
+        async with client_of(front, library) as client:
             assert await client.ask(provider.url, screen.append) == "One, two."
     assert screen == ["One, ", "two."]
     assert len(provider.requests) == 3
@@ -391,24 +389,24 @@ async def test_before_output_the_same_request_is_sent_again(front: Any, library:
 
 
 async def test_a_stall_before_output_is_retried(front: Any) -> None:
-    silent, pinging = Answer([HELLO], ending="open"), Answer([HELLO, *[0.1, HELLO] * 100], ending="open")
+    silent, pinging = Answer([HELLO], ending="open"), Answer(paced([HELLO] * 1000, pace=0.05), ending="open")
     screen: list[str] = []
     with FakeProvider(silent, pinging, GOOD) as provider:
-        async with front_of(front, httpx, timeout=0.5) as client:
-            assert await client.ask(provider.url, screen.append, progress_timeout=0.5) == "One, two."
+        async with client_of(front, httpx, timeout=0.3) as client:
+            assert await client.ask(provider.url, screen.append, progress_timeout=0.3) == "One, two."
     assert (screen, len(provider.requests)) == (["One, ", "two."], 3)
 
 
 async def test_what_never_gets_better_is_raised_as_it_is(front: Any, library: Any) -> None:
     with FakeProvider(*[BEFORE_OUTPUT["503"]] * 9) as provider:
-        async with front_of(front, library) as client:
+        async with client_of(front, library) as client:
             with pytest.raises(APIStatusError, match="overloaded"):
                 await client.ask(provider.url, pytest.fail)
     assert len(provider.requests) == ATTEMPTS
 
 
 QUOTA = {"message": "You exceeded your current quota.", "type": "insufficient_quota", "code": "insufficient_quota"}
-FIRST = sse(chunk("One, "), done=False)
+FIRST = delta(content="One, ")
 ONCE: dict[str, tuple[Answer, type[ChunkfoldError]]] = {
     "400": (json_answer({"error": {"message": "no"}}, 400), APIStatusError),
     "401": (json_answer({"error": {"message": "no"}}, 401), APIStatusError),
@@ -416,26 +414,26 @@ ONCE: dict[str, tuple[Answer, type[ChunkfoldError]]] = {
     "429 without quota": (json_answer({"error": QUOTA}, 429, {"retry-after": "7"}), APIStatusError),
     "429 and an hour to wait": (json_answer({}, 429, {"retry-after": "3600"}), APIStatusError),
     "a redirect": (Answer(b"", status=307, headers={"location": "/"}), APIStatusError),
-    "400 in the stream": (Answer(sse({"error": {"message": "no", "code": 400}})), APIError),
-    "no quota in the stream": (Answer(sse({"error": QUOTA})), APIError),
-    "an error that tells nothing": (Answer(sse({"error": "no"})), APIError),
+    "400 in the stream": (Answer(failing(code=400)), APIError),
+    "no quota in the stream": (Answer(event({"error": QUOTA})), APIError),
+    "an error that tells nothing": (Answer(event({"error": "no"})), APIError),
     "HTML": (Answer(b"<html>"), InvalidStreamError),
-    "no chunk": (Answer(sse(b"no")), InvalidStreamError),
-    "a large event": (Answer(sse(chunk("x" * 5000))), InvalidStreamError),
+    "no chunk": (Answer(event("no")), InvalidStreamError),
+    "a large event": (Answer(delta(content="x" * 5000)), InvalidStreamError),
     "a cut after output": (Answer(FIRST, ending="cut"), chunkfold.StreamInterruptedError),
-    "a reset after output": (Answer([*FIRST, 0.1], ending="reset"), chunkfold.StreamInterruptedError),
+    "a reset after output": (Answer([FIRST, A_MOMENT], ending="reset"), chunkfold.StreamInterruptedError),
     "an end after output": (Answer(FIRST), chunkfold.IncompleteStreamError),
-    "an error after output": (Answer([*FIRST, *sse(BUSY)]), APIError),
-    "a cut after reasoning": (Answer(sse(chunk(reasoning="Hm"), done=False), ending="cut"), chunkfold.StreamInterruptedError),
+    "an error after output": (Answer([FIRST, event(BUSY)]), APIError),
+    "a cut after reasoning": (Answer(delta(reasoning="Hm"), ending="cut"), chunkfold.StreamInterruptedError),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", ONCE)
+@by_turns("what", ONCE, FRONTS)
 async def test_what_will_not_pass_and_what_came_after_output_is_sent_once(front: Any, library: Any, what: str) -> None:
     answer, kind = ONCE[what]
     screen: list[str] = []
     with FakeProvider(answer, GOOD) as provider:
-        async with front_of(front, library) as client:
+        async with client_of(front, library) as client:
             with pytest.raises(kind) as caught:
                 await client.ask(provider.url, screen.append, max_event_size=4000)
     assert len(provider.requests) == 1
@@ -451,12 +449,12 @@ async def test_a_consumer_that_leaves_is_not_asked_again(front: Any, library: An
     def leave(text: str) -> None:
         raise LeftError
 
-    with FakeProvider(Answer([*FIRST], ending="open"), GOOD) as provider:
-        async with front_of(front, library) as client:
+    with FakeProvider(Answer(FIRST, ending="open"), GOOD) as provider:
+        async with client_of(front, library) as client:
             with pytest.raises(LeftError):
                 await client.ask(provider.url, leave)
-        assert provider.requests[0].answered.wait(PATIENCE)
-    assert [request.client_left for request in provider.requests] == [True]
+        assert has_left(provider.requests[0])
+    assert len(provider.requests) == 1
 
 
 def test_a_generator_that_is_left_is_not_begun_again() -> None:
@@ -470,19 +468,18 @@ def test_a_generator_that_is_left_is_not_begun_again() -> None:
             for text in texts(client, provider.url):
                 assert text == "One, "
                 break
-        assert provider.requests[1].answered.wait(PATIENCE)
-    assert [request.client_left for request in provider.requests] == [False, True]
+        assert [has_left(request) for request in provider.requests] == [False, True]
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 async def test_a_task_that_is_cancelled_does_not_begin_again(library: Any, anyio_backend: str) -> None:
     with FakeProvider(Answer([HELLO], ending="open"), GOOD) as provider:
-        async with front_of(AsyncFront, library) as client:
+        async with client_of(AsyncFront, library) as client:
             with anyio.fail_after(PATIENCE):
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(client.ask, provider.url, pytest.fail)
                     while not provider.requests:  # noqa: ASYNC110 - which another thread receives
-                        await anyio.sleep(0.01)
+                        await anyio.sleep(0.001)
                     tasks.cancel_scope.cancel()
         assert provider.requests[0].answered.wait(PATIENCE)
     assert len(provider.requests) == 1
@@ -492,9 +489,9 @@ async def test_the_wait_is_the_one_that_the_provider_asks_for(front: Any, librar
     waits: list[float] = []
     stamina.instrumentation.set_on_retry_hooks([lambda details: waits.append(details.wait_for)])
     refused = json_answer({}, 429, {"retry-after-ms": "30", "retry-after": "7"})
-    failed_inside = Answer(sse(BUSY), headers={"retry-after-ms": "50"})
+    failed_inside = Answer(event(BUSY), headers={"retry-after-ms": "50"})
     with FakeProvider(refused, failed_inside, GOOD) as provider, stamina.set_testing(False):
-        async with front_of(front, library) as client:
+        async with client_of(front, library) as client:
             started = time.monotonic()
             assert await client.ask(provider.url, lambda text: None) == "One, two."
     assert waits == pytest.approx([0.03, 0.05])
@@ -512,13 +509,14 @@ def fall_back(first: Any, second: Any, capsys: pytest.CaptureFixture[str]) -> tu
     return text, shown, [request.json["messages"] for request in other.requests]
 
 
-REST = Answer(sse(chunk("three, "), chunk("four."), chunk(finish_reason="stop")))
+REST = StreamBuilder().text("three, ", "four.").finish().done().answer()
+ONE_TWO = StreamBuilder().text("One, ", "two, ")
 AFTER_OUTPUT: dict[str, Answer] = {
-    "cut": Answer(sse(chunk("One, "), chunk("two, "), done=False), ending="cut"),
-    "reset": Answer([*sse(chunk("One, "), chunk("two, "), done=False), 0.1], ending="reset"),
-    "end": Answer(sse(chunk("One, "), chunk("two, "), done=False)),
-    "error": Answer(sse(chunk("One, "), chunk("two, "), BUSY)),
-    "error beside text": Answer(sse(chunk("One, "), {**chunk("two, "), **BUSY})),
+    "cut": ONE_TWO.answer(ending="cut"),
+    "reset": Answer([*ONE_TWO, A_MOMENT], ending="reset"),
+    "end": ONE_TWO.answer(),
+    "error": ONE_TWO.event(BUSY).answer(),
+    "error beside text": Answer([FIRST, chunk(choice(content="two, "), **BUSY)]),
 }
 
 
@@ -541,7 +539,7 @@ def test_all_that_can_happen_before_and_after_output_gives_one_text(capsys: pyte
     [
         [BEFORE_OUTPUT["503"]] * ATTEMPTS,
         [json_answer({}, 429, {"retry-after": "3600"})],
-        [Answer(sse(chunk(reasoning="Hm"), done=False), ending="cut")],
+        [Answer(delta(reasoning="Hm"), ending="cut")],
         [BEFORE_OUTPUT["no answer and a reset"]] * ATTEMPTS,
     ],
     ids=["always busy", "busy for an hour", "reasoning and a cut", "never there"],
@@ -566,7 +564,7 @@ def test_what_will_not_pass_is_no_reason_to_ask_another(what: str) -> None:
 
 
 def test_where_both_break_off_the_second_ones_error_is_raised(capsys: pytest.CaptureFixture[str]) -> None:
-    with FakeProvider(AFTER_OUTPUT["cut"]) as one, FakeProvider(Answer(sse(chunk("three"), BUSY))) as other:
+    with FakeProvider(AFTER_OUTPUT["cut"]) as one, FakeProvider(StreamBuilder().text("three").event(BUSY)) as other:
         with httpx.Client(trust_env=False) as client, pytest.raises(APIError, match="overloaded"):
             EXAMPLE.answer(client, one.url, other.url, QUESTION)
         assert (len(one.requests), len(other.requests)) == (1, 1)

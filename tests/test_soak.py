@@ -18,9 +18,10 @@ from typing import Any
 import httpx
 import pytest
 import soak
+from measured_memory import only_garbage_of_these_tests  # noqa: F401 - a fixture of this module
 
 from chunkfold import AsyncChatCompletionStream, ChatCompletionParser, aconnect
-from chunkfold.testing import Answer, FakeProvider
+from chunkfold.testing import DONE, Answer, FakeProvider, delta, paced
 
 pytestmark = pytest.mark.skipif(not soak.PROC.exists(), reason="needs Linux's /proc")
 
@@ -54,7 +55,7 @@ def assert_all_is_well(*arguments: object) -> str:
 
 
 def test_each_fault_once_and_some_more() -> None:
-    assert_all_is_well("--streams", 40, "--seed", 5)
+    assert_all_is_well("--streams", 30, "--seed", 5)
 
 
 @pytest.mark.slow
@@ -287,7 +288,7 @@ def closes(stream: AsyncChatCompletionStream) -> bool:
 async def cancelled_at(moment: Callable[[AsyncChatCompletionStream], bool]) -> tuple[soak.Outcome, int]:
     """What comes of a task that is cancelled then, and how many connections stay in use."""
     outcome = soak.Outcome()
-    body = [soak.choice(content="Hi"), 0.1, soak.choice("stop"), soak.DONE]
+    body = paced([delta(content="Hi"), delta("stop") + DONE], pace=0.1)
 
     async def read(client: httpx.AsyncClient, url: str) -> None:
         async with aconnect(client, "POST", url, json={}) as stream:

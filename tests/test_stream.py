@@ -1,13 +1,10 @@
 """Reading a response, sync and async.
 
-What holds for one front holds for the other, so most tests are written once, with `await`, and run over both: `Sync`
-gives the sync front the methods of the async one. And what holds for one source of bytes holds for any: see `KINDS`.
+What holds for one front holds for the other, so most tests are written once, with `await`, and run over both. And what holds for one source of bytes holds for any: see `KINDS`.
 """
 
 import gc
-import inspect
 import itertools
-import json
 import math
 import threading
 import warnings
@@ -22,12 +19,27 @@ import httpx
 import httpx2
 import pytest
 import respx
+from fronts import (
+    LIBRARIES,
+    PATIENCE,
+    STREAMS,
+    URL,
+    Sync,
+    by_turns,
+    connections_in_use,
+    each_library,
+    generators_of_httpx_are_not_ours,
+    has_left,
+    over_both_streams,
+    raw_client_of,
+    send,
+)
+from measured_memory import only_garbage_of_these_tests  # noqa: F401 - a fixture of this module
 
 from chunkfold import (
     APIError,
     APIStatusError,
     AsyncChatCompletionStream,
-    ChatCompletion,
     ChatCompletionChunk,
     ChatCompletionStream,
     ChunkfoldError,
@@ -40,103 +52,30 @@ from chunkfold import (
     StreamInterruptedError,
     StreamStalledError,
 )
-from chunkfold.testing import Answer, FakeProvider, ReceivedRequest
-from chunkfold.testing.answers import Ending, Framing
+from chunkfold.testing import (
+    DONE,
+    Answer,
+    FakeProvider,
+    FakeResponse,
+    delta,
+    event,
+    json_answer,
+    mock_response,
+    stalled,
+)
+from chunkfold.testing.answers import Ending
 
-# httpx nests async generators and closes only the outermost, whoever reads it: trio says so of those that were not
-# exhausted. The filter names them, so that a generator of chunkfold's own would be an error.
-pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
+pytestmark = generators_of_httpx_are_not_ours
+pytest_generate_tests = over_both_streams
+library = each_library
 
-PATIENCE = 30.0  # seconds, after which a test that hangs fails
 SILENCE = 0.15  # seconds; the read timeout where one is to pass: the headers come in time on a busy machine, too
-URL = "https://provider.test/v1/chat/completions"
-LIBRARIES = {"httpx": httpx, "httpx2": httpx2}
 
-
-def event(payload: object) -> bytes:
-    return b"data: " + json.dumps(payload).encode() + b"\n\n"
-
-
-def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return event({"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]})
-
-
-def text(content: str) -> bytes:
-    return chunk({"content": content})
-
-
-STOP = chunk({}, "stop")
-DONE = b"data: [DONE]\n\n"
+ROLE, HELLO, WOR, LD = delta(role="assistant"), delta(content="Hello"), delta(content=" wor"), delta(content="ld")
+HI, STOP = delta(content="Hi"), delta("stop")
 ERROR = event({"error": {"message": "overloaded", "code": 503}})
-WHOLE = [chunk({"role": "assistant"}), text("Hello"), text(" wor"), text("ld"), STOP, DONE]
+WHOLE = [ROLE, HELLO, WOR, LD, STOP, DONE]
 IN_ONE_READ = [b"".join(WHOLE)]
-
-
-# Two fronts
-
-
-class Sync:
-    """The sync front with the methods of the async one."""
-
-    def __init__(self, source: Any, **options: Any) -> None:
-        self.stream = ChatCompletionStream(source, **options)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.stream, name)
-
-    async def __aenter__(self) -> Self:
-        assert self.stream.__enter__() is self.stream
-        return self
-
-    async def __aexit__(self, *exc_info: Any) -> None:  # noqa: PYI036 - handed on as it is
-        self.stream.__exit__(*exc_info)
-
-    def __aiter__(self) -> "AsyncNext":
-        return AsyncNext(iter(self.stream))
-
-    async def read(self) -> ChatCompletion:
-        return self.stream.read()
-
-    async def aclose(self) -> None:
-        self.stream.close()
-
-    def text_deltas(self) -> "AsyncNext":
-        return AsyncNext(self.stream.text_deltas())
-
-
-class AsyncNext:
-    """An iterator as an async one."""
-
-    def __init__(self, iterator: Iterator[Any]) -> None:
-        self.iterator = iterator
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Any:
-        try:
-            return next(self.iterator)
-        except StopIteration:
-            raise StopAsyncIteration from None
-
-
-FRONTS = {
-    "sync": (Sync, "asyncio"),
-    "asyncio": (AsyncChatCompletionStream, "asyncio"),
-    "trio": (AsyncChatCompletionStream, "trio"),
-}
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what asks for a `front` over both, and over the sync one once."""
-    if "front" in metafunc.fixturenames:
-        metafunc.parametrize(("front", "anyio_backend"), FRONTS.values(), ids=FRONTS)
-
-
-@pytest.fixture(params=LIBRARIES)
-def library(request: pytest.FixtureRequest) -> Any:
-    return LIBRARIES[request.param]
 
 
 # Many sources
@@ -199,40 +138,17 @@ def is_sync(front: Any) -> bool:
     return front is Sync
 
 
-def connections_in_use(client: Any) -> list[Any]:
-    pool = client._transport._pool
-    return [c for c in pool.connections if not (c.is_idle() or c.is_closed())]
-
-
-@asynccontextmanager
-async def client_of(library: Any, front: Any, **options: Any) -> AsyncIterator[Any]:
-    # Whatever proxies and certificates the machine has: the tests talk to themselves.
-    options = {"trust_env": False, "verify": False, "timeout": PATIENCE, **options}
-    if is_sync(front):
-        with library.Client(**options) as client:
-            yield client
-    else:
-        async with library.AsyncClient(**options) as client:
-            yield client
-
-
-async def send(client: Any, url: str = URL) -> Any:
-    """Open a streamed response, not yet read."""
-    response = client.send(client.build_request("POST", url), stream=True)
-    return await response if inspect.isawaitable(response) else response
-
-
 @asynccontextmanager
 async def mocked(library: Any, front: Any, response: Any) -> AsyncIterator[Any]:
     """The response as a client gives it: by respx for httpx, which it knows, by a mock transport for httpx2."""
     if library is httpx:
         with respx.mock:
             respx.post(URL).mock(return_value=response)
-            async with client_of(library, front) as client:
+            async with raw_client_of(front, library) as client:
                 yield await send(client)
     else:
         transport = library.MockTransport(lambda request: response)
-        async with client_of(library, front, transport=transport) as client:
+        async with raw_client_of(front, library, transport=transport) as client:
             yield await send(client)
 
 
@@ -249,12 +165,12 @@ async def opened(kind: str, front: Any, pieces: list[bytes]) -> AsyncIterator[Op
         yield Opened(async_body, lambda: async_body.ag_frame is None)
     elif kind.endswith("mock"):
         library = LIBRARIES[kind.removesuffix(" mock")]
-        async with mocked(library, front, library.Response(200, stream=Pieces(pieces))) as response:
+        async with mocked(library, front, mock_response(Answer(pieces), library=library)) as response:
             yield Opened(response, lambda: response.is_closed)
     else:
         library = LIBRARIES[kind.removesuffix(" socket")]
         with FakeProvider(Answer(pieces)) as provider:
-            async with client_of(library, front) as client:
+            async with raw_client_of(front, library) as client:
                 response = await send(client, provider.url)
                 yield Opened(response, lambda: response.is_closed and not connections_in_use(client))
 
@@ -264,12 +180,21 @@ async def answered(library: Any, front: Any, answer: Answer, **client_options: A
     """A stream over a provider's answer."""
     async with AsyncExitStack() as stack:
         provider = stack.enter_context(FakeProvider(answer))
-        client = await stack.enter_async_context(client_of(library, front, **client_options))
+        client = await stack.enter_async_context(raw_client_of(front, library, **client_options))
         yield await stack.enter_async_context(front(await send(client, provider.url)))
 
 
 KINDS = ["iterable", "generator", "httpx mock", "httpx2 mock", "httpx socket", "httpx2 socket"]
-every_source = pytest.mark.parametrize("kind", KINDS)
+# Each kind, and each library, sync and async.
+SOURCES = [
+    *(("iterable", "sync"), ("iterable", "asyncio"), ("generator", "sync"), ("generator", "trio")),
+    *(("httpx mock", "sync"), ("httpx2 mock", "trio"), ("httpx socket", "asyncio"), ("httpx2 socket", "sync")),
+]
+every_source = pytest.mark.parametrize(
+    ("kind", "front", "anyio_backend"),
+    [(kind, *STREAMS[front]) for kind, front in SOURCES],
+    ids=map("-".join, SOURCES),
+)
 
 
 def source(front: Any, pieces: Iterable[bytes]) -> Any:
@@ -329,7 +254,7 @@ async def test_every_source(kind: str, front: Any, pieces: list[bytes]) -> None:
 
 
 def test_chunks_come_as_they_arrive() -> None:
-    body = Pieces([text("Hello"), text(" wor") + text("ld"), STOP, DONE])
+    body = Pieces([HELLO, WOR + LD, STOP, DONE])
     with ChatCompletionStream(iter(body)) as stream:
         assert body.read == 0
         assert [(chunk.text, body.read) for chunk in stream] == [("Hello", 1), (" wor", 2), ("ld", 2), ("", 3)]
@@ -505,10 +430,10 @@ async def test_an_exception_in_the_body_passes_unchanged(kind: str, front: Any, 
 
 
 FAULTS: dict[str, tuple[list[bytes], type[ChunkfoldError], str]] = {
-    "an error": ([text("Hi"), ERROR, text("never")], APIError, "failed"),
-    "an error in the same read": ([text("Hi") + ERROR + text("never")], APIError, "failed"),
-    "an event that is no chunk": ([text("Hi") + b"data: garbage\n\n", text("never")], InvalidChunkError, "invalid"),
-    "the end of the body": ([text("Hi")], IncompleteStreamError, "truncated"),
+    "an error": ([HI, ERROR, delta(content="never")], APIError, "failed"),
+    "an error in the same read": ([HI + ERROR + delta(content="never")], APIError, "failed"),
+    "an event that is no chunk": ([HI + b"data: garbage\n\n", delta(content="never")], InvalidChunkError, "invalid"),
+    "the end of the body": ([HI], IncompleteStreamError, "truncated"),
 }
 
 
@@ -537,26 +462,21 @@ async def test_every_chunk_then_the_error_once(kind: str, front: Any, fault: str
 
 @every_source
 async def test_an_error_lets_go_without_with(kind: str, front: Any) -> None:
-    async with opened(kind, front, [text("Hi"), ERROR]) as body:
+    async with opened(kind, front, [HI, ERROR]) as body:
         with pytest.raises(APIError):
             await front(body.source).read()
         assert body.let_go()
 
 
 async def test_leaving_stops_the_generation(library: Any, front: Any) -> None:
-    with FakeProvider(Answer([text("Hi"), math.inf])) as provider:
-        async with client_of(library, front) as client:
+    with FakeProvider(Answer([HI, math.inf])) as provider:
+        async with raw_client_of(front, library) as client:
             async with front(await send(client, provider.url)) as stream:
                 async for _ in stream:
                     break
             assert connections_in_use(client) == []
             assert has_left(provider.requests[0])
     assert stream.end is StreamEnd.CLOSED
-
-
-def has_left(request: ReceivedRequest) -> bool:
-    assert request.answered.wait(PATIENCE)
-    return request.client_left
 
 
 async def test_closing_again_changes_nothing(front: Any) -> None:
@@ -656,7 +576,7 @@ async def test_read_after_some_chunks(front: Any, pieces: list[bytes], before: i
 
 
 async def test_read_raises_what_went_wrong_every_time(front: Any) -> None:
-    stream = front(source(front, [text("Hi"), ERROR]))
+    stream = front(source(front, [HI, ERROR]))
     for _ in range(2):
         with pytest.raises(APIError, match="overloaded") as caught:
             await stream.read()
@@ -686,16 +606,15 @@ async def test_no_completion_while_it_runs(front: Any) -> None:
 
 
 async def test_text_deltas_have_no_empty_pieces_and_are_of_choice_0(front: Any) -> None:
-    other = event({"choices": [{"index": 1, "delta": {"content": "other"}}]})
-    reasoning = chunk({"reasoning_content": "hm"})
-    pieces = [text(""), reasoning, other, text("a"), STOP, text("b"), DONE]
+    other, reasoning = delta(index=1, content="other"), delta(reasoning_content="hm")
+    pieces = [delta(content=""), reasoning, other, delta(content="a"), STOP, delta(content="b"), DONE]
     stream = front(source(front, pieces))
     assert [delta async for delta in stream.text_deltas()] == ["a", "b"]
     assert stream.end is StreamEnd.DONE  # choice 1 has no finish reason
 
 
 async def test_text_deltas_raise_what_went_wrong(front: Any) -> None:
-    deltas = front(source(front, [text("Hi") + ERROR])).text_deltas()
+    deltas = front(source(front, [HI + ERROR])).text_deltas()
     assert await anext(deltas) == "Hi"
     with pytest.raises(APIError):
         await anext(deltas)
@@ -738,7 +657,7 @@ async def test_closing_from_another_task(library: Any, read: int) -> None:
     texts: list[str] = []
     front = AsyncChatCompletionStream
     with FakeProvider(Answer([b": hello\n\n", *WHOLE[:read], math.inf])) as provider:
-        async with client_of(library, front) as client:
+        async with raw_client_of(front, library) as client:
             stream = front(await send(client, provider.url))
             with anyio.fail_after(PATIENCE):
                 async with anyio.create_task_group() as tasks:
@@ -764,7 +683,7 @@ class Blocking(Kin):
         self.woken = threading.Event()
 
     def iter_bytes(self) -> Iterator[bytes]:
-        yield text("Hello")
+        yield HELLO
         self.waiting.set()
         assert self.woken.wait(PATIENCE)
         raise ConnectionError("closed under me")
@@ -806,7 +725,7 @@ def test_closing_from_another_thread() -> None:
 
 def test_closing_from_another_thread_over_a_socket(library: Any) -> None:
     waiting = threading.Event()
-    with FakeProvider(Answer([text("Hello"), math.inf])) as provider, library.Client(trust_env=False) as client:
+    with FakeProvider(Answer([HELLO, math.inf])) as provider, library.Client(trust_env=False) as client:
         request = client.build_request("POST", provider.url, timeout=None)
         response = client.send(request, stream=True)
         network_stream = response.extensions["network_stream"]
@@ -836,9 +755,9 @@ async def test_closing_from_another_task_while_a_generator_runs() -> None:
     texts: list[str] = []
 
     async def pieces() -> AsyncIterator[bytes]:
-        yield text("Hello")
+        yield HELLO
         await go_on.wait()
-        yield text(" never")
+        yield delta(content=" never")
 
     stream = AsyncChatCompletionStream(pieces())
     with anyio.fail_after(PATIENCE):
@@ -857,10 +776,10 @@ def test_closing_from_another_thread_while_a_generator_runs() -> None:
     waiting, go_on = threading.Event(), threading.Event()
 
     def pieces() -> Iterator[bytes]:
-        yield text("Hello")
+        yield HELLO
         waiting.set()
         assert go_on.wait(PATIENCE)
-        yield text(" never")
+        yield delta(content=" never")
 
     stream = ChatCompletionStream(pieces())
     with consumer(stream) as seen:
@@ -875,8 +794,8 @@ def test_closing_from_another_thread_while_a_generator_runs() -> None:
 
 async def test_closing_at_the_same_time(library: Any) -> None:
     front = AsyncChatCompletionStream
-    with FakeProvider(Answer([text("Hello"), math.inf])) as provider:
-        async with client_of(library, front) as client:
+    with FakeProvider(Answer([HELLO, math.inf])) as provider:
+        async with raw_client_of(front, library) as client:
             stream = front(await send(client, provider.url))
             await anext(stream)
             async with anyio.create_task_group() as tasks:
@@ -888,8 +807,8 @@ async def test_closing_at_the_same_time(library: Any) -> None:
 
 async def test_cancellation_passes_unchanged_and_closes(library: Any) -> None:
     front = AsyncChatCompletionStream
-    with FakeProvider(Answer([text("Hello"), math.inf])) as provider:
-        async with client_of(library, front) as client:
+    with FakeProvider(Answer([HELLO, math.inf])) as provider:
+        async with raw_client_of(front, library) as client:
             response = await send(client, provider.url)
             with anyio.CancelScope() as scope:
                 async with front(response) as stream:
@@ -904,8 +823,8 @@ async def test_cancellation_passes_unchanged_and_closes(library: Any) -> None:
 
 async def test_a_read_that_is_cancelled_closes(library: Any) -> None:
     front = AsyncChatCompletionStream
-    with FakeProvider(Answer([text("Hello"), math.inf])) as provider:
-        async with client_of(library, front) as client:
+    with FakeProvider(Answer([HELLO, math.inf])) as provider:
+        async with raw_client_of(front, library) as client:
             response = await send(client, provider.url)
             async with anyio.create_task_group() as tasks:
                 stream = front(response)
@@ -940,7 +859,7 @@ class Raising:
     """An iterator that is no generator, since those may not raise GeneratorExit at will."""
 
     def __init__(self, stop: type[BaseException]) -> None:
-        self.pieces = iter([text("Hello")])
+        self.pieces = iter([HELLO])
         self.stop = stop
 
     def __iter__(self) -> Self:
@@ -965,7 +884,7 @@ def told_of_dropping(*, is_open: bool) -> Iterator[None]:
     assert len(told) == is_open
 
 
-@every_source
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # which plays no part
 @pytest.mark.parametrize("way", [leave_at_the_first, leave_at_once, leave_the_texts, read_it])
 async def test_a_dropped_stream_leaves_nothing_behind(kind: str, way: Callable[[Any], Awaitable[None]]) -> None:
@@ -979,7 +898,7 @@ async def test_a_dropped_stream_leaves_nothing_behind(kind: str, way: Callable[[
             gc.collect()
 
 
-@every_source
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_stream_dropped_unread_leaves_nothing_behind(kind: str) -> None:
     async with opened(kind, AsyncChatCompletionStream, WHOLE) as body:
         with told_of_dropping(is_open=hasattr(body.source, "aiter_bytes")):
@@ -999,28 +918,33 @@ async def test_dropped_text_deltas_leave_nothing_behind() -> None:
 # Cut streams
 
 
-HELLO = [text("Hello"), 0.02]  # and time for the client to see it before the connection is cut
 # How the client sees each ending of a body that is not finished. A body that only the end of the connection ends
 # cannot be seen to be cut by one.
-CUTS: dict[tuple[Framing, Ending], str | None] = {
-    ("chunked", "end"): None,
-    ("chunked", "cut"): "RemoteProtocolError",
-    ("chunked", "reset"): "ReadError",
-    ("content-length", "end"): None,
-    ("content-length", "cut"): "RemoteProtocolError",
-    ("content-length", "reset"): "ReadError",
-    ("close", "end"): None,
-    ("close", "cut"): None,
-    ("close", "reset"): "ReadError",
+CUTS: dict[str, str | None] = {
+    "chunked, end": None,
+    "chunked, cut": "RemoteProtocolError",
+    "chunked, reset": "ReadError",
+    "content-length, end": None,
+    "content-length, cut": "RemoteProtocolError",
+    "content-length, reset": "ReadError",
+    "close, end": None,
+    "close, cut": None,
+    "close, reset": "ReadError",
 }
-every_cut = pytest.mark.parametrize(("framing", "ending"), CUTS)
+every_cut = by_turns("cut", CUTS, STREAMS)
+
+
+def cut_behind(cut: str, *pieces: bytes) -> Answer:
+    """The pieces, then a cut; before a reset there is time for the client to see them."""
+    framing, ending = cut.split(", ")
+    return Answer([*pieces, *([0.02] if ending == "reset" else [])], framing=framing, ending=ending)  # type: ignore[arg-type]
 
 
 @every_cut
-async def test_a_stream_that_is_cut(library: Any, front: Any, framing: Framing, ending: Ending) -> None:
-    cause = CUTS[framing, ending]
-    with FakeProvider(Answer(HELLO, framing=framing, ending=ending)) as provider:
-        async with client_of(library, front) as client:
+async def test_a_stream_that_is_cut(library: Any, front: Any, cut: str) -> None:
+    cause = CUTS[cut]
+    with FakeProvider(cut_behind(cut, HELLO)) as provider:
+        async with raw_client_of(front, library) as client:
             response = await send(client, provider.url)
             with pytest.raises(IncompleteStreamError) as caught:
                 async with front(response) as stream:
@@ -1041,34 +965,29 @@ async def test_a_stream_that_is_cut(library: Any, front: Any, framing: Framing, 
 
 
 @every_cut
-async def test_a_stream_that_is_cut_before_its_output(
-    library: Any, front: Any, framing: Framing, ending: Ending
-) -> None:
-    with FakeProvider(Answer([b": hello\n\n", 0.02], framing=framing, ending=ending)) as provider:
-        async with client_of(library, front) as client, front(await send(client, provider.url)) as stream:
+async def test_a_stream_that_is_cut_before_its_output(library: Any, front: Any, cut: str) -> None:
+    with FakeProvider(cut_behind(cut, b": hello\n\n")) as provider:
+        async with raw_client_of(front, library) as client, front(await send(client, provider.url)) as stream:
             with pytest.raises(IncompleteStreamError) as caught:
                 await stream.read()
-    assert stream.end is (StreamEnd.INTERRUPTED if CUTS[framing, ending] else StreamEnd.EMPTY)
+    assert stream.end is (StreamEnd.INTERRUPTED if CUTS[cut] else StreamEnd.EMPTY)
     assert (caught.value.emitted_output, caught.value.retryable) == (False, True)
 
 
 @every_cut
-async def test_a_stream_that_is_cut_behind_its_finish_reason(
-    library: Any, front: Any, framing: Framing, ending: Ending
-) -> None:
-    answer = Answer([*HELLO, STOP, 0.02], framing=framing, ending=ending)
-    with FakeProvider(answer) as provider:
-        async with client_of(library, front) as client, front(await send(client, provider.url)) as stream:
+async def test_a_stream_that_is_cut_behind_its_finish_reason(library: Any, front: Any, cut: str) -> None:
+    with FakeProvider(cut_behind(cut, HELLO, STOP)) as provider:
+        async with raw_client_of(front, library) as client, front(await send(client, provider.url)) as stream:
             assert (await stream.read()).text == "Hello"
     assert stream.end is StreamEnd.FINISHED
     (anomaly,) = stream.anomalies
-    assert anomaly.rule.id == ("CF507" if CUTS[framing, ending] else "CF501")
+    assert anomaly.rule.id == ("CF507" if CUTS[cut] else "CF501")
 
 
 async def test_a_read_timeout_is_an_interruption(library: Any, front: Any) -> None:
     """The longest silence is the client's to say."""
-    with FakeProvider(Answer([text("Hello"), math.inf])) as provider:
-        async with client_of(library, front, timeout=library.Timeout(PATIENCE, read=SILENCE)) as client:
+    with FakeProvider(Answer([HELLO, math.inf])) as provider:
+        async with raw_client_of(front, library, timeout=library.Timeout(PATIENCE, read=SILENCE)) as client:
             with pytest.raises(StreamInterruptedError) as caught:
                 async with front(await send(client, provider.url)) as stream:
                     await stream.read()
@@ -1081,7 +1000,7 @@ async def test_a_read_timeout_is_an_interruption(library: Any, front: Any) -> No
 
 
 async def test_a_read_timeout_behind_the_finish_reason(library: Any, front: Any) -> None:
-    answer = Answer([text("Hello") + STOP, math.inf])
+    answer = Answer([HELLO + STOP, math.inf])
     async with answered(library, front, answer, timeout=library.Timeout(PATIENCE, read=SILENCE)) as stream:
         assert (await stream.read()).text == "Hello"
     assert stream.end is StreamEnd.FINISHED
@@ -1090,7 +1009,7 @@ async def test_a_read_timeout_behind_the_finish_reason(library: Any, front: Any)
 @pytest.mark.parametrize("fault", [OSError("gone"), RuntimeError("odd"), ValueError()])
 async def test_whatever_the_source_raises_is_an_interruption(front: Any, fault: Exception) -> None:
     def pieces() -> Iterator[bytes]:
-        yield text("Hello")
+        yield HELLO
         raise fault
 
     stream = front(source(front, pieces()))
@@ -1101,7 +1020,7 @@ async def test_whatever_the_source_raises_is_an_interruption(front: Any, fault: 
 
 async def test_a_stall_hidden_by_keep_alives(front: Any) -> None:
     seconds = itertools.count()
-    body = source(front, itertools.chain([text("Hello")], itertools.repeat(b": ping\n\n")))
+    body = source(front, itertools.chain([HELLO], itertools.repeat(b": ping\n\n")))
     with pytest.raises(StreamStalledError) as caught:
         async with front(body, progress_timeout=10, clock=lambda: float(next(seconds))) as stream:
             await stream.read()
@@ -1123,14 +1042,12 @@ COMPLETION = {
 OVERLOADED = {"error": {"message": "overloaded", "type": "server_error", "code": 503}}
 
 
-def whole_body(payload: object, content_type: str = "application/json") -> Answer:
-    body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-    headers = {"content-type": content_type, "x-request-id": "r1"}
-    return Answer(body, headers=headers, framing="content-length")
+def whole_body(body: bytes, content_type: str) -> Answer:
+    return Answer(body, headers={"content-type": content_type}, framing="content-length")
 
 
 async def test_a_json_error_with_status_200(library: Any, front: Any) -> None:
-    async with answered(library, front, whole_body(OVERLOADED)) as stream:
+    async with answered(library, front, json_answer(OVERLOADED, headers={"x-request-id": "r1"})) as stream:
         with pytest.raises(APIError) as caught:
             await texts_of(stream)
     assert type(caught.value) is APIError  # there was nothing wrong with the status
@@ -1140,7 +1057,7 @@ async def test_a_json_error_with_status_200(library: Any, front: Any) -> None:
 
 
 async def test_a_whole_completion_with_status_200(library: Any, front: Any) -> None:
-    async with answered(library, front, whole_body(COMPLETION)) as stream:
+    async with answered(library, front, json_answer(COMPLETION)) as stream:
         assert [delta async for delta in stream.text_deltas()] == ["Hello"]
     assert stream.end is StreamEnd.FINISHED
     assert stream.completion().text == "Hello"
@@ -1157,7 +1074,7 @@ async def test_html_with_status_200(library: Any, front: Any) -> None:
 
 
 async def test_nothing_with_status_200(library: Any, front: Any) -> None:
-    async with answered(library, front, whole_body(b"")) as stream:
+    async with answered(library, front, whole_body(b"", "application/json")) as stream:
         with pytest.raises(IncompleteStreamError) as caught:
             await stream.read()
     assert stream.end is StreamEnd.EMPTY
@@ -1175,7 +1092,7 @@ async def test_a_stream_with_another_content_type(library: Any, front: Any) -> N
 REFUSAL = {"error": {"message": "no", "type": "some_error", "code": "some_code", "param": "n"}}
 
 
-@pytest.mark.parametrize("status", [302, 307, 400, 401, 403, 404, 422, 429, 500, 502, 503, 529])
+@by_turns("status", [302, 400, 401, 404, 429, 500, 503, 529], STREAMS)
 async def test_a_status_that_is_not_2xx(library: Any, front: Any, status: int) -> None:
     headers = {
         "location": "/elsewhere",
@@ -1185,8 +1102,7 @@ async def test_a_status_that_is_not_2xx(library: Any, front: Any, status: int) -
         "x-ratelimit-remaining-requests": "0",
         "x-ratelimit-reset-requests": "1s",
     }
-    answer = Answer(json.dumps(REFUSAL).encode(), status, headers, framing="content-length")
-    async with answered(library, front, answer) as stream:
+    async with answered(library, front, json_answer(REFUSAL, status, headers)) as stream:
         with pytest.raises(APIStatusError) as caught:
             await texts_of(stream)
     error = caught.value
@@ -1222,25 +1138,27 @@ async def test_a_status_that_is_not_2xx(library: Any, front: Any, status: int) -
         ({"retry-after": "-5"}, None),
     ],
 )
-async def test_retry_after(library: Any, front: Any, headers: dict[str, str], seconds: float | None) -> None:
-    async with answered(library, front, Answer(b"{}", 429, headers)) as stream:
-        with pytest.raises(APIStatusError) as caught:
-            await stream.read()
+def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    with pytest.raises(APIStatusError) as caught:
+        ChatCompletionStream(FakeResponse(json_answer({}, 429, headers))).read()
     assert caught.value.retry_after == seconds
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>Bad Gateway</html>", b"\xff", b"".join(WHOLE)])
-async def test_whatever_the_body_of_a_refusal_is(library: Any, front: Any, body: bytes) -> None:
-    async with answered(library, front, Answer(body, 502)) as stream:
+BODIES = {"nothing": b"", "HTML": b"<html>Bad Gateway</html>", "no UTF-8": b"\xff", "a stream": b"".join(WHOLE)}
+
+
+@by_turns("body", BODIES, STREAMS)
+async def test_whatever_the_body_of_a_refusal_is(library: Any, front: Any, body: str) -> None:
+    async with answered(library, front, Answer(BODIES[body], 502)) as stream:
         with pytest.raises(APIStatusError) as caught:
             await stream.read()
     assert caught.value.status_code == 502
     assert stream.snapshot.choices == []
 
 
-@pytest.mark.parametrize("ending", ["cut", "reset"])
+@by_turns("ending", ["cut", "reset"], STREAMS)
 async def test_a_refusal_whose_body_is_cut(library: Any, front: Any, ending: Ending) -> None:
-    answer = Answer([json.dumps(REFUSAL).encode(), 0.02], 503, ending=ending)
+    answer = Answer([*json_answer(REFUSAL).pieces, 0.02], 503, ending=ending)
     async with answered(library, front, answer) as stream:
         with pytest.raises(APIStatusError) as caught:
             await stream.read()
@@ -1248,7 +1166,7 @@ async def test_a_refusal_whose_body_is_cut(library: Any, front: Any, ending: End
 
 
 async def test_a_refusal_whose_body_hangs(library: Any, front: Any) -> None:
-    answer = Answer([json.dumps(REFUSAL).encode(), math.inf], 503)
+    answer = Answer(stalled(json_answer(REFUSAL).pieces, 1), 503)
     async with answered(library, front, answer, timeout=library.Timeout(PATIENCE, read=SILENCE)) as stream:
         with pytest.raises(APIStatusError, match="no"):
             await stream.read()
@@ -1257,7 +1175,7 @@ async def test_a_refusal_whose_body_hangs(library: Any, front: Any) -> None:
 async def test_a_large_body_of_a_refusal_is_not_read_to_its_end(library: Any, front: Any) -> None:
     answer = Answer([b"x" * 2**16] * 1000, 500)
     with FakeProvider(answer) as provider:
-        async with client_of(library, front) as client:
+        async with raw_client_of(front, library) as client:
             with pytest.raises(APIStatusError) as caught:
                 async with front(await send(client, provider.url)) as stream:
                     await stream.read()
@@ -1298,7 +1216,7 @@ def test_headers_in_a_plain_dict_are_found_in_any_case() -> None:
 
 
 def test_a_fault_of_closing_does_not_hide_how_the_stream_ended() -> None:
-    with pytest.raises(IncompleteStreamError), ChatCompletionStream(Fake(text("Hello"))) as stream:
+    with pytest.raises(IncompleteStreamError), ChatCompletionStream(Fake(HELLO)) as stream:
         list(stream)
     assert stream.end is StreamEnd.TRUNCATED
 
@@ -1314,7 +1232,7 @@ def test_a_body_in_one_piece_is_no_iterable_of_bytes(body: Any) -> None:
 
 def test_reading_on_after_an_interrupted_read_is_no_clean_end() -> None:
     def pieces() -> Iterator[bytes]:
-        yield text("Hello")
+        yield HELLO
         raise KeyboardInterrupt
 
     stream = ChatCompletionStream(pieces())
@@ -1328,7 +1246,7 @@ def test_reading_on_after_an_interrupted_read_is_no_clean_end() -> None:
 
 async def test_reading_on_after_a_cancelled_read_is_no_clean_end() -> None:
     async def pieces() -> AsyncIterator[bytes]:
-        yield text("Hello")
+        yield HELLO
         await anyio.sleep_forever()
 
     stream = AsyncChatCompletionStream(pieces())
@@ -1344,8 +1262,6 @@ async def test_reading_on_after_a_cancelled_read_is_no_clean_end() -> None:
 @pytest.mark.parametrize("kind", [bytearray, memoryview])
 @pytest.mark.parametrize("repeats", [1, 500], ids=["small", "large"])
 def test_other_kinds_of_bytes(kind: type, repeats: int) -> None:
-    text = b'data: {"choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n' * repeats
-    end = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
-    stream = ChatCompletionStream([kind(text), kind(end)])
-    assert [chunk.text for chunk in stream] == ["Hi"] * repeats + [""]
-    assert ChatCompletionStream([kind(text), kind(end)]).read().text == "Hi" * repeats
+    pieces = [kind(HI * repeats), kind(STOP)]
+    assert [chunk.text for chunk in ChatCompletionStream(pieces)] == ["Hi"] * repeats + [""]
+    assert ChatCompletionStream(pieces).read().text == "Hi" * repeats

@@ -5,17 +5,15 @@ folded, fed in slices, iterated over, read at once, sync and async. Real time pa
 Silence is no matter of these deadlines: the client's read timeout ends it (`test_stream`).
 """
 
-import json
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import anyio.lowlevel
-import httpx
-import httpx2
 import pytest
+from fronts import PATIENCE, URL, by_turns, client_of, generators_of_httpx_are_not_ours, has_left, read_by
 
 from chunkfold import (
     APIStatusError,
@@ -26,36 +24,33 @@ from chunkfold import (
     StreamInterruptedError,
     StreamStalledError,
     TextDelta,
-    aconnect,
-    connect,
 )
 from chunkfold.event_stream import SLICE
-from chunkfold.testing import Answer, FakeProvider
+from chunkfold.testing import (
+    DONE,
+    Answer,
+    FakeProvider,
+    ManualClock,
+    bytewise,
+    chunk,
+    delta,
+    event,
+    fragment,
+    mock_response,
+    paced,
+    stalled,
+    usage,
+)
 
-# httpx nests async generators and closes only the outermost, whoever reads it: trio says so of those that were not
-# exhausted. The filter names them, so that a generator of chunkfold's own would be an error.
-pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
+pytestmark = generators_of_httpx_are_not_ours
 
 START = 1000.0
-HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-PATIENCE = 30.0  # seconds, after which a test that hangs fails
 
-
-def event(payload: object) -> bytes:
-    return b"data: " + json.dumps(payload).encode() + b"\n\n"
-
-
-def choice(finish_reason: str | None = None, index: int = 0, **delta: Any) -> bytes:
-    """An event with a chunk of one choice; what is passed by name is its delta."""
-    return event({**HEAD, "choices": [{"index": index, "delta": delta, "finish_reason": finish_reason}]})
-
-
-HI = choice(content="Hi")
-STOP = choice("stop")
-USAGE = event({**HEAD, "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}})
-DONE = b"data: [DONE]\n\n"
+HI = delta(content="Hi")
+STOP = delta("stop")
+USAGE = chunk(usage=usage(1, 1))
 ERROR = event({"error": {"message": "overloaded"}})
-GARBAGE = b"data: {oops}\n\n"
+GARBAGE = event("{oops}")
 PING = b": ping\n\n"
 
 # Bytes that bring no chunk.
@@ -81,36 +76,36 @@ KEEP_ALIVES = {
 # Chunks, whatever they bring.
 CHUNKS = {
     "text": HI,
-    "reasoning": choice(reasoning="hm"),
-    "reasoning by its other name": choice(reasoning_content="hm"),
-    "reasoning details": choice(reasoning_details=[{"type": "reasoning.text", "index": 0, "text": "hm"}]),
-    "encrypted reasoning": choice(reasoning_details=[{"type": "reasoning.encrypted", "index": 0, "data": "x"}]),
-    "thinking parts": choice(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]),
-    "a tool call": choice(tool_calls=[{"index": 0, "id": "a", "function": {"name": "f", "arguments": ""}}]),
-    "a fragment of a tool call": choice(tool_calls=[{"index": 0, "function": {"arguments": "{"}}]),
-    "another choice": choice(index=1, content="Hi"),
-    "a role": choice(role="assistant"),
-    "an empty text": choice(content=""),
-    "an empty delta": choice(),
-    "no choices": event({**HEAD, "choices": []}),
+    "reasoning": delta(reasoning="hm"),
+    "reasoning by its other name": delta(reasoning_content="hm"),
+    "reasoning details": delta(reasoning_details=[{"type": "reasoning.text", "index": 0, "text": "hm"}]),
+    "encrypted reasoning": delta(reasoning_details=[{"type": "reasoning.encrypted", "index": 0, "data": "x"}]),
+    "thinking parts": delta(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]),
+    "a tool call": delta(tool_calls=[fragment(0, "a", "f", "")]),
+    "a fragment of a tool call": delta(tool_calls=[fragment(0, arguments="{")]),
+    "another choice": delta(index=1, content="Hi"),
+    "a role": delta(role="assistant"),
+    "an empty text": delta(content=""),
+    "an empty delta": delta(),
+    "no choices": chunk(),
     "usage": USAGE,
-    "unknown fields": event({**HEAD, "choices": [], "prompt_filter_results": []}),
+    "unknown fields": chunk(prompt_filter_results=[]),
     "a block that lost its blank line": HI.rstrip() + b"\n" + HI,
 }
 
-ENOUGH = STOP + choice("stop", index=1)
+ENOUGH = STOP + delta("stop", index=1)
 
 Read = tuple[float, bytes]
 
 
-def paced(data: bytes, *seconds: float) -> list[Read]:
+def repeated(data: bytes, *seconds: float) -> list[Read]:
     """The same data at each of these times, in seconds since the start."""
     return [(each, data) for each in seconds]
 
 
 def dripped(body: bytes, start: float, pause: float) -> list[Read]:
     """A body byte by byte."""
-    return [(start + place * pause, body[place : place + 1]) for place in range(len(body))]
+    return [(start + place * pause, byte) for place, byte in enumerate(bytewise(body))]
 
 
 @dataclass
@@ -154,9 +149,9 @@ BOTH = {"progress_timeout": 10, "total_timeout": 60}
 SINCE_LONG = {"started": START - 50}
 
 CASES = {
-    **{f"{name}: no progress": no_progress([(0, HI), *paced(data, *range(1, 20))], 12) for name, data in KEEP_ALIVES.items()},
-    **{f"{name} alone: no progress": no_progress(paced(data, *range(1, 20)), 11) for name, data in KEEP_ALIVES.items()},
-    **{f"{name}: progress": progress([*paced(data, 0, 9, 18, 27, 36), (45, ENOUGH)], "finished") for name, data in CHUNKS.items()},
+    **{f"{name}: no progress": no_progress([(0, HI), *repeated(data, *range(1, 20))], 12) for name, data in KEEP_ALIVES.items()},
+    **{f"{name} alone: no progress": no_progress(repeated(data, *range(1, 20)), 11) for name, data in KEEP_ALIVES.items()},
+    **{f"{name}: progress": progress([*repeated(data, 0, 9, 18, 27, 36), (45, ENOUGH)], "finished") for name, data in CHUNKS.items()},
     # No chunk for so long
     "not even the first chunk": no_progress([(10, PING), (10.001, PING)]),
     "a chunk as late as can be": progress([(10, HI), (20, HI), (30, PING)]),
@@ -164,10 +159,10 @@ CASES = {
     "behind a chunk that is too late": no_progress([(0, HI), (15, HI), (25.001, PING)]),
     "a chunk of which a byte comes each second": no_progress([(0, HI), *dripped(HI, 1, 1)], 12),
     "a chunk of which twenty bytes come each second": progress(dripped(HI, 0, 0.05)),
-    "patience": progress([(0, HI), *paced(PING, *range(0, 600, 50)), (600, HI)], progress_timeout=600),
+    "patience": progress([(0, HI), *repeated(PING, *range(0, 600, 50)), (600, HI)], progress_timeout=600),
     "no patience": no_progress([(0, HI), (0, PING), (0.001, PING)], progress_timeout=0),
-    "five minutes of thinking": progress([*paced(CHUNKS["reasoning"], *range(0, 300, 9)), (300, HI)]),
-    "five minutes of arguments": progress(paced(CHUNKS["a fragment of a tool call"], *range(0, 300, 9))),
+    "five minutes of thinking": progress([*repeated(CHUNKS["reasoning"], *range(0, 300, 9)), (300, HI)]),
+    "five minutes of arguments": progress(repeated(CHUNKS["a fragment of a tool call"], *range(0, 300, 9))),
     "a late finish reason": progress([(0, HI), (15, STOP)], "finished"),
     "a late [DONE]": progress([(0, HI), (15, DONE)], "done"),
     "a late error": progress([(0, HI), (15, ERROR)], "failed"),
@@ -175,9 +170,9 @@ CASES = {
     "nothing behind the finish reason": progress([(0, HI), (5, STOP), (15.001, PING)], "finished"),
     "usage behind the finish reason, in time": progress([(0, HI), (5, STOP), (15, PING), (15, USAGE), (25, PING)], "finished"),
     # The whole takes too long
-    "while output flows": too_late(paced(HI, 0, 20, 40, 60, 80, 100), 5),
+    "while output flows": too_late(repeated(HI, 0, 20, 40, 60, 80, 100), 5),
     "while output drips": too_late(dripped(HI * 9, 0, 0.5), 122),
-    "while nothing flows": too_late([(0, HI), *paced(PING, 20, 40, 60, 80, 100)], 5),
+    "while nothing flows": too_late([(0, HI), *repeated(PING, 20, 40, 60, 80, 100)], 5),
     "before the first chunk": too_late([(60, PING), (60.001, b"d")]),
     "the last moment": in_time([(0, HI), (60, HI)]),
     "a moment later": too_late([(0, HI), (60.001, HI)]),
@@ -195,9 +190,9 @@ CASES = {
     "no deadline": Case([(0, HI), (1e9, PING), (1e12, STOP)], "finished"),
     # Both
     "both, and no progress": no_progress([(0, HI), (9, HI), (20, PING)], **BOTH),
-    "both, and too late": too_late([*paced(HI, *range(0, 60, 9)), (61, HI)], **BOTH),
+    "both, and too late": too_late([*repeated(HI, *range(0, 60, 9)), (61, HI)], **BOTH),
     "both at once": Case([(0, HI), (61, PING)], "stalled", "timeout", None, BOTH),
-    "both in time": progress([*paced(HI, *range(0, 60, 9)), (60, STOP)], "finished", **BOTH),
+    "both in time": progress([*repeated(HI, *range(0, 60, 9)), (60, STOP)], "finished", **BOTH),
     # Time is counted from when the request was sent
     "since long, and no progress": no_progress([(0, PING)], **SINCE_LONG),
     "since long, and too late": too_late([(0, HI), (10, HI), (10.001, HI)], **SINCE_LONG),
@@ -331,21 +326,24 @@ async def read_async(source: Source, **options: Any) -> tuple[Any, str]:
     return stream, stream.snapshot.text
 
 
-WAYS = {
-    **{way.__name__: (way, "asyncio") for way in (fed, fed_with_times, fed_in_slices, folded, iterated, read, told_by_events)},
-    **{f"{way.__name__} on {backend}": (way, backend) for way in (iterated_async, read_async) for backend in ("asyncio", "trio")},
-}  # fmt: skip
+WAYS: list[Callable[..., Awaitable[tuple[Any, str]]]] = [
+    *(fed, fed_with_times, fed_in_slices, folded, iterated, read, told_by_events, iterated_async, read_async),
+]
+BY_TURNS = [(name, ("asyncio", "trio")[place % 2]) for place, name in enumerate(CASES)]
 
 
-@pytest.mark.parametrize(("way", "anyio_backend"), WAYS.values(), ids=WAYS)
-@pytest.mark.parametrize("name", CASES)
-async def test_deadlines(name: str, way: Callable[..., Awaitable[tuple[Any, str]]]) -> None:
-    case = CASES[name]
-    clock = Clock()
-    source = Source(clock, case.reads)
-    stream, text = await way(source, clock=clock, **case.options)
-    assert stream.end == case.end
-    assert source.taken == (case.after or len(case.reads))
+@pytest.mark.parametrize(("name", "anyio_backend"), BY_TURNS, ids=CASES)
+async def test_deadlines(name: str) -> None:
+    for way in WAYS:
+        clock = Clock()
+        source = Source(clock, CASES[name].reads)
+        stream, text = await way(source, clock=clock, **CASES[name].options)
+        assert_ended(CASES[name], source, stream, text, way.__name__)
+
+
+def assert_ended(case: Case, source: Source, stream: Any, text: str, way: str) -> None:
+    assert (way, stream.end) == (way, case.end)
+    assert (way, source.taken) == (way, case.after or len(case.reads))
     # Late or not, what came is handed out and stands in the snapshot.
     assert text == stream.snapshot.text == case.text
     assert (type(stream.error) is StreamStalledError) == (case.end == "stalled")
@@ -481,73 +479,28 @@ def test_a_stream_reads_the_clock_once_per_read(data: bytes) -> None:
 
 # Two clients, two fronts
 
-FRONTS = {"sync": ("Client", "asyncio"), "asyncio": ("AsyncClient", "asyncio"), "trio": ("AsyncClient", "trio")}
-fronts = pytest.mark.parametrize(("kind", "anyio_backend"), FRONTS.values(), ids=FRONTS)
-libraries = pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
-ASKED = {"model": "m", "messages": []}
-
-
-@asynccontextmanager
-async def client_of(library: Any, kind: str, **options: Any) -> AsyncIterator[Any]:
-    client = getattr(library, kind)(**{"trust_env": False, "timeout": PATIENCE, **options})
-    try:
-        yield client
-    finally:
-        await client.aclose() if kind == "AsyncClient" else client.close()
-
-
-async def read_by(client: Any, url: str, **options: Any) -> ChatCompletionStream | AsyncChatCompletionStream:
-    """The stream, read to its end; its response is closed as soon as something went wrong."""
-    if isinstance(client, httpx.Client | httpx2.Client):
-        with connect(client, "POST", url, json=ASKED, **options) as stream:
-            with suppress(ChunkfoldError):
-                stream.read()
-            assert stream.response.is_closed or stream.error is None
-        return stream
-    async with aconnect(client, "POST", url, json=ASKED, **options) as async_stream:
-        with suppress(ChunkfoldError):
-            await async_stream.read()
-        assert async_stream.response.is_closed or async_stream.error is None
-    return async_stream
-
-
-class Body(httpx.SyncByteStream, httpx.AsyncByteStream, httpx2.SyncByteStream, httpx2.AsyncByteStream):
-    """A source as the body of a response."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self._source)
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return aiter(self._source)
-
-
-# When the headers come, and then the body, in seconds since the request was sent.
-ANSWERS = {
-    "late headers": (55, [(56, HI), (61, HI)], "stalled", "total_timeout"),
-    "late headers, but in time": (55, [(56, HI), (60, STOP)], "finished", ""),
-    "late headers, and no progress": (9, [(11, PING)], "stalled", "progress_timeout"),
-    "late headers, then a chunk": (9, [(15, HI), (25, PING)], "truncated", ""),
-    "too late headers": (70, [(71, HI)], "stalled", "total_timeout"),
-    "too late headers, and all at once": (70, [(71, HI + STOP)], "finished", ""),
+# When the headers come, and then the body, in seconds since the request was sent, and since what came before.
+ANSWERS: dict[str, tuple[float, list[bytes | float], str, str]] = {
+    "late headers": (55, [1, HI, 5, HI], "stalled", "total_timeout"),
+    "late headers, but in time": (55, [1, HI, 4, STOP], "finished", ""),
+    "late headers, and no progress": (9, [2, PING], "stalled", "progress_timeout"),
+    "late headers, then a chunk": (9, [6, HI, 10, PING], "truncated", ""),
+    "too late headers": (70, [1, HI], "stalled", "total_timeout"),
+    "too late headers, and all at once": (70, [1, HI + STOP], "finished", ""),
 }
 
 
-@libraries
-@fronts
-@pytest.mark.parametrize("name", ANSWERS)
-async def test_time_counts_from_the_request(library: Any, kind: str, name: str) -> None:
-    headers_after, reads, end, missed = ANSWERS[name]
-    clock = Clock()
+@by_turns("name", ANSWERS)
+async def test_time_counts_from_the_request(library: Any, front: Any, name: str) -> None:
+    headers_after, body, end, missed = ANSWERS[name]
+    clock = ManualClock(START)
 
-    def respond(request: Any) -> Any:
-        clock.now = START + headers_after
-        return library.Response(200, stream=Body(Source(clock, reads)), request=request)
+    def respond(_: Any) -> Any:
+        clock.advance(headers_after)
+        return mock_response(Answer(body), library=library, clock=clock)
 
-    async with client_of(library, kind, transport=library.MockTransport(respond)) as client:
-        stream = await read_by(client, "https://provider.test/", clock=clock, **OPTIONS)
+    async with client_of(front, library, transport=library.MockTransport(respond)) as client:
+        stream = await read_by(client, URL, clock=clock, **OPTIONS)
     assert stream.end == end
     assert missed in str(stream.error)
 
@@ -564,30 +517,26 @@ def test_time_counts_from_the_making_of_a_stream_whose_request_nobody_saw() -> N
 
 # In real time
 
-A_WHILE = 0.15  # seconds
-FOR_EVER = round(PATIENCE / 0.02)
+A_WHILE = 0.1  # seconds
+OFTEN = 0.02
 STALLS: dict[str, tuple[list[bytes | float], dict[str, Any]]] = {
-    "keep-alives": ([HI, *[0.02, PING] * FOR_EVER], {"progress_timeout": A_WHILE}),
-    "keep-alives before the first chunk": ([*[0.02, PING] * FOR_EVER], {"progress_timeout": A_WHILE}),
-    "a chunk byte by byte": (
-        [HI, *(piece for byte in HI * 20 for piece in (0.02, bytes([byte])))],
+    "keep-alives": (stalled([HI], 1, PATIENCE, keep_alive=PING, every=OFTEN), {"progress_timeout": A_WHILE}),
+    "keep-alives before the first chunk": (
+        stalled([HI], 0, PATIENCE, keep_alive=PING, every=OFTEN),
         {"progress_timeout": A_WHILE},
     ),
-    "output": ([HI, *[0.02, HI] * FOR_EVER], {"total_timeout": A_WHILE}),
+    "a chunk byte by byte": (paced([HI, *bytewise(HI * 20)], pace=OFTEN), {"progress_timeout": A_WHILE}),
+    "output": (paced([HI] * 1000, pace=OFTEN), {"total_timeout": A_WHILE}),
 }
 
 
-@libraries
-@fronts
-@pytest.mark.parametrize("name", STALLS)
-async def test_a_stall_lets_go_of_the_connection(library: Any, kind: str, name: str) -> None:
+@by_turns("name", STALLS)
+async def test_a_stall_lets_go_of_the_connection(library: Any, front: Any, name: str) -> None:
     body, options = STALLS[name]
-    limits = library.Limits(max_connections=1)
     with FakeProvider(Answer(body)) as provider:
-        async with client_of(library, kind, limits=limits) as client:
+        async with client_of(front, library, limits=library.Limits(max_connections=1)) as client:
             stream = await read_by(client, provider.url, **options)
-            assert provider.requests[0].answered.wait(PATIENCE)
-            assert provider.requests[0].client_left
+            assert has_left(provider.requests[0])
             another = await read_by(client, provider.url)
     assert type(stream.error) is StreamStalledError
     assert next(iter(options)) in str(stream.error)
@@ -607,7 +556,7 @@ def test_what_a_transform_keeps_to_itself_is_progress() -> None:
 
     parser = ChatCompletionParser(progress_timeout=10, transforms=[Silent()], started=0.0)
     for seconds in range(5, 60, 5):
-        assert parser.feed(choice(reasoning="hm"), arrived=seconds) == []
+        assert parser.feed(delta(reasoning="hm"), arrived=seconds) == []
     assert parser.end is None
     parser.feed(b": ping\n\n", arrived=70.0)
     assert parser.end == "stalled"

@@ -1,0 +1,41 @@
+"""What Python allocates, and collecting that is quick: a collection looks at every object there is, else."""
+
+import gc
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+
+
+@dataclass
+class Memory:
+    """Bytes that were allocated: at most, and in the end."""
+
+    peak: int = 0
+    kept: int = 0
+
+
+@contextmanager
+def traced() -> Iterator[Memory]:
+    """How much is allocated inside; it is known on leaving."""
+    memory = Memory()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        yield memory
+        memory.peak = tracemalloc.get_traced_memory()[1]
+        gc.collect()
+        memory.kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def only_garbage_of_these_tests() -> Iterator[None]:
+    """For modules that import it: collecting is quick, and shows what a test left and nothing else."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
