@@ -68,6 +68,7 @@ from chunkfold import (
     is_retryable,
     parse_payload,
 )
+from chunkfold.testing import bytewise, cut
 
 LONGEST_MESSAGE = 2000  # characters
 FEW_BYTES = 200  # a body of so many is also read byte by byte
@@ -149,16 +150,6 @@ def check(body: bytes, cuts: Iterable[int] = (), options: Options | None = None)
     check_parser(body, places, options)
 
 
-def pieces_of(body: bytes, places: Iterable[int]) -> list[bytes]:
-    """The body in pieces; an empty one where a place comes twice."""
-    return [body[start:end] for start, end in pairwise([0, *places, len(body)])]
-
-
-def bytewise(body: bytes) -> list[bytes]:
-    """The body byte by byte."""
-    return [body[place : place + 1] for place in range(len(body))]
-
-
 def plain(value: Any) -> str:
     """All that a value has, as text: nothing is left out, and a NaN equals itself."""
     return repr(_plain(value))
@@ -234,7 +225,7 @@ def check_decoder(body: bytes, places: list[int], limit: int | None) -> None:
 
 
 def _cuttings(body: bytes, places: list[int]) -> Iterator[list[bytes]]:
-    yield pieces_of(body, places)
+    yield cut(body, *places)
     if b"\r" in body:
         yield re.split(rb"(?<=\r)", body)  # each CRLF over two reads
     if len(body) <= FEW_BYTES:
@@ -407,10 +398,10 @@ def check_parser(body: bytes, places: list[int], options: Options) -> None:
     """All ways of reading a body come to the same, and what they come to keeps the promises."""
     whole = whole_reading(body, options)
     result, chunks, fed = whole.result, _shown(whole.chunks), _shown(whole.fed)
-    pieces = pieces_of(body, places)
+    pieces = cut(body, *places)
     told: list[str] | None = None
-    for cut in _cuttings(body, places):
-        curious, folded = curious_reading(cut, options), folded_reading(cut, options)
+    for reads in _cuttings(body, places):
+        curious, folded = curious_reading(reads, options), folded_reading(reads, options)
         same("the result does not depend on the cuts, nor on who looks", curious.result, result)
         same("nor do the chunks", _shown(curious.chunks), chunks)
         same("nor does it depend on whether there are chunks", folded.result, result)
@@ -714,11 +705,11 @@ def check_layers(body: bytes, whole: Reading) -> None:
 
 def check_cut_short(body: bytes, options: Options, fed: list[str]) -> None:
     """What came before a cut was delivered, and no cut is called complete."""
-    cut = whole_reading(body, options)
-    shown = _shown(cut.fed)
+    short = whole_reading(body, options)
+    shown = _shown(short.fed)
     same("what came before a cut is delivered", shown, fed[: len(shown)])
-    finished = all(choice.finish_reason for choice in cut.parser.snapshot.choices)
-    end = cut.parser.end
+    finished = all(choice.finish_reason for choice in short.parser.snapshot.choices)
+    end = short.parser.end
     hold("no cut is called complete", end is not StreamEnd.FINISHED or finished, end)
     hold("unless [DONE] came", end is not StreamEnd.DONE or b"[DONE]" in body, end)
 

@@ -1,56 +1,37 @@
-"""Bodies of streams made by hypothesis, for tests of what must hold for every stream and every cut of it."""
+"""Streams of all that chunkfold knows how to fold, made by hypothesis, for what must hold for every stream and every cut.
+
+`chunkfold.testing.strategies` makes what providers are known to send; this adds what some of them might: every field of
+a delta, halves of characters, tools of both kinds, whole messages, a transport that fails.
+"""
 
 import base64
 import json
-from collections.abc import Callable, Iterator
-from itertools import pairwise
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from hypothesis import strategies as st
 
-from chunkfold import ChatCompletionEvent, ChatCompletionParser
+from chunkfold import ChatCompletionEvent, ChatCompletionParser, testing
+from chunkfold.testing import DONE, Answer, chunk, cut, delta, fragment
+from chunkfold.testing.playback import Playback
+from chunkfold.testing.strategies import builders
 
-HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-
-
-def event(payload: Any) -> bytes:
-    return b"data: " + (payload if isinstance(payload, bytes) else json.dumps(payload).encode()) + b"\n\n"
-
-
-def choice(finish_reason: str | None = None, index: int = 0, **delta: Any) -> bytes:
-    """An event with a chunk of one choice; what is passed by name is its delta."""
-    return event({**HEAD, "choices": [{"index": index, "delta": delta, "finish_reason": finish_reason}]})
+STOP = delta("stop")
+ERROR = testing.event({"error": {"message": "overloaded", "code": 503}})
 
 
-def usage(**counts: Any) -> bytes:
-    """An event with usage alone."""
-    return event({**HEAD, "choices": [], "usage": counts})
-
-
-def fragment(index: Any, id_: Any, name: Any, arguments: Any, part: str = "function") -> dict[str, Any]:
-    """A fragment of a tool call; `...` stands for a key that is not sent."""
-    text = "input" if part == "custom" else "arguments"
-    inner = {key: value for key, value in (("name", name), (text, arguments)) if value is not ...}
-    keys = {"index": index, "id": id_, part: inner or ...}
-    return {key: value for key, value in keys.items() if value is not ...}
-
-
-DONE = event(b"[DONE]")
-STOP = choice("stop")
-ERROR = event({"error": {"message": "overloaded", "code": 503}})
-
-
-class Stream(NamedTuple):
+@dataclass(frozen=True)
+class Stream:
     """The events of a body, and whether the transport fails behind them."""
 
     pieces: list[bytes]
     is_reset: bool = False
 
     def cut(self, places: list[int]) -> "Stream":
-        """The same bytes, cut at other places."""
+        """The same bytes, cut at other places; any number is one."""
         body = b"".join(self.pieces)
-        bounds = [0, *sorted(place % (len(body) + 1) for place in places), len(body)]
-        return Stream([body[start:end] for start, end in pairwise(bounds)], self.is_reset)
+        return Stream(cut(body, *(place % (len(body) + 1) for place in places)), self.is_reset)
 
     def read(
         self, late: int = 0, *, folded: bool = False, **options: Any
@@ -63,15 +44,31 @@ class Stream(NamedTuple):
             take(piece)
             events += parser.events() if number >= late else []
         if self.is_reset:
-            parser.interrupt(ConnectionError("reset"))
+            parser.interrupt(ConnectionResetError("reset"))
         else:
             parser.close()
         return parser, events + parser.events()
 
-    def __iter__(self) -> Iterator[bytes]:  # type: ignore[override] # what a transport would give
-        yield from self.pieces
-        if self.is_reset:
-            raise ConnectionError("reset")
+    def __iter__(self) -> Iterator[bytes]:
+        """What a transport would give; `async for` gives the same."""
+        return iter(self._played)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return aiter(self._played)
+
+    @property
+    def _played(self) -> Playback:
+        return Playback(Answer(self.pieces, ending="reset" if self.is_reset else "end"))
+
+
+def custom(
+    index: int | None, id: str | None = None, name: str | None = None, input: str | None = None
+) -> dict[str, Any]:
+    """A fragment of a custom tool's call; what is None is not sent."""
+    outer = fragment(index, id)
+    del outer["function"]
+    inner = {key: value for key, value in (("name", name), ("input", input)) if value is not None}
+    return {**outer, "custom": inner}
 
 
 def encoded(data: bytes) -> str:
@@ -103,18 +100,17 @@ REASONING = (
 )
 FRAGMENTS = st.builds(
     fragment,
-    st.sampled_from([..., 0, 0, 1, 2]),
-    st.sampled_from([..., ..., "", "a", "b", "call_0"]),
-    st.sampled_from([..., ..., "", "f", "f", "g", "fg"]),
-    st.sampled_from([..., "", "{}", '{"x":', "1}", '{"x":1}', {"x": 1}, {}]),
+    st.sampled_from([None, 0, 0, 1, 2]),
+    st.sampled_from([None, None, "", "a", "b", "call_0"]),
+    st.sampled_from([None, None, "", "f", "f", "g", "fg"]),
+    st.sampled_from([None, "", "{}", '{"x":', "1}", '{"x":1}', {"x": 1}, {}]),
 )
 CUSTOM = st.builds(
-    fragment,
+    custom,
     st.sampled_from([0, 1]),
-    st.sampled_from([..., "a", "d"]),
-    st.sampled_from([..., "h"]),
-    st.sampled_from([..., "", "in", "put"]),
-    st.just("custom"),
+    st.sampled_from([None, "a", "d"]),
+    st.sampled_from([None, "h"]),
+    st.sampled_from([None, "", "in", "put"]),
 )
 AUDIO = sparse(
     data=st.sampled_from([encoded(b"abc"), encoded(b"de"), "", encoded(b"fgh") * 2]),
@@ -143,20 +139,41 @@ COUNTS = sparse(
 )
 
 
-def chunk_of(delta: dict[str, Any], more: dict[str, Any], finish_reason: str | None, index: int) -> bytes:
-    return choice(finish_reason, index, **{**more, **delta})
+def chunk_of(fields: dict[str, Any], more: dict[str, Any], finish_reason: str | None, index: int) -> bytes:
+    return delta(finish_reason, index, **{**more, **fields})
+
+
+def whole_message(message: dict[str, Any]) -> bytes:
+    return chunk({"index": 0, "message": message, "finish_reason": "stop"})
 
 
 EVENTS = (
     st.builds(chunk_of, DELTAS, st.just({}) | DELTAS, st.none(), INDEXES)
     | st.builds(chunk_of, DELTAS, st.just({}) | DELTAS, st.none(), INDEXES)
     | st.builds(chunk_of, st.just({}) | DELTAS, st.just({}), st.sampled_from(FINISH_REASONS), INDEXES)
-    | st.builds(lambda counts: usage(**counts), COUNTS)
-    | st.builds(lambda calls: choice(tool_calls=calls), st.lists(FRAGMENTS, min_size=2, max_size=4))
-    | st.builds(lambda delta: event({**HEAD, "choices": [{"index": 0, "message": delta, "finish_reason": "stop"}]}), DELTAS)
-)  # fmt: skip
-ENDS = st.sampled_from([[DONE], [DONE], [STOP, DONE], [STOP], [], [ERROR], [event(b"oops")]])
+    | st.builds(lambda counts: chunk(usage=counts), COUNTS)
+    | st.builds(lambda calls: delta(tool_calls=calls), st.lists(FRAGMENTS, min_size=2, max_size=4))
+    | st.builds(whole_message, DELTAS)
+)
+ENDS = st.sampled_from([[DONE], [DONE], [STOP, DONE], [STOP], [], [ERROR], [testing.event("oops")]])
 STREAMS = st.builds(
     lambda events, end, is_reset: Stream([*events, *end], is_reset), st.lists(EVENTS, max_size=8), ENDS, st.booleans()
-)
+) | st.builds(lambda built, is_reset: Stream(built.events, is_reset), builders(whole=False), st.booleans())
 CUTS = st.lists(st.integers(0, 5000), max_size=8)
+
+
+# Older names, for test_otel and test_fold_record
+
+HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+
+
+def event(payload: Any) -> bytes:
+    return b"data: " + (payload if isinstance(payload, bytes) else json.dumps(payload).encode()) + b"\n\n"
+
+
+def choice(finish_reason: str | None = None, index: int = 0, **delta: Any) -> bytes:
+    return event({**HEAD, "choices": [{"index": index, "delta": delta, "finish_reason": finish_reason}]})
+
+
+def usage(**counts: Any) -> bytes:
+    return event({**HEAD, "choices": [], "usage": counts})

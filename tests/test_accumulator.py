@@ -20,9 +20,7 @@ from chunkfold import (
     StreamEnd,
     parse_payload,
 )
-from chunkfold.testing import sse
-
-HEAD = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+from chunkfold.testing import HEAD, sse
 
 
 def chunk(

@@ -14,7 +14,7 @@ import pytest
 
 from chunkfold import RULES, Anomaly, APIError, ChatCompletionParser, InvalidStreamError, Rule, StreamEnd
 from chunkfold.anomalies import AnomalyLog
-from chunkfold.testing import catalogue, sse
+from chunkfold.testing import DONE, catalogue, delta
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "providers.md"
@@ -198,14 +198,9 @@ def test_strict_mode_names_the_rule(rule: Rule) -> None:
 # What is noted is said, where it was and how often; and that is all that is kept
 
 
-def chunk(**delta: Any) -> dict[str, Any]:
-    choice = {"index": 0, "delta": delta, "finish_reason": None}
-    return {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
-
-
 def test_an_anomaly_has_a_count_and_the_first_place() -> None:
-    again = chunk(role="assistant", content="b")
-    pieces = [b": a comment\n\n", *sse(chunk(role="assistant", content="a"), again, again, chunk(role=7), again)]
+    first, again = (delta(role="assistant", content=text) for text in "ab")
+    pieces = [b": a comment\n\n", first, again, again, delta(role=7), again, DONE]
     places = [sum(map(len, pieces[:place])) for place in range(len(pieces))]
     repeated, wrong_type, finish_missing = read(b"".join(pieces)).anomalies
     assert repeated == Anomaly(BY_ID["CF204"], 3, places[2], "'assistant'")
@@ -218,7 +213,7 @@ def test_an_anomaly_has_a_count_and_the_first_place() -> None:
 def test_they_come_in_the_order_of_their_first_place() -> None:
     parser = ChatCompletionParser()
     for body in (BY_ID["CF106"].example, BY_ID["CF103"].example):
-        parser.feed(body.removesuffix(b"data: [DONE]\n\n"))
+        parser.feed(body.removesuffix(DONE))
     places = [anomaly.offset for anomaly in parser.anomalies]
     assert list(noted(parser)) == ["CF106", "CF204", "CF505", "CF103", "CF504"]
     assert places == sorted(places)
@@ -237,7 +232,7 @@ def test_one_entry_for_each_rule_however_often_it_is_broken() -> None:
 
 
 def test_two_thousand_deviations_of_a_stream_are_one_entry() -> None:
-    parser = read(b"".join(sse(*[chunk(role="assistant" + "!" * 500, content="a")] * 2000)))
+    parser = read(delta(role="assistant" + "!" * 500, content="a") * 2000 + DONE)
     assert noted(parser) == {"CF204": 1_999, "CF502": 1}
     assert max(len(anomaly.detail) for anomaly in parser.anomalies) < 500
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from chunkfold import EventStreamDecoder, ServerSentEvent, encode_event
 
-often = settings(max_examples=300, deadline=None)  # no deadline: the machine may be busy
+often = settings(max_examples=100, deadline=None)  # no deadline: the machine may be busy
 
 # Whatever fits into one line of UTF-8; the decoder ignores an id with NUL, so an encoder cannot send one.
 ONE_LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0"), max_size=20)

@@ -20,26 +20,25 @@ from chunkfold import (
     error_from_response,
     parse_payload,
 )
+from chunkfold.testing import DONE, HEAD, choice, event
+from chunkfold.testing.wire import compact_json
 
-HEAD = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-DONE = b"data: [DONE]\n\n"
 ANY: Any = ...  # what the contract does not say
 
 
 def chunk(content: str | None = None, finish_reason: str | None = None, **top: Any) -> dict[str, Any]:
-    delta = {} if content is None else {"content": content}
-    return {**HEAD, "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}], **top}
+    fields = {} if content is None else {"content": content}
+    return {**HEAD, "choices": [choice(finish_reason, **fields)], **top}
 
 
-def data(payload: Any, event: str | None = None) -> bytes:
-    """A block of an event stream; bytes are its data as they are."""
-    value = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-    return (f"event: {event}\n".encode() if event else b"") + b"data: " + value + b"\n\n"
+def data(payload: Any, name: str = "message") -> bytes:
+    """An event; bytes are its data as they are, all else is JSON, text too."""
+    return event(payload if isinstance(payload, bytes) else compact_json(payload), name)
 
 
 def failure(payload: Any, event: str = "message") -> APIError:
     """The error of one event."""
-    value = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    value = payload if isinstance(payload, bytes) else compact_json(payload)
     error = parse_payload(ServerSentEvent(value, event)).error
     assert isinstance(error, APIError), error
     return error
@@ -47,7 +46,7 @@ def failure(payload: Any, event: str = "message") -> APIError:
 
 def is_chunk(payload: Any) -> bool:
     """Whether an event is a chunk and nothing else."""
-    result = parse_payload(ServerSentEvent(json.dumps(payload).encode()))
+    result = parse_payload(ServerSentEvent(compact_json(payload)))
     return result.error is None and len(result.chunks) == 1
 
 
@@ -260,9 +259,9 @@ def test_row_6_one_failed_choice_of_several() -> None:
     ],
 )
 def test_text_beside_an_error_counts(payload: Any, texts: list[str]) -> None:
-    for event in (None, "error"):
+    for name in ("message", "error"):
         parser = ChatCompletionParser()
-        chunks = parser.feed(data(payload, event) + DONE)
+        chunks = parser.feed(data(payload, name) + DONE)
         assert [one.text for one in chunks] == texts
         assert parser.snapshot.text == "".join(texts)
         assert isinstance(parser.error, APIError)
@@ -576,7 +575,7 @@ def test_row_9_a_whole_completion_is_one_chunk() -> None:
     message = {"role": "assistant", "content": "a", "tool_calls": [{"id": "t", "function": {"name": "f"}}]}
     body = {**HEAD, "object": "chat.completion", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
     parser = ChatCompletionParser()
-    assert parser.feed(json.dumps(body).encode()) == []
+    assert parser.feed(compact_json(body)) == []
     (only,) = parser.close()
     assert only.text == parser.completion().text == "a"
     assert parser.completion().tool_calls[0].id == "t"
@@ -650,7 +649,7 @@ RESPONSES = [
 @pytest.mark.parametrize(("body", "message", "code"), RESPONSES)
 def test_error_from_response(body: Any, message: str, code: Any) -> None:
     headers = {"X-Request-ID": "req_1", "Content-Type": "application/json", "x-ratelimit-remaining": "0"}
-    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    raw = body if isinstance(body, bytes) else compact_json(body)
     error = error_from_response(429, headers, raw)
     assert type(error) is APIStatusError
     assert error.status_code == 429  # the response's own; the body has no say
@@ -673,7 +672,7 @@ def test_error_from_response(body: Any, message: str, code: Any) -> None:
 
 def test_the_parser_gives_the_same_error() -> None:
     headers = {"X-Request-ID": "req_1", "Retry-After": "3"}
-    raw = json.dumps({"error": LIMITED}).encode()
+    raw = compact_json({"error": LIMITED})
     parser = ChatCompletionParser(status_code=503, headers=headers)
     parser.feed(raw)
     parser.close()

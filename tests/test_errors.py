@@ -3,7 +3,6 @@
 import asyncio
 import copy
 import inspect
-import json
 import pickle
 import re
 import ssl
@@ -38,6 +37,7 @@ from chunkfold import (
     errors,
     is_retryable,
 )
+from chunkfold.testing import ManualClock, StreamBuilder, choice, chunk, delta, event
 
 # The tree of DESIGN.md: each class, its parent, and the attributes it adds.
 TREE: dict[type[ChunkfoldError], tuple[type[Exception], set[str]]] = {
@@ -59,14 +59,7 @@ TREE: dict[type[ChunkfoldError], tuple[type[Exception], set[str]]] = {
 }
 
 
-def chunk(content: str | None, finish_reason: str | None = None, **top: Any) -> bytes:
-    delta = {} if content is None else {"content": content}
-    choices = [{"index": 0, "delta": delta, "finish_reason": finish_reason}]
-    body = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices, **top}
-    return b"data: " + json.dumps(body).encode() + b"\n\n"
-
-
-HI = chunk("Hi")
+HI = delta(content="Hi")
 HEADERS = {"X-Request-Id": "req_1", "Retry-After": "7", "Content-Type": "text/plain"}
 LIMITED = {"message": "slow down", "type": "rate_limit_error", "param": "n", "code": 429, "x": [1]}
 
@@ -91,11 +84,11 @@ def interrupted(*reads: bytes, exc: BaseException | None = None) -> ChunkfoldErr
 
 
 def stalled(*reads: bytes) -> ChunkfoldError:
-    now = [0.0]
-    parser = ChatCompletionParser(progress_timeout=60, clock=lambda: now[0])
+    clock = ManualClock()
+    parser = ChatCompletionParser(progress_timeout=60, clock=clock)
     for data in reads:
         parser.feed(data)
-    now[0] += 61
+    clock.advance(61)
     parser.feed(b": ping\n\n")
     assert parser.error is not None
     return parser.error
@@ -116,13 +109,13 @@ def left(*reads: bytes) -> ChunkfoldError:
 
 
 def consumed() -> ChunkfoldError:
-    stream = ChatCompletionStream([HI, chunk(None, "stop"), b"data: [DONE]\n\n"])
+    stream = ChatCompletionStream(StreamBuilder().text("Hi").finish().done())
     list(stream)
     return raised(lambda: list(stream))
 
 
 def envelope(**error: Any) -> bytes:
-    return b"data: " + json.dumps({"error": {"message": "x", **error}}).encode() + b"\n\n"
+    return event({"error": {"message": "x", **error}})
 
 
 # Every error as it comes: how it comes about, its class, whether it is retryable as it is, and after output.
@@ -136,7 +129,12 @@ REAL: dict[str, tuple[Callable[[], ChunkfoldError], type[ChunkfoldError], bool, 
     "API error after output, client's fault": (lambda: failed(HI, envelope(code=400)), APIError, False, False),
     "status 429": (lambda: failed(b'{"error":{"message":"x"}}', status_code=429), APIStatusError, True, True),
     "status 401": (lambda: failed(b"no", status_code=401), APIStatusError, False, False),
-    "strict mode": (lambda: failed(chunk("Hi", object="x"), strict=True), InvalidStreamError, False, False),
+    "strict mode": (
+        lambda: failed(chunk(choice(content="Hi"), object="x"), strict=True),
+        InvalidStreamError,
+        False,
+        False,
+    ),
     "HTML": (lambda: failed(b"<html>", status_code=200), NotAnEventStreamError, False, False),
     "no chunk": (lambda: failed(b"data: x\n\n"), InvalidChunkError, False, False),
     "no chunk after output": (lambda: failed(HI, b"data: x\n\n"), InvalidChunkError, False, False),
@@ -144,7 +142,7 @@ REAL: dict[str, tuple[Callable[[], ChunkfoldError], type[ChunkfoldError], bool, 
     "too much": (lambda: failed(HI, max_output_size=1), LimitExceededError, False, False),
     "empty": (lambda: failed(b"data: [DONE]\n\n"), IncompleteStreamError, True, True),
     "truncated": (lambda: failed(HI), IncompleteStreamError, False, True),
-    "interrupted": (lambda: interrupted(chunk(None)), StreamInterruptedError, True, True),
+    "interrupted": (lambda: interrupted(delta()), StreamInterruptedError, True, True),
     "interrupted after output": (lambda: interrupted(HI), StreamInterruptedError, False, True),
     "stalled": (stalled, StreamStalledError, True, True),
     "stalled after output": (lambda: stalled(HI), StreamStalledError, False, True),
@@ -230,7 +228,7 @@ def test_an_api_status_error() -> None:
 
 
 def test_a_rule_that_was_broken() -> None:
-    error = failed(chunk("Hi", object="x"), strict=True)
+    error = failed(chunk(choice(content="Hi"), object="x"), strict=True)
     assert isinstance(error, InvalidStreamError)
     assert error.rule in RULES
     assert error.rule is not None

@@ -7,8 +7,7 @@ plainly as it can be written, to which any bytes at all are held.
 
 import base64
 import json
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -19,11 +18,12 @@ from shared_data import shared_data
 
 from chunkfold import EventStreamDecoder, ServerSentEvent
 from chunkfold.event_stream import UnfinishedBlock
+from chunkfold.testing import bytewise, cut
 
 Pieces = list[bytes]
 
 BOM = b"\xef\xbb\xbf"
-often = settings(max_examples=500, deadline=None)  # no deadline: the machine may be busy
+often = settings(max_examples=150, deadline=None)  # no deadline: the machine may be busy
 LONG_NUMBER = b"9" * 5000  # the interpreter refuses to convert so many digits at once
 
 
@@ -64,27 +64,13 @@ def event(data: bytes, event: str = "message", *, id: str = "", offset: int = 0)
 # Ways to cut a body
 
 
-def whole(body: bytes) -> Iterator[Pieces]:
+def in_every_cut(body: bytes) -> Iterator[Pieces]:
+    """Whole, in two at each place, byte by byte, and with empty reads around each byte."""
     yield [body]
-
-
-def in_two(body: bytes) -> Iterator[Pieces]:
     for place in range(len(body) + 1):
-        yield [body[:place], body[place:]]
-
-
-def byte_by_byte(body: bytes) -> Iterator[Pieces]:
-    yield [bytes([byte]) for byte in body]
-
-
-def with_empty_reads(body: bytes) -> Iterator[Pieces]:
-    yield [piece for byte in body for piece in (b"", bytes([byte]), b"")]
-
-
-Cutting = Callable[[bytes], Iterator[Pieces]]
-CUTTINGS: list[Cutting] = [whole, in_two, byte_by_byte, with_empty_reads]
-
-in_every_cut = pytest.mark.parametrize("cutting", CUTTINGS, ids=lambda cutting: cutting.__name__)
+        yield cut(body, place)
+    yield bytewise(body)
+    yield [piece for byte in bytewise(body) for piece in (b"", byte, b"")]
 
 
 # The rules
@@ -186,10 +172,9 @@ WIRE = [*PARSING, *LINES, *FIELDS]
 on_every_rule = pytest.mark.parametrize("wire", WIRE, ids=lambda wire: wire.rule)
 
 
-@in_every_cut
 @on_every_rule
-def test_rule(wire: Wire, cutting: Cutting) -> None:
-    for pieces in cutting(wire.body):
+def test_rule(wire: Wire) -> None:
+    for pieces in in_every_cut(wire.body):
         decoded = decode(pieces)
         assert decoded.events == wire.events
         assert decoded.last_event_id == wire.last_event_id
@@ -198,21 +183,19 @@ def test_rule(wire: Wire, cutting: Cutting) -> None:
         assert not decoded.limit_exceeded
 
 
-@in_every_cut
 @on_every_rule
-def test_rule_with_more_data_behind(wire: Wire, cutting: Cutting) -> None:
+def test_rule_with_more_data_behind(wire: Wire) -> None:
     behind = event(b"behind", id=wire.last_event_id, offset=len(wire.body))
-    for pieces in cutting(wire.body + b"data: behind\n\n"):
+    for pieces in in_every_cut(wire.body + b"data: behind\n\n"):
         assert decode(pieces).events == [*wire.events, behind]
 
 
-@in_every_cut
 @pytest.mark.parametrize("wire", [wire for wire in WIRE if BOM[:2] not in wire.body[:2]], ids=lambda wire: wire.rule)
-def test_rule_with_another_read_before(wire: Wire, cutting: Cutting) -> None:
+def test_rule_with_another_read_before(wire: Wire) -> None:
     """A body that has proved to be an event stream is read in another way."""
     before = b"data: before\n\n"
     events = [event(b"before"), *(one._replace(offset=len(before) + one.offset) for one in wire.events)]
-    for pieces in cutting(wire.body):
+    for pieces in in_every_cut(wire.body):
         assert decode([before, *pieces]).events == events
 
 
@@ -244,9 +227,8 @@ def test_rule_with_another_read_before(wire: Wire, cutting: Cutting) -> None:
 )
 def test_retry_takes_ascii_digits_only(value: bytes, expected: int) -> None:
     body = b"retry: 1\nretry: " + value + b"\n"
-    for cutting in CUTTINGS[::2]:
-        for pieces in cutting(body):
-            assert decode(pieces).reconnection_time == expected
+    for pieces in ([body], bytewise(body)):
+        assert decode(pieces).reconnection_time == expected
 
 
 def test_retry_of_very_many_digits_is_a_very_long_time() -> None:
@@ -310,8 +292,7 @@ CUTS = st.lists(st.integers(0, 120), max_size=12)
 
 
 def cut_at(body: bytes, places: list[int]) -> Pieces:
-    bounds = [0, *sorted(min(place, len(body)) for place in places), len(body)]
-    return [body[start:end] for start, end in pairwise(bounds)]
+    return cut(body, *(min(place, len(body)) for place in places))
 
 
 @often
@@ -332,7 +313,7 @@ def test_what_is_decoded_does_not_depend_on_the_cuts(
     first: bytes, body: bytes, cuts: list[int], limit: int | None
 ) -> None:
     expected = decode([first + body], limit)._replace(preamble=None)
-    for pieces in ([body], cut_at(body, cuts), *byte_by_byte(body)):
+    for pieces in ([body], cut_at(body, cuts), bytewise(body)):
         assert decode([first, *pieces], limit)._replace(preamble=None) == expected
 
 
@@ -344,7 +325,7 @@ def test_what_is_decoded_does_not_depend_on_the_cuts(
 def test_the_preamble_does_not_depend_on_the_cuts(body: bytes, cuts: list[int], limit: int | None) -> None:
     expected = decode([body], limit)
     assume(not expected.limit_exceeded)  # then the body was given up within a line that nobody judged
-    for pieces in (cut_at(body, cuts), *byte_by_byte(body)):
+    for pieces in (cut_at(body, cuts), bytewise(body)):
         assert decode(pieces, limit).preamble == expected.preamble
 
 
@@ -379,16 +360,16 @@ def own_cuts(case: dict[str, Any]) -> Pieces:
     return [base64.b64decode(piece) for piece in case.get("chunks_base64", [case["input_base64"]])]
 
 
-@pytest.mark.parametrize("cutting", [None, whole, byte_by_byte], ids=["own cuts", "whole", "byte by byte"])
-def test_third_party_suites(cutting: Cutting | None, subtests: pytest.Subtests) -> None:
+def test_third_party_suites(subtests: pytest.Subtests) -> None:
     for case in load_suites():
+        body = body_of(case)
         with subtests.test(suite=case["suite"], name=case["name"]):
-            pieces = own_cuts(case) if cutting is None else next(cutting(body_of(case)))
-            decoded = decode(pieces)
-            expected = [(event["event"], event["data"], event["id"]) for event in case["expected_events"]]
-            assert [(event.event, event.text, event.id) for event in decoded.events] == expected
-            assert decoded.last_event_id == case["expected_last_event_id"]
-            assert decoded.reconnection_time == case["expected_retry_ms"]
+            for pieces in (own_cuts(case), [body], bytewise(body)):
+                decoded = decode(pieces)
+                expected = [(event["event"], event["data"], event["id"]) for event in case["expected_events"]]
+                assert [(event.event, event.text, event.id) for event in decoded.events] == expected
+                assert decoded.last_event_id == case["expected_last_event_id"]
+                assert decoded.reconnection_time == case["expected_retry_ms"]
 
 
 def test_third_party_suites_after_each_read(subtests: pytest.Subtests) -> None:
@@ -409,11 +390,10 @@ def test_third_party_suites_with_limits(subtests: pytest.Subtests) -> None:
     for case in limited:
         with subtests.test(suite=case["suite"], name=case["name"]):
             (limit,) = (size for size in case["limits"].values() if size is not True)
-            for cutting in CUTTINGS:
-                for pieces in cutting(body_of(case)):
-                    decoded = decode(pieces, limit)
-                    assert decoded.limit_exceeded
-                    assert decoded.events == []
+            for pieces in in_every_cut(body_of(case)):
+                decoded = decode(pieces, limit)
+                assert decoded.limit_exceeded
+                assert decoded.events == []
 
 
 # max_event_size: one event's data, and any one line, in bytes
@@ -459,29 +439,26 @@ SIZED = [
 ]
 
 
-@in_every_cut
 @pytest.mark.parametrize("sized", SIZED, ids=lambda sized: sized.what)
-def test_exactly_the_limit_passes(sized: Sized, cutting: Cutting) -> None:
+def test_exactly_the_limit_passes(sized: Sized) -> None:
     unlimited = decode([sized.body])._replace(preamble=None)
-    for pieces in cutting(sized.body):
+    for pieces in in_every_cut(sized.body):
         assert decode(pieces, sized.size)._replace(preamble=None) == unlimited
 
 
-@in_every_cut
 @pytest.mark.parametrize("sized", [sized for sized in SIZED if sized.size], ids=lambda sized: sized.what)
-def test_one_byte_more_than_the_limit_fails(sized: Sized, cutting: Cutting) -> None:
-    for pieces in cutting(sized.body):
+def test_one_byte_more_than_the_limit_fails(sized: Sized) -> None:
+    for pieces in in_every_cut(sized.body):
         assert decode(pieces, sized.size - 1).limit_exceeded
 
 
 TOO_LARGE = [b"data: 123456\n\n", b"data: 12\ndata: 456\n\n", b": 3456\n", b"foo: 6\n", b"id: 56\n\n"]
 
 
-@in_every_cut
 @pytest.mark.parametrize("too_large", TOO_LARGE)
-def test_what_came_before_the_limit_is_delivered_and_nothing_after(too_large: bytes, cutting: Cutting) -> None:
+def test_what_came_before_the_limit_is_delivered_and_nothing_after(too_large: bytes) -> None:
     body = b"id: 1\ndata: 12345\n\n" + too_large + b"id: 2\ndata: a\n\nretry: 5\nerror: {}\n\ndata: b"
-    for pieces in cutting(body):
+    for pieces in in_every_cut(body):
         decoded = decode(pieces, 5)
         assert decoded == Decoded([event(b"12345", id="1")], [], "1", None, True, None, None)
 
@@ -527,12 +504,11 @@ ENDINGS = [
 ]  # fmt: skip
 
 
-@in_every_cut
 @pytest.mark.parametrize("ending", ENDINGS, ids=lambda ending: ending.what)
-def test_an_unfinished_block_is_not_dispatched_but_kept(ending: Ending, cutting: Cutting) -> None:
+def test_an_unfinished_block_is_not_dispatched_but_kept(ending: Ending) -> None:
     """9.2.6: "If the file ends in the middle of an event, before the final empty line" it is not dispatched."""
     complete = decode_whole(ending.body)
-    for pieces in cutting(ending.body):
+    for pieces in in_every_cut(ending.body):
         decoded = decode(pieces)
         assert [event.data for event in decoded.events] == [event.data for event in complete.events]
         assert decoded.last_event_id == complete.last_event_id
@@ -544,16 +520,14 @@ def test_an_unfinished_block_is_not_dispatched_but_kept(ending: Ending, cutting:
         assert decoded.unfinished.data_terminated is ending.data_terminated
 
 
-@in_every_cut
 @pytest.mark.parametrize(
     "body", [b"", b"data: a\n\n", b": hi", b"event: a\n", b"id: 1\n", b"retry: 5\n", b"foo: a\n", BOM]
 )
-def test_without_data_or_error_nothing_is_unfinished(body: bytes, cutting: Cutting) -> None:
-    for pieces in cutting(body):
+def test_without_data_or_error_nothing_is_unfinished(body: bytes) -> None:
+    for pieces in in_every_cut(body):
         assert decode(pieces).unfinished is None
 
 
-@in_every_cut
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -568,10 +542,8 @@ def test_without_data_or_error_nothing_is_unfinished(body: bytes, cutting: Cutti
         (b"ERROR: {}\n\n", []),
     ],
 )
-def test_a_block_with_a_field_error_and_without_data_is_shown(
-    body: bytes, expected: list[ServerSentEvent], cutting: Cutting
-) -> None:
-    for pieces in cutting(body):
+def test_a_block_with_a_field_error_and_without_data_is_shown(body: bytes, expected: list[ServerSentEvent]) -> None:
+    for pieces in in_every_cut(body):
         decoded = decode(pieces)
         assert decoded.error_fields == expected
         assert all(event.event == "message" for event in decoded.events)
@@ -608,18 +580,14 @@ PREAMBLES = {
 }
 
 
-@in_every_cut
 @pytest.mark.parametrize(("body", "preamble"), PREAMBLES.items())
-def test_the_preamble_is_the_body_while_nothing_of_it_is_an_event_stream(
-    body: bytes, preamble: bytes | None, cutting: Cutting
-) -> None:
-    for pieces in cutting(body):
+def test_the_preamble_is_the_body_while_nothing_of_it_is_an_event_stream(body: bytes, preamble: bytes | None) -> None:
+    for pieces in in_every_cut(body):
         assert decode(pieces).preamble == preamble
 
 
-@in_every_cut
-def test_blank_lines_prove_nothing(cutting: Cutting) -> None:
-    for pieces in cutting(b"\n\r\n\r{}"):
+def test_blank_lines_prove_nothing() -> None:
+    for pieces in in_every_cut(b"\n\r\n\r{}"):
         preamble = decode(pieces).preamble
         assert preamble is not None
         assert preamble.strip() == b"{}"

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from shared_data import shared_data
 
-from chunkfold import ChatCompletion, ChatCompletionParser, StreamEnd, encode_event
+from chunkfold import ChatCompletion, ChatCompletionParser, StreamEnd
+from chunkfold.testing import DONE, event
 
 CASES = {case["name"]: case for case in json.loads(shared_data("conformance/fold.json").read_text("utf-8"))}
 
@@ -95,8 +96,8 @@ def test_the_table_names_cases() -> None:
 def folded(chunks: list[dict[str, Any]]) -> ChatCompletion:
     parser = ChatCompletionParser()
     for chunk in chunks:
-        assert parser.feed(encode_event(json.dumps(chunk)))
-    parser.feed(encode_event("[DONE]"))  # ids are made up at the end
+        assert parser.feed(event(chunk))
+    parser.feed(DONE)  # ids are made up at the end
     assert parser.end in (StreamEnd.FINISHED, StreamEnd.DONE, StreamEnd.EMPTY)
     return parser.snapshot
 

@@ -176,6 +176,7 @@ def test_a_client_that_cannot_be_loaded_is_a_wrong_argument(path: str, capsys: p
 
 def test_it_writes_the_tables_of_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chunkfold.testing.hostile.peers.is_installed", lambda name: False)
+    monkeypatch.setattr("chunkfold.testing.__main__.hostile_streams", lambda: [*STREAMS.values()][:5])
     page = tmp_path / "page.md"
     page.write_text(f"before\n\n{BEGIN}\nthe tables of before\n{END}\n\nafter\n", "utf-8")
     main(["--markdown", str(page)])

@@ -535,10 +535,10 @@ def test_the_message_names_the_place_and_the_type() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param("\x1b[31m" * 100_000, id="control characters"),
-        pytest.param('{"a": "' + "\u202e" * 100_000, id="cut"),
-        pytest.param('{"city": ["' + "x" * 100_000 + '"]}', id="another type"),
-        pytest.param("[" * 100_000, id="deep"),
+        pytest.param("\x1b[31m" * 20_000, id="control characters"),
+        pytest.param('{"a": "' + "\u202e" * 20_000, id="cut"),
+        pytest.param('{"city": ["' + "x" * 20_000 + '"]}', id="another type"),
+        pytest.param("[" * 20_000, id="deep"),
         pytest.param('{"city": ' + "1" * 5_000 + "}", id="more digits than the interpreter reads"),
     ],
 )

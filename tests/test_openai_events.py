@@ -14,7 +14,8 @@ import pytest
 from pydantic import BaseModel
 
 import chunkfold
-from chunkfold.testing import Answer, FakeProvider, sse
+from chunkfold import testing
+from chunkfold.testing import Answer, FakeProvider
 
 openai = pytest.importorskip("openai", minversion="3", reason="it is what is compared with: openai>=3, group `dev`")
 
@@ -40,7 +41,7 @@ TOOLS = {"tools": [openai.pydantic_function_tool(Weather, name="weather")]}
 
 async def read_both(front: Any, payloads: Any, options: Any, view: Any = lambda s: s.events()) -> tuple[Any, Any]:
     """openai's reading and ours: events, or what else the view of ours gives; the completion; what was raised."""
-    answer, (http, sdk, connect_with) = Answer(sse(*payloads)), front
+    answer, (http, sdk, connect_with) = Answer([*payloads, testing.DONE]), front
     async with FakeProvider(answer, answer) as provider, AsyncExitStack() as stack:
         client = await enter(stack, http(trust_env=False, verify=False, timeout=30.0))
         theirs = sdk(base_url=provider.base_url, api_key="x", max_retries=0, http_client=client).chat.completions
@@ -74,33 +75,33 @@ async def enter(stack: AsyncExitStack, manager: Any) -> Any:
 
 # The streams, as OpenAI sends them
 
-USAGE = {"prompt_tokens": 9, "completion_tokens": 12, "total_tokens": 21, "prompt_tokens_details": {"cached_tokens": 4}}
+USAGE = testing.usage(9, 12, prompt_tokens_details={"cached_tokens": 4})
 PIECES = ['{"city":"São', ' João","da', 'ys":1', '2,"unit":"cel', 'sius"}']
 JSON, CUT = "".join(PIECES), "".join(PIECES[:-1])
 VALUE = Weather(city="São João", days=12, unit="celsius")
 
 
-def chunk(delta: Any = None, reason: str | None = None, index: int = 0, logprobs: Any = None) -> dict[str, Any]:
+def chunk(delta: Any = None, reason: str | None = None, index: int = 0, logprobs: Any = None) -> bytes:
     """One choice; without a delta the trailer, which has the usage."""
-    choice = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": reason}
-    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_700_000_000, "model": "gpt-4o"}
     meta = {"service_tier": "default", "system_fingerprint": "fp_1", "obfuscation": "pB7x"}
-    return {**head, **meta, "choices": [] if delta is None else [choice], "usage": USAGE if delta is None else None}
+    if delta is None:
+        return testing.chunk(**meta, usage=USAGE)
+    return testing.chunk({**testing.choice(reason, index, **delta), "logprobs": logprobs}, **meta, usage=None)
 
 
-def texts(pieces: list[str] | str, index: int = 0, name: str = "content") -> list[dict[str, Any]]:
+def texts(pieces: list[str] | str, index: int = 0, name: str = "content") -> list[bytes]:
     return [chunk({name: piece}, index=index) for piece in pieces]
 
 
-def call(pieces: list[str] | str, place: int = 0, index: int = 0, reason: str | None = None) -> list[dict[str, Any]]:
+def call(pieces: list[str] | str, place: int = 0, index: int = 0, reason: str | None = None) -> list[bytes]:
     """Its id and name come with its first piece, which OpenAI leaves empty."""
-    calls: list[dict[str, Any]] = [{"index": place, "function": {"arguments": piece}} for piece in pieces]
-    calls[0] |= {"id": f"call_{index}{place}", "type": "function"}
-    calls[0]["function"]["name"] = "weather"
+    first, *rest = pieces
+    begin = testing.fragment(place, f"call_{index}{place}", "weather", first)
+    calls = [begin, *(testing.fragment(place, arguments=piece) for piece in rest)]
     return [chunk({"tool_calls": [one]}, reason, index) for one in calls]
 
 
-def scored(token: str, name: str = "content", index: int = 0) -> dict[str, Any]:
+def scored(token: str, name: str = "content", index: int = 0) -> bytes:
     one = {"token": token, "logprob": -0.25, "bytes": list(token.encode()), "top_logprobs": []}
     return chunk({name: token}, None, index, {"content": None, "refusal": None, name: [one]})
 

@@ -7,7 +7,7 @@ back, and what was handed out never changes.
 
 import datetime as dt
 import enum
-import gc
+import functools
 import json
 import math
 import re
@@ -15,14 +15,19 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import InitVar, dataclass, field
 from itertools import accumulate, pairwise
-from time import process_time
 from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, NewType, NotRequired, Required, Self, TypeVar
 
-import anyio.lowlevel
-import httpx
 import pytest
+from fronts import (
+    generators_of_httpx_are_not_ours,
+    has_left,
+    over_both_streams,
+    raw_client_of,
+    send,
+)
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from linear import assert_linear
 from pydantic import (
     AfterValidator,
     AliasChoices,
@@ -43,10 +48,8 @@ from typing_extensions import TypedDict  # pydantic wants this one before Python
 
 from chunkfold import (
     APIError,
-    AsyncChatCompletionStream,
     ChatCompletionMessage,
     ChatCompletionParser,
-    ChatCompletionStream,
     Function,
     IncompleteStreamError,
     InvalidChunkError,
@@ -55,19 +58,16 @@ from chunkfold import (
     StreamConsumedError,
     StreamEnd,
     StreamInterruptedError,
-    aconnect,
-    connect,
 )
-from chunkfold.testing import Answer, FakeProvider, sse
+from chunkfold.testing import Answer, FakeProvider, ManualClock, StreamBuilder, delta
+from chunkfold.testing.answers import as_answer
+from chunkfold.testing.playback import Playback
 
-# httpx nests async generators and closes only the outermost, whoever reads it: trio says so of those that were not
-# exhausted. The filter names them, so that a generator of chunkfold's own would be an error.
-pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
+pytestmark = generators_of_httpx_are_not_ours
 
-PATIENCE = 30.0  # seconds, after which a test that hangs fails
 ALWAYS_FRESH = 4096  # characters: up to here a value is that of the whole text so far
 
-often = settings(max_examples=200, deadline=None)  # no deadline: the machine may be busy
+often = settings(max_examples=100, deadline=None)  # no deadline: the machine may be busy
 
 
 def partial(text: str, as_type: Any = None, **options: Any) -> Any:
@@ -1086,7 +1086,7 @@ TRIPS = st.builds(
 TYPES = [None, Trip, CityDict, dict[str, Any], Annotated[Dog | Cat, Field(discriminator="kind")], Everything, list[int]]
 
 
-@settings(often, max_examples=60)
+@settings(often, max_examples=40)
 @given(TRIPS, st.booleans())
 def test_nothing_that_was_shown_is_taken_back(trip: Trip, ascii_only: bool) -> None:
     """Each value may become the next one, and the last is the model."""
@@ -1114,7 +1114,7 @@ def test_nor_is_anything_of_these(fields: dict[str, Any]) -> None:
         assert may_become(before, after)
 
 
-@settings(often, max_examples=60)
+@settings(often, max_examples=40)
 @given(JSON, st.sampled_from(TYPES), st.booleans())
 def test_no_beginning_raises_whatever_the_type(value: Any, as_type: Any, half_numbers: bool) -> None:
     """Nor does it matter whether a text comes at once or piece by piece."""
@@ -1125,7 +1125,7 @@ def test_no_beginning_raises_whatever_the_type(value: Any, as_type: Any, half_nu
         assert repr(live.feed(character)) == repr(at_once)
 
 
-@settings(often, max_examples=60)
+@settings(often, max_examples=40)
 @given(JSON | TRIPS.map(lambda trip: trip.model_dump(mode="json")), st.sampled_from([None, Trip, Any]))
 def test_a_value_that_was_handed_out_never_changes(value: Any, as_type: Any) -> None:
     live = PartialJSON(as_type)
@@ -1150,14 +1150,9 @@ def test_what_pydantic_cannot_validate_is_a_wrong_argument() -> None:
 # Messages and tool calls
 
 
-def event(delta: dict[str, Any], finish: str | None = None, index: int = 0) -> dict[str, Any]:
-    choice = {"index": index, "delta": delta, "finish_reason": finish}
-    return {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
-
-
-def answer(*texts: str, finish: str = "stop") -> list[bytes]:
-    """The body of a stream with these texts, an event each."""
-    return sse(*(event({"content": text}) for text in texts), event({}, finish))
+def answer(*texts: str, finish: str = "stop") -> StreamBuilder:
+    """A stream with these texts, an event each."""
+    return StreamBuilder().text(*texts).finish(finish).done()
 
 
 def test_a_snapshot_shows_what_is_known_so_far() -> None:
@@ -1170,6 +1165,7 @@ def test_a_snapshot_shows_what_is_known_so_far() -> None:
         message = parser.snapshot.message
         seen.append((message.parse_partial(), message.parse_partial(City)))
     assert seen == [
+        (None, {}),  # the role
         ({"city": "Bo"}, {"city": "Bo"}),
         ({"city": "Bonn"}, {"city": "Bonn"}),
         *[({"city": "Bonn", "days": 2}, City(city="Bonn", days=2))] * 3,
@@ -1214,7 +1210,7 @@ def test_blanks_at_the_end_of_an_open_string_belong_to_it() -> None:
 
 def test_content_of_a_wrong_type_is_no_text() -> None:
     parser = ChatCompletionParser()
-    parser.feed(b"".join(sse(event({"content": 5}, "stop"))))
+    parser.feed(delta("stop", content=5))
     assert parser.snapshot.message.parse_partial() is None
 
 
@@ -1357,70 +1353,35 @@ GROWTH = {
 }
 
 
-def seconds(text: str, growth: Growth) -> float:
+def fed_whole(text: str, growth: Growth) -> PartialJSON:
     live = PartialJSON(growth.as_type, half_numbers=growth.half_numbers)
-    start = process_time()
     for place in range(0, len(text), growth.size):
         live.feed(text[place : place + growth.size])
-    return process_time() - start
+    return live
 
 
-@pytest.fixture
-def no_garbage_collection() -> Iterator[None]:
-    """What the collector does in between depends on everything else in this process."""
-    gc.disable()
-    yield
-    gc.enable()
-
-
-@pytest.mark.usefixtures("no_garbage_collection")
 @pytest.mark.parametrize("growth", GROWTH.values(), ids=GROWTH)
 def test_ten_times_the_text_costs_ten_times_as_much(growth: Growth) -> None:
-    """A value after each of 10,000 pieces. Linear is 10, quadratic 100; a busy machine gets more than one chance.
+    """A value after each of 5,000 pieces.
 
     A little more than 10 is no wonder: up to some length every piece has its copy, and caches hold less than it takes.
     """
-    small, large = growth.text(20_000), growth.text(200_000)
-    ratios: list[float] = []
-    while len(ratios) < 3 and not (ratios and ratios[-1] <= LIMIT):
-        ratios.append(seconds(large, growth) / min(seconds(small, growth) for _ in range(2)))
-    assert ratios[-1] <= LIMIT, ratios
+    assert_linear(lambda n: functools.partial(fed_whole, growth.text(n), growth), 10_000, LIMIT)
 
 
 # From a stream
 
 
-class AsyncList:
-    """An async iterable that is no generator."""
-
-    def __init__(self, items: Iterable[bytes]) -> None:
-        self.items = iter(items)
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        await anyio.lowlevel.checkpoint()
-        for item in self.items:
-            return item
-        raise StopAsyncIteration
+pytest_generate_tests = over_both_streams
 
 
-FRONTS = {
-    "sync": (ChatCompletionStream, "asyncio"),
-    "asyncio": (AsyncChatCompletionStream, "asyncio"),
-    "trio": (AsyncChatCompletionStream, "trio"),
-}
+def opened(front: Any, answer: Answer | StreamBuilder) -> Any:
+    return front(Playback(as_answer(answer)))
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what asks for a `front` over both, and over the sync one once."""
-    if "front" in metafunc.fixturenames:
-        metafunc.parametrize(("front", "anyio_backend"), FRONTS.values(), ids=FRONTS)
-
-
-def opened(front: Any, body: Iterable[bytes]) -> Any:
-    return front(body if front is ChatCompletionStream else AsyncList(body))
+def partials(stream: Any, as_type: Any = None, **options: Any) -> Any:
+    """Its values, from an iterator of the stream's own kind."""
+    return getattr(stream, "stream", stream).partials(as_type, **options)
 
 
 async def collect(values: Any, seen: list[Any]) -> list[Any]:
@@ -1431,6 +1392,10 @@ async def collect(values: Any, seen: list[Any]) -> list[Any]:
     else:
         seen.extend(values)
     return seen
+
+
+async def first_of(values: Any) -> Any:
+    return await anext(values) if isinstance(values, AsyncIterator) else next(values)
 
 
 CITY = ('{"city": "Bo', 'nn", "da', 'ys": 1', "2", "}")
@@ -1451,27 +1416,16 @@ async def test_a_value_after_each_delta_and_the_whole_at_the_end(
     as_type: Any, options: dict[str, Any], values: list[Any], front: Any
 ) -> None:
     stream = opened(front, answer(*CITY))
-    seen = await collect(stream.partials(as_type, **options), [])
+    seen = await collect(partials(stream, as_type, **options), [])
     assert seen == values
     assert stream.completion().message.parse(as_type) == seen[-1]
     assert type(seen[-1]) is type(values[-1])
 
 
-async def test_over_a_connection(front: Any) -> None:
-    seen: list[Any] = []
-    with FakeProvider(Answer(answer(*CITY))) as provider:
-        if front is ChatCompletionStream:
-            with (
-                httpx.Client(trust_env=False, timeout=PATIENCE) as client,
-                connect(client, "POST", provider.url, json={}) as stream,
-            ):
-                seen += list(stream.partials(City))
-        else:
-            async with (
-                httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client,
-                aconnect(client, "POST", provider.url, json={}) as stream,
-            ):
-                seen += [value async for value in stream.partials(City)]
+async def test_over_a_connection(front: Any, library: Any) -> None:
+    with FakeProvider(answer(*CITY)) as provider:
+        async with raw_client_of(front, library) as client, front(await send(client, provider.url)) as stream:
+            seen = await collect(partials(stream, City), [])
     assert seen[0] == {"city": "Bo"}
     assert seen[-1] == City(city="Bonn", days=12)
     assert stream.end is StreamEnd.FINISHED
@@ -1479,21 +1433,25 @@ async def test_over_a_connection(front: Any) -> None:
 
 async def test_only_text_gives_values(front: Any) -> None:
     """Roles, reasoning, tool calls and other choices do not."""
-    call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": '{"x": 1}'}}
-    body = sse(
-        *(event({"role": "assistant", "content": ""}), event({"reasoning_content": "hm"}), event({"content": "[1"})),
-        *(event({"content": '{"other": 1'}, "stop", 1), event({"tool_calls": [call]}), event({"content": ", 2]"})),
-        event({}, "stop"),
+    stream = (
+        StreamBuilder("deepseek")
+        .reasoning("hm")
+        .text("[1")
+        .text('{"other": 1', choice=1)
+        .finish(choice=1)
+        .tool_call("f", '{"x": 1}')
+        .text(", 2]")
+        .finish()
+        .done()
     )
-    assert await collect(opened(front, body).partials(), []) == [[], [1, 2], [1, 2]]
+    assert await collect(partials(opened(front, stream)), []) == [[], [1, 2], [1, 2]]
 
 
 async def test_values_come_as_they_arrive(front: Any) -> None:
-    body = iter(answer(*CITY))
-    values = opened(front, body).partials()
-    first = await anext(values) if isinstance(values, AsyncIterator) else next(values)
-    assert first == {"city": "Bo"}
-    assert len(list(body)) == 6
+    clock = ManualClock()
+    values = partials(front(Playback(answer(*CITY).answer(pace=1), clock=clock)))
+    assert await first_of(values) == {"city": "Bo"}
+    assert clock() == 1  # the role came at 0
 
 
 class Failure(NamedTuple):
@@ -1528,7 +1486,7 @@ FAILURES = {
 async def test_text_that_is_not_what_is_asked_for(failure: Failure, front: Any) -> None:
     stream = opened(front, answer(*failure.texts, finish=failure.finish))
     seen: list[Any] = []
-    values = stream.partials(failure.as_type)
+    values = partials(stream, failure.as_type)
     with pytest.raises(ParseError) as caught:
         await collect(values, seen)
     error = caught.value
@@ -1550,25 +1508,28 @@ async def test_text_that_is_not_what_is_asked_for(failure: Failure, front: Any) 
 async def test_no_text_at_all_is_cut(front: Any) -> None:
     stream = opened(front, answer())
     with pytest.raises(ParseError) as caught:
-        await collect(stream.partials(City), [])
+        await collect(partials(stream, City), [])
     assert caught.value.cut
     assert caught.value.snapshot == stream.snapshot
     assert not caught.value.emitted_output
 
 
-INCOMPLETE = {
-    "truncated": (answer('{"city": "Bo')[:1], IncompleteStreamError),
-    "failed": ([answer('{"city": "Bo')[0], *sse({"error": {"message": "overloaded", "code": 503}})], APIError),
-    "invalid": ([answer('{"city": "Bo')[0], b"data: oops\n\n"], InvalidChunkError),
-    "failed behind a whole value": ([*answer('{"city": "Bo', 'nn"}')[:2], *sse({"error": {"code": 503}})], APIError),
+BEGUN = StreamBuilder().text('{"city": "Bo')
+INCOMPLETE: dict[str, tuple[StreamBuilder, type[Exception]]] = {
+    "truncated": (BEGUN, IncompleteStreamError),
+    "failed": (BEGUN.error("overloaded", code=503), APIError),
+    "invalid": (BEGUN.event("oops"), InvalidChunkError),
+    "failed behind a whole value": (BEGUN.text('nn"}').error("overloaded", code=503), APIError),
 }
 
 
-@pytest.mark.parametrize(("body", "kind"), INCOMPLETE.values(), ids=INCOMPLETE)
-async def test_a_stream_that_fails_raises_its_own_error(body: list[bytes], kind: type[Exception], front: Any) -> None:
-    stream = opened(front, body)
+@pytest.mark.parametrize(("begun", "kind"), INCOMPLETE.values(), ids=INCOMPLETE)
+async def test_a_stream_that_fails_raises_its_own_error(
+    begun: StreamBuilder, kind: type[Exception], front: Any
+) -> None:
+    stream = opened(front, begun)
     seen: list[Any] = []
-    values = stream.partials(City)
+    values = partials(stream, City)
     with pytest.raises(kind) as caught:
         await collect(values, seen)
     assert caught.value is stream.error
@@ -1577,63 +1538,42 @@ async def test_a_stream_that_fails_raises_its_own_error(body: list[bytes], kind:
 
 
 async def test_a_transport_that_fails(front: Any) -> None:
-    def body() -> Iterator[bytes]:
-        yield answer('{"city": "Bo')[0]
-        raise ConnectionResetError
-
     seen: list[Any] = []
     with pytest.raises(StreamInterruptedError):
-        await collect(opened(front, body()).partials(City), seen)
+        await collect(partials(opened(front, BEGUN.answer(ending="reset")), City), seen)
     assert seen == [{"city": "Bo"}]
 
 
-async def test_leaving_early_closes_the_response(front: Any) -> None:
+async def test_leaving_early_closes_the_response(front: Any, library: Any) -> None:
     """No generator is left behind, and the provider sees the client go."""
-    with FakeProvider(Answer(answer(*CITY)[:2], ending="open")) as provider:
-        if front is ChatCompletionStream:
-            with (
-                httpx.Client(trust_env=False, timeout=PATIENCE) as client,
-                connect(client, "POST", provider.url, json={}) as stream,
-            ):
-                for value in stream.partials(City):
-                    assert value == {"city": "Bo"}
-                    break
-        else:
-            async with (
-                httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client,
-                aconnect(client, "POST", provider.url, json={}) as stream,
-            ):
-                async for value in stream.partials(City):
-                    assert value == {"city": "Bo"}
-                    break
-        assert stream.end is StreamEnd.CLOSED
-        assert stream.response.is_closed
-        assert stream.snapshot.message.parse_partial(City)["city"].startswith("Bo")
-        assert provider.requests[0].answered.wait(PATIENCE)
-        assert provider.requests[0].client_left
+    with FakeProvider(StreamBuilder().text(*CITY[:2]).answer(ending="open")) as provider:
+        async with raw_client_of(front, library) as client:
+            async with front(await send(client, provider.url)) as stream:
+                values = partials(stream, City)
+                assert await first_of(values) == {"city": "Bo"}
+            assert stream.end is StreamEnd.CLOSED
+            assert stream.response.is_closed
+            assert stream.snapshot.message.parse_partial(City)["city"].startswith("Bo")
+            assert has_left(provider.requests[0])
 
 
 async def test_what_left_early_goes_on(front: Any) -> None:
     """The chunks that are left are those that no value was made of."""
     stream = opened(front, answer(*CITY))
-    values = stream.partials(City)
-    if isinstance(values, AsyncIterator):
-        assert await anext(values) == {"city": "Bo"}
-        assert (await stream.read()).text == "".join(CITY)
-    else:
-        assert next(values) == {"city": "Bo"}
-        assert stream.read().text == "".join(CITY)
+    values = partials(stream, City)
+    assert await first_of(values) == {"city": "Bo"}
+    assert (await stream.read()).text == "".join(CITY)
 
 
 async def test_a_stream_that_is_over_has_no_more_values(front: Any) -> None:
     stream = opened(front, answer(*CITY))
-    values = stream.partials()
+    values = partials(stream)
     await collect(values, [])
     assert await collect(values, []) == []
     with pytest.raises(StreamConsumedError):
-        await collect(stream.partials(), [])
+        await collect(partials(stream), [])
 
 
 async def test_an_unusable_type_is_a_wrong_argument_at_once(front: Any) -> None:
     with pytest.raises(TypeError, match="expected a type that pydantic can validate"):
-        opened(front, answer(*CITY)).partials(object())
+        partials(opened(front, answer(*CITY)), object())

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_streams import CUTS, DONE, ERROR, HEAD, STOP, STREAMS, Stream, choice, event, fragment
+from made_streams import CUTS, ERROR, STOP, STREAMS, Stream
 from pydantic import BaseModel
 from shared_data import shared_data
 
@@ -28,8 +28,9 @@ from chunkfold import (
     ToolCallPart,
 )
 from chunkfold.models.base import Aside
+from chunkfold.testing import DONE, HEAD, bytewise, delta, event, fragment
 
-often = settings(max_examples=150, deadline=None)  # no deadline: the machine may be busy
+often = settings(max_examples=100, deadline=None)  # no deadline: the machine may be busy
 
 
 def brief(part: MessagePart) -> tuple[str, Any]:
@@ -54,15 +55,15 @@ def read(*pieces: bytes, **options: Any) -> ChatCompletionMessage:
 
 
 def calls(*fragments: tuple[Any, ...]) -> bytes:
-    return choice(tool_calls=[fragment(*one) for one in fragments])
+    return delta(tool_calls=[fragment(*one) for one in fragments])
 
 
 def text(content: str) -> bytes:
-    return choice(content=content)
+    return delta(content=content)
 
 
 def think(reasoning: str) -> bytes:
-    return choice(reasoning=reasoning)
+    return delta(reasoning=reasoning)
 
 
 # The order in which they came
@@ -71,7 +72,7 @@ A, B = (0, "a", "f", "{}"), (1, "b", "g", "{}")
 A_PART, B_PART = ("tool_call", ("f", "{}")), ("tool_call", ("g", "{}"))
 IMAGE, OTHER_IMAGE = {"image_url": {"url": "data:,a"}}, {"image_url": {"url": "data:,b"}}
 ORDERS: dict[str, tuple[list[bytes], list[tuple[str, Any]]]] = {
-    "nothing": ([choice(role="assistant"), text(""), choice(reasoning="", refusal="", images=[])], []),
+    "nothing": ([delta(role="assistant"), text(""), delta(reasoning="", refusal="", images=[])], []),
     "reasoning, text, reasoning, a tool call, text": (
         [think("h"), think("m"), text("a"), text("b"), think("!"), calls(A), text("c"), text("d")],
         [("reasoning", "hm"), ("text", "ab"), ("reasoning", "!"), A_PART, ("text", "cd")],
@@ -81,45 +82,45 @@ ORDERS: dict[str, tuple[list[bytes], list[tuple[str, Any]]]] = {
         [text("a"), think("b"), text("c"), think("d")],
         [("text", "a"), ("reasoning", "b"), ("text", "c"), ("reasoning", "d")],
     ),
-    "refusal": ([text("a"), choice(refusal="b"), choice(refusal="c"), text("d")], [("text", "a"), ("refusal", "bc"), ("text", "d")]),
+    "refusal": ([text("a"), delta(refusal="b"), delta(refusal="c"), text("d")], [("text", "a"), ("refusal", "bc"), ("text", "d")]),
     "tool calls before text": ([calls(A), calls(B), text("a")], [A_PART, B_PART, ("text", "a")]),
     "text between tool calls": ([calls(A), text("a"), calls(B)], [A_PART, ("text", "a"), B_PART]),
     "a tool call stands where it first appeared": (
-        [calls((0, "a", ..., ...)), text("a"), calls((0, ..., "f", "{")), text("b"), calls(B), calls((0, ..., ..., "}")), text("c")],
+        [calls((0, "a", None, None)), text("a"), calls((0, None, "f", "{")), text("b"), calls(B), calls((0, None, None, "}")), text("c")],
         [A_PART, ("text", "ab"), B_PART, ("text", "c")],
     ),
     "two calls in one delta": ([text("a"), calls(A, B), think("b")], [("text", "a"), A_PART, B_PART, ("reasoning", "b")]),
     "images": (
-        [choice(images=[IMAGE]), text("a"), choice(images=[OTHER_IMAGE, IMAGE]), text("b")],
+        [delta(images=[IMAGE]), text("a"), delta(images=[OTHER_IMAGE, IMAGE]), text("b")],
         [("image", IMAGE), ("text", "a"), ("image", OTHER_IMAGE), ("image", IMAGE), ("text", "b")],
     ),
     "audio stands where it began, as a whole": (
-        [text("a"), choice(audio={"data": "QUI="}), text("b"), choice(audio={"data": "QUI=", "transcript": "t"}), text("c")],
+        [text("a"), delta(audio={"data": "QUI="}), text("b"), delta(audio={"data": "QUI=", "transcript": "t"}), text("c")],
         [("text", "a"), ("audio", ("QUJBQg==", "t")), ("text", "bc")],
     ),
     "what is no part does not part": (
-        [text("a"), choice(annotations=[{"type": "x"}]), choice(role="assistant"), text(""), choice(function_call={"name": "f"}), think(""), text("b"), STOP, text("c")],
+        [text("a"), delta(annotations=[{"type": "x"}]), delta(role="assistant"), text(""), delta(function_call={"name": "f"}), think(""), text("b"), STOP, text("c")],
         [("text", "abc")],
     ),
     "several fields of one delta": (
-        [choice(content="a", reasoning="hm", refusal="no", tool_calls=[fragment(*A)])],
+        [delta(content="a", reasoning="hm", refusal="no", tool_calls=[fragment(*A)])],
         [("reasoning", "hm"), ("text", "a"), ("refusal", "no"), A_PART],
     ),
     "several fields of every delta": (
-        [choice(content="a", reasoning="h"), choice(content="b", reasoning="m")],
+        [delta(content="a", reasoning="h"), delta(content="b", reasoning="m")],
         [("reasoning", "h"), ("text", "a"), ("reasoning", "m"), ("text", "b")],
     ),
     "every spelling of reasoning": (
-        [choice(reasoning_content="a"), choice(reasoning="b"), choice(reasoning_details=[{"type": "reasoning.text", "text": "c"}]), choice(content=[{"type": "thinking", "thinking": "d"}]), text("e")],
+        [delta(reasoning_content="a"), delta(reasoning="b"), delta(reasoning_details=[{"type": "reasoning.text", "text": "c"}]), delta(content=[{"type": "thinking", "thinking": "d"}]), text("e")],
         [("reasoning", "abcd"), ("text", "e")],
     ),
-    "the same reasoning in two fields": ([choice(reasoning_content="a", reasoning="a"), text("b")], [("reasoning", "a"), ("text", "b")]),
+    "the same reasoning in two fields": ([delta(reasoning_content="a", reasoning="a"), text("b")], [("reasoning", "a"), ("text", "b")]),
     "the order inside a content list": (
-        [choice(content=[{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "b"}, "c", {"type": "text", "text": "d"}])],
+        [delta(content=[{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "b"}, "c", {"type": "text", "text": "d"}])],
         [("text", "a"), ("reasoning", "b"), ("text", "cd")],
     ),
     "content lists that go on": (
-        [choice(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "a"}]}]), choice(content=[{"type": "thinking", "thinking": "b"}, "c"]), text("d")],
+        [delta(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "a"}]}]), delta(content=[{"type": "thinking", "thinking": "b"}, "c"]), text("d")],
         [("reasoning", "ab"), ("text", "cd")],
     ),
     "halves of a pair, over a tool call": ([text("a\ud83d"), calls(A), text("\ude00b")], [("text", "a"), A_PART, ("text", "😀b")]),
@@ -135,11 +136,11 @@ def test_parts_come_in_the_order_in_which_they_came(pieces: list[bytes], expecte
 @pytest.mark.parametrize(("pieces", "expected"), ORDERS.values(), ids=ORDERS)
 def test_so_they_do_when_every_byte_comes_alone(pieces: list[bytes], expected: list[tuple[str, Any]]) -> None:
     body = b"".join([*pieces, STOP, DONE])
-    assert parts_of(read(*(bytes([byte]) for byte in body))) == expected
+    assert parts_of(read(*bytewise(body))) == expected
 
 
 def test_each_choice_has_its_own_parts() -> None:
-    pieces = [think("a"), choice(index=1, content="b"), text("c"), choice(index=1, reasoning="d"), think("e")]
+    pieces = [think("a"), delta(index=1, content="b"), text("c"), delta(index=1, reasoning="d"), think("e")]
     first, second = Stream(pieces).read()[0].snapshot.choices
     assert parts_of(first.message) == [("reasoning", "a"), ("text", "c"), ("reasoning", "e")]
     assert parts_of(second.message) == [("text", "b"), ("reasoning", "d")]
@@ -160,7 +161,7 @@ class Arguments(BaseModel):
 
 
 def test_parts_are_the_messages_own_values() -> None:
-    pieces = [choice(images=[IMAGE]), choice(audio={"data": "QUI="}), calls((0, "a", "f", '{"x":1}')), STOP, DONE]
+    pieces = [delta(images=[IMAGE]), delta(audio={"data": "QUI="}), calls((0, "a", "f", '{"x":1}')), STOP, DONE]
     message = read(*pieces, tools={"f": Arguments})
     image, audio, call = message.parts
     assert isinstance(image, ImagePart)
@@ -190,7 +191,7 @@ def test_every_part_names_its_type() -> None:
 
 # While it runs, and however it ends
 
-ALL_PARTS = [choice(images=[IMAGE]), text("a"), think("hm"), choice(refusal="no"), calls(A), choice(audio={"data": "QUI="})]  # fmt: skip
+ALL_PARTS = [delta(images=[IMAGE]), text("a"), think("hm"), delta(refusal="no"), calls(A), delta(audio={"data": "QUI="})]  # fmt: skip
 OF_ALL_PARTS = [("image", IMAGE), ("text", "a"), ("reasoning", "hm"), ("refusal", "no"), A_PART, ("audio", ("QUI=", None))]  # fmt: skip
 
 
@@ -223,7 +224,7 @@ def test_a_part_grows_from_snapshot_to_snapshot() -> None:
         (Stream(ALL_PARTS), StreamEnd.TRUNCATED),
         (Stream(ALL_PARTS, is_reset=True), StreamEnd.INTERRUPTED),
         (Stream([*ALL_PARTS, ERROR]), StreamEnd.FAILED),
-        (Stream([*ALL_PARTS, event(b"oops")]), StreamEnd.INVALID),
+        (Stream([*ALL_PARTS, event("oops")]), StreamEnd.INVALID),
         (Stream([*ALL_PARTS, DONE]), StreamEnd.DONE),
         (Stream([*ALL_PARTS, STOP]), StreamEnd.FINISHED),
     ],
@@ -284,15 +285,15 @@ def test_a_whole_message_with_images_and_audio_has_the_usual_order() -> None:
 # Messages that were read from a dump
 
 IN_USUAL_ORDER: dict[str, list[bytes]] = {
-    "nothing": [choice(role="assistant")],
+    "nothing": [delta(role="assistant")],
     "text": [text("a"), text("b")],
     "reasoning and text": [think("h"), think("m"), text("a")],
-    "refusal": [choice(refusal="no")],
+    "refusal": [delta(refusal="no")],
     "tool calls": [think("hm"), text("a"), calls(A), calls(B)],
-    "legacy function call": [text("a"), choice(function_call={"name": "f", "arguments": "{}"})],
-    "images": [text("a"), choice(images=[IMAGE]), choice(images=[OTHER_IMAGE])],
-    "audio": [choice(audio={"id": "x", "transcript": "a"}), choice(audio={"data": "QUI="})],
-    "all of it": [think("hm"), text("a"), choice(refusal="no"), calls(A), choice(images=[IMAGE]), choice(audio={"data": "QUI="})],
+    "legacy function call": [text("a"), delta(function_call={"name": "f", "arguments": "{}"})],
+    "images": [text("a"), delta(images=[IMAGE]), delta(images=[OTHER_IMAGE])],
+    "audio": [delta(audio={"id": "x", "transcript": "a"}), delta(audio={"data": "QUI="})],
+    "all of it": [think("hm"), text("a"), delta(refusal="no"), calls(A), delta(images=[IMAGE]), delta(audio={"data": "QUI="})],
     "empty texts between": [think("hm"), text(""), think(""), text("a")],
 }  # fmt: skip
 
@@ -357,7 +358,7 @@ def test_a_message_made_by_hand(fields: dict[str, Any], expected: list[tuple[str
 
 def test_values_of_a_wrong_type_are_no_parts() -> None:
     """They are kept raw beside the fields."""
-    message = read(choice(content="a", reasoning=5, refusal=[1], images="x", audio=7), STOP, DONE)
+    message = read(delta(content="a", reasoning=5, refusal=[1], images="x", audio=7), STOP, DONE)
     assert parts_of(message) == [("text", "a")]
     lenient, _ = ChatCompletionMessage.validate_leniently(
         {"content": 5, "reasoning": [], "tool_calls": 1, "images": {}, "audio": "x"}
@@ -403,11 +404,11 @@ CHANGES: dict[str, tuple[Any, list[tuple[str, Any]]]] = {
 def test_a_message_that_was_changed_has_the_usual_order(field: str) -> None:
     """Nothing is lost, and nothing stands in the middle of something else."""
     value, expected = CHANGES[field]
-    message = read(text("a"), think("hm"), choice(refusal="no"), calls(A), text("b"), STOP, DONE)
+    message = read(text("a"), think("hm"), delta(refusal="no"), calls(A), text("b"), STOP, DONE)
     setattr(message, field, value)
     check(message)
     assert parts_of(message) == expected
-    changed = read(text("a"), think("hm"), choice(refusal="no"), calls(A), text("b"), STOP, DONE).model_copy(
+    changed = read(text("a"), think("hm"), delta(refusal="no"), calls(A), text("b"), STOP, DONE).model_copy(
         update={field: value}
     )
     assert parts_of(changed) == expected
@@ -422,7 +423,7 @@ def test_what_was_taken_away_is_no_part(field: str) -> None:
 
 
 def test_a_list_that_was_replaced_by_something_else_has_no_parts() -> None:
-    message = read(text("a"), choice(images=[IMAGE]), think("hm"), STOP, DONE)
+    message = read(text("a"), delta(images=[IMAGE]), think("hm"), STOP, DONE)
     message.images = "x"  # type: ignore[assignment]
     assert parts_of(message) == [("text", "a"), ("reasoning", "hm")]
 
@@ -485,7 +486,7 @@ def test_texts_by_turns(texts: list[tuple[str, str]], cuts: list[int]) -> None:
             expected[-1] = (kind, expected[-1][1] + piece)
         else:
             expected.append((kind, piece))
-    stream = Stream([*(choice(**{name: piece}) for name, piece in texts), STOP, DONE])
+    stream = Stream([*(delta(**{name: piece}) for name, piece in texts), STOP, DONE])
     assert parts_of(stream.cut(cuts).read()[0].snapshot.message) == expected
 
 

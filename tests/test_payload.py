@@ -22,9 +22,8 @@ from chunkfold import (
     StreamEnd,
     parse_payload,
 )
-from chunkfold.testing import sse
+from chunkfold.testing import HEAD, choice, sse
 
-HEAD = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
 SLOW = "chat.completion.chunk"  # an event of this name is a chunk like any other, but takes the slow path
 
 
@@ -46,8 +45,9 @@ def read(body: bytes, **options: Any) -> ChatCompletionParser:
     return parser
 
 
-def chunk(delta: Any, finish_reason: Any = None, **choice: Any) -> dict[str, Any]:
-    return {**HEAD, "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason, **choice}]}
+def chunk(delta: Any, finish_reason: Any = None, **more: Any) -> dict[str, Any]:
+    """A payload of one choice; what is passed by name stands in the choice."""
+    return {**HEAD, "choices": [{**choice(finish_reason), "delta": delta, **more}]}
 
 
 def stream(*payloads: Any) -> bytes:

@@ -5,9 +5,7 @@ whatever else the row is about. Every body is read whole and in pieces.
 """
 
 import ast
-import json
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -31,6 +29,8 @@ from chunkfold import (
     StreamInterruptedError,
     ThinkTags,
 )
+from chunkfold.testing import DONE, HEAD, cut, event
+from chunkfold.testing.wire import compact_json
 
 ROOT = Path(__file__).parent.parent
 
@@ -64,17 +64,10 @@ class Case:
 
 # Bodies
 
-DONE = b"data: [DONE]\n\n"
-
-
-def event(payload: Any) -> bytes:
-    """A payload that is no bytes is sent as its JSON, all of it ASCII; bytes are sent as they are."""
-    return b"data: %b\n\n" % (payload if isinstance(payload, bytes) else json.dumps(payload).encode())
-
 
 def head(**fields: Any) -> dict[str, Any]:
     """A chunk without choices; `...` stands for a key that is not sent."""
-    whole = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [], **fields}
+    whole = {**HEAD, "id": "c1", "created": 1, "choices": [], **fields}
     return {name: value for name, value in whole.items() if value is not ...}
 
 
@@ -223,7 +216,7 @@ ROWS: dict[int, list[Case | str]] = {
     9: [
         Case(
             "line ends of Unicode",
-            stream(json.dumps(chunk({"content": "a\u2028b\u2029c\x85d"}), ensure_ascii=False).encode()),
+            stream(compact_json(chunk({"content": "a\u2028b\u2029c\x85d"}))),
             text="a\u2028b\u2029c\x85d",
         ),
         Case(
@@ -305,7 +298,7 @@ ROWS: dict[int, list[Case | str]] = {
         "tests/test_promises.py::test_ten_times_the_body_costs_ten_times_as_much",
     ],
     18: [Case("a thousand events", stream(*[chunk({"content": "a"})] * 1000), text="a" * 1000)],
-    19: [Case("a whole completion", json.dumps(COMPLETION).encode(), rules="CF109", has=HAS_USAGE)],
+    19: [Case("a whole completion", compact_json(COMPLETION), rules="CF109", has=HAS_USAGE)],
     20: [
         Case(
             "an error",
@@ -362,7 +355,7 @@ ROWS: dict[int, list[Case | str]] = {
         )
     ],
     24: [
-        Case("blank lines before JSON", b"\n\n\n" + json.dumps(COMPLETION).encode(), rules="CF109", has=HAS_USAGE),
+        Case("blank lines before JSON", b"\n\n\n" + compact_json(COMPLETION), rules="CF109", has=HAS_USAGE),
         Case("before an error", b'\n \n{"error":{"message":"m"}}', "", "failed", "CF607", APIError),
         Case("before a stream", b"\n\n\n" + CLEAN),
     ],
@@ -1285,14 +1278,10 @@ CASES = [
 
 def read(case: Case, size: int) -> ChatCompletionParser:
     parser = ChatCompletionParser(transforms=[make() for make in case.transforms], **case.options)
-    texts = [one.text for piece in pieces(case.body, size) for one in parser.feed(piece)]
+    texts = [one.text for piece in cut(case.body, *range(size, len(case.body), size)) for one in parser.feed(piece)]
     texts += [one.text for one in (parser.close() if case.exc is None else parser.interrupt(case.exc))]
     assert "".join(texts) == parser.snapshot.text
     return parser
-
-
-def pieces(body: bytes, size: int) -> Iterator[bytes]:
-    return (body[start : start + size] for start in range(0, len(body), size))
 
 
 def look(parser: ChatCompletionParser, path: str) -> Any:

@@ -6,7 +6,6 @@ the bytes so far mean.
 """
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -31,7 +30,7 @@ from invariants import (
     check_running,
     plain,
 )
-from made_streams import DONE, ERROR, EVENTS, HEAD, STOP, choice, event
+from made_streams import ERROR, EVENTS, STOP
 from reference_decoder import decode_whole
 
 from chunkfold import (
@@ -49,6 +48,7 @@ from chunkfold import (
     ThinkTags,
     parse_payload,
 )
+from chunkfold.testing import DONE, HEAD, ManualClock, choice, chunk, cut, delta, event
 
 BOM = b"\xef\xbb\xbf"
 LINES = st.sampled_from(
@@ -61,19 +61,16 @@ LINES = st.sampled_from(
 )  # fmt: skip
 LINE_ENDS = st.sampled_from([b"\n", b"\n", b"\r\n", b"\r", b""])
 SNIPPETS = st.builds(lambda line, end: line + end, LINES, LINE_ENDS) | st.binary(max_size=4)
-BARE = {
-    "object": "chat.completion.chunk",
-    "choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}],
-}
+BARE = {"object": HEAD["object"], "choices": [choice("stop", content="a")]}
 CALL = {"index": 0, "function": {"name": "f", "arguments": "{}"}}
 ENDINGS = [
-    *(DONE, STOP, ERROR, event(BARE), event(b"oops"), choice("tool_calls", tool_calls=[CALL])),
-    event({**HEAD, "choices": [{"index": 0, "message": {"role": "assistant", "content": "a", "tool_calls": [CALL]}}]}),
+    *(DONE, STOP, ERROR, event(BARE), event("oops"), delta("tool_calls", tool_calls=[CALL])),
+    chunk({"index": 0, "message": {"role": "assistant", "content": "a", "tool_calls": [CALL]}}),
 ]
 ODD = [
-    *(choice(content="\ud83d"), choice(content="\ude00"), choice(content="a").replace(b"\n", b"\r")),
-    *(choice(content="a").replace(b"\n", b"\r\n"), choice(content="word " * 20), b"data:\ndata: a\n\n", b"data:\n\n"),
-    choice(tool_calls=[{**CALL, "id": "\ud83d", "function": {"name": "f", "arguments": "\ud83d"}}]),
+    *(delta(content="\ud83d"), delta(content="\ude00"), delta(content="a").replace(b"\n", b"\r")),
+    *(delta(content="a").replace(b"\n", b"\r\n"), delta(content="word " * 20), b"data:\ndata: a\n\n", b"data:\n\n"),
+    delta(tool_calls=[{**CALL, "id": "\ud83d", "function": {"name": "f", "arguments": "\ud83d"}}]),
 ]
 
 
@@ -106,8 +103,7 @@ KINDS: Any = st.sampled_from([bytes, bytearray, memoryview])
 
 
 def pieces_of(body: bytes, cuts: list[int]) -> list[bytes]:
-    bounds = [0, *sorted(cut % (len(body) + 1) for cut in cuts), len(body)]
-    return [body[start:end] for start, end in pairwise(bounds)]
+    return cut(body, *(place % (len(body) + 1) for place in cuts))
 
 
 # The decoder
@@ -178,7 +174,7 @@ class ParserMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.now = 0.0
+        self.clock = ManualClock()
         self.reads: list[tuple[bytes, float]] = []
         self.finish: Callable[[ChatCompletionParser], object] | None = None
         self.known = 0  # chunks
@@ -202,7 +198,7 @@ class ParserMachine(RuleBasedStateMachine):
 
     def fresh(self) -> ChatCompletionParser:
         transforms = [ThinkTags()] if self.transformed else []
-        return ChatCompletionParser(clock=lambda: self.now, started=0.0, transforms=transforms, **self.options)
+        return ChatCompletionParser(clock=self.clock, started=0.0, transforms=transforms, **self.options)
 
     def expected(self) -> tuple[ChatCompletionParser, list[str]]:
         """What a parser comes to that reads it all anew: at once, where it does not matter when what came."""
@@ -228,7 +224,7 @@ class ParserMachine(RuleBasedStateMachine):
     def read(self, pieces: list[bytes], kind: Callable[[bytes], bytes], is_folded: bool) -> None:
         for piece in pieces:
             if self.parser.end is None:
-                self.reads.append((piece, self.now))
+                self.reads.append((piece, self.clock()))
             if is_folded:
                 self.parser.fold(kind(piece))
                 self.hand_out(None)
@@ -251,11 +247,11 @@ class ParserMachine(RuleBasedStateMachine):
     @rule(words=st.lists(st.sampled_from(RAW_WORDS), min_size=4, max_size=10))
     def fold_much_text(self, words: list[bytes]) -> None:
         """Enough of it that folding takes the short way."""
-        self.read([choice(content="<word>").replace(b"<word>", word) for word in words], bytes, is_folded=True)
+        self.read([delta(content="<word>").replace(b"<word>", word) for word in words], bytes, is_folded=True)
 
     @rule(seconds=st.integers(1, 4))
     def wait(self, seconds: int) -> None:
-        self.now += seconds
+        self.clock.advance(seconds)
 
     @precondition(lambda self: len(self.reads) > 2 or self.final)
     @rule(finish=ENDS)
@@ -372,12 +368,12 @@ class AccumulatorMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.finishes)
     @rule(several=chunks)
     def add(self, several: list[ChatCompletionChunk]) -> None:
-        for chunk in several:
-            before = plain(chunk)
+        for one in several:
+            before = plain(one)
             known = self.accumulator.output_size
-            self.accumulator.add(chunk)
-            self.folded.append(chunk)
-            assert plain(chunk) == before
+            self.accumulator.add(one)
+            self.folded.append(one)
+            assert plain(one) == before
             assert self.accumulator.output_size >= known
 
     @rule()
@@ -399,8 +395,8 @@ class AccumulatorMachine(RuleBasedStateMachine):
     @invariant()
     def it_is_what_the_chunks_mean(self) -> None:
         fresh = ChatCompletionAccumulator()
-        for chunk in self.folded:
-            fresh.add(chunk)
+        for one in self.folded:
+            fresh.add(one)
         if self.finishes:
             fresh.finish()
         accumulator, snapshot = self.accumulator, self.accumulator.snapshot
@@ -416,7 +412,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             assert plain(snapshot) == shown
 
 
-MACHINES = {"decoder": (DecoderMachine, 80), "parser": (ParserMachine, 30), "accumulator": (AccumulatorMachine, 60)}
+MACHINES = {"decoder": (DecoderMachine, 50), "parser": (ParserMachine, 15), "accumulator": (AccumulatorMachine, 25)}
 in_any_order = pytest.mark.parametrize("name", MACHINES)
 
 

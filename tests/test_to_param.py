@@ -11,16 +11,11 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from chunkfold import APIStatusError, ChatCompletion, ChatCompletionMessage, ChatCompletionStream, aconnect, connect
-from chunkfold.testing import Answer, FakeProvider, ReceivedRequest, json_answer, sse
-
-
-def chunk(finish_reason: str | None = None, **delta: Any) -> dict[str, Any]:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
-    return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+from chunkfold.testing import DONE, Answer, FakeProvider, ReceivedRequest, StreamBuilder, delta, fragment, json_answer
 
 
 def completion_of(*deltas: dict[str, Any], finish_reason: str = "stop") -> ChatCompletion:
-    return ChatCompletionStream(sse(*(chunk(**delta) for delta in deltas), chunk(finish_reason))).read()
+    return ChatCompletionStream([*(delta(**fields) for fields in deltas), delta(finish_reason), DONE]).read()
 
 
 def param_of(*deltas: dict[str, Any], **options: Any) -> dict[str, Any]:
@@ -28,11 +23,11 @@ def param_of(*deltas: dict[str, Any], **options: Any) -> dict[str, Any]:
 
 
 def calls_of(*fragments: dict[str, Any]) -> list[dict[str, Any]]:
-    return param_of(*({"tool_calls": [fragment]} for fragment in fragments))["tool_calls"]
+    return param_of(*({"tool_calls": [one]} for one in fragments))["tool_calls"]
 
 
-def fragment(arguments: Any, index: int = 0, id_: str | None = "call_a", name: str | None = "f", **fields: Any) -> Any:
-    return {"index": index, "id": id_, "function": {"name": name, "arguments": arguments}, **fields}
+def part(arguments: Any, index: int = 0, id_: str | None = "call_a", name: str | None = "f", **fields: Any) -> Any:
+    return {**fragment(index, id_, name, arguments), **fields}
 
 
 def call(arguments: str, id_: str = "call_a", name: str = "f", **fields: Any) -> dict[str, Any]:
@@ -84,8 +79,8 @@ def test_the_message(deltas: list[dict[str, Any]], expected: dict[str, Any]) -> 
 def test_calls_with_their_ids() -> None:
     assert param_of(
         {"content": "Let me look."},
-        {"tool_calls": [fragment('{"q"'), fragment('{"z":', 1, "call_b", "g")]},
-        {"tool_calls": [fragment(":1}", name=None, id_=None), fragment("2}", 1, None, None)]},
+        {"tool_calls": [part('{"q"'), part('{"z":', 1, "call_b", "g")]},
+        {"tool_calls": [part(":1}", name=None, id_=None), part("2}", 1, None, None)]},
     ) == {
         "role": "assistant",
         "content": "Let me look.",
@@ -94,16 +89,16 @@ def test_calls_with_their_ids() -> None:
 
 
 def test_an_id_that_was_made_up_goes_back_like_any_other() -> None:
-    calls = calls_of(fragment("{}", id_=None), fragment("{}", 1, None, "g"))
+    calls = calls_of(part("{}", id_=None), part("{}", 1, None, "g"))
     assert calls == [call("{}", "call_0"), call("{}", "call_1", "g")]
 
 
 @pytest.mark.parametrize(
     "fragments",
     [
-        pytest.param([fragment("{}", extra_content=SIGNATURE)], id="with the call"),
-        pytest.param([fragment("{}"), {"index": 0, "extra_content": SIGNATURE}], id="in a fragment of its own"),
-        pytest.param([fragment("{}"), {"id": "call_a", "extra_content": SIGNATURE}], id="by the id alone"),
+        pytest.param([part("{}", extra_content=SIGNATURE)], id="with the call"),
+        pytest.param([part("{}"), {"index": 0, "extra_content": SIGNATURE}], id="in a fragment of its own"),
+        pytest.param([part("{}"), {"id": "call_a", "extra_content": SIGNATURE}], id="by the id alone"),
     ],
 )
 def test_a_thought_signature(fragments: list[dict[str, Any]]) -> None:
@@ -135,11 +130,11 @@ def test_unknown_fields_go_back_to_the_level_where_they_came() -> None:
 )
 def test_arguments(pieces: list[Any], sent: str) -> None:
     first, *more = pieces
-    assert calls_of(fragment(first), *(fragment(piece, id_=None, name=None) for piece in more)) == [call(sent)]
+    assert calls_of(part(first), *(part(piece, id_=None, name=None) for piece in more)) == [call(sent)]
 
 
 def test_the_message_keeps_the_raw_arguments() -> None:
-    completion = completion_of({"tool_calls": [fragment("{}")]}, {"tool_calls": [fragment('{"a":1}', name=None)]})
+    completion = completion_of({"tool_calls": [part("{}")]}, {"tool_calls": [part('{"a":1}', name=None)]})
     assert completion.message.to_param()["tool_calls"][0]["function"]["arguments"] == '{"a":1}'
     assert completion.tool_calls[0].arguments == '{}{"a":1}'
 
@@ -199,7 +194,7 @@ def test_no_reasoning_is_made_up() -> None:
 RICH = [
     {"role": "assistant", "content": "Hi", "extra_content": SIGNATURE},
     {"reasoning_details": [{**TEXT, "text": "hm", "signature": "c2ln"}]},
-    {"tool_calls": [fragment('{"a":1}', extra_content=SIGNATURE)]},
+    {"tool_calls": [part('{"a":1}', extra_content=SIGNATURE)]},
     {"function_call": {"name": "f", "arguments": "{}"}},
 ]
 
@@ -259,7 +254,7 @@ CUSTOM = {"index": 0, "id": "a", "type": "custom", "custom": {"name": "sql", "in
     [
         pytest.param([{"content": "Hi"}], id="text"),
         pytest.param([{"refusal": "No."}], id="a refusal"),
-        pytest.param([{"tool_calls": [fragment(""), fragment("{}", 1, None, "g")]}], id="calls"),
+        pytest.param([{"tool_calls": [part(""), part("{}", 1, None, "g")]}], id="calls"),
         pytest.param([{"tool_calls": [CUSTOM]}], id="a custom tool"),
         pytest.param([{"audio": {"id": "audio_1", "data": "aGk="}}], id="audio"),
         pytest.param([{"function_call": {"name": "f", "arguments": ""}}], id="the legacy function call"),
@@ -347,7 +342,7 @@ def next_turn(chat: ModuleType, *checks: Check) -> Callable[[ReceivedRequest], A
                 check(messages)
         except (RefusedError, ValidationError, ValueError) as error:
             return json_answer({"error": {"message": str(error), "type": "invalid_request_error"}}, 400)
-        return Answer(sse(chunk(role="assistant", content="21 degrees."), chunk("stop")))
+        return StreamBuilder().text("21 degrees.").finish().done().answer()
 
     return answer
 
@@ -361,11 +356,11 @@ def provider() -> Iterator[FakeProvider]:
 PARALLEL = [
     {"role": "assistant", "content": None, "reasoning_content": "hm"},
     {"reasoning_details": [{**TEXT, "text": "hm"}]},
-    {"tool_calls": [fragment('{"city":', extra_content=SIGNATURE), fragment("", 1, None, "now")]},
-    {"tool_calls": [fragment('"Bern"}', name=None, id_=None)]},
+    {"tool_calls": [part('{"city":', extra_content=SIGNATURE), part("", 1, None, "now")]},
+    {"tool_calls": [part('"Bern"}', name=None, id_=None)]},
     {"reasoning_details": [{**TEXT, "signature": "c2ln"}]},
 ]
-FIRST = Answer(sse(*(chunk(**delta) for delta in PARALLEL), chunk("tool_calls")))
+FIRST = Answer([*(delta(**fields) for fields in PARALLEL), delta("tool_calls"), DONE])
 USER = {"role": "user", "content": "How is the weather?"}
 
 
@@ -449,7 +444,7 @@ def test_what_a_provider_refuses(
 
 
 def test_a_custom_tool_takes_its_turn(provider: FakeProvider, chat: ModuleType) -> None:
-    provider.add(Answer(sse(chunk(tool_calls=[CUSTOM]), chunk("tool_calls"))))
+    provider.add(Answer([delta(tool_calls=[CUSTOM]), delta("tool_calls"), DONE]))
     provider.add(next_turn(chat))
     completion = converse(provider, lambda first: [first.message.to_param(), *results_of(first)])
     assert completion.text == "21 degrees."

@@ -17,7 +17,7 @@ from chunkfold import (
     ChatCompletionParser,
     ParseError,
 )
-from chunkfold.testing import sse
+from chunkfold.testing import DONE, delta, event
 
 W = "get_weather"  # most cases call the same tool three times: nothing but identity tells the calls apart
 T = "get_time"
@@ -35,29 +35,18 @@ def on_wire(fragment: tuple[Any, Any, Any, Any] | dict[str, Any]) -> dict[str, A
     return {key: value for key, value in keys.items() if value is not ...}
 
 
-def chunk(delta: dict[str, Any], finish_reason: str | None = None, index: int = 0) -> dict[str, Any]:
-    return {
-        "id": "c",
-        "object": "chat.completion.chunk",
-        "created": 1,
-        "model": "m",
-        "choices": [{"index": index, "delta": delta, "finish_reason": finish_reason}],
-    }
-
-
 def feed(*deltas: Any) -> ChatCompletionParser:
     """A parser that still runs; each delta is one fragment, or a list of several."""
     parser = ChatCompletionParser()
-    for delta in deltas:
-        fragments = delta if isinstance(delta, list) else [delta]
-        parser.feed(b"".join(sse(chunk({"tool_calls": [on_wire(one) for one in fragments]}), done=False)))
+    for several in deltas:
+        parser.feed(delta(tool_calls=[on_wire(one) for one in (several if isinstance(several, list) else [several])]))
     return parser
 
 
 def read(*deltas: Any, finish_reason: str = "tool_calls") -> ChatCompletionParser:
     """A parser whose stream ended well."""
     parser = feed(*deltas)
-    parser.feed(b"".join(sse(chunk({}, finish_reason))))
+    parser.feed(delta(finish_reason) + DONE)
     parser.raise_error()
     return parser
 
@@ -374,7 +363,8 @@ def test_the_calls_of_two_choices_have_nothing_to_do_with_each_other() -> None:
     parser = ChatCompletionParser()
     # Choice 1 stands between: "the call touched last" is asked per choice.
     order = [(0, first), (1, (..., "a", T, "")), (0, second), (1, (..., ..., ..., TWO))]
-    parser.feed(b"".join(sse(*(chunk({"tool_calls": [on_wire(one)]}, index=index) for index, one in order))))
+    for index, one in order:
+        parser.feed(delta(index=index, tool_calls=[on_wire(one)]))
     assert [calls(ChatCompletion(choices=[choice])) for choice in parser.snapshot.choices] == [
         [("a", W, ONE)],
         [("a", T, TWO)],
@@ -439,10 +429,10 @@ def test_a_made_up_id_comes_at_the_end_and_stays() -> None:
     parser = feed((0, ..., W, ONE), (1, "b", W, TWO))
     assert [call.id for call in parser.snapshot.tool_calls] == [None, "b"]
     assert noted(parser) == set()
-    parser.feed(b"".join(sse(chunk({}, "tool_calls"))))
+    parser.feed(delta("tool_calls") + DONE)
     assert calls(parser.completion()) == [("call_0", W, ONE), ("b", W, TWO)]
     assert noted(parser) == {"CF302"}
-    parser.feed(b"".join(sse(chunk({"tool_calls": [on_wire((0, "late", ..., ...))]}))))
+    parser.feed(delta(tool_calls=[on_wire((0, "late", ..., ...))]) + DONE)
     parser.close()
     assert calls(parser.completion()) == calls(parser.snapshot) == [("call_0", W, ONE), ("b", W, TWO)]
 
@@ -450,10 +440,10 @@ def test_a_made_up_id_comes_at_the_end_and_stays() -> None:
 ENDS = {
     "cut": lambda parser: parser.close(),
     "interrupted": lambda parser: parser.interrupt(OSError("reset")),
-    "failed": lambda parser: parser.feed(b'data: {"error":{"message":"x"}}\n\n'),
-    "invalid": lambda parser: parser.feed(b"data: x\n\n"),
+    "failed": lambda parser: parser.feed(event({"error": {"message": "x"}})),
+    "invalid": lambda parser: parser.feed(event("x")),
     "left": lambda parser: parser.leave(),
-    "[DONE]": lambda parser: parser.feed(b"data: [DONE]\n\n"),
+    "[DONE]": lambda parser: parser.feed(DONE),
 }
 
 

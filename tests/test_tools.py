@@ -3,15 +3,16 @@
 import copy
 import json
 import pickle
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-import anyio.lowlevel
 import httpx
 import httpx2
 import pytest
+from fronts import ASKED, URL, AsyncFront, SyncFront, client_of, generators_of_httpx_are_not_ours
+from made_streams import custom
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
@@ -27,16 +28,21 @@ from chunkfold import (
     PartialJSON,
     ToolCallArgumentsDelta,
     ToolCallDone,
-    aconnect,
     connect,
 )
-from chunkfold.testing import Answer, FakeProvider, json_answer, sse
+from chunkfold.testing import (
+    DONE,
+    FakeProvider,
+    StreamBuilder,
+    delta,
+    fragment,
+    fragments,
+    json_answer,
+    mock_transport,
+)
+from chunkfold.testing.playback import Playback
 
-# httpx nests async generators and closes only the outermost, whoever reads it: trio says so of those that were not
-# exhausted. The filter names them, so that a generator of chunkfold's own would be an error.
-pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
-
-PATIENCE = 30.0  # seconds, after which a test that hangs fails
+pytestmark = generators_of_httpx_are_not_ours
 
 
 class WeatherArgs(BaseModel):
@@ -74,21 +80,12 @@ TOOLS = {"lookup_weather": WeatherArgs}
 BONN = '{"city": "Bonn", "days": 3}'
 
 
-def event(delta: dict[str, Any], finish: str | None = None, index: int = 0) -> dict[str, Any]:
-    choice = {"index": index, "delta": delta, "finish_reason": finish}
-    return {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
-
-
-def call(name: str, *pieces: str, index: int = 0, choice: int = 0) -> list[dict[str, Any]]:
-    """The events of one tool call: its name, then its arguments in pieces."""
-    begin = {"index": index, "id": f"call_{index}", "type": "function", "function": {"name": name, "arguments": ""}}
-    deltas = [begin, *({"index": index, "function": {"arguments": piece}} for piece in pieces)]
-    return [event({"tool_calls": [delta]}, index=choice) for delta in deltas]
-
-
-def answer(*calls: list[dict[str, Any]], finish: str = "tool_calls") -> list[bytes]:
-    """The body of a stream with these calls."""
-    return sse(*(one for events in calls for one in events), event({}, finish))
+def answer(*calls: Sequence[str], finish: str = "tool_calls") -> StreamBuilder:
+    """A stream with these calls, each a name and its arguments in pieces."""
+    stream = StreamBuilder()
+    for name, *pieces in calls:
+        stream = stream.tool_call(name, *pieces)
+    return stream.finish(finish).done()
 
 
 def parsed(body: Iterable[bytes], **options: Any) -> ChatCompletionParser:
@@ -106,23 +103,7 @@ def done(events: Iterable[Any]) -> list[ToolCallDone]:
 
 # Wherever it is given
 
-WHOLE = answer(call("lookup_weather", '{"city": "Bo', 'nn", "days": 3}'), call("other", BONN, index=1))
-
-
-class AsyncList:
-    """An async iterable that is no generator."""
-
-    def __init__(self, items: Iterable[bytes]) -> None:
-        self.items = iter(items)
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        await anyio.lowlevel.checkpoint()
-        for item in self.items:
-            return item
-        raise StopAsyncIteration
+WHOLE = answer(("lookup_weather", '{"city": "Bo', 'nn", "days": 3}'), ("other", BONN))
 
 
 Seen = tuple[list[Any], ChatCompletion]
@@ -147,42 +128,27 @@ async def by_stream(tools: Any) -> Seen:
 
 
 async def by_async_stream(tools: Any) -> Seen:
-    async with AsyncChatCompletionStream(AsyncList(WHOLE), tools=tools) as stream:
+    async with AsyncChatCompletionStream(Playback(WHOLE.answer()), tools=tools) as stream:
         return await gathered(stream.events()), stream.completion()
 
 
-async def by_connect(tools: Any, library: Any = httpx) -> Seen:
-    with (
-        FakeProvider(Answer(WHOLE)) as provider,
-        library.Client(trust_env=False, timeout=PATIENCE) as client,
-        connect(client, "POST", provider.url, json={"model": "m"}, tools=tools) as stream,
-    ):
-        events = list(stream.events())
-    assert provider.requests[0].json == {"model": "m", "stream": True}  # the option is ours, and is not sent
-    return events, stream.completion()
-
-
-async def by_aconnect(tools: Any, library: Any = httpx) -> Seen:
-    with FakeProvider(Answer(WHOLE)) as provider:
-        async with (
-            library.AsyncClient(trust_env=False, timeout=PATIENCE) as client,
-            aconnect(client, "POST", provider.url, json={"model": "m"}, tools=tools) as stream,
-        ):
+async def by_connection(front: Any, library: Any, tools: Any) -> Seen:
+    with FakeProvider(WHOLE) as provider:
+        async with client_of(front, library) as client, client.connect(provider.url, tools=tools) as stream:
             events = await gathered(stream.events())
-    assert provider.requests[0].json == {"model": "m", "stream": True}
+    assert provider.requests[0].json == {**ASKED, "stream": True}  # the option is ours, and is not sent
     return events, stream.completion()
 
 
-async def by_connect_of_httpx2(tools: Any) -> Seen:
-    return await by_connect(tools, httpx2)
+async def by_connect(tools: Any) -> Seen:
+    return await by_connection(SyncFront, httpx, tools)
 
 
-async def by_aconnect_of_httpx2(tools: Any) -> Seen:
-    return await by_aconnect(tools, httpx2)
+async def by_aconnect(tools: Any) -> Seen:
+    return await by_connection(AsyncFront, httpx2, tools)
 
 
-READERS = [by_parser, by_stream, by_async_stream, by_connect, by_aconnect, by_connect_of_httpx2, by_aconnect_of_httpx2]
-every_reader = pytest.mark.parametrize("read", READERS)
+every_reader = pytest.mark.parametrize("read", [by_parser, by_stream, by_async_stream, by_connect, by_aconnect])
 
 
 @every_reader
@@ -260,7 +226,7 @@ def test_the_mapping_is_copied(late: bool) -> None:
         parser.events()
     tools.clear()
     tools["other"] = WeatherArgs
-    parser.feed(b"".join(WHOLE))
+    parser.feed(WHOLE.body)
     assert [type(one.parsed) for one in done(parser.events())] == [WeatherArgs, dict]
     assert [type(one.function.parse()) for one in parser.completion().tool_calls] == [WeatherArgs, dict]
     assert tools == {"other": WeatherArgs}
@@ -268,7 +234,10 @@ def test_the_mapping_is_copied(late: bool) -> None:
 
 async def test_of_a_stream_too() -> None:
     tools: dict[str, Any] = dict(TOOLS)
-    streams = [ChatCompletionStream(WHOLE, tools=tools), AsyncChatCompletionStream(AsyncList(WHOLE), tools=tools)]
+    streams = [
+        ChatCompletionStream(WHOLE, tools=tools),
+        AsyncChatCompletionStream(Playback(WHOLE.answer()), tools=tools),
+    ]
     tools.clear()
     completions = [streams[0].read(), await streams[1].read()]
     assert [type(one.tool_calls[0].function.parse()) for one in completions] == [WeatherArgs] * 2
@@ -297,7 +266,7 @@ TYPES = [
 
 @pytest.mark.parametrize(("as_type", "arguments", "value"), TYPES)
 def test_what_a_type_may_be(as_type: Any, arguments: str, value: Any) -> None:
-    parser = parsed(answer(call("tool", arguments)), tools={"tool": as_type})
+    parser = parsed(answer(("tool", arguments)), tools={"tool": as_type})
     (last,) = done(parser.events())
     (one,) = parser.completion().tool_calls
     assert (last.parsed, last.error) == (value, None)
@@ -312,8 +281,10 @@ def test_what_is_known_while_the_arguments_come(as_type: Any) -> None:
     """In snapshots, with the type and without asking for it; only what fits it."""
     parser = ChatCompletionParser(tools={"tool": as_type})
     seen = []
-    for one in call("tool", '{"ci', 'ty": "Bo', 'nn", "days', '": "', 'x", "days": 3', "}"):
-        parser.feed(sse(one)[0])
+    role, *calls = StreamBuilder().tool_call("tool", '{"ci', 'ty": "Bo', 'nn", "days', '": "', 'x", "days": 3', "}")
+    parser.feed(role)
+    for data in calls:
+        parser.feed(data)
         seen.append(parser.snapshot.tool_calls[0].function.parse_partial())
     whole = as_type(city="Bonn", days=3)
     assert seen == [{}, {}, {"city": "Bo"}, {"city": "Bonn"}, {"city": "Bonn"}, {"city": "Bonn"}, whole]
@@ -325,7 +296,7 @@ def test_what_is_known_while_the_arguments_come(as_type: Any) -> None:
 
 def test_half_numbers_of_a_registered_type() -> None:
     parser = ChatCompletionParser(tools=TOOLS)
-    parser.feed(b"".join(sse(*call("lookup_weather", '{"city": "Bonn", "days": 3'), done=False)))
+    parser.feed(StreamBuilder().tool_call("lookup_weather", '{"city": "Bonn", "days": 3').body)
     function = parser.snapshot.tool_calls[0].function
     assert function.parse_partial() == {"city": "Bonn"}
     assert function.parse_partial(half_numbers=True) == {"city": "Bonn", "days": 3}
@@ -348,8 +319,8 @@ def test_arguments_can_be_followed_by_their_events() -> None:
 
 def test_each_call_has_the_type_of_its_name() -> None:
     body = answer(
-        *(call("lookup_weather", BONN), call("route", '{"start": "Ulm", "stops": []}', index=1)),
-        *(call("Lookup_Weather", BONN, index=2), call("lookup_weather", BONN, index=3), call("", BONN, index=4)),
+        *(("lookup_weather", BONN), ("route", '{"start": "Ulm", "stops": []}')),
+        *(("Lookup_Weather", BONN), ("lookup_weather", BONN), ("", BONN)),
     )
     parser = parsed(body, tools={**TOOLS, "route": Route})
     kinds = [WeatherArgs, Route, dict, WeatherArgs, dict]
@@ -358,25 +329,22 @@ def test_each_call_has_the_type_of_its_name() -> None:
 
 
 def test_a_name_that_comes_in_pieces() -> None:
-    pieces = [{"index": 0, "id": "a", "function": {"name": "lookup_"}}, {"index": 0, "function": {"name": "weather"}}]
-    last = {"index": 0, "function": {"arguments": BONN}}
-    body = answer([event({"tool_calls": [one]}) for one in [*pieces, last]])
-    parser = parsed(body, tools=TOOLS)
+    pieces = [fragment(0, "a", "lookup_"), fragment(0, name="weather"), fragment(0, arguments=BONN)]
+    parser = parsed([fragments(*pieces), delta("tool_calls"), DONE], tools=TOOLS)
     assert [one.parsed for one in done(parser.events())] == [WeatherArgs(city="Bonn", days=3)]
     assert parser.completion().tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
 
 
 def test_calls_of_every_choice() -> None:
-    body = [event({"content": "a"}), *call("lookup_weather", BONN, choice=1), event({}, "stop")]
-    parser = parsed(sse(*body, event({}, "tool_calls", 1)), tools=TOOLS)
+    both = StreamBuilder().text("a").tool_call("lookup_weather", BONN, choice=1)
+    parser = parsed(both.finish().finish(choice=1).done(), tools=TOOLS)
     assert [(one.choice, type(one.parsed)) for one in done(parser.events())] == [(1, WeatherArgs)]
     message = parser.completion().choices[1].message
     assert message.tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
 
 
 def test_a_custom_tool_has_text_whatever_is_registered() -> None:
-    custom = {"index": 0, "id": "a", "type": "custom", "custom": {"name": "lookup_weather", "input": BONN}}
-    parser = parsed(answer([event({"tool_calls": [custom]})]), tools=TOOLS)
+    parser = parsed([delta("tool_calls", tool_calls=[custom(0, "a", "lookup_weather", BONN)]), DONE], tools=TOOLS)
     assert [(one.parsed, one.error) for one in done(parser.events())] == [(BONN, None)]
     assert parser.completion().tool_calls[0].custom.input == BONN
 
@@ -384,7 +352,7 @@ def test_a_custom_tool_has_text_whatever_is_registered() -> None:
 def test_a_call_that_is_done_by_the_next_one_is_typed_then() -> None:
     parser = ChatCompletionParser(tools=TOOLS)
     parser.events()
-    parser.feed(b"".join(sse(*call("lookup_weather", BONN), *call("other", "{", index=1), done=False)))
+    parser.feed(StreamBuilder().tool_call("lookup_weather", BONN).tool_call("other", "{").body)
     assert [one.parsed for one in done(parser.events())] == [WeatherArgs(city="Bonn", days=3)]
 
 
@@ -394,9 +362,8 @@ def test_a_completion_that_is_no_stream() -> None:
     message = {"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function": function}]}
     whole = {"id": "c1", "object": "chat.completion", "choices": [{"message": message, "finish_reason": "tool_calls"}]}
     with (
-        FakeProvider(json_answer(whole)) as provider,
-        httpx.Client(trust_env=False, timeout=PATIENCE) as client,
-        connect(client, "POST", provider.url, json={}, tools=TOOLS) as stream,
+        httpx.Client(transport=mock_transport(json_answer(whole))) as client,
+        connect(client, "POST", URL, json={}, tools=TOOLS) as stream,
     ):
         assert [one.parsed for one in done(stream.events())] == [WeatherArgs(city="Bonn", days=3)]
     assert stream.completion().tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
@@ -405,7 +372,7 @@ def test_a_completion_that_is_no_stream() -> None:
 def test_an_accumulator_alone() -> None:
     accumulator = ChatCompletionAccumulator(tools=TOOLS)
     parser = ChatCompletionParser()
-    for chunk in parser.feed(b"".join(WHOLE)):
+    for chunk in parser.feed(WHOLE.body):
         accumulator.add(chunk)
     kinds = [type(one.function.parse()) for one in accumulator.snapshot.tool_calls]
     assert kinds == [WeatherArgs, dict]
@@ -426,9 +393,7 @@ def test_a_type_that_is_asked_for_wins() -> None:
 
 
 def test_it_wins_for_what_fits_the_registered_one_no_more() -> None:
-    function = (
-        parsed(answer(call("lookup_weather", '{"town": "Bonn"}')), tools=TOOLS).completion().tool_calls[0].function
-    )
+    function = parsed(answer(("lookup_weather", '{"town": "Bonn"}')), tools=TOOLS).completion().tool_calls[0].function
     with pytest.raises(ParseError):
         function.parse()
     assert function.parse(dict[str, str]) == {"town": "Bonn"}
@@ -451,7 +416,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("arguments", "finish", "path", "cut"), WRONG)
 def test_wrong_arguments(arguments: str, finish: str, path: tuple[str, ...], cut: bool) -> None:
-    body = answer(call("lookup_weather", arguments), call("other", BONN, index=1), finish=finish)
+    body = answer(("lookup_weather", arguments), ("other", BONN), finish=finish)
     parser = parsed(body, tools=TOOLS)
     wrong, right = sorted(done(parser.events()), key=lambda one: one.position)
     assert wrong.parsed is None
@@ -467,7 +432,7 @@ def test_wrong_arguments(arguments: str, finish: str, path: tuple[str, ...], cut
 
 
 def test_what_fits_of_wrong_arguments() -> None:
-    body = answer(call("lookup_weather", '{"city": 5, "days": 3}'))
+    body = answer(("lookup_weather", '{"city": 5, "days": 3}'))
     function = parsed(body, tools=TOOLS).completion().tool_calls[0].function
     assert function.parse_partial() == {"days": 3}
 

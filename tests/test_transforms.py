@@ -4,12 +4,13 @@ What is said of the whole text is told by a plain reading of it (`split_whole`),
 """
 
 import itertools
-import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import httpx
 import pytest
+from fronts import URL
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -23,28 +24,27 @@ from chunkfold import (
     ThinkTags,
     Transform,
     connect,
+    testing,
 )
-from chunkfold.testing import Answer, FakeProvider, sse
+from chunkfold.testing import HEAD, StreamBuilder, event, mock_transport, sse
 
 
-def choice(content: Any = None, finish_reason: str | None = None, index: int = 0, **delta: Any) -> dict[str, Any]:
-    if content is not None:
-        delta["content"] = content
-    return {"index": index, "delta": delta, "finish_reason": finish_reason}
+def choice(content: Any = None, finish_reason: str | None = None, index: int = 0, **fields: Any) -> dict[str, Any]:
+    """A choice whose delta has this content, and what is passed by name."""
+    return testing.choice(finish_reason, index, **fields, **({} if content is None else {"content": content}))
 
 
 def chunk(*choices: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-    return {**head, "choices": list(choices), **fields}
+    """The payload of a chunk."""
+    return {**HEAD, "choices": list(choices), **fields}
 
 
 def read(
     chunks: Sequence[dict[str, Any]], *transforms: Transform, **options: Any
 ) -> tuple[ChatCompletionParser, list[ChatCompletionChunk]]:
-    """A parser at its end, and the chunks that it gave; here each payload is sent as ASCII."""
+    """A parser at its end, and the chunks that it gave."""
     parser = ChatCompletionParser(transforms=transforms, **options)
-    given = [chunk for payload in chunks for chunk in parser.feed(sse(json.dumps(payload), done=False)[0])]
-    return parser, [*given, *parser.feed(b"data: [DONE]\n\n")]
+    return parser, [chunk for data in sse(*chunks) for chunk in parser.feed(data)]
 
 
 def contents(texts: Sequence[str], index: int = 0, finish_reason: str | None = "stop") -> list[dict[str, Any]]:
@@ -113,17 +113,13 @@ def test_what_think_tags_make_of_a_text_does_not_depend_on_the_cuts(text: str, c
 @given(TEXTS, CUTS, st.sampled_from(["end", "cut", "error", "leave"]))
 def test_nothing_that_is_held_back_is_lost_however_the_stream_ends(text: str, cuts: list[int], how: str) -> None:
     parser = ChatCompletionParser(transforms=[ThinkTags()])
-    chunks = [
-        new
-        for one in contents(cut(text, cuts), finish_reason=None)
-        for new in parser.feed(b"".join(sse(one, done=False)))
-    ]
+    chunks = [new for one in contents(cut(text, cuts), finish_reason=None) for new in parser.feed(event(one))]
     if how == "end":
         chunks += parser.close()
     elif how == "cut":
         chunks += parser.interrupt(OSError("reset"))
     elif how == "error":
-        chunks += parser.feed(b'data: {"error":{"message":"boom"}}\n\n')
+        chunks += parser.feed(event({"error": {"message": "boom"}}))
     else:
         parser.leave()  # nobody takes chunks any more
     assert (parser.snapshot.text, parser.snapshot.reasoning) == split_whole(text)
@@ -222,7 +218,7 @@ def test_the_first_part_keeps_all_else() -> None:
     first, *more = chunks
     assert (first.usage.total_tokens, first.model_extra, first.choices[0].model_extra) == (9, {"z": 3}, {"y": 2})
     assert [(one.usage, one.model_extra, one.choices[0].logprobs) for one in more] == [(None, {}, None)] * 2
-    assert {(one.id, one.object, one.created, one.model) for one in chunks} == {("c", "chat.completion.chunk", 1, "m")}
+    assert {(one.id, one.object, one.created, one.model) for one in chunks} == {tuple(HEAD.values())}
     snapshot = parser.snapshot
     assert (snapshot.model_extra, snapshot.choices[0].model_extra, snapshot.message.model_extra) == (
         {"z": 3},
@@ -494,11 +490,9 @@ def test_through_a_stream() -> None:
 
 
 def test_through_a_connection() -> None:
-    httpx = pytest.importorskip("httpx")
     with (
-        FakeProvider(Answer(sse(*contents(["<think>a</th", "ink>b"])))) as provider,
-        httpx.Client(trust_env=False) as client,
-        connect(client, "POST", provider.url, json={}, transforms=[ThinkTags()]) as stream,
+        httpx.Client(transport=mock_transport(StreamBuilder().text("<think>a</th", "ink>b").finish().done())) as client,
+        connect(client, "POST", URL, json={}, transforms=[ThinkTags()]) as stream,
     ):
         completion = stream.read()
     assert (completion.text, completion.reasoning) == ("b", "a")

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from chunkfold import EventStreamDecoder
+from chunkfold.testing import DONE, event
 
 Chunk = dict[str, Any]
 
 READS = {"one event": None, "64 KiB": 65536, "16 bytes": 16}  # bytes per read, by their name in the tables
 
 _RECORDINGS = Path(__file__).parents[3] / "shared" / "recordings"
-_DONE = b"data: [DONE]\n\n"
 _OPENAI = {
     "id": "chatcmpl-9f2cK1dVnX4mQ7tRzLwB3sYpEoUa",
     "object": "chat.completion.chunk",
@@ -77,10 +77,6 @@ def cut(data: bytes, size: int) -> list[bytes]:
     return [data[place : place + size] for place in range(0, len(data), size)]
 
 
-def event(chunk: Chunk) -> bytes:
-    return b"data: " + json.dumps(chunk, separators=(",", ":"), ensure_ascii=False).encode() + b"\n\n"
-
-
 def chunk(delta: Chunk, finish_reason: str | None = None, index: int = 0, **more: Any) -> Chunk:
     """A chunk as OpenAI sends it; what is passed by name stands beside its choices."""
     choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
@@ -111,11 +107,11 @@ def text_chunks(count: int) -> Iterator[Chunk]:
 
 def text_events(count: int) -> Iterator[bytes]:
     """The text stream, event by event: for those who must not hold it."""
-    return chain(map(event, text_chunks(count)), (_DONE,))
+    return chain(map(event, text_chunks(count)), (DONE,))
 
 
 def _body(chunks: Iterable[Chunk], output: str) -> Body:
-    return Body([*map(event, chunks), _DONE], output)
+    return Body([*map(event, chunks), DONE], output)
 
 
 def text(count: int) -> Body:
