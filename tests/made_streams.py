@@ -5,20 +5,19 @@ a delta, halves of characters, tools of both kinds, whole messages, a transport 
 """
 
 import base64
-import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
 
-from chunkfold import ChatCompletionEvent, ChatCompletionParser, testing
-from chunkfold.testing import DONE, Answer, chunk, cut, delta, fragment
+from chunkfold import ChatCompletionEvent, ChatCompletionParser
+from chunkfold.testing import DONE, Answer, chunk, cut, delta, event, fragment
 from chunkfold.testing.playback import Playback
 from chunkfold.testing.strategies import builders
 
 STOP = delta("stop")
-ERROR = testing.event({"error": {"message": "overloaded", "code": 503}})
+ERROR = event({"error": {"message": "overloaded", "code": 503}})
 
 
 @dataclass(frozen=True)
@@ -155,25 +154,8 @@ EVENTS = (
     | st.builds(lambda calls: delta(tool_calls=calls), st.lists(FRAGMENTS, min_size=2, max_size=4))
     | st.builds(whole_message, DELTAS)
 )
-ENDS = st.sampled_from([[DONE], [DONE], [STOP, DONE], [STOP], [], [ERROR], [testing.event("oops")]])
+ENDS = st.sampled_from([[DONE], [DONE], [STOP, DONE], [STOP], [], [ERROR], [event("oops")]])
 STREAMS = st.builds(
     lambda events, end, is_reset: Stream([*events, *end], is_reset), st.lists(EVENTS, max_size=8), ENDS, st.booleans()
 ) | st.builds(lambda built, is_reset: Stream(built.events, is_reset), builders(whole=False), st.booleans())
 CUTS = st.lists(st.integers(0, 5000), max_size=8)
-
-
-# Older names, for test_otel and test_fold_record
-
-HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-
-
-def event(payload: Any) -> bytes:
-    return b"data: " + (payload if isinstance(payload, bytes) else json.dumps(payload).encode()) + b"\n\n"
-
-
-def choice(finish_reason: str | None = None, index: int = 0, **delta: Any) -> bytes:
-    return event({**HEAD, "choices": [{"index": index, "delta": delta, "finish_reason": finish_reason}]})
-
-
-def usage(**counts: Any) -> bytes:
-    return event({**HEAD, "choices": [], "usage": counts})
