@@ -177,3 +177,16 @@ def test_an_observed_stream_is_freed_as_any_other() -> None:
         assert (stream_ref(), parser_ref()) == (None, None)
     finally:
         gc.enable()
+
+
+def test_what_nobody_holds_any_more_is_told_nothing() -> None:
+    class Subject:
+        pass
+
+    log, subject = Log(), Subject()
+    parser = ChatCompletionParser()
+    parser.observe(on_chunks=log.on_chunks, on_end=log.on_end, subject=subject)
+    del subject
+    parser.feed(HI)
+    parser.close()
+    assert (log.chunks, log.ends) == ([], [])
