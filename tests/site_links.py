@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 LINK = re.compile(r'<(?P<tag>\w+)\b[^>]*?\b(?:href|src)="(?P<link>[^"]+)"')
+LISTED = re.compile(r"^- \[.+?\]\((.+?)\)", re.MULTILINE)
 ID = re.compile(r'\bid="([^"]+)"')
 ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|//")
 FETCHED = {"img", "link", "script", "iframe"}
@@ -31,6 +32,8 @@ def problems_of(site: Path) -> list[str]:
                 found.append(f"{page.relative_to(site)}: {link} leads nowhere")
             elif anchor and not anchor.startswith("__") and anchor not in ids.get(target, {anchor}):
                 found.append(f"{page.relative_to(site)}: {link} has no such anchor")
+    listed = LISTED.findall((site / "llms.txt").read_text("utf-8"))
+    found += [f"llms.txt: {link} leads nowhere" for link in listed if not (site / link).exists()]
     return found if pages else [f"{site}: no pages"]
 
 

@@ -63,7 +63,7 @@ def parsed(body: bytes, size: int = READ, **options: Any) -> tuple[ChatCompletio
 LIMIT = 10**6
 EACH = range(100)  # how many new things come at once
 SMALL_LIMIT = LIMIT // 5
-COST = 40  # bytes for a character, at most: an object that is two characters of JSON may take a kilobyte
+COST = 50  # bytes for a character, at most: an object that is two characters of JSON may take a kilobyte
 MOST_SENT = 50 * LIMIT  # bytes, which is far more than the limit lets through
 
 

@@ -42,7 +42,7 @@ def seen_from(picture: str, text: str) -> float:
 HELLO = StreamBuilder().reasoning("not sent here").text("Hel", "lo").finish().done()
 
 
-def test_the_frames_stand_on_the_left_and_the_message_on_the_right() -> None:
+def test_the_frames_stand_above_and_the_message_below() -> None:
     picture = motion([recording(HELLO)])
     frames = texts(picture, "frame")
     assert len(frames) == len(HELLO.events)
@@ -87,7 +87,7 @@ def test_frames_move_up_when_there_are_many() -> None:
     picture = motion([recording(StreamBuilder().text(*"abcdefghijklmnopqrstuvwxyz").finish().done())])
     ups = re.findall(r"translateY\(-(\d+)px\)", picture)
     assert int(ups[0]) == 0
-    assert int(ups[-1]) == (29 - 17) * 18
+    assert int(ups[-1]) == (29 - 7) * 20
 
 
 def test_long_text_goes_on_in_the_next_row_and_what_does_not_fit_is_left_out() -> None:
@@ -95,9 +95,9 @@ def test_long_text_goes_on_in_the_next_row_and_what_does_not_fit_is_left_out() -
     picture = motion([recording(StreamBuilder().text(*words).finish())])
     found = [text for text in drawn(picture) if text.get("class", "").startswith("text")]
     heights = {float(text.get("y", "")) for text in found}
-    assert len(heights) == 14
-    assert max(heights) < 372
-    assert all(float(text.get("x", "")) + float(text.get("textLength", "")) <= 880 for text in found)
+    assert len(heights) == 7
+    assert max(heights) < 424 - 40
+    assert all(float(text.get("x", "")) + float(text.get("textLength", "")) <= 600 for text in found)
 
 
 def test_what_a_model_writes_is_escaped() -> None:

@@ -1,4 +1,4 @@
-"""Recordings as a picture that moves: bytes on the left as they came, the message they come to on the right.
+"""Recordings as a picture that moves: the bytes above, as they came, and below the message that they come to.
 
 The picture is SVG and moves by CSS alone, so that it works wherever an image does. What comes with one read has one
 class, whose keyframes say from when until when it is seen. Where motion is not wanted, the first stream stands still
@@ -17,18 +17,21 @@ from chunkfold.models import ChatCompletion
 from chunkfold.parser import ChatCompletionParser
 from chunkfold.recording import Recording
 
-_SIZE: Final = (880, 372)
-_ROW: Final = 18  # pixels
-_CHARACTER: Final = 7.2  # pixels; text is stretched to that
-_LEFT, _RIGHT, _TOP = 20, 430, 62
-_ROWS: Final = 17
-_FRAME_WIDTH: Final = 53  # characters
-_MESSAGE_WIDTH: Final = 58
-_LABEL: Final = "Streams as they come: bytes on the left, the message on the right."
+_SIZE: Final = (600, 424)  # narrow, so that it can be read on a phone too
+_ROW: Final = 20  # pixels
+_CHARACTER: Final = 8.4  # pixels; text is stretched to that
+_LEFT: Final = 20
+_BYTES_TOP: Final = 62
+_BYTES_ROWS: Final = 7
+_MESSAGE_TOP: Final = 232
+_MESSAGE_ROWS: Final = 7
+_END_TOP: Final = 388
+_WIDTH: Final = 66  # characters
+_LABEL: Final = "Streams as they come: the bytes above, the message below."
 _STAY: Final = 3.0  # seconds for which the end of a stream is seen
 
 _STYLE: Final = """
-text { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill: #1f2328; white-space: pre }
+text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill: #1f2328; white-space: pre }
 .ground { fill: #fff; stroke: #d0d7de } .pane { fill: #f6f8fa }
 .title, .frame, .reasoning { fill: #636c76 } .call { fill: #0550ae } .good { fill: #116329 } .bad { fill: #b3261e }
 @media (prefers-color-scheme: dark) {
@@ -113,7 +116,7 @@ class _Act:
 
 
 def motion(recordings: Sequence[Recording], *, speed: float = 1.0) -> str:
-    """The picture, as the text of an SVG file of 880 by 372 pixels. It plays one stream after the other, for ever.
+    """The picture, as the text of an SVG file of 600 by 424 pixels. It plays one stream after the other, for ever.
 
     Args:
         recordings: With their times; text that is not in a Latin script may be squeezed.
@@ -139,11 +142,11 @@ def motion(recordings: Sequence[Recording], *, speed: float = 1.0) -> str:
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="{_LABEL}">',
             f"<style>{_STYLE}{''.join(keyframes)}</style>",
             f'<rect class="ground" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="8"/>',
-            f'<rect class="pane" x="8" y="40" width="{_RIGHT - 24}" height="{height - 48}" rx="6"/>',
+            f'<rect class="pane" x="8" y="40" width="{width - 16}" height="{_BYTES_ROWS * _ROW + 14}" rx="6"/>',
             '<clipPath id="pane">',
-            f'<rect x="8" y="{_TOP - 13}" width="{_RIGHT - 24}" height="{_ROWS * _ROW}"/></clipPath>',
+            f'<rect x="8" y="{_BYTES_TOP - 15}" width="{width - 16}" height="{_BYTES_ROWS * _ROW}"/></clipPath>',
             f'<text class="title" x="{_LEFT}" y="28">bytes, as they come</text>',
-            f'<text class="title" x="{_RIGHT}" y="28">the message so far</text>',
+            f'<text class="title" x="{_LEFT}" y="{_MESSAGE_TOP - 14}">the message so far</text>',
             *drawn,
             "</svg>\n",
         ]
@@ -166,29 +169,29 @@ class _Drawing:
 
     def _frames(self, act: _Act) -> Iterator[str]:
         """One below the other; all of them move up when there is no room for the next."""
-        moves = [(frame.at, max(0, place + 1 - _ROWS) * _ROW) for place, frame in enumerate(act.frames)]
+        moves = [(frame.at, max(0, place + 1 - _BYTES_ROWS) * _ROW) for place, frame in enumerate(act.frames)]
         name = f"up{self._number}"
         places = (f"{self._share(at):.3f}%{{transform:translateY(-{up}px)}}" for at, up in dict(moves).items())
         self._keyframes_of(name, f"0%{{transform:none}}{''.join(places)}")
         yield f'<g clip-path="url(#pane)"><g class="{name}">'
         for row, frame in enumerate(act.frames):
-            yield self._text(frame, _LEFT, row)
+            yield self._text(frame, _BYTES_TOP + row * _ROW)
         yield "</g></g>"
 
     def _message(self, act: _Act) -> Iterator[str]:
         for row, column, piece in _laid_out(act.message):
-            if row < _ROWS - 3:
-                yield self._text(piece, _RIGHT + column * _CHARACTER, row)
+            if row < _MESSAGE_ROWS:
+                yield self._text(piece, _MESSAGE_TOP + 10 + row * _ROW, column)
 
     def _end(self, act: _Act) -> Iterator[str]:
         kind = "good" if act.is_good else "bad"
         for row, text in enumerate((f"end: {act.end}", act.verdict)):
-            yield self._text(_Piece(act.seconds, kind, text), _RIGHT, _ROWS - 2 + row)
+            yield self._text(_Piece(act.seconds, kind, text), _END_TOP + row * _ROW)
 
-    def _text(self, piece: _Piece, x: float, row: int) -> str:
-        length = len(piece.text) * _CHARACTER
+    def _text(self, piece: _Piece, y: float, column: int = 0) -> str:
+        x, length = _LEFT + column * _CHARACTER, len(piece.text) * _CHARACTER
         return (
-            f'<text class="{piece.kind} {self._from(piece.at)}" x="{x:.1f}" y="{_TOP + row * _ROW}" '
+            f'<text class="{piece.kind} {self._from(piece.at)}" x="{x:.1f}" y="{y}" '
             f'textLength="{length:.1f}" lengthAdjust="spacingAndGlyphs">{escape(piece.text)}</text>'
         )
 
@@ -232,10 +235,10 @@ def _wrapped(pieces: Sequence[_Piece]) -> Iterator[tuple[int, int, _Piece]]:
             if number:
                 row, column = row + 1, 0
             left = line
-            if column + len(left.rstrip()) > _MESSAGE_WIDTH >= len(left.rstrip()):
+            if column + len(left.rstrip()) > _WIDTH >= len(left.rstrip()):
                 row, column = row + 1, 0
             while left:
-                part, left = left[: _MESSAGE_WIDTH - column], left[_MESSAGE_WIDTH - column :]
+                part, left = left[: _WIDTH - column], left[_WIDTH - column :]
                 yield row, column, replace(piece, text=part)
                 row, column = (row + 1, 0) if left else (row, column + len(part))
 
@@ -251,6 +254,6 @@ def _verdict(snapshot: ChatCompletion, error: ChunkfoldError | None) -> str:
 def _excerpt(data: str) -> str:
     """What is special about an event: its delta, if it has one."""
     _, delta, rest = data.partition('"delta":')
-    shown = f"data: {{..{delta}{rest}" if delta else f"data: {data}"
+    shown = f"data: {{..{rest}" if delta else f"data: {data}"
     shown = "".join(character if character.isprintable() else " " for character in shown)
-    return shown if len(shown) <= _FRAME_WIDTH else shown[: _FRAME_WIDTH - 2] + ".."
+    return shown if len(shown) <= _WIDTH else shown[: _WIDTH - 2] + ".."
