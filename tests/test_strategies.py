@@ -1,15 +1,25 @@
 """Hypothesis strategies: what they make is of the kinds that they promise, can be repeated, and shrinks to little."""
 
+import re
 import subprocess
 import sys
+from textwrap import dedent
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
-from chunkfold import ChatCompletionParser, StreamEnd
-from chunkfold.testing import DIALECTS, Dialect, Outcome, StreamBuilder, assert_folds_to, assert_same_however_cut
+from chunkfold import ChatCompletionParser, ChatCompletionStream, StreamEnd
+from chunkfold.testing import (
+    DIALECTS,
+    Dialect,
+    Outcome,
+    StreamBuilder,
+    assert_folds_to,
+    assert_same_however_cut,
+    strategies,
+)
 from chunkfold.testing.strategies import bodies, builders, cut_bodies, cuts, dialects, events
 
 often = settings(max_examples=150, deadline=None)  # no deadline: the machine may be busy
@@ -139,6 +149,14 @@ def test_a_broken_parser_is_found_out() -> None:
 
     with pytest.raises(AssertionError):
         holds()
+
+
+def test_the_example_of_the_module_runs() -> None:
+    assert strategies.__doc__ is not None
+    names: dict[str, Any] = {**globals(), "my_fold": lambda body: ChatCompletionStream([body]).read()}
+    example = dedent("\n".join(re.findall(r"^ {4}.*", strategies.__doc__, re.MULTILINE)))
+    exec(example, names)  # noqa: S102 - the module's own
+    names["test_my_fold"]()
 
 
 def test_only_they_need_hypothesis() -> None:

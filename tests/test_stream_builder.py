@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import FrozenInstanceError, replace
 from itertools import groupby
 from pathlib import Path
+from textwrap import dedent
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -28,6 +30,8 @@ from chunkfold.testing import (
     Dialect,
     Outcome,
     StreamBuilder,
+    assert_folds_to,
+    builder,
     event,
     sse,
 )
@@ -206,7 +210,7 @@ def test_a_cut_between_any_two_events_is_never_complete_before_the_finish_reason
 
 # Its quirks
 
-ROLES = {"minimax", "ollama", "openrouter", "perplexity"}  # the role in each chunk
+ROLES = {"minimax", "ollama", "openrouter", "perplexity", "tgi"}  # the role in each chunk
 ALWAYS = {
     **{dialect: {"CF204"} for dialect in ROLES},
     "azure": {"CF203", "CF206"},  # "" for the id and the model, and for the object
@@ -214,6 +218,7 @@ ALWAYS = {
     "nameless": {"CF216"},
     "perplexity": {"CF204", "CF207"},  # the message so far
     "stepfun": {"CF203"},  # "" for the role and the finish reason
+    "tgi": {"CF203", "CF204", "CF216"},  # "" for the id, in each chunk
 }
 WITH_FINISH = {
     "minimax": {"CF206", "CF207"},  # chat.completion, with the whole message
@@ -227,7 +232,7 @@ MORE: dict[Callable[[str], StreamBuilder], dict[str, set[str]]] = {
         "gemini": {"CF301", "CF503"},  # no index; stop
         "kimi": {"CF304"},
         "lmstudio": {"CF304"},
-        "minimax": {"CF307"},
+        "minimax": {"CF307", "CF310"},  # the second call comes in one piece, as an object
         "nagaai": {"CF301"},
         "nameless": {"CF308"},
         "ollama": {"CF305"},
@@ -274,7 +279,7 @@ def test_each_dialect_says_what_is_special(dialect: str) -> None:
 
 
 def test_a_dialect_of_ones_own() -> None:
-    mine = Dialect(about="mine", prefix=b"data:", done=b"", usage="choice")
+    mine = Dialect(about="mine", has_space=False, done=b"", usage="choice")
     stream = StreamBuilder(mine).text("Hi").usage(1, 2).finish().done()
     assert stream.body.startswith(b'data:{"id"')
     assert b"[DONE]" not in stream.body
@@ -372,6 +377,7 @@ SAID = {
     "text": StreamBuilder().text("a", "b", "c").finish().done(),
     "reasoning": StreamBuilder().reasoning("a", "b").text("c").finish().done(),
     "tool_call": StreamBuilder().tool_calls(("find", '{"a"', ":1}"), ("look", '{"a"', ":1}")).finish().done(),
+    "thinking_call": StreamBuilder().reasoning("a", "b").tool_call("find", '{"a":1}').finish().done(),
     "usage": StreamBuilder().text("a", "b", "c").usage(9, 3).finish().done(),
     "error": StreamBuilder().text("a", "b", "c").error("no", code="c", type="t").done(),
 }
@@ -421,7 +427,7 @@ RECORDED = [
     ("azure__reqllm-gpt-4-1-object-streaming", "tool_call", ("open_finish_reason", "usage", "fragments", "finish_delta", "finish_object", "is_done")),
     ("deepseek__vercel-deepseek-tool-call", "tool_call", ("role", "open_finish_reason", "usage", "fragments", "finish_delta", "finish_object", "is_done")),
     ("deepseek__rig-streaming-logprobs-matrix-streaming-disabled-stop-top-two", "usage", ("role", "finish_delta", *ALL)),
-    ("groq__vercel-groq-tool-call", "tool_call", ("role", "open_finish_reason", "fragments", "finish_delta", "finish_object", "is_done")),
+    ("groq__vercel-groq-tool-call", "tool_call", ("role", "finish_delta", *ALL)),
     ("groq__reqllm-meta-llama-llama-4-scout-17b-16e-instruct-object-streaming", "error", ("error",)),
     ("llamacpp__rig-model-family-matrix-llama-streaming-tool-call", "tool_call", ("role", "finish_delta", *ALL)),
     ("mistral__prism-stream-reasoning-model-1-1", "reasoning", ("role", "finish_delta", *ALL)),
@@ -433,7 +439,10 @@ RECORDED = [
     ("perplexity__vercel-perplexity-text", "usage", ("role", "finish_delta", "usage", "finish_object", "is_done")),
     ("vllm__otl-test-trace-propagation-stream-with-events-with-content-chatopenai", "text", ("role", *ALL)),
     ("xai__fantasy-xai-grok-4-fast-multi-tool-streaming", "tool_call", ("role", "finish_delta", *ALL)),
+    ("xai__fantasy-xai-grok-code-fast-tool-streaming", "thinking_call", ("role", "finish_delta", *ALL)),
     ("xai__reqllm-grok-3-fast-streaming", "usage", ("role", "finish_delta", *ALL)),
+    ("xai__reqllm-grok-4-fast-non-reasoning-object-streaming", "usage", ("role", "finish_delta", *ALL)),
+    ("xai__prism-stream-with-tools-responses-1", "thinking_call", ("role", "finish_delta", *ALL)),
 ]  # fmt: skip
 
 
@@ -444,10 +453,12 @@ def test_a_dialect_has_the_traits_of_recordings(name: str, kind: str, traits: tu
     same(body, stream.usage(9, 3) if b'"usage"' in body else stream, *traits)
 
 
-def test_usage_of_groq_is_in_its_own_object() -> None:
+def test_groq_names_its_request_first_and_says_usage_twice() -> None:
     body = (shared_data("recordings") / "groq__vercel-groq-tool-call.sse").read_bytes()
-    assert "finish x_groq" in Traits(body).usage
-    assert Traits(SAID["usage"].in_dialect("groq").body).usage == ["finish x_groq"]
+    real, ours = (Traits(each).chunks for each in (body, calling("groq").usage(9, 3).body))
+    assert ["x_groq" in chunk for chunk in real] == ["x_groq" in chunk for chunk in ours] == [True, False, True]
+    for first, *_, last in (real, ours):
+        assert last["x_groq"] == {"id": first["x_groq"]["id"], "usage": last["usage"]}
 
 
 def test_the_cached_tokens_of_deepseek_stand_where_they_are_recorded() -> None:
@@ -457,6 +468,88 @@ def test_the_cached_tokens_of_deepseek_stand_where_they_are_recorded() -> None:
         for each in (body, StreamBuilder("deepseek").text("a").usage(339, 83, cached=320, reasoning=39).finish().body)
     )
     assert real == ours
+
+
+def test_what_is_more_in_the_usage_of_nagaai() -> None:
+    body = (GOLDEN / "nagaai" / "usage.sse").read_bytes()
+    stream = StreamBuilder("nagaai").text("a").usage(31, 19, cached=16).finish()
+    assert Traits(body).chunks[-1]["usage"] == Traits(stream.body).chunks[-1]["usage"]
+    said = Traits(stream.usage(31, 19, reasoning=4).body).chunks[-1]["usage"]
+    assert said["completion_tokens_details"] == {"reasoning_tokens": 4, "image_tokens": 0}
+
+
+def test_the_usage_of_minimax_is_0_until_the_finish_reason() -> None:
+    stream = StreamBuilder("minimax").text("a", "b").usage(9, 3).finish().done()
+    usages = [chunk["usage"] for chunk in Traits(stream.body).chunks]
+    zeros = {"total_tokens": 0, "total_characters": 0}
+    counts = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12, "total_characters": 0}
+    assert usages == [zeros, zeros, counts]
+    assert stream.outcome.usage == {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
+    assert StreamBuilder("minimax").text("a").usage(9, 3).outcome.usage is None
+    assert b"usage" not in hello("minimax").body
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        (['{"a":', "1}"], ['{"a":', "1}"]),
+        (['{"a": 1}'], [{"a": 1}]),
+        (["{}"], [{}]),
+        (["[1]"], ["[1]"]),
+        (['{"a":'], ['{"a":']),
+        ([], [""]),
+    ],
+)
+def test_what_minimax_sends_in_one_piece_is_an_object_if_it_is_one(arguments: list[str], sent: list[Any]) -> None:
+    stream = StreamBuilder("minimax").tool_call("f", *arguments).finish().done()
+    deltas = [choice["delta"] for choice in Traits(stream.body).open]
+    assert [call["function"]["arguments"] for delta in deltas for call in delta["tool_calls"]] == sent
+    assert_folds_to(stream)
+
+
+def test_gemini_signs_the_first_of_the_calls_that_are_said_together() -> None:
+    stream = StreamBuilder("gemini").tool_calls(("f", "{}"), ("g", "{}")).tool_call("h", "{}").finish().done()
+    calls = read(stream).completion().tool_calls
+    assert ["extra_content" in (call.model_extra or {}) for call in calls] == [True, False, True]
+    (first, *_) = calls
+    assert (first.model_extra or {})["extra_content"] == {"google": {"thought_signature": "c2lnbmVk"}}
+
+
+def test_sansa_signs_behind_the_reasoning() -> None:
+    body = (GOLDEN / "sansa" / "reasoning.sse").read_bytes()
+    ours = thinking("sansa").body
+    for each in (body, ours):
+        details = [detail for c in Traits(each).open for detail in c["delta"].get("reasoning_details", ())]
+        assert ["signature" in detail for detail in details] == [False] * (len(details) - 1) + [True]
+        assert "text" not in details[-1]
+    (detail,) = read(thinking("sansa")).completion().message.reasoning_details or [{}]
+    assert (detail["text"], detail["signature"]) == ("Hmm.", "c2lnbmVk")
+    assert b"signature" not in hello("sansa").body
+    assert b"signature" not in StreamBuilder("sansa").reasoning("").body
+
+
+def test_the_id_of_tgi_is_empty() -> None:
+    stream = replace(hello("tgi"), head={"id": "mine"})
+    assert {chunk["id"] for chunk in Traits(stream.body).chunks} == {""}
+    assert read(stream).completion().id is None
+
+
+@pytest.mark.parametrize("shape", ERROR_SHAPES)
+def test_kimi_has_no_space_after_a_colon(shape: ErrorShape) -> None:
+    said = StreamBuilder("kimi").text("a: b").event("one\n two", "meta").error("c: d", shape=shape).done()
+    fields = [line for line in said.body.splitlines() if line]
+    assert [line for line in fields if re.match(rb"\w+: ", line)] == [b"data:  two"]  # the space of the data itself
+    assert fields[-1] == b"data:[DONE]"
+    spaced = replace(DIALECTS["kimi"], has_space=True)
+    ours, others = (
+        [(one.event, one.data) for one in decoded(body)] for body in (said.body, said.in_dialect(spaced).body)
+    )
+    assert ours == others
+    assert (said.outcome.text, said.outcome.refused) == ("a: b", "c: d")
+
+
+def test_bytes_and_comments_stay_as_they_are_in_kimi() -> None:
+    assert StreamBuilder("kimi").comment("a: b").raw(b"data: x\n\n").body == b": a: b\n\ndata: x\n\n"
 
 
 @pytest.mark.parametrize("provider", ["deepseek", "openrouter"])
@@ -638,6 +731,22 @@ def test_the_head_of_the_chunks_may_be_said() -> None:
     assert (read(stream.in_dialect("nameless")).completion().model, b"provider" in stream.body) == (None, True)
 
 
+@pytest.mark.parametrize(
+    ("dialect", "head"),
+    [
+        ("openai", {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_760_000_000, "model": "acme"}),
+        ("nagaai", {"object": "chat.completion.chunk"}),
+        ("tgi", {"id": "", "object": "chat.completion.chunk", "created": 1_760_000_000, "model": "acme"}),
+        ("sansa", {"id": "chatcmpl-1", "model": "acme"}),
+        ("perplexity", {"id": "chatcmpl-1", "object": "chat.completion.done", "created": 1_760_000_000, "model": "acme"}),
+    ],
+)  # fmt: skip
+def test_an_error_that_is_a_chunk_has_its_head(dialect: str, head: dict[str, Any]) -> None:
+    stream = StreamBuilder(dialect, head={"model": "acme"}).error("x", shape="finish_reason")
+    (chunk,) = Traits(stream.body).chunks
+    assert {name: value for name, value in chunk.items() if name != "choices"} == head
+
+
 def test_what_else_stands_where_it_was_said() -> None:
     stream = StreamBuilder().text("a").comment("ping").event({"x": 1}, "meta").raw(b"id: 1\n\n").event("[DONE]")
     *_, comment, meta, raw, done = stream.events
@@ -673,6 +782,10 @@ TWO_LINES = ["a\nb", "a\rb", "a\r\nb"]
         (lambda: StreamBuilder().refusal(b"a"), TypeError, "pieces: expected text, received bytes"),  # type: ignore[arg-type]
         (lambda: StreamBuilder().tool_call("f", {"a": 1}), TypeError, "pieces: expected text, received dict"),  # type: ignore[arg-type]
         (lambda: StreamBuilder().tool_calls("f", "{}"), TypeError, "calls: expected a name and pieces for each, received 'f'"),
+        (lambda: StreamBuilder().tool_calls(("f",), ()), ValueError, r"calls: expected a name and pieces for each, received \(\)"),
+        (lambda: StreamBuilder().tool_calls([]), ValueError, r"calls: expected a name and pieces for each, received \[\]"),
+        (lambda: StreamBuilder().raw("abc"), TypeError, "data: expected bytes, received str"),  # type: ignore[arg-type]
+        (lambda: StreamBuilder().raw([b"abc"]), TypeError, "data: expected bytes, received list"),  # type: ignore[arg-type]
         (lambda: StreamBuilder().event({1, 2}), TypeError, "not JSON serializable"),
         (lambda: StreamBuilder().answer(encoding="br"), ValueError, "encoding: expected one of"),
         (lambda: StreamBuilder().answer(jitter=2), ValueError, "jitter: expected a share"),
@@ -683,6 +796,18 @@ TWO_LINES = ["a\nb", "a\rb", "a\r\nb"]
 def test_wrong_arguments_are_refused_at_once(wrong: Callable[[], Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         wrong()
+
+
+def test_the_example_of_its_module_runs() -> None:
+    names: dict[str, Any] = {"StreamBuilder": StreamBuilder}
+    exec(example_in(builder), names)  # noqa: S102 - the module's own
+    assert names["stream"].outcome.text == "Hello"
+
+
+def example_in(module: ModuleType) -> str:
+    """What is indented in the docstring of a module."""
+    assert module.__doc__ is not None
+    return dedent("\n".join(re.findall(r"^ {4}.*", module.__doc__, re.MULTILINE)))
 
 
 # Events

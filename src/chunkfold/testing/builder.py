@@ -1,11 +1,13 @@
 """A stream said in words: what the model says, in the pieces in which it comes; the dialect says how it is sent.
 
-stream = StreamBuilder("stepfun").reasoning("Hm", "m.").text("Hel", "lo").usage(10, 5).finish().done()
+    stream = StreamBuilder("stepfun").reasoning("Hm", "m.").text("Hel", "lo").usage(10, 5).finish().done()
 
-stream.body        # the bytes
-stream.events      # the same in pieces, one for each event
-stream.answer()    # what a FakeProvider sends
-stream.outcome     # what a client must make of it
+    stream.body        # the bytes
+    stream.events      # the same in pieces, one for each event
+    stream.answer()    # what a FakeProvider sends
+    stream.outcome     # what a client must make of it
+
+The dialect may be changed at any time: nothing is written before it is asked for.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +24,7 @@ from chunkfold.testing.pacing import paced
 from chunkfold.testing.wire import HEAD, event
 from chunkfold.testing.writing import (
     CallTools,
+    Encoded,
     Fail,
     Finish,
     SaidCall,
@@ -87,16 +90,21 @@ class StreamBuilder:
 
         Raises:
             TypeError: One of them is text.
+            ValueError: One of them is empty.
         """
         for call in calls:
-            if isinstance(call, str):
-                raise TypeError(f"calls: expected a name and pieces for each, received {call!r}")
+            if isinstance(call, str) or not call:
+                error = TypeError if isinstance(call, str) else ValueError
+                raise error(f"calls: expected a name and pieces for each, received {call!r}")
         ids = islice(self._new_ids(choice), len(calls))
         said = [SaidCall(name, tuple(pieces), new) for (name, *pieces), new in zip(calls, ids, strict=True)]
         return self._and(CallTools(tuple(said), len(self._calls(choice)), choice))
 
     def usage(self, prompt: int, completion: int, *, cached: int | None = None, reasoning: int | None = None) -> Self:
-        """What it costs, in tokens. It comes where the dialect has it, wherever it is said; not without a `finish`."""
+        """What it costs, in tokens. It comes where the dialect has it, wherever it is said; not without a `finish`.
+
+        Unless it is said none comes, in the dialects of those too who send it unasked.
+        """
         return replace(self, counts=UsageCounts(prompt, completion, cached, reasoning))
 
     def finish(self, reason: str | None = None, *, choice: int = 0) -> Self:
@@ -133,10 +141,14 @@ class StreamBuilder:
 
     def event(self, payload: object, name: str = "message") -> Self:
         """One more event: text and bytes are its data, anything else becomes JSON."""
-        return self.raw(event(payload, name))
+        return self._and(Encoded(event(payload, name)))
 
     def raw(self, data: bytes) -> Self:
-        """Bytes as they are."""
+        """Bytes as they are.
+
+        Raises:
+            TypeError: They are no bytes.
+        """
         return self._and(Verbatim(data))
 
     def done(self) -> Self:

@@ -4,7 +4,8 @@
     def test_my_adapter(dialect): ...
 
 The facts come from the providers' documentation, public threads and recorded bodies. A dialect is what a provider is
-known to send, not all that it may send.
+known to send, not all that it may send. The comments beside the fields name the evidence: a recording, else a row of
+QUIRKS.md. Where the two differ, the recording holds.
 """
 
 from collections.abc import Mapping
@@ -41,6 +42,7 @@ class Dialect:
         role: Where the role comes: in a first chunk of its own, in each chunk, as an empty text in each, or with the
             first output.
         left_out: The keys among id, object, created and model that no chunk has.
+        empty: Those among them that are an empty text in each.
         open_finish_reason: The finish reason of a choice that goes on.
         has_open_finish_reason: Whether a choice that goes on has one at all.
         finish_reasons: Words of the provider's own for OpenAI's.
@@ -48,27 +50,34 @@ class Dialect:
         finish_object: The object of the chunks with a finish reason, if it is another one.
         head: Payloads before the first chunk.
         keep_alive: Bytes before the first chunk, such as a comment.
+        more_of_first: What else the first chunk has at its top level.
         reasoning: The fields in which each piece of reasoning comes; none if it does not come.
+        signature: What comes behind reasoning, alone in `reasoning_details`, if anything does.
         calls: How tool calls come.
             `index`: id, name and index first, then arguments by index. `whole`: in one fragment. `whole without
             index`; `whole at 0`: each call at index 0. `id`: told apart by id alone. `repeated`: id and name in each
             fragment. `empty`: "" for id and name in all fragments but the first. `fresh ids`: another id in each.
             `no ids`. `name in two`: the name, too, comes in pieces.
+        object_arguments: Whether arguments that are said in one piece come as an object, if they are one.
+        more_of_call: What else a call has in its first fragment, the first one alone where several are said together.
         usage: Where usage comes.
             `trailer`: in a last chunk without choices. `bare trailer`: that chunk has nothing else. `finish`: beside
-            the last finish reason. `each`: in each chunk, growing. `choice`: inside the last choice. `x_groq`: inside
-            `x_groq`. `after finish`: in one more chunk with an empty choice.
+            the last finish reason. `each`: in each chunk, growing. `choice`: inside the last choice. `x_groq`: as
+            `finish`, and once more inside `x_groq`. `after finish`: in one more chunk with an empty choice.
         null_usage: Whether it is null in the chunks before, where it comes as `trailer` or `finish`.
+        usage_before: With `each`: what comes in its place up to the finish reason, if it does not grow.
+        more_usage: What else usage has; what is said of an object in it is added to it.
         cached_tokens: Where the cached tokens are; with `prompt_cache_hit_tokens`, in `prompt_tokens_details` too.
         message: Where the message so far comes beside the delta: nowhere, in the last chunk, in each.
         error: The shape of an error.
-        prefix: What stands before the data of an event.
+        has_space: Whether a space follows the colon of a field, in all that is not said as bytes.
         done: The last event.
     """
 
     about: str
     role: Role = "first"
     left_out: frozenset[str] = frozenset()
+    empty: frozenset[str] = frozenset()
     open_finish_reason: str | None = None
     has_open_finish_reason: bool = True
     finish_reasons: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -76,14 +85,20 @@ class Dialect:
     finish_object: str | None = None
     head: tuple[Mapping[str, Any], ...] = ()
     keep_alive: bytes = b""
+    more_of_first: Mapping[str, Any] = field(default_factory=dict[str, Any])
     reasoning: tuple[Reasoning, ...] = ("reasoning_content",)
+    signature: str | None = None
     calls: Calls = "index"
+    object_arguments: bool = False
+    more_of_call: Mapping[str, Any] = field(default_factory=dict[str, Any])
     usage: Usage = "trailer"
     null_usage: bool = True
+    usage_before: Mapping[str, Any] | None = None
+    more_usage: Mapping[str, Any] = field(default_factory=dict[str, Any])
     cached_tokens: CachedTokens = "prompt_tokens_details"
     message: Literal["never", "last", "each"] = "never"
     error: ErrorShape = "object"
-    prefix: bytes = b"data: "
+    has_space: bool = True
     done: bytes = DONE
 
 
@@ -107,21 +122,28 @@ DIALECTS: Final[dict[str, Dialect]] = {
         cached_tokens="prompt_cache_hit_tokens",
     ),
     "gemini": Dialect(
-        about="whole calls without index, stop beside them, usage on each chunk, errors in a list",
+        about="whole calls without index but with a signature, stop beside them, usage on each chunk, errors in a list",
         reasoning=(),
         calls="whole without index",
+        more_of_call={"extra_content": {"google": {"thought_signature": "c2lnbmVk"}}},  # row 54
         finish_reasons={"tool_calls": "stop"},
         usage="each",
         error="list",
     ),
     "groq": Dialect(
-        about="usage in x_groq, whole calls, errors in an event named error",
+        about="usage in x_groq and beside it, whole calls, errors in an event named error",
+        more_of_first={"x_groq": {"id": "req_1"}},  # all recordings groq__* with an answer
         reasoning=("reasoning",),
         calls="whole",
-        usage="x_groq",
+        usage="x_groq",  # groq__vercel-groq-tool-call; others have a trailer, too
         error="event_object",
     ),
-    "kimi": Dialect(about="another id in each fragment of a call", calls="fresh ids", usage="choice"),
+    "kimi": Dialect(
+        about="no space after the colon, another id in each fragment of a call, usage inside the choice",
+        calls="fresh ids",
+        usage="choice",
+        has_space=False,  # row 7
+    ),
     "llamacpp": Dialect(about="errors in a field named error", null_usage=False, error="field"),
     "lmstudio": Dialect(
         about="another id in each fragment of a call, errors in an event named error",
@@ -130,12 +152,14 @@ DIALECTS: Final[dict[str, Dialect]] = {
         error="event",
     ),
     "minimax": Dialect(
-        about="id and name in each fragment, the whole message at the end, errors in base_resp",
-        role="each",
+        about="id and name in each fragment, arguments as objects, usage 0 until a whole message, errors in base_resp",
+        role="each",  # with an empty content beside reasoning and calls: row 45
         finish_object="chat.completion",
-        calls="repeated",
-        usage="finish",
-        null_usage=False,
+        calls="repeated",  # row 71
+        object_arguments=True,  # row 78
+        usage="each",
+        usage_before={"total_tokens": 0, "total_characters": 0},  # row 60
+        more_usage={"total_characters": 0},  # row 60
         message="last",
         error="base_resp",
     ),
@@ -154,6 +178,7 @@ DIALECTS: Final[dict[str, Dialect]] = {
         reasoning=("reasoning_content", "reasoning_details"),
         calls="whole without index",
         usage="bare trailer",
+        more_usage={"completion_tokens_details": {"image_tokens": 0}},  # row 60 and its own in the table of providers
     ),
     "nameless": Dialect(
         about="no created and no model, the role with the first token, a call's name in pieces",
@@ -178,7 +203,8 @@ DIALECTS: Final[dict[str, Dialect]] = {
         usage="after finish",
         error="choices",
     ),
-    "opentoken": Dialect(about="usage always, errors as one more chunk", null_usage=False),
+    # Sends usage unasked. Here it comes if it is said, as everywhere: its counts are a part of the answer.
+    "opentoken": Dialect(about="usage in the last chunk alone, errors as one more chunk", null_usage=False),
     "perplexity": Dialect(
         about="role, usage and the message so far in each chunk, no finish reason but the last, another object there",
         role="each",
@@ -190,9 +216,10 @@ DIALECTS: Final[dict[str, Dialect]] = {
     ),
     "qwen": Dialect(about="empty id and name in all fragments of a call but the first", calls="empty"),
     "sansa": Dialect(
-        about="reasoning_details, usage beside the finish reason, which lacks object and created",
+        about="reasoning_details with a signature, usage beside the finish reason, which lacks object and created",
         finish_left_out=frozenset({"object", "created"}),
         reasoning=("reasoning_details",),
+        signature="c2lnbmVk",  # row 53
         usage="finish",
         null_usage=False,
         error="choices",
@@ -201,13 +228,15 @@ DIALECTS: Final[dict[str, Dialect]] = {
         about="empty role and finish reason, calls told apart by id, usage on each chunk",
         role="empty",
         open_finish_reason="",
-        reasoning=("reasoning",),
+        reasoning=("reasoning",),  # the table of providers; that it comes in both spellings (row 52) is seen in `vllm`
         calls="id",
         usage="each",
         cached_tokens="cached_tokens",
     ),
     "tgi": Dialect(
-        about="eos_token for stop, errors as text",
+        about="empty id, the role in each chunk, eos_token for stop, errors as text",
+        role="each",  # row 46
+        empty=frozenset({"id"}),  # row 45
         reasoning=(),
         calls="no ids",
         finish_reasons={"stop": "eos_token"},
@@ -219,6 +248,8 @@ DIALECTS: Final[dict[str, Dialect]] = {
         null_usage=False,
         error="bare",
     ),
+    # In all recordings xai__* with usage it comes as a trailer, not beside the finish reason (row 56) or in each chunk
+    # (row 57), and none has an empty text for what is absent (row 45).
     "xai": Dialect(
         about="the role with the first token, no finish reason but the last, whole calls",
         role="with output",

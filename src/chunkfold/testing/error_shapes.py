@@ -1,6 +1,6 @@
 """The shapes in which providers tell of an error in the middle of a stream, each as the event that has it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from chunkfold.testing.wire import HEAD, compact_json, event
@@ -26,16 +26,21 @@ ErrorShape: TypeAlias = Literal[
 
 
 class ToldError(NamedTuple):
-    """What a provider says of an error: a sentence, a code of its own or an HTTP status, a kind."""
+    """What a provider says of an error: a sentence, a code of its own or an HTTP status, a kind.
+
+    The head is that of the chunk, for the shape that is one.
+    """
 
     message: str
     code: Code = None
     type: str | None = None
+    head: Mapping[str, Any] = HEAD
 
     @property
     def fields(self) -> dict[str, Any]:
         """As OpenAI names them; what is None is not sent."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
+        told = {"message": self.message, "code": self.code, "type": self.type}
+        return {name: value for name, value in told.items() if value is not None}
 
 
 def error_event(error: ToldError, shape: ErrorShape = "object") -> bytes:
@@ -76,7 +81,8 @@ def _base_resp(error: ToldError) -> bytes:
 
 
 def _finish_reason(error: ToldError) -> bytes:
-    return event({**HEAD, "choices": [{"index": 0, "delta": {}, "finish_reason": "error", "error": error.fields}]})
+    choice = {"index": 0, "delta": {}, "finish_reason": "error", "error": error.fields}
+    return event({**error.head, "choices": [choice]})
 
 
 ERROR_SHAPES: Final[dict[ErrorShape, Callable[[ToldError], bytes]]] = {

@@ -1,8 +1,10 @@
-"""Hypothesis strategies: dialects, streams said in words, bodies that providers might send, cuts. Needs hypothesis.
+"""Hypothesis strategies: dialects, streams said in words, bodies that providers might send, cuts.
 
-@given(builders())
-def test_my_fold(stream):
-assert_folds_to(stream, fold=my_fold)
+    @given(builders())
+    def test_my_fold(stream):
+        assert_folds_to(stream, fold=my_fold)
+
+They need hypothesis, which nothing else of the kit does.
 """
 
 import json

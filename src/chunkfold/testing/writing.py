@@ -4,15 +4,17 @@ A `Writer` knows where in the stream it is, and no more: which choices have begu
 many pieces were written. Each kind of step is one method.
 """
 
+import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from chunkfold.testing.dialects import Calls, Dialect
 from chunkfold.testing.error_shapes import ErrorShape, ToldError, error_event
-from chunkfold.testing.wire import compact_json, fragment
+from chunkfold.testing.wire import event, fragment
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +69,22 @@ class Fail:
 
 
 @dataclass(frozen=True, slots=True)
+class Encoded:
+    """One event, as `event` writes it."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Verbatim:
     """Bytes as they are."""
 
     data: bytes
+
+    def __post_init__(self) -> None:
+        """Refuse here what would otherwise fail where the body is joined."""
+        if not isinstance(cast("object", self.data), bytes):
+            raise TypeError(f"data: expected bytes, received {type(self.data).__name__}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +98,7 @@ def _check_texts(pieces: Iterable[str]) -> None:
             raise TypeError(f"pieces: expected text, received {type(piece).__name__}")
 
 
-Step: TypeAlias = Say | CallTools | Finish | Fail | Verbatim | SayDone
+Step: TypeAlias = Say | CallTools | Finish | Fail | Encoded | Verbatim | SayDone
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +127,7 @@ class Writer:
         self._begun: set[int] = set()
         self._messages: dict[int, str] = defaultdict(str)
         self._written = 0  # pieces of output
+        self._is_first = True  # no chunk was made yet
 
     def write(self, steps: Sequence[Step]) -> Iterator[bytes]:
         """The events of the stream; bytes that are none stand by themselves."""
@@ -127,11 +142,14 @@ class Writer:
                 case Finish():
                     yield from self._finish(step, is_last=step is finishes[-1])
                 case Fail():
-                    yield error_event(step.error, step.shape or self._dialect.error)
+                    told = step.error._replace(head=self._finish_head())
+                    yield self._framed(error_event(told, step.shape or self._dialect.error))
+                case Encoded():
+                    yield self._framed(step.data)
                 case Verbatim():
                     yield step.data
                 case SayDone():
-                    yield from filter(None, [self._dialect.done])
+                    yield from filter(None, [self._framed(self._dialect.done)])
 
     def _ahead(self, steps: Sequence[Step]) -> Iterator[bytes]:
         if any(isinstance(step, Say | CallTools | Finish) for step in steps):
@@ -145,6 +163,13 @@ class Writer:
             fields: dict[str, Any] = self._reasoning(piece) if step.kind == "reasoning" else {step.kind: piece}
             if fields:
                 yield from self._output(step.choice, fields)
+        if step.kind == "reasoning" and any(step.pieces):
+            yield from self._sign(step.choice)
+
+    def _sign(self, choice: int) -> Iterator[bytes]:
+        if self._dialect.reasoning and self._dialect.signature is not None:
+            signed = {"type": "reasoning.text", "index": 0, "signature": self._dialect.signature}
+            yield from self._output(choice, {"reasoning_details": [signed]})
 
     def _reasoning(self, piece: str) -> dict[str, Any]:
         forms: dict[str, dict[str, Any]] = {
@@ -156,12 +181,18 @@ class Writer:
         return {name: value for form in self._dialect.reasoning for name, value in forms[form].items()}
 
     def _call(self, step: CallTools) -> Iterator[bytes]:
-        fragments_of = _FRAGMENTS[self._dialect.calls]
-        of_calls = [fragments_of(call, step.first + place) for place, call in enumerate(step.calls)]
+        of_calls = [self._fragments(call, step.first, place) for place, call in enumerate(step.calls)]
         for in_turn in zip_longest(*of_calls):
             for part in in_turn:
                 if part is not None:
                     yield from self._output(step.choice, {"tool_calls": [part]})
+
+    def _fragments(self, call: SaidCall, first: int, place: int) -> list[dict[str, Any]]:
+        """The fragments of a call, which is the one at this place among those that are said together."""
+        parts = _FRAGMENTS[self._dialect.calls](call, first + place)
+        if self._dialect.object_arguments and len(call.pieces) == 1:
+            parts = [_with_object(part) for part in parts]
+        return [{**parts[0], **self._dialect.more_of_call}, *parts[1:]] if place == 0 else parts
 
     def _finish(self, step: Finish, *, is_last: bool) -> Iterator[bytes]:
         dialect = self._dialect
@@ -169,16 +200,14 @@ class Writer:
         choice: dict[str, Any] = {"index": step.choice, "delta": self._role_in_each(), "finish_reason": reason}
         if dialect.message != "never":
             choice["message"] = self._message(step.choice)
-        usage = self._counts() if is_last else None
+        usage = self._counts(self._usage) if is_last and self._usage is not None else None
         if usage is not None and dialect.usage == "choice":
             choice["usage"] = usage
-        chunk = self._chunk([choice], left_out=dialect.finish_left_out)
-        if dialect.finish_object is not None:
-            chunk["object"] = dialect.finish_object
-        if usage is not None and dialect.usage in ("finish", "each"):
+        chunk = self._chunk([choice], self._finish_head())
+        if usage is not None and dialect.usage in ("finish", "each", "x_groq"):
             chunk["usage"] = usage
         if usage is not None and dialect.usage == "x_groq":
-            chunk["x_groq"] = {"id": "req_1", "usage": usage}
+            chunk["x_groq"] = {**chunk.get("x_groq", {"id": "req_1"}), "usage": usage}
         yield self._event(chunk)
         if usage is not None:
             yield from map(self._event, self._trailers(step, usage))
@@ -219,30 +248,46 @@ class Writer:
     def _message(self, index: int) -> dict[str, Any]:
         return {"role": "assistant", "content": self._messages[index]}
 
-    def _chunk(self, choices: list[dict[str, Any]], left_out: Iterable[str] = ()) -> dict[str, Any]:
-        absent = {*self._dialect.left_out, *left_out}
-        chunk: dict[str, Any] = {name: value for name, value in self._head.items() if name not in absent}
-        chunk["choices"] = choices
+    def _chunk(self, choices: list[dict[str, Any]], head: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        chunk: dict[str, Any] = {**(self._head_without() if head is None else head), "choices": choices}
+        if self._is_first:
+            chunk |= self._dialect.more_of_first
+            self._is_first = False
         if self._usage is not None and self._dialect.usage in ("trailer", "finish") and self._dialect.null_usage:
             chunk["usage"] = None
         elif self._usage is not None and self._dialect.usage == "each":
-            chunk["usage"] = self._counts(min(self._written, self._usage.completion))
+            before = self._dialect.usage_before
+            chunk["usage"] = self._counts(self._so_far(self._usage)) if before is None else before
         return chunk
 
-    def _counts(self, completion: int | None = None) -> dict[str, Any] | None:
-        """The usage, or as much of it as there is after so many tokens."""
-        if self._usage is None:
-            return None
-        so_far = self._usage.completion if completion is None else completion
+    def _head_without(self, left_out: Iterable[str] = ()) -> dict[str, Any]:
+        absent = {*self._dialect.left_out, *left_out}
+        head = {**self._head, **dict.fromkeys(self._dialect.empty, "")}
+        return {name: value for name, value in head.items() if name not in absent}
+
+    def _finish_head(self) -> dict[str, Any]:
+        """The head of a chunk with a finish reason."""
+        head = self._head_without(self._dialect.finish_left_out)
+        return head if self._dialect.finish_object is None else {**head, "object": self._dialect.finish_object}
+
+    def _so_far(self, usage: UsageCounts) -> UsageCounts:
+        """As much of the usage as there is after so many pieces."""
+        completion = min(self._written, usage.completion)
+        reasoning = None if usage.reasoning is None else min(usage.reasoning, completion)
+        return replace(usage, completion=completion, reasoning=reasoning)
+
+    def _counts(self, usage: UsageCounts) -> dict[str, Any]:
         counts: dict[str, Any] = {
-            "prompt_tokens": self._usage.prompt,
-            "completion_tokens": so_far,
-            "total_tokens": self._usage.prompt + so_far,
+            "prompt_tokens": usage.prompt,
+            "completion_tokens": usage.completion,
+            "total_tokens": usage.prompt + usage.completion,
         }
-        if self._usage.cached is not None:
-            counts |= self._cached(self._usage.cached, self._usage.prompt)
-        if self._usage.reasoning is not None:
-            counts["completion_tokens_details"] = {"reasoning_tokens": min(self._usage.reasoning, so_far)}
+        if usage.cached is not None:
+            counts |= self._cached(usage.cached, usage.prompt)
+        if usage.reasoning is not None:
+            counts["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning}
+        for name, value in self._dialect.more_usage.items():
+            counts[name] = {**value, **counts.get(name, {})} if isinstance(value, Mapping) else value
         return counts
 
     def _cached(self, cached: int, prompt: int) -> dict[str, Any]:
@@ -256,7 +301,21 @@ class Writer:
                 return {"prompt_tokens_details": {"cached_tokens": cached}}
 
     def _event(self, payload: Mapping[str, Any]) -> bytes:
-        return self._dialect.prefix + compact_json(payload) + b"\n\n"
+        return self._framed(event(payload))
+
+    def _framed(self, data: bytes) -> bytes:
+        """An event as the dialect frames it. A space with which the data itself begins keeps the one before it."""
+        return data if self._dialect.has_space else re.sub(rb"(?m)^(\w+): (?! )", rb"\1:", data)
+
+
+def _with_object(part: dict[str, Any]) -> dict[str, Any]:
+    """A fragment with an object for arguments that are the JSON of one."""
+    function = part["function"]
+    try:
+        arguments = json.loads(function.get("arguments", ""))
+    except ValueError:
+        return part
+    return {**part, "function": {**function, "arguments": arguments}} if isinstance(arguments, dict) else part
 
 
 def _first(call: SaidCall, index: int | None, id: str | None) -> dict[str, Any]:
