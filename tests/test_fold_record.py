@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_recordings import CUT, EVERY, WHOLE, recording
 from made_streams import ERROR, STOP
+from measured_memory import traced
 from shared_data import shared_data
 
 import chunkfold
@@ -387,12 +388,59 @@ def test_a_record_that_is_too_large_is_a_row() -> None:
     assert fold_record(data, max_size=len(data)) == fold_record(data, max_size=None) == fold_record(data)
 
 
+def test_what_is_not_read_by_default_is_larger_than_64_MiB() -> None:  # noqa: N802 - the unit's name
+    assert "(max_size)" not in (fold_record(bytes(2**26))["error"] or "")
+    assert "at most 67108864 bytes, received more (max_size)" in (fold_record(bytes(2**26 + 1))["error"] or "")
+
+
+def test_an_event_that_is_too_large_ends_the_stream() -> None:
+    large = delta(content="x" * 1000)
+    row = fold_record(HI + large + STOP + DONE, max_event_size=1000)
+    assert (row["ending"], row["error_type"], row["texts"]) == ("invalid", "LimitExceededError", ["Hi"])
+    assert fold_record(HI + large + STOP + DONE, max_event_size=None)["ending"] == "finished"
+
+
+def test_output_that_is_too_long_ends_the_stream() -> None:
+    body = HI + 4 * delta(content="x" * 100) + STOP + DONE
+    row = fold_record(body, max_output_size=250)
+    assert (row["ending"], row["error_type"], row["texts"]) == ("invalid", "LimitExceededError", ["Hi" + "x" * 300])
+    assert fold_record(body, max_output_size=402)["ending"] == "finished"
+    assert fold_record(body, max_output_size=None)["ending"] == "finished"
+
+
+def many_choices(count: int) -> bytes:
+    """As many choices, an event each: what is kept of them is many times as large."""
+    return b"".join(b'data:{"choices":[{"index":%d}]}\n\n' % index for index in range(count))
+
+
+def objects(count: int) -> bytes:
+    """As many empty choices in one event."""
+    return b'data:{"choices":[' + b"{}," * count + b"{}]}\n\n"
+
+
+def test_many_small_parts_take_no_more_memory_than_the_output_may() -> None:
+    body = many_choices(30_000)
+    with traced() as memory:
+        row = fold_record(body, max_output_size=2**16)
+    assert row["error_type"] == "LimitExceededError"
+    assert memory.peak < 30 * len(body)  # 65 without the limit
+    assert len(row["choices"]) > 1000
+
+
+def test_one_event_takes_500_times_its_size_at_worst() -> None:
+    """The factor that the page reckons with, for what was found to be the worst."""
+    for body, factor in ((objects(20_000), 500), (many_choices(4_000), 70)):
+        with traced() as memory:
+            fold_record(body)
+        assert factor / 3 < memory.peak / len(body) < factor
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [(MemoryError(), "out of memory"), (RecursionError("too deep"), "too deep"), (KeyError("x"), "'x'")],
 )
 def test_what_should_never_happen_is_a_row_too(error: Exception, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr("chunkfold.archive.folding.parser_of", fail)

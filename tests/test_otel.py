@@ -654,14 +654,62 @@ def test_the_latest_token_histograms_say_that_it_failed(telemetry: Telemetry) ->
     assert "error.type" not in telemetry.point("gen_ai.client.inference.usage.input_tokens").attributes
 
 
-@pytest.mark.parametrize("opt_in", ["", names.OPT_IN_LATEST])
-def test_usage_that_did_not_come_is_not_invented(
-    opt_in: str, telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(names.OPT_IN, opt_in)
+def test_usage_that_did_not_come_is_not_invented(telemetry: Telemetry) -> None:
     counted(telemetry, [HI, STOP, DONE])
     assert [name for name in telemetry.metrics if "token" in name] == []
     assert [name for name in telemetry.attributes if "usage" in name] == []
+
+
+@pytest.mark.usefixtures("latest")
+@pytest.mark.parametrize("body", [[HI, STOP, DONE], [HI, ERROR], []], ids=["whole", "failed", "nothing came"])
+def test_the_latest_counters_count_0_for_usage_that_did_not_come(body: list[bytes], telemetry: Telemetry) -> None:
+    counted(telemetry, body)
+    counters = [name for name in telemetry.metrics if "token" in name]
+    assert all(".usage." in name for name in counters)
+    assert len(counters) == 5
+    for name in counters:
+        point = telemetry.point(name)
+        assert (point.value, point.attributes["gen_ai.token.modality"]) == (0, "unknown")
+    assert [name for name in telemetry.attributes if "usage" in name] == []
+
+
+MODALITIES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
+    "all of them": (
+        {"text_tokens": 60, "audio_tokens": 30, "image_tokens": 10},
+        {"text": 60, "audio": 30, "image": 10},
+    ),
+    "a part": ({"audio_tokens": 30}, {"audio": 30, "unknown": 70}),
+    "none": ({"audio_tokens": 0, "cached_tokens": 5}, {"unknown": 100}),
+    "more than there are": ({"text_tokens": 80, "audio_tokens": 30}, {"unknown": 100}),
+    "of wrong types": ({"text_tokens": "60", "audio_tokens": -1, "image_tokens": True}, {"unknown": 100}),
+}
+
+
+@pytest.mark.usefixtures("latest")
+@pytest.mark.parametrize("case", MODALITIES)
+@pytest.mark.parametrize(("way", "field"), [("input", "prompt"), ("output", "completion")])
+def test_tokens_are_split_by_the_modalities_that_were_sent(
+    way: str, field: str, case: str, telemetry: Telemetry
+) -> None:
+    details, parts = MODALITIES[case]
+    used = chunk(usage={f"{field}_tokens": 100, f"{field}_tokens_details": details})
+    counted(telemetry, [HI, STOP, used, DONE])
+    points = telemetry.points(f"gen_ai.client.inference.usage.{way}_tokens")
+    assert {point.attributes["gen_ai.token.modality"]: point.value for point in points} == parts
+    assert telemetry.point(f"gen_ai.client.inference.operation.{way}_tokens").sum == 100
+
+
+@pytest.mark.parametrize("opt_in", ["", names.OPT_IN_LATEST])
+def test_the_span_has_the_modalities_by_the_latest_names(
+    opt_in: str, telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(names.OPT_IN, opt_in)
+    spoken = {"audio_tokens": 30, "text_tokens": 70, "image_tokens": 0}
+    used = {"prompt_tokens": 100, "prompt_tokens_details": spoken, "completion_tokens_details": {"audio_tokens": 5}}
+    counted(telemetry, [HI, STOP, chunk(usage=used), DONE])
+    kinds = {name: value for name, value in telemetry.attributes.items() if name.count(".") == 3 and "usage" in name}
+    latest = {"audio.input_tokens": 30, "text.input_tokens": 70, "audio.output_tokens": 5}
+    assert kinds == ({f"gen_ai.usage.{name}": value for name, value in latest.items()} if opt_in else {})
 
 
 def test_a_stream_without_chunks_has_no_time_to_one(telemetry: Telemetry) -> None:
@@ -690,6 +738,7 @@ def all_names() -> set[str]:
     texts = {value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)}
     for version in (names.RELEASED, names.LATEST):
         texts |= {value for value in map(version.__getattribute__, version.__slots__) if isinstance(value, str)}
+        texts |= {*version.usage_input_tokens_of.values(), *version.usage_output_tokens_of.values()}
     return {text for text in texts if text.startswith(("gen_ai.", "openai.", "server.", "error.", "chunkfold."))}
 
 
@@ -706,6 +755,7 @@ def test_the_released_names_are_known_to_the_conventions_package() -> None:
     known = {value for module in (attributes, metrics) for value in vars(module).values() if isinstance(value, str)}
     latest = {names.TOKEN_MODALITY} | {name for name in all_names() if "client.inference." in name}
     latest |= {names.LATEST.usage_cache_write_tokens, names.LATEST.request_reasoning_level}
+    latest |= {*names.LATEST.usage_input_tokens_of.values(), *names.LATEST.usage_output_tokens_of.values()}
     assert {name for name in all_names() - latest if name.startswith("gen_ai.")} <= known
 
 
@@ -796,6 +846,81 @@ def test_messages_of_other_kinds_are_captured_as_far_as_they_are_known(telemetry
         {"type": "tool_call", "id": "a", "name": "f", "arguments": "no JSON"},
         {"type": "tool_call", "id": "b", "name": ""},
     ]
+
+
+PICTURE = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{SECRET}"}}
+SOUND = {"type": "input_audio", "input_audio": {"data": SECRET, "format": "wav"}}
+TOOL_RESULTS: dict[str, tuple[Any, Any]] = {
+    "a text": ("22 °C", "22 °C"),
+    "nothing": (None, None),
+    "texts": ([{"type": "text", "text": "22"}, "°C"], [{"type": "text", "content": text} for text in ("22", "°C")]),
+    "an image": (
+        [{"type": "text", "text": "Look:"}, PICTURE],
+        [{"type": "text", "content": "Look:"}, {"type": "image_url"}],
+    ),
+    "audio and a number": ([SOUND, 5], [{"type": "input_audio"}, {"type": "int"}]),
+    "an image that stands alone": (PICTURE, {"type": "image_url"}),
+}
+
+
+def told_of_the_request(telemetry: Telemetry, message: Any) -> Any:
+    """What the span has of a request's only message."""
+    stream = ChatCompletionStream([HI, STOP, DONE])
+    telemetry.instrument(stream, {"messages": [message]}, capture_content=True).read()
+    (told,) = json.loads(telemetry.attributes["gen_ai.input.messages"])
+    return told
+
+
+@pytest.mark.parametrize("case", TOOL_RESULTS)
+def test_of_what_a_tool_gave_only_texts_are_captured(case: str, telemetry: Telemetry) -> None:
+    content, response = TOOL_RESULTS[case]
+    told = told_of_the_request(telemetry, {"role": "tool", "tool_call_id": "a", "content": content})
+    assert told == {"role": "tool", "parts": [{"type": "tool_call_response", "id": "a", "response": response}]}
+    assert SECRET not in telemetry.exported
+
+
+TURNS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
+    "a refusal": ({"refusal": "No."}, [{"type": "refusal", "content": "No."}]),
+    "a refusal among the content": (
+        {"content": [{"type": "refusal", "refusal": "No."}]},
+        [{"type": "refusal", "content": "No."}],
+    ),
+    "reasoning_content": ({"reasoning_content": "So."}, [{"type": "reasoning", "content": "So."}]),
+    "reasoning": ({"reasoning": "So."}, [{"type": "reasoning", "content": "So."}]),
+    "reasoning_details": (
+        {"reasoning_details": [{"type": "reasoning.text", "text": "So."}]},
+        [{"type": "reasoning", "content": "So."}],
+    ),
+    "reasoning among the content": (
+        {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "So."}]}, {"type": "text", "text": "Hi"}]},
+        [{"type": "reasoning", "content": "So."}, {"type": "text", "content": "Hi"}],
+    ),
+    "an old function call": (
+        {"function_call": {"name": "f", "arguments": '{"a": 1}'}},
+        [{"type": "tool_call", "id": None, "name": "f", "arguments": {"a": 1}}],
+    ),
+    "audio": ({"audio": {"id": "audio_1"}}, [{"type": "audio"}]),
+    "several": (
+        {"reasoning_content": "So.", "content": "Hi", "refusal": "No.", "function_call": {"name": "f"}},
+        [
+            {"type": "reasoning", "content": "So."},
+            {"type": "text", "content": "Hi"},
+            {"type": "refusal", "content": "No."},
+            {"type": "tool_call", "id": None, "name": "f", "arguments": None},
+        ],
+    ),
+    "values of wrong types": (
+        {"refusal": 5, "reasoning": [1], "reasoning_details": 5, "function_call": "f", "audio": 5, "tool_calls": 5},
+        [],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TURNS)
+def test_whatever_an_earlier_turn_was_it_is_captured(case: str, telemetry: Telemetry) -> None:
+    fields, parts = TURNS[case]
+    told = told_of_the_request(telemetry, {"role": "assistant", "content": None, **fields})
+    assert told == {"role": "assistant", "parts": parts}
 
 
 def test_the_message_of_an_error_counts_as_content(telemetry: Telemetry) -> None:

@@ -26,11 +26,20 @@ from chunkfold.recording.replaying import conclude, parser_of
 from chunkfold.surrogates import well_formed
 from chunkfold.timing import StreamTiming
 
-_MOST: Final = 2**30  # bytes; a text of twice that fits into no column of Arrow's `string`
+_MOST: Final = 64 * 2**20  # bytes; what these three may cost at worst stands in docs/scale.md, with the arithmetic
+_MOST_OF_AN_EVENT: Final = 8 * 2**20  # bytes
+_MOST_OUTPUT: Final = 16 * 2**20  # characters
+_UNWATCHED: Final = 8 * 2**20  # bytes
 _INT64: Final = range(-(2**63), 2**63)
 
 
-def fold_record(data: bytes | bytearray | memoryview, *, max_size: int | None = _MOST) -> FoldedRecord:
+def fold_record(
+    data: bytes | bytearray | memoryview,
+    *,
+    max_size: int | None = _MOST,
+    max_event_size: int | None = _MOST_OF_AN_EVENT,
+    max_output_size: int | None = _MOST_OUTPUT,
+) -> FoldedRecord:
     """Fold one recorded stream into a flat row; what each column is stands in `chunkfold.archive.columns`.
 
     It is what `chunkfold fold` says of the same file, without what has no column: audio, images, annotations, log
@@ -38,8 +47,10 @@ def fold_record(data: bytes | bytearray | memoryview, *, max_size: int | None = 
 
     Args:
         data: The content of a file: a recording, or a plain body as `curl -N` saves it.
-        max_size: The most bytes it may have, so that one record does not take all of a worker's memory; 1 GiB by
-            default, None for no limit. What is larger is not read.
+        max_size: The most bytes it may have; 64 MiB by default, None for no limit. What is larger is not read.
+        max_event_size: The most bytes one event may have, as the parser's; 8 MiB by default. One event can take 500
+            times its size in memory.
+        max_output_size: The most characters of output, as the parser's; 16 Mi by default.
 
     Raises:
         TypeError: The data is no bytes. Nothing else: a record that cannot be read is a row with an `error`.
@@ -49,19 +60,21 @@ def fold_record(data: bytes | bytearray | memoryview, *, max_size: int | None = 
         return _unreadable(size, exceeded("max_size", max_size))
     try:
         recording = Recording.loads(bytes(data))
-        parser = _read(recording)
+        # Watching the output costs time, and what is small needs none: it has no more characters than bytes.
+        is_watched = max_output_size is not None and size > min(max_output_size, _UNWATCHED)
+        most_output = max_output_size if is_watched else None
+        parser = parser_of(recording, max_event_size=max_event_size, max_output_size=most_output)
+        _read(parser, recording)
         return _row(size, recording, parser, parser.error)
     except Exception as error:  # noqa: BLE001 - one bad record must not end the run, whatever is wrong with it
         return _unreadable(size, error)
 
 
-def _read(recording: Recording) -> ChatCompletionParser:
-    """The parser that has read it to its end; as `replay`, but without the chunks, which nobody looks at."""
-    parser = parser_of(recording)
+def _read(parser: ChatCompletionParser, recording: Recording) -> None:
+    """Read it to its end; as `replay`, but without the chunks, which nobody looks at."""
     for read in recording.reads:
         parser.fold(read.data, arrived=read.at)
     conclude(parser, recording)
-    return parser
 
 
 def _unreadable(size: int, error: Exception) -> FoldedRecord:

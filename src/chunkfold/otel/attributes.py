@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from chunkfold.errors import APIError, ChunkfoldError
 from chunkfold.json_values import is_integer, is_list, is_object
-from chunkfold.models import ChatCompletion, CompletionUsage, PromptTokensDetails
+from chunkfold.models import ChatCompletion, CompletionTokensDetails, CompletionUsage, PromptTokensDetails
 from chunkfold.otel import names
 from chunkfold.otel.names import Names
 
@@ -100,6 +100,9 @@ def response_attributes(completion: ChatCompletion, choices: int, provider: Valu
         version.usage_cache_write_tokens: cache_write_tokens(usage),
         names.USAGE_REASONING_TOKENS: reasoning_tokens(usage),
     }
+    sent_in, sent_out = input_modalities(usage), output_modalities(usage)
+    found |= {name: sent_in.get(modality) for modality, name in version.usage_input_tokens_of.items()}
+    found |= {name: sent_out.get(modality) for modality, name in version.usage_output_tokens_of.items()}
     if provider == names.OPENAI:
         found[names.OPENAI_RESPONSE_SERVICE_TIER] = text_of(completion.service_tier)
         found[names.OPENAI_RESPONSE_SYSTEM_FINGERPRINT] = text_of(completion.system_fingerprint)
@@ -141,6 +144,27 @@ def output_tokens(usage: CompletionUsage | None) -> int | None:
     return None if usage is None else _count(usage.completion_tokens)
 
 
+def input_modalities(usage: CompletionUsage | None) -> dict[str, int]:
+    """Tokens of the prompt by their modality: those above 0 that were sent."""
+    return {} if usage is None else _modalities(usage.prompt_tokens_details)
+
+
+def output_modalities(usage: CompletionUsage | None) -> dict[str, int]:
+    """Tokens of the completion by their modality: those above 0 that were sent."""
+    return {} if usage is None else _modalities(usage.completion_tokens_details)
+
+
+def by_modality(total: int, sent: Mapping[str, int]) -> dict[str, int]:
+    """The total in parts that add up to it: what was sent of each modality, and the rest as not known.
+
+    Where more was sent than the total, or no modality, all of it is not known.
+    """
+    rest = total - sum(sent.values())
+    if rest < 0 or not sent:
+        return {names.UNKNOWN_MODALITY: total}
+    return {**sent, names.UNKNOWN_MODALITY: rest} if rest else dict(sent)
+
+
 def cache_read_tokens(usage: CompletionUsage | None) -> int | None:
     """Tokens of the prompt that came from a cache, None if not sent."""
     return None if usage is None else _count(usage.cached_tokens)
@@ -159,6 +183,14 @@ def cache_write_tokens(usage: CompletionUsage | None) -> int | None:
 def reasoning_tokens(usage: CompletionUsage | None) -> int | None:
     """Tokens of the completion that were reasoning, None if not sent."""
     return None if usage is None else _count(usage.reasoning_tokens)
+
+
+def _modalities(details: Any) -> dict[str, int]:
+    if not isinstance(details, PromptTokensDetails | CompletionTokensDetails):  # kept raw, if it is of a wrong type
+        return {}
+    fields = {**vars(details), **(details.model_extra or {})}
+    counts = {modality: _count(fields.get(f"{modality}_tokens")) for modality in names.MODALITIES}
+    return {modality: count for modality, count in counts.items() if count}
 
 
 def _present(found: Mapping[str, Value | None]) -> Attributes:

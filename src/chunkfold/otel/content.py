@@ -9,6 +9,7 @@ from typing import Any
 
 from chunkfold.json_values import is_list, is_object
 from chunkfold.models import ChatCompletion, Choice
+from chunkfold.models.content import named_reasoning, thinking_of
 from chunkfold.otel.attributes import text_of
 from chunkfold.otel.names import FINISH_ERROR, Names
 
@@ -33,21 +34,50 @@ def _dumps(messages: list[Part]) -> str:
 
 
 def _input_message(message: dict[str, Any]) -> Part:
-    content, calls = message.get("content"), message.get("tool_calls")
-    if message.get("role") == "tool":
-        parts: list[Part] = [{"type": "tool_call_response", "id": message.get("tool_call_id"), "response": content}]
-    else:
-        parts = [_input_part(each) for each in (content if is_list(content) else [content]) if each]
-        parts += [_input_call(call) for call in (calls if is_list(calls) else []) if is_object(call)]
-    return {"role": str(message.get("role")), "parts": parts}
+    parts = _tool_parts(message) if message.get("role") == "tool" else _message_parts(message)
+    return {"role": str(message.get("role")), "parts": list(parts)}
+
+
+def _tool_parts(message: dict[str, Any]) -> Iterator[Part]:
+    content: Any = message.get("content")
+    if is_list(content):
+        content = [_input_part(each) for each in content]
+    elif not isinstance(content, str | None):
+        content = _input_part(content)
+    yield {"type": "tool_call_response", "id": message.get("tool_call_id"), "response": content}
+
+
+def _message_parts(message: dict[str, Any]) -> Iterator[Part]:
+    """In the usual order: reasoning, text, refusal, calls, audio."""
+    content, refusal, calls = message.get("content"), message.get("refusal"), message.get("tool_calls")
+    if reasoning := _reasoning(message):
+        yield {"type": "reasoning", "content": reasoning}
+    yield from (_input_part(each) for each in (content if is_list(content) else [content]) if each)
+    if refusal and isinstance(refusal, str):
+        yield {"type": "refusal", "content": refusal}
+    yield from (_input_call(call) for call in (calls if is_list(calls) else []) if is_object(call))
+    if is_object(legacy := message.get("function_call")):
+        yield _call(None, legacy.get("name"), legacy.get("arguments"))
+    if is_object(message.get("audio")):
+        yield {"type": "audio"}
+
+
+def _reasoning(message: dict[str, Any]) -> str:
+    details = message.get("reasoning_details")
+    return named_reasoning(message if is_list(details) else {**message, "reasoning_details": None})
 
 
 def _input_part(part: Any) -> Part:
     if isinstance(part, str):
         return {"type": "text", "content": part}
-    if is_object(part) and isinstance(part.get("text"), str):
-        return {"type": "text", "content": part["text"]}
-    return {"type": str(part.get("type")) if is_object(part) else type(part).__name__}
+    if not is_object(part):
+        return {"type": type(part).__name__}
+    for kind in ("text", "refusal"):
+        if isinstance(part.get(kind), str):
+            return {"type": kind, "content": part[kind]}
+    if thinking := thinking_of([part]):
+        return {"type": "reasoning", "content": thinking}
+    return {"type": str(part.get("type"))}
 
 
 def _input_call(call: dict[str, Any]) -> Part:

@@ -86,7 +86,11 @@ class _CountedTokens:
         }
 
     def record(self, usage: CompletionUsage | None, common: Attributes, error: Attributes, context: Context) -> None:
-        """Take the usage of one stream into account; what was not sent is not recorded."""
+        """Take the usage of one stream into account.
+
+        A counter that was not sent counts 0, as the conventions ask for: it adds nothing, and shows that a stream was.
+        A histogram takes nothing instead: a 0 in it would be a stream without tokens.
+        """
         counts = {
             names.COUNTED_INPUT_TOKENS: attributes.input_tokens(usage),
             names.COUNTED_OUTPUT_TOKENS: attributes.output_tokens(usage),
@@ -94,10 +98,13 @@ class _CountedTokens:
             names.COUNTED_CACHE_WRITE_TOKENS: attributes.cache_write_tokens(usage),
             names.COUNTED_REASONING_TOKENS: attributes.reasoning_tokens(usage),
         }
+        sent = {
+            names.COUNTED_INPUT_TOKENS: attributes.input_modalities(usage),
+            names.COUNTED_OUTPUT_TOKENS: attributes.output_modalities(usage),
+        }
         for name, count in counts.items():
-            if count is not None:
-                modality = {names.TOKEN_MODALITY: names.UNKNOWN_MODALITY}
-                self._counters[name].add(count, {**common, **modality}, context)
+            for modality, part in attributes.by_modality(count or 0, sent.get(name, {})).items():
+                self._counters[name].add(part, {**common, names.TOKEN_MODALITY: modality}, context)
         for histogram, name in (
             (self._input, names.COUNTED_INPUT_TOKENS),
             (self._output, names.COUNTED_OUTPUT_TOKENS),

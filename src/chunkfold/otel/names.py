@@ -14,6 +14,7 @@ with commas, and `gen_ai_latest_experimental` in it means the latest ones, inste
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -75,6 +76,7 @@ FINISH_ERROR: Final = "error"  # the finish reason of a choice that should have 
 INPUT: Final = "input"
 OUTPUT: Final = "output"
 UNKNOWN_MODALITY: Final = "unknown"
+MODALITIES: Final = ("audio", "image", "text")  # those that the conventions know, besides
 OPENAI: Final = "openai"
 
 # The token metrics, which differ in kind. One histogram, by `TOKEN_TYPE`; or two, and five counters.
@@ -95,7 +97,7 @@ TOKEN_BUCKETS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Names:
     """What one version of the conventions calls what the versions call differently.
 
@@ -105,6 +107,8 @@ class Names:
         time_to_first_chunk: The metric of when the first chunk came.
         time_per_output_chunk: The metric of how far apart the chunks came.
         usage_cache_write_tokens: The span's attribute for tokens written to a cache.
+        usage_input_tokens_of: The span's attributes for tokens of the input, by their modality.
+        usage_output_tokens_of: The same of the output.
         request_reasoning_level: The span's attribute for the reasoning effort, None if the version has none.
         has_whole_top_k: Whether `top_k` is a whole number.
         has_finish_reason_in_messages: Whether captured messages of the output say why they ended.
@@ -116,6 +120,8 @@ class Names:
     time_to_first_chunk: str
     time_per_output_chunk: str
     usage_cache_write_tokens: str
+    usage_input_tokens_of: Mapping[str, str]
+    usage_output_tokens_of: Mapping[str, str]
     request_reasoning_level: str | None
     has_whole_top_k: bool
     has_finish_reason_in_messages: bool
@@ -128,6 +134,8 @@ RELEASED: Final = Names(
     time_to_first_chunk="gen_ai.client.operation.time_to_first_chunk",
     time_per_output_chunk="gen_ai.client.operation.time_per_output_chunk",
     usage_cache_write_tokens="gen_ai.usage.cache_creation.input_tokens",
+    usage_input_tokens_of={},
+    usage_output_tokens_of={},
     request_reasoning_level=None,
     has_whole_top_k=False,
     has_finish_reason_in_messages=True,
@@ -139,6 +147,8 @@ LATEST: Final = Names(
     time_to_first_chunk="gen_ai.client.inference.time_to_first_chunk",
     time_per_output_chunk="gen_ai.client.inference.time_per_output_chunk",
     usage_cache_write_tokens="gen_ai.usage.cache_write.input_tokens",
+    usage_input_tokens_of={modality: f"gen_ai.usage.{modality}.input_tokens" for modality in MODALITIES},
+    usage_output_tokens_of={modality: f"gen_ai.usage.{modality}.output_tokens" for modality in MODALITIES},
     request_reasoning_level="gen_ai.request.reasoning.level",
     has_whole_top_k=True,
     has_finish_reason_in_messages=False,
