@@ -19,7 +19,7 @@ from chunkfold import (
     ChunkfoldError,
     StreamInterruptedError,
 )
-from chunkfold.testing import Answer, FakeProvider, ReceivedRequest, cut
+from chunkfold.testing import Answer, FakeProvider, ReceivedRequest, cut_every
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = sorted(path.relative_to(GOLDEN).with_suffix("").as_posix() for path in GOLDEN.rglob("*.sse"))
@@ -41,7 +41,7 @@ def expected_of(case: str) -> dict[str, Any]:
 
 
 def pieces(body: bytes, size: int) -> list[bytes]:
-    return cut(body, *range(size, len(body), size))
+    return cut_every(body, size)
 
 
 # A result in the words of `<case>.json`

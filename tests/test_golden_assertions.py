@@ -19,7 +19,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from chunkfold import ChatCompletion, ChatCompletionStream
+from chunkfold import ChatCompletion, ChatCompletionParser, ChatCompletionStream
 from chunkfold.testing import (
     DIALECTS,
     DONE,
@@ -28,9 +28,11 @@ from chunkfold.testing import (
     StreamBuilder,
     assert_folds_to,
     assert_same_however_cut,
+    delta,
     hold,
     hostile_streams,
 )
+from chunkfold.testing.frames import difference_of
 
 HELLO = StreamBuilder().text("Hel", "lo").finish().done()
 CALLS = (
@@ -306,7 +308,220 @@ def test_long_events_are_shortened_and_control_characters_shown() -> None:
     assert max(map(len, message.splitlines())) < 300
 
 
+def a_choice(content: str | None, finish_reason: str | None = "stop") -> dict[str, Any]:
+    return {"message": {"content": content}, "finish_reason": finish_reason}
+
+
+def test_an_error_wants_a_refusal_or_a_word_for_an_error() -> None:
+    for word in ("error", "network_error", "insufficient_system_resource", "abort"):
+        assert_folds_to(OVERLOADED, fold=lambda _, word=word: {"choices": [a_choice("Hel", word)]})
+        assert_folds_to(OVERLOADED, fold=lambda _, word=word: {"text": "Hel", "finish_reason": word})
+    for word in (None, "", "stop"):
+        message = message_of(lambda word=word: assert_folds_to(OVERLOADED, fold=lambda _: {"choices": [a_choice("Hel", word)]}))  # fmt: skip
+        assert message.startswith("expected a refusal (overloaded), an answer came: 'Hel'")
+
+
+def test_a_cut_stream_wants_a_refusal_or_no_finish_reason() -> None:
+    assert_folds_to(CUT_OFF, fold=lambda _: {"choices": [a_choice("Hello", None)]})
+    for result in (
+        {"choices": [a_choice("Hello", "error")]},
+        {"choices": [{"message": {"content": "Hello"}}]},
+        "Hello",
+    ):
+        message = message_of(lambda result=result: assert_folds_to(CUT_OFF, fold=lambda _: result))
+        assert message.startswith("expected a refusal (cut), an answer came: 'Hello'")
+
+
+def test_a_parser_that_tells_the_kinds_of_endings_apart_has_to_tell_the_right_one() -> None:
+    assert_folds_to(CUT_OFF, fold=lambda _: Outcome(refused="cut", ending="cut"))
+    message = message_of(lambda: assert_folds_to(CUT_OFF, fold=lambda _: Outcome(refused="no", ending="error")))
+    assert message.startswith("expected a refusal (cut), it was taken as error")
+
+
+def test_an_explicit_error_is_a_refusal_and_need_say_no_more() -> None:
+    assert_folds_to(OVERLOADED, fold=lambda _: {"error": "Overloaded"})
+    assert_folds_to(OVERLOADED, fold=lambda _: {"choices": [], "error": {"message": "Overloaded"}})
+    assert_folds_to(OVERLOADED, fold=lambda _: SimpleNamespace(text=None, tool_calls=None, error="Overloaded"))
+    assert "text: expected 'Hel'" in message_of(lambda: assert_folds_to(OVERLOADED, fold=lambda _: {"error": "no", "text": "He"}))  # fmt: skip
+    assert "it was refused: no" in message_of(lambda: assert_folds_to(HELLO, fold=lambda _: {"error": "no", "text": "Hello"}))  # fmt: skip
+
+
+TWO = StreamBuilder().text("Hello").text("Bye", choice=1).finish().finish(choice=1).done()
+
+
+@pytest.mark.parametrize(
+    ("stream", "texts"),
+    [
+        (HELLO, []),
+        (HELLO, ["Hello", ""]),
+        (HELLO, ["Hello", "Bye"]),
+        (TWO, []),
+        (TWO, ["Hello"]),
+        (TWO, ["Bye", "Hello"]),
+    ],
+)
+def test_choices_that_are_lost_or_made_up_are_seen(stream: StreamBuilder, texts: list[str]) -> None:
+    result = {"choices": [a_choice(text) for text in texts]}
+    assert message_of(lambda: assert_folds_to(stream, fold=lambda _: result)).startswith("text: expected")
+    assert message_of(lambda: assert_folds_to(stream.body, result)).startswith("text: expected")
+
+
+def test_the_event_of_a_lost_choice_is_shown() -> None:
+    message = message_of(lambda: assert_folds_to(TWO, fold=lambda _: {"choices": [a_choice("Hello")]}))
+    assert marked(message) == ["4"]  # after a role, "Hello" and a role
+
+
+def test_of_text_alone_choice_0_is_judged() -> None:
+    for result in ("Hello", {"text": "Hello"}, Outcome(texts=("Hello",))):
+        assert_folds_to(TWO, fold=lambda _, result=result: result)
+    assert_folds_to(TWO.body, "Hello")
+    assert "text: expected" in message_of(lambda: assert_folds_to(TWO, fold=lambda _: "Bye"))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"choices": [a_choice("Hello")]},
+        {"choices": [{"message": {"content": "Hello"}}], "model": "m"},
+        {"choices": [{"finish_reason": "stop"}]},
+        {"choices": [{"message": {"content": "Hello", "tool_calls": None}}], "usage": None},
+        ChatCompletion.model_validate({"choices": [{"message": {"content": "Hello"}}]}),
+    ],
+)
+def test_only_what_a_completion_says_is_compared(said: Any) -> None:
+    assert_folds_to(HELLO.body, said)
+    assert_folds_to(HELLO.body, said, fold=right)
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ({"choices": [a_choice("Hello")], "model": "n"}, "model: expected 'n', received 'm'"),
+        ({"choices": [a_choice("Hello")], "unknown": 1}, "unknown: expected 1, received None"),
+        ({"choices": [{**a_choice("Hello"), "index": 3}]}, "choices[0].index: expected 3, received 0"),
+        ({"choices": [{"finish_reason": None}]}, "finish reason: expected '' received 'stop'"),
+        ({"choices": [{}, {}]}, "choices: expected [{}, {}], received "),
+        ({"choices": [a_choice("Hello")], "created": None}, "created: expected None, received 1760000000"),
+    ],
+)
+def test_everything_that_a_completion_says_is_compared(said: Any, complaint: str) -> None:
+    message = message_of(lambda: assert_folds_to(HELLO.body, said))
+    assert " ".join(message.split()).startswith(complaint)
+
+
+def test_the_calls_of_custom_tools_are_compared() -> None:
+    call = {"index": 0, "id": "c", "type": "custom", "custom": {"name": "sql", "input": "select 1"}}
+    stream = b"".join([delta(tool_calls=[call]), delta("tool_calls"), DONE])
+    assert_folds_to(stream, ChatCompletionStream([stream]).read())
+    assert_folds_to(stream, {"text": "", "tool_calls": [{"name": "sql", "arguments": "select 1"}]})
+    assert "tool calls" in message_of(lambda: assert_folds_to(stream, {"text": "", "tool_calls": [{"name": "sql"}]}))
+
+
+NAN = b'data: {"choices":[{"index":0,"delta":{"content":"a"},"logprobs":{"content":[{"token":"a","logprob":NaN}]},"finish_reason":"stop"}]}\n\n'  # fmt: skip
+
+
+def test_a_number_that_is_none_is_the_same_as_itself() -> None:
+    assert_same_however_cut(NAN)
+    assert_same_however_cut(NAN, fold_reads=lambda reads: ChatCompletionStream(reads).read())
+    assert_folds_to(NAN, ChatCompletionStream([NAN]).read())
+    assert_folds_to(NAN, ChatCompletionStream([NAN]).read().model_dump())
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        (("\ud83d", "\ude00"), "😀"),
+        (("a\ud83d", "", "\ude00b"), "a😀b"),
+        (("\ud83d", "a"), "\ufffda"),
+        (("\ude00",), "\ufffd"),
+    ],
+)
+def test_halves_of_a_character_are_joined(pieces: tuple[str, ...], text: str) -> None:
+    said = StreamBuilder("vllm").reasoning(*pieces).text(*pieces)
+    stream = said.tool_call("f", '{"a":"', *pieces, '"}').finish().done()
+    assert_folds_to(stream)
+    assert stream.outcome.text == stream.outcome.reasoning == text
+
+
+def test_a_finish_reason_for_an_error_is_one_in_any_case() -> None:
+    assert StreamBuilder().text("a").finish("ERROR").outcome.ending == "error"
+    assert_folds_to(StreamBuilder().text("a").finish("ERROR"))
+
+
+def test_a_failure_takes_no_longer_than_the_body_is_long() -> None:
+    """Not a snapshot for each event: it costs as much as the output is long."""
+    stream = StreamBuilder().text(*["word "] * 3000).finish().done()
+    snapshots = 0
+    whole = ChatCompletionParser.snapshot
+
+    def counted(parser: ChatCompletionParser) -> ChatCompletion:
+        nonlocal snapshots
+        snapshots += 1
+        return whole.__get__(parser)  # type: ignore[no-any-return]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ChatCompletionParser, "snapshot", property(counted))
+        text = stream.outcome.text
+        message = message_of(lambda: assert_folds_to(stream, fold=lambda _: f"{text[:10000]}X{text[10001:]}"))
+        assert snapshots < 20
+        snapshots = 0
+        difference_of(stream.body, stream.body.replace(b"word", b"wort"))
+        assert snapshots == 0
+    assert marked(message) == ["2002"]
+
+
 # However it is cut
+
+
+def test_a_broken_parser_does_not_pass() -> None:
+    """Else one that always raises would be the same however the body is cut."""
+    with pytest.raises(AttributeError):
+        assert_same_however_cut(HELLO, fold_reads=lambda reads: reads.splitlines())  # type: ignore[attr-defined]
+    with pytest.raises(LookupError):
+        assert_same_however_cut(HELLO, fold_reads=raises(LookupError))
+    for error in (TypeError, AttributeError):
+        with pytest.raises(error):
+            assert_same_however_cut(CUT_OFF, fold_reads=raises(error))
+    assert_same_however_cut(CUT_OFF, fold_reads=raises(LookupError))
+    assert_same_however_cut(OVERLOADED, fold_reads=raises(LookupError))
+
+
+def raises(error: type[Exception]) -> Callable[[Sequence[bytes]], Any]:
+    def fold(_: Sequence[bytes]) -> Any:
+        raise error
+
+    return fold
+
+
+def test_results_must_be_such_that_can_be_compared() -> None:
+    with pytest.raises(TypeError, match="fold_reads: expected results that can be compared, received two of object"):
+        assert_same_however_cut(HELLO, fold_reads=lambda _: object())
+
+
+def test_an_empty_body_is_cut_in_no_way() -> None:
+    assert_same_however_cut(b"", fold_reads=len)
+    assert_same_however_cut(b"")
+
+
+def test_the_search_for_the_cut_takes_few_tries() -> None:
+    stream = StreamBuilder().text("a" * 20_000, "号").finish().done()
+    tries = 0
+
+    def fold(reads: Sequence[bytes]) -> dict[str, Any]:
+        nonlocal tries
+        tries += 1
+        return decodes_each_read(reads)
+
+    message = message_of(lambda: assert_same_however_cut(stream, fold_reads=fold))
+    (place,) = re.findall(r"a cut at byte (\d+) is enough", message)
+    character = stream.body.index("号".encode())
+    assert character < int(place) < character + 3
+    assert tries < 400
+
+
+def test_where_no_cut_alone_is_enough_those_that_are_are_told() -> None:
+    message = message_of(lambda: assert_same_however_cut(HELLO, fold_reads=lambda reads: len(reads) > 100))
+    assert "the cuts up to byte 100 are enough" in message
 
 
 @pytest.mark.parametrize("stream", [HELLO, CALLS, OVERLOADED, CUT_OFF], ids=repr)

@@ -71,6 +71,10 @@ def test_each_rule_that_a_body_can_show_is_in_it() -> None:
         (FACTS, replace(HI, reasoning="Hm", usage={"prompt_tokens": 1, "completion_tokens": 2})),
         (ERROR, REFUSED),
         (ERROR, replace(HI, finish_reason="error")),
+        *(
+            (ERROR, replace(HI, finish_reason=word))
+            for word in ("network_error", "insufficient_system_resource", "abort")
+        ),
         (ERROR, Outcome(texts=("Hi",), calls=(), refused="APIError: overloaded", ending="error")),
         (CUT, REFUSED),
         (CUT, replace(HI, finish_reason="")),
@@ -95,6 +99,9 @@ def test_what_is_right(stream: HostileStream, outcome: Outcome) -> None:
         (FACTS, replace(HI, usage={}), "usage: prompt_tokens missing"),
         (FACTS, replace(HI, usage={"prompt_tokens": 2}), "usage: prompt_tokens 2"),
         (ERROR, HI, "no error: 'Hi', finish reason stop"),
+        (ERROR, replace(HI, finish_reason=""), "no error: 'Hi'"),
+        (CUT, replace(HI, finish_reason="error"), "passes for whole: 'Hi', finish reason error"),
+        (ANSWER, replace(REFUSED, ending="cut"), "taken as cut: ValueError: no"),
         (ERROR, replace(REFUSED, ending="error"), "without the provider's words: ValueError: no"),
         (ERROR, replace(REFUSED, ending="cut"), "taken as cut: ValueError: no"),
         (ERROR, Outcome(texts=("",), refused="overloaded", ending="error"), "text: ''"),
@@ -119,7 +126,8 @@ def test_a_function_may_return_a_dict_or_an_object(value: Any) -> None:
 
 
 def test_an_explicit_error_is_as_good_as_an_exception() -> None:
-    assert as_outcome({"error": "overloaded"}).refused == "overloaded"
+    assert as_outcome({"error": "overloaded"}) == Outcome(refused="overloaded")
+    assert as_outcome({"error": "overloaded", "text": "Hi"}) == Outcome(texts=("Hi",), refused="overloaded")
 
 
 def test_a_function_that_reads_with_chunkfold_is_right() -> None:
@@ -174,7 +182,9 @@ def test_a_client_that_cannot_be_loaded_is_a_wrong_argument(path: str, capsys: p
     assert "--client: " in capsys.readouterr().err
 
 
-def test_it_writes_the_tables_of_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_writes_the_tables_of_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("chunkfold.testing.hostile.peers.is_installed", lambda name: False)
     monkeypatch.setattr("chunkfold.testing.__main__.hostile_streams", lambda: [*STREAMS.values()][:5])
     page = tmp_path / "page.md"
@@ -185,8 +195,9 @@ def test_it_writes_the_tables_of_a_page(tmp_path: Path, monkeypatch: pytest.Monk
     assert text.endswith(f"|\n\n{END}\n\nafter\n")
     assert "the tables of before" not in text
     page.write_text("no markers", "utf-8")
-    with pytest.raises(ValueError, match="expected <!-- begin"):
+    with pytest.raises(SystemExit):
         main(["--markdown", str(page)])
+    assert "expected <!-- begin" in capsys.readouterr().err
 
 
 def test_importing_it_loads_no_client() -> None:

@@ -23,6 +23,7 @@ from chunkfold.testing import (
     StreamBuilder,
     bytewise,
     cut,
+    cut_every,
     cut_randomly,
     paced,
     stalled,
@@ -86,6 +87,20 @@ def test_byte_by_byte(body: bytes) -> None:
     assert {len(read) for read in reads} <= {1}
 
 
+@given(BODIES, st.integers(1, 300))
+def test_reads_of_one_size(body: bytes, size: int) -> None:
+    reads = cut_every(body, size)
+    assert b"".join(reads) == body
+    assert {len(read) for read in reads[:-1]} <= {size}
+    assert all(0 < len(read) <= size for read in reads[-1:])
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_reads_of_no_size_are_refused(size: int) -> None:
+    with pytest.raises(ValueError, match=f"size: expected 1 or more, received {size}"):
+        cut_every(b"abc", size)
+
+
 @often
 @given(BODIES, st.integers(), st.integers(1, 20))
 def test_a_seed_cuts_at_the_same_places(body: bytes, seed: int, count: int) -> None:
@@ -112,8 +127,12 @@ def test_every_way_keeps_the_bytes_and_has_a_name_of_its_own(body: bytes) -> Non
     ways = dict(ways_to_cut(body))
     assert all(b"".join(reads) == body for reads in ways.values())
     assert len(ways) == len(list(ways_to_cut(body)))
-    assert ways["byte by byte"] == bytewise(body)
+    assert ways.get("byte by byte", []) == bytewise(body)
     assert {f"at byte {place}" for place in range(1, len(body))} <= ways.keys()
+
+
+def test_an_empty_body_is_cut_in_no_way() -> None:
+    assert list(ways_to_cut(b"")) == []
 
 
 def test_line_ends_are_cut_between_cr_and_lf_too() -> None:

@@ -24,7 +24,7 @@ from chunkfold import (
     ParseError,
     StreamEnd,
 )
-from chunkfold.testing import cut
+from chunkfold.testing import cut_every
 
 RECORDINGS = shared_data("recordings")
 MANIFEST = {
@@ -54,7 +54,7 @@ def body_of(name: str) -> bytes:
 
 
 def in_reads(body: bytes, size: int) -> list[bytes]:
-    return cut(body, *range(size, len(body), size))
+    return cut_every(body, size)
 
 
 def read(body: bytes, size: int, *, strict: bool = False) -> Reading:

@@ -7,8 +7,8 @@
         ...  # point any OpenAI client at provider.base_url
 
 Bodies: `StreamBuilder` in one of the `DIALECTS`, or spelled out with `sse`, `event`, `chunk`, `delta`. Cuts, pauses and
-faults: `cut`, `bytewise`, `cut_randomly`, `paced`, `stalled`, `without_done`, `with_bad_utf8`, and the options of an
-`Answer`. Where they are played: `FakeProvider` (a real server), `FakeResponse`, `mock_response` (respx),
+faults: `cut`, `cut_every`, `bytewise`, `cut_randomly`, `paced`, `stalled`, `without_done`, `with_bad_utf8`, and the
+options of an `Answer`. Where they are played: `FakeProvider` (a real server), `FakeResponse`, `mock_response` (respx),
 `mock_transport`. What must come of them: `assert_folds_to`, `assert_same_however_cut`, and the hostile set, to which
 `python -m chunkfold.testing` holds this library and others. With hypothesis: `chunkfold.testing.strategies`.
 
@@ -17,7 +17,7 @@ Everything here is the standard library's and this library's own; nothing in the
 
 from chunkfold.testing.answers import Answer, Raw, json_answer
 from chunkfold.testing.builder import StreamBuilder
-from chunkfold.testing.cuts import bytewise, cut, cut_randomly, ways_to_cut
+from chunkfold.testing.cuts import bytewise, cut, cut_every, cut_randomly, ways_to_cut
 from chunkfold.testing.defaults import error_answer
 from chunkfold.testing.dialects import DIALECTS, Dialect
 from chunkfold.testing.error_shapes import ERROR_SHAPES
@@ -56,6 +56,7 @@ __all__ = [
     "choice",
     "chunk",
     "cut",
+    "cut_every",
     "cut_randomly",
     "delta",
     "error_answer",

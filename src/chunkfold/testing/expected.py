@@ -1,15 +1,11 @@
 """What must come of what was said, in a dialect: the right outcome, which no parser has a hand in."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from chunkfold.testing.dialects import Dialect
-from chunkfold.testing.outcomes import Call, Ending, Outcome
+from chunkfold.testing.outcomes import Call, Ending, Outcome, is_failure
 from chunkfold.testing.writing import CallTools, Fail, Finish, Say, SayDone, Step, UsageCounts
-
-# Finish reasons that mean an error.
-_FAILURES: Final = {"error", "network_error", "insufficient_system_resource", "abort"}
 
 
 def outcome_of(steps: Sequence[Step], dialect: Dialect, counts: UsageCounts | None) -> Outcome:
@@ -21,7 +17,7 @@ def outcome_of(steps: Sequence[Step], dialect: Dialect, counts: UsageCounts | No
     return Outcome(
         texts=_texts(heard),
         calls=tuple(_calls(heard, has_ids=dialect.calls != "no ids")),
-        reasoning="".join(_pieces(heard, "reasoning")),
+        reasoning=_joined(_pieces(heard, "reasoning")),
         finish_reason=dialect.finish_reasons.get(reason, reason),
         usage=_usage(counts) if _has_usage(steps, heard) else None if dialect.usage == "each" else {},
         refused=failure,
@@ -52,7 +48,7 @@ def _comes(step: Step, dialect: Dialect) -> bool:
 
 def _failure(step: Step) -> str | None:
     """What is said of the error that a step is; None if it is none."""
-    if isinstance(step, Finish) and step.reason in _FAILURES:
+    if isinstance(step, Finish) and is_failure(step.reason):
         return step.reason
     return step.error.message if isinstance(step, Fail) else None
 
@@ -72,24 +68,29 @@ def _ending(steps: Sequence[Step], finishes: Mapping[int, str]) -> Ending:
 
 def _texts(steps: Sequence[Step]) -> tuple[str, ...]:
     """The text of each choice, by index."""
-    texts: defaultdict[int, str] = defaultdict(str)
+    pieces: defaultdict[int, list[str]] = defaultdict(list)
     for step in steps:
         if isinstance(step, Say | CallTools | Finish):
-            texts[step.choice] += "".join(step.pieces) if isinstance(step, Say) and step.kind == "content" else ""
-    return tuple(texts[index] for index in sorted(texts)) or ("",)
+            pieces[step.choice] += step.pieces if isinstance(step, Say) and step.kind == "content" else ()
+    return tuple(_joined(pieces[index]) for index in sorted(pieces)) or ("",)
 
 
 def _calls(steps: Sequence[Step], *, has_ids: bool) -> Iterator[Call]:
     for step in steps:
         if isinstance(step, CallTools) and step.choice == 0:
             for call in step.calls:
-                yield Call(call.name, "".join(call.pieces), call.id if has_ids else None)
+                yield Call(_joined([call.name]), _joined(call.pieces), call.id if has_ids else None)
 
 
 def _pieces(steps: Sequence[Step], kind: str) -> Iterator[str]:
     for step in steps:
         if isinstance(step, Say) and step.kind == kind and step.choice == 0:
             yield from step.pieces
+
+
+def _joined(pieces: Iterable[str]) -> str:
+    """The pieces as one text; halves of a character that come together are one, a lone half is U+FFFD."""
+    return "".join(pieces).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _usage(counts: UsageCounts | None) -> dict[str, int]:

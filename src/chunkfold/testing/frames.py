@@ -1,5 +1,6 @@
 """The events of a body around a place, for people: where two results begin to differ, and what came there."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
@@ -18,13 +19,11 @@ class Frame(NamedTuple):
         number: Its place among the events, from 1 on.
         offset: Of its first byte in the body.
         data: Its data, as text.
-        snapshot: What had arrived when it was read.
     """
 
     number: int
     offset: int
     data: str
-    snapshot: ChatCompletion
 
 
 def frames_of(body: bytes) -> list[Frame]:
@@ -32,7 +31,7 @@ def frames_of(body: bytes) -> list[Frame]:
     frames: list[Frame] = []
 
     def note(event: ServerSentEvent, _chunks: object) -> None:
-        frames.append(Frame(len(frames) + 1, event.offset, event.text, parser.snapshot))
+        frames.append(Frame(len(frames) + 1, event.offset, event.text))
 
     parser = ChatCompletionParser(on_event=note)
     parser.feed(body)
@@ -45,12 +44,18 @@ def frame_at(frames: list[Frame], offset: int) -> int | None:
     return max((place for place, frame in enumerate(frames) if frame.offset <= offset), default=None)
 
 
-def frame_that_brought(frames: list[Frame], size: int, text_of: Callable[[ChatCompletion], str]) -> int | None:
-    """Which of the frames made a text longer than `size` characters; the last one if none did."""
-    for place, frame in enumerate(frames):
-        if len(text_of(frame.snapshot)) > size:
-            return place
-    return len(frames) - 1 if frames else None
+def frame_that_brought(
+    body: bytes, frames: list[Frame], size: int, text_of: Callable[[ChatCompletion], str]
+) -> int | None:
+    """Which of the body's frames made a text longer than `size` characters; the last one if none did."""
+
+    def is_longer(end: int) -> bool:
+        parser = ChatCompletionParser()
+        parser.fold(body[:end])
+        return len(text_of(parser.snapshot)) > size
+
+    # A snapshot costs as much as the output is long: by halving, it takes a few of them.
+    return bisect_left([frame.offset for frame in frames[1:]], True, key=is_longer) if frames else None  # noqa: FBT003
 
 
 def shown_frames(frames: list[Frame], place: int | None, note: str = "here") -> str:

@@ -6,6 +6,9 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
 
+from chunkfold.models.outcome import Outcome as Meaning
+from chunkfold.models.outcome import outcome_of as meaning_of
+
 Ending: TypeAlias = Literal["complete", "error", "cut", "invalid"]
 
 _COUNTS: Final = ("prompt_tokens", "completion_tokens", "total_tokens")
@@ -52,8 +55,9 @@ class Outcome:
 def as_outcome(value: Any) -> Outcome:
     """An outcome from what a function returned: an object or a dict with `text` and `tool_calls`.
 
-    It may have `reasoning`, `finish_reason`, `usage` and `error` too. Text alone is an outcome that knows no more, and
-    what has `choices` is a completion in OpenAI's form.
+    It may have `reasoning`, `finish_reason`, `usage` and `error` too; text and calls that are absent are empty, but
+    beside an `error` nothing is known of them. Text alone is an outcome that knows no more, and what has `choices` is
+    a completion in OpenAI's form.
 
     Raises:
         TypeError: It is none of these.
@@ -62,39 +66,72 @@ def as_outcome(value: Any) -> Outcome:
         return value
     if isinstance(value, str):
         return Outcome(texts=(value,))
-    if _has(value, "choices"):
-        return _as_outcome_of_choices(value)
     error = _get(value, "error")
+    refused = one_line(str(error)) if error else None
+    if has_choices(value):
+        return _as_outcome_of_choices(value, refused)
     if not (error or _has(value, "text") or _has(value, "tool_calls")):
         what = "text, or an object or a dict with text and tool_calls"
         raise TypeError(f"result: expected {what}, received {type(value).__name__}")
     return Outcome(
-        texts=(as_text(_get(value, "text")),),
-        calls=tuple(as_call(call) for call in _get(value, "tool_calls") or ()),
+        texts=None if error and _get(value, "text") is None else (as_text(_get(value, "text")),),
+        calls=tuple(as_call(call) for call in _get(value, "tool_calls") or ()) or (None if error else ()),
         reasoning=as_text(_get(value, "reasoning")) if _has(value, "reasoning") else None,
         finish_reason=as_text(_get(value, "finish_reason")) if _has(value, "finish_reason") else None,
         usage=counts(_get(value, "usage")) if _has(value, "usage") else None,
-        refused=one_line(str(error)) if error else None,
+        refused=refused,
     )
 
 
-def _as_outcome_of_choices(completion: Any) -> Outcome:
+def _as_outcome_of_choices(completion: Any, refused: str | None) -> Outcome:
     choices: list[Any] = list(_get(completion, "choices") or ())
     messages = [_get(choice, "message") for choice in choices]
     first = messages[0] if messages else None
+    has_finish = not choices or _has(choices[0], "finish_reason")
     return Outcome(
-        texts=tuple(as_text(_get(message, "content")) for message in messages),
-        calls=tuple(as_call(call) for call in _get(first, "tool_calls") or ()),
+        texts=tuple(as_text(_get(message, "content")) for message in messages) or (None if refused else ()),
+        calls=tuple(as_call(call) for call in _get(first, "tool_calls") or ()) or (None if refused else ()),
         reasoning=as_text(_get(first, "reasoning")) if _has(first, "reasoning") else None,
-        finish_reason=as_text(_get(choices[0], "finish_reason")) if choices else "",
-        usage=counts(_get(completion, "usage")),
+        finish_reason=as_text(_get(choices[0], "finish_reason") if choices else "") if has_finish else None,
+        usage=counts(_get(completion, "usage")) if _has(completion, "usage") else None,
+        refused=refused,
     )
+
+
+def has_choices(value: Any) -> bool:
+    """Whether it is a completion in OpenAI's form."""
+    return _has(value, "choices")
+
+
+def refusal(error: Exception) -> Outcome:
+    """The outcome where a client raised."""
+    return Outcome(refused=one_line(f"{type(error).__name__}: {error}".rstrip(": ")))
+
+
+def is_failure(finish_reason: str | None) -> bool:
+    """Whether a finish reason is itself the word for an error."""
+    return meaning_of(finish_reason) is Meaning.ERROR
+
+
+def takes_rightly(ending: Ending, outcome: Outcome) -> bool:
+    """Whether a stream that ends so is taken for that, by the rules of the hostile set.
+
+    A complete one wants an answer. Another one wants a refusal, or the answer's finish reason tells it: for an error
+    a word that means one, else that none came. Who tells the kinds of endings apart has to tell the right one.
+    """
+    if outcome.ending not in (None, ending):
+        return False
+    if outcome.refused is not None:
+        return ending != "complete"
+    if ending == "error":
+        return is_failure(outcome.finish_reason)
+    return ending == "complete" or outcome.finish_reason == ""
 
 
 def awaited(value: Any) -> Any:
     """What an awaitable comes to, on an event loop of its own; anything else as it is.
 
-    The loop runs in a thread of its own too, so that this can be called where another one runs.
+    The loop is asyncio's, and runs in a thread of its own, so that this can be called where another one runs.
     """
     if not inspect.isawaitable(value):
         return value
@@ -110,12 +147,11 @@ async def _await(value: Awaitable[Any]) -> Any:
 
 
 def as_call(call: Any) -> Call:
-    """A tool call from an object or a dict."""
-    function = _get(call, "function") or call
+    """A tool call from an object or a dict; the input of a custom tool is its arguments."""
+    function = _get(call, "function") or _get(call, "custom") or call
+    arguments = as_text(_get(function, "arguments") or _get(function, "input"))
     sent = _get(call, "id")
-    return Call(
-        as_text(_get(function, "name")), as_text(_get(function, "arguments")), None if sent is None else str(sent)
-    )
+    return Call(as_text(_get(function, "name")), arguments, None if sent is None else str(sent))
 
 
 def as_text(value: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from chunkfold.testing.hostile.judging import judge
 from chunkfold.testing.hostile.values import HostileStream
-from chunkfold.testing.outcomes import Ending, Outcome, as_call, as_outcome, awaited, counts, one_line
+from chunkfold.testing.outcomes import Ending, Outcome, as_call, as_outcome, awaited, counts, refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,11 @@ def _outcome(client: Client, body: bytes) -> Outcome:
     try:
         return client.fold(body)
     except Exception as error:  # noqa: BLE001 - whatever it raises is its refusal
-        return Outcome(refused=one_line(f"{type(error).__name__}: {error}".rstrip(": ")))
+        return refusal(error)
 
 
 def client_of(name: str, function: Callable[[bytes], Any], release: str = "") -> Client:
-    """A client from a function, plain or async, that takes a body and returns an object or a dict.
+    """A client from a function, plain or async (on asyncio), that takes a body and returns an object or a dict.
 
     What it returns has `text` and `tool_calls` (each with `name` and `arguments`, itself or in its `function`, and
     perhaps `id`). It may have `reasoning`, `finish_reason`, `usage`, and `error`: an explicit error, as good as an

@@ -4,35 +4,32 @@ from typing import Final
 
 from chunkfold.models.outcome import outcome_of
 from chunkfold.testing.hostile.values import HostileStream
-from chunkfold.testing.outcomes import Call, Outcome, one_line, same_calls
+from chunkfold.testing.outcomes import Call, Outcome, one_line, same_calls, takes_rightly
 
-_MEANS_ERROR: Final = ("error", "network_error", "insufficient_system_resource", "abort")
 _LONGEST: Final = 150
 
 
 def judge(stream: HostileStream, outcome: Outcome) -> str | None:
     """None if the outcome is right; else one line on what came instead."""
-    if outcome.refused is not None:
-        return _judge_refusal(stream, outcome, outcome.refused)
-    if outcome.ending is not None and outcome.ending != stream.ending:
-        return f"taken as {outcome.ending}: {_shown_answer(outcome)}"
+    if not takes_rightly(stream.ending, outcome):
+        return _mistaken(stream, outcome)
     if stream.ending == "complete":
         return _judge_answer(stream, outcome) or _judge_facts(stream, outcome)
-    if stream.ending == "error":
-        return None if outcome.finish_reason in _MEANS_ERROR else f"no error: {_shown_answer(outcome)}"
-    return None if outcome.finish_reason == "" else f"passes for whole: {_shown_answer(outcome)}"
-
-
-def _judge_refusal(stream: HostileStream, outcome: Outcome, refused: str) -> str | None:
-    if stream.ending == "complete":
-        return refused
-    if outcome.ending is None:
+    if outcome.refused is None or outcome.ending is None:
         return None
-    if outcome.ending != stream.ending:
-        return f"taken as {outcome.ending}: {refused}"
-    if stream.message not in refused:
-        return f"without the provider's words: {refused}"
+    if stream.message not in outcome.refused:
+        return f"without the provider's words: {outcome.refused}"
     return _judge_answer(stream, outcome)
+
+
+def _mistaken(stream: HostileStream, outcome: Outcome) -> str:
+    """What it was taken for."""
+    came = _shown_answer(outcome) if outcome.refused is None else outcome.refused
+    if outcome.ending not in (None, stream.ending):
+        return f"taken as {outcome.ending}: {came}"
+    if stream.ending == "complete":
+        return came
+    return f"{'no error' if stream.ending == 'error' else 'passes for whole'}: {came}"
 
 
 def _judge_answer(stream: HostileStream, outcome: Outcome) -> str | None:

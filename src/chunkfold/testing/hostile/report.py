@@ -14,8 +14,13 @@ END: Final = "<!-- end -->"
 _GET_PEERS: Final = "uv run --no-default-groups --group peers python -m chunkfold.testing"
 
 
-def plain_text(results: Results) -> str:
-    """How many streams each client got right, then what came instead where it did not."""
+def plain_text(results: Results, *, with_peers: bool = True) -> str:
+    """How many streams each client got right, then what came instead where it did not.
+
+    Args:
+        results: What came of it, client by client.
+        with_peers: Whether other libraries were wanted, so that those which are not installed are named.
+    """
     names = [_title(client) for client, _ in results]
     width = max(map(len, names))
     lines = [f"{name:<{width}}  {_score(verdicts)}" for name, (_, verdicts) in zip(names, results, strict=True)]
@@ -25,7 +30,7 @@ def plain_text(results: Results) -> str:
             wide = max(len(verdict.stream.name) for verdict in wrong)
             lines += ["", f"{name}: what came instead"]
             lines += [f"  {v.stream.name:<{wide}}  {v.stream.ending:<8}  {v.instead}" for v in wrong]
-    return "\n".join([*lines, *_missing()])
+    return "\n".join([*lines, *(_missing() if with_peers else [])])
 
 
 def markdown(results: Results) -> str:
@@ -49,17 +54,34 @@ def markdown(results: Results) -> str:
     return "\n".join(lines)
 
 
+def check_page(path: Path) -> None:
+    """See whether tables can be put into a page, before they are made.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It has no markers, or is no UTF-8.
+    """
+    _parts(path)
+
+
 def write_markdown(path: Path, results: Results) -> None:
     """Put the tables between the markers of a page.
 
     Raises:
-        ValueError: The page has no markers.
+        OSError: It cannot be read or written.
+        ValueError: It has no markers, or is no UTF-8.
     """
+    before, after = _parts(path)
+    path.write_text(f"{before}{BEGIN}\n\n{markdown(results)}\n\n{END}{after}", "utf-8")
+
+
+def _parts(path: Path) -> tuple[str, str]:
+    """What stands before the markers of a page, and what behind them."""
     before, begin, rest = path.read_text("utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"{path}: expected {BEGIN} and {END}")
-    path.write_text(f"{before}{begin}\n\n{markdown(results)}\n\n{end}{after}", "utf-8")
+    return before, after
 
 
 def _title(client: Client) -> str:
