@@ -6,8 +6,10 @@ Run it, and one answer is relayed. To serve: OPENAI_BASE_URL=https://... uvicorn
 import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
+from http.cookiejar import DefaultCookiePolicy
 
 import httpx
+from _relaying import passed_on, usage_and_cost
 from _server import ask_through
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -15,10 +17,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from chunkfold import ChatCompletionParser
-
-PRICES = {"gpt-5-mini": (0.25, 2.0)}  # dollars for a million tokens, in and out
-KEPT_BACK = b"accept-encoding connection host keep-alive te trailer transfer-encoding upgrade".split()
+from chunkfold import ChatCompletionParser, StreamEnd
 
 
 class Relay:
@@ -26,10 +25,9 @@ class Relay:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Where the client leaves, Starlette cancels this, and so the generation."""
-        request = Request(scope, receive)
-        headers = [*passed_on(request.headers.raw), (b"accept-encoding", b"identity")]
-        options = {"content": await request.body(), "headers": headers}
-        async with request.state.client.stream("POST", "chat/completions", **options) as response:
+        headers = [*passed_on(scope["headers"]), (b"accept-encoding", b"identity")]
+        options = {"content": await Request(scope, receive).body(), "headers": headers, "params": scope["query_string"]}
+        async with scope["state"]["client"].stream("POST", "chat/completions", **options) as response:
             tap = ChatCompletionParser(status_code=response.status_code, headers=response.headers)
             try:
                 async with aclosing(tapped(response, tap)) as body:
@@ -42,33 +40,28 @@ class Relay:
 
 
 async def tapped(response: httpx.Response, tap: ChatCompletionParser) -> AsyncGenerator[bytes]:
-    """The bytes. Where they break off this raises: so the server breaks off too, instead of ending the body."""
+    """The bytes. Where they break off, or end too early, this raises: so the server breaks off, too."""
     try:
         async for data in response.aiter_raw():
             tap.fold(data)  # raises for nothing that a provider sends
             yield data
         tap.close()
+        if tap.end in (StreamEnd.TRUNCATED, StreamEnd.EMPTY):
+            tap.raise_error()
     except httpx.TransportError as exc:
         tap.interrupt(exc)
         raise
 
 
-def passed_on(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """All but those of one connection. Compression is not asked for: the parser could not read along."""
-    return [(name.lower(), value) for name, value in headers if name.lower() not in KEPT_BACK]
-
-
 def note(tap: ChatCompletionParser) -> None:
-    """A line in the books: how it ended, and what it cost as far as the provider told the usage."""
-    model, usage = tap.snapshot.model, tap.snapshot.usage
-    tokens = (usage.prompt_tokens or 0, usage.completion_tokens or 0) if usage else (0, 0)
-    dollars = sum(count * price / 1e6 for count, price in zip(tokens, PRICES.get(model or "", (0, 0)), strict=True))
-    print(f"{model} {tap.end}: {tokens[0]} tokens in, {tokens[1]} out, ${dollars:.7f}", flush=True)
+    """A line in the books: how it ended, what was used and what that cost."""
+    print(f"{tap.snapshot.model} {tap.end}: {usage_and_cost(tap.snapshot)}", flush=True)
 
 
 @asynccontextmanager
 async def _lifespan(_: Starlette) -> AsyncGenerator[dict[str, httpx.AsyncClient]]:
     async with httpx.AsyncClient(base_url=os.environ["OPENAI_BASE_URL"], timeout=httpx.Timeout(10, read=120)) as client:
+        client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))  # one client's are not another's
         yield {"client": client}
 
 

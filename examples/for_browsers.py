@@ -39,13 +39,15 @@ async def answer(request: Request) -> Response:
     if "last-event-id" in request.headers:
         return Response(status_code=204)  # else the question would be asked, and paid for, once more
     events = events_for(request.state.client, request.query_params.get("question", ""))
-    return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter is for nginx
+    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
 
 async def events_for(client: httpx.AsyncClient, question: str) -> AsyncIterator[bytes]:
     """The text as messages, the reasoning as events of that name, and a last one: `finished` or `failed`."""
     body = {"model": os.environ.get("OPENAI_MODEL", "gpt-5-mini"), "messages": [{"role": "user", "content": question}]}
-    ids = map(str, count())
+    yield b"id: 0\n\n"  # no event, but the browser keeps the id: from here on it asks for the rest, also of nothing
+    ids = map(str, count(1))
     try:
         async with aconnect(client, "POST", "chat/completions", json=body) as stream:
             async for chunk in stream:

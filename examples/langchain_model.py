@@ -60,15 +60,15 @@ def piece(text: str, **fields: Any) -> ChatGenerationChunk:
     return ChatGenerationChunk(message=AIMessageChunk(content=text, **fields))
 
 
-def at_the_end(completion: ChatCompletion) -> dict[str, Any]:
+def at_the_end(answer: ChatCompletion) -> dict[str, Any]:
     """What is told once: LangChain adds up whatever comes twice, and completes the arguments of half a call."""
-    calls, invalid_calls = default_tool_parser(completion.message.to_param().get("tool_calls", []))
-    fields: dict[str, Any] = {"tool_calls": calls, "invalid_tool_calls": invalid_calls}
-    fields["response_metadata"] = {"finish_reason": completion.finish_reason}
-    fields["additional_kwargs"] = {"reasoning_content": completion.message.reasoning}
-    if usage := completion.usage:
-        counts = (usage.prompt_tokens or 0, usage.completion_tokens or 0, usage.total_tokens or 0)
-        fields["usage_metadata"] = dict(zip(("input_tokens", "output_tokens", "total_tokens"), counts, strict=True))
+    message, usage = answer.message, answer.usage
+    told = {key: text for key, text in (("reasoning_content", message.reasoning), ("refusal", message.refusal)) if text}
+    fields: dict[str, Any] = {"additional_kwargs": told, "response_metadata": {"finish_reason": answer.finish_reason}}
+    fields["tool_calls"], fields["invalid_tool_calls"] = default_tool_parser(message.to_param().get("tool_calls", []))
+    if usage:
+        counts = {"input_tokens": usage.prompt_tokens or 0, "output_tokens": usage.completion_tokens or 0}
+        fields["usage_metadata"] = {**counts, "total_tokens": usage.total_tokens or sum(counts.values())}
     return fields
 
 

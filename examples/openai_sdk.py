@@ -23,8 +23,16 @@ REQUEST: dict[str, Any] = {
 
 
 def completion_of(ours: chunkfold.ChatCompletion) -> ChatCompletion:
-    """The same as the SDK's own; `construct` is how the SDK makes it: what its types do not know is kept."""
-    return ChatCompletion.construct(**ours.model_dump())
+    """The same as the SDK's own, to read and to send back.
+
+    `construct` is how the SDK makes it: what its types do not know is kept. It would send all fields of a message:
+    so those that say nothing are left out, like `tool_calls: []`, which OpenAI refuses.
+    """
+    fields = ours.model_dump()
+    for choice in fields["choices"]:
+        told = {name: value for name, value in choice["message"].items() if value not in (None, [])}
+        choice["message"] = {"content": None, **told}
+    return ChatCompletion.construct(**fields)
 
 
 def chunk_of(ours: chunkfold.ChatCompletionChunk) -> ChatCompletionChunk:

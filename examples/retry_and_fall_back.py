@@ -24,7 +24,7 @@ def wait_or_give_up(exc: Exception) -> float | bool:
     return seconds or True
 
 
-@stamina.retry(on=wait_or_give_up, attempts=5, wait_jitter=0.2)
+@stamina.retry(on=wait_or_give_up, attempts=5, timeout=None, wait_jitter=0.2)  # else: for 45 seconds
 def ask(client: httpx.Client, url: str, messages: list[dict[str, str]]) -> str:
     """Print the answer as it comes, and return it."""
     with chunkfold.connect(client, "POST", url, json={"model": "m", "messages": messages}) as stream:
@@ -50,7 +50,7 @@ def main() -> None:
     """Ask, and say what happens behind the scenes."""
     told = "{0.caused_by}\n  -> the same request again in {0.wait_for:.1f} s"
     stamina.instrumentation.set_on_retry_hooks([lambda retry: print(told.format(retry))])
-    client = httpx.Client(trust_env=False)
+    client = httpx.Client(timeout=httpx.Timeout(10, read=120), trust_env=False)
     with client, FakeProvider(REFUSED, RESET, FAILED, CUT) as first, FakeProvider(REST) as second:
         print("\n" + repr(answer(client, first.url, second.url, [{"role": "user", "content": "Tell me a tale."}])))
 

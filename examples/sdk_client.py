@@ -47,7 +47,7 @@ class Acme(httpx.Client):
     def chat(self, **request: object) -> Generator[Iterator[ChatCompletionEvent]]:
         """Ask until an answer has begun, and give its events, all of them; leaving `with` ends it."""
         with _own_errors(), ExitStack() as stack:
-            for attempt in stamina.retry_context(wait_or_give_up, attempts=3):
+            for attempt in stamina.retry_context(wait_or_give_up, attempts=3, timeout=None):
                 with attempt:
                     stream = stack.enter_context(connect(self, "POST", "chat/completions", json=request))
                     while stream.timing.first_output is None and not stream.snapshot.finish_reason:
@@ -63,7 +63,7 @@ class AsyncAcme(httpx.AsyncClient):
         """Ask until an answer has begun, and give its events, all of them; leaving `async with` ends it."""
         async with AsyncExitStack() as stack:
             stack.enter_context(_own_errors())
-            async for attempt in stamina.retry_context(wait_or_give_up, attempts=3):
+            async for attempt in stamina.retry_context(wait_or_give_up, attempts=3, timeout=None):
                 with attempt:
                     stream = await stack.enter_async_context(aconnect(self, "POST", "chat/completions", json=request))
                     while stream.timing.first_output is None and not stream.snapshot.finish_reason:

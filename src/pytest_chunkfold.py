@@ -6,6 +6,7 @@ for a fixture or a comparison of bodies fails.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from chunkfold import ChatCompletionStream
+    from chunkfold import AsyncChatCompletionStream, ChatCompletionStream
     from chunkfold.testing import FakeProvider, RecordedProvider, StreamBuilder
 
 _DIALECT = "chunkfold_dialect"
 _FOLDER = "recordings"  # beside the test's module
+_LONGEST = 100  # characters of a file name
 _PAYLOAD = re.compile(rb"^(data|error): ?[\[{]", re.MULTILINE)
 
 
@@ -63,11 +65,32 @@ def chunkfold_stream() -> Iterator[Callable[..., ChatCompletionStream]]:
 
 
 @pytest.fixture
+def chunkfold_async_stream() -> Iterator[Callable[..., AsyncChatCompletionStream]]:
+    """The same to an `AsyncChatCompletionStream`, for any event loop; closing it is left to the test.
+
+    One that is left open holds nothing: there is no I/O behind it.
+    """
+    from chunkfold import AsyncChatCompletionStream
+    from chunkfold.testing import FakeResponse
+
+    opened: list[AsyncChatCompletionStream] = []
+
+    def stream(answer: Any, *, read_timeout: float | None = None, **options: Any) -> AsyncChatCompletionStream:
+        response = FakeResponse(answer, clock=options.get("clock"), read_timeout=read_timeout)
+        opened.append(AsyncChatCompletionStream(response, **options))
+        return opened[-1]
+
+    yield stream
+    for each in opened:
+        each.response.close()  # else the stream would warn that it was left open
+
+
+@pytest.fixture
 def chunkfold_recording(request: pytest.FixtureRequest) -> Iterator[Callable[..., RecordedProvider]]:
     """A function from a real provider's base URL to a provider that answers with what that one said once.
 
-    The recordings are in `recordings/MODULE/TEST` beside the test; see `--chunkfold-record`. Its options are `name`, in
-    place of the test's, and `speed`.
+    The recordings are in `recordings/MODULE/TEST` beside the test, or `recordings/MODULE/CLASS/TEST`; see
+    `--chunkfold-record`. Its options are `name`, in place of the test's, and `speed`.
     """
     from chunkfold.testing import RecordedProvider
 
@@ -76,7 +99,7 @@ def chunkfold_recording(request: pytest.FixtureRequest) -> Iterator[Callable[...
     with ExitStack() as running:
 
         def recording(upstream: str, *, name: str | None = None, speed: float = 0.0) -> RecordedProvider:
-            folder = _folder_of(request, name or request.node.name)
+            folder = _folder_of(request, name)
             if folder in folders:
                 raise ValueError(f"name: expected another one for each recording of a test, received {folder.name!r}")
             folders.add(folder)
@@ -126,9 +149,20 @@ def _is_replaced(metafunc: pytest.Metafunc) -> bool:
     return any(each.func.__module__ != __name__ for each in found.get(_DIALECT, ())[-1:])
 
 
-def _folder_of(request: pytest.FixtureRequest, name: str) -> Path:
+def _folder_of(request: pytest.FixtureRequest, name: str | None) -> Path:
+    """Where the recordings of the test are, or those of that name; no two tests share a folder."""
     path: Path = request.path
-    return path.parent / _FOLDER / path.stem / re.sub(r"[^\w.-]+", "-", name).strip("-")
+    nodeid: str = request.node.nodeid
+    _, *parts = nodeid.split("::")
+    # No name in Python has a "-", so that it can stand for the brackets of parameters.
+    names = [name] if name is not None else [re.sub(r"\[(.*)\]$", r"-\1", part) for part in parts]
+    return path.parent.joinpath(_FOLDER, path.stem, *map(_file_name, names))
+
+
+def _file_name(name: str) -> str:
+    """The name, where it can be one of a folder; else what is left of it where it cannot, and a hash of it all."""
+    kept = re.sub(r"[^\w.-]+", "-", name).strip("-.")[:_LONGEST]
+    return kept if kept == name else f"{kept}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def _is_body(value: object) -> bool:

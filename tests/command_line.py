@@ -203,14 +203,13 @@ def written_to(console: Console) -> str:
 # Waiting
 
 
-class _Pieces(list[Any]):
-    """Pieces that tell when all of them were taken."""
+class _Watched(Answer):
+    """An answer that stays open behind its pieces, and tells when all of them were taken."""
 
-    taken = False
-
-    def __iter__(self) -> Iterator[Any]:
-        yield from list.__iter__(self)
-        self.taken = True
+    @property
+    def pieces(self) -> Any:
+        yield from self.body
+        self.__dict__["taken"] = True
         yield math.inf
 
 
@@ -218,13 +217,12 @@ class OpenAnswer:
     """An answer that stays open behind its pieces; it tells when a command has read them. Needs Linux's /proc."""
 
     def __init__(self, *pieces: bytes) -> None:
-        self._pieces = _Pieces(pieces)
-        self.answer = Answer(self._pieces)
-        self._pieces.taken = False  # until now they were only looked at
+        self.answer = _Watched(pieces)
+        self.answer.__dict__["taken"] = False  # until now they were only looked at
 
     def is_read_by(self, process: subprocess.Popen[Any]) -> bool:
         """Whether it waits again, though all pieces were sent."""
-        return self._pieces.taken and is_waiting(process)
+        return self.answer.__dict__["taken"] and is_waiting(process)
 
 
 def is_waiting(process: subprocess.Popen[Any]) -> bool:

@@ -499,7 +499,13 @@ def provided(recording: Recording, speed: float = 0) -> Iterator[str]:
 SERVED = {
     "the body ends": ({"end": "body"}, HELLO + STOP, ("body", ""), StreamEnd.FINISHED),
     "it is cut off": ({"end": "body"}, HELLO, ("body", ""), StreamEnd.TRUNCATED),
-    "an error": ({"end": "error", "error": "ReadTimeout"}, HELLO, ("error", "ReadError"), StreamEnd.INTERRUPTED),
+    "an error": (
+        {"end": "error", "error": "ReadTimeout"},
+        HELLO,
+        ("error", "RemoteProtocolError"),
+        StreamEnd.INTERRUPTED,
+    ),
+    "a reset": ({"end": "error", "error": "ReadError"}, HELLO, ("error", "ReadError"), StreamEnd.INTERRUPTED),
     "an error at once": ({"end": "error", "error": "ReadError"}, [], ("error", "ReadError"), StreamEnd.INTERRUPTED),
     "it was left": ({"end": "left"}, HELLO, ("error", "RemoteProtocolError"), StreamEnd.INTERRUPTED),
     "it was left when it was over": ({"end": "left"}, WHOLE, ("body", ""), StreamEnd.FINISHED),
@@ -563,16 +569,16 @@ def test_hostile_streams_are_sent_cut_as_they_were_cut() -> None:
 
 def test_pauses_are_as_they_were() -> None:
     recording = recorded((1.0, b"a"), (1.0, b"b"), (4.0, b"c"), headers_at=0.5, ended_at=6.0)
-    assert recorded_answer(recording, 1).body == [0.5, b"a", 0.0, b"b", 3.0, b"c", 2.0]
-    assert recorded_answer(recording, 2).body == [0.25, b"a", 0.0, b"b", 1.5, b"c", 1.0]
-    assert recorded_answer(recording, 0).body == [0.0, b"a", 0.0, b"b", 0.0, b"c", 0.0]
-    assert recorded_answer(recording, math.inf).body == [0.0, b"a", 0.0, b"b", 0.0, b"c", 0.0]
+    assert recorded_answer(recording, 1).pieces == (0.5, b"a", 0.0, b"b", 3.0, b"c", 2.0)
+    assert recorded_answer(recording, 2).pieces == (0.25, b"a", 0.0, b"b", 1.5, b"c", 1.0)
+    assert recorded_answer(recording, 0).pieces == (0.0, b"a", 0.0, b"b", 0.0, b"c", 0.0)
+    assert recorded_answer(recording, math.inf).pieces == (0.0, b"a", 0.0, b"b", 0.0, b"c", 0.0)
 
 
 def test_before_a_reset_there_is_time_to_read() -> None:
     recording = recorded((1.0, b"a"), end="error", error="ReadError", ended_at=1.01)
-    assert recorded_answer(recording, 1).body == [1.0, b"a", 0.1]
-    assert recorded_answer(recording, 0).body == [0.0, b"a", 0.1]
+    assert recorded_answer(recording, 1).pieces == (1.0, b"a", 0.1)
+    assert recorded_answer(recording, 0).pieces == (0.0, b"a", 0.1)
 
 
 def test_there_is_an_answer_for_every_request() -> None:

@@ -104,6 +104,22 @@ def run(source: str, filename: str, namespace: dict[str, Any]) -> None:
         block()
 
 
+BESIDE_PROVIDERS = re.compile(r"docs/(fold-and-serve|test.*)\.md")  # these ask none that could think for long
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if not BESIDE_PROVIDERS.fullmatch(page)])
+def test_every_client_has_a_timeout_that_lets_a_model_think(page: str) -> None:
+    """Without one it is httpx's, five seconds of silence."""
+    assert [line for block in BLOCK.finditer(text_of(page)) for line in clients_without_timeout(block["code"])] == []
+
+
+def clients_without_timeout(code: str) -> list[str]:
+    tree = compile(code, "block", "exec", flags=ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    clients = [call for call in calls if re.fullmatch(r"httpx2?\.(Async)?Client", ast.unparse(call.func))]
+    return [ast.unparse(call) for call in clients if "timeout" not in {keyword.arg for keyword in call.keywords}]
+
+
 def test_every_page_has_an_example() -> None:
     assert [page for page in PAGES if not BLOCK.search(text_of(page))] == ["docs/changelog.md"]  # which is CHANGELOG.md
 

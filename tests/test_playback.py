@@ -171,6 +171,13 @@ def test_what_only_a_socket_can_do_is_refused(play: Callable[[Answer], Any], ans
         play(answer)
 
 
+@pytest.mark.parametrize("answer", [Answer(b"x", trailers={"x-cost": "1"}), Answer(b"x", interim=[103])])
+@pytest.mark.parametrize("play", [FakeResponse, mock_response, mock_transport])
+def test_what_would_be_dropped_is_refused(play: Callable[[Answer], Any], answer: Answer) -> None:
+    with pytest.raises(ValueError, match="answer: expected one without trailers and interim, which only a FakeProvid"):
+        play(answer)
+
+
 @pytest.mark.parametrize("play", [FakeResponse, mock_response, mock_transport])
 def test_what_is_no_answer_is_refused(play: Callable[[Any], Any]) -> None:
     with pytest.raises(

@@ -7,9 +7,10 @@ import ssl
 import struct
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, nullcontext
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,7 +21,7 @@ import pytest
 import trustme
 from fronts import ALONE, PATIENCE, each_library, has_left
 
-from chunkfold.testing import Answer, FakeProvider, Raw, ReceivedRequest, json_answer, sse
+from chunkfold.testing import Answer, FakeProvider, Raw, ReceivedRequest, StreamBuilder, json_answer, sse
 from chunkfold.testing.answers import Encoding, Ending, Framing
 
 library = each_library
@@ -77,6 +78,70 @@ def test_streams_by_default_what_openai_streams(library: Any) -> None:
 def test_usage_only_if_asked_for() -> None:
     with FakeProvider() as provider:
         assert "usage" not in httpx.post(provider.url, **ALONE, json={"stream": True}).text
+
+
+@pytest.mark.parametrize("asked", [{}, {"stream_options": None}, {"n": None}, {"n": 1}])
+def test_the_default_stream_is_a_builders(asked: dict[str, Any]) -> None:
+    with FakeProvider() as provider:
+        chunks = chunks_of(provider, asked)
+    assert [chunk["choices"] for chunk in chunks] == [
+        [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}],
+        *(
+            [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]
+            for piece in ["Hello", " from", " the", " fake", " provider", "."]
+        ),
+        [{"index": 0, "delta": {}, "finish_reason": "stop"}],
+    ]
+    heads = [{name: value for name, value in chunk.items() if name != "choices"} for chunk in chunks]
+    head = {"id": "chatcmpl-fake", "object": "chat.completion.chunk", "created": 1_700_000_000, "model": "fake-model"}
+    assert heads == [head] * 8
+
+
+def chunks_of(provider: FakeProvider, asked: dict[str, Any]) -> list[dict[str, Any]]:
+    lines = httpx.post(provider.url, **ALONE, json={"stream": True, **asked}).text.split("\n\n")
+    assert lines[-2:] == ["data: [DONE]", ""]
+    return [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
+
+
+def test_as_many_choices_as_were_asked_for() -> None:
+    with FakeProvider() as provider:
+        *chunks, trailer = chunks_of(provider, {"n": 3, "stream_options": {"include_usage": True}})
+        whole = httpx.post(provider.url, **ALONE, json={"n": 3}).json()
+    deltas = [(choice["index"], choice["delta"]) for chunk in chunks for choice in chunk["choices"]]
+    for index in range(3):
+        mine = [delta for of, delta in deltas if of == index]
+        assert mine[0] == {"role": "assistant", "content": ""}
+        assert "".join(delta.get("content", "") for delta in mine) == TEXT
+    assert [of for of, delta in deltas if delta == {"content": " the"}] == [0, 1, 2]
+    pieces = [delta["content"] for _, delta in deltas if delta.get("content")]
+    assert pieces[:4] == ["Hello"] * 3 + [" from"]
+    reasons = [choice["finish_reason"] for chunk in chunks for choice in chunk["choices"]]
+    assert reasons[-4:] == [None, "stop", "stop", "stop"]
+    assert [choice["index"] for choice in whole["choices"]] == [0, 1, 2]
+    assert {choice["message"]["content"] for choice in whole["choices"]} == {TEXT}
+    assert trailer["usage"] == whole["usage"] == {"prompt_tokens": 5, "completion_tokens": 18, "total_tokens": 23}
+
+
+@pytest.mark.parametrize(
+    ("asked", "param"),
+    [
+        *(({"stream_options": value}, "stream_options") for value in (True, "include_usage", [], 1, "")),
+        *(({"n": value}, "n") for value in (0, -1, 129, True, "2", 1.5, [])),
+    ],
+)
+def test_what_openai_refuses_is_refused(asked: dict[str, Any], param: str) -> None:
+    with FakeProvider() as provider:
+        response = httpx.post(provider.url, **ALONE, json={"stream": True, **asked})
+    error = response.json()["error"]
+    assert (response.status_code, error["type"], error["param"]) == (400, "invalid_request_error", param)
+    assert error["message"].startswith(f"Invalid '{param}': expected ")
+
+
+def test_the_model_that_is_listed_can_be_asked_for() -> None:
+    with FakeProvider() as provider:
+        (listed,) = httpx.get(f"{provider.base_url}/models", **ALONE).json()["data"]
+        assert httpx.get(f"{provider.base_url}/models/{listed['id']}", **ALONE).json() == listed
+        assert httpx.get(f"{provider.base_url}/models/other", **ALONE).status_code == 404
 
 
 def test_whole_completion_models_and_errors_by_default() -> None:
@@ -492,6 +557,64 @@ def test_a_context_of_a_client_is_refused_at_once(certificate: Certificate) -> N
 # Connections
 
 
+@pytest.mark.parametrize(
+    ("answer", "wire"),
+    [
+        (Answer([b"ab", math.inf, b"c"], trailers={"x": "1"}), HEAD + b"transfer-encoding: chunked\r\n\r\n"),
+        (Answer(b"abc", framing="content-length"), HEAD + b"content-length: 3\r\n\r\n"),
+        (Answer(b"abc", 201, {"x": "1"}, framing="close"), b"x: 1\r\n\r\n"),
+        (Answer([b"HTTP/9.9 200", Raw(b" OK\r\n\r\n")], framing="raw"), b"HTTP/9.9 200 OK\r\n\r\n"),
+    ],
+    ids=lambda value: value.framing if isinstance(value, Answer) else "",
+)
+def test_a_head_gets_the_headers_alone(answer: Answer, wire: bytes) -> None:
+    with FakeProvider(answer) as provider:
+        assert exchange(provider, LAST_GET.replace(b"GET", b"HEAD")).endswith(wire)
+
+
+@pytest.mark.parametrize("answer", [Answer(b"abc", interim=[103]), Answer(b"abc", framing="content-length")])
+def test_the_connection_is_kept_behind_a_head(library: Any, answer: Answer) -> None:
+    with FakeProvider(answer, b"next") as provider, library.Client(**ALONE) as client:
+        assert client.head(provider.url).content == b""
+        assert client.get(provider.url).content == b"next"
+        assert provider.connections == 1
+
+
+def test_a_head_without_a_script(library: Any) -> None:
+    with FakeProvider() as provider, library.Client(**ALONE) as client:
+        for path in ("/models", "/nowhere", "/models/fake-model", "/models"):
+            head, get_ = (client.request(method, provider.base_url + path) for method in ("HEAD", "GET"))
+            assert (head.status_code, head.content) == (get_.status_code, b"")
+            assert set(head.headers) == set(get_.headers)
+        assert provider.connections == 1
+
+
+def test_a_connection_that_ends_behind_a_head() -> None:
+    with FakeProvider(Answer(b"abc", ending="cut")) as provider:
+        answered = exchange(provider, b"HEAD /v1/x HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert answered.endswith(b"\r\n\r\n")
+    assert b"abc" not in answered
+
+
+@pytest.mark.parametrize("expect", [b"100-continue", b"100-Continue"])
+def test_a_client_that_waits_to_be_asked_for_its_body(expect: bytes) -> None:
+    head = b"POST /v1/x HTTP/1.1\r\nhost: x\r\nexpect: %b\r\ncontent-length: 2\r\n\r\n" % expect
+    with FakeProvider(b"a", b"b") as provider, connect(provider) as client:
+        for _ in range(2):
+            client.sendall(head)
+            assert client.recv(25, socket.MSG_WAITALL) == b"HTTP/1.1 100 Continue\r\n\r\n"
+            assert len(provider.requests) < 2
+            client.sendall(b"{}")
+            assert read_until(client, b"0\r\n\r\n")
+    assert [request.body for request in provider.requests] == [b"{}", b"{}"]
+
+
+def test_nobody_else_is_asked_for_a_body() -> None:
+    with FakeProvider(b"a") as provider:
+        request = LAST_GET.replace(b"GET", b"POST").replace(b"\r\n\r\n", b"\r\ncontent-length: 2\r\n\r\n{}")
+        assert exchange(provider, request).startswith(b"HTTP/1.1 200 OK")
+
+
 def test_a_connection_is_reused(library: Any) -> None:
     with FakeProvider(b"1", Answer(b"2", framing="content-length")) as provider:
         with library.Client(**ALONE) as client:
@@ -674,7 +797,23 @@ def test_sse_builds_the_pieces_of_a_stream() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"body": "text"}, r"body\[0\]: expected bytes, a pause in seconds or a Raw, received str"),
+        ({"body": "text"}, "body: expected bytes, or a list of bytes, pauses and Raws, received str"),
+        ({"body": ""}, "body: .* received str"),
+        ({"body": bytearray(b"ab")}, "body: .* received bytearray"),
+        ({"body": memoryview(b"ab")}, "body: .* received memoryview"),
+        ({"body": {b"a": 1}}, "body: .* received dict"),
+        ({"body": {b"a", b"b"}}, "body: .* received set"),
+        ({"body": None}, "body: .* received NoneType"),
+        ({"body": 1.0}, "body: .* received float"),
+        ({"body": [b"", "text"]}, r"body\[1\]: expected bytes, a pause in seconds or a Raw, received str"),
+        ({"body": [bytearray(b"ab")]}, r"body\[0\]: .* received bytearray"),
+        ({"body": [memoryview(b"ab")]}, r"body\[0\]: .* received memoryview"),
+        ({"body": [True]}, r"body\[0\]: .* received bool"),
+        ({"body": [None]}, r"body\[0\]: .* received NoneType"),
+        ({"status": 99}, "status: expected a status from 200 to 599, received 99"),
+        ({"status": 103}, "status: .* received 103"),
+        ({"status": 600}, "status: .* received 600"),
+        ({"status": "200"}, "status: .* received '200'"),
         ({"body": [b"", -1]}, r"body\[1\]: expected a pause of 0 seconds or more, received -1"),
         ({"body": [math.nan]}, r"body\[0\]: .* received nan"),
         ({"framing": "none"}, "framing: expected one of chunked, .*, received 'none'"),
@@ -696,6 +835,53 @@ def test_what_cannot_be_sent_is_refused_at_once(arguments: dict[str, Any], messa
     everything: dict[str, Any] = {"body": b"", **arguments}
     with pytest.raises((TypeError, ValueError), match=message):
         Answer(**everything)
+
+
+def test_a_body_may_come_from_a_generator() -> None:
+    answer = Answer(piece for piece in (b"ab", 0.0, b"c"))  # type: ignore[arg-type]
+    assert answer.body == (b"ab", 0.0, b"c")
+    with FakeProvider(answer, answer) as provider:
+        assert [get(httpx, provider.url).content for _ in range(2)] == [b"abc", b"abc"]
+
+
+def test_a_body_is_what_it_was_when_the_answer_was_made() -> None:
+    pieces: list[bytes | float] = [b"ab"]
+    answer = Answer(pieces)
+    pieces.append(-1.0)
+    assert answer.pieces == (b"ab",)
+
+
+async def answer_async(_: ReceivedRequest) -> bytes:
+    return b""
+
+
+async def answer_in_pieces(_: ReceivedRequest) -> AsyncIterator[bytes]:
+    yield b""
+
+
+class AsyncAnswerer:
+    async def __call__(self, _: ReceivedRequest) -> bytes:
+        return b""
+
+
+@pytest.mark.parametrize(
+    ("answerer", "received"),
+    [
+        (StreamBuilder, "a class, StreamBuilder"),
+        (AsyncAnswerer, "a class, AsyncAnswerer"),
+        (answer_async, "an async function, answer_async"),
+        (partial(answer_async), "an async function, partial"),
+        (answer_in_pieces, "an async function, answer_in_pieces"),
+        (AsyncAnswerer(), "an async function, AsyncAnswerer"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_can_be_called_and_gives_no_answer_is_refused_at_once(answerer: Any, received: str) -> None:
+    message = f"answer: expected one, or a plain function from a request to one, received {received}"
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        FakeProvider(answerer)
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        FakeProvider().add(answerer)
 
 
 def test_what_is_no_answer_is_refused_at_once() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from chunkfold.testing import DIALECTS, FakeProvider, StreamBuilder
+from chunkfold.testing import DIALECTS, FakeProvider, ReceivedRequest, StreamBuilder, error_answer
 from pytest_chunkfold import pytest_assertrepr_compare
 
 pytest_plugins = "pytester"
@@ -103,6 +103,69 @@ def test_a_stream(run: pytest.Pytester) -> None:
     run.runpytest().assert_outcomes(passed=5)
 
 
+def test_an_async_stream(run: pytest.Pytester) -> None:
+    run.makepyfile("""
+        import asyncio
+        import gc
+
+        import pytest
+        import trio
+        from chunkfold import StreamInterruptedError
+        from chunkfold.testing import Answer, ManualClock, StreamBuilder, stalled
+
+        HELLO = StreamBuilder().text("Hel", "lo").finish().done()
+        opened = []
+
+        def on_asyncio(function, *args):
+            return asyncio.run(function(*args))
+
+        each_loop = pytest.mark.parametrize("run", [on_asyncio, trio.run], ids=["asyncio", "trio"])
+
+        @each_loop
+        @pytest.mark.parametrize("answer", [HELLO, HELLO.body, HELLO.answer()])
+        def test_of_any_answer(chunkfold_async_stream, answer, run):
+            async def text():
+                async with chunkfold_async_stream(answer) as stream:
+                    return (await stream.read()).text
+
+            assert run(text) == "Hello"
+
+        @each_loop
+        def test_with_a_clock_and_patience(chunkfold_async_stream, run):
+            clock = ManualClock()
+
+            async def read():
+                stream = chunkfold_async_stream(HELLO.answer(first=2.0), clock=clock, strict=True)
+                opened.append(stream)
+                await anext(stream)
+                assert (clock(), stream.timing.first_chunk) == (2.0, 2.0)
+                stalling = chunkfold_async_stream(Answer(stalled(HELLO, 1, 9.0)), clock=clock, read_timeout=5.0)
+                with pytest.raises(StreamInterruptedError):
+                    await stalling.read()
+
+            run(read)
+            assert clock() == 7.0
+
+        @each_loop
+        def test_one_that_is_left_open_says_nothing(chunkfold_async_stream, run):
+            async def begin():
+                await anext(chunkfold_async_stream(HELLO))
+
+            run(begin)
+            gc.collect()
+
+        def test_made_outside_of_any_event_loop(chunkfold_async_stream):
+            stream = chunkfold_async_stream(HELLO)
+            assert asyncio.run(stream.read()).text == "Hello"
+
+        def test_those_before_hold_nothing():
+            assert [stream.response.is_closed for stream in opened] == [True, True]
+            opened.clear()
+            gc.collect()
+    """)
+    run.runpytest().assert_outcomes(passed=12)
+
+
 RECORDED = """
     import httpx
     import pytest
@@ -128,7 +191,69 @@ def test_a_recording_is_made_once_and_replayed(run: pytest.Pytester) -> None:
     run.runpytest("--chunkfold-record=none").assert_outcomes(passed=3)
     folder = path.parent / "recordings" / path.stem
     made = sorted(each.relative_to(folder).as_posix() for each in folder.rglob("*.jsonl"))
-    assert made == ["greeting/1.jsonl", "test_it-a-b/1.jsonl", "test_it-c/1.jsonl"]
+    assert [re.sub(r"a-b-[0-9a-f]{8}/", "a-b-HASH/", each) for each in made] == [
+        "greeting/1.jsonl",
+        "test_it-a-b-HASH/1.jsonl",
+        "test_it-c/1.jsonl",
+    ]
+
+
+ALIKE = """
+    import httpx
+    import pytest
+
+    def said_by(provider, text):
+        return httpx.post(provider.url, json={{"stream": True, "text": text}}).text
+
+    class TestOne:
+        def test_greeting(self, chunkfold_recording):
+            assert "one" in said_by(chunkfold_recording("{url}"), "one")
+
+    class TestTwo:
+        def test_greeting(self, chunkfold_recording):
+            assert "two" in said_by(chunkfold_recording("{url}"), "two")
+
+        class TestInside:
+            def test_greeting(self, chunkfold_recording):
+                assert "inside" in said_by(chunkfold_recording("{url}"), "inside")
+
+    def test_greeting(chunkfold_recording):
+        assert "alone" in said_by(chunkfold_recording("{url}"), "alone")
+
+    @pytest.mark.parametrize("text", ["a/b", "a:b", "a-b", "a::b", "a-b-", "x" * 300, "x" * 299 + "y", ".."])
+    def test_p(chunkfold_recording, text):
+        assert text in said_by(chunkfold_recording("{url}"), text)
+"""
+
+
+def test_no_two_tests_share_a_recording(run: pytest.Pytester) -> None:
+    def echo(request: ReceivedRequest) -> StreamBuilder:
+        return StreamBuilder().text(request.json["text"]).finish().done()
+
+    with FakeProvider(*[echo] * 12) as upstream:
+        path = run.makepyfile(ALIKE.format(url=upstream.base_url))
+        run.runpytest("--chunkfold-record=new").assert_outcomes(passed=12)
+        upstream.assert_script_used()
+    run.runpytest().assert_outcomes(passed=12)
+    folder = path.parent / "recordings" / path.stem
+    made = {each.relative_to(folder).as_posix() for each in folder.rglob("*.jsonl")}
+    assert len(made) == 12
+    assert {f"{each}test_greeting/1.jsonl" for each in ("", "TestOne/", "TestTwo/", "TestTwo/TestInside/")} < made
+    assert max(len(part) for each in made for part in each.split("/")) < 120
+
+
+def test_a_key_that_is_refused_while_it_is_recorded_fails_the_test(run: pytest.Pytester) -> None:
+    with FakeProvider(error_answer(401, "Wrong key.")) as upstream:
+        run.makepyfile(f"""
+            import httpx
+
+            def test_it(chunkfold_recording):
+                provider = chunkfold_recording("{upstream.base_url}")
+                assert httpx.post(provider.url, json={{}}).status_code == 401
+        """)
+        result = run.runpytest("--chunkfold-record=new")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*PermissionError: the provider refused the key (401): nothing was recorded"])
 
 
 def test_a_recording_that_is_missing_says_how_to_make_it(run: pytest.Pytester) -> None:
@@ -157,7 +282,13 @@ def test_a_wrong_upstream_fails_in_the_test(run: pytest.Pytester) -> None:
 def test_help_tells_of_them(run: pytest.Pytester) -> None:
     run.runpytest("--help").stdout.fnmatch_lines(["chunkfold:", "*--chunkfold-record*none*new*"])
     fixtures = run.runpytest("--fixtures").stdout.str()
-    for name in ("chunkfold_dialect", "chunkfold_provider", "chunkfold_stream", "chunkfold_recording"):
+    for name in (
+        "chunkfold_dialect",
+        "chunkfold_provider",
+        "chunkfold_stream",
+        "chunkfold_async_stream",
+        "chunkfold_recording",
+    ):
         assert re.search(rf"^{name} -- .*\n    \w+", fixtures, re.MULTILINE)
 
 

@@ -6,17 +6,29 @@ is compared: streams, JSON, errors, bodies that were cut.
 
 import re
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import httpx2
 import pytest
-from fronts import ASKED
+from fronts import ASKED, PATIENCE
 
 from chunkfold import APIStatusError, ChatCompletionStream, StreamInterruptedError, connect
-from chunkfold.recording import Recording
-from chunkfold.testing import Answer, FakeProvider, RecordedProvider, StreamBuilder, cut, error_answer, json_answer
+from chunkfold.recording import RecordedRead, Recording
+from chunkfold.testing import (
+    Answer,
+    FakeProvider,
+    ReceivedRequest,
+    RecordedProvider,
+    StreamBuilder,
+    cut,
+    error_answer,
+    json_answer,
+)
+from chunkfold.testing.recorded import BEFORE_RESET, recorded_answer
 
 KEY = "sk-live-7Qm2Xc9ZtR4vB8nL1pW6"
 HELLO = StreamBuilder("openrouter").reasoning("Hm").text("Hel", "lo 号").usage(3, 2).finish().done()
@@ -126,6 +138,40 @@ def test_a_body_that_was_cut_is_cut_again(tmp_path: Path, library: Any, ending: 
         replayed = interrupted(provider, library)
     assert live == replayed
     assert live[0] == "Hel"
+
+
+@pytest.mark.parametrize("ending", ["cut", "reset"])
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+def test_a_client_is_told_the_same_of_a_cut_and_of_a_reset(tmp_path: Path, library: Any, ending: Any) -> None:
+    answer = Answer([*HELLO.events[:3], 0.1], ending=ending)
+    with FakeProvider(answer) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:
+        live = fault_of(provider, library)
+    with RecordedProvider("http://127.0.0.1:9/v1", tmp_path) as provider:
+        assert fault_of(provider, library) == live
+    assert live == {"cut": "RemoteProtocolError", "reset": "ReadError"}[ending]
+
+
+def fault_of(provider: FakeProvider, library: Any) -> str:
+    with pytest.raises(library.TransportError) as caught:
+        library.post(provider.url, json=ASKED)
+    return type(caught.value).__name__
+
+
+@pytest.mark.parametrize(
+    ("error", "ending"),
+    [
+        ("RemoteProtocolError", "cut"),
+        ("IncompleteRead", "cut"),
+        ("ReadTimeout", "cut"),
+        ("", "cut"),
+        ("ReadError", "reset"),
+        ("ConnectionResetError", "reset"),
+    ],
+)
+def test_how_it_ends_is_told_by_the_recorded_error(error: str, ending: str) -> None:
+    reads = (RecordedRead(0.0, b"a"),)
+    answer = recorded_answer(Recording(reads, 200, {}, "", end="error", ended_at=0.0, error=error), 0.0)
+    assert (answer.ending, answer.pieces[-1]) == (ending, BEFORE_RESET if ending == "reset" else 0.0)
 
 
 def interrupted(provider: FakeProvider, library: Any) -> tuple[str, str | None]:
@@ -275,8 +321,56 @@ def test_a_refusal_is_recorded_with_what_a_retry_needs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_key_that_was_refused_is_not_recorded(tmp_path: Path, status: int) -> None:
-    refused = error_answer(status, "Wrong key.")
-    with FakeProvider(refused) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:
-        assert asked(provider).status_code == status
+def test_a_key_that_was_refused_is_not_recorded_and_told_of_at_the_end(tmp_path: Path, status: int) -> None:
+    with FakeProvider(error_answer(status, "Wrong key.")) as upstream:
+        provider = RecordedProvider(upstream.base_url, tmp_path, record="new")
+        words = rf"the provider refused the key \({status}\): nothing was recorded"
+        with pytest.raises(PermissionError, match=words), provider:
+            response = asked(provider)
+    assert (response.status_code, response.json()["error"]["message"]) == (status, "Wrong key.")
     assert files(tmp_path) == []
+
+
+def test_a_key_that_was_refused_hides_no_exception_of_the_body(tmp_path: Path) -> None:
+    with FakeProvider(error_answer(401, "Wrong key.")) as upstream:
+        provider = RecordedProvider(upstream.base_url, tmp_path, record="new")
+        with pytest.raises(httpx.HTTPStatusError, match="401"), provider:
+            asked(provider).raise_for_status()
+
+
+def test_what_follows_a_refused_key_is_recorded_from_one_on(tmp_path: Path) -> None:
+    with FakeProvider(error_answer(401, "Wrong key."), HELLO, MODELS) as upstream:
+        provider = RecordedProvider(upstream.base_url, tmp_path, record="new")
+        with pytest.raises(PermissionError), provider:
+            assert [asked(provider).status_code for _ in range(3)] == [401, 200, 200]
+    assert files(tmp_path) == ["1.jsonl", "2.jsonl"]
+    with RecordedProvider("http://127.0.0.1:9/v1", tmp_path) as provider:
+        assert asked(provider).content == HELLO.body
+        assert asked(provider).json()["object"] == "list"
+
+
+def test_what_a_script_answers_has_no_recording(tmp_path: Path) -> None:
+    for record in ("new", "none"):
+        with (
+            FakeProvider(HELLO) as upstream,
+            RecordedProvider(upstream.base_url, tmp_path, record=record) as provider,  # type: ignore[arg-type]
+        ):
+            provider.add(OVERLOADED)
+            assert [asked(provider).status_code for _ in range(2)] == [429, 200]
+        assert files(tmp_path) == ["1.jsonl"]
+
+
+def test_requests_at_the_same_time_have_a_recording_each(tmp_path: Path) -> None:
+    everyone = threading.Barrier(4, timeout=PATIENCE)
+
+    def answer(_: ReceivedRequest) -> StreamBuilder:
+        everyone.wait()
+        return HELLO
+
+    with (
+        FakeProvider(*[answer] * 4) as upstream,
+        RecordedProvider(upstream.base_url, tmp_path, record="new") as provider,
+        ThreadPoolExecutor(4) as pool,
+    ):
+        assert [each.status_code for each in pool.map(asked, [provider] * 4)] == [200] * 4
+    assert files(tmp_path) == ["1.jsonl", "2.jsonl", "3.jsonl", "4.jsonl"]

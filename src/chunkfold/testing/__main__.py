@@ -9,7 +9,7 @@ from pathlib import Path
 from chunkfold.testing.hostile.clients import chunkfold_client, hold, load_client
 from chunkfold.testing.hostile.collection import hostile_streams
 from chunkfold.testing.hostile.peers import running_peers
-from chunkfold.testing.hostile.report import markdown, plain_text, write_markdown
+from chunkfold.testing.hostile.report import check_page, markdown, plain_text, write_markdown
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -32,17 +32,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     try:
         own = [load_client(path) for path in options.client]
-    except (ValueError, ImportError, AttributeError, TypeError) as error:
+    except (ValueError, ImportError, AttributeError, TypeError, SyntaxError) as error:
         parser.error(f"--client: {error}")
+    page = None if options.markdown in (None, "-") else Path(options.markdown)
+    if page is not None:
+        try:
+            check_page(page)
+        except (OSError, ValueError) as error:
+            parser.error(f"--markdown: {error}")
     streams = hostile_streams()
     with ExitStack() as running:
         peers = [] if options.no_peers else running.enter_context(running_peers())
         results = [(client, hold(client, streams)) for client in (chunkfold_client(), *peers, *own)]
-    if options.markdown is None or options.markdown == "-":
-        show = plain_text if options.markdown is None else markdown
-        sys.stdout.write(show(results) + "\n")
+    if page is not None:
+        write_markdown(page, results)
+    elif options.markdown is not None:
+        sys.stdout.write(markdown(results) + "\n")
     else:
-        write_markdown(Path(options.markdown), results)
+        sys.stdout.write(plain_text(results, with_peers=not options.no_peers) + "\n")
 
 
 if __name__ == "__main__":

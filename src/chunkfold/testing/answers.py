@@ -7,6 +7,7 @@ No socket is known here: `wire_steps` takes an `Answer` apart into what has to b
 import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from http.client import responses
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast, get_args
@@ -16,6 +17,8 @@ from chunkfold.testing.wire import compact_json
 Framing: TypeAlias = Literal["chunked", "content-length", "close", "raw"]
 Encoding: TypeAlias = Literal["identity", "gzip", "deflate"]
 Ending: TypeAlias = Literal["end", "cut", "reset", "open"]
+
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 _EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
 _WINDOW_BITS: Final = {"gzip": 31, "deflate": 15}  # zlib's way to say: with a gzip or a zlib header
@@ -46,11 +49,11 @@ class Answer:
     """One HTTP response, and how it goes over the wire.
 
     Attributes:
-        body: In one piece or in several. Each `bytes` is one write to the socket, and one HTTP
-            chunk where the framing is chunked; an empty one writes nothing. Each number is a pause
+        body: In one piece or in several, which are kept as a tuple. Each `bytes` is one write to the
+            socket, and one HTTP chunk where the framing is chunked; an empty one writes nothing. Each number is a pause
             in seconds; `math.inf` pauses until the client leaves or the provider stops. A `Raw`
             goes past the framing.
-        status: The HTTP status code. With 204 and 304 there is no body, and no header that
+        status: The HTTP status code, from 200 to 599. With 204 and 304 there is no body, and no header that
             describes one.
         headers: Added to, or put in place of, those that come by themselves: `content-type` (an
             event stream), `content-encoding`, and the one that the framing needs. Names are sent in
@@ -76,11 +79,11 @@ class Answer:
             the provider stops.
 
     Raises:
-        TypeError: A piece of the body is neither bytes nor a number nor a `Raw`.
-        ValueError: A pause or `cut_at` is negative or NaN; the framing, the encoding or the ending
-            is none of those above; an interim status is none; or two of them contradict each other:
-            trailers without chunks, a status without a body and a body, a body that has ended
-            although its declared length is not reached.
+        TypeError: The body is neither bytes nor several of them, or a piece is neither bytes nor a number nor a `Raw`.
+        ValueError: The status is none of an answer; a pause or `cut_at` is negative or NaN; the
+            framing, the encoding or the ending is none of those above; an interim status is none; or
+            two of them contradict each other: trailers without chunks, a status without a body and a
+            body, a body that has ended although its declared length is not reached.
     """
 
     body: bytes | Sequence[bytes | float | Raw]
@@ -100,11 +103,16 @@ class Answer:
 
     def __post_init__(self) -> None:
         """Refuse here, in the caller's thread, what would otherwise fail in the server's."""
+        if not isinstance(self.body, bytes):
+            _check_body(self.body)
+            object.__setattr__(self, "body", tuple(self.body))
         for index, piece in enumerate(self.pieces):
             _check_piece(f"body[{index}]", piece)
+        _check_status(self.status)
         _check_word("framing", self.framing, get_args(Framing))
         _check_word("ending", self.ending, get_args(Ending))
         _check_word("encoding", self.encoding, get_args(Encoding))
+        object.__setattr__(self, "interim", tuple(self.interim))
         for index, status in enumerate(self.interim):
             _check_interim(f"interim[{index}]", status)
         _check_sense(self)
@@ -150,18 +158,20 @@ def json_answer(payload: object, status: int = 200, headers: Mapping[str, str] |
     return Answer(compact_json(payload), status, all_headers, framing="content-length")
 
 
-def wire_steps(answer: Answer) -> Iterator[bytes | float]:
+def wire_steps(answer: Answer, method: str = "GET") -> Iterator[bytes | float]:
     """What to do, in order: bytes to write, each in one write, and pauses in seconds.
 
     Each interim response, and the status line with the headers, is one write of its own. An answer
-    that stays open ends in an infinite pause.
+    that stays open ends in an infinite pause. To a HEAD the body is left out (RFC 9110, section
+    9.3.2), but where there is no framing.
     """
     for status in answer.interim:
         yield _block([_status_line(status)])
     if answer.framing != "raw":
         yield _head(answer)
-    is_chunked = answer.framing == "chunked" and _has_body(answer)
-    for piece in sent_pieces(answer):
+    is_left_out = method == "HEAD" and answer.framing != "raw"
+    is_chunked = answer.framing == "chunked" and _has_body(answer) and not is_left_out
+    for piece in () if is_left_out else sent_pieces(answer):
         if isinstance(piece, Raw):
             yield piece.data
         elif not isinstance(piece, bytes):
@@ -262,8 +272,20 @@ def _chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
+def _check_body(body: Any) -> None:
+    """Refuse what has pieces that mean something else: a text its letters, a bytearray its numbers."""
+    kind = type(body).__name__
+    if isinstance(body, str | bytearray | memoryview | Mapping | AbstractSet) or not isinstance(body, Iterable):
+        raise TypeError(f"body: expected bytes, or a list of bytes, pauses and Raws, received {kind}")
+
+
+def _check_status(status: object) -> None:
+    if not isinstance(status, int) or not 200 <= status <= 599:
+        raise ValueError(f"status: expected a status from 200 to 599, received {status!r}")
+
+
 def _check_piece(name: str, piece: object) -> None:
-    if not isinstance(piece, bytes | float | int | Raw):
+    if isinstance(piece, bool) or not isinstance(piece, bytes | float | int | Raw):
         raise TypeError(f"{name}: expected bytes, a pause in seconds or a Raw, received {type(piece).__name__}")
     if isinstance(piece, float | int) and not piece >= 0:  # NaN is not
         raise ValueError(f"{name}: expected a pause of 0 seconds or more, received {piece}")

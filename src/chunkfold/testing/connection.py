@@ -18,7 +18,7 @@ from io import BufferedReader
 from typing import Final
 
 from chunkfold.testing import answers, received
-from chunkfold.testing.answers import Answer
+from chunkfold.testing.answers import CONTINUE, Answer
 from chunkfold.testing.defaults import error_answer
 from chunkfold.testing.received import ReceivedRequest
 
@@ -91,14 +91,14 @@ class Connection:
     def _exchange(self, source: BufferedReader) -> bool:
         """Read one request and answer it; return whether another may follow."""
         try:
-            request = received.read_request(source)
+            request = received.read_request(source, lambda: self._socket.sendall(CONTINUE))
         except ValueError as error:
             self._play(error_answer(400, f"This is not HTTP/1.1: {error}"), source)
             self._end_tls()
             return False
         answer = self._respond(request)
         try:
-            self._play(answer, source)
+            self._play(answer, source, request.method)
         except OSError:
             request.client_left = not self._stopping.is_set()
             return False
@@ -112,8 +112,8 @@ class Connection:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         return False
 
-    def _play(self, answer: Answer, source: BufferedReader) -> None:
-        for step in answers.wire_steps(answer):
+    def _play(self, answer: Answer, source: BufferedReader, method: str = "GET") -> None:
+        for step in answers.wire_steps(answer, method):
             if isinstance(step, bytes):
                 self._socket.sendall(step)
             else:

@@ -4,11 +4,12 @@ All of it is fixed, the times too, so that a test may compare it whole.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
+from chunkfold.json_values import is_integer, is_object
 from chunkfold.testing.answers import Answer, json_answer
+from chunkfold.testing.builder import StreamBuilder
 from chunkfold.testing.received import ReceivedRequest
-from chunkfold.testing.wire import sse
 
 BASE_PATH: Final = "/v1"
 
@@ -21,17 +22,21 @@ _MODEL_OBJECT: Final = {
     "owned_by": "chunkfold",
 }
 _TEXT_PIECES: Final = ("Hello", " from", " the", " fake", " provider", ".")
-_USAGE: Final = {"prompt_tokens": 5, "completion_tokens": 6, "total_tokens": 11}
+_PROMPT_TOKENS: Final = 5
+_MOST_CHOICES: Final = 128  # as OpenAI has it
 
 
 def default_answer(request: ReceivedRequest) -> Answer:
-    """Answer as OpenAI's API would: chat completions, the list of models, and 404 for all else."""
-    route = f"{request.method} {request.path}"
+    """Answer as OpenAI's API would: chat completions, the list of models, a model, and 404 for all else."""
+    method = "GET" if request.method == "HEAD" else request.method
+    route = f"{method} {request.path}"
     if route == f"POST {BASE_PATH}/chat/completions":
         return _chat_answer(request)
     if route == f"GET {BASE_PATH}/models":
         return json_answer({"object": "list", "data": [_MODEL_OBJECT]})
-    return error_answer(404, f"Unknown request URL: {route}.", code="unknown_url")
+    if route == f"GET {BASE_PATH}/models/{_MODEL}":
+        return json_answer(_MODEL_OBJECT)
+    return error_answer(404, f"Unknown request URL: {request.method} {request.path}.", code="unknown_url")
 
 
 def error_answer(
@@ -40,6 +45,7 @@ def error_answer(
     *,
     type: str = "invalid_request_error",
     code: str | None = None,
+    param: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
     """A refusal with an error in OpenAI's form: `{"error": {message, type, param, code}}`.
@@ -49,9 +55,10 @@ def error_answer(
         message: What it says.
         type: The kind of error.
         code: A word for it.
+        param: The key of the request that is wrong.
         headers: Such as `retry-after`.
     """
-    error = {"message": message, "type": type, "param": None, "code": code}
+    error = {"message": message, "type": type, "param": param, "code": code}
     return json_answer({"error": error}, status, headers)
 
 
@@ -60,42 +67,51 @@ def _chat_answer(request: ReceivedRequest) -> Answer:
         asked: object = request.json
     except ValueError:
         asked = None
-    if not isinstance(asked, dict):
+    if not is_object(asked):
         return error_answer(400, "The body of a request must be a JSON object.")
-    options = cast("dict[str, Any]", asked)
-    if options.get("stream"):
-        return Answer(sse(*_chunks(options)))
-    return json_answer(_completion(options))
+    stream_options, count = asked.get("stream_options"), asked.get("n")
+    count = 1 if count is None else count
+    if stream_options is not None and not is_object(stream_options):
+        return _wrong("stream_options", "an object")
+    if not is_integer(count) or not 1 <= count <= _MOST_CHOICES:
+        return _wrong("n", f"an integer from 1 to {_MOST_CHOICES}")
+    if not asked.get("stream"):
+        return json_answer(_completion(asked, range(count)))
+    with_usage = stream_options is not None and bool(stream_options.get("include_usage"))
+    return _stream(asked, range(count), with_usage=with_usage).answer()
 
 
-def _chunks(options: dict[str, Any]) -> list[dict[str, Any]]:
-    """The role, the text in pieces, the finish reason, and the usage if it was asked for."""
-    deltas = [{"role": "assistant", "content": ""}, *({"content": text} for text in _TEXT_PIECES)]
-    choices = [*(_choice(None, delta=delta) for delta in deltas), _choice("stop", delta={})]
-    chunks = [_envelope("chat.completion.chunk", options, choice) for choice in choices]
-    stream_options: dict[str, Any] = options.get("stream_options") or {}
-    if not stream_options.get("include_usage"):
-        return chunks
-    # OpenAI's form: a trailer without choices has it, and every chunk before says null.
-    trailer = _envelope("chat.completion.chunk", options) | {"usage": _USAGE}
-    return [*(chunk | {"usage": None} for chunk in chunks), trailer]
+def _wrong(param: str, expected: str) -> Answer:
+    return error_answer(400, f"Invalid '{param}': expected {expected}.", param=param, code="invalid_value")
 
 
-def _completion(options: dict[str, Any]) -> dict[str, Any]:
+def _stream(asked: Mapping[str, Any], choices: range, *, with_usage: bool) -> StreamBuilder:
+    """The same text in each choice, their pieces in turns, and the usage if it was asked for."""
+    stream = StreamBuilder(head=_head("chat.completion.chunk", asked))
+    for piece in _TEXT_PIECES:
+        for choice in choices:
+            stream = stream.text(piece, choice=choice)
+    for choice in choices:
+        stream = stream.finish(choice=choice)
+    if with_usage:
+        stream = stream.usage(_PROMPT_TOKENS, _completion_tokens(choices))
+    return stream.done()
+
+
+def _completion(asked: Mapping[str, Any], choices: range) -> dict[str, Any]:
     message = {"role": "assistant", "content": "".join(_TEXT_PIECES), "refusal": None}
-    choice = _choice("stop", message=message)
-    return _envelope("chat.completion", options, choice) | {"usage": _USAGE}
-
-
-def _choice(finish_reason: str | None, **content: dict[str, Any]) -> dict[str, Any]:
-    return {"index": 0, **content, "logprobs": None, "finish_reason": finish_reason}
-
-
-def _envelope(kind: str, options: dict[str, Any], *choices: dict[str, Any]) -> dict[str, Any]:
+    choice = {"message": message, "logprobs": None, "finish_reason": "stop"}
+    counts = {"prompt_tokens": _PROMPT_TOKENS, "completion_tokens": _completion_tokens(choices)}
     return {
-        "id": "chatcmpl-fake",
-        "object": kind,
-        "created": _CREATED,
-        "model": options.get("model") or _MODEL,
-        "choices": list(choices),
+        **_head("chat.completion", asked),
+        "choices": [{"index": index, **choice} for index in choices],
+        "usage": {**counts, "total_tokens": sum(counts.values())},
     }
+
+
+def _completion_tokens(choices: range) -> int:
+    return len(_TEXT_PIECES) * len(choices)
+
+
+def _head(kind: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": "chatcmpl-fake", "object": kind, "created": _CREATED, "model": asked.get("model") or _MODEL}

@@ -40,7 +40,8 @@ class Playback:
         faults: What is raised.
 
     Raises:
-        ValueError: There is a `Raw` in the answer, or it has no framing: only a socket can do that.
+        ValueError: Only a socket can send that answer: there is a `Raw` in it, it has no framing, it has trailers or
+            interim responses.
     """
 
     def __init__(
@@ -53,6 +54,8 @@ class Playback:
     ) -> None:
         if answer.framing == "raw" or any(isinstance(piece, Raw) for piece in sent_pieces(answer)):
             raise ValueError("answer: expected one with a framing and without Raw, which only a FakeProvider can send")
+        if answer.trailers or answer.interim:
+            raise ValueError("answer: expected one without trailers and interim, which only a FakeProvider can send")
         self._answer = answer
         self._clock = clock
         self._patience = math.inf if read_timeout is None else read_timeout

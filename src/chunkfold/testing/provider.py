@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from inspect import isasyncgenfunction, isclass, iscoroutinefunction
 from typing import Any, Final, Self, TypeAlias
 
 from chunkfold.testing.answers import Answer, Answerish, as_answer
@@ -24,6 +25,17 @@ _HOST: Final = "127.0.0.1"
 _STOP_TIMEOUT: Final = 2.0  # seconds for all threads together; they need milliseconds
 
 
+def _checked(answerer: Answerer) -> Answerer:
+    """Refuse what can be called, and would give something else than an answer."""
+    call = getattr(answerer, "__call__", None)  # noqa: B004 - it is looked at: an object's own may be async
+    is_async = any(is_one(each) for is_one in (iscoroutinefunction, isasyncgenfunction) for each in (answerer, call))
+    if is_async or isclass(answerer):
+        kind = "a class" if isclass(answerer) else "an async function"
+        name = getattr(answerer, "__name__", type(answerer).__name__)
+        raise TypeError(f"answer: expected one, or a plain function from a request to one, received {kind}, {name}")
+    return answerer
+
+
 class FakeProvider:
     r"""An OpenAI-compatible provider for tests, on a port of this machine.
 
@@ -33,10 +45,10 @@ class FakeProvider:
     Args:
         answers: One for each request, whatever its path, in the order in which the requests were
             received whole. A `StreamBuilder` is the answer that it gives; bytes are the body of an
-            event stream, in one piece, and a list of bytes and pauses is one in several. A callable
-            is given the request, in a thread of the server, and returns the answer. When all are
+            event stream, in one piece, and a list of bytes and pauses is one in several. A callable,
+            not an async one, is given the request, in a thread of the server, and returns the answer. When all are
             used up, the provider says what OpenAI's API would: a short chat completion, streamed if
-            that was asked for, the list of models, or 404.
+            that was asked for, with `n` choices, the list of models, a model, or 404.
         ssl_context: A server's, with its certificate: the provider speaks TLS then, and its
             `base_url` is https. A client that breaks off the handshake is no failure.
         port: Where it listens; 0 is a free one.
@@ -78,9 +90,10 @@ class FakeProvider:
         """Put one more answer at the end of the script, at any time.
 
         Raises:
-            TypeError: It is no answer, no builder, no bytes and no callable.
+            TypeError: It is no answer, no builder, no bytes and no plain callable, which a class and
+                an async function are not.
         """
-        self._script.append(answer if callable(answer) else as_answer(answer))
+        self._script.append(_checked(answer) if callable(answer) else as_answer(answer))
 
     @property
     def base_url(self) -> str:

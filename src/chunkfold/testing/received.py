@@ -6,7 +6,7 @@ length or in chunks.
 
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final
 
@@ -93,8 +93,12 @@ def _has(request: ReceivedRequest, wanted: Mapping[str, Any]) -> bool:
     return is_object(body) and all(key in body and body[key] == value for key, value in wanted.items())
 
 
-def read_request(source: BinaryIO) -> ReceivedRequest:
+def read_request(source: BinaryIO, ask_for_body: Callable[[], object]) -> ReceivedRequest:
     """Wait for one request and read it to its end.
+
+    Args:
+        source: Where it comes from.
+        ask_for_body: Called before the body is read if the client waits to be asked for it (RFC 9110, section 10.1.1).
 
     Raises:
         EOFError: The client closed the connection before there was a whole request.
@@ -105,6 +109,8 @@ def read_request(source: BinaryIO) -> ReceivedRequest:
         raise ValueError(f"version: expected HTTP/1.1, received {version}")
     path, _, query = target.partition("?")
     headers = _read_headers(source)
+    if headers.get("expect", "").lower() == "100-continue":
+        ask_for_body()
     return ReceivedRequest(method, path, headers, _read_body(source, headers), query)
 
 

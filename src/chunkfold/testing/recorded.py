@@ -3,12 +3,15 @@
     with RecordedProvider("https://api.openai.com/v1", "tests/recordings/greeting", record="new") as provider:
         ...  # point any OpenAI client at provider.base_url
 
-The n-th request gets the n-th recording of the folder. What is stored is what `chunkfold record` stores: the bytes,
+The n-th request gets the n-th recording of the folder; those that a script answered, or whose key was refused, are not
+counted. What is stored is what `chunkfold record` stores: the bytes,
 their times and few headers, without keys; never the request.
 """
 
 import re
+import threading
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -21,10 +24,11 @@ from chunkfold.testing.received import ReceivedRequest
 Record: TypeAlias = Literal["none", "new"]
 
 _KEY_REFUSED: Final = (401, 403)
+_RESETS: Final = ("ReadError", "ConnectionResetError")  # what httpx calls it, and the system
 BEFORE_RESET: Final = 0.1  # seconds: what a client has not read when a reset comes is lost to it
 _FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TIMEOUT: Final = 600.0  # seconds of silence, for models that think
-_NOT_PASSED_ON: Final = {"host", "content-length", "transfer-encoding", "connection", "accept-encoding"}
+_NOT_PASSED_ON: Final = {"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "expect"}
 _NOT_TRUE_ANY_MORE: Final = {"content-encoding", "content-length", "transfer-encoding", "connection"}
 
 
@@ -35,7 +39,7 @@ class RecordedProvider(FakeProvider):
         upstream: The base URL of the real provider, to which the paths behind `base_url` are passed on.
         folder: Where the recordings are: 1.jsonl, 2.jsonl, ...
         record: `none` to pass nothing on; `new` to make a recording where there is none. A refusal of the key
-            (401, 403) is passed back, and not kept.
+            (401, 403) is passed back and not kept, and leaving `with` raises a PermissionError.
         speed: How much faster the recordings come than they came; 0 for at once.
 
     Raises:
@@ -53,6 +57,8 @@ class RecordedProvider(FakeProvider):
         self._record: Record = record
         self._speed = speed
         self._client: Any = None
+        self._taken: set[int] = set()  # the numbers of the recordings that requests got
+        self._lock = threading.Lock()  # of both, as requests come in several threads
 
     def stop(self) -> None:
         """Stop, and close the client that has passed requests on."""
@@ -66,25 +72,43 @@ class RecordedProvider(FakeProvider):
         Raises:
             FileNotFoundError: There is none, and none is to be made.
         """
-        path = self._folder / f"{self.requests.index(request) + 1}.jsonl"
-        if not path.exists():
-            if self._record == "none":
-                raise FileNotFoundError(
-                    f'no recording {path}: to make it, record="new" or pytest --chunkfold-record=new'
-                )
+        number = self._take_number()
+        path = self._folder / f"{number}.jsonl"
+        if path.exists():
+            return recorded_answer(Recording.load(path), self._speed)
+        if self._record == "none":
+            raise FileNotFoundError(f'no recording {path}: to make it, record="new" or pytest --chunkfold-record=new')
+        try:
             recording = self._passed_on(request)
-            if recording.status_code in _KEY_REFUSED:  # that is no answer to keep
-                return recorded_answer(recording, self._speed)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            recording.save(path)
-        return recorded_answer(Recording.load(path), self._speed)
+            self._keep(recording, path)
+        finally:
+            if not path.exists():  # else the next one would be kept with a gap before it, and never be found
+                self._taken.discard(number)
+        return recorded_answer(recording, self._speed)
+
+    def _take_number(self) -> int:
+        """The first number that no other request has."""
+        with self._lock:
+            number = next(number for number in count(1) if number not in self._taken)
+            self._taken.add(number)
+        return number
+
+    def _keep(self, recording: Recording, path: Path) -> None:
+        """Save it, unless it is no answer to keep."""
+        status = recording.status_code
+        if status in _KEY_REFUSED:
+            self.failures.append(PermissionError(f"the provider refused the key ({status}): nothing was recorded"))
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        recording.save(path)
 
     def _passed_on(self, request: ReceivedRequest) -> Recording:
         """What the real provider answers. It is read to its end first."""
         import httpx
 
-        if self._client is None:
-            self._client = httpx.Client(timeout=_TIMEOUT)
+        with self._lock:
+            if self._client is None:
+                self._client = httpx.Client(timeout=_TIMEOUT)
         url = self._upstream + request.path.removeprefix(urlsplit(self.base_url).path)
         headers = {name: value for name, value in request.headers.items() if name not in _NOT_PASSED_ON}
         headers["accept-encoding"] = "identity"
@@ -106,7 +130,8 @@ class RecordedProvider(FakeProvider):
 def recorded_answer(recording: Recording, speed: float = 1.0) -> Answer:
     """A recording as an answer: cut as it was cut, at its own times, and ended as it ended.
 
-    What was left is cut where nobody read on, unless the stream was complete.
+    What was left is cut where nobody read on, unless the stream was complete. What failed is cut where it failed, or
+    reset, if that was the fault.
 
     Args:
         recording: What to send.
@@ -119,7 +144,7 @@ def recorded_answer(recording: Recording, speed: float = 1.0) -> Answer:
         list(_pieces(recording, speed)),
         recording.status_code,
         {name: value for name, value in recording.headers.items() if can_be_sent(name, value)},
-        ending="end" if is_whole(recording) else "reset" if recording.end == "error" else "cut",
+        ending="end" if is_whole(recording) else "reset" if _was_reset(recording) else "cut",
     )
 
 
@@ -129,6 +154,10 @@ def is_whole(recording: Recording) -> bool:
         return recording.end == "body"
     ended = replay(recording).end
     return ended is not None and ended.complete
+
+
+def _was_reset(recording: Recording) -> bool:
+    return recording.end == "error" and recording.error in _RESETS
 
 
 def can_be_sent(name: str, value: str) -> bool:
@@ -148,7 +177,7 @@ def _pieces(recording: Recording, speed: float) -> Iterator[bytes | float]:
         yield read.data
         last_at = read.at
     pause = pause_of(recording.seconds - last_at, speed)
-    yield max(pause, BEFORE_RESET) if recording.end == "error" else pause
+    yield max(pause, BEFORE_RESET) if _was_reset(recording) else pause
 
 
 def pause_of(seconds: float, speed: float) -> float:
