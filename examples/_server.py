@@ -41,9 +41,8 @@ def ask_through(relay: Starlette) -> None:
         os.environ["OPENAI_BASE_URL"] = base
         with serving(relay) as url, httpx.Client(headers=headers, timeout=120) as client:
             with chunkfold.connect(client, "POST", f"{url}/v1/chat/completions", json=request) as stream:
-                for text in stream.text_deltas():
-                    print(text, end="", flush=True)
-            print(f"\n{stream.end}")
+                answer = stream.read()
+        print(answer.text, stream.end, sep="\n")  # behind what the relay says, which is another thread's
 
 
 def serve(app: Starlette) -> None:

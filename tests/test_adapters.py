@@ -1144,7 +1144,7 @@ def environment() -> dict[str, str]:
 GREETED = ["Hello", " from", " the", " fake", " provider", r"\."]
 GREETING = "".join(GREETED)
 SCRIPTS = {
-    "asgi_relay": [GREETING, "finished", r"gpt-5-mini finished: 5 tokens in, 6 out, \$0\.0000133"],
+    "asgi_relay": [r"gpt-5-mini finished: 5 tokens in, 6 out, \$0\.0000133", GREETING, "finished"],
     "langchain_model": [GREETING],
     "openai_sdk": [GREETING, r"CompletionUsage\(.*total_tokens=11.*\)"] * 2,
     "other_clients": [GREETING, "finish reason: stop"] * 3,
