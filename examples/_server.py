@@ -39,9 +39,12 @@ def ask_through(relay: Starlette) -> None:
     }
     with base_url() as base:
         os.environ["OPENAI_BASE_URL"] = base
-        with serving(relay) as url, httpx.Client(headers=headers, timeout=120) as client:
-            with chunkfold.connect(client, "POST", f"{url}/v1/chat/completions", json=request) as stream:
-                answer = stream.read()
+        with (
+            serving(relay) as url,
+            httpx.Client(headers=headers, timeout=120) as client,
+            chunkfold.connect(client, "POST", f"{url}/v1/chat/completions", json=request) as stream,
+        ):
+            answer = stream.read()
         print(answer.text, stream.end, sep="\n")  # behind what the relay says, which is another thread's
 
 
