@@ -7,20 +7,18 @@ exception, the end and the rules that a row names are taken from the row itself,
 import ast
 import asyncio
 import gzip
-import inspect
 import json
 import math
 import re
-import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import anyio
 import httpx
 import pytest
+from doc_blocks import run
 from pydantic import BaseModel, ValidationError
 
 import chunkfold
@@ -92,16 +90,6 @@ def test_examples_run_and_print_what_stands_below_them(
             printed = capsys.readouterr().out
             if block["output"] is not None:
                 assert printed == block["output"]
-
-
-def run(source: str, filename: str, namespace: dict[str, Any]) -> None:
-    """Run a block as the interactive `python -m asyncio` does, where `await` may stand outside of functions."""
-    code = compile(source, filename, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    block = types.FunctionType(code, namespace)
-    if code.co_flags & inspect.CO_COROUTINE:
-        anyio.run(block)
-    else:
-        block()
 
 
 BESIDE_PROVIDERS = re.compile(r"docs/(fold-and-serve|test.*)\.md")  # these ask none that could think for long

@@ -5,21 +5,18 @@ here, in order with all others of their page; `test_docs` runs the others alone.
 its own, it prints what the block after it prints. A figure of a page is taken from what it was counted in.
 """
 
-import ast
 import base64
 import importlib
-import inspect
 import json
 import re
-import types
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import anyio
 import httpx
 import pytest
+from doc_blocks import run
 from shared_data import shared_data
 
 from chunkfold import RULES, EventStreamDecoder, StreamEnd
@@ -71,16 +68,6 @@ def examples_of(page: str) -> list[Example]:
         line = text.count("\n", 0, one.start("code"))
         examples.append(Example(one["library"], "\n" * line + one["code"], output or ""))
     return examples
-
-
-def run(source: str, filename: str, namespace: dict[str, Any]) -> None:
-    """Run a block, in which `await` may stand outside of functions."""
-    code = compile(source, filename, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    block = types.FunctionType(code, namespace)
-    if code.co_flags & inspect.CO_COROUTINE:
-        anyio.run(block)
-    else:
-        block()
 
 
 def needed(library: str) -> Any:
