@@ -8,7 +8,7 @@ PRICES = {"gpt-5-mini": (0.25, 2.0)}  # dollars for a million tokens, in and out
 
 
 def usage_and_cost(answer: ChatCompletion) -> str:
-    """What was used and what that cost; what the provider did not tell is not known, and not zero."""
+    """The usage and its cost; values that the provider did not send are unknown, not zero."""
     usage = answer.usage or CompletionUsage()
     tokens = [count for count in (usage.prompt_tokens, usage.completion_tokens) if count is not None]
     if len(tokens) < 2:

@@ -17,7 +17,7 @@ import chunkfold
 @contextmanager
 def serving(app: Starlette) -> Generator[str]:
     """Serve an app from a thread, on a free port; gives its URL."""
-    listener = socket.create_server(("127.0.0.1", 0))  # whoever connects from now on is served
+    listener = socket.create_server(("127.0.0.1", 0))  # connections are accepted from now on
     config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     thread = Thread(target=server.run, args=([listener],))

@@ -1,7 +1,7 @@
-"""When a stream fails: every chunk that came, then one typed error, with what arrived on it.
+"""When a stream fails: every chunk that arrived, then one typed error with the partial answer.
 
-The first answer is cut in the middle; the second is a 200 with an error inside. Without
-`OPENAI_BASE_URL` (and the key `OPENAI_API_KEY`), that is: a real provider may well answer both.
+The first answer is cut in the middle; the second is a 200 with an error inside. With `OPENAI_BASE_URL` (and the key
+`OPENAI_API_KEY`) a real provider is asked, which can answer both.
 """
 
 import os
@@ -16,14 +16,14 @@ MODEL = os.environ.get("OPENAI_MODEL", "gpt-5-mini")
 
 
 def ask(client: httpx.Client, url: str, question: str) -> None:
-    """Print the answer, or what there is of it and why that is not all."""
+    """Print the answer, or the part that arrived and the reason why it is incomplete."""
     request = {"model": MODEL, "messages": [{"role": "user", "content": question}]}
     with chunkfold.connect(client, "POST", url, json=request) as stream:
         try:
             for text in stream.text_deltas():
                 print(text, end="", flush=True)
             print()
-        except chunkfold.APIError as error:  # the provider said so, by a status or inside the stream
+        except chunkfold.APIError as error:  # the provider reported it, by a status or inside the stream
             print(f"{type(error).__name__}: {error.message} (code {error.code}, status {error.status_code})")
             report(error)
         except chunkfold.IncompleteStreamError as error:  # cut, interrupted, stalled, or empty
@@ -32,7 +32,7 @@ def ask(client: httpx.Client, url: str, question: str) -> None:
 
 
 def report(error: chunkfold.ChunkfoldError) -> None:
-    """What every error knows; `retryable` is false as soon as text was handed out."""
+    """What every error has; `retryable` is False as soon as text was yielded."""
     text = error.snapshot.text if error.snapshot else ""
     again = chunkfold.is_retryable(error, after_output=True)
     print(f"  arrived: {text!r}, retryable: {error.retryable}, retryable after output: {again}")

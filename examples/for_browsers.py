@@ -35,9 +35,9 @@ source.onerror = () => add("end", "connection lost ");
 
 
 async def answer(request: Request) -> Response:
-    """What an `EventSource` reads; one that asks again, for the rest, is told that there is none."""
+    """The stream for an `EventSource`; if it reconnects, it gets the status 204, which stops it."""
     if "last-event-id" in request.headers:
-        return Response(status_code=204)  # else the question would be asked, and paid for, once more
+        return Response(status_code=204)  # otherwise the question would be asked and paid for twice
     events = events_for(request.state.client, request.query_params.get("question", ""))
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter is for nginx
     return StreamingResponse(events, media_type="text/event-stream", headers=headers)

@@ -1,4 +1,4 @@
-"""A chat model for LangChain on chunkfold: it streams, sync and async, calls tools, and tells the usage.
+"""A chat model for LangChain on chunkfold: it streams, sync and async, calls tools, and reports the usage.
 
 It needs langchain-core. The provider is `OPENAI_BASE_URL` with the key `OPENAI_API_KEY`, or one on this machine.
 """
@@ -61,7 +61,7 @@ def piece(text: str, **fields: Any) -> ChatGenerationChunk:
 
 
 def at_the_end(answer: ChatCompletion) -> dict[str, Any]:
-    """What is told once: LangChain adds up whatever comes twice, and completes the arguments of half a call."""
+    """The fields that are yielded once: LangChain adds up what comes twice, and completes half a call's arguments."""
     message, usage = answer.message, answer.usage
     told = {key: text for key, text in (("reasoning_content", message.reasoning), ("refusal", message.refusal)) if text}
     fields: dict[str, Any] = {"additional_kwargs": told, "response_metadata": {"finish_reason": answer.finish_reason}}

@@ -20,7 +20,7 @@ def wait_or_give_up(exc: Exception) -> float | bool:
     """For stamina: the seconds that the provider asks for, True for the usual wait, False to give up."""
     seconds: float | None = getattr(exc, "retry_after", None)
     if not chunkfold.is_retryable(exc) or (seconds or 0) > 60:
-        return False  # so it is, always, once output was handed out
+        return False  # always, once output was emitted
     return seconds or True
 
 

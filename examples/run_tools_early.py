@@ -29,7 +29,7 @@ async def run(done: ToolCallDone) -> dict[str, Any]:
     if done.error:
         content = str(done.error)  # the model may correct itself
     elif isinstance(done.parsed, Place):
-        await asyncio.sleep(0.05)  # stands for asking somebody
+        await asyncio.sleep(0.05)  # stands for a request
         content = {"Lisbon": "sun, 24 °C", "Oslo": "snow, -3 °C"}.get(done.parsed.city, "unknown")
     print(f"{done.call.name}({done.call.arguments}) -> {content}", flush=True)
     return {"role": "tool", "tool_call_id": done.call.id, "content": content}

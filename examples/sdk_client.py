@@ -1,4 +1,4 @@
-"""A provider's own client on chunkfold: sync and async, typed errors, and retries until something was handed out.
+"""A provider's own client on chunkfold: sync and async, typed errors, and retries until there is output.
 
 It needs stamina. The provider is `OPENAI_BASE_URL` with the key `OPENAI_API_KEY`, or one on this machine without them.
 """

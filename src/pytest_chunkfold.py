@@ -1,6 +1,6 @@
 """The pytest plugin: fixtures from `chunkfold.testing`, and failures that show the events where two bodies differ.
 
-It stands beside the package because pytest imports it in every run: nothing of chunkfold is loaded before a test asks
+It is beside the package because pytest imports it in every run: no module of chunkfold is loaded before a test asks
 for a fixture or a comparison of bodies fails.
 """
 
@@ -68,7 +68,7 @@ def chunkfold_stream() -> Iterator[Callable[..., ChatCompletionStream]]:
 def chunkfold_async_stream() -> Iterator[Callable[..., AsyncChatCompletionStream]]:
     """The same to an `AsyncChatCompletionStream`, for any event loop; closing it is left to the test.
 
-    One that is left open holds nothing: there is no I/O behind it.
+    One that is left open holds no resources: it does no I/O.
     """
     from chunkfold import AsyncChatCompletionStream
     from chunkfold.testing import FakeResponse
@@ -89,8 +89,9 @@ def chunkfold_async_stream() -> Iterator[Callable[..., AsyncChatCompletionStream
 def chunkfold_recording(request: pytest.FixtureRequest) -> Iterator[Callable[..., RecordedProvider]]:
     """A function from a real provider's base URL to a provider that answers with what that one said once.
 
-    The recordings are in `recordings/MODULE/TEST` beside the test, or `recordings/MODULE/CLASS/TEST`; see
-    `--chunkfold-record`. Its options are `name`, in place of the test's, and `speed`.
+    It runs until the test ends, or to the end of a `with`. The recordings are in `recordings/MODULE/TEST` beside the
+    test, or `recordings/MODULE/CLASS/TEST`; see `--chunkfold-record`. Its options are `name`, in place of the test's,
+    and `speed`.
     """
     from chunkfold.testing import RecordedProvider
 
@@ -160,7 +161,7 @@ def _folder_of(request: pytest.FixtureRequest, name: str | None) -> Path:
 
 
 def _file_name(name: str) -> str:
-    """The name, where it can be one of a folder; else what is left of it where it cannot, and a hash of it all."""
+    """The name if it is valid for a folder; else its valid characters and a hash of the whole name."""
     kept = re.sub(r"[^\w.-]+", "-", name).strip("-.")[:_LONGEST]
     return kept if kept == name else f"{kept}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 

@@ -1,5 +1,7 @@
 """Check the built site: every link and picture within it leads somewhere, and nothing is fetched from elsewhere.
 
+What builds the site is not published, and no signature shows a name that is private.
+
 python tests/site_links.py docs/.site
 """
 
@@ -11,6 +13,9 @@ LINK = re.compile(r'<(?P<tag>\w+)\b[^>]*?\b(?:href|src)="(?P<link>[^"]+)"')
 LISTED = re.compile(r"^- \[.+?\]\((.+?)\)", re.MULTILINE)
 ID = re.compile(r'\bid="([^"]+)"')
 ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|//")
+PRIVATE_DEFAULT = re.compile(r"=\s*_\w+")
+SIGNATURE = re.compile(r'<div class="[^"]*doc-signature[^"]*">(.*?)</div>', re.DOTALL)
+UNPUBLISHED = {".jsonl", ".py", ".toml"}
 FETCHED = {"img", "link", "script", "iframe"}
 
 
@@ -34,6 +39,11 @@ def problems_of(site: Path) -> list[str]:
                 found.append(f"{page.relative_to(site)}: {link} has no such anchor")
     listed = LISTED.findall((site / "llms.txt").read_text("utf-8"))
     found += [f"llms.txt: {link} leads nowhere" for link in listed if not (site / link).exists()]
+    found += [f"{path.relative_to(site)} is published" for path in site.rglob("*") if path.suffix in UNPUBLISHED]
+    for page, text in pages.items():
+        signatures = (re.sub(r"<[^>]+>", "", markup) for markup in SIGNATURE.findall(text))
+        private = [match[0] for signature in signatures for match in PRIVATE_DEFAULT.finditer(signature)]
+        found += [f"{page.relative_to(site)}: a signature shows {default}" for default in private]
     return found if pages else [f"{site}: no pages"]
 
 

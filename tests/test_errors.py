@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import httpx2
 import pytest
+from cases import each_case
 
 import chunkfold
 from chunkfold import (
@@ -39,7 +40,7 @@ from chunkfold import (
 )
 from chunkfold.testing import ManualClock, StreamBuilder, choice, chunk, delta, event
 
-# The tree of DESIGN.md: each class, its parent, and the attributes it adds.
+# The tree: each class, its parent, and the attributes it adds.
 TREE: dict[type[ChunkfoldError], tuple[type[Exception], set[str]]] = {
     ChunkfoldError: (Exception, {"snapshot", "emitted_output", "retryable"}),
     APIError: (
@@ -184,7 +185,7 @@ def test_the_docstring_draws_it() -> None:
     assert drawn == branch(ChunkfoldError, 0)
 
 
-@pytest.mark.parametrize("name", REAL)
+@each_case("name", REAL)
 def test_every_class_comes_with_its_attributes(name: str) -> None:
     make, kind, _, _ = REAL[name]
     error = make()
@@ -282,7 +283,7 @@ def test_what_parse_could_not_read() -> None:
 WITH_STREAM = [name for name in REAL if "arguments" not in name]
 
 
-@pytest.mark.parametrize("name", WITH_STREAM)
+@each_case("name", WITH_STREAM)
 def test_what_had_arrived(name: str) -> None:
     error = REAL[name][0]()
     assert error.snapshot is not None
@@ -294,8 +295,8 @@ def test_what_had_arrived(name: str) -> None:
 # Copies
 
 
-@pytest.mark.parametrize("name", REAL)
-@pytest.mark.parametrize(
+@each_case("name", REAL)
+@each_case(
     "again",
     [
         copy.copy,
@@ -330,7 +331,7 @@ def test_a_copy_keeps_everything(name: str, again: Callable[[ChunkfoldError], Ch
 # Worth another try?
 
 
-@pytest.mark.parametrize("name", REAL)
+@each_case("name", REAL)
 def test_is_retryable(name: str) -> None:
     make, _, as_it_is, after_output = REAL[name]
     error = make()
@@ -374,8 +375,8 @@ def test_a_certificate_that_was_refused_will_be_no_better(library: Any) -> None:
     assert is_retryable(refused) is True
 
 
-@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
-@pytest.mark.parametrize(("name", "retryable"), [*((n, True) for n in TRANSIENT), *((n, False) for n in LASTING)])
+@each_case("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+@each_case(("name", "retryable"), [*((n, True) for n in TRANSIENT), *((n, False) for n in LASTING)])
 def test_transport_errors(library: Any, name: str, retryable: bool) -> None:
     error = getattr(library, name)("x")
     assert is_retryable(error) is retryable

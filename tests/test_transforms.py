@@ -10,9 +10,12 @@ from typing import Any
 
 import httpx
 import pytest
+from cases import each_case
 from fronts import URL
 from hypothesis import example, given
 from hypothesis import strategies as st
+from linear import assert_linear
+from shared_data import shared_data
 
 import chunkfold
 from chunkfold import (
@@ -26,6 +29,7 @@ from chunkfold import (
     connect,
     testing,
 )
+from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.testing import HEAD, StreamBuilder, event, mock_transport, sse
 
 
@@ -514,3 +518,251 @@ def test_a_choice_that_goes_on_after_another_finished_takes_the_finish_back() ->
     parser.feed(b"".join(sse(*payloads, done=False)))
     parser.close()
     assert parser.end == "truncated"
+
+
+# Cumulative deltas: which text it is that grows
+
+
+@pytest.mark.parametrize("index", [{}, {"index": 0}], ids=["no index", "one index"])
+def test_calls_that_only_their_names_tell_apart(index: dict[str, int]) -> None:
+    """Equal arguments of a second call are its own, and not what was sent before."""
+    payloads = [chunk(choice(tool_calls=[call(None, name, '{"n":1}', **index)])) for name in "fg"]
+    parser, _ = read(payloads, CumulativeDeltas())
+    assert [(one.name, one.arguments) for one in parser.snapshot.tool_calls] == [("f", '{"n":1}'), ("g", '{"n":1}')]
+
+
+def test_texts_in_lists_may_be_cumulative_too() -> None:
+    def parts(*texts: str) -> list[dict[str, Any]]:
+        return [{"type": "text", "text": text} for text in texts]
+
+    def details(*texts: str) -> list[dict[str, Any]]:
+        return [{"type": "reasoning.text", "index": index, "text": text} for index, text in enumerate(texts)]
+
+    payloads = [
+        chunk(choice(parts("a"), reasoning_details=details("x"))),
+        chunk(choice(parts("a", "bc"), reasoning_details=details("xy", "p"))),
+        chunk(choice(parts("a", "bcd", "e"), reasoning_details=details("xy", "pq"))),
+    ]
+    parser, chunks = read(payloads, CumulativeDeltas())
+    assert [one.text for one in chunks] == ["a", "bc", "de"]
+    assert (parser.snapshot.text, parser.snapshot.reasoning) == ("abcde", "xypq")
+    assert [one["text"] for one in parser.snapshot.message.reasoning_details] == ["xy", "pq"]
+
+
+@pytest.mark.slow
+def test_real_deltas_cost_no_joining() -> None:
+    """Ten times as many chunks that do not grow cost ten times as much."""
+    one = ChatCompletionChunk.model_validate(chunk(choice("ab")))
+
+    def take(count: int) -> Callable[[], object]:
+        def run() -> None:
+            transform = CumulativeDeltas()
+            for _ in range(count):
+                transform.feed(one)
+
+        return run
+
+    assert_linear(take, 1_000)
+
+
+# Think tags: what is held back, and what it costs
+
+
+@pytest.mark.parametrize("texts", [["a <th"], ["a ", "<th"], ["a <", "th"], ["a <th", None]])
+def test_nothing_is_held_past_the_finish_reason(texts: list[str | None]) -> None:
+    transform = ThinkTags()
+    last = len(texts) - 1
+    given = [chunk(choice(text, "stop" if at == last else None)) for at, text in enumerate(texts)]
+    chunks = [new for one in given for new in transform.feed(ChatCompletionChunk.model_validate(one))]
+    assert "".join(one.text for one in chunks) == "a <th"
+    assert transform.close() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["</think>", "<think></think>", "<think>a</think>b"])
+def test_many_tags_in_one_delta(text: str) -> None:
+    def take(count: int) -> Callable[[], object]:
+        one = ChatCompletionChunk.model_validate(chunk(choice(text * count)))
+        return lambda: ThinkTags().feed(one)
+
+    assert_linear(take, 2_000)
+
+
+# One choice, by the parser's option
+
+
+def merged(
+    payloads: Sequence[dict[str, Any]], **options: Any
+) -> tuple[ChatCompletionParser, list[ChatCompletionChunk]]:
+    """A parser that takes all choices for one, at its end; the chunks add up to what it has."""
+    parser, chunks = read(payloads, one_choice=True, **options)
+    chunks += parser.close()
+    adds_up(parser, chunks)
+    return parser, chunks
+
+
+WANDERS = {
+    "portkey__cohere-think": ("Hello.", [], "stop"),
+    "portkey__cohere-tools": ("", [("get_weather_1", '{"city":"Paris"}'), ("get_weather_2", '{"city":"Tokyo"}')], "tool_calls"),
+    "musistudio-llms__gem-gemini-text": ("Hello, wörld 😀.", [], "stop"),
+    "musistudio-llms__ds-ds-think": ("Hello, wörld 😀.", [], None),
+}  # fmt: skip
+
+
+@each_case("size", [1, 7, 10**6])
+@each_case("how", ["feed", "fold"])
+@each_case("name", WANDERS)
+def test_a_choice_that_wanders_is_one(name: str, how: str, size: int) -> None:
+    """CF221, with bodies as they were recorded."""
+    body = shared_data(f"recordings-2/{name}.sse").read_bytes()
+    parser = ChatCompletionParser(one_choice=True)
+    events = parser.events()
+    for place in range(0, len(body), size):
+        getattr(parser, how)(body[place : place + size])
+    parser.close()
+    (one,) = parser.completion().choices
+    text, calls, finish_reason = WANDERS[name]
+    assert (one.index, one.message.content or "", one.finish_reason) == (0, text, finish_reason)
+    assert [(made.id, made.arguments) for made in one.message.tool_calls] == calls
+    assert {getattr(made, "choice", 0) for made in [*events, *parser.events()]} == {0}
+    assert "CF221" in noted(parser)
+    assert noted(parser).keys().isdisjoint({"CF504", "CF505"})
+
+
+def test_choices_stay_apart_without_the_option() -> None:
+    body = shared_data("recordings-2/musistudio-llms__gem-gemini-text.sse").read_bytes()
+    parser = ChatCompletionParser()
+    parser.feed(body)
+    parser.close()
+    assert [one.index for one in parser.snapshot.choices] == [1, 2, 3, 4]
+    assert "CF221" not in noted(parser)
+
+
+def test_the_option_merges_what_the_transform_merges() -> None:
+    parser, _ = merged(SPREAD)
+    (one,) = parser.completion().choices
+    assert (one.message.content, one.finish_reason) == ("Let me look.", "tool_calls")
+    assert [(made.id, made.arguments) for made in one.message.tool_calls] == [("a", '{"q":1}')]
+    assert noted(parser) == {"CF221": 2}
+
+
+def test_one_index_other_than_0_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    added: list[ChatCompletionChunk] = []
+    add = StreamFold._add_unusual
+    monkeypatch.setattr(StreamFold, "_add_unusual", lambda self, one: (added.append(one), add(self, one))[1])
+    for index, notes in ((0, {}), (3, {"CF221": 102})):
+        added.clear()
+        parser, _ = merged(contents(["a"] * 101 + [""], index))
+        assert (parser.snapshot.text, noted(parser)) == ("a" * 101, notes)
+        assert len(added) == 2  # the first and the last
+
+
+def test_two_indexes_with_text_in_one_chunk_stay_apart() -> None:
+    payloads = [
+        chunk(choice(role="assistant"), choice(role="assistant", index=1)),
+        chunk(choice("A"), choice("B", index=1)),
+        chunk(choice("1", "stop")),
+        chunk(choice("2", "stop", 1)),
+    ]
+    parser, _ = merged(payloads)
+    assert [(one.index, one.message.content) for one in parser.completion().choices] == [(0, "A1"), (1, "B2")]
+
+
+@pytest.mark.parametrize(
+    ("payloads", "end"),
+    [
+        pytest.param([chunk(choice("Hi", "stop")), chunk(choice(None, None, 1))], "finished", id="nothing goes on"),
+        pytest.param([chunk(choice("Hi", "stop")), chunk(choice("!", None, 1))], "truncated", id="another goes on"),
+        pytest.param([chunk(choice("Hi", "stop"), choice(None, None, 1, tool_calls=[call("a", "f", "{")]))], "truncated", id="in the same chunk"),
+        pytest.param([chunk(choice("Hi", "stop"), choice(None, "length", 1))], "finished", id="both finish"),
+        pytest.param([chunk(choice("Hi", "stop", 1)), chunk(choice("!"))], "truncated", id="choice 0 goes on"),
+    ],
+)  # fmt: skip
+def test_a_finish_is_taken_back_where_another_choice_goes_on(payloads: list[dict[str, Any]], end: str) -> None:
+    parser = ChatCompletionParser(one_choice=True)
+    chunks = [new for data in sse(*payloads, done=False) for new in parser.feed(data)]
+    parser.close()
+    assert parser.end == end
+    reasons = [one.finish_reason for each in chunks for one in each.choices if one.finish_reason]
+    assert (parser.snapshot.finish_reason is None) is (end == "truncated")
+    if end == "finished":
+        assert parser.snapshot.finish_reason == reasons[-1]
+        assert len(reasons) == 1
+
+
+def test_halves_of_a_character_in_two_indexes_are_joined() -> None:
+    parser, _ = merged([chunk(choice("\ud83d", index=1)), chunk(choice("\ude00", "stop", 2))])
+    assert parser.snapshot.text == "😀"
+
+
+def test_the_transform_sees_the_indexes_as_sent() -> None:
+    payloads = [chunk(choice("Hi", "stop")), chunk(choice("!", None, 1))]
+    parser = ChatCompletionParser(transforms=[OneChoice()], one_choice=True)
+    for data in sse(*payloads, done=False):
+        parser.feed(data)
+    parser.close()
+    assert (parser.end, parser.snapshot.text, noted(parser)) == ("truncated", "Hi!", {})
+
+
+def test_other_transforms_see_choice_0() -> None:
+    parser = ChatCompletionParser(transforms=[ThinkTags()], one_choice=True)
+    parser.feed(b"".join(sse(chunk(choice("<thi", index=1)), chunk(choice("nk>a</think>b", "stop", 2)))))
+    assert (parser.snapshot.text, parser.snapshot.reasoning) == ("b", "a")
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        pytest.param({"delta": {"role": "assistant", "content": ""}}, id="a role"),
+        pytest.param({"delta": {}, "finish_reason": "null"}, id="the word null"),
+        pytest.param({"delta": {"role": "tool", "content": "x"}, "finish_reason": "stop"}, id="a tool's message"),
+    ],
+)
+def test_what_says_nothing_takes_no_finish_back(late: dict[str, Any]) -> None:
+    parser = ChatCompletionParser(one_choice=True)
+    parser.feed(b"".join(sse(*contents(["Hi"]), chunk({"index": 1, **late}), done=False)))
+    parser.close()
+    assert (parser.end, parser.snapshot.text, parser.snapshot.finish_reason) == ("finished", "Hi", "stop")
+
+
+def test_two_reasonings_in_one_chunk_stay_apart() -> None:
+    payload = chunk(*({"index": index, "delta": {"reasoning_content": text}} for index, text in enumerate("AB")))
+    parser, _ = read([payload, payload], one_choice=True)
+    assert [one.message.reasoning for one in parser.snapshot.choices] == ["AA", "BB"]
+
+
+def test_two_whole_messages_in_one_chunk_stay_apart() -> None:
+    both = [{"index": index, "message": {"content": text}, "finish_reason": "stop"} for index, text in enumerate("AB")]
+    parser, _ = read([chunk(*both)], one_choice=True)
+    assert [one.message.content for one in parser.snapshot.choices] == ["A", "B"]
+
+
+SPELLINGS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "reasoning_text": lambda text: {"reasoning_text": text},
+    "thinking_blocks": lambda text: {"thinking_blocks": [{"type": "thinking", "thinking": text, "signature": ""}]},
+    "thinking": lambda text: {"thinking": {"content": text}},
+    "content_blocks": lambda text: {"content_blocks": [{"index": 0, "delta": {"thinking": text}}]},
+    "summary": lambda text: {"content": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": text}]}]},
+}
+
+
+@pytest.mark.parametrize("spelled", SPELLINGS.values(), ids=SPELLINGS)
+def test_every_spelling_of_reasoning_is_a_channel(spelled: Callable[[str], dict[str, Any]]) -> None:
+    def of(*texts: str) -> list[dict[str, Any]]:
+        return [chunk({"index": 0, "delta": spelled(text)}) for text in texts]
+
+    parser, chunks = read(of("a\ud83d", "\ude00b", "c\ud83d"))
+    chunks += parser.close()
+    adds_up(parser, chunks)
+    assert parser.snapshot.reasoning == "a😀bc\ufffd"
+    cumulative, _ = read(of("a", "ab", "abc"), CumulativeDeltas())
+    assert cumulative.snapshot.reasoning == "abc"
+
+
+def test_halves_in_thinking_do_not_hide_that_its_signature_comes_with_a_repeat() -> None:
+    blocks = [("a\ud83d", ""), ("\ude00b", ""), ("a😀b", "SIG")]
+    thinking = [{"type": "thinking", "thinking": text, "signature": signature} for text, signature in blocks]
+    parser, _ = read([chunk({"index": 0, "delta": {"thinking_blocks": [one]}}) for one in thinking])
+    assert parser.snapshot.message.to_param()["thinking_blocks"] == [
+        {"type": "thinking", "thinking": "a😀b", "signature": "SIG"}
+    ]

@@ -7,7 +7,7 @@ from chunkfold.recording import RecordedRead, Recording
 from chunkfold.testing import sse
 
 if TYPE_CHECKING:
-    from chunkfold.recording.recording import RecordedEnd
+    from chunkfold.recording.reads import RecordedEnd
 
 _TEXT = "It was a bright cold day in April, and the clocks were striking thirteen."
 _CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Lisbon"}'}}
@@ -38,7 +38,7 @@ def _recording(number: int) -> Recording:
         return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}
 
     called = number % 4 == 0
-    role = {"role": "assistant"} if number % 6 == 1 else {}  # in every chunk, which is not by the book
+    role = {"role": ""} if number % 6 == 1 else {}  # in every chunk, which is not by the book
     text = [chunk(content=f"{word} ", **role) for word in 2 * _TEXT.split()]
     call = [chunk(tool_calls=[{"index": 0, **_CALL}])] if called else []
     end = [chunk("tool_calls" if called else "stop"), {**head, "choices": [], "usage": _USAGE}]

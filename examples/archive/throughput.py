@@ -4,7 +4,7 @@
     python examples/archive/throughput.py [FOLDER]
 
 FOLDER has plain bodies or recordings, a file each; without it answers of 500 words are made. They are measured as plain
-bodies, and as recordings with a read for each event. Of a FOLDER it tells the size of the table, too, with pyarrow.
+bodies, and as recordings with a read for each event. For a FOLDER it also prints the size of the table, with pyarrow.
 """
 
 import sys

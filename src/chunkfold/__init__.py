@@ -1,17 +1,10 @@
-"""Streamed chat completions of OpenAI-compatible providers: chunks while they arrive, a message at the end."""
+"""Read streamed chat completions: typed chunks while they arrive, and one message at the end."""
 
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from chunkfold.accumulator import (
-    ChatCompletionAccumulator,
-)
-from chunkfold.anomalies import (
-    RULES,
-    Anomaly,
-    Rule,
-)
+from chunkfold.anomalies import RULES, Anomaly, Rule
 from chunkfold.errors import (
     APIError,
     APIStatusError,
@@ -23,15 +16,13 @@ from chunkfold.errors import (
     NotAnEventStreamError,
     ParseError,
     StreamConsumedError,
+    StreamEnd,
     StreamInterruptedError,
     StreamStalledError,
     is_retryable,
 )
-from chunkfold.event_stream import (
-    EventStreamDecoder,
-    ServerSentEvent,
-    encode_event,
-)
+from chunkfold.event_stream import EventStreamDecoder, ServerSentEvent, encode_event
+from chunkfold.fold.accumulator import ChatCompletionAccumulator
 from chunkfold.models import (
     Annotation,
     AnnotationURLCitation,
@@ -62,28 +53,18 @@ from chunkfold.models import (
     PromptTokensDetails,
     TopLogprob,
 )
-from chunkfold.parser import (
-    ChatCompletionParser,
-    StreamEnd,
-)
-from chunkfold.payload import (
-    Payload,
-    error_from_response,
-    parse_payload,
-)
-from chunkfold.stream import (
-    AsyncChatCompletionStream,
-    ChatCompletionStream,
-    aconnect,
-    connect,
-)
-from chunkfold.timing import (
-    StreamTiming,
-)
+from chunkfold.parser.options import ParserOptions
+from chunkfold.parser.parser import ChatCompletionParser
+from chunkfold.parser.timing import StreamTiming
+from chunkfold.stream.asynchronous import AsyncChatCompletionStream
+from chunkfold.stream.connection import aconnect, connect
+from chunkfold.stream.sync import ChatCompletionStream
+from chunkfold.stream.transport import ConnectOptions
+from chunkfold.wire.payload import Payload, error_from_response, parse_payload
 
 if TYPE_CHECKING:
     from chunkfold.archive import fold_record
-    from chunkfold.events import (
+    from chunkfold.events.types import (
         AnnotationReceived,
         AnomalyNoted,
         AudioDelta,
@@ -98,9 +79,10 @@ if TYPE_CHECKING:
         ToolCallStarted,
         UsageReceived,
     )
-    from chunkfold.models.partial import PartialJSON
+    from chunkfold.json_text.partial import PartialJSON
     from chunkfold.models.parts import (
         AudioPart,
+        ContentPart,
         ImagePart,
         MessagePart,
         ReasoningPart,
@@ -147,6 +129,8 @@ __all__ = [
     "ChunkfoldError",
     "CompletionTokensDetails",
     "CompletionUsage",
+    "ConnectOptions",
+    "ContentPart",
     "CumulativeDeltas",
     "Custom",
     "ErrorObject",
@@ -164,6 +148,7 @@ __all__ = [
     "OneChoice",
     "Outcome",
     "ParseError",
+    "ParserOptions",
     "PartialJSON",
     "Payload",
     "PromptTokensDetails",
@@ -200,7 +185,7 @@ __all__ = [
 # What not everybody uses is loaded when it is asked for.
 _LATER = {
     "archive": ("fold_record",),
-    "events": (
+    "events.types": (
         "AnnotationReceived",
         "AnomalyNoted",
         "AudioDelta",
@@ -215,9 +200,10 @@ _LATER = {
         "ToolCallStarted",
         "UsageReceived",
     ),
-    "models.partial": ("PartialJSON",),
+    "json_text.partial": ("PartialJSON",),
     "models.parts": (
         "AudioPart",
+        "ContentPart",
         "ImagePart",
         "MessagePart",
         "ReasoningPart",

@@ -1,14 +1,16 @@
-"""The catalogue of known deviations from the protocol, and the record of those a stream showed.
+"""The catalogue of known deviations from the protocol, and a log of those that a stream triggered.
 
-Tolerant, but never silent: wherever chunkfold serves something that OpenAI's API reference does not describe, it
-notes a `Rule`. Never an anomaly: what the event stream standard allows, unknown fields, reasoning fields, and where
-usage stands. A record is bounded: one entry per rule, with a count and the first place.
+Whenever chunkfold accepts something that OpenAI's API reference does not describe, it notes a `Rule`. These are never
+anomalies: what the event stream standard allows, unknown fields, reasoning fields, the position of usage, `stop`
+beside tool calls, and the empty head of the chunk in which Azure reports on the prompt. The log is bounded: one entry
+per rule, with a count and the first place. The code that serves a rule names its constant: search for `CALL_ID_FRESH`
+to find what is done about CF304.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 _DETAIL: Final = 400  # characters; callers quote values by `excerpt`, which bounds and escapes each
 
@@ -19,7 +21,7 @@ class Rule:
 
     Attributes:
         id: CF1xx framing, CF2xx chunk shape, CF3xx tool calls, CF4xx usage, CF5xx end, CF6xx errors.
-        sentence: What comes.
+        sentence: What is sent.
         senders: Who sends it.
         handling: What chunkfold does with it.
     """
@@ -31,10 +33,10 @@ class Rule:
 
     @property
     def example(self) -> bytes:
-        """A body that breaks this rule, made for it."""
-        from chunkfold.rule_examples import EXAMPLES
+        """A minimal body that triggers this rule."""
+        from chunkfold.rule_examples import example_of  # loaded only if it is read
 
-        return EXAMPLES[self.id]
+        return example_of(self.id).body
 
     def __str__(self) -> str:
         """The id and the sentence."""
@@ -43,12 +45,12 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """A rule that a stream broke.
+    """A rule that a stream triggered.
 
     Attributes:
         rule: The rule.
         count: How often.
-        offset: Where the first event that broke it begins in the body, in bytes.
+        offset: Where the first event that triggered it starts in the body, in bytes.
         detail: What was found there.
     """
 
@@ -59,21 +61,27 @@ class Anomaly:
 
     @property
     def first(self) -> str:
-        """The first place, for people: "byte 120: choices[0].delta.role: expected a string, received int"."""
+        """The first place, readable: "byte 120: choices[0].delta.role: expected a string, received int"."""
         return f"byte {self.offset}: {self.detail}" if self.detail else f"byte {self.offset}"
 
 
 class AnomalyLog:
-    """What was tolerated so far; at most one entry per rule.
+    """What was tolerated so far, with at most one entry per rule.
+
+    Args:
+        refused: The ids of the rules that are not tolerated: see `refused_rules`.
 
     Attributes:
-        offset: Where the event being read begins in the body, in bytes.
+        offset: Where the event being read starts in the body, in bytes.
+        refused: The first anomaly that is not tolerated, None as long as there is none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, refused: Collection[str] = ()) -> None:
         self.offset = 0
+        self.refused: Anomaly | None = None
+        self._refused_ids = refused
         self._noted: dict[str, Anomaly] = {}
-        self._more: Counter[str] = Counter()  # how often again; many chunks may break the same rule
+        self._more: Counter[str] = Counter()  # further uses; many chunks can trigger the same rule
         self._on_first: Callable[[Anomaly], object] | None = None
 
     def observe(self, on_first: Callable[[Anomaly], object]) -> None:
@@ -87,22 +95,29 @@ class AnomalyLog:
         noted = self._noted.get(rule.id)
         if noted is None:
             anomaly = self._noted[rule.id] = Anomaly(rule, 1, self.offset, _shown(detail))
+            if self.refused is None and rule.id in self._refused_ids:
+                self.refused = anomaly
             if self._on_first is not None:
                 self._on_first(anomaly)
         else:
             self._more[rule.id] += 1
 
+    def note_all(self, notes: Iterable[tuple[Rule, str]]) -> None:
+        """Count one use of each rule."""
+        for rule, detail in notes:
+            self.note(rule, detail)
+
+    def get(self, rule: Rule) -> Anomaly | None:
+        """The anomaly that was noted for a rule, with a count of 1, else None."""
+        return self._noted.get(rule.id)
+
     def entries(self) -> tuple[Anomaly, ...]:
         """All of them, in the order of their first place."""
         return tuple(replace(noted, count=1 + self._more[key]) for key, noted in self._noted.items())
 
-    def __bool__(self) -> bool:
-        """Whether anything was noted."""
-        return bool(self._noted)
-
 
 def _shown(detail: str) -> str:
-    """A detail quotes what came: bounded and escaped, like every message."""
+    """The detail, bounded and escaped, since it quotes the input."""
     shown = detail if detail.isprintable() else repr(detail)[1:-1]
     return shown if len(shown) <= _DETAIL else shown[:_DETAIL] + "..."
 
@@ -110,8 +125,8 @@ def _shown(detail: str) -> str:
 UNFINISHED_BLOCK: Final = Rule(
     "CF101",
     "the last event is not ended by a blank line",
-    "gateways that close right after the last field; llama.cpp's server after [DONE]",
-    "reads it if it is whole; a beginning of JSON is a cut and dropped",
+    "gateways that close right after the last field",
+    "reads it if it is complete; drops incomplete JSON",
 )
 SEVERAL_PAYLOADS: Final = Rule(
     "CF102",
@@ -119,61 +134,73 @@ SEVERAL_PAYLOADS: Final = Rule(
     "proxies that lose blank lines, GitHub Copilot, an old llama.cpp",
     "reads each line as an event of its own",
 )
-BLANK_DATA: Final = Rule(
-    "CF103", "an event with blank data", "relays that keep the connection alive with it", "skips it"
-)
+BLANK_DATA: Final = Rule("CF103", "an event with blank data", "relays that use it as a keep-alive", "skips it")
 COMMENT_IN_DATA: Final = Rule(
-    "CF104", "a comment inside data", "Vertex partner models, gateways", "takes it as a keep-alive"
+    "CF104", "a comment inside data", "Vertex partner models, gateways", "ignores it as a keep-alive"
 )
 NULL_DATA: Final = Rule("CF105", "an event whose data is null", "reasoning models behind gateways", "skips it")
 FOREIGN_EVENT: Final = Rule(
     "CF106",
-    "an event of another name that is no chunk",
+    "an event of another name that is not a chunk",
     "Azure (keepalive), relays that add metadata or tool progress",
     "skips it",
 )
 NOT_UTF8: Final = Rule("CF107", "bytes that are not UTF-8", "broken upstreams", "reads them as U+FFFD")
-DONE_WITH_BLANKS: Final = Rule("CF108", "[DONE] with blanks around it", "proxies", "takes it as [DONE]")
+DONE_WITH_BLANKS: Final = Rule("CF108", "[DONE] with blanks around it", "proxies", "reads it as [DONE]")
 WHOLE_COMPLETION: Final = Rule(
     "CF109",
     "the body is one JSON completion, not a stream",
     "upstreams that ignore `stream`, mocks",
     "reads it as one chunk",
 )
+NEARLY_DATA: Final = Rule(
+    "CF110",
+    "a field that is nearly `data`: with a blank around its name, or in capitals",
+    "home-made relays",
+    "ignores it, as the event stream standard says",
+)
+DATA_PREFIX_TWICE: Final = Rule(
+    "CF111", "the prefix `data:` is repeated", "servers that frame framed strings", "removes one"
+)
 
 CHOICES_MISSING: Final = Rule(
-    "CF201", "`choices` is null or missing", "MiniMax, NagaAI, many gateways", "takes it as empty"
+    "CF201", "`choices` is null or missing", "MiniMax, NagaAI, many gateways", "reads it as empty"
 )
 DELTA_MISSING: Final = Rule(
-    "CF202", "a choice has no delta", "Azure's asynchronous filter, Sansa's errors", "takes it as empty"
+    "CF202", "a choice has no delta", "Azure's asynchronous filter, Sansa's errors", "reads it as empty"
 )
 EMPTY_FOR_ABSENT: Final = Rule(
     "CF203",
-    "an empty string, or a created of 0, stands for an absent value",
-    "Azure, StepFun, MiniMax, DashScope",
-    "takes it as absent",
+    "an empty string, a created of 0 or the finish reason `null` as a word instead of an absent value",
+    "StepFun, MiniMax, DashScope, iFlytek",
+    "reads it as absent",
 )
-ROLE_REPEATED: Final = Rule("CF204", "the role comes more than once", "StepFun, many gateways", "keeps the first")
+ROLE_CHANGED: Final = Rule(
+    "CF204", "another role comes later in the stream", "GigaChat, relays", "keeps assistant, else the first"
+)
 ID_CHANGED: Final = Rule(
     "CF205", "the id or the model changes within the stream", "Oracle, OpenRouter, GitHub Copilot", "keeps the first"
 )
 OBJECT_UNUSUAL: Final = Rule(
     "CF206",
     "`object` is missing or is not chat.completion.chunk",
-    "Azure, MiniMax, Perplexity, Sansa, NagaAI",
+    "MiniMax, Perplexity, GitHub Copilot, Z.AI, Sansa, NagaAI",
     "ignores it",
 )
 FULL_MESSAGE: Final = Rule(
     "CF207",
     "a whole message beside or instead of a delta",
     "Perplexity, MiniMax, HybridAI",
-    "fills gaps with it; takes it as the content where no delta carried output",
+    "fills gaps with it; uses it as the content if no delta carried output",
 )
 CONTENT_PARTS: Final = Rule(
-    "CF208", "the content is a list of parts", "Mistral", "takes text as content, thinking as reasoning"
+    "CF208",
+    "the content is a list of parts",
+    "Mistral",
+    "reads text as content and thinking as reasoning; keeps the rest",
 )
 WRONG_TYPE: Final = Rule("CF209", "a field has a value of the wrong type", "gateways", "keeps the value raw")
-INDEX_MISSING: Final = Rule("CF210", "a choice has no index", "Sansa's errors, relays", "takes it as choice 0")
+INDEX_MISSING: Final = Rule("CF210", "a choice has no index", "Sansa's errors, relays", "reads it as choice 0")
 SPLIT_SURROGATES: Final = Rule(
     "CF211",
     "a surrogate pair is split, or half of one is missing",
@@ -182,7 +209,7 @@ SPLIT_SURROGATES: Final = Rule(
 )
 TOO_DEEP: Final = Rule("CF212", "an unknown value is nested deeper than 200", "hostile upstreams", "drops the value")
 CONTROL_CHARACTERS: Final = Rule(
-    "CF213", "raw control characters in JSON strings", "hand-written encoders", "takes them as they are"
+    "CF213", "raw control characters in JSON strings", "hand-written encoders", "accepts them"
 )
 WRAPPED_IN_LIST: Final = Rule("CF214", "the payload is a list of one element", "Google", "unwraps it")
 NUMBER_SPELLED: Final = Rule(
@@ -192,18 +219,45 @@ NUMBER_SPELLED: Final = Rule(
     "reads it",
 )
 HEAD_MISSING: Final = Rule(
-    "CF216", "no chunk had an id, a model or a creation time", "NagaAI, bare gateways", "leaves them None"
+    "CF216",
+    "no chunk had an id, or none had a creation time, or none had a model",
+    "NagaAI, bare gateways",
+    "leaves the missing fields None",
 )
 FIELD_NULL_ITEM: Final = Rule("CF217", "a list of tool calls has a null in it", "relays", "skips it")
 AUDIO_NOT_BASE64: Final = Rule(
     "CF218", "a piece of audio is not base64 by itself", "servers that cut the encoded text", "joins the texts"
 )
+UNEXPLAINED_OBJECT: Final = Rule(
+    "CF219",
+    "an object that is neither a chunk nor an error",
+    "relays that report their own state; other APIs",
+    "keeps its fields; without a finish reason the stream is truncated, even if [DONE] follows",
+)
+TOOL_MESSAGE: Final = Rule(
+    "CF220",
+    "a delta has the role tool or function",
+    "MiniMax's search, gateways that run tools",
+    "keeps it raw in the choice's `tool_messages`",
+)
+CHOICE_INDEX_WANDERS: Final = Rule(
+    "CF221",
+    "a choice has an index other than 0 although one choice was asked for",
+    "Portkey in front of Cohere, musistudio/llms, GitHub Copilot",
+    "reads it as choice 0, with the option `one_choice`",
+)
 
 CALL_INDEX_MISSING: Final = Rule(
-    "CF301", "a tool call fragment has no index", "Gemini, NagaAI, StepFun, old Ollama", "goes by id, else by name"
+    "CF301",
+    "a tool call fragment has no index",
+    "Gemini, NagaAI, StepFun, old Ollama",
+    "identifies the call by id, else by name",
 )
 CALL_ID_MADE_UP: Final = Rule(
-    "CF302", "a tool call never got an id", "Ollama, llama.cpp, relays", "makes one up at the end: call_0, call_1"
+    "CF302",
+    "a tool call never got an id",
+    "Ollama, llama.cpp, relays",
+    "makes one up at the end: a hash that no other turn repeats",
 )
 CALL_ID_NOT_TEXT: Final = Rule("CF303", "a tool call's id is a number", "Poolside", "reads it as text")
 CALL_ID_FRESH: Final = Rule(
@@ -221,17 +275,35 @@ CALL_NAME_IN_PIECES: Final = Rule(
 )
 CALL_NAME_LATE: Final = Rule("CF309", "another name comes after the arguments", "relays", "ignores it")
 ARGUMENTS_OBJECT: Final = Rule(
-    "CF310", "a tool call's arguments are an object, not text", "MiniMax, Ollama-like servers", "takes its JSON text"
+    "CF310", "a tool call's arguments are an object, not text", "MiniMax, Ollama-like servers", "keeps its JSON text"
 )
 ARGUMENTS_PLACEHOLDER: Final = Rule(
     "CF311", "a placeholder {} comes before the real arguments", "bridges", "keeps the text; `parse` drops it"
+)
+ARGUMENTS_SEVERAL: Final = Rule(
+    "CF312",
+    "one tool call's arguments are several JSON objects, one after another",
+    "servers that give every call the index 0 and no id",
+    "keeps the text; `parse` raises ParseError",
+)
+CALLS_OBJECT: Final = Rule(
+    "CF313", "`tool_calls` is one object, not a list", "Portkey in front of Cohere", "reads it as a list of one"
 )
 
 ZERO_USAGE: Final = Rule(
     "CF401", "a usage of 0 comes after a positive one", "MiniMax, gateways", "keeps the positive one"
 )
 TOTAL_TOO_SMALL: Final = Rule(
-    "CF402", "usage comes in parts whose total is too small", "bridges to Claude", "takes prompt + completion as total"
+    "CF402", "usage comes in parts whose total is too small", "bridges to Claude", "uses prompt + completion as total"
+)
+COUNT_TOO_LARGE: Final = Rule(
+    "CF403", "a count of tokens has more than 64 bits", "hostile upstreams", "keeps the value raw"
+)
+TOO_MANY_KEYS: Final = Rule(
+    "CF404",
+    "usage has more than a hundred keys",
+    "hostile upstreams",
+    "keeps the first hundred of each object, and OpenAI's own keys",
 )
 
 DONE_MISSING: Final = Rule(
@@ -239,12 +311,6 @@ DONE_MISSING: Final = Rule(
 )
 FINISH_MISSING: Final = Rule(
     "CF502", "[DONE] although a choice has no finish reason", "Evolink, Ollama, proxies to Copilot", "ends as `done`"
-)
-STOP_WITH_CALLS: Final = Rule(
-    "CF503",
-    "the finish reason is stop although there are tool calls",
-    "OpenAI (forced tools), Gemini, Cohere, SGLang",
-    "outcome: tool_calls",
 )
 FINISHED_TWICE: Final = Rule("CF504", "a choice finishes more than once", "OpenRouter, SGLang", "keeps the last")
 OUTPUT_AFTER_FINISH: Final = Rule("CF505", "output comes after the finish reason", "GitHub Copilot, SGLang", "keeps it")
@@ -265,11 +331,61 @@ ERROR_FIELD: Final = Rule(
 ERROR_SHAPE: Final = Rule(
     "CF603", "an error that is a string, a list or empty", "Hugging Face, text servers, proxies", "raises APIError"
 )
-ERROR_BARE: Final = Rule("CF604", "an error object without an envelope", "vLLM, FastAPI, proxies", "raises APIError")
+ERROR_BARE: Final = Rule(
+    "CF604",
+    "an error object without OpenAI's envelope",
+    "vLLM, FastAPI, Cloudflare, watsonx, Baidu, Tencent, AWS, Databricks, proxies",
+    "raises APIError",
+)
 ERROR_BASE_RESP: Final = Rule("CF605", "a base_resp whose status is not 0", "MiniMax", "raises APIError")
 ERROR_FINISH: Final = Rule(
-    "CF606", "a finish reason that means an error", "OpenRouter, Sansa, DeepSeek, Zhipu, vLLM", "raises APIError"
+    "CF606",
+    "a finish reason that means an error",
+    "OpenRouter, Sansa, DeepSeek, Zhipu, vLLM, Gemini, Portkey",
+    "raises APIError",
 )
 ERROR_BODY: Final = Rule("CF607", "a JSON error as the body, although the status is 200", "gateways", "raises APIError")
+ERROR_INSIDE: Final = Rule(
+    "CF608",
+    "an error in a choice or in `x_groq`, without a finish reason that means one",
+    "OpenRouter and relays of it, Groq",
+    "raises APIError",
+)
+ERROR_BROKEN: Final = Rule(
+    "CF609", "an error whose JSON is broken", "transformers' server", "raises APIError with the raw text"
+)
 
 RULES: Final[tuple[Rule, ...]] = tuple(value for value in list(globals().values()) if isinstance(value, Rule))
+_IDS: Final = frozenset(rule.id for rule in RULES)
+GIVEN_UP: Final = frozenset({"CF503"})
+"""Ids of rules that were removed; an id is never reused."""
+
+
+def refused_rules(*, strict: bool | Collection[str], tolerate: Collection[str]) -> frozenset[str]:
+    """The ids of the rules that strict mode does not tolerate.
+
+    Args:
+        strict: True for all of them but CF507, which is the transport's fault and not the provider's; False for none;
+            or their ids.
+        tolerate: The ids of rules that are tolerated nevertheless.
+
+    Raises:
+        TypeError: One of the two is not a collection of ids.
+        ValueError: There is no rule with such an id.
+    """
+    tolerated = _known_ids("tolerate", tolerate)
+    if isinstance(strict, bool):
+        return _IDS - {LATE_FAULT.id} - tolerated if strict else frozenset()
+    return _known_ids("strict", strict) - tolerated
+
+
+def _known_ids(option: str, ids: object) -> frozenset[str]:
+    expected = "True, False or a collection of rule ids" if option == "strict" else "a collection of rule ids"
+    if isinstance(ids, str | bytes) or not isinstance(ids, Collection):
+        msg = f"{option}: expected {expected} such as ('CF501',), received {ids!r}"
+        raise TypeError(msg)
+    for one in cast("Collection[object]", ids):
+        if not isinstance(one, str) or one not in _IDS:
+            msg = f"{option}: expected ids of chunkfold.RULES, received {one!r}"
+            raise ValueError(msg)
+    return frozenset(cast("Collection[str]", ids))

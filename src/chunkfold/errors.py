@@ -1,68 +1,80 @@
-"""What can go wrong, as one tree.
+"""The exceptions: every way in which reading a stream can fail.
 
     ChunkfoldError                  .snapshot, .emitted_output, .retryable
-    ├─ APIError                     the provider said so
+    ├─ APIError                     the provider reported an error
     │  └─ APIStatusError            an HTTP status that is not 2xx, before any stream
-    ├─ InvalidStreamError           what came is not a stream of chunks
-    │  ├─ NotAnEventStreamError     the body is something else
-    │  ├─ InvalidChunkError         one event is no chunk
-    │  └─ LimitExceededError        a limit was passed
-    ├─ IncompleteStreamError        it ended before it was complete
+    ├─ InvalidStreamError           the input is not a stream of chunks
+    │  ├─ NotAnEventStreamError     the body has another format
+    │  ├─ InvalidChunkError         an event is not a chunk
+    │  └─ LimitExceededError        a limit was exceeded
+    ├─ IncompleteStreamError        the stream ended before it was complete
     │  ├─ StreamInterruptedError    the transport raised
     │  └─ StreamStalledError        bytes, but no chunks; or out of time
-    ├─ ParseError                   the text is not the JSON that was asked for
+    ├─ ParseError                   the text is not the JSON that was expected
     └─ StreamConsumedError          iterated again after the end
 
-Nothing else leaves a public call for what a peer sent. Messages carry at most a bounded, escaped excerpt of it.
+A public call raises nothing else for what a peer sent. Messages quote at most a bounded, escaped excerpt of it.
 """
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from enum import StrEnum
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from chunkfold.anomalies import Rule
-    from chunkfold.endings import StreamEnd
-    from chunkfold.models import ChatCompletion, ErrorObject
+from chunkfold.anomalies import Rule
 
 _RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429})
 _NEVER_RETRYABLE_CODES: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 _TRANSIENT_ERRORS: Final = ("TimeoutException", "NetworkError", "RemoteProtocolError")
-_EXCERPT: Final = 200
+_UNITS: Final = {
+    "max_event_items": "values in one event",
+    "max_partial_values": "values in JSON that is shown while it is written",
+    "max_content_encodings": "content encodings that were not asked for",
+    "max_expansion": "times the bytes that came, after decoding",
+    "max_output_size": "characters of output, in four bytes each, and 1 MiB beside it",
+}
 
 
-def excerpt(value: object, limit: int = _EXCERPT) -> str:
-    """At most `limit` characters of what came, quoted and escaped, fit for a message and for a terminal."""
-    shown = repr(value[: limit + 1] if isinstance(value, str | bytes) else value)
-    return shown if len(shown) <= limit else shown[:limit] + "..."
+class StreamEnd(StrEnum):
+    """How a stream ended."""
 
+    FINISHED = "finished"
+    DONE = "done"
+    EMPTY = "empty"
+    TRUNCATED = "truncated"
+    FAILED = "failed"
+    INVALID = "invalid"
+    INTERRUPTED = "interrupted"
+    STALLED = "stalled"
+    CLOSED = "closed"
 
-def escaped(text: str, limit: int = _EXCERPT) -> str:
-    """At most `limit` characters of a text, escaped like an excerpt, but without quotes."""
-    shown = repr(text[: limit + 1])[1:-1]
-    return shown if len(shown) <= limit else shown[:limit] + "..."
+    @property
+    def complete(self) -> bool:
+        """Whether the message is complete: true for `finished` and `done` only."""
+        return self in (StreamEnd.FINISHED, StreamEnd.DONE)
 
 
 class ChunkfoldError(Exception):
-    """The root of everything chunkfold raises for what a stream brought.
+    """The base class of all errors about the content of a stream.
 
     Attributes:
-        snapshot: What had arrived, None where no stream was being read.
-        emitted_output: Whether output had been handed to the caller before.
-        retry_after: Seconds to wait before another try, None if nothing told.
+        snapshot: The partial answer, a `ChatCompletion`; None if no stream was being read. (Its type is not declared,
+            because this module does not import the layers that raise errors.)
+        emitted_output: Whether output was emitted before the error.
+        retry_after: Seconds to wait before another attempt, None if unknown.
     """
 
-    snapshot: "ChatCompletion | None" = None
+    snapshot: Any = None
     emitted_output: bool = False
     retry_after: float | None = None
 
     @property
     def retryable(self) -> bool:
-        """Whether the same request may well succeed, and no output was emitted yet."""
+        """Whether the same request is likely to succeed, and no output was emitted yet."""
         return is_retryable(self)
 
     def is_transient(self) -> bool:
-        """Whether what went wrong may well be gone at the next try; `retryable` also asks for the output."""
+        """Whether the fault is likely to be temporary; `retryable` also requires that no output was emitted."""
         return False
 
 
@@ -70,10 +82,10 @@ class APIError(ChunkfoldError):
     """The provider reported an error, in any of the shapes providers use.
 
     Attributes:
-        error: The error object, with every field that was sent.
-        status_code: What the error means as an HTTP status, from the body; None if nothing tells. Never the outer 200.
-        request_id: From the `x-request-id` header, if there was one.
-        retry_after: Seconds to wait before another try, from the response's headers, None if they do not say.
+        error: The `ErrorObject`, with every field that was sent.
+        status_code: The equivalent HTTP status, from the body; None if unknown. Never the response's 200.
+        request_id: From the `x-request-id` header, or a gateway's name for it, if there was one.
+        retry_after: Seconds to wait before another attempt, from the response's headers, else None.
         raw: The whole body or event data as JSON gave it (or its text).
     """
 
@@ -81,14 +93,14 @@ class APIError(ChunkfoldError):
         self,
         message: str,
         *,
-        error: "ErrorObject | None" = None,
+        error: Any = None,
         status_code: int | None = None,
         request_id: str | None = None,
         retry_after: float | None = None,
         raw: Any = None,
     ) -> None:
         super().__init__(message)
-        self.error: ErrorObject = cast("ErrorObject", error)  # None only where somebody else makes the exception
+        self.error = error  # None only if the exception was created elsewhere
         self.status_code = status_code
         self.request_id = request_id
         self.retry_after = retry_after
@@ -115,7 +127,7 @@ class APIError(ChunkfoldError):
         return getattr(self.error, "param", None)
 
     def is_transient(self) -> bool:
-        """Whether what went wrong may well be gone at the next try."""
+        """Whether the fault is likely to be temporary."""
         if {str(self.code), str(self.type)} & _NEVER_RETRYABLE_CODES:
             return False
         status = self.status_code
@@ -133,19 +145,19 @@ class APIStatusError(APIError):
 
 
 class InvalidStreamError(ChunkfoldError):
-    """What came is not a stream of chat completion chunks, or not the strict kind that was asked for.
+    """The input is not a stream of chat completion chunks, or not one that strict mode accepts.
 
     Attributes:
         rule: In strict mode, the rule of the catalogue that was broken.
     """
 
-    def __init__(self, message: str, *, rule: "Rule | None" = None) -> None:
+    def __init__(self, message: str, *, rule: Rule | None = None) -> None:
         super().__init__(message)
         self.rule = rule
 
 
 class NotAnEventStreamError(InvalidStreamError):
-    """The body is something else: HTML, text, another JSON.
+    """The body has another format: HTML, text, other JSON.
 
     Attributes:
         status_code: The response's status, None if not known.
@@ -163,10 +175,10 @@ class NotAnEventStreamError(InvalidStreamError):
 
 
 class InvalidChunkError(InvalidStreamError):
-    """One event is no chunk; the message says what was expected, what came, and where.
+    """One event is not a chunk; the message has the expected type, the received one, and the place.
 
     Attributes:
-        position: Where the event's block begins in the body, in bytes.
+        position: The position of the event's block in the body, in bytes.
     """
 
     def __init__(self, message: str, *, position: int | None = None) -> None:
@@ -175,7 +187,7 @@ class InvalidChunkError(InvalidStreamError):
 
 
 class LimitExceededError(InvalidStreamError):
-    """A limit was passed.
+    """A limit was exceeded.
 
     Attributes:
         limit: The option's name, such as "max_event_size".
@@ -188,20 +200,26 @@ class LimitExceededError(InvalidStreamError):
         self.value = value
 
 
+def exceeded(limit: str, value: int) -> LimitExceededError:
+    """Create the error for the limit of that name."""
+    msg = f"expected at most {value} {_UNITS.get(limit, 'bytes')}, received more ({limit})"
+    return LimitExceededError(msg, limit=limit, value=value)
+
+
 class IncompleteStreamError(ChunkfoldError):
-    """The stream ended, or was left, before it was complete; the snapshot holds what had arrived.
+    """The stream ended, or was left, before it was complete; the snapshot has what arrived.
 
     Attributes:
         end: How it ended; None while it still runs.
     """
 
-    def __init__(self, message: str, *, end: "StreamEnd | None" = None) -> None:
+    def __init__(self, message: str, *, end: StreamEnd | None = None) -> None:
         super().__init__(message)
         self.end = end
 
     def is_transient(self) -> bool:
-        """Whether what went wrong may well be gone at the next try."""
-        return self.end is not None and self.end != "closed"
+        """Whether the fault is likely to be temporary."""
+        return self.end is not None and self.end is not StreamEnd.CLOSED
 
 
 class StreamInterruptedError(IncompleteStreamError):
@@ -213,13 +231,13 @@ class StreamStalledError(IncompleteStreamError):
 
 
 class ParseError(ChunkfoldError):
-    """The text is not the JSON, or not of the type, that `parse` was asked for.
+    """The text is not JSON, or does not fit the type that `parse` expected.
 
     Attributes:
         text: The text.
-        position: Where it stops being what was expected, in characters; None where the JSON is well-formed.
-        path: Where the value does not fit the type: keys and places from the root; () where it is no JSON.
-        cut: Whether the text ended too early, as it does when a token limit cut it.
+        position: Where it stops being valid, in characters; None if the JSON is well-formed.
+        path: Where the value does not fit the type: keys and list indexes from the root; () if it is not JSON.
+        cut: Whether the text ended too early, usually at a token limit.
     """
 
     def __init__(
@@ -239,15 +257,15 @@ class ParseError(ChunkfoldError):
 
 
 class StreamConsumedError(ChunkfoldError):
-    """The stream is over, or is being read by somebody else; `completion()` and `snapshot` still hold the result."""
+    """The stream is over, or another task reads it; `completion()` and `snapshot` still have the result."""
 
 
 def is_retryable(exc: BaseException, after_output: bool = False) -> bool:  # noqa: FBT001, FBT002 - its only option
-    """Whether the request that led to `exc` may be sent again with hope.
+    """Whether sending the request that led to `exc` again is likely to succeed.
 
     Args:
-        exc: Any exception: chunkfold's own, httpx's or httpx2's transport errors, the interpreter's connection errors.
-        after_output: Say True to also retry when output had been handed out, and would come again.
+        exc: Any exception: chunkfold's own, httpx's or httpx2's transport errors, Python's connection errors.
+        after_output: True to retry even if output was emitted, which would be emitted again.
     """
     if isinstance(exc, ChunkfoldError):
         return (after_output or not exc.emitted_output) and exc.is_transient()
@@ -256,7 +274,7 @@ def is_retryable(exc: BaseException, after_output: bool = False) -> bool:  # noq
 
 
 def _is_certificate_refused(exc: BaseException | None) -> bool:
-    """Whether the peer's certificate is behind it: that will be no better next time."""
+    """Whether the cause is the peer's certificate, which a retry does not change."""
     refused = _loaded_errors(("ssl",), ("SSLCertVerificationError",))
     while exc is not None:
         if isinstance(exc, refused):

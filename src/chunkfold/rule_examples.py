@@ -1,9 +1,57 @@
-"""For each rule of the catalogue a body that shows it, made for it: the least that triggers the rule.
+"""For each rule of the catalogue a minimal body that triggers it, and the expected result.
 
-Loaded when somebody looks at `Rule.example`, not before.
+A body is made for its rule: the least that triggers it, and no other. From this one table come `Rule.example`, the page
+"What providers really send", the hostile set, and the parser's own tests of its rules. Loaded on demand.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+_NO_COUNTS: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+class ExampleCall(NamedTuple):
+    """A tool call that is expected from an example.
+
+    Attributes:
+        id: As sent; None where it has to be made up.
+    """
+
+    name: str = "look_up"
+    arguments: str = '{"q":1}'
+    id: str | None = "call_a"
+
+
+class Example(NamedTuple):
+    """A body, and the expected result.
+
+    Attributes:
+        body: The bytes of the response's body.
+        text: The text of the answer, as far as it came.
+        reasoning: The reasoning.
+        calls: The tool calls, in order.
+        audio: The audio data, as base64.
+        finish_reason: As sent.
+        usage: Counts that have to come out, by OpenAI's names; others may be there.
+        end: How the stream ends.
+        error: The provider's message and what it means as an HTTP status, where the stream ends with an error.
+        is_broken: Whether the transport has to fail after the body, which shows the rule.
+        is_for_one: Whether one choice has to have been asked for, else the body breaks no rule.
+    """
+
+    body: bytes
+    text: str = "Hi"
+    reasoning: str = ""
+    calls: tuple[ExampleCall, ...] = ()
+    audio: str = ""
+    finish_reason: str | None = "stop"
+    usage: Mapping[str, int] = _NO_COUNTS
+    end: str = "finished"
+    error: tuple[str, int | None] | None = None
+    is_broken: bool = False
+    is_for_one: bool = False
+
 
 _HEAD: Final = '"id":"chatcmpl-1","object":"chat.completion.chunk","created":1760000000,"model":"m"'
 _DONE: Final = b"data: [DONE]\n\n"
@@ -37,80 +85,171 @@ def _usage(counts: str) -> bytes:
     return _chunk("", f',"usage":{{{counts}}}')
 
 
-EXAMPLES: Final[dict[str, bytes]] = {
-    "CF101": _HI + _STOP + _DONE.rstrip(),
-    "CF102": b"\n".join((_HI.rstrip(), _STOP.rstrip(), _DONE)),
-    "CF103": _HI + b"data:\n\n" + _STOP + _DONE,
-    "CF104": _HI + b"data: : keepalive\n\n" + _STOP + _DONE,
-    "CF105": _HI + b"data: null\n\n" + _STOP + _DONE,
-    "CF106": b'event: progress\ndata: {"step":1}\n\n' + _HI + _STOP + _DONE,
-    "CF107": _HI.replace(b"Hi", b"H\xff") + _STOP + _DONE,
-    "CF108": _HI + _STOP + b"data: [DONE] \n\n",
-    "CF109": (
+def _called(body: bytes, *calls: ExampleCall) -> Example:
+    return Example(body, "", calls=calls, finish_reason="tool_calls")
+
+
+def _failed(body: bytes, message: str, status: int | None) -> Example:
+    return Example(body, finish_reason=None, end="failed", error=(message, status))
+
+
+_LOOK_UP: Final = ExampleCall()
+
+
+EXAMPLES: Final[dict[str, Example]] = {
+    "CF101": Example(_HI + _STOP + _DONE.rstrip()),
+    "CF102": Example(b"\n".join((_HI.rstrip(), _STOP.rstrip(), _DONE))),
+    "CF103": Example(_HI + b"data:\n\n" + _STOP + _DONE),
+    "CF104": Example(_HI + b"data: : keepalive\n\n" + _STOP + _DONE),
+    "CF105": Example(_HI + b"data: null\n\n" + _STOP + _DONE),
+    "CF106": Example(b'event: progress\ndata: {"step":1}\n\n' + _HI + _STOP + _DONE),
+    "CF107": Example(_HI.replace(b"Hi", b"H\xff") + _STOP + _DONE, text="H\ufffd"),
+    "CF108": Example(_HI + _STOP + b"data: [DONE] \n\n"),
+    "CF109": Example(
         b'{"id":"chatcmpl-1","object":"chat.completion","created":1760000000,"model":"m","choices":[{"index":0,'
         b'"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}'
     ),
-    "CF201": f'data: {{{_HEAD},"choices":null}}\n\n'.encode() + _HI + _STOP + _DONE,
-    "CF202": _chunk('{"index":0,"finish_reason":null,"content_filter_offsets":{}}') + _HI + _STOP + _DONE,
-    "CF203": _delta('{"role":"","content":"Hi"}', '""') + _STOP + _DONE,
-    "CF204": _stream('{"role":"assistant","content":"H"}', '{"role":"assistant","content":"i"}'),
-    "CF205": _HI + _STOP.replace(b"chatcmpl-1", b"chatcmpl-2") + _DONE,
-    "CF206": (_HI + _STOP).replace(b'"object":"chat.completion.chunk",', b"") + _DONE,
-    "CF207": _chunk('{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}') + _DONE,
-    "CF208": _stream('{"content":[{"type":"thinking","thinking":"Hm"},{"type":"text","text":"Hi"}]}'),
-    "CF209": _stream('{"role":7,"content":"Hi"}'),
-    "CF210": _chunk('{"delta":{"content":"Hi"},"finish_reason":"stop"}') + _DONE,
-    "CF211": _stream('{"content":"\\ud83d"}', '{"content":"\\ude00"}'),
-    "CF212": _stream('{"content":"Hi","nested":' + "[" * 201 + "]" * 201 + "}"),
-    "CF213": _HI.replace(b"Hi", b"H\ti") + _STOP + _DONE,
-    "CF214": b"data: [" + _HI[6:-2] + b"]\n\n" + _STOP + _DONE,
-    "CF215": _HI.replace(b"1760000000", b'"1760000000"') + _STOP + _DONE,
-    "CF216": b'data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"},'
-    b'"finish_reason":"stop"}]}\n\n' + _DONE,
-    "CF217": _calls(f"null,{_CALL}"),
-    "CF218": _stream('{"audio":{"id":"a","data":"aGV"}}', '{"audio":{"data":"sbG8="}}'),
-    "CF301": _calls(_CALL.replace('"index":0,', "")),
-    "CF302": _calls(_CALL.replace('"id":"call_a",', "")),
-    "CF303": _calls(_CALL.replace('"call_a"', "7")),
-    "CF304": _calls(
-        '{"index":0,"id":"call_a","function":{"name":"look_up","arguments":""}}',
-        '{"index":0,"id":"call_b","function":{"arguments":"{}"}}',
+    "CF110": Example(_HI + b'Data: {"choices":[]}\n\n' + _STOP + _DONE),
+    "CF111": Example(b"data: " + _HI + _STOP + _DONE),
+    "CF201": Example(f'data: {{{_HEAD},"choices":null}}\n\n'.encode() + _HI + _STOP + _DONE),
+    "CF202": Example(_chunk('{"index":0,"finish_reason":null,"content_filter_offsets":{}}') + _HI + _STOP + _DONE),
+    "CF203": Example(_delta('{"role":"","content":"Hi"}', '""') + _STOP + _DONE),
+    "CF204": Example(_stream('{"role":"assistant","content":"H"}', '{"role":"model","content":"i"}')),
+    "CF205": Example(_HI + _STOP.replace(b"chatcmpl-1", b"chatcmpl-2") + _DONE),
+    "CF206": Example((_HI + _STOP).replace(b'"object":"chat.completion.chunk",', b"") + _DONE),
+    "CF207": Example(
+        _chunk('{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}') + _DONE
     ),
-    "CF305": _calls(_CALL, _CALL.replace("call_a", "call_b")),
-    "CF306": _calls(_CALL, _CALL.replace('"index":0', '"index":1')),
-    "CF307": _calls(_CALL, '{"index":0,"function":{"name":"look_up","arguments":" "}}'),
-    "CF308": _calls(
-        '{"index":0,"id":"call_a","function":{"name":"look"}}',
-        '{"index":0,"function":{"name":"_up","arguments":"{}"}}',
+    "CF208": Example(
+        _stream('{"content":[{"type":"thinking","thinking":"Hm"},{"type":"text","text":"Hi"}]}'), reasoning="Hm"
     ),
-    "CF309": _calls(_CALL, '{"index":0,"id":"call_a","function":{"name":"other","arguments":" "}}'),
-    "CF310": _calls('{"index":0,"id":"call_a","function":{"name":"look_up","arguments":{"q":1}}}'),
-    "CF311": _calls(
-        '{"index":0,"id":"call_a","function":{"name":"look_up","arguments":"{}"}}',
-        '{"index":0,"function":{"arguments":"{\\"q\\":1}"}}',
+    "CF209": Example(_stream('{"role":7,"content":"Hi"}')),
+    "CF210": Example(_chunk('{"delta":{"content":"Hi"},"finish_reason":"stop"}') + _DONE),
+    "CF211": Example(_stream('{"content":"\\ud83d"}', '{"content":"\\ude00"}'), "\U0001f600"),
+    "CF212": Example(_stream('{"content":"Hi","nested":' + "[" * 201 + "]" * 201 + "}")),
+    "CF213": Example(_HI.replace(b"Hi", b"H\ti") + _STOP + _DONE, "H\ti"),
+    "CF214": Example(b"data: [" + _HI[6:-2] + b"]\n\n" + _STOP + _DONE),
+    "CF215": Example(_HI.replace(b"1760000000", b'"1760000000"') + _STOP + _DONE),
+    "CF216": Example(
+        b'data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"},'
+        b'"finish_reason":"stop"}]}\n\n' + _DONE
     ),
-    "CF401": _HI
-    + _usage('"prompt_tokens":10,"completion_tokens":5,"total_tokens":15')
-    + _STOP
-    + _usage('"prompt_tokens":0,"completion_tokens":0,"total_tokens":0')
-    + _DONE,
-    "CF402": _HI
-    + _usage('"prompt_tokens":50,"total_tokens":50')
-    + _STOP
-    + _usage('"completion_tokens":27,"total_tokens":27')
-    + _DONE,
-    "CF501": _HI + _STOP,
-    "CF502": _HI + _DONE,
-    "CF503": _stream(f'{{"tool_calls":[{_CALL}]}}'),
-    "CF504": _HI + _STOP + _STOP + _DONE,
-    "CF505": _HI + _STOP + _delta('{"content":"!"}') + _DONE,
-    "CF506": _stream('{"content":"Hi"}', finish_reason='"eos"'),
-    "CF507": _HI + _STOP,
-    "CF601": _HI + b'event: error\ndata: {"message":"overloaded","code":503}\n\n',
-    "CF602": _HI + b'error: {"code":400,"message":"the context is too long"}\n\n',
-    "CF603": _HI + b'data: {"error":"overloaded","error_type":"overloaded"}\n\n',
-    "CF604": _HI + b'data: {"object":"error","message":"bad prompt","type":"BadRequestError","code":400}\n\n',
-    "CF605": _HI + b'data: {"base_resp":{"status_code":1002,"status_msg":"rate limit"},"choices":null}\n\n',
-    "CF606": _HI + _delta("{}", '"network_error"'),
-    "CF607": b'{"error":{"message":"no such model","type":"invalid_request_error","code":"model_not_found"}}',
+    "CF217": _called(_calls(f"null,{_CALL}"), _LOOK_UP),
+    "CF218": Example(_stream('{"audio":{"id":"a","data":"aGV"}}', '{"audio":{"data":"sbG8="}}'), "", audio="aGVsbG8="),
+    "CF219": Example(_HI + b'data: {"status":"worker restarted"}\n\n' + _STOP + _DONE),
+    "CF220": Example(
+        _stream('{"role":"tool","tool_call_id":"call_a","content":"[1]"}', '{"role":"assistant","content":"Hi"}')
+    ),
+    "CF221": Example(_HI + _STOP.replace(b'"index":0', b'"index":1') + _DONE, is_for_one=True),
+    "CF301": _called(_calls(_CALL.replace('"index":0,', "")), _LOOK_UP),
+    "CF302": _called(_calls(_CALL.replace('"id":"call_a",', "")), ExampleCall(id=None)),
+    "CF303": _called(_calls(_CALL.replace('"call_a"', "7")), ExampleCall(id="7")),
+    "CF304": _called(
+        _calls(
+            '{"index":0,"id":"call_a","function":{"name":"look_up","arguments":""}}',
+            '{"index":0,"id":"call_b","function":{"arguments":"{}"}}',
+        ),
+        ExampleCall(arguments="{}"),
+    ),
+    "CF305": _called(_calls(_CALL, _CALL.replace("call_a", "call_b")), _LOOK_UP, ExampleCall(id="call_b")),
+    "CF306": _called(_calls(_CALL, _CALL.replace('"index":0', '"index":1')), _LOOK_UP, _LOOK_UP),
+    "CF307": _called(
+        _calls(_CALL, '{"index":0,"function":{"name":"look_up","arguments":" "}}'), ExampleCall(arguments='{"q":1} ')
+    ),
+    "CF308": _called(
+        _calls(
+            '{"index":0,"id":"call_a","function":{"name":"look"}}',
+            '{"index":0,"function":{"name":"_up","arguments":"{}"}}',
+        ),
+        ExampleCall(arguments="{}"),
+    ),
+    "CF309": _called(
+        _calls(_CALL, '{"index":0,"id":"call_a","function":{"name":"other","arguments":" "}}'),
+        ExampleCall(arguments='{"q":1} '),
+    ),
+    "CF310": _called(_calls('{"index":0,"id":"call_a","function":{"name":"look_up","arguments":{"q":1}}}'), _LOOK_UP),
+    "CF311": _called(
+        _calls(
+            '{"index":0,"id":"call_a","function":{"name":"look_up","arguments":"{}"}}',
+            '{"index":0,"function":{"arguments":"{\\"q\\":1}"}}',
+        ),
+        ExampleCall(arguments='{}{"q":1}'),
+    ),
+    "CF312": _called(
+        _calls(_CALL, '{"index":0,"function":{"arguments":"{\\"q\\":2}"}}'), ExampleCall(arguments='{"q":1}{"q":2}')
+    ),
+    "CF313": _called(_stream(f'{{"tool_calls":{_CALL}}}', finish_reason='"tool_calls"'), _LOOK_UP),
+    "CF401": Example(
+        _HI
+        + _usage('"prompt_tokens":10,"completion_tokens":5,"total_tokens":15')
+        + _STOP
+        + _usage('"prompt_tokens":0,"completion_tokens":0,"total_tokens":0')
+        + _DONE,
+        usage={"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+    ),
+    "CF402": Example(
+        _HI
+        + _usage('"prompt_tokens":50,"total_tokens":50')
+        + _STOP
+        + _usage('"completion_tokens":27,"total_tokens":27')
+        + _DONE,
+        usage={"prompt_tokens": 50, "completion_tokens": 27, "total_tokens": 77},
+    ),
+    "CF403": Example(
+        _HI + _STOP + _usage('"prompt_tokens":10,"completion_tokens":18446744073709551616') + _DONE,
+        usage={"prompt_tokens": 10},
+    ),
+    "CF404": Example(_HI + _STOP + _usage(",".join(f'"count_{place}":1' for place in range(101))) + _DONE),
+    "CF501": Example(_HI + _STOP),
+    "CF502": Example(_HI + _DONE, finish_reason=None, end="done"),
+    "CF504": Example(_HI + _STOP + _STOP + _DONE),
+    "CF505": Example(_HI + _STOP + _delta('{"content":"!"}') + _DONE, "Hi!"),
+    "CF506": Example(_stream('{"content":"Hi"}', finish_reason='"eos"'), finish_reason="eos"),
+    "CF507": Example(_HI + _STOP, is_broken=True),
+    "CF601": _failed(_HI + b'event: error\ndata: {"message":"overloaded","code":503}\n\n', "overloaded", 503),
+    "CF602": _failed(
+        _HI + b'error: {"code":400,"message":"the context is too long"}\n\n', "the context is too long", 400
+    ),
+    "CF603": _failed(_HI + b'data: {"error":"overloaded","error_type":"overloaded"}\n\n', "overloaded", 503),
+    "CF604": _failed(
+        _HI + b'data: {"object":"error","message":"bad prompt","type":"BadRequestError","code":400}\n\n',
+        "bad prompt",
+        400,
+    ),
+    "CF605": _failed(
+        _HI + b'data: {"base_resp":{"status_code":1002,"status_msg":"rate limit"},"choices":null}\n\n',
+        "rate limit",
+        429,
+    ),
+    "CF606": Example(
+        _HI + _delta("{}", '"network_error"'),
+        finish_reason="network_error",
+        end="failed",
+        error=("the provider ended choice 0 with the finish reason 'network_error'", 502),
+    ),
+    "CF607": Example(
+        b'{"error":{"message":"no such model","type":"invalid_request_error","code":"model_not_found"}}',
+        "",
+        finish_reason=None,
+        end="failed",
+        error=("no such model", 404),
+    ),
+    "CF608": _failed(
+        _HI + _chunk('{"index":0,"delta":{},"error":{"code":504,"message":"Upstream idle timeout exceeded"}}'),
+        "Upstream idle timeout exceeded",
+        504,
+    ),
+    "CF609": _failed(
+        _HI + b'data: {"error": "can only concatenate str (not "int") to str"}\n\n',
+        '{"error": "can only concatenate str (not "int") to str"}',
+        None,
+    ),
 }
+
+
+def example_of(rule_id: str) -> Example:
+    """A rule's example, with the expected result."""
+    try:
+        return EXAMPLES[rule_id]
+    except KeyError:
+        raise LookupError(f"rule {rule_id} has no example: add a body to EXAMPLES in {__name__}") from None

@@ -1,14 +1,16 @@
-"""Opt-in transforms of a stream's chunks, for habits that can only be guessed at. None is on by default.
+"""Opt-in transforms of chunks, for providers' habits that can only be guessed. None is on by default.
 
-Each is a small object without I/O: chunks in, chunks out, and at the end what it held back. They compose in the
-order in which they are given to the parser: `ChatCompletionParser(transforms=[CumulativeDeltas(), ThinkTags()])`.
-An object serves one stream. Chunks are never changed, but replaced.
+Each is a small object without I/O. It takes a chunk and returns chunks, and at the end returns what it held back. The
+parser applies them in the given order: `ChatCompletionParser(transforms=[CumulativeDeltas(), ThinkTags()])`. Use an
+object for one stream only. Transforms replace chunks and never change them.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, Protocol, TypeVar
 
-from chunkfold.fragments import CallNumbers
+from chunkfold.fold.text_buffer import TextBuffer
+from chunkfold.fold.text_channels import Channel, TextChannels
 from chunkfold.models import ChatCompletionChunk, ChoiceDelta, ChunkChoice, Model
 
 ModelT = TypeVar("ModelT", bound=Model)
@@ -16,28 +18,28 @@ _REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
 
 
 class Transform(Protocol):
-    """What a transform does."""
+    """The interface of a transform."""
 
     def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
-        """The chunks that stand for this one: often one, sometimes none or several."""
+        """Return the chunks that replace this one: often one, sometimes none or several."""
         ...
 
     def close(self) -> list[ChatCompletionChunk]:
-        """The stream ended: what was held back."""
+        """Mark the end of the stream; return what was held back."""
         ...
 
 
 class ThinkTags:
-    """Turn `<think>...</think>` in the content into reasoning, also where a tag is cut over deltas.
+    """Turn `<think>...</think>` in the content into reasoning, even if a tag is split over deltas.
 
     For models whose server does not separate the two (Qwen and DeepSeek-R1 on older servers, MiniMax, MLX). Use it
     only for those: a model that writes about the tags would be misread. A closing tag without an opening one is
-    dropped; where the chat template already opens the tag, say `inside=True`.
+    dropped; if the chat template already opens the tag, pass `inside=True`.
 
     Args:
         opening: The tag that begins reasoning.
         closing: The tag that ends it.
-        inside: Whether the content begins inside the tag.
+        inside: Whether the content starts inside the tag.
 
     Raises:
         ValueError: A tag is empty, or part of the other.
@@ -47,6 +49,7 @@ class ThinkTags:
         if not opening or not closing or opening in closing or closing in opening:
             raise ValueError(f"expected two tags, neither part of the other, received {opening!r} and {closing!r}")
         self._tags = (opening, closing)
+        self._any_tag = re.compile("|".join(map(re.escape, self._tags)))
         self._starts_inside = inside
         self._inside: dict[int, bool] = {}
         self._held: dict[int, str] = {}
@@ -66,7 +69,7 @@ class ThinkTags:
         return [_replaced(chunk, choices=firsts), *(_beside(chunk, choice) for choice in others)]
 
     def close(self) -> list[ChatCompletionChunk]:
-        """What looked like the beginning of a tag and was none."""
+        """Return the held back text that was not a tag after all."""
         held, self._held = self._held, {}
         choices = [ChunkChoice(index=index, delta=self._delta(index, text)) for index, text in held.items() if text]
         return [ChatCompletionChunk(object="chat.completion.chunk", choices=choices)] if choices else []
@@ -90,19 +93,17 @@ class ThinkTags:
 
     def _parts(self, index: int, text: str, *, hold: bool) -> Iterator[ChoiceDelta]:
         """The stretches of text between tags; a possible beginning of a tag at the end is held back."""
-        while text:
-            tag = min((tag for tag in self._tags if tag in text), key=text.index, default=None)
-            if tag is None:
-                held = _tag_beginning(text, self._tags) if hold else ""
-                self._held[index] = held
-                text = text[: len(text) - len(held)]
-                if text:
-                    yield self._delta(index, text)
-                return
-            before, _, text = text.partition(tag)
-            if before:
-                yield self._delta(index, before)
-            self._inside[index] = tag == self._tags[0]
+        start = 0
+        for tag in self._any_tag.finditer(text):
+            if tag.start() > start:
+                yield self._delta(index, text[start : tag.start()])
+            start = tag.end()
+            self._inside[index] = tag[0] == self._tags[0]
+        rest = text[start:]
+        held = _tag_beginning(rest, self._tags) if hold else ""
+        self._held[index] = held
+        if len(rest) > len(held):
+            yield self._delta(index, rest[: len(rest) - len(held)])
 
     def _delta(self, index: int, text: str) -> ChoiceDelta:
         inside = self._inside.get(index, self._starts_inside)
@@ -110,15 +111,15 @@ class ThinkTags:
 
 
 class CumulativeDeltas:
-    """Turn "deltas" that repeat everything sent before into real ones: texts, arguments and inputs.
+    """Turn "deltas" that repeat everything sent before into real ones: all texts, also in lists, and arguments.
 
-    For servers that send snapshots as deltas ("a", "ab", "abc": DashScope unless told otherwise). Never use it where
+    For servers that send snapshots as deltas ("a", "ab", "abc": DashScope by default). Never use it where
     deltas are real: "ha" after "h" would lose its "h".
     """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[Any, ...], str] = {}
-        self._calls = CallNumbers()
+        self._seen: dict[tuple[Any, ...], TextBuffer] = {}
+        self._channels = TextChannels()
 
     def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
         """The chunk with only what is new."""
@@ -129,36 +130,34 @@ class CumulativeDeltas:
         return []
 
     def _choice(self, choice: ChunkChoice) -> ChunkChoice:
-        delta = choice.delta.model_copy(deep=True)
-        fields: dict[str, Any] = vars(delta)
-        for name in ("content", "reasoning_content", "reasoning", "refusal"):
-            self._shorten(fields, name, (choice.index, name))
-        legacy: Any = fields.get("function_call")
-        if legacy is not None:
-            self._shorten(vars(legacy), "arguments", (choice.index, "function_call"))
-        for call in delta.tool_calls or ():
-            number = self._calls.number(choice.index, call)
-            for part, name in (("function", "arguments"), ("custom", "input")):
-                inner: Any = vars(call).get(part)
-                if inner is not None:
-                    self._shorten(vars(inner), name, (choice.index, part, number))
-        return _replaced(choice, delta=delta)
+        choice = _replaced(choice, delta=choice.delta.model_copy(deep=True))
+        texts: dict[tuple[Any, ...], list[Channel]] = {}
+        for channel in self._channels.of(choice):
+            if channel.text:
+                texts.setdefault(channel.key, []).append(channel)
+        for key, pieces in texts.items():
+            self._shorten(self._seen.setdefault(key, TextBuffer()), pieces)
+        return choice
 
-    def _shorten(self, holder: Any, name: str, channel: tuple[Any, ...]) -> None:
-        """Take away what was seen before of the text that stands under a name."""
-        text = holder.get(name)
-        if isinstance(text, str) and text:
-            seen = self._seen.get(channel, "")
-            holder[name] = text.removeprefix(seen)
-            self._seen[channel] = seen + holder[name]
+    def _shorten(self, seen: TextBuffer, pieces: list[Channel]) -> None:
+        """Remove the part of a text that was seen before; it can be in several pieces, such as a content list's."""
+        text = "".join([piece.text for piece in pieces])
+        size = seen.tell()
+        # The length first: what is shorter than all that came is a real delta, and costs no joining.
+        known = size if len(text) >= size and text.startswith(seen.getvalue()) else 0
+        seen.write(text[known:])
+        for piece in pieces:
+            whole = piece.text
+            piece.holder[piece.name] = whole[known:]
+            known = max(known - len(whole), 0)
 
 
 class OneChoice:
     """Merge one message that is spread over several choices: every choice becomes choice 0.
 
-    For proxies that put text into one choice and tool calls into another (GitHub Copilot for Claude). Only where one
-    completion was asked for (`n` is 1). The finish reason comes at the end: only then it is clear that no other
-    choice went on after it.
+    For proxies that put text into one choice and tool calls into another (GitHub Copilot for Claude). Use it only if
+    one completion was requested (`n` is 1). The finish reason is sent at the end: only then is it certain that no other
+    choice continued after it.
     """
 
     def __init__(self) -> None:
@@ -175,7 +174,7 @@ class OneChoice:
         return [_replaced(chunk, choices=choices)]
 
     def close(self) -> list[ChatCompletionChunk]:
-        """The last finish reason, if no other choice went on after it."""
+        """Return the last finish reason, if no other choice continued after it."""
         if self._finished is None:
             return []
         choice = ChunkChoice(index=0, delta=ChoiceDelta(), finish_reason=self._finished.finish_reason)
@@ -187,7 +186,7 @@ def _goes_on(choice: ChunkChoice, finished: ChunkChoice) -> bool:
 
 
 def _replaced(model: ModelT, **fields: Any) -> ModelT:
-    """A copy with some fields replaced; what was sent, and what was not, is still told apart."""
+    """A copy with some fields replaced; which fields were sent stays known."""
     copy = model.model_copy()
     vars(copy).update(fields)
     # A text that is new counts as sent; an index or a delta that was not sent does not.

@@ -2,6 +2,7 @@
 
     uv run python tests/benchmarks                           # everything that this environment can measure
     uv run python tests/benchmarks --quick --only folding    # whether it works, in a few seconds
+    uv run python tests/benchmarks --check                   # whether anything became slower
     uv run python tests/benchmarks --write                   # and put the tables and the chart into docs
 
 Some comparisons need libraries of the group `peers`, beside which the newest openai does not fit. They come from a run
@@ -16,6 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import chart
+import checking
+import concurrency
 import folding
 import framing
 import growth
@@ -23,6 +26,8 @@ import importing
 import memory
 import peers
 import report
+import short
+import telemetry
 from measuring import FULL, QUICK, Figure, Scale, complaints, machine
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -32,6 +37,9 @@ PARTS: dict[str, Callable[[Scale], Iterator[Figure]]] = {
     "peers": peers.measure,
     "growth": growth.measure,
     "memory": memory.measure,
+    "short": short.measure,
+    "telemetry": telemetry.measure,
+    "concurrency": concurrency.measure,
     "import": importing.measure,
 }
 
@@ -39,6 +47,10 @@ PARTS: dict[str, Callable[[Scale], Iterator[Figure]]] = {
 def main() -> int:
     options = _options()
     results = report.load()
+    if options.check:
+        lines = checking.slower(results)
+        print("\n".join(lines) or "nothing is slower than the figures that are kept")
+        return 1 if lines or complaints else 0
     if not options.render:
         print(_machine(), end="\n\n")
         for name in options.only or PARTS:
@@ -70,6 +82,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--write", action="store_true", help="keep the figures, and put them into the documentation")
     parser.add_argument(
         "--render", action="store_true", help="measure nothing, make the documentation of what was kept"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="only say whether folding is slower than the figures that were kept"
     )
     parser.add_argument("--docs", type=Path, default=DOCS, help="the folder with performance.md")
     options = parser.parse_args()

@@ -14,7 +14,7 @@ from bodies import READS, text
 from measuring import Figure, Scale, at_least, complain, interleaved, ratio, say
 
 from chunkfold import EventStreamDecoder
-from chunkfold.parser import DEFAULT_MAX_EVENT_SIZE
+from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE
 
 TABLE = "framing"
 _TARGET = at_least(1)

@@ -19,7 +19,7 @@ from chunkfold import ChatCompletion, ChatCompletionParser, ChatCompletionStream
 
 TABLE = "growth"
 PARTIAL = "partial"
-_TARGET = at_most(11)
+_TARGET = at_most(10.5)
 _PIECE = 20  # characters of JSON in a delta
 
 

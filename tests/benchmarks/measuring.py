@@ -52,8 +52,12 @@ class Target:
     kind: Literal["at most", "at least"]
     limit: float
 
+    def excess(self, value: float) -> float:
+        """How many times too much it is; 1 or less is as it should be."""
+        return value / self.limit if self.kind == "at most" else self.limit / value
+
     def verdict(self, value: float) -> str:
-        excess = value / self.limit if self.kind == "at most" else self.limit / value
+        excess = self.excess(value)
         return "pass" if excess <= 1 else "near" if excess <= NEAR else "miss"
 
     def __str__(self) -> str:

@@ -25,6 +25,10 @@ class Table(NamedTuple):
 
 TABLES = {
     "folding": Table("Folding: the floor is 1", ("stream", "bytes per read")),
+    "yardstick": Table("The interpreter: the floor is 1", ("measured",)),
+    "short": Table("A short stream beside its chunks", ("way",)),
+    "telemetry": Table("Telemetry: what it adds, in floors", ("what is set up",)),
+    "concurrency": Table("Many streams at once", ("client", "streams")),
     "parts": Table("What each part costs: the floor is 1", ("stream", "bytes per read")),
     "framing": Table("Framing: chunkfold is 1", ("bytes per read",)),
     "peers": Table("Other clients: chunkfold is 1", ("client", "stream")),
@@ -151,6 +155,7 @@ def write_page(path: Path, results: Results) -> None:
     """
     tables = figures_by_table(figure for part in results.values() for figure in part.figures)
     blocks = {name: markdown(name, figures) for name, figures in tables.items()} | {"machine": _machine(results)}
+    blocks["missed"] = _missed([figure for of_table in tables.values() for figure in of_table])
     page = path.read_text("utf-8")
     places = re.findall(r"^<!-- benchmark: (\w+) -->$", page, re.MULTILINE)
     if sorted(places) != sorted(blocks):
@@ -160,6 +165,17 @@ def write_page(path: Path, results: Results) -> None:
         before, _, rest = page.partition(begin)
         page = f"{before}{begin}\n{block}\n\n{end}{rest.partition(end)[2]}"
     path.write_text(page, "utf-8")
+
+
+def _missed(figures: Iterable[Figure]) -> str:
+    """Every figure that is not what it is meant to be."""
+    rows = [
+        f"| {TABLES[figure.table].title.partition(':')[0]} | {', '.join(figure.row)} | {figure.column}"
+        f" | {shown(figure.value)} | {figure.target} |"
+        for figure in figures
+        if figure.target is not None and figure.target.excess(figure.value) > 1
+    ]
+    return "\n".join(["| table | row | column | measured | meant |", "| --- | --- | --- | ---: | ---: |", *rows])
 
 
 def _machine(results: Results) -> str:

@@ -1,4 +1,4 @@
-"""Telemetry: reading a stream that is instrumented, beside the same stream that is not.
+"""Telemetry: what it adds to reading a stream that somebody observes, or that is instrumented.
 
 Where nothing is recorded, `instrument` leaves the stream as it is: what it costs is one call for each stream, whatever
 comes after it. What recording costs depends on the number of reads, so every event is a read of its own here, the most
@@ -6,30 +6,36 @@ that there can be.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import bodies
-from measuring import FULL, Figure, Scale, at_most, interleaved, ratio, say
+import folding
+from measuring import Figure, Scale, at_most, interleaved, ratio, say
 
 from chunkfold import ChatCompletionStream
 
 TABLE = "telemetry"
-_PLAIN = "not instrumented"
+_PLAIN = "not observed"
+_OBSERVED = "an observer"
 _CHUNKS = 100  # in a stream: a short answer
 _REQUEST = {"model": "gpt-5-mini", "messages": [{"role": "user", "content": "Say hello."}]}
 
 
 def measure(scale: Scale) -> Iterator[Figure]:
+    plain = folding.sample_of([bodies.text(_CHUNKS)], None)
+    streams = max(scale.chunks // _CHUNKS, 1)
     for way in (_iterate, ChatCompletionStream.read):
         name = "iterating" if way is _iterate else "`read()`"
         say(f"telemetry: {name}")
-        subjects = {name: partial(_read_all, scale, way, options) for name, options in _telemetries().items()}
+        subjects: dict[str, Callable[[], object]] = {"floor": lambda: [folding.floor(plain) for _ in range(streams)]}
+        subjects |= {name: partial(_read_all, streams, way, prepare) for name, prepare in _observers().items()}
         times = interleaved(subjects, 3 * scale.rounds)
-        for subject in subjects:
-            if subject != _PLAIN:
-                target = at_most(1.03) if subject == "no SDK is set up" else None
-                yield Figure(TABLE, (subject,), name, ratio(times, subject, _PLAIN), target, needs="opentelemetry")
+        for subject in list(subjects)[2:]:
+            times["more"] = [more - less for more, less in zip(times[subject], times[_PLAIN], strict=True)]
+            needs = "" if subject == _OBSERVED else "opentelemetry"
+            yield Figure(TABLE, (subject,), name, ratio(times, "more", "floor"), at_most(0.3), needs)
 
 
 def _iterate(stream: ChatCompletionStream) -> None:
@@ -37,18 +43,33 @@ def _iterate(stream: ChatCompletionStream) -> None:
         pass
 
 
-def _read_all(scale: Scale, way: Callable[[ChatCompletionStream], object], options: dict[str, Any] | None) -> None:
-    from chunkfold.otel import instrument
-
+def _read_all(
+    streams: int,
+    way: Callable[[ChatCompletionStream], object],
+    prepare: Callable[[ChatCompletionStream], object],
+) -> None:
     events = bodies.text(_CHUNKS).events
-    for _ in range(max(scale.chunks // _CHUNKS, 1)):
+    for _ in range(streams):
         with ChatCompletionStream(events) as stream:
-            if options is not None:
-                instrument(stream, _REQUEST, **options)
+            prepare(stream)
             way(stream)
 
 
-def _telemetries() -> dict[str, dict[str, Any] | None]:
+def _observers() -> dict[str, Callable[[ChatCompletionStream], object]]:
+    """What is done with a stream before it is read."""
+    observers: dict[str, Callable[[ChatCompletionStream], object]] = {
+        _PLAIN: lambda _: None,
+        _OBSERVED: lambda stream: stream.observe(on_chunks=lambda _stream, _count: None),
+    }
+    with suppress(ImportError):
+        from chunkfold.otel import instrument
+
+        for name, options in _telemetries().items():
+            observers[name] = partial(instrument, request=_REQUEST, **options)
+    return observers
+
+
+def _telemetries() -> dict[str, dict[str, Any]]:
     """What is set up, and the options that say so."""
     from opentelemetry.metrics import NoOpMeterProvider
     from opentelemetry.sdk.metrics import MeterProvider
@@ -59,14 +80,8 @@ def _telemetries() -> dict[str, dict[str, Any] | None]:
     tracers, meters = TracerProvider(), MeterProvider([InMemoryMetricReader()])
     no_tracers, no_meters = TracerProvider(sampler=ALWAYS_OFF), NoOpMeterProvider()
     return {
-        _PLAIN: None,
         "no SDK is set up": {},
         "spans, not sampled": {"tracer_provider": no_tracers, "meter_provider": no_meters},
         "spans": {"tracer_provider": tracers, "meter_provider": no_meters},
         "spans and metrics": {"tracer_provider": tracers, "meter_provider": meters},
     }
-
-
-if __name__ == "__main__":
-    for figure in measure(FULL):
-        print(*figure.row, figure.column, round(figure.value, 3), sep="\t")

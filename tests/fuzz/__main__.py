@@ -5,8 +5,8 @@
     uv run python tests/fuzz --target parser --replay FILE                                 # anywhere, without the fuzzer
 
 The targets are decoder, payload, parser, accumulator and json (JSON that is still being written). What must hold is in
-`tests/invariants.py`. An input that breaks a promise is kept as a file, the command that replays it is printed, and the
-exit code is 1. What was found becomes a test in `tests/test_fuzz.py`.
+`tests/helpers/invariants.py`. An input that breaks a promise is kept as a file, the command that replays it is printed, and the
+exit code is 1. What was found becomes a test in `tests/promises/test_fuzz.py`.
 
 With `--corpus` the inputs that reached something new are kept too, so that the next run begins with them.
 Fuzzing needs atheris, which has wheels for Linux only. Without it this says so, and the exit code is 2.
@@ -24,7 +24,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 # In place of this folder: it is the package `fuzz`, and the helpers stand beside it.
-sys.path[0] = str(Path(__file__).parents[1])
+TESTS = Path(__file__).parents[1]
+sys.path[:1] = [str(TESTS), str(TESTS / "helpers")]
 
 NAMES = ("decoder", "payload", "parser", "accumulator", "json")
 LONGEST_INPUT = 4096  # bytes
@@ -40,10 +41,10 @@ def main() -> int:
         print("nothing was fuzzed: needs atheris (group `fuzz`), which has wheels for Linux only", file=sys.stderr)
         return 2
     if options.in_this_process:
-        _fuzz(options.target[0], options.seconds, options.corpus)
+        _fuzz(options.target[0], options.seconds, options.seed, options.corpus)
     folder = options.corpus or Path(tempfile.mkdtemp(prefix="chunkfold-fuzz-"))
     names = options.target or NAMES
-    failed = [name for name in names if _run(name, options.seconds / len(names), folder / name)]
+    failed = [name for name in names if _run(name, options.seconds / len(names), options.seed, folder / name)]
     print(f"fuzzed {', '.join(names)}: " + (f"found something in {', '.join(failed)}" if failed else "nothing found"))
     if options.corpus is None and not failed:
         shutil.rmtree(folder)
@@ -57,6 +58,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--seconds", type=float, default=600, help="for all targets together (600)")
     parser.add_argument("--target", nargs="+", choices=NAMES, default=[], help="only these")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="begin with the same inputs; 0 for others each time (default)"
+    )
     parser.add_argument("--corpus", type=Path, help="the folder in which inputs are kept from run to run")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="one input through one target, and nothing else")
     parser.add_argument("--in-this-process", action="store_true", help=argparse.SUPPRESS)  # one target
@@ -74,13 +78,23 @@ def _replay(name: str, path: Path) -> int:
     return 0
 
 
-def _run(name: str, seconds: float, folder: Path) -> bool:
+def _run(name: str, seconds: float, seed: int, folder: Path) -> bool:
     """Fuzz one target, in a process of its own, for the fuzzer ends its process; return whether it found something."""
     findings = folder / "found"
     findings.mkdir(parents=True, exist_ok=True)
     began = time.time() - 1
     print(f"{name}: {seconds:.0f} s", flush=True)
-    arguments = ["--in-this-process", "--target", name, "--seconds", str(seconds), "--corpus", folder]
+    arguments = [
+        "--in-this-process",
+        "--target",
+        name,
+        "--seconds",
+        str(seconds),
+        "--seed",
+        str(seed),
+        "--corpus",
+        folder,
+    ]
     done = subprocess.run([sys.executable, __file__, *arguments], check=False)
     for path in sorted(findings.iterdir()):
         if path.stat().st_mtime >= began:
@@ -88,7 +102,7 @@ def _run(name: str, seconds: float, folder: Path) -> bool:
     return done.returncode != 0
 
 
-def _fuzz(name: str, seconds: float, folder: Path) -> None:
+def _fuzz(name: str, seconds: float, seed: int, folder: Path) -> None:
     """Never returns."""
     import atheris
 
@@ -106,8 +120,8 @@ def _fuzz(name: str, seconds: float, folder: Path) -> None:
     corpus, seeds, words = folder / "corpus", folder / "seeds", folder / "words"
     corpus.mkdir(exist_ok=True)
     seeds.mkdir(exist_ok=True)
-    for number, seed in enumerate(seed for seed in seeds_of(name) if len(seed) <= LONGEST_INPUT):
-        (seeds / str(number)).write_bytes(seed)
+    for number, given in enumerate(given for given in seeds_of(name) if len(given) <= LONGEST_INPUT):
+        (seeds / str(number)).write_bytes(given)
     words.write_text(dictionary(), "ascii")
     settings = {
         "artifact_prefix": f"{folder / 'found'}/",
@@ -116,6 +130,7 @@ def _fuzz(name: str, seconds: float, folder: Path) -> None:
         "max_total_time": max(1, round(seconds)),
         "print_final_stats": 1,
         "report_slow_units": SLOW,
+        "seed": seed,
         "timeout": STUCK,
         "verbosity": 0,
     }

@@ -51,6 +51,7 @@ def read(client: httpx.Client, url: str) -> chunkfold.ChatCompletion:
             assert_type(chunk, chunkfold.ChatCompletionChunk)
             assert_type(chunk.text, str)
             assert_type(chunk.reasoning, str)
+    assert_type(stream.drain(), chunkfold.ChatCompletion)
     assert_type(stream.end, chunkfold.StreamEnd | None)
     assert_type(stream.error, chunkfold.ChunkfoldError | None)
     assert_type(stream.request_id, str | None)
@@ -63,14 +64,31 @@ async def read_async(client: httpx.AsyncClient, url: str) -> chunkfold.ChatCompl
         assert_type(stream, chunkfold.AsyncChatCompletionStream)
         async for text in stream.text_deltas():
             assert_type(text, str)
+        assert_type(await stream.drain(within=2), chunkfold.ChatCompletion)
         return await stream.read()
+
+
+def misspell(client: httpx.Client, other: httpx.AsyncClient, url: str, response: httpx.Response) -> None:
+    """A misspelt option is a type error, wherever options are taken; without one, the ignore would be unused."""
+    chunkfold.connect(client, "POST", url, json={}, max_event_sise=1)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+    chunkfold.aconnect(other, "POST", url, json={}, time_out=1)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+    chunkfold.ChatCompletionStream(response, stict=True)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+    chunkfold.AsyncChatCompletionStream(response, stict=True)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+    chunkfold.ChatCompletionParser(stict=True)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+
+
+def keep_options(client: httpx.Client, url: str) -> None:
+    """Options that are kept in a dict."""
+    options: chunkfold.ConnectOptions = {"timeout": httpx.Timeout(10, read=120), "headers": {"a": "b"}, "strict": True}
+    chunkfold.connect(client, "POST", url, json={}, **options)
+    chunkfold.connect(client, "POST", url, json={}, auth=("user", "secret"), params={"v": "1"}, total_timeout=60)
 
 
 def wrap(response: httpx.Response, pieces: list[bytes], generator: Iterator[bytes]) -> None:
     """What the streams take."""
     chunkfold.ChatCompletionStream(response, strict=True)
     chunkfold.ChatCompletionStream(pieces, headers={"x-request-id": "r"})
-    chunkfold.ChatCompletionStream(generator)
+    chunkfold.ChatCompletionStream(generator, reuse_connection=False)
     chunkfold.AsyncChatCompletionStream(response)
 
 
@@ -221,6 +239,8 @@ def show(message: chunkfold.ChatCompletionMessage) -> list[str]:
                 assert_type(image, Any)
             case chunkfold.AudioPart(audio=audio):
                 assert_type(audio.transcript, str | None)
+            case chunkfold.ContentPart(part=part_as_sent):
+                assert_type(part_as_sent, dict[str, Any])
             case _:
                 assert_never(part)
         if part.type == "text" or part.type == "reasoning":  # noqa: PLR1714 - narrowing
@@ -252,6 +272,14 @@ def observe(stream: chunkfold.ChatCompletionStream, body: dict[str, Any]) -> chu
     return instrument(stream, body, capture_content=False)
 
 
+async def measure(client: httpx.Client, other: httpx.AsyncClient, url: str) -> None:
+    """Telemetry around `connect` gives the same streams."""
+    with instrument(chunkfold.connect(client, "POST", url, json={}), provider="p") as stream:
+        assert_type(stream, chunkfold.ChatCompletionStream)
+    async with instrument(chunkfold.aconnect(other, "POST", url, json={})) as streaming:
+        assert_type(streaming, chunkfold.AsyncChatCompletionStream)
+
+
 def row(data: bytes) -> str | None:
     """An archive's row."""
     folded = chunkfold.fold_record(data)
@@ -265,7 +293,7 @@ def test_kit(clock: ManualClock) -> bytes:
     stream = StreamBuilder("stepfun").reasoning("Hm").text("Hel", "lo").tool_call("f", "{}").usage(1, 2).finish().done()
     assert_type(stream, StreamBuilder)
     assert_type(stream.events, list[bytes])
-    assert_type(stream.outcome.text, str)
+    assert_type(stream.reading.text, str)
     with FakeProvider(stream, stream.answer(first=0.1, ending="reset"), b"data: [DONE]\n\n") as provider:
         assert_type(provider.assert_requested(0), list[ReceivedRequest])
     response = FakeResponse(stream, clock=clock)

@@ -1,7 +1,7 @@
-"""The columns of a folded record: the one place where their names, types and order stand.
+"""The columns of a folded record: their names, types and order.
 
-A value that is not known is None, a list without items is empty and never None. Nothing is keyed by what was sent, so
-the columns are the same for every record.
+An unknown value is None; a list without items is empty and never None. No column depends on the data, so the columns
+are the same for every record.
 """
 
 from typing import TypedDict
@@ -111,7 +111,7 @@ class Timing(TypedDict):
         first_chunk_seconds: Until the first chunk.
         first_output_seconds: Until the first text, reasoning, tool call fragment, audio or image.
         last_chunk_seconds: Until the last chunk.
-        last_byte_seconds: Until the last bytes that were looked at.
+        last_byte_seconds: Until the last bytes that were parsed.
         gaps: How many gaps there were between reads that brought chunks.
         gap_p50_seconds: Half of them were no longer than this.
         gap_p95_seconds: 95 % of them were no longer than this.
@@ -134,4 +134,4 @@ class Timing(TypedDict):
 
 
 class FoldedRecord(Ending, Message, Usage, Timing):
-    """A row: what came of one record."""
+    """A row: the result of folding one record."""

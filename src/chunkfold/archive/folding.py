@@ -1,17 +1,17 @@
-"""The bytes of one record to its row. Whatever is wrong with a record is in its row, never an exception.
+"""Fold the bytes of one record into its row. A fault in a record is reported in its row and never raises.
 
-A process that folds a billion records meets every fault there is. So each value is checked against its column before
-it is put there: what providers send in place of a text or a number stays out, and what no column can hold, such as
-half a character or a number beyond 64 bits, too.
+A process that folds a billion records meets every kind of fault. So each value is checked against its column: a value
+that is not the expected text or number is left out, and so is one that no column can hold, such as half a character or
+a number beyond 64 bits.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
 from chunkfold.archive.columns import Ending, FoldedRecord, Message, Timing, ToolCall, Usage
-from chunkfold.endings import exceeded
-from chunkfold.errors import APIError
-from chunkfold.json_values import is_integer, is_list
+from chunkfold.errors import APIError, exceeded
+from chunkfold.json_text.surrogates import well_formed
+from chunkfold.json_text.values import is_integer, is_list
 from chunkfold.models import (
     ChatCompletion,
     ChatCompletionMessageCustomToolCall,
@@ -20,16 +20,14 @@ from chunkfold.models import (
     CompletionUsage,
     FunctionCall,
 )
-from chunkfold.parser import ChatCompletionParser
+from chunkfold.parser.parser import ChatCompletionParser
+from chunkfold.parser.timing import StreamTiming
 from chunkfold.recording import Recording
 from chunkfold.recording.replaying import conclude, parser_of
-from chunkfold.surrogates import well_formed
-from chunkfold.timing import StreamTiming
 
-_MOST: Final = 64 * 2**20  # bytes; what these three may cost at worst stands in docs/scale.md, with the arithmetic
+_MOST: Final = 64 * 2**20  # bytes; docs/scale.md computes what these three cost at worst
 _MOST_OF_AN_EVENT: Final = 8 * 2**20  # bytes
 _MOST_OUTPUT: Final = 16 * 2**20  # characters
-_UNWATCHED: Final = 8 * 2**20  # bytes
 _INT64: Final = range(-(2**63), 2**63)
 
 
@@ -40,7 +38,7 @@ def fold_record(
     max_event_size: int | None = _MOST_OF_AN_EVENT,
     max_output_size: int | None = _MOST_OUTPUT,
 ) -> FoldedRecord:
-    """Fold one recorded stream into a flat row; what each column is stands in `chunkfold.archive.columns`.
+    """Fold one recorded stream into a flat row; `chunkfold.archive.columns` describes each column.
 
     It is what `chunkfold fold` says of the same file, without what has no column: audio, images, annotations, log
     probabilities and unknown fields. Nothing is kept between two calls.
@@ -48,8 +46,8 @@ def fold_record(
     Args:
         data: The content of a file: a recording, or a plain body as `curl -N` saves it.
         max_size: The most bytes it may have; 64 MiB by default, None for no limit. What is larger is not read.
-        max_event_size: The most bytes one event may have, as the parser's; 8 MiB by default. One event can take 500
-            times its size in memory.
+        max_event_size: The most bytes one event may have, as the parser's; 8 MiB by default. How many values
+            it may have is bounded by the default of the parser's `max_event_items`.
         max_output_size: The most characters of output, as the parser's; 16 Mi by default.
 
     Raises:
@@ -60,10 +58,7 @@ def fold_record(
         return _unreadable(size, exceeded("max_size", max_size))
     try:
         recording = Recording.loads(bytes(data))
-        # Watching the output costs time, and what is small needs none: it has no more characters than bytes.
-        is_watched = max_output_size is not None and size > min(max_output_size, _UNWATCHED)
-        most_output = max_output_size if is_watched else None
-        parser = parser_of(recording, max_event_size=max_event_size, max_output_size=most_output)
+        parser = parser_of(recording, max_event_size=max_event_size, max_output_size=max_output_size)
         _read(parser, recording)
         return _row(size, recording, parser, parser.error)
     except Exception as error:  # noqa: BLE001 - one bad record must not end the run, whatever is wrong with it
@@ -71,7 +66,7 @@ def fold_record(
 
 
 def _read(parser: ChatCompletionParser, recording: Recording) -> None:
-    """Read it to its end; as `replay`, but without the chunks, which nobody looks at."""
+    """Read it to its end, like `replay` but without making chunks."""
     for read in recording.reads:
         parser.fold(read.data, arrived=read.at)
     conclude(parser, recording)

@@ -1,7 +1,7 @@
-"""The columns in Arrow's terms.
+"""The columns as an Arrow schema.
 
-What an engine infers from rows depends on which rows it sees: a column in which all of them are None has no type. So
-the schema is given, and every file of a table has the same.
+A schema that an engine infers depends on the rows that it sees: a column with only None has no type. With this schema
+every file of a table has the same.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What a frame adds to the answer, in words: the parser's typed events, and what of a chunk no event tells."""
+"""What a frame adds to the answer, in words: the parser's typed events, and what a chunk has beyond them."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,8 +21,8 @@ from chunkfold import (
     UsageReceived,
 )
 from chunkfold.cli.safe import one_line
-from chunkfold.errors import excerpt
-from chunkfold.json_values import is_list
+from chunkfold.excerpts import excerpt
+from chunkfold.json_text.values import is_list
 from chunkfold.models.base import Model
 from chunkfold.models.chunk import ChoiceDeltaToolCall
 

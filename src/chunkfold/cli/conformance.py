@@ -1,6 +1,6 @@
-"""The report of `chunkfold doctor`: what was asked of whom, what came of it, and what was off; as Markdown and JSON.
+"""The report of `chunkfold doctor`: the requests, their results, and what was wrong; as Markdown and JSON.
 
-Whatever a provider said stands in it as code: bounded, on one line, and nothing that Markdown would act upon.
+Everything that a provider said is in it as code: bounded, on one line, and without Markdown's special characters.
 """
 
 import importlib.metadata
@@ -17,9 +17,10 @@ from urllib.parse import urlsplit
 import httpx
 
 from chunkfold.cli.checks import Check, Judgement, Reply, Result
+from chunkfold.cli.facts import error_object
 from chunkfold.cli.frames import Frame
 from chunkfold.cli.safe import one_line
-from chunkfold.cli.verdict import error_object, rule_object, times
+from chunkfold.cli.verdict import rule_object, times
 
 _EXCERPT: Final = 300  # characters of an event that was off
 _PAST: Final = {
@@ -33,7 +34,7 @@ _TITLES: Final = ("check", "result", "ended", "first output", "rules")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What came of a check.
+    """The result of a check.
 
     Attributes:
         check: The check.
@@ -66,11 +67,11 @@ class Report:
     """All that was found.
 
     Attributes:
-        url: The endpoint; only its host is told.
+        url: The endpoint; only its host is shown.
         model: The model's name.
         date: When it was asked.
         note: What else has to be known.
-        findings: What came of each check, in order.
+        findings: The result of each check, in order.
     """
 
     url: str
@@ -85,8 +86,15 @@ class Report:
         return any(finding.judgement.result is Result.FAIL for finding in self.findings)
 
     @property
+    def is_unanswered(self) -> bool:
+        """Whether not even the plain request was answered, as after too many: nothing is known of the provider."""
+        return any(
+            finding.check.name == "text" and finding.judgement.result is Result.SKIPPED for finding in self.findings
+        )
+
+    @property
     def host(self) -> str:
-        """Scheme, host and port: what else stands in a URL may be a secret."""
+        """Scheme, host and port: the rest of a URL may be a secret."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
@@ -183,7 +191,7 @@ def _table_row(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _details(finding: Finding) -> Iterator[str]:
-    """Why it is no plain pass, and what was off."""
+    """Why it is not a plain pass, and what was wrong."""
     judgement, reply = finding.judgement, finding.reply
     yield f"### {finding.check.name}: {judgement.result}"
     yield ""
@@ -227,14 +235,21 @@ def _finding_object(finding: Finding) -> dict[str, Any]:
         "quote": judgement.quote,
     }
     if reply is None:
-        return told | {"end": None, "first_output": None, "error": None, "request_id": None, "rules": [], "frames": []}
+        return told | {
+            "end": None,
+            "first_output": None,
+            "error": None,
+            "request_id": None,
+            "anomalies": [],
+            "frames": [],
+        }
     parser = reply.parser
     return told | {
         "end": parser.end,
         "first_output": finding.first_output,
-        "error": None if parser.error is None else error_object(parser.error),
+        "error": error_object(parser.error),
         "request_id": parser.request_id,
-        "rules": [rule_object(anomaly, explained=True) for anomaly in parser.anomalies],
+        "anomalies": [rule_object(anomaly, explained=True) for anomaly in parser.anomalies],
         "frames": [
             {"offset": frame.offset, "event": frame.event, "bytes": frame.size, "data": frame.data[:_EXCERPT]}
             for frame in reply.odd_frames

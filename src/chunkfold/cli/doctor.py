@@ -1,35 +1,34 @@
-"""`chunkfold doctor`: a few small requests to a provider, and a report of what came of them."""
+"""`chunkfold doctor`: a few small requests to a provider, and a report of the results."""
 
 import re
-import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
 import click
 import httpx
-from rich.console import Console
 from rich.text import Text
 
 from chunkfold import APIStatusError
 from chunkfold.cli.checks import CHECKS, WRONG_KEY, Check, Judgement, Reply, Result
 from chunkfold.cli.conformance import Finding, Report, as_json, markdown
+from chunkfold.cli.exit_codes import LEFT
 from chunkfold.cli.frames import Frame, Inspection
-from chunkfold.cli.live import LiveAnswer, answer_to, client_for
-from chunkfold.cli.request import ChatRequest, connection_options, endpoint, headers_of
-from chunkfold.cli.screen import standard_output
+from chunkfold.cli.live import LiveAnswer, answer_to
+from chunkfold.cli.request import MODEL_OPTION, ChatRequest, connection_options, endpoint, headers_of, with_default_url
+from chunkfold.cli.sources import client_for
 from chunkfold.cli.verdict import described
+from chunkfold.cli.view import standard_output
+from chunkfold.cli.waiting import waiting_for
 from chunkfold.recording.redaction import Redactor
 
 _MOST_TOKENS: Final = 256
 _LIMITS: Final = ("max_tokens", "max_completion_tokens")  # OpenAI's newer models refuse the first
-_KEY_HEADER: Final = re.compile(r"auth|key|token", re.IGNORECASE)
+_KEY_HEADER: Final = re.compile(r"auth|(?<!port)key|token", re.IGNORECASE)
 _STYLES: Final = {Result.PASS: "green", Result.TOLERATED: "yellow", Result.FAIL: "bold red", Result.SKIPPED: "dim"}
 _BEGINNING: Final = 8  # characters that tell the beginning of a secret
-_INTERRUPTED: Final = 130  # as a shell says it of what Ctrl-C ended
 
 _EPILOG: Final = """\b
 Examples:
@@ -40,9 +39,9 @@ Examples:
 \b
 Exit codes:
   0  nothing failed
-  1  something failed, or there was no response
-  2  wrong use
-  130  you left it
+  1  something failed, or there was no answer: no response, or too many requests
+  2  usage error
+  130  stopped by Ctrl-C
 """
 
 
@@ -123,8 +122,8 @@ def list_checks(context: click.Context, _: click.Parameter, wanted: bool) -> Non
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("url")
-@click.option("-m", "--model", required=True, help="The model's name.")
+@click.argument("url", required=False)
+@MODEL_OPTION
 @click.option(
     "--only",
     "names",
@@ -140,7 +139,7 @@ def list_checks(context: click.Context, _: click.Parameter, wanted: bool) -> Non
 def doctor(
     context: click.Context,
     /,
-    url: str,
+    url: str | None,
     *,
     model: str,
     names: tuple[str, ...],
@@ -149,16 +148,16 @@ def doctor(
     headers: tuple[str, ...],
     timeout: float,
 ) -> None:
-    """Check how well a provider keeps to the protocol.
+    """Check how well a provider follows the protocol.
 
     Sends at most ten small requests, each with a limit of 256 tokens, and prints a report in Markdown, to be
     pasted into a bug report. Keys are never in it.
     """
-    request = ChatRequest(endpoint(url), {"model": model}, headers_of(key_env, headers), timeout)
+    request = ChatRequest(endpoint(with_default_url(url)[0]), {"model": model}, headers_of(key_env, headers), timeout)
     report = Report(request.url, model, datetime.now(UTC))
     is_interrupted = False
     checks = [check for check in CHECKS if not names or check.name in names]
-    with client_for(request) as client, _progress() as show:
+    with client_for(request) as client, waiting_for(model) as show:
         provider = Provider(request, client)
         try:
             report.findings.extend(examine(provider, checks, show))  # as far as it comes
@@ -166,16 +165,16 @@ def doctor(
             is_interrupted = True
         report.note = provider.note
     _print(report, request.secrets, as_object=as_object)
-    context.exit(_INTERRUPTED if is_interrupted else int(report.has_failed))
+    context.exit(LEFT if is_interrupted else int(report.has_failed or report.is_unanswered))
 
 
 def examine(provider: Provider, checks: Sequence[Check], show: Callable[[str], object]) -> Iterator[Finding]:
-    """What comes of each check, as it comes.
+    """The result of each check, as soon as it is known.
 
     Args:
-        provider: Who is asked.
+        provider: The provider to check.
         checks: The checks, in order.
-        show: Told what is going on.
+        show: Called with a line on the progress.
 
     Raises:
         click.ClickException: The first request got no response.
@@ -209,17 +208,6 @@ def _finding(provider: Provider, check: Check) -> Finding:
 
 def _wrong(value: str) -> str:
     return f"Bearer {WRONG_KEY}" if value.startswith("Bearer ") else WRONG_KEY
-
-
-@contextmanager
-def _progress() -> Generator[Callable[[str], object]]:
-    """Where to say what is going on: a line on standard error that goes again, if that is a terminal."""
-    console = Console(stderr=True, highlight=False)
-    if not (sys.stderr.isatty() and console.is_interactive):
-        yield lambda _: None
-        return
-    with console.status("") as status:
-        yield lambda told: status.update(Text(told))
 
 
 def _print(report: Report, secrets: Sequence[str], *, as_object: bool) -> None:

@@ -1,73 +1,154 @@
-"""What there is to say of a stream that ended, as labels and values ready to be printed."""
+"""The facts about a stream: for people in the line below an answer, for programs as JSON of one shape.
 
-from collections.abc import Sequence
+This is loaded by processes that fold, so it loads neither click nor rich.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
 
 from chunkfold import (
     Anomaly,
+    APIError,
+    APIStatusError,
     ChatCompletion,
-    ChatCompletionMessageToolCall,
     Choice,
     ChunkfoldError,
     CompletionUsage,
-    ParseError,
     StreamEnd,
     StreamTiming,
-    is_retryable,
 )
-from chunkfold.cli.safe import one_line
-from chunkfold.cli.screen import Fact
+from chunkfold.cli.safe import json_line, one_line
 
 
-def completion_facts(completion: ChatCompletion) -> list[Fact]:
-    """The tool calls with their arguments parsed, the finish reason and the usage."""
-    calls = [("parsed call", call_as_code(call)) for call in completion.tool_calls]
-    return [*calls, ("finish reason", _finish_reason(completion)), ("usage", _usage(completion.usage))]
+class NoResponse(Protocol):
+    """A failure without a stream: there was no response, or a file could not be read."""
+
+    @property
+    def kind(self) -> str:
+        """The name of the error's class: "ConnectError"."""
+        ...
+
+    @property
+    def message(self) -> str:
+        """What it says, fit to be printed."""
+        ...
 
 
-def stream_facts(end: StreamEnd | None, timing: StreamTiming, usage: CompletionUsage | None) -> list[Fact]:
-    """How the stream ended, and how fast it was."""
-    rate = timing.tokens_per_second(usage.completion_tokens if usage else None)
-    return [
-        ("ended", end or "not yet"),
-        ("first token", "none" if timing.first_output is None else f"after {timing.first_output:.2f} s"),
-        ("speed", "unknown" if rate is None else f"{rate:.1f} tokens per second"),
-    ]
+class Source(Protocol):
+    """A stream or a parser that has ended, or was left."""
+
+    @property
+    def end(self) -> StreamEnd | None: ...  # noqa: D102 - the parser's
+    @property
+    def timing(self) -> StreamTiming: ...  # noqa: D102 - the parser's
+    @property
+    def anomalies(self) -> Sequence[Anomaly]: ...  # noqa: D102 - the parser's
+    @property
+    def snapshot(self) -> ChatCompletion: ...  # noqa: D102 - the parser's
+    @property
+    def request_id(self) -> str | None: ...  # noqa: D102 - the parser's
 
 
-def footer(
-    completion: ChatCompletion, end: StreamEnd | None, timing: StreamTiming, anomalies: Sequence[Anomaly]
-) -> list[str]:
-    """What there is to say below an answer, of which choice 0 was shown."""
+@dataclass(slots=True)
+class Reply:
+    """The result of a request, or of a recording.
+
+    Attributes:
+        error: What went wrong, None if nothing did.
+        end: How the stream ended, None if there was none.
+        completion: All that had come, None if there was no stream.
+        is_timed: Whether the times mean something; those of a plain body do not.
+    """
+
+    error: ChunkfoldError | NoResponse | None = None
+    end: StreamEnd | None = None
+    completion: ChatCompletion | None = None
+    anomalies: Sequence[Anomaly] = ()
+    timing: StreamTiming = field(default_factory=StreamTiming)
+    request_id: str | None = None
+    is_timed: bool = True
+
+    def take(self, source: Source) -> None:
+        """Keep what a stream brought."""
+        self.end, self.timing, self.anomalies = source.end, source.timing, source.anomalies
+        self.completion, self.request_id = source.snapshot, source.request_id
+
+
+# For people
+
+
+def footer(reply: Reply) -> list[str]:
+    """The facts below an answer, of which one choice was shown."""
+    completion, timing = reply.completion or ChatCompletion(), reply.timing
     usage, shown = completion.usage, choice_of(completion)
     rate = timing.tokens_per_second(usage.completion_tokens if usage else None)
+    reason = shown.finish_reason if shown else None
     facts = [
-        f"{end or 'not ended'}: {one_line(shown.finish_reason)}"
-        if shown and shown.finish_reason
-        else end or "not ended",
-        f"first token {_seconds(timing.first_output)}" if timing.first_output is not None else "no output",
-        f"{rate:.1f} tokens/s" if rate is not None else "",
+        f"{reply.end or 'not ended'}" + (f": {one_line(reason)}" if reason else ""),
+        *(_times(timing, rate) if reply.is_timed else ()),
         _usage(usage) if usage else "no usage",
-        f"{_seconds(timing.last_byte)} in all" if timing.last_byte is not None else "",
-        _of_choices(completion),
+        _of_choices(completion, shown),
         *_beside_text(shown),
-        f"tolerated {', '.join(anomaly.rule.id for anomaly in anomalies)}" if anomalies else "",
+        f"tolerated {', '.join(anomaly.rule.id for anomaly in reply.anomalies)}" if reply.anomalies else "",
     ]
     return [fact for fact in facts if fact]
 
 
+def error_line(reply: Reply, clean: Callable[[str], str] = one_line, note: str = "") -> str:
+    """What went wrong, and what helps to ask about it, in one line.
+
+    Args:
+        reply: The result; it has an error.
+        clean: Makes a text one line without secrets.
+        note: One more thing to say.
+    """
+    error = reply.error
+    after = error.retry_after if isinstance(error, ChunkfoldError) else None
+    told = [
+        note,
+        f"request id {clean(reply.request_id)}" if reply.request_id else "",
+        f"retry after {after:g} s" if after is not None else "",
+    ]
+    aside = ", ".join(filter(None, told))
+    if isinstance(error, APIError) and not isinstance(error, APIStatusError):
+        message = f"the provider reported an error: {clean(str(error))}"
+    else:
+        message = clean(str(error)) if isinstance(error, ChunkfoldError) or error is None else error.message
+    return f"Error: {message}" + (f" ({aside})" if aside else "")
+
+
 def choice_of(completion: ChatCompletion) -> Choice | None:
-    """Choice 0, None if nothing came of it."""
-    return next((choice for choice in completion.choices if choice.index == 0), None)
+    """The choice that is shown: choice 0, or if it has no output the first that has some."""
+    first = next((choice for choice in completion.choices if choice.index == 0), None)
+    if first is not None and _has_output(first):
+        return first
+    return next(filter(_has_output, completion.choices), first)
+
+
+def _has_output(choice: Choice) -> bool:
+    message = choice.message
+    return bool(message.content or message.refusal or message.reasoning or message.tool_calls or message.audio)
+
+
+def _times(timing: StreamTiming, rate: float | None) -> list[str]:
+    first, last = timing.first_output, timing.last_byte
+    return [
+        f"first token {_seconds(first)}" if first is not None else "no output",
+        f"{rate:.1f} tokens/s" if rate is not None else "",
+        f"{_seconds(last)} in all" if last is not None else "",
+    ]
 
 
 def _seconds(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
-def _of_choices(completion: ChatCompletion) -> str:
+def _of_choices(completion: ChatCompletion, shown: Choice | None) -> str:
     """That there is more than what is shown, if so."""
-    others = sum(choice.index != 0 for choice in completion.choices)
-    return f"choice 0 of {others + 1} is shown" if others else ""
+    count, index = len({0, *(choice.index for choice in completion.choices)}), shown.index if shown else 0
+    return f"choice {index} of {count} is shown" if count > 1 else ""
 
 
 def _beside_text(choice: Choice | None) -> list[str]:
@@ -80,37 +161,7 @@ def _beside_text(choice: Choice | None) -> list[str]:
     return [f"{count} {kind}{'s' * (count > 1)}" for kind, count in counts if count] + audio
 
 
-def error_facts(error: ChunkfoldError, end: StreamEnd | None) -> list[Fact]:
-    """What went wrong, and what can be done with it."""
-    partial = error.snapshot.text if error.snapshot else ""
-    return [
-        ("partial text", one_line(repr(partial))),
-        ("error", type(error).__name__),
-        ("message", one_line(str(error))),
-        ("retryable", _retryable(error)),
-        ("ended", end or "not yet"),
-    ]
-
-
-def call_as_code(call: ChatCompletionMessageToolCall) -> str:
-    """The call as Python would write it, or why its arguments cannot be read."""
-    if call.type == "custom":
-        return one_line(f"{call.name}({call.custom.input!r})")
-    try:
-        arguments = call.function.parse()
-    except ParseError as error:
-        return one_line(f"{call.name}: {error}")
-    return one_line(f"{call.name}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})")
-
-
-def _finish_reason(completion: ChatCompletion) -> str:
-    outcome = completion.choices[0].outcome if completion.choices else None
-    return f"{one_line(completion.finish_reason or 'none')} (outcome: {outcome or 'open'})"
-
-
-def _usage(usage: CompletionUsage | None) -> str:
-    if usage is None:
-        return "not reported"
+def _usage(usage: CompletionUsage) -> str:
     prompt = _tokens(usage.prompt_tokens, "prompt", usage.cached_tokens, "cached")
     return f"{prompt}, {_tokens(usage.completion_tokens, 'completion', usage.reasoning_tokens, 'reasoning')}"
 
@@ -120,7 +171,56 @@ def _tokens(count: int | None, kind: str, part: int | None, part_kind: str) -> s
     return counted if part is None else f"{counted} ({one_line(str(part))} {part_kind})"
 
 
-def _retryable(error: ChunkfoldError) -> str:
-    if not error.retryable and is_retryable(error, after_output=True):
-        return "no, for output was shown already (yes with after_output=True)"
-    return "yes" if error.retryable else "no"
+# For programs
+
+
+def reply_object(reply: Reply) -> dict[str, Any]:
+    """The object that every command with `--json` gives for a stream; docs/command-line.md has it as a table."""
+    timing, usage = reply.timing, reply.completion.usage if reply.completion else None
+    return {
+        "end": reply.end,
+        "error": error_object(reply.error),
+        "anomalies": [anomaly_object(anomaly) for anomaly in reply.anomalies],
+        "completion": json.loads(reply.completion.model_dump_json()) if reply.completion else None,
+        "timing": {
+            **asdict(timing),
+            "gaps": asdict(timing.gaps) if timing.gaps else None,
+            "tokens_per_second": timing.tokens_per_second(usage.completion_tokens if usage else None),
+        }
+        if reply.is_timed
+        else None,
+        "request_id": reply.request_id,
+    }
+
+
+def reply_json(reply: Reply, hide: Callable[[str], str] = str) -> bytes:
+    """The same as one line, without secrets."""
+    return hide(json_line(reply_object(reply))).encode()
+
+
+def error_object(error: ChunkfoldError | NoResponse | None) -> dict[str, Any] | None:
+    """An error; what is not known of it is null."""
+    if error is None:
+        return None
+    ours = error if isinstance(error, ChunkfoldError) else None
+    told = error if isinstance(error, APIError) else None
+    return {
+        "type": type(error).__name__ if isinstance(error, ChunkfoldError) else error.kind,
+        "message": str(error) if isinstance(error, ChunkfoldError) else error.message,
+        "retryable": ours and ours.retryable,
+        "retry_after": ours and ours.retry_after,
+        "status_code": told and told.status_code,
+        "code": told and _short(told.code),
+        "param": told and _short(told.param),
+    }
+
+
+def anomaly_object(anomaly: Anomaly) -> dict[str, Any]:
+    """A rule that was broken."""
+    rule = anomaly.rule
+    place = {"first": anomaly.first, "offset": anomaly.offset, "detail": anomaly.detail}
+    return {"rule": rule.id, "sentence": rule.sentence, "count": anomaly.count, **place}
+
+
+def _short(value: Any) -> Any:
+    return value if value is None or isinstance(value, int) else str(value)[:200]

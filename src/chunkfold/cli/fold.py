@@ -17,10 +17,11 @@ from rich.table import Table
 from rich.text import Text
 
 from chunkfold import RULES, StreamEnd
+from chunkfold.cli.exit_codes import LEFT
 from chunkfold.cli.folding import Folded, Job, Problem, unreadable
 from chunkfold.cli.folding import fold as fold_job
 from chunkfold.cli.safe import one_line
-from chunkfold.cli.screen import standard_output
+from chunkfold.cli.view import standard_output
 from chunkfold.cli.workers import Lost, in_processes
 
 _BYTES_FOR_ONE: Final = 8 * 2**20  # what is folded sooner than one more process starts
@@ -31,7 +32,6 @@ _UNREADABLE: Final = "unreadable"
 _ENDINGS: Final = (*StreamEnd, _UNREADABLE)
 _END_WIDTH: Final = max(map(len, _ENDINGS))
 _GAP: Final = "  "
-_INTERRUPTED: Final = 130
 
 _EXAMPLES = """\b
 Examples:
@@ -44,7 +44,7 @@ Examples:
 Exit codes:
   0    every file was read, however its stream ended
   1    a file could not be read
-  130  you left it
+  130  stopped by Ctrl-C
 """
 
 
@@ -56,15 +56,15 @@ Exit codes:
     "--jobs",
     metavar="N",
     type=click.IntRange(1),
-    help="How many processes read; 1 is this one alone. By default as many as there are CPUs, if that is worth it.",
+    help="How many processes read; 1 is the main process alone. By default one for each CPU, if the input is large.",
 )
 @click.pass_context
 def fold(context: click.Context, files: tuple[str, ...], as_json: bool, jobs: int | None) -> None:  # noqa: FBT001 - click's
     """Fold many recorded streams into their completions.
 
-    Each FILE is a recording, or the plain body of a stream; "-" is standard input, and a folder
-    stands for the files in it. What comes of them is told in their order, with a summary of the
-    endings and the broken rules behind it, which goes to standard error with --json.
+    Each FILE is a recording, or the plain body of a stream; "-" is standard input, and a folder stands for the files in
+    it. The results are printed in the order of the files, followed by a summary of the endings and the broken rules;
+    with --json the summary goes to standard error.
     """
     with suppress(KeyboardInterrupt):
         run = _Run(_names_in(files), as_json=as_json)
@@ -72,11 +72,11 @@ def fold(context: click.Context, files: tuple[str, ...], as_json: bool, jobs: in
         run.summarise()
         if is_over:
             context.exit(int(run.endings[_UNREADABLE] > 0))
-    context.exit(_INTERRUPTED)
+    context.exit(LEFT)
 
 
 def _fold_all(run: "_Run", jobs: int | None) -> bool:
-    """Show what comes of every file; return whether it got to the end, and was not left by Ctrl-C."""
+    """Show the result of every file; return whether it got to the end, and was not stopped by Ctrl-C."""
     try:
         with _Bar(len(run.names), run.output) as bar, closing(_results(run, jobs)) as results:
             for result in results:

@@ -1,4 +1,4 @@
-"""One file to what there is to say of it. This runs in worker processes, so it loads neither click nor rich."""
+"""One file to its result. This runs in worker processes, so it loads neither click nor rich."""
 
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -36,14 +36,14 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What came of a file.
+    """The result of a file.
 
     Attributes:
         file: Its name.
         end: How its stream ended; None if it could not be read.
         anomalies: How often each rule was broken, by the rule's id.
         excerpt: The beginning of the answer, or what went wrong, harmless and on one line.
-        json: All of it as one line of JSON; "" if nobody wants it.
+        json: All of it as one line of JSON; "" without --json.
     """
 
     file: str
@@ -54,7 +54,7 @@ class Folded:
 
 
 def fold(job: Job) -> Folded:
-    """Read a file and fold its stream; whatever goes wrong is part of what comes of it."""
+    """Read a file and fold its stream; whatever goes wrong is part of the result."""
     if job.problem is not None:
         return unreadable(job, job.problem)
     try:
@@ -69,7 +69,7 @@ _NOTHING_SAID: Final[dict[type[Exception], str]] = {MemoryError: "out of memory"
 
 
 def unreadable(job: Job, problem: Problem) -> Folded:
-    """What there is to say of a file that has no stream."""
+    """The result of a file that has no stream."""
     return Folded(
         file=job.file,
         end=None,
@@ -136,5 +136,5 @@ def _arguments(call: Any) -> str:
 
 
 def _excerpt(text: str) -> str:
-    """The beginning, with every space the same; what is cut off is not looked at."""
+    """The beginning, with every space the same; what is cut off is not processed."""
     return one_line(" ".join(text[: 4 * _EXCERPT].split()))[:_EXCERPT]

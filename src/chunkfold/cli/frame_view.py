@@ -9,14 +9,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from chunkfold import Anomaly
 from chunkfold.cli.additions import Addition, quoted, word
+from chunkfold.cli.facts import error_object
 from chunkfold.cli.frames import Frame, Inspection, Kind
 from chunkfold.cli.safe import one_line
-from chunkfold.cli.screen import Fact, Screen
-from chunkfold.cli.verdict import by_the_book, described, error_object, facts_of, times, verdict_object
+from chunkfold.cli.verdict import Fact, by_the_book, described, facts_of, times, verdict_object
 
 _KIND_WIDTH: Final = max(map(len, Kind))
 _TIME_WIDTH: Final = 8
@@ -27,7 +28,7 @@ _STYLES: Final = {Kind.DONE: "green", Kind.PING: "dim", Kind.FOREIGN: "dim", Kin
 
 
 class FrameView(ABC):
-    """Shows the frames of one stream as they come, and at last the verdict.
+    """Shows the frames of one stream as they arrive, and finally the verdict.
 
     Args:
         console: Where.
@@ -44,7 +45,7 @@ class FrameView(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Show what stands above the frames."""
+        """Show the header above the frames."""
 
     @abstractmethod
     def frame(self, frame: Frame) -> None:
@@ -52,7 +53,7 @@ class FrameView(ABC):
 
     @abstractmethod
     def verdict(self, inspection: Inspection) -> None:
-        """Show what there is to say of the whole."""
+        """Show the verdict on the whole stream."""
 
 
 class JsonFrameView(FrameView):
@@ -76,7 +77,7 @@ class JsonFrameView(FrameView):
                 "anomalies": [
                     {"rule": noted.rule.id, "count": noted.count, "detail": noted.detail} for noted in frame.anomalies
                 ],
-                "error": None if frame.error is None else error_object(frame.error),
+                "error": error_object(frame.error),
             }
         )
 
@@ -96,11 +97,25 @@ class TextFrameView(FrameView):
         """The facts, then the rules."""
         anomalies = inspection.parser.anomalies
         tolerated = _how_many(anomalies) if anomalies else by_the_book(inspection)
-        Screen(self._console).facts([*facts_of(inspection, timed=self._timed), ("to tolerate", tolerated)])
+        self._facts([*facts_of(inspection, timed=self._timed), ("to tolerate", tolerated)])
         if anomalies:
             self._console.print()
         for anomaly in anomalies:
             self._rule(anomaly)
+
+    def _facts(self, facts: Sequence[Fact]) -> None:
+        """Labels and values, one below the other; they are printed as they are."""
+        self._console.print()
+        if not self._console.is_interactive:
+            for label, value in facts:
+                self._console.out(f"{label}: {value}", highlight=False)
+            return
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="cyan", no_wrap=True)
+        table.add_column(overflow="fold")
+        for label, value in facts:
+            table.add_row(Text(label), Text(value))
+        self._console.print(table)
 
     @abstractmethod
     def _rule(self, anomaly: Anomaly) -> None:
@@ -138,7 +153,7 @@ class PlainFrameView(TextFrameView):
 
 
 class ColumnFrameView(TextFrameView):
-    """For a terminal: what a frame adds stands in a column of its own, or below the rest where that is too narrow."""
+    """For a terminal: what a frame adds has a column of its own, or goes below the rest where that is too narrow."""
 
     def begin(self) -> None:
         """The columns' names."""
@@ -161,7 +176,7 @@ class ColumnFrameView(TextFrameView):
             self._beside(Text(" " * len(f"{rule.id}  ")), Text(f"{label}: {value}", "dim"), 0)
 
     def _beside(self, head: Text, told: Text, least: int = _LEAST) -> None:
-        """Print what there is to say, wrapped, beside the head; below it where less than that is left for it."""
+        """Print the details, wrapped, beside the head; below it if there is too little room."""
         left = self._console.width - len(head)
         is_beside = left >= max(least, 1)
         indent = " " * (len(head) if is_beside else 2)
@@ -177,7 +192,7 @@ class ColumnFrameView(TextFrameView):
 
 
 def told_of(frame: Frame) -> Iterator[str]:
-    """What there is to say of a frame, each thing on one line, bounded and escaped."""
+    """The details of a frame, each on one line, bounded and escaped."""
     if frame.event not in (None, "message"):
         yield f"event {word(frame.event or '')}"
     yield from map(str, frame.adds)

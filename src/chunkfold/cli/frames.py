@@ -1,7 +1,7 @@
 """A stream frame by frame: what each server-sent event is, what it adds to the answer, which rules it breaks.
 
-There is no second reader of the bytes. The parser tells of each event, and what changed in it meanwhile came of that
-event. What changes between two events, as it does at the end of the body, makes a frame without an event.
+Nothing else decodes the bytes. The parser reports each event, and what changed in it since the last one is the result
+of that event. What changes between two events, as it does at the end of the body, makes a frame without an event.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,10 +30,10 @@ from chunkfold.anomalies import (
     WHOLE_COMPLETION,
 )
 from chunkfold.cli.additions import Addition, additions_of, unknown_fields
-from chunkfold.errors import excerpt
-from chunkfold.parser import ParserOptions
-from chunkfold.payload import is_json
+from chunkfold.excerpts import excerpt
+from chunkfold.parser.options import ParserOptions
 from chunkfold.recording import RecordedTransportError, Recording
+from chunkfold.wire.payload import is_json
 
 _PIECE: Final = 65536  # bytes fed at once: what is read of a huge file at once must not become chunks at once
 _EXCERPT: Final = 2000  # characters kept of an event's data
@@ -79,13 +79,13 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One server-sent event, or what came of the body where there was none, as at its end.
+    """One server-sent event, or the result of the body where there was none, as at its end.
 
     Attributes:
         number: Counted from 1.
         kind: What it is.
         event: The event's name, None where there was no event.
-        offset: Where its block begins in the body, in bytes; where the body ends, for what came of its end.
+        offset: Where its block begins in the body, in bytes; where the body ends, for the result of its end.
         at: When it came, in seconds since the request was sent; None if not known.
         size: How many bytes of data it has.
         data: The beginning of its data, as text.
@@ -109,15 +109,15 @@ class Frame:
 
     @property
     def is_odd(self) -> bool:
-        """Whether it breaks a rule, is an error, or tells of an end that no event told of."""
+        """Whether it breaks a rule, is an error, or reports an end that no event reported."""
         return bool(self.anomalies or self.note) or self.error is not None
 
 
 class Inspection:
-    """Parses one stream and tells of each of its frames as it comes; none is kept.
+    """Parses one stream and reports each of its frames as it arrives; none is kept.
 
     Args:
-        on_frame: Who is told.
+        on_frame: Called with each frame.
         options: The parser's.
 
     Attributes:
@@ -130,7 +130,7 @@ class Inspection:
     """
 
     def __init__(self, on_frame: Callable[[Frame], object], **options: Unpack[ParserOptions]) -> None:
-        given: ParserOptions = {**options, "on_event": self._on_event}
+        given: ParserOptions = {**options, "on_server_sent_event": self._on_server_sent_event}
         self.parser = ChatCompletionParser(**given)
         self.parser.events()  # from now on
         self.frames = self.events = 0
@@ -170,8 +170,8 @@ class Inspection:
         self._finish(lambda: self.parser.interrupt(error), at, f"the transport fails: {told}")
 
     def leave(self, at: float | None = None) -> None:
-        """Nobody reads on."""
-        self._finish(self.parser.leave, at, "nobody reads on")
+        """Reading stops early."""
+        self._finish(self.parser.leave, at, "reading stops early")
 
     def _finish(self, finish: Callable[[], list[ChatCompletionChunk] | None], at: float | None, note: str) -> None:
         if self._ended:
@@ -181,7 +181,7 @@ class Inspection:
         if not self._ended:  # else an event was left in the decoder, and it was the last
             self._tell(None, chunks or [], note)
 
-    def _on_event(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
+    def _on_server_sent_event(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
         self._tell(event, chunks)
 
     def _tell(self, event: ServerSentEvent | None, chunks: list[ChatCompletionChunk], note: str = "") -> None:

@@ -8,18 +8,17 @@ from typing import Any, Final
 
 import click
 
-from chunkfold.cli.exit_codes import EXIT_CODES_HELP, exit_code
+from chunkfold.cli.exit_codes import EXIT_CODES_HELP, LEFT, exit_code
 from chunkfold.cli.files import recording_from
 from chunkfold.cli.frame_view import ColumnFrameView, FrameView, JsonFrameView, PlainFrameView
 from chunkfold.cli.frames import Frame, Inspection, has_times, inspect_recording
 from chunkfold.cli.request import ChatRequest, chat_request, checked_url, headers_of, request_options
 from chunkfold.cli.safe import one_line
-from chunkfold.cli.screen import standard_output
+from chunkfold.cli.view import standard_output
 from chunkfold.recording import Recorder, Recording
 
 _PROMPT: Final = "Say hello."
-_LIVE_DIGITS: Final = 7  # of an offset in a body whose length is not known
-_INTERRUPTED: Final = 130  # as a shell says it of what Ctrl-C ended
+_LIVE_DIGITS: Final = 7  # the width of an offset in a body of unknown length
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -33,7 +32,7 @@ Examples:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """What is to be shown, and how.
+    """What to show, and how.
 
     Attributes:
         as_json: As JSON Lines.
@@ -59,7 +58,7 @@ class _Shown:
 @click.command(epilog=f"{_EXAMPLES}\n{EXIT_CODES_HELP}")
 @click.argument("source", metavar="FILE|URL|-")
 @click.argument("prompt", required=False)
-@click.option("--rules", "explained", is_flag=True, help="Say of each rule who breaks it, and what chunkfold does.")
+@click.option("--rules", "explained", is_flag=True, help="Explain each rule: who breaks it, and what chunkfold does.")
 @click.option("--only", type=click.Choice(["anomalies"]), help="Only frames that break a rule, and errors.")
 @click.option("--json", "as_json", is_flag=True, help="JSON Lines: an object for each frame, the verdict last.")
 @request_options
@@ -86,12 +85,13 @@ def inspect(
     try:
         code = _show(source, prompt, shown, options)
     except KeyboardInterrupt:  # before anything was there to be shown
-        code = _INTERRUPTED
+        code = LEFT
     context.exit(code)
 
 
 # A body that is stored at a URL comes without a model.
-next(option for option in inspect.params if option.name == "model").required = False
+_model = next(option for option in inspect.params if option.name == "model")
+_model.required, _model.envvar = False, None
 
 
 def _show(source: str, prompt: str | None, shown: _Shown, options: dict[str, Any]) -> int:
@@ -126,7 +126,8 @@ def _show_recording(recording: Recording, shown: _Shown) -> int:
 
 
 def _show_answer(request: ChatRequest, shown: _Shown) -> int:
-    from chunkfold.cli.live import LiveAnswer, answer_to, client_for
+    from chunkfold.cli.live import LiveAnswer, answer_to
+    from chunkfold.cli.sources import client_for
 
     view = shown.view(timed=True, digits=_LIVE_DIGITS)
     with client_for(request) as client:
@@ -144,14 +145,15 @@ def _watch(view: FrameView, inspection: Inspection, read: Callable[[], object]) 
     except KeyboardInterrupt:
         inspection.leave()
         view.verdict(inspection)
-        return _INTERRUPTED
+        return LEFT
     view.verdict(inspection)
     return exit_code(inspection.parser.end)
 
 
 def _stored_at(url: str, *, key_env: str, headers: tuple[str, ...], timeout: float, **others: Any) -> Recording:
     """The recording or the body that a URL leads to; a server's refusal is one, too."""
-    from chunkfold.cli.live import answer_to, client_for
+    from chunkfold.cli.live import answer_to
+    from chunkfold.cli.sources import client_for
 
     del others  # they say what to ask a model
     request = ChatRequest(checked_url(url), {}, headers_of(key_env, headers), timeout)

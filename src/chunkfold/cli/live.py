@@ -14,21 +14,20 @@ import httpx
 from chunkfold.cli.frames import Frame, Inspection
 from chunkfold.cli.request import ChatRequest
 from chunkfold.cli.sources import NO_RESPONSE, no_response
-from chunkfold.drain import drain, is_drainable
-from chunkfold.parser import DEFAULT_MAX_EVENT_SIZE
+from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE
 from chunkfold.recording import RecordedTransportError
 from chunkfold.recording.credentials import secrets_of
 from chunkfold.recording.redaction import Redactor
+from chunkfold.stream.network import owns_connection, read_to_end
 
-_CONNECT_TIMEOUT: Final = 10.0  # seconds
 _HEADERS: Final = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
 
 
 class LineRedactor:
     """Overwrites secrets in a body that comes in pieces, a line at a time, so that no cut can hide one.
 
-    Holding back what is not a whole line delays nothing: an event is told when its last line has ended. What is held
-    back is at most what the parser would take for one line.
+    Holding back what is not a whole line delays nothing: an event is reported when its last line has ended. What is
+    held back is at most what the parser would take for one line.
     """
 
     def __init__(self, redactor: Redactor) -> None:
@@ -58,21 +57,9 @@ class LineRedactor:
         self._size += len(data)
 
 
-def client_for(request: ChatRequest) -> httpx.Client:
-    """A client that waits as long as the request says.
-
-    Raises:
-        click.ClickException: There cannot be one, as with a proxy of a kind that is not known.
-    """
-    try:
-        return httpx.Client(timeout=httpx.Timeout(_CONNECT_TIMEOUT, read=request.read_timeout))
-    except NO_RESPONSE as error:
-        raise no_response(request, error) from None
-
-
 @contextmanager
 def answer_to(client: httpx.Client, request: ChatRequest, method: str = "POST") -> Generator[httpx.Response]:
-    """Send the request, and close the response behind it.
+    """Send the request, and close the response afterwards.
 
     Args:
         client: The client.
@@ -96,9 +83,9 @@ class LiveAnswer:
     """A response that is read while it comes.
 
     Args:
-        response: The response; nobody has read its body yet.
+        response: The response; its body has not been read yet.
         started: What the monotonic clock said when the request was sent.
-        on_frame: Who is told of each frame.
+        on_frame: Called with each frame.
         progress_timeout: The most seconds from chunk to chunk while bytes arrive; None for no limit.
 
     Attributes:
@@ -126,7 +113,7 @@ class LiveAnswer:
         self.inspection.parser.timing.headers = self._now()
 
     def read(self, is_enough: Callable[[Inspection], bool] = lambda _: False) -> None:
-        """Read to the end of the stream, as every client should: behind that the body has 100 ms to end, too.
+        """Read to the end of the stream, as every client should: after that the body has 100 ms to end, too.
 
         Args:
             is_enough: Asked after each read whether to leave.
@@ -148,8 +135,8 @@ class LiveAnswer:
                 inspection.close(at)
             elif is_enough(inspection):
                 inspection.leave(at)
-        if inspection.parser.end.complete and is_drainable(self._response):
-            drain(self._response, reads)
+        if inspection.parser.end.complete and owns_connection(self._response):
+            read_to_end(self._response, reads)
 
     def _now(self) -> float:
         return time.monotonic() - self._started

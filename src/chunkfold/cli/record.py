@@ -7,10 +7,15 @@ from typing import Any
 
 import click
 
-from chunkfold.cli.exit_codes import EXIT_CODES_HELP, exit_code
-from chunkfold.cli.request import chat_request, request_options
-from chunkfold.cli.safe import one_line
+from chunkfold import ChatCompletion, ChatCompletionParser, StreamEnd
+from chunkfold.cli.exit_codes import EXIT_CODES_HELP, LEFT, exit_code
+from chunkfold.cli.facts import Reply, error_line, footer
+from chunkfold.cli.painter import Painter
+from chunkfold.cli.request import ChatRequest, chat_request, request_options
+from chunkfold.cli.safe import Secrets, one_line
 from chunkfold.cli.sources import NO_RESPONSE, no_response, reason_of, recording_of
+from chunkfold.cli.view import AnswerView, answer_view, say
+from chunkfold.cli.waiting import waiting_for
 from chunkfold.recording import Recording, replay
 
 _EXAMPLES = """\b
@@ -21,7 +26,7 @@ Examples:
 
 
 @click.command(epilog=f"{_EXAMPLES}\n{EXIT_CODES_HELP}")
-@click.argument("url")
+@click.argument("url", required=False)
 @click.argument("prompt", required=False)
 @request_options
 @click.option(
@@ -31,31 +36,59 @@ Examples:
     type=click.Path(dir_okay=False, writable=True, allow_dash=True),
     help='Where the recording goes; "-" is standard output.',
 )
+@click.option("--show", is_flag=True, help="Show the answer while it is recorded.")
 @click.pass_context
-def record(context: click.Context, /, url: str, prompt: str | None, output: str, **options: Any) -> None:
-    """Ask a provider, and keep its answer as it came.
+def record(
+    context: click.Context, /, url: str | None, prompt: str | None, *, output: str, show: bool, **options: Any
+) -> None:
+    """Ask a provider, and record its answer as it arrives.
 
-    A recording has every read of the body with its time, and how the body ended. Keys and other
+    A recording contains every read of the body with its time, and how the body ended. Keys and other
     secrets are overwritten by stars. The prompt is read from standard input if there is none.
     """
     request = chat_request(url, prompt, **options)
+    if show and output == "-":
+        raise click.UsageError("--show: the recording goes to standard output; expected -o FILE")
     _check_folder(output)
+    view = answer_view(str(request.body.get("model", "an answer"))) if show else AnswerView()
     try:
-        recording = recording_of(request)
+        recording = _recorded(request, view, is_shown=show)
     except KeyboardInterrupt:
-        context.exit(130)
+        say("Nothing had come.")
+        context.exit(LEFT)
     except NO_RESPONSE as error:
         raise no_response(request, error) from None
     _write(recording, output)
-    parser = replay(recording)
-    click.echo(f"{_summary(recording, output)}; ended: {parser.end}", err=True)
-    if parser.error is not None:
-        click.echo(f"{type(parser.error).__name__}: {one_line(str(parser.error))}", err=True)
+    parser = replay(recording, progress_timeout=request.read_timeout)
+    reply = Reply(parser.error)
+    reply.take(parser)
+    if show:
+        view.settle(footer(reply))
+    say(f"{_summary(recording, output)}; ended: {parser.end}")
+    if parser.error is not None and parser.end is not StreamEnd.CLOSED:
+        say(error_line(reply))
     context.exit(exit_code(parser.end))
 
 
+def _recorded(request: ChatRequest, view: AnswerView, *, is_shown: bool) -> Recording:
+    if not is_shown:
+        with waiting_for(str(request.body.get("model", "an answer"))):
+            return recording_of(request)
+    painter, parsers = Painter(view, Secrets(request.secrets)), list[ChatCompletionParser]()
+
+    def draw(parser: ChatCompletionParser) -> None:
+        parsers[:] = [parser]
+        painter.draw_all(parser.events())
+
+    with view:
+        try:
+            return recording_of(request, draw)
+        finally:
+            painter.end(parsers[0].snapshot if parsers else ChatCompletion())
+
+
 def _check_folder(output: str) -> None:
-    """Before anything is asked for: an answer that cannot be written would be lost."""
+    """Checked before the request: an answer that cannot be written would be lost."""
     folder = Path(output).parent
     if output != "-" and not os.access(folder, os.W_OK):
         raise click.UsageError(f"-o: {one_line(str(folder))}: no folder, or one that cannot be written to")

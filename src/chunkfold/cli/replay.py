@@ -4,22 +4,13 @@ import math
 
 import click
 
-from chunkfold import (
-    AudioDelta,
-    ChatCompletionParser,
-    ReasoningDelta,
-    RefusalDelta,
-    StreamEnd,
-    TextDelta,
-    ToolCallArgumentsDelta,
-    ToolCallDone,
-    ToolCallStarted,
-)
-from chunkfold.cli.answer import AnswerView
+from chunkfold import ChatCompletionParser, StreamEnd
 from chunkfold.cli.exit_codes import EXIT_CODES_HELP, exit_code
-from chunkfold.cli.facts import completion_facts, error_facts, stream_facts
+from chunkfold.cli.facts import Reply, error_line, footer, reply_json
 from chunkfold.cli.files import recording_from
-from chunkfold.cli.screen import Fact, Screen
+from chunkfold.cli.frames import has_times
+from chunkfold.cli.painter import Painter
+from chunkfold.cli.view import AnswerView, answer_view, say
 from chunkfold.recording import Recording
 from chunkfold.recording.replaying import conclude, parser_of
 
@@ -47,71 +38,69 @@ def _speed(_context: click.Context, _parameter: click.Parameter, value: float) -
     default=1.0,
     show_default=True,
     callback=_speed,
-    help="How much faster than it came; 10 is ten times as fast, 0 is all at once.",
+    help="How much faster than it arrived; 10 is ten times as fast, 0 is without pauses.",
 )
-@click.option("--serve", is_flag=True, help="Answer every request to this machine with it, until Ctrl-C.")
-@click.option("--port", type=click.IntRange(1, 65535), metavar="PORT", help="Where to serve; a free port unless given.")
+@click.option("--json", "as_object", is_flag=True, help="Print only one JSON object, without pauses.")
+@click.option("--serve", is_flag=True, help="Serve it on this machine as the answer to every request, until Ctrl-C.")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), metavar="PORT", help="The port to serve on; a free one by default."
+)
 @click.pass_context
-def replay(context: click.Context, file: str, speed: float, serve: bool, port: int | None) -> None:  # noqa: FBT001 - click's
-    """Show a recorded answer as it came.
+def replay(
+    context: click.Context,
+    /,
+    file: str,
+    *,
+    speed: float,
+    as_object: bool,
+    serve: bool,
+    port: int | None,
+) -> None:
+    """Show a recorded answer as it arrived.
 
     FILE is what `chunkfold record` has written, or the plain body of a stream; "-" is standard
-    input. With --serve it is sent to any client: at its pace, cut as it was cut, ended as it ended.
+    input. With --serve it is sent to any client: at its pace, in the same reads, with the same end.
     """
     if port and not serve:
         raise click.UsageError("--port needs --serve")
     recording = recording_from(file)
     if serve:
-        from chunkfold.cli.replay_server import serve as serve_until_ctrl_c  # only for those who want it
+        from chunkfold.cli.replay_server import serve as serve_until_ctrl_c  # only needed here
 
         serve_until_ctrl_c(recording, file, speed, port or 0)
     else:
-        context.exit(_show(recording, speed))
+        context.exit(_show(recording, 0 if as_object else speed, as_object=as_object))
 
 
-def _show(recording: Recording, speed: float) -> int:
-    """Draw it, and what there is to say of it; return the exit code."""
-    screen, parser, is_left = Screen(), parser_of(recording), False
+def _show(recording: Recording, speed: float, *, as_object: bool) -> int:
+    """Show it, and the facts about it; return the exit code."""
+    parser, is_left = parser_of(recording), False
+    view = AnswerView() if as_object else answer_view("the recording")
     try:
-        with screen.answer() as answer:
-            for read in recording.paced(speed):
-                parser.feed(read.data, arrived=read.at)
-                if speed:  # else all of it is drawn in the end
-                    _draw(answer, parser)
-            conclude(parser, recording)
-            _draw(answer, parser)
+        with view:
+            _watch(recording, speed, parser, Painter(view))
     except KeyboardInterrupt:
         parser.leave()
         is_left = True
-    screen.facts(_facts(parser, recording))
+    reply = Reply(error=parser.error, is_timed=has_times(recording))
+    reply.take(parser)
+    if as_object:
+        click.echo(reply_json(reply))
+    else:
+        view.settle(footer(reply))
+    if parser.error is not None and parser.end is not StreamEnd.CLOSED:
+        say(error_line(reply))
     return exit_code(StreamEnd.CLOSED if is_left else parser.end)
 
 
-def _draw(answer: AnswerView, parser: ChatCompletionParser) -> None:
-    """What has come since the last time, of the first choice."""
-    calls_grew = False
-    for event in parser.events():
-        match event:
-            case ReasoningDelta(choice=0, delta=text):
-                answer.add_reasoning(text)
-            case TextDelta(choice=0, delta=text) | RefusalDelta(choice=0, delta=text):
-                answer.add_text(text)
-            case AudioDelta(choice=0, transcript=text):
-                answer.add_text(text)
-            case ToolCallStarted(choice=0) | ToolCallArgumentsDelta(choice=0) | ToolCallDone(choice=0):
-                calls_grew = True
-            case _:
-                pass
-    if calls_grew:
-        answer.show_tool_calls(parser.snapshot.tool_calls)
-
-
-def _facts(parser: ChatCompletionParser, recording: Recording) -> list[Fact]:
-    """What `demo` says of a stream; times only if they were recorded."""
-    completion = parser.snapshot
-    told = stream_facts(parser.end, parser.timing, completion.usage)
-    if not recording.seconds:
-        told = [fact for fact in told if fact[0] == "ended"]
-    if parser.error is None:
-        return [*completion_facts(completion), *told]
-    return [*error_facts(parser.error, parser.end), *(fact for fact in told if fact[0] != "ended")]
+def _watch(recording: Recording, speed: float, parser: ChatCompletionParser, painter: Painter) -> None:
+    """Read it at its pace, and draw it."""
+    try:
+        for read in recording.paced(speed):
+            parser.feed(read.data, arrived=read.at)
+            if speed:  # else all of it is drawn at the end
+                painter.draw_all(parser.events())
+        conclude(parser, recording)
+        painter.draw_all(parser.events())
+    finally:
+        painter.end(parser.snapshot)

@@ -26,7 +26,7 @@ def serve(recording: Recording, name: str, speed: float, port: int) -> None:
         port: Where; 0 for a free port.
 
     Raises:
-        click.ClickException: It is no answer that can be sent, or the port is taken.
+        click.ClickException: It is not an answer that can be sent, or the port is taken.
     """
     try:
         answer = recorded_answer(recording, speed)
@@ -63,8 +63,8 @@ class Answerer:
     def __call__(self, request: ReceivedRequest) -> Answer:
         """The answer to a request, when its time has come."""
         self._provider.add(self)  # for one of the next
-        self._provider.requests.clear()  # nobody asks for them, and they hold keys
-        with suppress(OSError):  # whoever read the list of requests may be gone
+        self._provider.requests.clear()  # they are not used, and they hold keys
+        with suppress(OSError):  # the reader of the list of requests may be gone
             click.echo(one_line(f"{request.method} {request.path}"))
         self.leaving.wait(self._pause)
         return self._answer

@@ -8,28 +8,30 @@ import click
 
 from chunkfold.cli.safe import one_line
 from chunkfold.cli.sources import reason_of, recording_from
+from chunkfold.recording import Recording
 from chunkfold.report import StreamFacts, facts_of, motion, page, trace
 
+_LOOK = 4096  # bytes of a file that tell whether it is text
 _EXAMPLES = """\b
 Examples:
-  chunkfold report answer.jsonl -o report.html      what came when
+  chunkfold report answer.jsonl -o report.html      the timeline
   chunkfold report monday/*.jsonl -o monday.html    several, to compare them
   chunkfold report answer.jsonl --trace trace.json  for ui.perfetto.dev
-  chunkfold report answer.jsonl --motion answer.svg a picture that moves, for a README
+  chunkfold report answer.jsonl --motion answer.svg an animation, for a README
 
 \b
 Exit codes:
-  0  the report was made, however the streams ended: it says so
+  0  the report was written, however the streams ended
   1  something else went wrong
-  2  wrong use
+  2  usage error
 """
 
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("-o", "--output", metavar="FILE", help='Where the page goes; "-" is standard output.')
-@click.option("--trace", "trace_output", metavar="FILE", help="Where a trace in Chrome's JSON format goes.")
-@click.option("--motion", "motion_output", metavar="FILE", help="Where a picture that moves goes, as SVG.")
+@click.option("-o", "--output", metavar="FILE", help='Write the page to FILE; "-" is standard output.')
+@click.option("--trace", "trace_output", metavar="FILE", help="Write a trace in Chrome's JSON format to FILE.")
+@click.option("--motion", "motion_output", metavar="FILE", help="Write an animation to FILE, as SVG.")
 @click.pass_context
 def report(
     context: click.Context,
@@ -38,17 +40,17 @@ def report(
     trace_output: str | None,
     motion_output: str | None,
 ) -> None:
-    """Draw what came when, as a page of HTML that needs nothing else.
+    """Draw the timeline of a recording, as one HTML page that needs nothing else.
 
     FILE is a recording or a body as curl saves it, "-" is standard input. Bodies have no times,
-    so of them the page shows what came, but not when.
+    so for them the page shows what arrived, but not when.
     """
     outputs = [*filter(None, (output, trace_output, motion_output))]
     if not outputs:
         raise click.UsageError("expected -o, for a page, --trace or --motion")
     _check_files([*files, *outputs], files)
     try:
-        recordings = [recording_from(file) for file in files]
+        recordings = [_checked(file, recording_from(file)) for file in files]
         streams = [facts_of(recording, _name_of(file)) for recording, file in zip(recordings, files, strict=True)]
         if output is not None:
             _write(output, page(streams), _described(streams))
@@ -58,6 +60,15 @@ def report(
             _write(motion_output, motion(recordings), _described(streams))
     except KeyboardInterrupt:
         context.exit(130)
+
+
+def _checked(file: str, recording: Recording) -> Recording:
+    """The recording, unless it is of no text: there is nothing to draw of an image or an archive."""
+    if recording.headers_at is None and b"\0" in recording.body[:_LOOK]:
+        raise click.ClickException(
+            f"{one_line(file)}: expected a recording or the body of a stream, received binary data"
+        )
+    return recording
 
 
 def _check_files(every: list[str], read: tuple[str, ...]) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import click
 
-from chunkfold.json_values import is_list
+from chunkfold.json_text.values import is_list, is_object
 from chunkfold.recording.credentials import secrets_in_request
 
 _LONGEST_SILENCE: Final = 120.0  # seconds, thinking included
@@ -31,12 +31,14 @@ class ChatRequest:
         body: Its JSON, without `stream`.
         headers: Its headers, the key among them; never shown.
         read_timeout: The longest silence, in seconds.
+        uses_proxy: Whether a proxy of the environment is asked.
     """
 
     url: str
     body: dict[str, Any]
     headers: dict[str, str] = field(repr=False)
     read_timeout: float = _LONGEST_SILENCE
+    uses_proxy: bool = True
 
     @property
     def secrets(self) -> list[str]:
@@ -61,8 +63,10 @@ def checked_url(url: str) -> str:
     try:
         parts = urlsplit(url)
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # what stands where the port should is none
+    except ValueError:  # the port is not a number
         is_valid = False
+    if not is_valid and re.fullmatch(r"[\w.-]+(:\d{1,5})?(/[\w./-]*)?", url) and re.search(r"[.:/]|^localhost", url):
+        raise click.UsageError(f"URL: expected http://HOST[:PORT]/..., did you mean http://{url}?")
     if not is_valid:
         raise click.UsageError("URL: expected http://HOST[:PORT]/..., with the signs in a password escaped")
     return url
@@ -103,11 +107,16 @@ def connection_options(command: CommandT) -> CommandT:
     return command
 
 
+MODEL_OPTION: Final = click.option(
+    "-m", "--model", required=True, envvar="CHUNKFOLD_MODEL", show_envvar=True, help="The model's name."
+)
+
+
 def request_options(command: CommandT) -> CommandT:
     """The options that say what to ask for."""
     for option in reversed(
         (
-            click.option("-m", "--model", required=True, help="The model's name."),
+            MODEL_OPTION,
             click.option("--system", metavar="TEXT", help="A system message before the prompt."),
             click.option(
                 "--tool",
@@ -121,7 +130,7 @@ def request_options(command: CommandT) -> CommandT:
                 "params",
                 multiple=True,
                 metavar="NAME=VALUE",
-                help="One more field of the body; the value is JSON, else text, and null takes the field out."
+                help="One more field of the body; the value is JSON, else text, and null removes the field."
                 " May be repeated.",
             ),
         )
@@ -153,8 +162,22 @@ def _check_value(name: str, value: str) -> None:
         raise click.UsageError(f"{name}: expected visible ASCII characters alone, as headers are made of")
 
 
+def with_default_url(url: str | None, prompt: str | None = None) -> tuple[str, str | None]:
+    """The URL, else that of OPENAI_BASE_URL, and the prompt, which may stand alone.
+
+    Raises:
+        click.UsageError: There is no URL.
+    """
+    default = os.environ.get("OPENAI_BASE_URL")
+    if url is not None and (default is None or prompt is not None or "://" in url):
+        return url, prompt
+    if default is None:
+        raise click.UsageError("expected a URL, as an argument or in OPENAI_BASE_URL")
+    return default, prompt if url is None else url
+
+
 def chat_request(
-    url: str,
+    url: str | None,
     prompt: str | None,
     *,
     model: str,
@@ -170,6 +193,7 @@ def chat_request(
     Raises:
         click.UsageError: There is no prompt, or a value is not what it should be.
     """
+    url, prompt = with_default_url(url, prompt)
     messages = [{"role": "system", "content": system}] if system else []
     messages.append({"role": "user", "content": _prompt(prompt)})
     body: dict[str, Any] = {"model": model, "messages": messages, "stream_options": {"include_usage": True}}
@@ -182,11 +206,12 @@ def chat_request(
 
 
 def _prompt(given: str | None) -> str:
-    if given in (None, "-"):
-        given = "" if sys.stdin.isatty() else sys.stdin.buffer.read().decode(errors="replace")
-    if not given or not given.strip():
+    """The prompt given as an argument, followed by piped input."""
+    piped = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read().decode(errors="replace")
+    parts = [part for part in ("" if given in (None, "-") else given, piped) if part and part.strip()]
+    if not parts:
         raise click.UsageError("expected a prompt, as an argument or on standard input")
-    return given
+    return "\n\n".join(parts)
 
 
 def _check_body(body: dict[str, Any]) -> None:
@@ -215,4 +240,13 @@ def _tools_in(path: Path) -> list[dict[str, Any]]:
     tools: list[Any] = value if is_list(value) else [value]
     if not all(isinstance(tool, dict) for tool in tools):
         raise click.UsageError(f"--tool {path}: expected an object, or a list of objects")
-    return [tool if "type" in tool and "function" in tool else {"type": "function", "function": tool} for tool in tools]
+    found = [tool if _named_part(tool) else {"type": "function", "function": tool} for tool in tools]
+    if not all(map(_named_part, found)):
+        raise click.UsageError(f"--tool {path}: expected a tool with a name, received none")
+    return found
+
+
+def _named_part(tool: dict[str, Any]) -> bool:
+    """Whether it is a tool as the API takes it: its type, and by that key what has a name."""
+    part: Any = tool.get(str(tool.get("type")))
+    return is_object(part) and isinstance(part.get("name"), str)

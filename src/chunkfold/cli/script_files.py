@@ -11,7 +11,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from chunkfold.brief import brief
 from chunkfold.cli.scripted import (
     BytesAnswer,
     ErrorAnswer,
@@ -23,7 +22,8 @@ from chunkfold.cli.scripted import (
     Sending,
     in_pieces,
 )
-from chunkfold.json_values import is_list, is_object
+from chunkfold.excerpts import brief
+from chunkfold.json_text.values import is_list, is_object
 from chunkfold.recording import Recording
 from chunkfold.testing.answers import Encoding, Ending, Framing
 from chunkfold.testing.recorded import is_header

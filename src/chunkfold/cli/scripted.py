@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from chunkfold import ChatCompletionParser
-from chunkfold.json_values import is_object
+from chunkfold.json_text.values import is_object
 from chunkfold.recording import Recording
 from chunkfold.testing import DONE, Answer, Raw, ReceivedRequest, choice, chunk, event, fragment, json_answer, usage
 from chunkfold.testing.answers import Encoding, Ending, Framing
@@ -51,10 +51,10 @@ class Sending:
         ending: Ending = "end",
         framing: Framing = "chunked",
     ) -> Answer:
-        """The answer with these pieces, and what stands here in place of what is given.
+        """The answer with these pieces, and the options of this table instead of the defaults.
 
         Raises:
-            ValueError: What stands here contradicts itself.
+            ValueError: The options contradict each other.
         """
         ended = self.ending or ("cut" if self.cut_at is not None else ending)
         # A pause of no length, behind the headers, is where it shows that a client has not waited for them.
@@ -74,7 +74,7 @@ class Scripted(ABC):
     """One answer of a script.
 
     Attributes:
-        label: Where it stands, for people.
+        label: Its place in the script, for people.
         sending: How it is sent.
     """
 

@@ -22,7 +22,7 @@ from chunkfold.testing.defaults import default_answer
 _AT_ONCE: Final = 256  # requests that may be on their way to their answers at the same moment
 _LONGEST_PATH: Final = 200  # characters shown of it
 _LAST_BYTES: Final = 0.1  # seconds for answers that are about to end
-_LAST_LINES: Final = 2.0  # seconds for what is told at the end
+_LAST_LINES: Final = 2.0  # seconds for what is logged at the end
 _OUTCOMES: Final = {"end": "sent whole", "cut": "cut off", "reset": "reset", "open": "left open"}
 _OWN: Final = "the provider's own answer"
 
@@ -50,20 +50,20 @@ A script, of which all keys are in docs/fold-and-serve.md:
     "--port",
     metavar="N",
     type=click.IntRange(1, 65535),
-    help="Where to listen on 127.0.0.1; a free port unless given.",
+    help="The port on 127.0.0.1; a free one by default.",
 )
 @click.option(
     "--loop/--once",
     default=True,
-    help="Whether the answers begin again after the last one; by default they do. Behind --once the provider says "
-    "what it says without a script.",
+    help="Whether the script starts over after the last answer, which is the default. After --once the provider uses "
+    "its built-in answers.",
 )
 def serve(files: tuple[str, ...], port: int | None, loop: bool) -> None:  # noqa: FBT001 - click's
-    """Be a provider that answers as a script says, faults included.
+    """Run a provider that sends the answers of a script, faults included.
 
-    Each request by POST is given the next answer. The files are scripts in TOML or JSON, recordings, and
+    Each POST request gets the next answer. The files are scripts in TOML or JSON, recordings, and
     plain bodies; their answers follow each other. The first line on standard output is the base URL, and
-    each request is told on standard error. It ends by Ctrl-C or SIGTERM.
+    each request is logged on standard error. Stop it with Ctrl-C or SIGTERM.
     """
     answers = [answer for file in files for answer in _answers_of(file)]
     provider = FakeProvider(port=port or 0)
@@ -93,12 +93,12 @@ def _answers_of(file: str) -> Sequence[Scripted]:
 
 
 class _Service:
-    """Gives a provider's requests their answers, and tells of each when it is over.
+    """Gives a provider's requests their answers, and logs each when it is over.
 
     Args:
         provider: It is not started yet.
-        answers: For requests by POST, one after the other; for others there is what the provider says by itself.
-        loop: Whether they begin again after the last one.
+        answers: For requests by POST, one after the other; others get the provider's built-in answers.
+        loop: Whether they start over after the last one.
     """
 
     def __init__(self, provider: FakeProvider, answers: Sequence[Scripted], *, loop: bool) -> None:
@@ -112,7 +112,7 @@ class _Service:
             provider.add(self._respond)
 
     def stop(self) -> None:
-        """End every answer; what became of it is told before this returns."""
+        """End every answer; its outcome is logged before this returns."""
         deadline = time.monotonic() + _LAST_BYTES
         for request, _ in self._watched:
             request.answered.wait(max(0.0, deadline - time.monotonic()))
@@ -127,7 +127,7 @@ class _Service:
         started = time.monotonic()
         with self._lock:
             self._provider.add(self._respond)  # for one of the next
-            self._provider.requests.clear()  # nobody asks for them, and they hold keys
+            self._provider.requests.clear()  # they are not used, and they hold keys
             scripted = next(self._answers, None) if request.method == "POST" else None
         label = _OWN if scripted is None else scripted.label
         answer = default_answer(request) if scripted is None else scripted.answer_to(request)
@@ -148,5 +148,5 @@ class _Service:
             outcome = "stopped" if request in self._cut_short else _OUTCOMES[answer.ending]
         asked = one_line(f"{request.method} {request.path}")[:_LONGEST_PATH]
         seconds = time.monotonic() - started
-        with suppress(OSError):  # whoever read this may be gone
+        with suppress(OSError):  # the reader of this may be gone
             click.echo(f"{asked}: {one_line(label)}: {answer.status}, {outcome} after {seconds:.2f} s", err=True)

@@ -1,4 +1,4 @@
-"""What there is to say of a stream when it is over: how it ended, what it brought, what it asks of a client."""
+"""The verdict on a finished stream: how it ended, what it contained, what a client has to tolerate."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -16,10 +16,11 @@ from chunkfold import (
 )
 from chunkfold.cli.additions import tokens_of, word
 from chunkfold.cli.exit_codes import exit_code
+from chunkfold.cli.facts import anomaly_object, error_object
 from chunkfold.cli.frames import Inspection
 from chunkfold.cli.safe import one_line
-from chunkfold.cli.screen import Fact
 
+Fact = tuple[str, str]  # a label and a value, ready to be printed
 _FIELDS: Final = 12  # names of unknown fields that are shown
 _CHOICES: Final = 4  # choices that are described
 _MEANINGS: Final = {
@@ -27,8 +28,8 @@ _MEANINGS: Final = {
     StreamEnd.DONE: "[DONE] came, but a choice has no finish reason",
     StreamEnd.EMPTY: "nothing came",
     StreamEnd.TRUNCATED: "the body ended too early",
-    StreamEnd.FAILED: "the provider said so",
-    StreamEnd.INVALID: "it is no stream of chat completion chunks",
+    StreamEnd.FAILED: "the provider reported an error",
+    StreamEnd.INVALID: "it is not a stream of chat completion chunks",
     StreamEnd.INTERRUPTED: "the transport failed",
     StreamEnd.STALLED: "it stalled, or took too long",
     StreamEnd.CLOSED: "it was left before its end",
@@ -65,7 +66,7 @@ def ended(end: StreamEnd | None) -> str:
 
 
 def by_the_book(inspection: Inspection) -> str:
-    """What there is to say where no rule was broken."""
+    """The verdict if no rule was broken."""
     end = inspection.parser.end
     if end is not None and end.complete:
         return "nothing: it is by the book"
@@ -105,7 +106,7 @@ def verdict_object(inspection: Inspection, *, timed: bool, explained: bool) -> d
         "end": parser.end,
         "complete": parser.end is not None and parser.end.complete,
         "exit_code": exit_code(parser.end),
-        "error": None if parser.error is None else error_object(parser.error),
+        "error": error_object(parser.error),
         "frames": inspection.frames,
         "events": inspection.events,
         "bytes": inspection.received,
@@ -117,22 +118,14 @@ def verdict_object(inspection: Inspection, *, timed: bool, explained: bool) -> d
         "usage": None if snapshot.usage is None else _usage_object(snapshot.usage),
         "request_id": parser.request_id,
         "unknown_fields": inspection.unknown_fields,
-        "rules": [rule_object(anomaly, explained=explained) for anomaly in parser.anomalies],
+        "anomalies": [rule_object(anomaly, explained=explained) for anomaly in parser.anomalies],
     }
 
 
 def rule_object(anomaly: Anomaly, *, explained: bool) -> dict[str, Any]:
     """A rule that was broken, for programs."""
-    rule = anomaly.rule
-    more = {"senders": rule.senders, "handling": rule.handling} if explained else {}
-    first = {"offset": anomaly.offset, "detail": anomaly.detail}
-    return {"rule": rule.id, "sentence": rule.sentence, "count": anomaly.count, **first, **more}
-
-
-def error_object(error: ChunkfoldError) -> dict[str, Any]:
-    """An error for programs."""
-    more = {name.replace(" ", "_"): value for name, value in _error_fields(error)}
-    return {"class": type(error).__name__, "message": str(error), "retryable": error.retryable, **more}
+    more = {"senders": anomaly.rule.senders, "handling": anomaly.rule.handling} if explained else {}
+    return anomaly_object(anomaly) | more
 
 
 def _error_fields(error: ChunkfoldError) -> Sequence[tuple[str, Any]]:

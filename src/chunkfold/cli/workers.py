@@ -21,7 +21,7 @@ _AHEAD: Final = 64  # results that each process may be ahead of the oldest that 
 
 
 class Lost(NamedTuple):
-    """What comes of an item whose process died.
+    """The result of an item whose process died.
 
     Attributes:
         exit_code: The process's; negative for the signal that ended it.
@@ -97,7 +97,7 @@ class _Worker(Generic[T, R]):
         self.connection.send(item)
 
     def result(self) -> R | Lost:
-        """What came of it."""
+        """Its result."""
         try:
             result: R = self.connection.recv()
         except (EOFError, OSError):
@@ -144,7 +144,7 @@ def _interrupts_held() -> Generator[None]:
 
 
 def _work(function: Callable[[Any], Any], connection: Connection) -> None:
-    """In the process: until nobody is there any more."""
+    """In the process: until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # where there are no masks
     with suppress(EOFError, OSError):
         while True:

@@ -1,4 +1,9 @@
-"""The shapes of what is sent (chunks) and of what is made of it (completions), as pydantic models."""
+"""The pydantic models of chunks (as sent) and of completions (as assembled).
+
+In: validated JSON. Out: typed chunks, and the message that they fold into. Read `chunk` first, then `completion` and
+`message`. Two modules hold what providers' words mean: `content`, every spelling of text and reasoning, and `outcome`,
+every finish word; `wire/envelopes` turns the words for errors into errors.
+"""
 
 from chunkfold.models.base import Model, WrongType
 from chunkfold.models.chunk import (
@@ -11,22 +16,13 @@ from chunkfold.models.chunk import (
     ChoiceDeltaToolCallFunction,
     ChunkChoice,
 )
-from chunkfold.models.completion import (
-    ChatCompletion,
-    ChatCompletionAudio,
-    ChatCompletionMessage,
-    ChatCompletionMessageCustomToolCall,
-    ChatCompletionMessageFunctionToolCall,
-    ChatCompletionMessageToolCall,
-    Choice,
-    Custom,
-    Function,
-    FunctionCall,
-)
+from chunkfold.models.completion import ChatCompletion, Choice
+from chunkfold.models.message import ChatCompletionMessage
 from chunkfold.models.outcome import Outcome
 from chunkfold.models.shared import (
     Annotation,
     AnnotationURLCitation,
+    ChatCompletionAudio,
     ChatCompletionTokenLogprob,
     ChoiceLogprobs,
     CompletionTokensDetails,
@@ -34,6 +30,14 @@ from chunkfold.models.shared import (
     ErrorObject,
     PromptTokensDetails,
     TopLogprob,
+)
+from chunkfold.models.tool_calls import (
+    ChatCompletionMessageCustomToolCall,
+    ChatCompletionMessageFunctionToolCall,
+    ChatCompletionMessageToolCall,
+    Custom,
+    Function,
+    FunctionCall,
 )
 
 __all__ = [

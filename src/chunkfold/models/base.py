@@ -1,23 +1,25 @@
-"""What all models share: unknown fields are kept, types are exact, wrong ones are kept raw where that is allowed."""
+"""The base of all models: unknown fields are kept, types are exact, and wrong values are kept raw where allowed."""
 
-import re
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple, Self, cast
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
-from chunkfold.brief import Excerpt, brief, whole
-from chunkfold.json_values import is_list, is_object
+from chunkfold.excerpts import Excerpt, brief, whole
+from chunkfold.json_text.paths import Path, dotted, existing_path, inner
+from chunkfold.json_text.values import is_object
 
-Path = tuple[str | int, ...]
-_ABSENT: Final = object()
-_NAME: Final = re.compile(r"[^\W\d]\w{0,59}")
+RAW_VALUES: Final = "raw_values"
+_MOST_WRONG: Final = 25_000  # a kilobyte each, while they are listed
 _SHOWN_UNKNOWN: Final = 8
 
+_INT64: Final = "an integer of 64 bits"
 _EXPECTED = {
     "string_type": "a string",
     "int_type": "an integer",
+    "less_than": _INT64,
+    "greater_than_equal": _INT64,
     "float_type": "a number",
     "list_type": "a list",
     "dict_type": "an object",
@@ -27,7 +29,7 @@ _EXPECTED = {
 
 
 class WrongType(NamedTuple):
-    """A value that is not of its field's type: where, what was expected, what came."""
+    """A value that is not of its field's type: the place, the expected type, the received one."""
 
     path: Path
     expected: str
@@ -41,9 +43,22 @@ class WrongType(NamedTuple):
             end -= 1
         return self.path[:end]
 
+    @property
+    def is_too_large(self) -> bool:
+        """Whether it is an integer, but of more bits than its field has."""
+        return self.expected == _INT64
+
     def __str__(self) -> str:
         """Like "choices[0].index: expected an integer, received str"."""
         return f"{dotted(self.path)}: expected {self.expected}, received {type(self.value).__name__}"
+
+
+class TooManyWrongError(ValueError):
+    """More fields are of a wrong type than are handled one by one."""
+
+    def __str__(self) -> str:
+        """The expected and the received type."""
+        return f"expected at most {_MOST_WRONG} fields of a wrong type, received more"
 
 
 class AnyString:
@@ -83,6 +98,18 @@ class Model(BaseModel):
     # Built at their first use: importing stays fast.
     model_config = ConfigDict(extra="allow", strict=True, protected_namespaces=(), defer_build=True)
 
+    _has_raw_fields: ClassVar[bool] = False
+
+    @property
+    def raw_values(self) -> dict[str, Any]:
+        """The values of a completion that came with another type than their field's, by field; the field is None.
+
+        They are kept at the level where they came, in `model_extra` and in dumps. A chunk has none: there such a value
+        stays under its own name.
+        """
+        kept = (self.__pydantic_extra__ or {}).get(RAW_VALUES)
+        return kept if is_object(kept) else {}
+
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Brief values: what is printed or logged has no more of a content than excerpts."""
         fields = type(self).model_fields
@@ -99,71 +126,60 @@ class Model(BaseModel):
     def __str__(self) -> str:
         return whole(super().__str__())
 
-    @classmethod
-    def validate_leniently(cls, value: dict[str, Any]) -> tuple[Self, list[WrongType]]:
-        """Validate a dict that is ours to change; fields of a wrong type are kept raw, and listed."""
-        wrong: list[WrongType] = []
-        raw: dict[Path, Any] = {}
-        while True:
-            try:
-                model = cls.model_validate(value)
-                break
-            except ValidationError as error:
-                found = list(wrong_types(error, value))
-            wrong += found
-            # Outer fields first: what lies inside a field that is kept raw goes with it.
-            for field in sorted({one.field for one in found}, key=len):
-                if not field:
-                    raise TypeError(str(found[0]))
-                holder = _holder(value, field)
-                if holder is not None:
-                    raw[field] = holder.pop(str(field[-1]))
-        for field, kept in raw.items():
-            keep_raw(_walk(model, field[:-1]), str(field[-1]), kept)
-        return model, wrong
+
+ModelT = TypeVar("ModelT", bound=Model)
 
 
-def keep_raw(model: BaseModel, name: str, value: Any) -> None:
-    """Keep a value that is not of its field's type beside the unknown fields, where attributes and dumps find it."""
-    vars(model).pop(name, None)
+def validate_leniently(kind: type[ModelT], value: dict[str, Any]) -> tuple[ModelT, list[WrongType]]:
+    """Validate a dict that is ours to change; values of a wrong type are kept raw, and listed.
+
+    A chunk, which is what was sent, keeps such a value under its own name. Any other model keeps it in
+    `raw_values`, and its field has its default.
+
+    Raises:
+        TooManyWrongError: There are more than 25,000 of them.
+    """
+    wrong: list[WrongType] = []
+    raw: dict[Path, Any] = {}
+    while True:
+        try:
+            model = kind.model_validate(value)
+            break
+        except ValidationError as error:
+            if error.error_count() > _MOST_WRONG:
+                raise TooManyWrongError from None
+            found = list(wrong_types(error, value))
+        wrong += found
+        # Outer fields first: what lies inside a field that is kept raw goes with it.
+        for field in sorted({one.field for one in found}, key=len):
+            if not field:
+                raise TypeError(str(found[0]))
+            holder = _holder(value, field)
+            if holder is not None:
+                raw[field] = holder.pop(str(field[-1]))
+    for field, kept in raw.items():
+        _keep_raw(_walk(model, field[:-1]), str(field[-1]), kept, in_place=kind._has_raw_fields)  # pyright: ignore[reportPrivateUsage] - of this module
+    return model, wrong
+
+
+def _keep_raw(model: Model, name: str, value: Any, *, in_place: bool) -> None:
+    """Keep a value that is not of its field's type among the unknown fields, where dumps find it."""
+    if in_place:
+        vars(model).pop(name, None)
+    else:
+        name, value = RAW_VALUES, {**model.raw_values, name: value}
     cast("dict[str, Any]", model.__pydantic_extra__)[name] = value
     model.__pydantic_fields_set__.add(name)
 
 
 def wrong_types(error: ValidationError, value: Any) -> Iterator[WrongType]:
-    """The fields that failed, each once, by the place where it stands in the value."""
+    """The fields that failed, each once, by its path in the value."""
     expected: dict[Path, list[str]] = {}
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
         path = existing_path(detail["loc"], value)
         expected.setdefault(path, []).append(_EXPECTED.get(detail["type"], detail["msg"]))
     for path, kinds in expected.items():
         yield WrongType(path, " or ".join(dict.fromkeys(kinds)), _walk(value, path))
-
-
-def dotted(path: Path) -> str:
-    """A path as it is written in a message: `choices[0].delta.content`; a key that is no name is quoted, in brief."""
-    parts = (
-        f".{part}" if _NAME.fullmatch(str(part)) else f"[{part if part == '[key]' else brief(part)}]" for part in path
-    )
-    return "".join(parts).removeprefix(".") or "the event"
-
-
-def existing_path(loc: Path, value: Any) -> Path:
-    """Follow a pydantic location as far as it exists in the value (unions add parts that do not)."""
-    path: list[str | int] = []
-    for part in loc:
-        value = _inner(value, part)
-        if value is _ABSENT:
-            break
-        path.append(part)
-    return tuple(path)
-
-
-def _inner(value: Any, part: str | int) -> Any:
-    """What an object or a list holds at a key or a place, `_ABSENT` if nothing."""
-    if is_object(value):
-        return value.get(str(part), _ABSENT)
-    return value[part] if is_list(value) and isinstance(part, int) and part < len(value) else _ABSENT
 
 
 def _walk(value: Any, path: Path) -> Any:
@@ -175,5 +191,5 @@ def _walk(value: Any, path: Path) -> Any:
 def _holder(value: Any, field: Path) -> dict[str, Any] | None:
     """The object that holds a field; None if it is gone with another field already."""
     for part in field[:-1]:
-        value = _inner(value, part)
+        value = inner(value, part)
     return value if is_object(value) and field[-1] in value else None

@@ -1,15 +1,15 @@
-"""The chunk side: what one event brings, field by field as it was sent, with views for the common case.
+"""The models of chunks: one event, field by field as it was sent, with properties for the common case.
 
-Every field a provider may leave out is optional. The names are openai-python's; the one class that would clash
-with the completion's is `ChunkChoice`.
+Every field that a provider may leave out is optional. The names are openai-python's, except `ChunkChoice`, whose name
+would clash with the completion's.
 """
 
-from typing import Any
+from typing import Any, ClassVar, Final
 
 from pydantic import Field
 
 from chunkfold.models.base import Model
-from chunkfold.models.content import reasoning_of, text_of
+from chunkfold.models.content import fields_of, reasoning_in, text_in
 from chunkfold.models.shared import Annotation, ChoiceLogprobs, CompletionUsage
 
 
@@ -56,6 +56,8 @@ class ChoiceDeltaAudio(Model):
 class ChoiceDelta(Model):
     """What a chunk adds to one choice's message."""
 
+    _has_raw_fields: ClassVar[bool] = True
+
     content: str | list[Any] | None = None
     role: str | None = None
     refusal: str | None = None
@@ -87,6 +89,8 @@ class ChunkChoice(Model):
 class ChatCompletionChunk(Model):
     """One `chat.completion.chunk`, as sent."""
 
+    _has_raw_fields: ClassVar[bool] = True
+
     id: str | None = None
     object: str | None = None
     created: int | None = None
@@ -98,10 +102,55 @@ class ChatCompletionChunk(Model):
 
     @property
     def text(self) -> str:
-        """The text of choice 0 in this chunk, "" if none."""
-        return "".join([text_of(choice.delta.content) for choice in self.choices if choice.index == 0])
+        """The assistant's text of choice 0 in this chunk, "" if none; neither thoughts nor what a tool said."""
+        return "".join([text_in(fields_of(choice.delta)) for choice in self.choices if choice.index == 0])
 
     @property
     def reasoning(self) -> str:
-        """The reasoning text of choice 0 in this chunk, "" if none, whichever field brought it."""
-        return "".join([reasoning_of(choice.delta.__dict__) for choice in self.choices if choice.index == 0])
+        """The reasoning text of choice 0 in this chunk, "" if none, whichever field brought it.
+
+        A block with both a signature and a text is treated as a repeat of the text before it. Where it does not,
+        its text is in `completion.reasoning` alone.
+        """
+        return "".join([reasoning_in(fields_of(choice.delta)) for choice in self.choices if choice.index == 0])
+
+
+# What an object without choices may be made of and still belong to a stream of chunks.
+_CHUNK_FIELDS: Final = frozenset({"choices", "usage", "service_tier", "system_fingerprint"})
+_METADATA: Final = frozenset(
+    {
+        "error",  # empty: an object with other content is not a chunk
+        "base_resp",  # MiniMax
+        "citations",  # Perplexity
+        "search_results",
+        "obfuscation",  # OpenAI
+        "prompt_filter_results",  # Azure
+        "prompt_annotations",
+        "timings",  # llama.cpp
+        "x_groq",
+    }
+)
+_KEEP_ALIVES: Final = frozenset({"keepalive", "ping", "heartbeat"})
+# Where other APIs have their text, beside a usage or an id like ours: DashScope, Workers AI, Baidu.
+_OTHER_OUTPUT: Final = ("output", "response", "result")
+
+
+def is_keep_alive(kind: Any) -> bool:
+    """Whether the name of an event, or an object's `type` of whatever type, is that of a keep-alive."""
+    return isinstance(kind, str) and kind in _KEEP_ALIVES
+
+
+def is_unexplained(chunk: ChatCompletionChunk) -> bool:
+    """Whether an object that validates as a chunk has nothing that a chunk or a keep-alive has."""
+    present = chunk.__pydantic_fields_set__
+    if "choices" in present or not present:
+        return False
+    unknown = chunk.__pydantic_extra__ or {}
+    if any(unknown.get(name) is not None for name in _OTHER_OUTPUT):
+        return True
+    if not present.isdisjoint(_CHUNK_FIELDS | _METADATA) or is_keep_alive(unknown.get("type")):
+        return False
+    kind = chunk.__dict__.get("object")
+    if kind:
+        return not kind.startswith("chat.completion")
+    return not ({"id", "created"} <= present or {"id", "model"} <= present)

@@ -1,67 +1,232 @@
-"""What a delta's fields mean: the text and the reasoning in the shapes in which providers send them."""
+"""Read the text and the reasoning of a delta, in every spelling that providers use.
+
+This is the only module that knows the spellings. The properties of chunks and the fold use it. `fields` is a delta or a
+message as a mapping: its typed and its unknown fields by name.
+"""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-from chunkfold.json_values import is_list, is_object
+from pydantic import BaseModel
+
+from chunkfold.json_text.values import copied, is_list, is_object
+
+Fields = Mapping[str, Any]
+
+THOUGHT_TAGS: Final = ("<thought>", "</thought>")
+"""The literal tags in which Gemini's compatible endpoint may wrap content that it flags as a thought.
+
+`thought_of` drops the first, `StreamFold` the second, which comes with the text behind the thought.
+"""
+
+# Whose message a delta with this role is a part of: not the assistant's. MiniMax's search sends its results so (CF220).
+_TOOL_ROLES: Final = ("tool", "function")
+# DeepSeek, vLLM; OpenRouter, StepFun; GitHub Copilot. Often the same text comes in two of them.
+_REASONING_TEXTS: Final = ("reasoning_content", "reasoning", "reasoning_text")
+APPENDED: Final = ("reasoning_text", "reasoning_opaque")
+"""GitHub Copilot's fields, whose pieces append."""
+_PART_TEXTS: Final = ("thinking", "summary", "reasoning", "text")
+
+
+class BlockKind(NamedTuple):
+    """A field that brings reasoning in blocks, and how the fragments of one block come together.
+
+    Attributes:
+        name: The field of the delta.
+        reasoning: The keys of a block that hold its reasoning; the first that brings any counts.
+        appended: The keys whose texts append. For any other key, the last value that is not empty counts.
+        lists: The keys whose lists of parts extend.
+        inner: The key below which a fragment has its own keys, "" if it has them at its top.
+        has_types: Whether blocks of different types may share an index.
+        is_sequence: Whether blocks without an index come one after another. A signature or encrypted data then ends a
+            block, and a text beside the signature that equals the whole block repeats it.
+    """
+
+    name: str
+    reasoning: tuple[str, ...] = ()
+    appended: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
+    inner: str = ""
+    has_types: bool = True
+    is_sequence: bool = True
+
+
+REASONING_DETAILS: Final = BlockKind(
+    "reasoning_details", ("text", "summary"), ("text", "summary", "data"), is_sequence=False
+)
+"""OpenRouter's blocks."""
+THINKING_BLOCKS: Final = BlockKind("thinking_blocks", ("thinking",), ("thinking",))
+"""Anthropic's blocks as LiteLLM passes them on."""
+THINKING: Final = BlockKind("thinking", ("content",), ("content",))
+"""The one object of musistudio/llms, with `content` and `signature`."""
+CONTENT_BLOCKS: Final = BlockKind("content_blocks", ("thinking",), ("thinking", "text"), inner="delta", has_types=False)
+"""Anthropic's blocks as Portkey passes them on, text blocks included."""
+CONTENT_PARTS: Final = BlockKind("content_parts", appended=_PART_TEXTS, lists=_PART_TEXTS)
+"""The parts of a content list (Mistral, Databricks)."""
+CONTENT_ITEMS: Final = BlockKind("content_parts", appended=("text",))
+"""The parts inside such a part."""
+BLOCK_KINDS: Final = (REASONING_DETAILS, THINKING_BLOCKS, THINKING, CONTENT_BLOCKS)
+"""In the order in which they are asked for reasoning."""
+
+REASONING_FIELDS: Final = frozenset({*_REASONING_TEXTS, *(kind.name for kind in BLOCK_KINDS)})
+"""Every field of its own that reasoning comes in."""
+
+
+def fields_of(delta: BaseModel) -> Fields:
+    """The fields of a delta or a message, the unknown ones among them."""
+    unknown = delta.__pydantic_extra__
+    return {**unknown, **vars(delta)} if unknown else vars(delta)
 
 
 def text_of(content: Any) -> str:
-    """The text of `content`: a string, or (Mistral) the text parts of a list."""
+    """The text of `content`: a string, or the text parts of a list (Mistral)."""
     if isinstance(content, str):
         return content
-    return "".join(_part_texts(content, "text")) if is_list(content) else ""
+    return "".join(text for kind, text in map(read_part, content) if kind == "text") if is_list(content) else ""
 
 
 def thinking_of(content: Any) -> str:
-    """The reasoning inside a content list (Mistral's `thinking` parts)."""
-    return "".join(_part_texts(content, "thinking")) if is_list(content) else ""
+    """The reasoning in a content list: Mistral's `thinking` parts, Databricks' `reasoning` parts."""
+    return "".join(text for kind, text in map(read_part, content) if kind == "reasoning") if is_list(content) else ""
 
 
-def details_text(details: list[Any]) -> str:
-    """The text of `reasoning_details` (OpenRouter), else its summaries."""
-    for key in ("text", "summary"):
-        texts = [item[key] for item in details if is_object(item) and isinstance(item.get(key), str)]
-        if any(texts):
-            return "".join(texts)
-    return ""
-
-
-def reasoning_of(fields: Mapping[str, Any]) -> str:
-    """The reasoning text of a delta or message, given its fields by name.
-
-    It comes as `reasoning_content` (DeepSeek, vLLM), `reasoning` (OpenRouter, StepFun), `reasoning_details` or
-    `thinking` parts, often the same text twice: the first that is not empty counts.
-    """
+def text_in(fields: Fields) -> str:
+    """The assistant's text in a delta: without thoughts, and "" if the delta is a tool's message."""
     content = fields.get("content")
-    return named_reasoning(fields) or ("" if isinstance(content, str) else thinking_of(content))
+    return "" if not content or is_of_tool(fields) or is_thought(fields) else text_of(content)
 
 
-def named_reasoning(fields: Mapping[str, Any]) -> str:
-    """The reasoning text that has a field of its own."""
-    for name in ("reasoning_content", "reasoning"):
+def reasoning_in(fields: Fields) -> str:
+    """The reasoning in a delta: the first spelling that is not empty.
+
+    Looked at alone, a block with a signature and a text may be new or repeat the whole block. Here it counts as a
+    repeat, as LiteLLM and musistudio/llms send it; the fold knows what came before and decides exactly.
+    """
+    if is_of_tool(fields):
+        return ""
+    if text := reasoning_text(fields):
+        return text
+    for kind in BLOCK_KINDS:
+        value = fields.get(kind.name)
+        if value and (text := _unsigned_text(kind, value)):
+            return text
+    content = fields.get("content")
+    if isinstance(content, str):
+        return thought_of(content) if is_thought(fields) else ""
+    return thinking_of(content)
+
+
+def reasoning_text(fields: Fields) -> str:
+    """The reasoning that comes as a text in a field of its own, "" if none."""
+    for name in _REASONING_TEXTS:
         text = fields.get(name)
         if text and isinstance(text, str):
             return text
-    details = fields.get("reasoning_details")
-    return details_text(details) if details else ""
+    return ""
 
 
-def stretches_of(content: list[Any]) -> Iterator[tuple[str, str]]:
-    """The texts in a content list in their order, each with its kind: "text" or "thinking"."""
-    for part in content:
-        for kind in ("text", "thinking"):
-            yield from ((kind, text) for text in _part_texts([part], kind) if text)
+def is_of_tool(fields: Fields) -> bool:
+    """Whether a delta is part of a tool's message, by its role."""
+    return fields.get("role") in _TOOL_ROLES
 
 
-def _part_texts(parts: list[Any], kind: str) -> Iterator[str]:
-    for part in parts:
-        if isinstance(part, str):
-            if kind == "text":
-                yield part
-        elif is_object(part) and part.get("type", "text") == kind:
-            inner = part.get(kind)
-            if isinstance(inner, str):
-                yield inner
-            elif kind == "thinking" and is_list(inner):
-                yield from _part_texts(inner, "text")
+def is_thought(fields: Fields) -> bool:
+    """Whether the content of a delta is flagged as a thought (Gemini's compatible endpoint)."""
+    extra = fields.get("extra_content")
+    if not extra:
+        return False
+    google = extra.get("google") if is_object(extra) else None
+    return is_object(google) and google.get("thought") is True and isinstance(fields.get("content"), str)
+
+
+def without_thought_flag(extra: Any) -> Any:
+    """An `extra_content` without the flag; None if nothing else is in it."""
+    if not is_object(extra) or not is_object(google := extra.get("google")) or "thought" not in google:
+        return extra
+    rest = {key: value for key, value in google.items() if key != "thought"}
+    left = {**extra, "google": rest} if rest else {key: value for key, value in extra.items() if key != "google"}
+    return left or None
+
+
+def thought_of(content: str) -> str:
+    """The reasoning in a content that is flagged as a thought: without the literal tag at its beginning."""
+    return content.removeprefix(THOUGHT_TAGS[0])
+
+
+def fragments_of(kind: BlockKind, value: Any) -> list[dict[str, Any]] | None:
+    """The fragments of blocks in a field's value; None if it is neither a list nor, where one block is sent, an object.
+
+    Items that are not objects are left out.
+    """
+    items = [value] if kind is THINKING and is_object(value) else value
+    if not is_list(items):
+        return None
+    fragments = list(filter(is_object, items))
+    return [_unwrapped(item, kind.inner) for item in fragments] if kind.inner else fragments
+
+
+def content_block(block: dict[str, Any]) -> dict[str, Any]:
+    """One of Portkey's `content_blocks` as a whole message has it: with its type, which a stream leaves out."""
+    types = (("thinking", "thinking"), ("text", "text"), ("data", "redacted_thinking"))
+    type_ = block.get("type") or next((name for key, name in types if key in block), None)
+    rest = {key: value for key, value in block.items() if key not in ("index", "type")}
+    return rest if type_ is None else {"type": type_, **rest}
+
+
+def returned_fields(fields: Fields) -> dict[str, Any]:
+    """What a provider needs back on the next turn beside the content and the calls, as copies."""
+    names = [kind.name for kind in BLOCK_KINDS] + ["extra_content"]
+    found = {name: fields[name] for name in names if is_list(fields.get(name)) or is_object(fields.get(name))}
+    if is_list(blocks := found.get(CONTENT_BLOCKS.name)):
+        # Anthropic refuses a text block that is empty.
+        found[CONTENT_BLOCKS.name] = [block for block in blocks if block.get("type") != "text" or block.get("text")]
+    if fields.get("reasoning_opaque"):
+        found |= {name: fields[name] for name in ("reasoning_text", "reasoning_opaque") if fields.get(name)}
+    provider = fields.get("provider_specific_fields")
+    signatures = provider.get("thought_signatures") if is_object(provider) else None
+    if signatures:
+        found["provider_specific_fields"] = {"thought_signatures": signatures}
+    returned: dict[str, Any] = copied({name: value for name, value in found.items() if value})
+    return returned
+
+
+def read_part(part: Any) -> tuple[str, str]:
+    """What an item of a content list is, and its text: a "text", a "reasoning", or an "other" part without a text."""
+    if isinstance(part, str):
+        return "text", part
+    if not is_object(part):
+        return "other", ""
+    kind, text = part.get("type"), part.get("text")
+    if kind == "text" or (kind is None and isinstance(text, str)):
+        return "text", text if isinstance(text, str) else ""
+    if kind not in ("thinking", "reasoning"):
+        return "other", ""
+    return "reasoning", next(filter(None, ("".join(_texts_in(part.get(name))) for name in _PART_TEXTS)), "")
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """The texts of a string, or of the items of a list, which have theirs as `text`."""
+    if isinstance(value, str):
+        yield value
+    for item in value if is_list(value) else ():
+        text = item.get("text") if is_object(item) else item
+        if isinstance(text, str):
+            yield text
+
+
+def _unwrapped(fragment: dict[str, Any], inner: str) -> dict[str, Any]:
+    own = fragment.get(inner) if inner else None
+    return {**{key: value for key, value in fragment.items() if key != inner}, **own} if is_object(own) else fragment
+
+
+def _unsigned_text(kind: BlockKind, value: Any) -> str:
+    fragments = fragments_of(kind, value) or ()
+    for key in kind.reasoning:
+        texts = [
+            text
+            for fragment in fragments
+            if isinstance(text := fragment.get(key), str) and not (kind.is_sequence and fragment.get("signature"))
+        ]
+        if any(texts):
+            return "".join(texts)
+    return ""

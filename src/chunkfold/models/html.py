@@ -1,7 +1,7 @@
-"""A completion as HTML for notebooks, and the few lines by which text becomes HTML safely.
+"""Render a completion as HTML for notebooks, with escaping by default.
 
-What is no `Html` is escaped wherever it is put into some, so that forgetting it shows too much, never too little.
-Characters that act without being seen are written as Python would write them.
+Anything that is not `Html` is escaped when it is put into HTML, so a mistake shows too much escaping, never too little.
+Invisible control characters are written as Python escapes.
 """
 
 import html
@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from chunkfold.brief import brief
-from chunkfold.json_values import is_list
+from chunkfold.excerpts import brief
+from chunkfold.json_text.values import is_list
+from chunkfold.models.base import Model
+from chunkfold.models.content import read_part
 
 if TYPE_CHECKING:
-    from chunkfold.models.completion import ChatCompletion, Choice
     from chunkfold.models.shared import CompletionUsage
 
 _CHOICES: Final = 3  # choices that are shown
@@ -81,10 +82,10 @@ def tag(name: str, *children: str, **attributes: str | None) -> Html:
     return Html(f"<{name}{given}>{joined(children)}</{name}>")
 
 
-def completion_html(completion: "ChatCompletion") -> Html:
+def completion_html(completion: Model) -> Html:
     """What a notebook shows of a completion: bounded in size, without scripts, in the notebook's own colours."""
     fields = completion.__dict__
-    choices: list[Choice] = fields.get("choices") or []
+    choices: list[Any] = fields.get("choices") or []
     shown = [part for choice in choices[:_CHOICES] for part in _choice(choice, fields.get("model"), len(choices) > 1)]
     if len(choices) > _CHOICES:
         shown.append(tag("div", f"and {len(choices) - _CHOICES:,} more choices", style=_TEXT))
@@ -94,8 +95,8 @@ def completion_html(completion: "ChatCompletion") -> Html:
     return tag("div", *shown, class_="chunkfold", style=_BOX)
 
 
-def _choice(choice: "Choice", model: Any, is_one_of_many: bool) -> Iterator[Html]:  # noqa: FBT001 - private
-    message = dict(choice.message.__dict__)  # a value of a wrong type is kept raw beside the fields
+def _choice(choice: Any, model: Any, is_one_of_many: bool) -> Iterator[Html]:  # noqa: FBT001 - private
+    message: dict[str, Any] = choice.message.__dict__
     place = f", choice {_word(choice.index)}" if is_one_of_many else ""
     by = f", {_word(model)}" if model else ""
     yield tag("div", tag("strong", _word(message.get("role")) or "no role"), place, by)
@@ -137,11 +138,12 @@ def _calls(message: dict[str, Any]) -> Iterator[Html]:
 
 
 def _beside(message: dict[str, Any]) -> Iterator[str]:
-    """What came that is not shown."""
+    """The content that is not shown."""
     if message.get("audio") is not None:
         yield "audio"
-    for name in ("images", "annotations"):
-        count = len(message[name]) if is_list(message.get(name)) else 0
+    counts = {name: len(message[name]) if is_list(message.get(name)) else 0 for name in ("images", "annotations")}
+    counts["content parts"] = sum(read_part(part)[0] == "other" for part in message.get("content_parts") or ())
+    for name, count in counts.items():
         if count:
             yield f"{count:,} {name[: len(name) - (count == 1)]}"
 

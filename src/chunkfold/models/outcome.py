@@ -1,6 +1,7 @@
-"""What a finish reason means, whatever word the provider uses for it."""
+"""Map finish reasons to outcomes, whatever word the provider uses."""
 
 from enum import StrEnum
+from typing import Final
 
 
 class Outcome(StrEnum):
@@ -25,17 +26,38 @@ _WORDS = {
         "content_filter content_filtered content-filter safety sensitive recitation blocklist prohibited_content spii"
         " refusal guardrail_intervened moderation image_safety"
     ),
-    Outcome.ERROR: "error network_error insufficient_system_resource abort",
+    Outcome.ERROR: (
+        "error insufficient_system_resource abort timeout cancelled canceled engine_overloaded malformed_function_call"
+        " function_call_filter"
+    ),
 }
 _OUTCOMES = {word: outcome for outcome, words in _WORDS.items() for word in words.split()}
+_ABSENT = ("", "null")  # relays in front of DashScope and iFlytek write the word (CF203)
+
+
+_SERVER_SIDE_IDS: Final = "srvtoolu_"  # Anthropic's own tools, as LiteLLM and Portkey pass them on
+
+
+def is_server_side(id_: str | None, *, has_name: bool) -> bool:
+    """Whether a tool call leaves the client nothing to run: the server ran it itself, or it has no name.
+
+    A call that the server ran is recognised by its id. Portkey sends such calls without id and name, at the index -1.
+    """
+    return not has_name or (id_ is not None and id_.startswith(_SERVER_SIDE_IDS))
 
 
 def outcome_of(finish_reason: str | None, *, has_tool_calls: bool = False) -> Outcome | None:
-    """The outcome a finish reason stands for; None while the choice is open.
+    """The outcome a finish reason stands for; None while the choice is open, and where the word is `null`.
 
-    `stop` beside tool calls means `tool_calls`: several providers, OpenAI with a forced tool among them, say so.
+    Any word that ends in `_error` means an error, which fails the stream (`find_error` in `wire/envelopes`). Words
+    behind a colon are only a detail (Gemini's `content_filter: RECITATION`). `stop` beside tool calls means
+    `tool_calls`: several providers send it, among them OpenAI if a tool was forced.
     """
-    if not finish_reason:
+    if finish_reason is None or finish_reason in _ABSENT:
         return None
-    outcome = _OUTCOMES.get(finish_reason.lower(), Outcome.OTHER)
+    outcome = _OUTCOMES.get(finish_reason) or _other_outcome(finish_reason.lower().partition(":")[0].strip())
     return Outcome.TOOL_CALLS if outcome is Outcome.STOP and has_tool_calls else outcome
+
+
+def _other_outcome(word: str) -> Outcome:
+    return Outcome.ERROR if word.endswith("_error") else _OUTCOMES.get(word, Outcome.OTHER)

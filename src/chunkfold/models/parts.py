@@ -1,14 +1,16 @@
-"""A message's parts in the order in which they came: what was thought, said and called, and when."""
+"""The parts of a message in the order in which they arrived: reasoning, text, calls and the rest."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from chunkfold.brief import BriefRepr
-from chunkfold.json_values import is_list
+from chunkfold.excerpts import BriefRepr
+from chunkfold.json_text.values import is_list
+from chunkfold.models.content import read_part
 
 if TYPE_CHECKING:
-    from chunkfold.models.completion import ChatCompletionAudio, ChatCompletionMessageToolCall
+    from chunkfold.models.shared import ChatCompletionAudio
+    from chunkfold.models.tool_calls import ChatCompletionMessageToolCall
 
 PartStart = tuple[str, int]
 """A field of the message and where in it a part begins: a character of its text, or a place in its list."""
@@ -62,12 +64,27 @@ class AudioPart(BriefRepr):
     type: Literal["audio"] = "audio"
 
 
-MessagePart = TextPart | ReasoningPart | RefusalPart | ToolCallPart | ImagePart | AudioPart
+@dataclass(frozen=True, slots=True, repr=False)
+class ContentPart(BriefRepr):
+    """A part of a content list that is neither text nor reasoning, as sent, such as Mistral's references."""
+
+    part: dict[str, Any]
+    type: Literal["content_part"] = "content_part"
+
+
+MessagePart = TextPart | ReasoningPart | RefusalPart | ToolCallPart | ImagePart | AudioPart | ContentPart
 
 _TEXT_PARTS: Final[dict[str, type[TextPart | ReasoningPart | RefusalPart]]] = {
     "reasoning": ReasoningPart,
     "content": TextPart,
     "refusal": RefusalPart,
+}
+
+
+_ITEM_PARTS: Final[dict[str, type[ToolCallPart | ImagePart | ContentPart]]] = {
+    "tool_calls": ToolCallPart,
+    "images": ImagePart,
+    "content_parts": ContentPart,
 }
 
 
@@ -89,23 +106,31 @@ class Order(NamedTuple):
 
 def sizes_of(fields: Mapping[str, Any]) -> tuple[int, ...]:
     """How long each field is that has parts."""
-    return tuple(len(fields.get(name) or ()) for name in (*_TEXT_PARTS, "tool_calls", "images"))
+    return tuple(len(fields.get(name) or ()) for name in (*_TEXT_PARTS, "content_parts", "tool_calls", "images"))
 
 
 def usual_order(fields: Mapping[str, Any]) -> list[PartStart]:
     """The order of most messages, given their fields: first all reasoning, then all text, then the calls."""
     order = [(name, 0) for name in _TEXT_PARTS if fields.get(name) and isinstance(fields[name], str)]
-    for name in ("tool_calls", "images"):
-        items = fields.get(name)
-        order += [(name, place) for place in range(len(items) if is_list(items) else 0)]
+    for name, items in _items_of(fields).items():
+        order += [(name, place) for place in range(len(items))]
     return order + ([("audio", 0)] if fields.get("audio") is not None else [])
 
 
 def parts_of(fields: Mapping[str, Any], order: Sequence[PartStart]) -> list[MessagePart]:
     """The parts of a message, given its fields; a stretch of text ends where the next one of its field begins."""
     ends: dict[str, int] = {}
-    parts = [_part(name, fields.get(name), start, ends) for name, start in reversed(order)]
+    values = {**fields, **_items_of(fields)}
+    parts = [_part(name, values.get(name), start, ends) for name, start in reversed(order)]
     return [part for part in reversed(parts) if part is not None]
+
+
+def _items_of(fields: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The items of a message that are parts, by their field."""
+    items: dict[str, list[Any]] = {name: [] for name in _ITEM_PARTS}
+    items |= {name: fields[name] for name in _ITEM_PARTS if is_list(fields.get(name))}
+    others = [part for part in items["content_parts"] if read_part(part)[0] == "other"]
+    return {**items, "content_parts": others}
 
 
 def _part(name: str, value: Any, start: int, ends: dict[str, int]) -> MessagePart | None:
@@ -116,6 +141,4 @@ def _part(name: str, value: Any, start: int, ends: dict[str, int]) -> MessagePar
         return make(text) if text else None
     if name == "audio":
         return None if value is None else AudioPart(value)
-    if not is_list(value) or start >= len(value):
-        return None
-    return ToolCallPart(value[start]) if name == "tool_calls" else ImagePart(value[start])
+    return _ITEM_PARTS[name](value[start]) if start < len(value) else None

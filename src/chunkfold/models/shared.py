@@ -1,33 +1,37 @@
-"""The parts that stand in chunks and in completions alike: usage, log probabilities, annotations, errors."""
+"""Models that chunks and completions share: usage, log probabilities, annotations, audio, errors."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from chunkfold.json_values import is_integer, is_object
+from pydantic import Field
+
+from chunkfold.json_text.values import is_integer, is_object
 from chunkfold.models.base import Model
+
+Count = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # a larger one cannot be a number of tokens, and is kept raw
 
 
 class PromptTokensDetails(Model):
     """How the prompt's tokens are made up."""
 
-    audio_tokens: int | None = None
-    cached_tokens: int | None = None
+    audio_tokens: Count | None = None
+    cached_tokens: Count | None = None
 
 
 class CompletionTokensDetails(Model):
     """How the completion's tokens are made up."""
 
-    accepted_prediction_tokens: int | None = None
-    audio_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    rejected_prediction_tokens: int | None = None
+    accepted_prediction_tokens: Count | None = None
+    audio_tokens: Count | None = None
+    reasoning_tokens: Count | None = None
+    rejected_prediction_tokens: Count | None = None
 
 
 class CompletionUsage(Model):
     """Token counts, as the provider reports them (OpenAI API field `usage`)."""
 
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    total_tokens: int | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    total_tokens: Count | None = None
     prompt_tokens_details: PromptTokensDetails | None = None
     completion_tokens_details: CompletionTokensDetails | None = None
 
@@ -91,6 +95,15 @@ class Annotation(Model):
 
     type: str | None = None
     url_citation: AnnotationURLCitation | None = None
+
+
+class ChatCompletionAudio(Model):
+    """Spoken output; `data` is base64 of the whole, `expires_at` seconds since 1970."""
+
+    id: str | None = None
+    data: str | None = None
+    transcript: str | None = None
+    expires_at: int | None = None
 
 
 class ErrorObject(Model):

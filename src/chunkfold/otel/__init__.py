@@ -1,14 +1,13 @@
-"""Telemetry: a span and metrics for each stream, by OpenTelemetry's conventions for generative AI.
+"""Telemetry: a span and metrics for each request, by OpenTelemetry's conventions for generative AI.
 
     from chunkfold.otel import instrument
 
-    with chunkfold.connect(client, "POST", url, json=body) as stream:
-        instrument(stream, body)
+    with instrument(chunkfold.connect(client, "POST", url, json=body), body) as stream:
         ...  # read it as before
 
 `instrument` needs the extra `otel`, which brings opentelemetry-api; without it, importing it raises an `ImportError`
-that says so. What it is built on needs nothing: the streams' own `observe` tells plain callables what comes and how it
-ends, for telemetry of any other make. No module of the core imports this one.
+that names the extra. For other telemetry, `observe` of a stream calls plain callables and needs no extra. No module
+of the core imports this one.
 """
 
 from typing import TYPE_CHECKING

@@ -1,15 +1,15 @@
-"""What is said of a request and of what came, as attributes. No content is among them.
+"""The attributes of a request and of its answer. None of them has content.
 
-What a provider sent may have any type and any size: a value that is not of the attribute's type is left out, and a
-text is cut.
+A provider can send values of any type and size: a value of another type than the attribute's is left out, and a text is
+cut.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from chunkfold.errors import APIError, ChunkfoldError
-from chunkfold.json_values import is_integer, is_list, is_object
+from chunkfold.errors import APIError
+from chunkfold.json_text.values import is_integer, is_list, is_object
 from chunkfold.models import ChatCompletion, CompletionTokensDetails, CompletionUsage, PromptTokensDetails
 from chunkfold.otel import names
 from chunkfold.otel.names import Names
@@ -34,10 +34,10 @@ def text_of(value: Any) -> str | None:
     return value[:_LONGEST].encode("utf-8", "replace").decode() or None if isinstance(value, str) else None
 
 
-def server_of(stream: Any) -> tuple[str, int | None] | None:
-    """Host and port that the stream's request went to; None if its response does not tell."""
+def server_of(sent: Any) -> tuple[str, int | None] | None:
+    """Host and port that a request went to, by its response or by the client's exception; None if it is not known."""
     try:
-        url = urlsplit(str(stream.response.request.url))
+        url = urlsplit(str(sent.request.url))
         return (url.hostname, url.port or _DEFAULT_PORTS.get(url.scheme)) if url.hostname else None
     except (AttributeError, RuntimeError, ValueError):  # httpx raises the second for a response that was made by hand
         return None
@@ -81,10 +81,10 @@ def request_attributes(request: Mapping[str, Any], provider: Value, version: Nam
 
 
 def response_attributes(completion: ChatCompletion, choices: int, provider: Value, version: Names) -> Attributes:
-    """What the span says of what came.
+    """The span's attributes of the answer.
 
     Args:
-        completion: What came.
+        completion: The answer.
         choices: How many choices were asked for.
         provider: Who sent it.
         version: Of the names.
@@ -121,11 +121,11 @@ def choices_asked(request: Mapping[str, Any]) -> int:
     return min(asked, _MOST_CHOICES) if is_integer(asked) and asked > 0 else 1
 
 
-def error_type(error: ChunkfoldError | None) -> str | None:
+def error_type(error: BaseException) -> str:
     """The class of an error, one of few: the HTTP status that the provider meant, else the exception's name."""
     if isinstance(error, APIError) and error.status_code is not None and 100 <= error.status_code <= 599:
         return str(error.status_code)
-    return None if error is None else type(error).__name__
+    return type(error).__name__
 
 
 def usage_of(completion: ChatCompletion) -> CompletionUsage | None:

@@ -1,15 +1,15 @@
-"""Messages as the conventions want them captured (gen-ai-input-messages.json, gen-ai-output-messages.json).
+"""Messages in the form that the conventions define (gen-ai-input-messages.json, gen-ai-output-messages.json).
 
-Texts, reasoning and tool calls are in them; of images, audio and files only that they were there.
+Texts, reasoning and tool calls are included; for images, audio and files only the fact that they were there.
 """
 
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from chunkfold.json_values import is_list, is_object
+from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models import ChatCompletion, Choice
-from chunkfold.models.content import named_reasoning, thinking_of
+from chunkfold.models.content import reasoning_in, thinking_of
 from chunkfold.otel.attributes import text_of
 from chunkfold.otel.names import FINISH_ERROR, Names
 
@@ -50,7 +50,7 @@ def _tool_parts(message: dict[str, Any]) -> Iterator[Part]:
 def _message_parts(message: dict[str, Any]) -> Iterator[Part]:
     """In the usual order: reasoning, text, refusal, calls, audio."""
     content, refusal, calls = message.get("content"), message.get("refusal"), message.get("tool_calls")
-    if reasoning := _reasoning(message):
+    if reasoning := reasoning_in({**message, "content": None}):
         yield {"type": "reasoning", "content": reasoning}
     yield from (_input_part(each) for each in (content if is_list(content) else [content]) if each)
     if refusal and isinstance(refusal, str):
@@ -60,11 +60,6 @@ def _message_parts(message: dict[str, Any]) -> Iterator[Part]:
         yield _call(None, legacy.get("name"), legacy.get("arguments"))
     if is_object(message.get("audio")):
         yield {"type": "audio"}
-
-
-def _reasoning(message: dict[str, Any]) -> str:
-    details = message.get("reasoning_details")
-    return named_reasoning(message if is_list(details) else {**message, "reasoning_details": None})
 
 
 def _input_part(part: Any) -> Part:
@@ -100,6 +95,8 @@ def _output_parts(choice: Choice) -> Iterator[Part]:
             yield _call(part.tool_call.id, part.tool_call.name, part.tool_call.arguments)
         elif part.type == "image" or part.type == "audio":  # noqa: PLR1714 - pyright narrows by this
             yield {"type": part.type}
+        elif part.type == "content_part":
+            yield {"type": str(part.part.get("type"))}
         else:
             yield {"type": part.type, "content": part.text}
 

@@ -1,4 +1,4 @@
-"""The metrics, made once for each meter provider."""
+"""The metrics, created once for each meter provider."""
 
 from weakref import WeakKeyDictionary
 

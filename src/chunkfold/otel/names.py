@@ -42,7 +42,7 @@ REQUEST_TEMPERATURE: Final = "gen_ai.request.temperature"
 REQUEST_TOP_K: Final = "gen_ai.request.top_k"
 REQUEST_TOP_P: Final = "gen_ai.request.top_p"
 
-# What came.
+# The answer.
 ERROR_TYPE: Final = "error.type"
 RESPONSE_FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
 RESPONSE_ID: Final = "gen_ai.response.id"
@@ -55,7 +55,7 @@ USAGE_REASONING_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
 TOKEN_TYPE: Final = "gen_ai.token.type"  # noqa: S105 - tokens of models; of the released token metric
 TOKEN_MODALITY: Final = "gen_ai.token.modality"  # noqa: S105 - as above; of the latest token counters
 
-# Where the provider is OpenAI, or is taken for it.
+# Where the provider is OpenAI.
 OPENAI_API_TYPE: Final = "openai.api.type"
 OPENAI_REQUEST_SERVICE_TIER: Final = "openai.request.service_tier"
 OPENAI_RESPONSE_SERVICE_TIER: Final = "openai.response.service_tier"
@@ -78,6 +78,7 @@ OUTPUT: Final = "output"
 UNKNOWN_MODALITY: Final = "unknown"
 MODALITIES: Final = ("audio", "image", "text")  # those that the conventions know, besides
 OPENAI: Final = "openai"
+OTHER: Final = "_OTHER"  # a provider that is not known; `openai` would claim OpenAI's own attributes
 
 # The token metrics, which differ in kind. One histogram, by `TOKEN_TYPE`; or two, and five counters.
 TOKEN_USAGE: Final = "gen_ai.client.token.usage"  # noqa: S105 - as above
@@ -189,6 +190,6 @@ def names() -> Names:
 
 @lru_cache(maxsize=64)
 def provider_of(host: str | None) -> str:
-    """The provider whose host that is; `openai`, whose format they all speak, if it is not known."""
+    """The provider whose host that is, `_OTHER` if it is not known."""
     matching = (provider for pattern, provider in _PROVIDERS.items() if fnmatchcase(host or "", pattern))
-    return next(matching, OPENAI)
+    return next(matching, OTHER)

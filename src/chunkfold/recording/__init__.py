@@ -1,4 +1,4 @@
-"""Recordings of streams: the bytes of a body as they were read, with their times, and no secret.
+"""Record streams: the bytes of a body as they were read, with their times, and without secrets.
 
     with client.stream("POST", url, json=body) as response:
         recorder = Recorder(response)
@@ -9,12 +9,13 @@
     recording = Recording.load("answer.jsonl")       # also a plain body, as `curl` saves it
     parser = replay(recording)                       # the same ending, error and timing as live
 
-A `Recording` is a response as streams take it, sync and async: `ChatCompletionStream(recording)`. The file's format is
-in `recording.format`. Beside the core: nothing in it imports this.
+A `Recording` can be read like a response, sync and async: `ChatCompletionStream(recording)`. `recording.format`
+describes the file's format. The core never imports this package.
 """
 
+from chunkfold.recording.reads import RecordedRead
 from chunkfold.recording.recorder import Recorder
-from chunkfold.recording.recording import RecordedRead, RecordedTransportError, Recording
+from chunkfold.recording.recording import RecordedTransportError, Recording
 from chunkfold.recording.replaying import replay
 
 __all__ = ["RecordedRead", "RecordedTransportError", "Recorder", "Recording", "replay"]

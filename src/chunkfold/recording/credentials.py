@@ -1,6 +1,8 @@
-"""What of a request and a response may be a secret, wherever it turns up again.
+"""Find the secrets of a request and a response, wherever they appear again.
 
-That is all that stands in places made for credentials, and elsewhere all but plain words, numbers, dates and versions.
+These are all values in places made for credentials, and elsewhere everything but plain words, numbers, dates and
+versions. In a URL's path most segments are names (of a version, a deployment, a model), so there a secret is a segment
+that looks like a key, or one that follows a segment such as `key` or `token`.
 """
 
 import re
@@ -13,15 +15,33 @@ _SHORTEST: Final = 6  # characters: a shorter one would take too much else with 
 _SHORTEST_ELSEWHERE: Final = 8  # where a value need not be a secret
 
 # Names of headers, and of values in a URL's query, that are made for credentials.
-_CREDENTIAL: Final = re.compile(r"auth|code|cookie|credential|key|passw|secret|session|sig|token", re.IGNORECASE)
+_CREDENTIAL: Final = re.compile(
+    r"auth|code|cookie|credential|(?<!port)key|passw|secret|session|sig|token", re.IGNORECASE
+)
 # Names of headers whose values are no secrets; something random in one of them is one all the same.
 _FAMILIAR: Final = re.compile(
     r"accept(-.*)?|cache-control|connection|content-.*|http-referer|origin|referer|te|transfer-encoding|user-agent"
     r"|x-title|x-stainless-.*|.*(deployment|model|version).*",
     re.IGNORECASE,
 )
+# Headers of Portkey's that name a provider or an id.
+_NAMES: Final = re.compile(r"x-portkey-(provider|.*-id)", re.IGNORECASE)
 _RANDOM: Final = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{8,}")
 _PLAIN: Final = re.compile(r"[A-Za-z]{1,12}|\d{1,8}|v?\d+(\.\d+){1,3}|\d{4}-\d\d-\d\d([T-].{1,20})?")
+
+# The beginning of a key as providers make them.
+KEY_PREFIX: Final = r"(?<![A-Za-z0-9])(?:sk|pk|rk|gsk|xai|nvapi|hf|pplx|csk|fw|r8|tgp|key|ghp|glpat)[-_]"
+_KEY_BEGINS: Final = re.compile(KEY_PREFIX)
+_KEY_FOLLOWS: Final = re.compile(
+    r"(?:[a-z]{1,12}[-_])?(?:api)?(?:credential|key|password|secret|token)s?", re.IGNORECASE
+)
+# Letters and digits in a row. A name is rarely this long without a separator, and then made of words: `MetaLlama`,
+# `mixtral8x7binstruct`. The words of a random text are short.
+_RUN: Final = re.compile(r"[A-Za-z0-9]{8,}")
+_LEAST_RANDOM: Final = 20  # characters
+_LONGEST_NAME: Final = 31  # characters
+_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
+_SHORT_WORDS: Final = 2.75  # characters on average
 
 
 def secrets_of(response: Any) -> set[str]:
@@ -38,7 +58,7 @@ def secrets_in_request(url: str, headers: Mapping[str, str]) -> set[str]:
 
 
 def request_of(response: Any) -> tuple[str, Mapping[str, str]]:
-    """The URL and the headers of the request that a response answers; "" and none if it does not tell."""
+    """The URL and the headers of the request that a response answers; "" and none if it does not have them."""
     try:
         request = response.request
         return str(request.url), dict(request.headers)
@@ -47,7 +67,7 @@ def request_of(response: Any) -> tuple[str, Mapping[str, str]]:
 
 
 def _secrets_in_url(url: str) -> set[str]:
-    """The user, the password, and values of the query."""
+    """The user, the password, values of the query, and segments of the path that look like keys."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -55,7 +75,31 @@ def _secrets_in_url(url: str) -> set[str]:
     found = {secret for part in (parts.username, parts.password) if len(secret := unquote(part or "")) >= _SHORTEST}
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         found |= _secrets_in(name, value) if value else _secrets_in("", name)
+    return found | _secrets_in_path(parts.path)
+
+
+def _secrets_in_path(path: str) -> set[str]:
+    """The segments of a URL's path, and values of `name=value` in them, that look like keys or follow their name."""
+    found: set[str] = set()
+    previous = ""
+    for segment in map(unquote, re.split(r"[/;=]", path)):
+        is_named = _KEY_FOLLOWS.fullmatch(previous) and len(segment) >= _SHORTEST_ELSEWHERE
+        if _looks_like_key(segment) or (is_named and not _PLAIN.fullmatch(segment)):
+            found.add(segment)
+        previous = segment
     return found
+
+
+def _looks_like_key(segment: str) -> bool:
+    runs: list[str] = [run for run in _RUN.findall(segment) if not (run.isalpha() or run.isdigit())]
+    return any(map(_is_random, runs)) or bool(runs and _KEY_BEGINS.match(segment))
+
+
+def _is_random(run: str) -> bool:
+    """Whether letters and digits were drawn at random, and are no name."""
+    if len(run) > _LONGEST_NAME:
+        return True
+    return len(run) >= _LEAST_RANDOM and len(run) <= _SHORT_WORDS * len(_WORD.findall(run))
 
 
 def _secrets_in_response(headers: Mapping[str, str]) -> set[str]:
@@ -71,11 +115,11 @@ def _secrets_in_response(headers: Mapping[str, str]) -> set[str]:
 
 
 def _secrets_in(name: str, value: str) -> set[str]:
-    """What may be a secret of a value that goes by that name."""
+    """What may be a secret in a value of that name."""
     words = set(_words(value))
     if _CREDENTIAL.search(name):
         return {word for word in (*words, value) if len(word) >= _SHORTEST}
-    if name.lower() == "host":  # the URL has it, too
+    if name.lower() == "host" or _NAMES.fullmatch(name):  # the URL has the host, too
         return set()
     if _FAMILIAR.fullmatch(name):
         return {word for word in words if _RANDOM.search(word)}
@@ -94,7 +138,7 @@ def _words(value: str) -> Iterator[str]:
 
 
 def _pair(text: str) -> list[str]:
-    """What stands behind `Basic`: the user and the password."""
+    """The credentials after `Basic`: the user and the password."""
     try:
         pair = b64decode(text).decode()
     except ValueError:

@@ -1,4 +1,4 @@
-r"""The file of a recording: JSON Lines in UTF-8, one object in each line.
+r"""Read and write the file of a recording: JSON Lines in UTF-8, one object in each line.
 
     {"chunkfold_recording":1,"status":200,"headers":{"content-type":"text/event-stream"},"url":"https://...","at":0.31}
     {"at":0.52,"text":"data: {\"choices\":[...]}\n\n"}
@@ -10,21 +10,21 @@ and query, and when the headers came. Then a line for each read, as it came: its
 else as `base64`. The last line says how reading ended: `body`, `error` (then `error` is the name of the exception's
 type) or `left`. A file without it was cut, and counts as left; so does one whose last line is not whole.
 
-Times are seconds since the request was sent, and never go back; null, or none, where they are not known. Keys that are
-not known are let be, and so are lines with none but these, so that later versions may add some. A file whose first
+Times are seconds since the request was sent, and never go back; null, or none, where they are not known. Unknown
+keys are ignored, and so are lines with nothing but these, so that later versions can add some. A file whose first
 line has no version is a plain body.
 """
 
 import json
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, get_args
 
-from chunkfold.brief import brief
-from chunkfold.json_values import is_object
-from chunkfold.recording.recording import RecordedEnd, RecordedRead, Recording
+from chunkfold.excerpts import brief
+from chunkfold.json_text.values import is_object
+from chunkfold.recording.reads import RecordedEnd, RecordedRead
 
 VERSION: Final = 1
 _MARK: Final = "chunkfold_recording"
@@ -39,8 +39,8 @@ _ACTING: Final = {
 }
 
 
-def dumps(recording: Recording) -> bytes:
-    """The file of a recording."""
+def dumps(recording: Mapping[str, Any]) -> bytes:
+    """The file of a recording, given as its fields by name."""
     return b"".join(
         json.dumps(line, ensure_ascii=False, separators=(",", ":")).translate(_ACTING).encode("utf-8", "replace")
         + b"\n"
@@ -48,26 +48,26 @@ def dumps(recording: Recording) -> bytes:
     )
 
 
-def loads(data: bytes) -> Recording:
-    """The recording that a file holds.
+def loads(data: bytes) -> dict[str, Any]:
+    """The recording that a file holds, as those of its fields that are known, by name.
 
     Raises:
         ValueError: It has a version or a line that is not known; the message names the line.
     """
     lines = [(number, line) for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), 1) if line.strip()]
     if not lines or not _is_marked(lines[0][1]):
-        return Recording(reads=(RecordedRead(0.0, data),) if data else ())
+        return {"reads": (RecordedRead(0.0, data),) if data else ()}
     (number, head), *rest = lines
     with _line(number):
         fields = _head(_object(head))
     if rest and not data.endswith(b"\n") and rest[-1][1].startswith(b"{") and not _is_object(rest[-1][1]):
         del rest[-1]  # it was not written to its end
-    return Recording(**fields, **_body(rest, fields["headers_at"] or 0.0))
+    return {**fields, **_body(rest, fields["headers_at"] or 0.0)}
 
 
 @contextmanager
 def _line(number: int) -> Generator[None]:
-    """Of what is wrong in a line, say which one it is."""
+    """Add the number of the line to an error in it."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -104,7 +104,7 @@ def _body(lines: list[tuple[int, bytes]], last_at: float) -> dict[str, Any]:
     for number, text in lines:
         with _line(number):
             if end:
-                raise ValueError("expected nothing behind the end")
+                raise ValueError("expected nothing after the end")
             line = _object(text)
             at = _time(line, last_at)
             last_at = last_at if at is None else at
@@ -171,18 +171,18 @@ def _is_object(line: bytes) -> bool:
     return True
 
 
-def _lines(recording: Recording) -> Iterator[dict[str, Any]]:
+def _lines(recording: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield {
         _MARK: VERSION,
-        "status": recording.status_code,
-        "headers": recording.headers,
-        "url": recording.url,
-        "at": _rounded(recording.headers_at),
+        "status": recording["status_code"],
+        "headers": recording["headers"],
+        "url": recording["url"],
+        "at": _rounded(recording["headers_at"]),
     }
-    for read in recording.reads:
+    for read in recording["reads"]:
         yield {"at": _rounded(read.at), **_encoded(read.data)}
-    last: dict[str, Any] = {"end": recording.end, "at": _rounded(recording.ended_at)}
-    yield {**last, "error": recording.error} if recording.error else last
+    last: dict[str, Any] = {"end": recording["end"], "at": _rounded(recording["ended_at"])}
+    yield {**last, "error": recording["error"]} if recording["error"] else last
 
 
 def _encoded(data: bytes) -> dict[str, str]:

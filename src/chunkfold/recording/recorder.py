@@ -1,7 +1,7 @@
 """Record a response while it is read.
 
-While it records, a read costs one reading of the clock. The recording is made when it is asked for: that is when
-secrets are overwritten, also where two reads cut them in half.
+While it records, a read costs one reading of the clock. The recording is created on access: then secrets are
+overwritten, even if they are split over two reads.
 """
 
 import time
@@ -11,9 +11,10 @@ from itertools import accumulate, pairwise
 from typing import Any, Self
 
 from chunkfold.recording.credentials import request_of, secrets_of
-from chunkfold.recording.recording import RecordedEnd, RecordedRead, Recording
+from chunkfold.recording.reads import RecordedEnd, RecordedRead
+from chunkfold.recording.recording import Recording
 from chunkfold.recording.redaction import Redactor, bare_url, kept_headers
-from chunkfold.transport import aclose_if_possible, close_if_possible
+from chunkfold.stream.transport import aclose_if_possible, close_if_possible
 
 
 class Recorder:
@@ -22,8 +23,8 @@ class Recorder:
     Recorded is what `iter_bytes` and `read` give, or `aiter_bytes` and `aread`. It is kept in memory.
 
     Args:
-        response: A response of httpx, httpx2 or their kin, whose body nobody has read yet.
-        secrets: What must not be stored, besides what the request and the response tell.
+        response: A response of httpx, httpx2 or a similar client, whose body has not been read yet.
+        secrets: Further secrets that must not be stored, besides those of the request and the response.
         started: What the clock said when the request was sent; now, if not given.
         clock: Seconds from any fixed point.
 
@@ -88,7 +89,7 @@ class Recorder:
 
     @property
     def recording(self) -> Recording:
-        """What was recorded so far, without secrets. Each call makes it anew, in 0.2 seconds for a megabyte."""
+        """What was recorded so far, without secrets. Each access creates it again, in 0.2 seconds for a megabyte."""
         response, log = self._response, self._log
         redactor = Redactor(self._secrets | secrets_of(response))
         url, _ = request_of(response)

@@ -1,36 +1,23 @@
-"""One recorded response, as a value; and as a response that streams can read again."""
+"""One recorded response, as a value and as a response that streams can read again."""
 
 import time
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from os import PathLike
 from pathlib import Path
-from typing import Final, Literal, Self, TypeAlias
+from typing import Final, Self
 
-from chunkfold.brief import BriefRepr
+from chunkfold.excerpts import BriefRepr
+from chunkfold.recording.format import dumps, loads
+from chunkfold.recording.reads import RecordedEnd, RecordedRead
 
 _LONGEST_SLEEP: Final = 86_400.0  # seconds; systems refuse some longer ones
-
-RecordedEnd: TypeAlias = Literal["body", "error", "left"]
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class RecordedRead(BriefRepr):
-    """What one read of the body gave.
-
-    Attributes:
-        at: When, in seconds since the request was sent.
-        data: The bytes.
-    """
-
-    at: float
-    data: bytes
 
 
 class RecordedTransportError(Exception):
     """What the transport raised when the stream was recorded; of it only the type's name is stored.
 
-    It also stands at the end of a recording of a stream that was left, for who reads on there.
+    It is also raised at the end of a recording of a stream that was left, if you read on there.
     """
 
 
@@ -39,7 +26,7 @@ class Recording(BriefRepr):
     """The body of a response, read by read, and how it ended.
 
     It is a response itself, for sync and for async streams, which gives the reads at once. A recording of a stream that
-    was left tells no more than that: a stream that reads on to its end is interrupted there. `replay` knows better.
+    was left has no more than that: a stream that reads on to its end is interrupted there. `replay` is exact.
 
     Attributes:
         reads: What was read, in order, cut as it came.
@@ -47,7 +34,7 @@ class Recording(BriefRepr):
         headers: Those of its headers that say something about a stream, by lower-case names.
         url: Where the request went, without user, query and fragment; "" if not known.
         headers_at: When the response began, in seconds since the request was sent; None if not known.
-        end: How reading ended: `body` (the body ended), `error` (the transport raised), `left` (nobody read on).
+        end: How reading ended: `body` (the body ended), `error` (the transport raised), `left` (not read further).
         ended_at: When, in seconds since the request was sent; None if not known.
         error: The name of the type of what the transport raised, "" if nothing.
     """
@@ -97,15 +84,11 @@ class Recording(BriefRepr):
         Raises:
             ValueError: It has a version or a line that this library does not know.
         """
-        from chunkfold.recording.format import loads
-
-        return loads(data)
+        return Recording(**loads(data))
 
     def dumps(self) -> bytes:
         """Its file's bytes."""
-        from chunkfold.recording.format import dumps
-
-        return dumps(self)
+        return dumps({each.name: getattr(self, each.name) for each in fields(self)})
 
     def paced(self, speed: float = 1.0) -> Iterator[RecordedRead]:
         """The reads, each at its time, so many times faster; 0 for all at once. Waits for the end, too.
@@ -154,7 +137,7 @@ class Recording(BriefRepr):
         if self.end == "error":
             raise RecordedTransportError(self.error)
         if self.end == "left":
-            raise RecordedTransportError("the recording ends here: nobody read on")
+            raise RecordedTransportError("the recording ends here: the stream was not read further")
 
 
 class _AsyncBytes:

@@ -1,7 +1,7 @@
-"""Keep secrets out of recordings: what is known to be one, and what looks like one, is overwritten by as many stars.
+"""Keep secrets out of recordings: known secrets, and what looks like one, are overwritten with stars.
 
-The length stays, so that every read keeps its boundaries, and a body its offsets. A known secret is found however it
-is escaped: by JSON, in a URL, in HTML. What looks like one is a key as providers make them.
+The length stays the same, so that every read keeps its boundaries, and a body its offsets. A known secret is found
+however it is escaped: by JSON, in a URL, in HTML. Strings in the form of providers' keys look like secrets.
 """
 
 import json
@@ -12,20 +12,21 @@ from html.entities import codepoint2name
 from typing import Final
 from urllib.parse import urlsplit
 
-from chunkfold.recording.credentials import secrets_in_request
+from chunkfold.recording.credentials import KEY_PREFIX, secrets_in_request
+from chunkfold.wire.envelopes import READ_HEADERS
 
-__all__ = ["Redactor", "bare_url", "kept_headers", "secrets_in_request"]
+__all__ = ["Redactor", "bare_url", "clean_url", "kept_headers", "secrets_in_request"]
 
-_LEAST_BEGINNING: Final = 6  # bytes of a secret that the data ends with; fewer tell nothing
+_LEAST_BEGINNING: Final = 6  # bytes of a secret that the data ends with; fewer are not specific
 
 # Response headers that say something about a stream; no others are stored.
 _KEPT_HEADERS: Final = re.compile(
-    r"content-(type|encoding)|date|server|x-request-id|retry-after(-ms)?|openai-processing-ms|x-ratelimit-[a-z-]+"
+    r"content-(type|encoding)|date|server|openai-processing-ms|x-ratelimit-[a-z-]+|" + "|".join(sorted(READ_HEADERS))
 )
 # Keys as providers make them: a known prefix and 16 random letters and digits; what a provider leaves of such a key
 # when it quotes it; Google's and Amazon's; tokens in three parts; what follows "Bearer". A repetition that could fail
 # at every place has a bound, so that looking stays linear.
-_PREFIX: Final = rb"(?<![A-Za-z0-9])(?:sk|pk|rk|gsk|xai|nvapi|hf|pplx|csk|fw|r8|tgp|key|ghp|glpat)[-_]"
+_PREFIX: Final = KEY_PREFIX.encode()
 _LOOKS_SECRET: Final = re.compile(
     _PREFIX + rb"(?:[A-Za-z0-9]{1,64}[-_]){0,8}(?=[A-Za-z]{0,64}\d)[A-Za-z0-9]{16,}[A-Za-z0-9_-]*"
     rb"|" + _PREFIX + rb"[A-Za-z0-9_-]{0,64}\*{3,}[A-Za-z0-9]{1,16}"
@@ -45,11 +46,16 @@ def bare_url(url: str) -> str:
     """The URL without user, password, query and fragment; "" for what is none."""
     try:
         parts = urlsplit(url)
-        _ = parts.port  # what stands there may be a half of a password
+        _ = parts.port  # this may be a half of a password
     except ValueError:
         return ""
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}" if parts.scheme and host else ""
+
+
+def clean_url(url: str) -> str:
+    """The URL with stars in place of its own secrets."""
+    return Redactor(secrets_in_request(url, {})).clean_text(url)
 
 
 class Redactor:

@@ -1,8 +1,9 @@
-"""Parse a recording as it was parsed live, at the times at which it came."""
+"""Parse a recording as it was parsed live, at the original times."""
 
 from typing import Unpack
 
-from chunkfold.parser import ChatCompletionParser, ParserOptions
+from chunkfold.parser.options import ParserOptions
+from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.recording.recording import RecordedTransportError, Recording
 
 
@@ -38,7 +39,7 @@ def parser_of(recording: Recording, **options: Unpack[ParserOptions]) -> ChatCom
 
 
 def conclude(parser: ChatCompletionParser, recording: Recording) -> None:
-    """Tell a parser that has read a recording how it ended."""
+    """End a parser that has read a recording as the recording ended."""
     if recording.end == "body":
         parser.close()
     elif recording.end == "error":

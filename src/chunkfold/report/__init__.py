@@ -5,7 +5,7 @@
     Path("trace.json").write_text(json.dumps(trace([facts])), "utf-8")
     Path("answer.svg").write_text(motion([Recording.load("answer.jsonl")]), "utf-8")
 
-`facts` knows what is told of a stream, as values. `page` and `charts` draw it, `trace` writes it down
+`facts` has the facts about a stream, as values. `page` and `charts` draw it, `trace` writes it down
 for tools, `motion` plays it. The
 standard library only, beside the core: nothing in it imports this.
 """

@@ -6,16 +6,20 @@ as they are on a desk.
 However many chunks there are, a chart has at most a few hundred places: what falls into one is counted there.
 """
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Final
 
 from chunkfold.models.html import Html, joined, tag
+from chunkfold.parser.timing import Gaps
 from chunkfold.report.facts import Kind, StreamFacts
 from chunkfold.report.units import count, duration, short, steps_up_to, ticks
-from chunkfold.timing import Gaps
 
+_FEW: Final = 2  # bins that say nothing of how long gaps are
+_SPREAD: Final = 3  # times the shortest one that the longest of even gaps is at most
+_EVEN: Final = 12  # bins, or one more, that do
 _WIDTH: Final = 1000  # units of every SVG
 _HEIGHT: Final = 100
 _PLACES: Final = 250
@@ -162,7 +166,20 @@ def _binned(lengths: Sequence[float]) -> tuple[list[float], list[int]]:
     ordered = sorted(lengths)
     counts = [bisect_left(ordered, high) - bisect_left(ordered, low) for low, high in pairwise(edges)]
     first = next(place for place, number in enumerate(counts) if number)
+    if sum(map(bool, counts)) <= _FEW and ordered[0] < ordered[-1] <= _SPREAD * ordered[0]:
+        return _evenly_binned(ordered)
     return edges[first:], counts[first:]
+
+
+def _evenly_binned(ordered: Sequence[float]) -> tuple[list[float], list[int]]:
+    """The same in steps of one round length, for gaps so even that steps of 1, 2, 5 would say nothing."""
+    least = (ordered[-1] - ordered[0]) / _EVEN
+    power = 10 ** math.floor(math.log10(least))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least)
+    first, last = math.floor(ordered[0] / step), math.floor(ordered[-1] / step) + 1
+    edges = [round(place * step, 9) for place in range(first, last + 1)]
+    inner = [bisect_left(ordered, edge) for edge in edges[1:-1]]
+    return edges, [high - low for low, high in pairwise([0, *inner, len(ordered)])]
 
 
 def _bins_told(edges: Sequence[float], counts: Sequence[int]) -> Iterator[str]:

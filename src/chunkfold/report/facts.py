@@ -1,7 +1,7 @@
-"""What a report tells of a recording, as values.
+"""The facts of a recording that a report shows, as values.
 
-The recording is parsed once more, each read at its time, so that everything told is what a live reader knew. There is
-no second reader of the bytes: the parser tells of each event, and what changed in it meanwhile came of that event.
+The recording is parsed once more, each read at its time, so that every fact is what a live reader knew. Nothing else
+decodes the bytes: the parser reports each event, and what changed in it since the last one is the result of that event.
 """
 
 from collections.abc import Iterator
@@ -28,12 +28,13 @@ from chunkfold import (
     ToolCallStarted,
     UsageReceived,
 )
-from chunkfold.json_values import is_integer, is_list
+from chunkfold.json_text.values import is_integer, is_list
 from chunkfold.recording import Recording
+from chunkfold.recording.redaction import clean_url
 from chunkfold.recording.replaying import conclude, parser_of
 
 _PIECE: Final = 65536  # bytes fed at once: what is read of a huge file at once must not become chunks at once
-MOST_STALLS: Final = 20  # the longest are told
+MOST_STALLS: Final = 20  # the longest are shown
 _SHORTEST_STALL: Final = 0.25  # seconds
 _STALL_MEDIANS: Final = 10
 
@@ -81,7 +82,7 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class StreamFacts:
-    """All that a report tells of one recording.
+    """All facts of one recording.
 
     Attributes:
         name: What the recording is called.
@@ -114,6 +115,11 @@ class StreamFacts:
     tokens: list[tuple[float, int]]
 
     @property
+    def url(self) -> str:
+        """Where the request went, without secrets: the recording may have been made by hand, or long ago."""
+        return clean_url(self.recording.url)
+
+    @property
     def seconds(self) -> float:
         """How long the recording is."""
         return self.recording.seconds
@@ -137,7 +143,7 @@ class StreamFacts:
 
 
 def facts_of(recording: Recording, name: str) -> StreamFacts:
-    """What there is to tell of a recording.
+    """The facts of a recording.
 
     Args:
         recording: What was recorded.
@@ -174,7 +180,7 @@ class _Reader:
     Attributes:
         marks: What came.
         starts: When the reads that brought chunks came, each time once.
-        tokens: When completion tokens were told, and how many.
+        tokens: When completion tokens were reported, and how many.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -183,7 +189,7 @@ class _Reader:
         self.starts: list[float] = []
         self.tokens: list[tuple[float, int]] = []
         self._now = 0.0
-        self.parser = parser_of(recording, on_event=self._take)
+        self.parser = parser_of(recording, on_server_sent_event=self._take)
         self.parser.events()  # from now on
 
     def read(self) -> None:
@@ -198,7 +204,7 @@ class _Reader:
         self._now = self.recording.seconds
         conclude(self.parser, self.recording)
         rest = self._brought(())
-        if rest:  # what no event told of, such as a whole completion as JSON
+        if rest:  # what no event reported, such as a whole completion as JSON
             self._note(Mark(self._now, rest, 0, is_chunk=True))
 
     def _take(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
@@ -246,7 +252,7 @@ def _of_event(event: ChatCompletionEvent) -> Iterator[tuple[Kind, int]]:
 
 
 def _of_chunk(chunk: ChatCompletionChunk) -> Iterator[tuple[Kind, int]]:
-    """What no event tells of: names of calls before their arguments, legacy calls, usage that is not new."""
+    """What no typed event reports: names of calls before their arguments, legacy calls, usage that is not new."""
     if chunk.__dict__.get("usage") is not None:
         yield Kind.USAGE, 0
     for choice in chunk.choices:

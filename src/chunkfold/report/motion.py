@@ -1,8 +1,8 @@
 """Recordings as a picture that moves: the bytes above, as they came, and below the message that they come to.
 
 The picture is SVG and moves by CSS alone, so that it works wherever an image does. What comes with one read has one
-class, whose keyframes say from when until when it is seen. Where motion is not wanted, the first stream stands still
-at its end.
+class, whose keyframes say from when until when it is seen. If the reader prefers reduced motion, the first stream is
+shown at its end.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,9 +12,9 @@ from typing import Final
 
 from chunkfold.errors import ChunkfoldError
 from chunkfold.event_stream import ServerSentEvent
-from chunkfold.events import ReasoningDelta, TextDelta, ToolCallArgumentsDelta, ToolCallStarted
+from chunkfold.events.types import ReasoningDelta, TextDelta, ToolCallArgumentsDelta, ToolCallStarted
 from chunkfold.models import ChatCompletion
-from chunkfold.parser import ChatCompletionParser
+from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.recording import Recording
 
 _SIZE: Final = (600, 424)  # narrow, so that it can be read on a phone too
@@ -50,7 +50,7 @@ class _Piece:
         at: Seconds since the stream began.
         kind: Its class.
         text: As it comes.
-        block: Whatever has the same block stands together.
+        block: Pieces of the same block are placed together.
     """
 
     at: float
@@ -66,7 +66,7 @@ class _Act:
         self._now = 0.0
         self.frames: list[_Piece] = []
         self.message: list[_Piece] = []
-        self._parser = ChatCompletionParser(on_event=self._take_frame, status_code=recording.status_code)
+        self._parser = ChatCompletionParser(on_server_sent_event=self._take_frame, status_code=recording.status_code)
         self._parser.events()  # from now on
         for read in recording.reads:
             self._now = read.at / speed
@@ -116,7 +116,7 @@ class _Act:
 
 
 def motion(recordings: Sequence[Recording], *, speed: float = 1.0) -> str:
-    """The picture, as the text of an SVG file of 600 by 424 pixels. It plays one stream after the other, for ever.
+    """The picture, as the text of an SVG file of 600 by 424 pixels. It plays one stream after the other, forever.
 
     Args:
         recordings: With their times; text that is not in a Latin script may be squeezed.

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from chunkfold import APIError, StreamEnd
-from chunkfold.brief import brief
+from chunkfold.excerpts import brief
 from chunkfold.models.html import Html, escaped, joined, tag
 from chunkfold.report.charts import (
     axis,
@@ -22,6 +22,7 @@ from chunkfold.report.charts import (
     strip,
     token_growth,
 )
+from chunkfold.report.elements import cell, number, section, swatch, table
 from chunkfold.report.facts import MOST_STALLS, Kind, StreamFacts
 from chunkfold.report.units import count, duration
 
@@ -36,8 +37,8 @@ _ENDS: Final = {
     StreamEnd.DONE: "[DONE] came, but a choice has no finish reason",
     StreamEnd.EMPTY: "nothing came",
     StreamEnd.TRUNCATED: "the body ended too early",
-    StreamEnd.FAILED: "the provider said so",
-    StreamEnd.INVALID: "it is no stream of chat completion chunks",
+    StreamEnd.FAILED: "the provider reported an error",
+    StreamEnd.INVALID: "it is not a stream of chat completion chunks",
     StreamEnd.INTERRUPTED: "the transport failed",
     StreamEnd.STALLED: "it stalled, or took too long",
     StreamEnd.CLOSED: "it was left before its end",
@@ -92,21 +93,21 @@ def _overview(streams: Sequence[StreamFacts]) -> Html:
     longest = max((facts.seconds for facts in streams if facts.is_timed), default=0.0)
     names = ("Recording", "End", "First output", "Longest stall", "Tokens/s", "Chunks", "Rules", "Took")
     rows = [tag("tr", *_overview_cells(facts, number, longest), role="row") for number, facts in enumerate(streams, 1)]
-    return _section("Overview", _table(names, rows, "cards overview"), level="h2")
+    return section("Overview", table(names, rows, "cards overview"), level="h2")
 
 
 def _overview_cells(facts: StreamFacts, number: int, longest: float) -> Iterator[Html]:
     rate = facts.tokens_per_second
     name = tag("a", tag("bdi", _cut(facts.name, _WORD)), href=f"#s{number}")
     yield tag("th", name, scope="row", role="rowheader")
-    yield _cell("End", _end(facts))
-    yield _cell("First output", _time(facts, facts.timing.first_output), "num")
-    yield _cell("Longest stall", duration(max(facts.gaps)) if facts.is_timed and facts.gaps else "", "num")
-    yield _cell("Tokens/s", "" if rate is None else f"{rate:.1f}", "num")
-    yield _cell("Chunks", f"{facts.chunks:,}", "num")
-    yield _cell("Rules", ", ".join(anomaly.rule.id for anomaly in facts.anomalies))
+    yield cell("End", _end(facts))
+    yield cell("First output", _time(facts, facts.timing.first_output), "num")
+    yield cell("Longest stall", duration(max(facts.gaps)) if facts.is_timed and facts.gaps else "", "num")
+    yield cell("Tokens/s", "" if rate is None else f"{rate:.1f}", "num")
+    yield cell("Chunks", f"{facts.chunks:,}", "num")
+    yield cell("Rules", ", ".join(sorted(anomaly.rule.id for anomaly in facts.anomalies)))
     took = [tag("div", duration(facts.seconds)), phase_strip(facts, longest)] if facts.is_timed else ["no times"]
-    yield _cell("Took", tag("div", *took))
+    yield cell("Took", tag("div", *took))
 
 
 # One recording
@@ -116,12 +117,12 @@ def _stream(facts: StreamFacts, number: int) -> Html:
     title = tag("div", tag("h2", tag("bdi", _cut(facts.name, 300)), id=f"t{number}"), _end(facts), class_="title")
     head = tag("div", title, *_notices(facts), _tiles(facts), class_="card")
     parts = (
-        _section("What came when" if facts.is_timed else "What came", *_waterfall(facts)),
+        section("Timeline" if facts.is_timed else "Events", *_waterfall(facts)),
         *_gaps(facts),
         *_growth(facts),
-        _section("What was tolerated", *_anomalies(facts)),
-        _section("What came of it", *_output(facts)),
-        _section("The response", _response(facts)),
+        section("Anomalies", *_anomalies(facts)),
+        section("Result", *_output(facts)),
+        section("The response", _response(facts)),
     )
     return tag("section", head, *parts, id=f"s{number}", aria_labelledby=f"t{number}")
 
@@ -170,7 +171,7 @@ def _waterfall(facts: StreamFacts) -> Iterator[Html]:
     if facts.is_timed:
         rows.insert(0, _strip_row("all", phase_strip(facts, facts.seconds)))
         if facts.stalls:
-            name = tag("span", _swatch("k-stall"), "stalls")
+            name = tag("span", swatch("k-stall"), "stalls")
             rows.append(_strip_row(name, stall_strip(facts), f"{len(facts.stalls):,}"))
         rows.append(
             tag(
@@ -180,15 +181,13 @@ def _waterfall(facts: StreamFacts) -> Iterator[Html]:
                 role="row",
             )
         )
-    yield _table(names, rows, "lanes", columns=len(names))
+    yield table(names, rows, "lanes", columns=len(names))
     if facts.is_timed:
-        items = (
-            tag("li", _swatch(name), f"{what} {duration(end - start)}") for name, what, start, end in phases(facts)
-        )
+        items = (tag("li", swatch(name), f"{what} {duration(end - start)}") for name, what, start, end in phases(facts))
         yield tag("ul", *items, class_="legend")
-    note = "An event that brings several kinds stands in each."
+    note = "An event of several kinds is shown in each."
     if Kind.OTHER in totals:
-        note += " Other: roles, finish reasons, [DONE], keep-alives, and what is no chunk."
+        note += " Other: roles, finish reasons, [DONE], keep-alives, and events that are not chunks."
     if facts.is_timed:
         note += " The higher a bar, the more came there."
         note += f" Of the stalls the {len(facts.stalls)} longest are shown." if len(facts.stalls) == MOST_STALLS else ""
@@ -196,16 +195,16 @@ def _waterfall(facts: StreamFacts) -> Iterator[Html]:
 
 
 def _lane(facts: StreamFacts, kind: Kind, events: int, characters: int) -> Html:
-    name = tag("th", _swatch(css_name(kind)), str(kind), scope="row", role="rowheader")
+    name = tag("th", swatch(css_name(kind)), str(kind), scope="row", role="rowheader")
     told = f"{characters:,}" if characters else ""
-    cells = [_number(f"{events:,}", "events"), _number(told, "chars")]
+    cells = [number(f"{events:,}", "events"), number(told, "chars")]
     if facts.is_timed:
         cells.append(tag("td", strip(facts, kind), class_="wide", role="cell"))
     return tag("tr", name, *cells, role="row")
 
 
 def _strip_row(name: str, chart: Html, events: str = "") -> Html:
-    cells = (_number(events, ""), _number("", ""), tag("td", chart, class_="wide", role="cell"))
+    cells = (number(events, ""), number("", ""), tag("td", chart, class_="wide", role="cell"))
     return tag("tr", tag("th", name, scope="row", role="rowheader"), *cells, role="row")
 
 
@@ -221,7 +220,7 @@ def _gaps(facts: StreamFacts) -> Iterator[Html]:
         ("p99", duration(gaps.p99)),
         ("longest stall", duration(gaps.longest)),
     )
-    numbers = _table(
+    numbers = table(
         None, [tag("tr", tag("th", name, scope="row"), tag("td", value, class_="num")) for name, value in told]
     )
     parts = [tag("div", tag("div", histogram(facts.gaps, gaps)), numbers, class_="gaps")]
@@ -230,7 +229,7 @@ def _gaps(facts: StreamFacts) -> Iterator[Html]:
         stalls = sorted(facts.stalls, key=lambda stall: -stall.seconds)[:5]
         longest = "; ".join(f"{duration(stall.seconds)} from {duration(stall.at)}" for stall in stalls)
         note += f" Long ones: {longest}."
-    yield _section("Gaps between chunks", *parts, tag("p", note, class_="soft"))
+    yield section("Gaps between chunks", *parts, tag("p", note, class_="soft"))
 
 
 def _growth(facts: StreamFacts) -> Iterator[Html]:
@@ -238,13 +237,13 @@ def _growth(facts: StreamFacts) -> Iterator[Html]:
         return
     came = [kind for kind in (Kind.REASONING, Kind.TEXT, Kind.TOOL_CALL) if facts.totals().get(kind, (0, 0))[1]]
     if came:
-        items = (tag("li", _swatch(css_name(kind)), str(kind)) for kind in came)
+        items = (tag("li", swatch(css_name(kind)), str(kind)) for kind in came)
         legend = tag("ul", *items, class_="legend")
         stacked = tag("p", "From below in this order, one on top of the other.", class_="soft") if len(came) > 1 else ""
-        yield _section("Characters so far", growth(facts), legend, stacked)
+        yield section("Cumulative characters", growth(facts), legend, stacked)
     if len(facts.tokens) > 1 and any(tokens for _, tokens in facts.tokens):
         note = tag("p", "Completion tokens, as the usage told them.", class_="soft")
-        yield _section("Tokens so far", token_growth(facts), note)
+        yield section("Cumulative tokens", token_growth(facts), note)
 
 
 def _anomalies(facts: StreamFacts) -> Iterator[Html]:
@@ -255,14 +254,14 @@ def _anomalies(facts: StreamFacts) -> Iterator[Html]:
         tag(
             "tr",
             tag("th", tag("code", each.rule.id), scope="row", role="rowheader"),
-            _cell("What", each.rule.sentence),
-            _cell("Times", f"{each.count:,}", "num"),
-            _cell("First", each.first),
+            cell("What", each.rule.sentence),
+            cell("Times", f"{each.count:,}", "num"),
+            cell("First", each.first),
             role="row",
         )
-        for each in facts.anomalies
+        for each in sorted(facts.anomalies, key=lambda each: each.rule.id)
     )
-    yield _table(("Rule", "What", "Times", "First"), list(rows), "cards")
+    yield table(("Rule", "What", "Times", "First"), list(rows), "cards")
 
 
 def _output(facts: StreamFacts) -> Iterator[Html]:
@@ -270,7 +269,7 @@ def _output(facts: StreamFacts) -> Iterator[Html]:
     if not choices:
         yield tag("p", "No choice came.")
     for choice in choices[:_CHOICES]:
-        message = choice.message.__dict__  # a value of a wrong type is kept raw beside the fields
+        message = vars(choice.message)
         if len(choices) > 1:
             yield tag("h4", f"Choice {_word(choice.index)}")
         if reasoning := message.get("reasoning"):
@@ -293,13 +292,13 @@ def _calls(calls: Sequence[Any]) -> Iterator[Html]:
             tag(
                 "tr",
                 tag("th", tag("bdi", _word(call.name) or "no name"), scope="row", role="rowheader"),
-                _cell("Arguments", _cut(call.arguments, _SHORT), "code"),
-                _cell("Id", _word(call.id), "code"),
+                cell("Arguments", _cut(call.arguments, _SHORT), "code"),
+                cell("Id", _word(call.id), "code"),
                 role="row",
             )
             for call in calls[:_CALLS]
         )
-        yield _table(("Tool call", "Arguments", "Id"), list(rows), "cards")
+        yield table(("Tool call", "Arguments", "Id"), list(rows), "cards")
     if len(calls) > _CALLS:
         yield tag("p", f"And {len(calls) - _CALLS:,} more tool calls.")
 
@@ -317,7 +316,7 @@ def _response(facts: StreamFacts) -> Html:
         ("End", recording.ended_at),
     )
     told = (
-        ("URL", _cut(recording.url, _SHORT)),
+        ("URL", _cut(facts.url, _SHORT)),
         ("Status", str(recording.status_code)),
         ("Model", _word(completion.__dict__.get("model"))),
         ("Completion id", _word(completion.__dict__.get("id"))),
@@ -337,7 +336,7 @@ def _ending(facts: StreamFacts) -> str:
     recording = facts.recording
     if recording.end == "error":
         return f"the transport raised {_word(recording.error) or 'an exception'}"
-    return "read to its end" if recording.end == "body" else "nobody read on"
+    return "read to its end" if recording.end == "body" else "reading stopped early"
 
 
 def _usage(facts: StreamFacts) -> str:
@@ -356,39 +355,6 @@ def _usage(facts: StreamFacts) -> str:
 
 
 # Pieces
-
-
-def _section(title: str, *parts: str, level: str = "h3") -> Html:
-    return tag("div", tag(level, title), *parts, class_="card")
-
-
-def _table(names: Sequence[str] | None, rows: Sequence[Html], class_: str | None = None, columns: int = 0) -> Html:
-    """A table that stays one for screen readers where a phone shows it as something else."""
-    head = Html()
-    if names is not None:
-        few = columns or len(names)
-        cells = (tag("th", name, scope="col", role="columnheader", class_=_alignment(name)) for name in names[:few])
-        head = tag("thead", tag("tr", *cells, role="row"), role="rowgroup")
-    group = Html("<colgroup>" + "<col>" * columns + "</colgroup>") if columns else Html()
-    return tag("table", group, head, tag("tbody", *rows, role="rowgroup"), class_=class_, role="table")
-
-
-def _alignment(name: str) -> str | None:
-    is_number = name in ("Events", "Characters", "Times", "First output", "Longest stall", "Tokens/s", "Chunks")
-    return "num" if is_number else None
-
-
-def _cell(label: str, content: str, class_: str | None = None) -> Html:
-    return tag("td", content, class_=class_, data_label=label, role="cell")
-
-
-def _number(content: str, unit: str) -> Html:
-    return tag("td", content, class_="num", data_unit=unit, role="cell")
-
-
-def _swatch(name: str) -> Html:
-    square = Html(f'<svg viewBox="0 0 10 10" aria-hidden="true"><path class="{name}" d="M0 0h10v10H0z"/></svg>')
-    return tag("span", square, class_="swatch")
 
 
 def _excerpt(text: str) -> Html:

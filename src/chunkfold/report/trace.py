@@ -43,7 +43,7 @@ def _events_of(facts: StreamFacts, pid: int) -> Iterator[dict[str, Any]]:
 
 def _told(facts: StreamFacts) -> dict[str, Any]:
     told = {"end": facts.end, "error": None if facts.error is None else f"{type(facts.error).__name__}: {facts.error}"}
-    return {**told, "url": facts.recording.url, "rules": [anomaly.rule.id for anomaly in facts.anomalies]}
+    return {**told, "url": facts.url, "rules": [anomaly.rule.id for anomaly in facts.anomalies]}
 
 
 def _mark(mark: Mark, pid: int) -> Iterator[dict[str, Any]]:

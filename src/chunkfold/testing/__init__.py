@@ -9,8 +9,8 @@
 Bodies: `StreamBuilder` in one of the `DIALECTS`, or spelled out with `sse`, `event`, `chunk`, `delta`. Cuts, pauses and
 faults: `cut`, `cut_every`, `bytewise`, `cut_randomly`, `paced`, `stalled`, `without_done`, `with_bad_utf8`, and the
 options of an `Answer`. Where they are played: `FakeProvider` (a real server), `FakeResponse`, `mock_response` (respx),
-`mock_transport`. What must come of them: `assert_folds_to`, `assert_same_however_cut`, and the hostile set, to which
-`python -m chunkfold.testing` holds this library and others. With hypothesis: `chunkfold.testing.strategies`.
+`mock_transport`. Assertions about the result: `assert_folds_to`, `assert_same_however_cut`, and the hostile set, to
+which `python -m chunkfold.testing` holds this library and others. With hypothesis: `chunkfold.testing.strategies`.
 
 Everything here is the standard library's and this library's own; nothing in the library imports it.
 """
@@ -25,10 +25,10 @@ from chunkfold.testing.faults import stalled, with_bad_utf8, without_done
 from chunkfold.testing.golden import assert_folds_to, assert_same_however_cut
 from chunkfold.testing.hostile import HostileStream, hold, hostile_streams
 from chunkfold.testing.mocking import mock_response, mock_transport
-from chunkfold.testing.outcomes import Call, Outcome
 from chunkfold.testing.pacing import ManualClock, paced
 from chunkfold.testing.playback import FakeResponse
 from chunkfold.testing.provider import FakeProvider
+from chunkfold.testing.readings import Call, Reading
 from chunkfold.testing.received import ReceivedRequest
 from chunkfold.testing.recorded import RecordedProvider
 from chunkfold.testing.wire import DONE, HEAD, choice, chunk, delta, event, fragment, fragments, sse, usage
@@ -45,8 +45,8 @@ __all__ = [
     "FakeResponse",
     "HostileStream",
     "ManualClock",
-    "Outcome",
     "Raw",
+    "Reading",
     "ReceivedRequest",
     "RecordedProvider",
     "StreamBuilder",

@@ -1,22 +1,62 @@
 """Hold this library, other libraries and any function to the hostile set: `python -m chunkfold.testing`."""
 
 import argparse
+import difflib
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from chunkfold.testing.hostile.clients import chunkfold_client, hold, load_client
+from chunkfold.testing.hostile.clients import Client, chunkfold_client, hold, load_client
 from chunkfold.testing.hostile.collection import hostile_streams
 from chunkfold.testing.hostile.peers import running_peers
-from chunkfold.testing.hostile.report import check_page, markdown, plain_text, write_markdown
+from chunkfold.testing.hostile.report import (
+    Results,
+    as_json,
+    check_page,
+    in_full,
+    markdown,
+    plain_text,
+    score_of,
+    write_markdown,
+)
+from chunkfold.testing.hostile.values import HostileStream
+
+_EPILOG = """\
+Exit codes: 0 if your client gets everything right, or as much as --min asks for; 1 if not; 2 for a usage error. Your
+clients are those of --client, or chunkfold if there is none; the other libraries are for comparison.
+"""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the set and print what came of it. The exit code says nothing of the results."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the set and print the results; return the exit code."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    own = _clients(parser, options.client)
+    page = _page(parser, options.markdown)
+    streams = hostile_streams(abuse=not options.no_abuse)
+    if options.show is not None:
+        streams = (_named(parser, options.show, streams),)
+    with ExitStack() as running:
+        peers = [] if options.no_peers else running.enter_context(running_peers())
+        clients = [chunkfold_client(), *peers, *own]
+        if options.show is not None:
+            sys.stdout.write(in_full(streams[0], clients) + "\n")
+        results = [(client, hold(client, streams)) for client in clients]
+    if page is not None:
+        write_markdown(page, results)
+    elif options.show is None:
+        sys.stdout.write(_shown(results, options) + "\n")
+    held = results[-len(own) :] if own else results[:1]
+    least = len(streams) if options.min is None else options.min
+    return int(any(score_of(verdicts).right < least for _, verdicts in held))
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m chunkfold.testing",
         description="Hold chunkfold, and other libraries where they are installed, to the hostile set.",
+        epilog=_EPILOG,
     )
     parser.add_argument(
         "--client",
@@ -26,31 +66,57 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="hold this too: from a body's bytes to an object or a dict with text and tool_calls",
     )
     parser.add_argument(
+        "--min", type=int, metavar="N", help="how many streams have to be right for exit code 0; all if not given"
+    )
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument(
+        "--show", metavar="STREAM", help="one stream in full: its body, what is expected, what came, the traceback"
+    )
+    forms.add_argument("--json", action="store_true", help="the results as one JSON object")
+    forms.add_argument(
         "--markdown", nargs="?", const="-", metavar="PAGE", help="tables for documentation, into a page or printed"
     )
+    parser.add_argument(
+        "--no-abuse", action="store_true", help="leave out the cases of abuse, for a client that trusts its provider"
+    )
     parser.add_argument("--no-peers", action="store_true", help="leave out the other libraries that are installed")
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def _clients(parser: argparse.ArgumentParser, paths: Sequence[str]) -> list[Client]:
     try:
-        own = [load_client(path) for path in options.client]
+        return [load_client(path) for path in paths]
     except (ValueError, ImportError, AttributeError, TypeError, SyntaxError) as error:
         parser.error(f"--client: {error}")
-    page = None if options.markdown in (None, "-") else Path(options.markdown)
-    if page is not None:
-        try:
-            check_page(page)
-        except (OSError, ValueError) as error:
-            parser.error(f"--markdown: {error}")
-    streams = hostile_streams()
-    with ExitStack() as running:
-        peers = [] if options.no_peers else running.enter_context(running_peers())
-        results = [(client, hold(client, streams)) for client in (chunkfold_client(), *peers, *own)]
-    if page is not None:
-        write_markdown(page, results)
-    elif options.markdown is not None:
-        sys.stdout.write(markdown(results) + "\n")
-    else:
-        sys.stdout.write(plain_text(results, with_peers=not options.no_peers) + "\n")
+
+
+def _page(parser: argparse.ArgumentParser, path: str | None) -> Path | None:
+    """The page to write into, None for none."""
+    if path in (None, "-"):
+        return None
+    page = Path(path)
+    try:
+        check_page(page)
+    except (OSError, ValueError) as error:
+        parser.error(f"--markdown: {error}")
+    return page
+
+
+def _named(parser: argparse.ArgumentParser, name: str, streams: Sequence[HostileStream]) -> HostileStream:
+    by_name = {stream.name: stream for stream in streams}
+    if name not in by_name:
+        near = difflib.get_close_matches(name, by_name, 3) or list(by_name)[:3]
+        parser.error(f"--show: expected the name of a stream, such as {', '.join(near)}, received {name}")
+    return by_name[name]
+
+
+def _shown(results: Results, options: argparse.Namespace) -> str:
+    if options.json:
+        return as_json(results)
+    if options.markdown is not None:
+        return markdown(results)
+    return plain_text(results, with_peers=not options.no_peers)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

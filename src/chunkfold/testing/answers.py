@@ -33,7 +33,7 @@ class Raw:
     They are not counted, neither for `cut_at` nor for a declared length.
 
     Raises:
-        TypeError: They are no bytes.
+        TypeError: They are not bytes.
     """
 
     data: bytes
@@ -62,11 +62,11 @@ class Answer:
             the end of the connection. With `raw` nothing does, and no status line and no headers
             are written: the body is all there is, for what is no HTTP/1.1.
         encoding: What the body is compressed with. Each piece can be read as soon as it has
-            arrived; the end of the compressed data is one more piece behind the last.
+            arrived; the end of the compressed data is one more piece after the last.
         cut_at: How many bytes of the body, as they are sent, without their framing, are written;
             `ending` follows at once. A declared length is still that of the whole body. None for
             all of them.
-        trailers: Header fields behind the last chunk.
+        trailers: Header fields after the last chunk.
         interim: Statuses of 1xx, such as 103, that are sent ahead of the answer.
         ending: What follows the last piece.
             `end`: the body is finished, and the connection is kept unless the framing is `close`.

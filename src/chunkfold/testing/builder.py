@@ -5,24 +5,24 @@
     stream.body        # the bytes
     stream.events      # the same in pieces, one for each event
     stream.answer()    # what a FakeProvider sends
-    stream.outcome     # what a client must make of it
+    stream.reading     # what a client must make of it
 
 The dialect may be changed at any time: nothing is written before it is asked for.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from chunkfold.testing.answers import Answer
 from chunkfold.testing.dialects import Dialect, dialect_of
 from chunkfold.testing.error_shapes import ErrorShape, ToldError, check_shape
-from chunkfold.testing.expected import outcome_of
-from chunkfold.testing.outcomes import Outcome
+from chunkfold.testing.expected import reading_of
 from chunkfold.testing.pacing import paced
-from chunkfold.testing.wire import HEAD, event
-from chunkfold.testing.writing import (
+from chunkfold.testing.readings import Reading
+from chunkfold.testing.steps import (
     CallTools,
     Encoded,
     Fail,
@@ -33,8 +33,9 @@ from chunkfold.testing.writing import (
     Step,
     UsageCounts,
     Verbatim,
-    Writer,
 )
+from chunkfold.testing.wire import HEAD, event
+from chunkfold.testing.writing import Writer
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -47,14 +48,15 @@ class StreamBuilder:
     Attributes:
         dialect: Whose way of streaming: a name among `DIALECTS`, or a `Dialect`.
         head: In place of the `id`, `object`, `created` and `model` that chunks have.
-        steps: What was said so far.
+        steps: The steps so far.
         counts: What it costs.
 
     Raises:
         ValueError: There is no such dialect.
 
-    >>> StreamBuilder().text("Hi").finish().done().outcome.text
-    'Hi'
+    Examples:
+        >>> StreamBuilder().text("Hi").finish().done().reading.text
+        'Hi'
     """
 
     dialect: str | Dialect = "openai"
@@ -78,13 +80,23 @@ class StreamBuilder:
         """A refusal, a chunk for each piece."""
         return self._and(Say("refusal", pieces, choice))
 
-    def tool_call(self, name: str, *arguments: str, id: str | None = None, choice: int = 0) -> Self:
-        """A tool call whose arguments come in these pieces; the id is made up unless it is given."""
-        call = SaidCall(name, arguments, id or next(self._new_ids(choice)))
+    def tool_call(self, name: str, *arguments: str | Mapping[str, Any], id: str | None = None, choice: int = 0) -> Self:
+        """A tool call whose arguments come in these pieces; the id is made up unless it is given.
+
+        Args:
+            name: The tool's.
+            arguments: The JSON in pieces; or a dict, which comes as its JSON in one piece.
+            id: The call's.
+            choice: The choice that has it.
+
+        Raises:
+            TypeError: A piece is neither text nor a dict, or there are pieces beside a dict.
+        """
+        call = SaidCall(name, _pieces(arguments), id or next(self._new_ids(choice)))
         return self._and(CallTools((call,), len(self._calls(choice)), choice))
 
-    def tool_calls(self, *calls: Sequence[str], choice: int = 0) -> Self:
-        """Several tool calls at once, whose pieces come in turns: each a name and the pieces of its arguments.
+    def tool_calls(self, *calls: Sequence[str | Mapping[str, Any]], choice: int = 0) -> Self:
+        """Several tool calls at once, whose pieces come in turns: each a name, then pieces of arguments or a dict.
 
         In a dialect that sends whole calls, or tells them apart by nothing but their order, they come one by one.
 
@@ -97,7 +109,9 @@ class StreamBuilder:
                 error = TypeError if isinstance(call, str) else ValueError
                 raise error(f"calls: expected a name and pieces for each, received {call!r}")
         ids = islice(self._new_ids(choice), len(calls))
-        said = [SaidCall(name, tuple(pieces), new) for (name, *pieces), new in zip(calls, ids, strict=True)]
+        said = [
+            SaidCall(cast("str", name), _pieces(pieces), new) for (name, *pieces), new in zip(calls, ids, strict=True)
+        ]
         return self._and(CallTools(tuple(said), len(self._calls(choice)), choice))
 
     def usage(self, prompt: int, completion: int, *, cached: int | None = None, reasoning: int | None = None) -> Self:
@@ -120,7 +134,7 @@ class StreamBuilder:
             message: The provider's words.
             code: An HTTP status, or a word.
             type: The kind of error, in the provider's words.
-            shape: How it is told. Some shapes have no place for the code or the type.
+            shape: How it is sent. Some shapes have no place for the code or the type.
 
         Raises:
             ValueError: There is no such shape.
@@ -147,7 +161,7 @@ class StreamBuilder:
         """Bytes as they are.
 
         Raises:
-            TypeError: They are no bytes.
+            TypeError: They are not bytes.
         """
         return self._and(Verbatim(data))
 
@@ -197,9 +211,9 @@ class StreamBuilder:
         return Answer(paced(self.events, first=first, pace=pace, jitter=jitter, seed=seed), **options)
 
     @property
-    def outcome(self) -> Outcome:
+    def reading(self) -> Reading:
         """What a client must make of it, as far as it was said in words: `raw` and `event` are not looked into."""
-        return outcome_of(self.steps, dialect_of(self.dialect), self.counts)
+        return reading_of(self.steps, dialect_of(self.dialect), self.counts)
 
     def _calls(self, choice: int) -> list[SaidCall]:
         steps = (step for step in self.steps if isinstance(step, CallTools) and step.choice == choice)
@@ -212,3 +226,14 @@ class StreamBuilder:
 
     def _and(self, step: Step) -> Self:
         return replace(self, steps=(*self.steps, step))
+
+
+def _pieces(arguments: Sequence[str | Mapping[str, Any]]) -> tuple[str, ...]:
+    """The pieces of arguments; a dict is one piece, and the only one."""
+    if not any(isinstance(piece, Mapping) for piece in arguments):
+        return tuple(cast("Sequence[str]", arguments))
+    if len(arguments) > 1:
+        raise TypeError(
+            f"arguments: expected pieces of text or one dict, received {len(arguments)} with a dict in them"
+        )
+    return (json.dumps(arguments[0], ensure_ascii=False),)

@@ -1,9 +1,10 @@
-"""The docs page "What providers really send": each rule of the catalogue, its example, and what comes of that.
+"""Write the docs page "What providers really send": each rule of the catalogue with its example and the result.
 
     python -m chunkfold.testing.catalogue docs/providers.md           # write the page
     python -m chunkfold.testing.catalogue docs/providers.md --check   # exit with 1 if it is not up to date
 
-Nothing on the page is told by hand that the parser can tell: each example is read, and the result is what it says.
+The results are not written by hand: the parser reads each example, as `connect` reads the answer to a request for one
+choice.
 """
 
 import argparse
@@ -14,10 +15,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from chunkfold.anomalies import LATE_FAULT, RULES, Rule
+from chunkfold.anomalies import RULES, Rule
 from chunkfold.errors import APIError
 from chunkfold.models import ChatCompletionMessageToolCall
-from chunkfold.parser import ChatCompletionParser
+from chunkfold.parser.parser import ChatCompletionParser
+from chunkfold.rule_examples import example_of
 
 _COMMAND: Final = "python -m chunkfold.testing.catalogue docs/providers.md"
 _GROUPS: Final = {
@@ -25,7 +27,7 @@ _GROUPS: Final = {
     "CF2": "CF2xx: the shape of a chunk",
     "CF3": "CF3xx: tool calls",
     "CF4": "CF4xx: usage",
-    "CF5": "CF5xx: the end",
+    "CF5": "CF5xx: the end of the stream",
     "CF6": "CF6xx: errors",
 }
 _RUN: Final = re.compile(r"(?P<character>[^⟨⟩])(?P=character){19,}")
@@ -36,13 +38,11 @@ _INTRODUCTION: Final = f"""\
 
 <!-- Written by: {_COMMAND} -->
 
-Every deviation from OpenAI's API reference that chunkfold knows is a *rule* with an id. Here is each
-of them: what comes, who sends it, what chunkfold does, a body made for it, and what comes of that body.
+Every deviation from OpenAI's API reference that chunkfold knows is a *rule* with an id. This page lists the rules: what
+is sent, who sends it, how chunkfold handles it, a minimal body that triggers it, and the result of reading that body.
 
-In production you need none of this: the stream is read, and `anomalies` says what was tolerated. Look
-here when an id turns up in your logs, or when you test a provider with `strict=True`, where the first
-deviation is an `InvalidStreamError` that names its rule. The same in one table is in
-[Payload](payload.md#anomalies).
+Look here if an id appears in the `anomalies` of your logs, or if you test a provider with `strict=True`. In strict mode
+the first deviation raises an `InvalidStreamError` that has the rule; the options `strict` and `tolerate` accept ids.
 
 ```python
 from chunkfold import RULES, ChatCompletionStream, InvalidStreamError
@@ -67,16 +67,15 @@ CF305: a new tool call has an index that is taken
 CF305
 ```
 
-## How to read it
+## How to read this page
 
-- A rule is noted once per stream, with a count and the first place, however often it is broken.
-- The bodies are as they come over the wire. What could not be seen stands between ⟨ and ⟩: a byte as
-  two hexadecimal digits, a repeated character with its count, and ⟨end⟩ where the body ends without
-  a line end.
-- The rules CF6xx are a provider's errors in an unusual shape. They are an `APIError` in strict mode
-  too, since what the provider says goes before how it says it.
-- Never a rule: what the event stream standard allows, unknown fields, reasoning fields, where usage
-  stands, and an error in OpenAI's own form.
+- A stream has one anomaly per rule, with a count and the first place, however often it triggers the rule.
+- The bodies are shown as sent. Invisible parts are between ⟨ and ⟩: a byte as two hexadecimal digits, a repeated
+  character with its count, and ⟨end⟩ if the body ends without a line end.
+- The rules CF6xx are a provider's errors in an unusual shape. They raise an `APIError` in strict mode too, since the
+  provider's error matters more than its shape.
+- These are not rules: what the event stream standard allows, unknown fields, reasoning fields, the position of usage, a
+  role that is repeated, `stop` beside tool calls, and an error in OpenAI's own form.
 """
 
 
@@ -107,7 +106,7 @@ def _section(rule: Rule) -> str:
 
 
 def shown(body: bytes) -> str:
-    """A body as people can read it; nothing of it is lost."""
+    """A body in readable form, without losing any of it."""
     text = _HIDDEN.sub(lambda match: f"⟨{match[0].hex()}⟩".encode(), body).decode()
     text = _RUN.sub(lambda match: f"⟨{len(match[0])} times {match['character']}⟩", text)
     # A body that ends as an event stream does ends in a blank line, which says enough by itself.
@@ -115,10 +114,11 @@ def shown(body: bytes) -> str:
 
 
 def _result(rule: Rule) -> str:
-    """What comes of the example, in a sentence."""
-    parser = ChatCompletionParser()
-    parser.feed(rule.example)
-    if rule is LATE_FAULT:
+    """The result of reading the example, as a sentence."""
+    example = example_of(rule.id)
+    parser = ChatCompletionParser(one_choice=True)
+    parser.feed(example.body)
+    if example.is_broken:
         parser.interrupt(ConnectionResetError("connection reset"))
     else:
         parser.close()
@@ -135,8 +135,8 @@ def _result(rule: Rule) -> str:
     parts += map(_call, snapshot.tool_calls)
     if snapshot.usage is not None:
         parts.append(f"total_tokens {snapshot.usage.total_tokens}")
-    before = "Then the connection is reset. " if rule is LATE_FAULT else ""
-    return f"{before}What comes of it: {'; '.join(parts)}."
+    before = "Then the connection is reset. " if example.is_broken else ""
+    return f"{before}Result: {'; '.join(parts)}."
 
 
 def _call(call: ChatCompletionMessageToolCall) -> str:
@@ -148,7 +148,7 @@ def _code(text: str) -> str:
 
 
 def shown_text(text: str) -> str:
-    """A text with what could not be seen in it as an escape."""
+    """A text with its invisible characters escaped."""
     return "".join(character if character.isprintable() else f"\\x{ord(character):02x}" for character in text)
 
 

@@ -22,7 +22,7 @@ from chunkfold.testing.answers import CONTINUE, Answer
 from chunkfold.testing.defaults import error_answer
 from chunkfold.testing.received import ReceivedRequest
 
-_LONGEST_TIMEOUT: Final = 86_400.0  # seconds; sockets refuse weeks, so a day and more is for ever
+_LONGEST_TIMEOUT: Final = 86_400.0  # seconds; sockets refuse weeks, so a day or more is forever
 # `struct linger` is two ints, on Windows two shorts: on, for 0 seconds, makes close() send RST.
 _NO_LINGER: Final = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)
 
@@ -68,8 +68,8 @@ class Connection:
         self._thread.join(timeout)
 
     def _serve(self) -> None:
-        # A client may close or reset whenever it likes, and need not trust the certificate: that ends
-        # the connection and is no error.
+        # A client may close or reset whenever it likes, and need not trust the certificate: that ends the connection
+        # and is not an error.
         with suppress(OSError, EOFError), self._socket:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._secured() as self._socket, self._socket.makefile("rb") as source:
@@ -133,8 +133,7 @@ class Connection:
             return
         finally:
             self._socket.settimeout(None)
-        # Bytes are TLS's closing alert, or the next request, sent ahead: behind that the client cannot
-        # be seen to leave.
+        # Bytes are TLS's closing alert, or the next request, sent ahead: after that the client cannot be seen to leave.
         if gone or not source.peek(1) or self._stopping.wait(timeout):
             raise ConnectionAbortedError
 

@@ -23,8 +23,9 @@ def cut(body: Body, *places: int) -> list[bytes]:
     Raises:
         ValueError: A place is outside of the body.
 
-    >>> cut(b"abcdef", 2, -1)
-    [b'ab', b'cde', b'f']
+    Examples:
+        >>> cut(b"abcdef", 2, -1)
+        [b'ab', b'cde', b'f']
     """
     data = bytes_of(body)
     size = len(data)
@@ -41,13 +42,14 @@ def bytewise(body: Body) -> list[bytes]:
 
 
 def cut_every(body: Body, size: int) -> list[bytes]:
-    """The body in reads of so many bytes; the last one may be shorter.
+    """The body in reads of `size` bytes; the last one may be shorter.
 
     Raises:
         ValueError: The size is less than one byte.
 
-    >>> cut_every(b"abcdef", 4)
-    [b'abcd', b'ef']
+    Examples:
+        >>> cut_every(b"abcdef", 4)
+        [b'abcd', b'ef']
     """
     if size < 1:
         raise ValueError(f"size: expected 1 or more, received {size}")

@@ -6,7 +6,7 @@ All of it is fixed, the times too, so that a test may compare it whole.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from chunkfold.json_values import is_integer, is_object
+from chunkfold.json_text.values import is_integer, is_object
 from chunkfold.testing.answers import Answer, json_answer
 from chunkfold.testing.builder import StreamBuilder
 from chunkfold.testing.received import ReceivedRequest

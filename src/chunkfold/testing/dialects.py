@@ -9,14 +9,23 @@ QUIRKS.md. Where the two differ, the recording holds.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from chunkfold.testing.error_shapes import ErrorShape
-from chunkfold.testing.wire import DONE
+from chunkfold.testing.wire import DONE, HEAD
 
 Role: TypeAlias = Literal["first", "each", "empty", "with output"]
-Reasoning: TypeAlias = Literal["reasoning_content", "reasoning", "reasoning_details", "thinking"]
+Reasoning: TypeAlias = Literal[
+    "reasoning_content",
+    "reasoning",
+    "reasoning_text",
+    "reasoning_details",
+    "reasoning_parts",
+    "thinking",
+    "thinking_blocks",
+    "thoughts",
+]
 Calls: TypeAlias = Literal[
     "index",
     "whole",
@@ -28,6 +37,7 @@ Calls: TypeAlias = Literal[
     "fresh ids",
     "no ids",
     "name in two",
+    "in one delta",
 ]
 Usage: TypeAlias = Literal["trailer", "bare trailer", "finish", "each", "choice", "x_groq", "after finish"]
 CachedTokens: TypeAlias = Literal["prompt_tokens_details", "cached_tokens", "prompt_cache_hit_tokens"]
@@ -45,6 +55,9 @@ class Dialect:
         empty: Those among them that are an empty text in each.
         open_finish_reason: The finish reason of a choice that goes on.
         has_open_finish_reason: Whether a choice that goes on has one at all.
+        has_finish_reason: Whether a choice that ends has one.
+        before_finish: What else a choice has in a chunk of its own, without a delta, before the one with the finish
+            reason; None if there is no such chunk.
         finish_reasons: Words of the provider's own for OpenAI's.
         finish_left_out: As `left_out`, for the chunks with a finish reason.
         finish_object: The object of the chunks with a finish reason, if it is another one.
@@ -52,12 +65,15 @@ class Dialect:
         keep_alive: Bytes before the first chunk, such as a comment.
         more_of_first: What else the first chunk has at its top level.
         reasoning: The fields in which each piece of reasoning comes; none if it does not come.
-        signature: What comes behind reasoning, alone in `reasoning_details`, if anything does.
+            `reasoning_parts` and `thinking`: as a part of a content list. `thoughts`: as content with a flag, in a tag
+            that the next piece of text closes.
+        after_reasoning: What comes behind reasoning, in a delta of its own: a signature, if anything.
         calls: How tool calls come.
             `index`: id, name and index first, then arguments by index. `whole`: in one fragment. `whole without
-            index`; `whole at 0`: each call at index 0. `id`: told apart by id alone. `repeated`: id and name in each
+            index`; `whole at 0`: each call at index 0. `id`: distinguished by id alone. `repeated`: id and name in each
             fragment. `empty`: "" for id and name in all fragments but the first. `fresh ids`: another id in each.
-            `no ids`. `name in two`: the name, too, comes in pieces.
+            `no ids`. `name in two`: the name, too, comes in pieces. `in one delta`: as `index`, and all fragments of a
+            call in one chunk.
         object_arguments: Whether arguments that are said in one piece come as an object, if they are one.
         more_of_call: What else a call has in its first fragment, the first one alone where several are said together.
         usage: Where usage comes.
@@ -80,6 +96,8 @@ class Dialect:
     empty: frozenset[str] = frozenset()
     open_finish_reason: str | None = None
     has_open_finish_reason: bool = True
+    has_finish_reason: bool = True
+    before_finish: Mapping[str, Any] | None = None
     finish_reasons: Mapping[str, str] = field(default_factory=dict[str, str])
     finish_left_out: frozenset[str] = frozenset()
     finish_object: str | None = None
@@ -87,7 +105,7 @@ class Dialect:
     keep_alive: bytes = b""
     more_of_first: Mapping[str, Any] = field(default_factory=dict[str, Any])
     reasoning: tuple[Reasoning, ...] = ("reasoning_content",)
-    signature: str | None = None
+    after_reasoning: Mapping[str, Any] = field(default_factory=dict[str, Any])
     calls: Calls = "index"
     object_arguments: bool = False
     more_of_call: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -102,6 +120,7 @@ class Dialect:
     done: bytes = DONE
 
 
+_SIGNED: Final = "c2lnbmVk"  # "signed", as base64
 _AZURE_HEAD: Final[Mapping[str, Any]] = {
     "id": "",
     "object": "",
@@ -111,10 +130,60 @@ _AZURE_HEAD: Final[Mapping[str, Any]] = {
     "prompt_filter_results": [{"prompt_index": 0, "content_filter_results": {}}],
 }
 
+_MINIMAX: Final = Dialect(
+    about="id and name in each fragment, arguments as objects, usage 0 until a whole message, errors in base_resp",
+    role="each",  # with an empty content beside reasoning and calls: row 45
+    finish_object="chat.completion",
+    calls="repeated",  # row 71
+    object_arguments=True,  # row 78
+    usage="each",
+    usage_before={"total_tokens": 0, "total_characters": 0},  # row 60
+    more_usage={"total_characters": 0},  # row 60
+    message="last",
+    error="base_resp",
+)
+_SEARCHED: Final[Mapping[str, Any]] = {
+    **HEAD,
+    "choices": [
+        {
+            "index": 0,
+            "delta": {"role": "tool", "tool_call_id": "call_search", "content": '[{"title":"Oslo"}]'},  # row 109
+            "finish_reason": None,
+        }
+    ],
+}
+
 DIALECTS: Final[dict[str, Dialect]] = {
     "openai": Dialect(about="the reference", reasoning=()),
     "azure": Dialect(about="a first chunk without choices, with empty id and model", head=(_AZURE_HEAD,), reasoning=()),
-    "databricks": Dialect(about="usage on each chunk", usage="each", reasoning=()),
+    "azure-async": Dialect(
+        about="as azure, and a choice without delta, of the asynchronous content filter, before the finish reason",
+        head=(_AZURE_HEAD,),
+        reasoning=(),
+        before_finish={"content_filter_offsets": {"check_offset": 0, "start_offset": 0, "end_offset": 0}},  # row 43
+    ),
+    "cloudflare": Dialect(about="errors in a list of its own envelope", reasoning=(), error="errors"),  # row 101
+    "copilot": Dialect(
+        about="reasoning_text with an opaque end, no object, the role in each chunk, whole calls",
+        role="each",
+        left_out=frozenset({"object"}),
+        has_open_finish_reason=False,
+        reasoning=("reasoning_text",),  # row 104
+        after_reasoning={"reasoning_opaque": _SIGNED},
+        calls="whole",
+        usage="finish",
+        null_usage=False,
+    ),
+    "databricks": Dialect(
+        about="reasoning as parts of a content list, with a signature, usage on each chunk",
+        reasoning=("reasoning_parts",),  # row 105
+        after_reasoning={
+            "content": [
+                {"type": "reasoning", "summary": [{"type": "summary_text", "text": "", "signature": _SIGNED}]},
+            ]
+        },
+        usage="each",
+    ),
     "deepseek": Dialect(
         about="comments ahead, reasoning_content, usage beside the finish reason",
         keep_alive=b": keep-alive\n\n" * 2,
@@ -122,14 +191,15 @@ DIALECTS: Final[dict[str, Dialect]] = {
         cached_tokens="prompt_cache_hit_tokens",
     ),
     "gemini": Dialect(
-        about="whole calls without index but with a signature, stop beside them, usage on each chunk, errors in a list",
-        reasoning=(),
+        about="thoughts in content, whole calls without index, stop beside them, usage on each chunk, errors in a list",
+        reasoning=("thoughts",),  # row 107
         calls="whole without index",
-        more_of_call={"extra_content": {"google": {"thought_signature": "c2lnbmVk"}}},  # row 54
+        more_of_call={"extra_content": {"google": {"thought_signature": _SIGNED}}},  # row 54
         finish_reasons={"tool_calls": "stop"},
         usage="each",
         error="list",
     ),
+    "evolink": Dialect(about="no finish reason, only [DONE]", has_finish_reason=False),  # row 84
     "groq": Dialect(
         about="usage in x_groq and beside it, whole calls, errors in an event named error",
         more_of_first={"x_groq": {"id": "req_1"}},  # all recordings groq__* with an answer
@@ -144,6 +214,14 @@ DIALECTS: Final[dict[str, Dialect]] = {
         usage="choice",
         has_space=False,  # row 7
     ),
+    "litellm": Dialect(
+        about="reasoning twice, once in thinking_blocks with a signature, no finish reason but the last",
+        role="with output",
+        has_open_finish_reason=False,
+        reasoning=("reasoning_content", "thinking_blocks"),  # litellm__anthropic-think
+        after_reasoning={"thinking_blocks": [{"type": "thinking", "thinking": "", "signature": _SIGNED}]},
+        null_usage=False,
+    ),
     "llamacpp": Dialect(about="errors in a field named error", null_usage=False, error="field"),
     "lmstudio": Dialect(
         about="another id in each fragment of a call, errors in an event named error",
@@ -151,17 +229,9 @@ DIALECTS: Final[dict[str, Dialect]] = {
         calls="fresh ids",
         error="event",
     ),
-    "minimax": Dialect(
-        about="id and name in each fragment, arguments as objects, usage 0 until a whole message, errors in base_resp",
-        role="each",  # with an empty content beside reasoning and calls: row 45
-        finish_object="chat.completion",
-        calls="repeated",  # row 71
-        object_arguments=True,  # row 78
-        usage="each",
-        usage_before={"total_tokens": 0, "total_characters": 0},  # row 60
-        more_usage={"total_characters": 0},  # row 60
-        message="last",
-        error="base_resp",
+    "minimax": _MINIMAX,
+    "minimax-search": replace(
+        _MINIMAX, about="as minimax, and a tool's result in choice 0 before the answer", head=(_SEARCHED,)
     ),
     "mistral": Dialect(
         about="content as a list of parts while it thinks, whole calls",
@@ -219,13 +289,13 @@ DIALECTS: Final[dict[str, Dialect]] = {
         about="reasoning_details with a signature, usage beside the finish reason, which lacks object and created",
         finish_left_out=frozenset({"object", "created"}),
         reasoning=("reasoning_details",),
-        signature="c2lnbmVk",  # row 53
+        after_reasoning={"reasoning_details": [{"type": "reasoning.text", "index": 0, "signature": _SIGNED}]},  # row 53
         usage="finish",
         null_usage=False,
         error="choices",
     ),
     "stepfun": Dialect(
-        about="empty role and finish reason, calls told apart by id, usage on each chunk",
+        about="empty role and finish reason, calls distinguished by id, usage on each chunk",
         role="empty",
         open_finish_reason="",
         reasoning=("reasoning",),  # the table of providers; that it comes in both spellings (row 52) is seen in `vllm`
@@ -245,6 +315,13 @@ DIALECTS: Final[dict[str, Dialect]] = {
     "vllm": Dialect(
         about="reasoning twice, errors as a bare object",
         reasoning=("reasoning", "reasoning_content"),
+        null_usage=False,
+        error="bare",
+    ),
+    "vllm-speculative": Dialect(
+        about="as vllm, and all fragments of a call in one chunk",
+        reasoning=("reasoning", "reasoning_content"),
+        calls="in one delta",  # row 75
         null_usage=False,
         error="bare",
     ),

@@ -1,4 +1,4 @@
-"""The shapes in which providers tell of an error in the middle of a stream, each as the event that has it."""
+"""The shapes in which providers report an error in the middle of a stream, each as the event that has it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -22,6 +22,7 @@ ErrorShape: TypeAlias = Literal[
     "message",
     "detail",
     "list",
+    "errors",
 ]
 
 
@@ -80,6 +81,11 @@ def _base_resp(error: ToldError) -> bytes:
     return event({"base_resp": told, "choices": None})
 
 
+def _errors(error: ToldError) -> bytes:
+    told = {"code": _number(error.code, 5000), "message": error.message}
+    return event({"success": False, "errors": [told], "messages": [], "result": None})
+
+
 def _finish_reason(error: ToldError) -> bytes:
     choice = {"index": 0, "delta": {}, "finish_reason": "error", "error": error.fields}
     return event({**error.head, "choices": [choice]})
@@ -101,5 +107,6 @@ ERROR_SHAPES: Final[dict[ErrorShape, Callable[[ToldError], bytes]]] = {
     "message": lambda error: event({"message": error.message}),  # gateways
     "detail": lambda error: event({"detail": error.message}),  # FastAPI
     "list": lambda error: event([{"error": error.fields}]),  # Google
+    "errors": _errors,  # Cloudflare
 }
 """Each shape, by its name, with one of those who send it."""

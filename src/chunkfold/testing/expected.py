@@ -1,20 +1,20 @@
-"""What must come of what was said, in a dialect: the right outcome, which no parser has a hand in."""
+"""The expected result of a builder's steps in a dialect, made without a parser."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from chunkfold.testing.dialects import Dialect
-from chunkfold.testing.outcomes import Call, Ending, Outcome, is_failure
-from chunkfold.testing.writing import CallTools, Fail, Finish, Say, SayDone, Step, UsageCounts
+from chunkfold.testing.readings import Call, Ending, Reading, is_failure
+from chunkfold.testing.steps import CallTools, Fail, Finish, Say, SayDone, Step, UsageCounts
 
 
-def outcome_of(steps: Sequence[Step], dialect: Dialect, counts: UsageCounts | None) -> Outcome:
-    """The outcome that is right for these steps."""
+def reading_of(steps: Sequence[Step], dialect: Dialect, counts: UsageCounts | None) -> Reading:
+    """The reading that is right for these steps."""
     heard = list(_heard(steps, dialect))
     failure = _failure(heard[-1]) if heard else None
-    finishes = {step.choice: step.reason for step in heard if isinstance(step, Finish)}
+    finishes = {step.choice: step.reason for step in heard if isinstance(step, Finish) and dialect.has_finish_reason}
     reason = finishes.get(0, "")
-    return Outcome(
+    return Reading(
         texts=_texts(heard),
         calls=tuple(_calls(heard, has_ids=dialect.calls != "no ids")),
         reasoning=_joined(_pieces(heard, "reasoning")),
@@ -26,7 +26,7 @@ def outcome_of(steps: Sequence[Step], dialect: Dialect, counts: UsageCounts | No
 
 
 def _heard(steps: Sequence[Step], dialect: Dialect) -> Iterator[Step]:
-    """What of the steps comes at all, up to the one that ends the stream."""
+    """The steps that are sent, up to the one that ends the stream."""
     for step in steps:
         if _comes(step, dialect):
             yield step
@@ -40,6 +40,8 @@ def _comes(step: Step, dialect: Dialect) -> bool:
             return bool(step.pieces) and (step.kind != "reasoning" or bool(dialect.reasoning))
         case CallTools():
             return bool(step.calls)
+        case Finish():
+            return dialect.has_finish_reason or not is_failure(step.reason)  # else it is for the usage alone
         case SayDone():
             return bool(dialect.done)
         case _:

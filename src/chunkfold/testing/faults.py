@@ -28,7 +28,7 @@ def without_done(body: Body) -> bytes:
 
 
 def with_bad_utf8(body: Body, at: int | None = None) -> bytes:
-    """The body with a byte that is no UTF-8.
+    """The body with a byte that is not valid UTF-8.
 
     Args:
         body: Any body, whole or in pieces; or a `StreamBuilder`.
@@ -61,7 +61,7 @@ def stalled(
     Args:
         pieces: The body, in the pieces in which it is sent.
         after: How many of the pieces (pauses do not count) come before it.
-        seconds: How long it is; for ever if nothing is said.
+        seconds: How long it lasts; forever by default.
         keep_alive: What is sent meanwhile, such as a comment `b": ping\n\n"`; needs a silence that ends.
         every: Seconds before each of them.
 

@@ -5,8 +5,21 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from chunkfold.event_stream import ServerSentEvent
+from chunkfold.events.types import (
+    AnomalyNoted,
+    ChatCompletionEvent,
+    ChoiceFinished,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    ToolCallArgumentsDelta,
+    ToolCallDone,
+    ToolCallStarted,
+    UsageReceived,
+)
 from chunkfold.models import ChatCompletion
-from chunkfold.parser import ChatCompletionParser
+from chunkfold.parser.parser import ChatCompletionParser
+from chunkfold.testing.readings import one_line
 
 _AROUND: Final = 2  # events before and behind the one that is shown
 _LONGEST: Final = 160  # characters of its data
@@ -33,7 +46,7 @@ def frames_of(body: bytes) -> list[Frame]:
     def note(event: ServerSentEvent, _chunks: object) -> None:
         frames.append(Frame(len(frames) + 1, event.offset, event.text))
 
-    parser = ChatCompletionParser(on_event=note)
+    parser = ChatCompletionParser(on_server_sent_event=note)
     parser.feed(body)
     parser.close()
     return frames
@@ -44,18 +57,50 @@ def frame_at(frames: list[Frame], offset: int) -> int | None:
     return max((place for place, frame in enumerate(frames) if frame.offset <= offset), default=None)
 
 
-def frame_that_brought(
-    body: bytes, frames: list[Frame], size: int, text_of: Callable[[ChatCompletion], str]
-) -> int | None:
-    """Which of the body's frames made a text longer than `size` characters; the last one if none did."""
+def first_frame(body: bytes, frames: list[Frame], has_come: Callable[[ChatCompletion], bool]) -> int | None:
+    """The first of the body's frames after which something has come; the last one if it never comes."""
 
-    def is_longer(end: int) -> bool:
+    def comes_by(end: int) -> bool:
         parser = ChatCompletionParser()
         parser.fold(body[:end])
-        return len(text_of(parser.snapshot)) > size
+        return has_come(parser.snapshot)
 
     # A snapshot costs as much as the output is long: by halving, it takes a few of them.
-    return bisect_left([frame.offset for frame in frames[1:]], True, key=is_longer) if frames else None  # noqa: FBT003
+    return bisect_left([frame.offset for frame in frames[1:]], True, key=comes_by) if frames else None  # noqa: FBT003 - what is searched for
+
+
+def brought_by(body: bytes, frames: list[Frame], place: int) -> str:
+    """What one of the frames adds to the answer, in words, and which rules it breaks first."""
+    start = frames[place].offset
+    end = frames[place + 1].offset if place + 1 < len(frames) else len(body)
+    parser = ChatCompletionParser()
+    parser.events()  # from here on they are kept
+    parser.feed(body[:start])
+    parser.events()
+    parser.feed(body[start:end])
+    events = parser.events()
+    rules = "; ".join(str(event.anomaly.rule) for event in events if isinstance(event, AnomalyNoted))
+    brought = [f"an error: {parser.error}"] if parser.error is not None else list(filter(None, map(_words, events)))
+    return (", ".join(brought) or "nothing that adds to the answer") + (f" ({rules})" if rules else "")
+
+
+def _words(event: ChatCompletionEvent) -> str | None:
+    """What an event of the answer says; None for what sums up others."""
+    match event:
+        case TextDelta() | ReasoningDelta() | RefusalDelta():
+            return f"{type(event).__name__.removesuffix('Delta').lower()} {one_line(repr(event.delta))}"
+        case ToolCallStarted():
+            return f"a call of {event.name}"
+        case ToolCallArgumentsDelta():
+            return f"arguments {one_line(repr(event.delta))}"
+        case ChoiceFinished():
+            return f"the finish reason {event.finish_reason!r}"
+        case UsageReceived():
+            return "usage"
+        case AnomalyNoted() | ToolCallDone():
+            return None
+        case _:
+            return type(event).__name__
 
 
 def shown_frames(frames: list[Frame], place: int | None, note: str = "here") -> str:

@@ -3,34 +3,35 @@
     assert_folds_to(body, {"text": "Hello", "tool_calls": []}, fold=my_fold)
     assert_same_however_cut(body, fold_reads=my_fold_of_reads)
 
-A failure shows the events around the first difference.
+A failure shows the events around the first difference. What the parser raised is its cause, with the traceback from the
+parser's own code on; pytest shows no frame of this module.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import accumulate, zip_longest
-from typing import Any, Final, NamedTuple, TypeAlias
+from itertools import accumulate
+from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel
 
 from chunkfold.errors import ChunkfoldError
-from chunkfold.json_values import is_list, is_object
+from chunkfold.json_text.values import is_object
 from chunkfold.models import ChatCompletion
-from chunkfold.parser import ChatCompletionParser
+from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.testing.builder import StreamBuilder
 from chunkfold.testing.cuts import cut, ways_to_cut
-from chunkfold.testing.frames import frame_at, frame_that_brought, frames_of, shown_frames
-from chunkfold.testing.outcomes import (
+from chunkfold.testing.differences import at_the_end, complaint_of, first_difference, shown, where_it_raises
+from chunkfold.testing.frames import frame_at, frames_of, shown_frames
+from chunkfold.testing.readings import (
     Ending,
-    Outcome,
-    as_outcome,
+    Reading,
+    as_reading,
     awaited,
     has_choices,
-    one_line,
     refusal,
-    same_calls,
     takes_rightly,
+    without_our_frames,
 )
 from chunkfold.testing.wire import Body, bytes_of
 
@@ -49,10 +50,10 @@ def assert_folds_to(body: Body, completion: object = None, *, fold: Fold | None 
 
     Args:
         body: The bytes, whole or in pieces; or a `StreamBuilder`.
-        completion: What must come of it: an object or a dict with `text` and `tool_calls`, and, if they are to be
-            judged, `reasoning`, `finish_reason`, `usage`; text alone; an `Outcome`. With a `ChatCompletion`, or a dict
+        completion: The expected result: an object or a dict with `text` and `tool_calls`, and, if they are to be
+            judged, `reasoning`, `finish_reason`, `usage`; text alone; a `Reading`. With a `ChatCompletion`, or a dict
             that has `choices`, and no `fold`, everything that it says is compared; what is None in a `ChatCompletion`
-            is not said. None for the builder's own outcome.
+            is not said. None for the builder's own reading.
         fold: The parser, plain or async (on asyncio): from the bytes of a body to an object or a dict with `text` and
             `tool_calls`, or to a completion in OpenAI's form. What it raises, and an `error` on what it returns, is a
             refusal. This library if there is none.
@@ -61,28 +62,25 @@ def assert_folds_to(body: Body, completion: object = None, *, fold: Fold | None 
         AssertionError: Something else came; the message says what and where.
         TypeError: There is nothing to compare with, or the parser returned something else.
     """
+    __tracebackhide__ = True
     data = bytes_of(body)
-    (expected, wanted), (outcome, came) = _expected(body, completion), _outcome_of(fold or _fold, data)
-    complaint = _misjudgement(expected, outcome)
+    (expected, wanted), (reading, came) = _expected(body, completion), _reading_of(fold or _fold, data)
+    cause = came if fold is not None and isinstance(came, Exception) else None
+    complaint = _misjudgement(expected, reading)
     if complaint is not None:
-        raise AssertionError(f"{complaint}\n{_end_of(data)}")
-    is_whole = _ending_of(expected) == "complete"
-    if not is_whole:
-        expected = replace(expected, finish_reason=None)  # judged by now
-    has_all = isinstance(wanted, Outcome) or _tells_choices(wanted, expected)
-    if not (is_whole and has_all and _tells_choices(came, outcome)):
-        expected, outcome = _of_first_choice(expected), _of_first_choice(outcome)
-    for part in _PARTS:
-        if not part.agrees(getattr(expected, part.name), getattr(outcome, part.name)):
-            raise AssertionError(_complaint(data, part, expected, outcome))
+        where = at_the_end(data) if cause is None else where_it_raises(data, _raises_same(fold or _fold, cause))
+        raise AssertionError(f"{complaint}\n{where}") from cause
+    complaint = complaint_of(data, *_comparable(expected, wanted, reading, came))
+    if complaint is not None:
+        raise AssertionError(complaint) from cause
     if is_object(wanted) and has_choices(wanted) and isinstance(came, ChatCompletion):
-        difference = _first_difference(wanted, came.model_dump(mode="json"), "")
+        difference = first_difference(wanted, came.model_dump(mode="json"))
         if difference is not None:
-            raise AssertionError(f"{difference}\n{_end_of(data)}")
+            raise AssertionError(f"{difference}\n{at_the_end(data)}")
 
 
 def assert_same_however_cut(body: Body, *, fold_reads: FoldReads | None = None, seed: int = 0) -> None:
-    """Assert that what comes of a body does not depend on where its reads are cut.
+    """Assert that the result of a body does not depend on where its reads are cut.
 
     It is cut byte by byte, at each line end, at random, and, up to 4,096 bytes, in two at each place; an empty body in
     no way.
@@ -100,6 +98,7 @@ def assert_same_however_cut(body: Body, *, fold_reads: FoldReads | None = None, 
         Exception: What the parser raised for the whole body, if this library reads that to its end, or if it is a
             TypeError or an AttributeError: the parser is broken, or takes something else than reads.
     """
+    __tracebackhide__ = True
     data = bytes_of(body)
     fold = fold_reads or _everything
     whole, again = _result_of_whole(fold, data), _result_of_whole(fold, data)
@@ -113,22 +112,22 @@ def assert_same_however_cut(body: Body, *, fold_reads: FoldReads | None = None, 
             frames = frames_of(data)
             raise AssertionError(
                 f"cut {how}, it comes to something else\n"
-                f"  whole: {_shown(whole)}\n"
-                f"  cut:   {_shown(came)}\n"
+                f"  whole: {_shown_result(whole)}\n"
+                f"  cut:   {_shown_result(came)}\n"
                 f"{shown_frames(frames, frame_at(frames, place), note)}"
-            )
+            ) from (came if isinstance(came, Exception) else None)
 
 
-def _expected(body: Body, completion: object) -> tuple[Outcome, object]:
-    """The outcome that must come, and what said it."""
+def _expected(body: Body, completion: object) -> tuple[Reading, object]:
+    """The reading that must come, and what said it."""
     if completion is None and isinstance(body, StreamBuilder):
-        return body.outcome, body.outcome
+        return body.reading, body.reading
     if completion is None:
-        raise TypeError("completion: expected what must come of the body, received None")
+        raise TypeError("completion: expected the result of the body, received None")
     if isinstance(completion, ChatCompletion):
         said = completion.model_dump(mode="json", exclude_none=True)
-        return as_outcome(said), said
-    expected = as_outcome(completion)
+        return as_reading(said), said
+    expected = as_reading(completion)
     if is_object(completion) and has_choices(completion):
         messages: list[Any] = [choice.get("message") or {} for choice in completion["choices"]]
         if not all("content" in message for message in messages):
@@ -138,12 +137,26 @@ def _expected(body: Body, completion: object) -> tuple[Outcome, object]:
     return expected, completion
 
 
-def _outcome_of(fold: Fold, body: bytes) -> tuple[Outcome, Any]:
+def _reading_of(fold: Fold, body: bytes) -> tuple[Reading, Any]:
+    __tracebackhide__ = True
     try:
         came = awaited(fold(body))
     except Exception as error:  # noqa: BLE001 - whatever it raises is its refusal
-        return refusal(error), error
-    return as_outcome(came), came
+        return refusal(error), without_our_frames(error)
+    return as_reading(came), came
+
+
+def _raises_same(fold: Fold, error: Exception) -> Callable[[bytes], bool]:
+    """Whether it raises the same for another body."""
+
+    def raises(body: bytes) -> bool:
+        try:
+            awaited(fold(body))
+        except Exception as other:  # noqa: BLE001 - as above
+            return _same(error, other) and str(other) == str(error)
+        return False
+
+    return raises
 
 
 def _fold(body: bytes) -> ChatCompletion:
@@ -153,11 +166,11 @@ def _fold(body: bytes) -> ChatCompletion:
     return parser.completion()
 
 
-def _ending_of(expected: Outcome) -> Ending:
+def _ending_of(expected: Reading) -> Ending:
     return expected.ending or ("complete" if expected.refused is None else "error")
 
 
-def _misjudgement(expected: Outcome, came: Outcome) -> str | None:
+def _misjudgement(expected: Reading, came: Reading) -> str | None:
     """What is wrong if an answer came where none should, or none where one should."""
     ending = _ending_of(expected)
     if takes_rightly(ending, came):
@@ -165,119 +178,31 @@ def _misjudgement(expected: Outcome, came: Outcome) -> str | None:
     wanted = "an answer" if ending == "complete" else f"a refusal ({expected.refused or ending})"
     if came.ending not in (None, ending):
         return f"expected {wanted}, it was taken as {came.ending}"
-    found = f"an answer came: {_shown(came.text)}" if came.refused is None else f"it was refused: {came.refused}"
+    if came.refused is None:
+        found = f"an answer came: {shown(came.text)}"
+    else:
+        found = f"it {'crashed' if came.has_crashed else 'was refused'}: {came.refused}"
     return f"expected {wanted}, {found}"
 
 
-def _tells_choices(value: object, outcome: Outcome) -> bool:
-    """Whether the outcome has all choices: that of a function with text alone may be one of many."""
-    return has_choices(value) or len(outcome.texts or ()) > 1
+def _comparable(expected: Reading, wanted: object, reading: Reading, came: object) -> tuple[Reading, Reading]:
+    """Both readings, as far as they can be compared."""
+    is_whole = _ending_of(expected) == "complete"
+    if not is_whole:
+        expected = replace(expected, finish_reason=None)  # judged by now
+    has_all = isinstance(wanted, Reading) or _tells_choices(wanted, expected)
+    if is_whole and has_all and _tells_choices(came, reading):
+        return expected, reading
+    return _of_first_choice(expected), _of_first_choice(reading)
 
 
-def _of_first_choice(outcome: Outcome) -> Outcome:
-    return outcome if outcome.texts is None else replace(outcome, texts=(outcome.text,))
+def _tells_choices(value: object, reading: Reading) -> bool:
+    """Whether the reading has all choices: that of a function with text alone may be one of many."""
+    return has_choices(value) or len(reading.texts or ()) > 1
 
 
-# What is compared
-
-
-class _Part(NamedTuple):
-    """Something that two outcomes can differ in.
-
-    Attributes:
-        name: The field of an `Outcome`.
-        title: In words.
-        same: Whether two values of it are the same; None is a value of neither.
-        text_of: The same in a snapshot, as text, of a choice if each has one; None for what only the end tells.
-    """
-
-    name: str
-    title: str
-    same: Callable[[Any, Any], bool]
-    text_of: Callable[[Outcome, int], str] | None = None
-
-    def agrees(self, wanted: Any, found: Any) -> bool:
-        """Whether they are the same, as far as both say something."""
-        return wanted is None or found is None or self.same(wanted, found)
-
-
-def _has_counts(wanted: Mapping[str, int], found: Mapping[str, int]) -> bool:
-    return all(found.get(name) == count for name, count in wanted.items())
-
-
-def _equal(wanted: object, found: object) -> bool:
-    return wanted == found
-
-
-def _text_of(outcome: Outcome, choice: int) -> str:
-    texts = outcome.texts or ()
-    return texts[choice] if choice < len(texts) else ""
-
-
-def _reasoning_of(outcome: Outcome, _choice: int) -> str:
-    return outcome.reasoning or ""
-
-
-def _text_of_calls(outcome: Outcome, _choice: int) -> str:
-    return "".join(f"{call.name}{call.arguments}" for call in outcome.calls or ())
-
-
-_PARTS: Final = (
-    _Part("texts", "text", _equal, _text_of),
-    _Part("reasoning", "reasoning", _equal, _reasoning_of),
-    _Part("calls", "tool calls", same_calls, _text_of_calls),
-    _Part("finish_reason", "finish reason", _equal),
-    _Part("usage", "usage", _has_counts),
-)
-
-
-def _first_difference(wanted: Any, found: Any, path: str) -> str | None:
-    """Where what is wanted of a JSON value is not found, first, and how."""
-    pairs: Iterable[tuple[str, Any, Any]] = ()
-    if is_object(wanted) and is_object(found):
-        pairs = ((f"{path}.{key}", wanted.get(key), found.get(key)) for key in wanted)
-    elif is_list(wanted) and is_list(found) and len(wanted) == len(found):
-        pairs = ((f"{path}[{place}]", one, other) for place, (one, other) in enumerate(zip(wanted, found, strict=True)))
-    elif wanted != found and repr(wanted) != repr(found) and (wanted, found) != (None, []):  # NaN != NaN
-        return f"{path.lstrip('.')}: expected {_shown(wanted)}, received {_shown(found)}"
-    return next(filter(None, (_first_difference(one, other, at) for at, one, other in pairs)), None)
-
-
-# What is said of it
-
-
-def _complaint(body: bytes, part: _Part, expected: Outcome, came: Outcome) -> str:
-    wanted, found = (_shown(_value(outcome, part)) for outcome in (expected, came))
-    said = f"{part.title}: expected {wanted}\n{' ' * len(part.title)}  received {found}"
-    if part.text_of is None:
-        return f"{said}\n{_end_of(body)}"
-    text_of = part.text_of
-    pairs = zip_longest(expected.texts or (), came.texts or (), fillvalue="")
-    choice = next((index for index, (one, other) in enumerate(pairs) if one != other), 0)
-    size = _common(text_of(expected, choice), text_of(came, choice))
-    frames = frames_of(body)
-    place = frame_that_brought(body, frames, size, lambda snapshot: text_of(as_outcome(snapshot), choice))
-    return f"{said}\n{shown_frames(frames, place, 'the first difference')}"
-
-
-def _common(one: str, other: str) -> int:
-    """How many characters two texts begin with."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-def _end_of(body: bytes) -> str:
-    frames = frames_of(body)
-    return shown_frames(frames, len(frames) - 1 if frames else None, "the end")
-
-
-def _value(outcome: Outcome, part: _Part) -> Any:
-    """What is compared; the text, where there is one choice."""
-    return outcome.text if part.name == "texts" and len(outcome.texts or ()) == 1 else getattr(outcome, part.name)
-
-
-def _shown(value: Any) -> str:
-    return one_line(value.__name__ if isinstance(value, type) else repr(value))
+def _of_first_choice(reading: Reading) -> Reading:
+    return reading if reading.texts is None else replace(reading, texts=(reading.text,))
 
 
 # Cuts
@@ -294,7 +219,8 @@ def _everything(reads: Sequence[bytes]) -> Any:
 
 
 def _result_of_whole(fold: FoldReads, body: bytes) -> Any:
-    """What comes of the body in one read; raises what the fold raises, unless the body may well be refused."""
+    """The result of the body in one read; raises what the fold raises, unless the body may be refused."""
+    __tracebackhide__ = True
     try:
         return awaited(fold([body]))
     except (TypeError, AttributeError):
@@ -303,21 +229,28 @@ def _result_of_whole(fold: FoldReads, body: bytes) -> Any:
         try:
             _fold(body)
         except ChunkfoldError:
-            return type(error)
+            return without_our_frames(error)
         raise
 
 
 def _result_of(fold: FoldReads, reads: Sequence[bytes]) -> Any:
+    """The result of the reads; an exception is a result too, equal to all exceptions of its type."""
     try:
         return awaited(fold(reads))
     except Exception as error:  # noqa: BLE001 - whatever it raises is its result
-        return type(error)
+        return without_our_frames(error)
 
 
 def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, Exception) or isinstance(other, Exception):
+        return type(one) is type(other)
     if isinstance(one, BaseModel) and isinstance(other, BaseModel):
         one, other = repr(one.model_dump()), repr(other.model_dump())  # NaN != NaN
     return bool(one == other)
+
+
+def _shown_result(result: Any) -> str:
+    return str(refusal(result).refused) if isinstance(result, Exception) else shown(result)
 
 
 def _first_bad_cut(fold: FoldReads, body: bytes, reads: Sequence[bytes], whole: Any) -> tuple[int, str]:
@@ -329,6 +262,6 @@ def _first_bad_cut(fold: FoldReads, body: bytes, reads: Sequence[bytes], whole: 
 
     place = next(filter(differs, places[:_TRIES]), None)
     if place is None:
-        place = places[bisect_left(range(len(places) - 1), True, key=lambda at: differs(*places[: at + 1]))]  # noqa: FBT003
+        place = places[bisect_left(range(len(places) - 1), True, key=lambda at: differs(*places[: at + 1]))]  # noqa: FBT003 - as there
     is_enough = differs(place)
     return place, f"a cut at byte {place} is enough" if is_enough else f"the cuts up to byte {place} are enough"

@@ -36,7 +36,7 @@ def mock_response(
         `library.Response`, for sync and async clients.
 
     Raises:
-        TypeError: It is no answer.
+        TypeError: It is not an answer.
         ValueError: Only a socket can send that answer.
     """
     module = _httpx() if library is None else library

@@ -5,14 +5,15 @@ from collections.abc import Iterable
 
 
 class ManualClock:
-    """A clock for tests: what it says, in seconds, changes only when somebody makes it.
+    """A clock for tests: its time, in seconds, changes only when a test or a pause advances it.
 
-    It stands in for `time.monotonic` wherever a clock is an option, and for `sleep` where something waits.
+    Use it instead of `time.monotonic` wherever a clock is an option, and for `sleep` where something waits.
 
-    >>> clock = ManualClock()
-    >>> clock.advance(1.5)
-    >>> clock()
-    1.5
+    Examples:
+        >>> clock = ManualClock()
+        >>> clock.advance(1.5)
+        >>> clock()
+        1.5
     """
 
     def __init__(self, now: float = 0.0) -> None:
@@ -26,7 +27,7 @@ class ManualClock:
         """Let time pass.
 
         Raises:
-            ValueError: It would go back, or for ever.
+            ValueError: It would go back, or forever.
         """
         if not 0 <= seconds < float("inf"):
             raise ValueError(f"seconds: expected a finite number of 0 or more, received {seconds}")
@@ -48,8 +49,9 @@ def paced(
     Raises:
         ValueError: A time is negative, or the jitter is not between 0 and 1.
 
-    >>> paced([b"a", b"b", b"c"], first=0.5, pace=0.1)
-    [0.5, b'a', 0.1, b'b', 0.1, b'c']
+    Examples:
+        >>> paced([b"a", b"b", b"c"], first=0.5, pace=0.1)
+        [0.5, b'a', 0.1, b'b', 0.1, b'c']
     """
     for name, seconds in (("first", first), ("pace", pace)):
         if not seconds >= 0:

@@ -82,9 +82,9 @@ class Playback:
         return _AsyncReads(self._steps(), self._clock, decode)
 
     def _steps(self) -> Iterator[bytes | float]:
-        """Bytes, and pauses that end; a pause that nobody waits for to its end is a timeout. Faults come last.
+        """Bytes, and pauses that end; a pause longer than the read timeout is a timeout. Faults come last.
 
-        A pause without an end takes the time of a clock only: nobody wants to wait for what is sure.
+        A pause without an end takes time only on a clock: waiting for a certain timeout is no use in a test.
         """
         open_end = [math.inf] if self._answer.ending == "open" else []
         for piece in (*sent_pieces(self._answer), *open_end):
@@ -140,10 +140,10 @@ class FakeResponse:
     Attributes:
         status_code: The HTTP status.
         headers: By lower-case name.
-        is_closed: Whether somebody closed it.
+        is_closed: Whether it was closed.
 
     Raises:
-        TypeError: It is no answer.
+        TypeError: It is not an answer.
         ValueError: Only a socket can send that answer.
     """
 

@@ -1,7 +1,7 @@
 """The embedded provider: a real HTTP/1.1 server on 127.0.0.1 that gives scripted answers.
 
 Here are the script and the life of the server: one thread accepts, and each connection has a thread
-(`connection`). What an answer is stands in `answers`, what is said without one in `defaults`.
+(`connection`). An answer is defined in `answers`, the built-in answers in `defaults`.
 """
 
 import socket
@@ -17,17 +17,19 @@ from chunkfold.testing.answers import Answer, Answerish, as_answer
 from chunkfold.testing.connection import Connection
 from chunkfold.testing.defaults import BASE_PATH, default_answer, error_answer
 from chunkfold.testing.received import ReceivedRequest, matching, summary
+from chunkfold.testing.shown import shown_script
 
 Answerer: TypeAlias = Callable[[ReceivedRequest], Answerish]
 Scripted: TypeAlias = Answerish | Answerer
 
 _HOST: Final = "127.0.0.1"
+_BACKLOG: Final = 4096  # connections that wait to be accepted; the system may let fewer wait
 _STOP_TIMEOUT: Final = 2.0  # seconds for all threads together; they need milliseconds
 
 
 def _checked(answerer: Answerer) -> Answerer:
     """Refuse what can be called, and would give something else than an answer."""
-    call = getattr(answerer, "__call__", None)  # noqa: B004 - it is looked at: an object's own may be async
+    call = getattr(answerer, "__call__", None)  # noqa: B004 - its value is checked: an object's own may be async
     is_async = any(is_one(each) for is_one in (iscoroutinefunction, isasyncgenfunction) for each in (answerer, call))
     if is_async or isclass(answerer):
         kind = "a class" if isclass(answerer) else "an async function"
@@ -64,9 +66,10 @@ class FakeProvider:
         TypeError: One of the answers is none of these.
         ssl.SSLError: The context is a client's.
 
-    >>> with FakeProvider(b"data: [DONE]\n\n") as provider:
-    ...     provider.base_url  # doctest: +ELLIPSIS
-    'http://127.0.0.1:.../v1'
+    Examples:
+        >>> with FakeProvider(b"data: [DONE]\n\n") as provider:
+        ...     provider.base_url  # doctest: +ELLIPSIS
+        'http://127.0.0.1:.../v1'
     """
 
     def __init__(self, *answers: Scripted, ssl_context: ssl.SSLContext | None = None, port: int = 0) -> None:
@@ -77,12 +80,17 @@ class FakeProvider:
         self._script_lock = threading.Lock()  # the n-th request is given the n-th answer
         self._ssl_context = ssl_context
         if ssl_context is not None:  # refuse here what would otherwise fail in the server's threads
-            ssl_context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)
+            try:
+                ssl_context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)
+            except ValueError as error:  # Python 3.14: it checks host names, which a client's does
+                raise ssl.SSLError(f"Cannot create a server socket: {error}") from None
         self._wanted_port = port
         self._port = 0
         self._acceptor: threading.Thread | None = None
         self._served: list[Connection] = []
         self._stopping = False
+        self._has_raised = False
+        self._used = 0  # answers of the script
         for answer in answers:
             self.add(answer)
 
@@ -90,8 +98,8 @@ class FakeProvider:
         """Put one more answer at the end of the script, at any time.
 
         Raises:
-            TypeError: It is no answer, no builder, no bytes and no plain callable, which a class and
-                an async function are not.
+            TypeError: It is not an answer, a builder, bytes or a plain callable, which a class and an async function
+                are not.
         """
         self._script.append(_checked(answer) if callable(answer) else as_answer(answer))
 
@@ -114,7 +122,7 @@ class FakeProvider:
 
     @property
     def unused(self) -> int:
-        """How many answers of the script nobody has asked for yet."""
+        """How many answers of the script have not been requested yet."""
         return len(self._script)
 
     def assert_requested(
@@ -134,6 +142,7 @@ class FakeProvider:
         Raises:
             AssertionError: There were more, or fewer; the message lists what came.
         """
+        __tracebackhide__ = True
         found = matching(self.requests, method=method, path=path, headers=headers, json=json)
         if len(found) != times:
             came = "".join(f"\n  {summary(request)}" for request in self.requests) or " nothing"
@@ -144,10 +153,14 @@ class FakeProvider:
         """Assert that every answer of the script was asked for.
 
         Raises:
-            AssertionError: Some were not.
+            AssertionError: Some were not; the message lists them.
         """
+        __tracebackhide__ = True
         if self._script:
-            raise AssertionError(f"script: expected all answers to be used, {self.unused} were not")
+            lines = (f"\n  {number}. {shown_script(each)}" for number, each in enumerate(self._script, self._used + 1))
+            raise AssertionError(
+                f"script: expected all answers to be used, {self.unused} were not; left are:{''.join(lines)}"
+            )
 
     def answer_unscripted(self, request: ReceivedRequest) -> Answer:
         """What a request gets when the script is used up; for subclasses to replace."""
@@ -162,7 +175,7 @@ class FakeProvider:
         """
         if self._acceptor is not None:
             raise RuntimeError("a provider is started once")
-        listener = socket.create_server((_HOST, self._wanted_port), backlog=128)
+        listener = socket.create_server((_HOST, self._wanted_port), backlog=_BACKLOG)
         self._port = listener.getsockname()[1]
         self._acceptor = threading.Thread(
             target=self._accept, args=(listener,), name="fake-provider-acceptor", daemon=True
@@ -191,15 +204,18 @@ class FakeProvider:
             connection.join(max(0.0, deadline - time.monotonic()))
 
     def __enter__(self) -> Self:
-        return self.start()
+        """Start, unless it runs already, as that of a fixture does."""
+        is_running = self._acceptor is not None and not self._stopping
+        return self if is_running else self.start()
 
     def __exit__(self, exc_type: type[BaseException] | None, *_: object) -> None:
         self.stop()
-        if exc_type is None and self.failures:
+        if exc_type is None and self.failures and not self._has_raised:
+            self._has_raised = True  # once, also where a fixture leaves what a test has left
             raise self.failures[0]
 
     async def __aenter__(self) -> Self:
-        return self.start()
+        return self.__enter__()
 
     async def __aexit__(self, exc_type: type[BaseException] | None, *_: object) -> None:
         self.__exit__(exc_type)
@@ -224,10 +240,16 @@ class FakeProvider:
             return None
         return accepted
 
+    def _next_scripted(self) -> Answerer | Answer:
+        if not self._script:
+            return self.answer_unscripted
+        self._used += 1
+        return self._script.popleft()
+
     def _respond(self, request: ReceivedRequest) -> Answer:
         with self._script_lock:
             self.requests.append(request)
-            scripted = self._script.popleft() if self._script else self.answer_unscripted
+            scripted = self._next_scripted()
         try:
             return as_answer(scripted(request)) if callable(scripted) else scripted
         except BaseException as error:  # noqa: BLE001 - pytest's own too; raised at the end

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final
 
-from chunkfold.json_values import is_object
+from chunkfold.json_text.values import is_object
 
 _EXCERPT: Final = 200  # bytes of a body
 
 
 @dataclass(slots=True, eq=False)
 class ReceivedRequest:
-    """One request, as it came, and what became of the client while it was answered.
+    """One request, as it arrived, and whether the client stayed while it was answered.
 
     Attributes:
         method: As sent: "POST".

@@ -94,7 +94,7 @@ class RecordedProvider(FakeProvider):
         return number
 
     def _keep(self, recording: Recording, path: Path) -> None:
-        """Save it, unless it is no answer to keep."""
+        """Save it, unless it is not an answer to keep."""
         status = recording.status_code
         if status in _KEY_REFUSED:
             self.failures.append(PermissionError(f"the provider refused the key ({status}): nothing was recorded"))
@@ -121,7 +121,7 @@ class RecordedProvider(FakeProvider):
             for _ in recorder.iter_bytes():
                 pass
         except httpx.TransportError:
-            pass  # the recording tells of it
+            pass  # the recording contains it
         finally:
             recorder.close()
         return recorder.recording
@@ -130,15 +130,15 @@ class RecordedProvider(FakeProvider):
 def recorded_answer(recording: Recording, speed: float = 1.0) -> Answer:
     """A recording as an answer: cut as it was cut, at its own times, and ended as it ended.
 
-    What was left is cut where nobody read on, unless the stream was complete. What failed is cut where it failed, or
-    reset, if that was the fault.
+    A recording that was left is cut where reading stopped, unless the stream was complete. What failed is cut where it
+    failed, or reset, if that was the fault.
 
     Args:
         recording: What to send.
         speed: How much faster than it came; 0 for at once.
 
     Raises:
-        ValueError: It is no answer that can be sent.
+        ValueError: It is not an answer that can be sent.
     """
     return Answer(
         list(_pieces(recording, speed)),

@@ -10,7 +10,12 @@ They need hypothesis, which nothing else of the kit does.
 import json
 from typing import Any
 
-from hypothesis import strategies as st
+try:
+    from hypothesis import strategies as st
+except ModuleNotFoundError:
+    raise ModuleNotFoundError(
+        "chunkfold.testing.strategies needs hypothesis: pip install hypothesis", name="hypothesis"
+    ) from None
 
 from chunkfold.testing.builder import StreamBuilder
 from chunkfold.testing.cuts import cut

@@ -1,6 +1,6 @@
 """The parts of a body, as JSON and bytes: events, chunks, choices, deltas, tool call fragments, usage.
 
-Who wants to say what a model says, and not how it is sent, uses `StreamBuilder`; this is for what a test spells out.
+To write what a model says, and not how it is sent, use `StreamBuilder`; this is for what a test spells out.
 """
 
 import json
@@ -23,10 +23,11 @@ DONE: Final = b"data: [DONE]\n\n"
 def event(payload: object, name: str = "message") -> bytes:
     r"""One event, with a name other than the standard's "message" if one is given.
 
-    Text and bytes are the data as it stands, anything else becomes compact JSON in UTF-8.
+    Text and bytes are sent unchanged, anything else becomes compact JSON in UTF-8.
 
-    >>> event({"choices": []})
-    b'data: {"choices":[]}\n\n'
+    Examples:
+        >>> event({"choices": []})
+        b'data: {"choices":[]}\n\n'
 
     Raises:
         ValueError: The name has a CR, LF or NUL.
@@ -41,8 +42,9 @@ def sse(*payloads: Mapping[str, Any] | bytes | str, done: bool = True) -> list[b
         payloads: As `event` takes them.
         done: Whether a last event `[DONE]` follows.
 
-    >>> sse({"choices": []}, '{"usage": null}')
-    [b'data: {"choices":[]}\n\n', b'data: {"usage": null}\n\n', b'data: [DONE]\n\n']
+    Examples:
+        >>> sse({"choices": []}, '{"usage": null}')
+        [b'data: {"choices":[]}\n\n', b'data: {"usage": null}\n\n', b'data: [DONE]\n\n']
     """
     return [*map(event, payloads), *([DONE] if done else [])]
 

@@ -4,111 +4,29 @@ A `Writer` knows where in the stream it is, and no more: which choices have begu
 many pieces were written. Each kind of step is one method.
 """
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final
 
-from chunkfold.testing.dialects import Calls, Dialect
-from chunkfold.testing.error_shapes import ErrorShape, ToldError, error_event
-from chunkfold.testing.wire import event, fragment
-
-
-@dataclass(frozen=True, slots=True)
-class Say:
-    """Text in pieces, of one of the kinds that a message has."""
-
-    kind: Literal["content", "reasoning", "refusal"]
-    pieces: tuple[str, ...]
-    choice: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse here what would otherwise become JSON of another type."""
-        _check_texts(self.pieces)
-
-
-@dataclass(frozen=True, slots=True)
-class SaidCall:
-    """A tool call whose arguments come in pieces."""
-
-    name: str
-    pieces: tuple[str, ...]
-    id: str
-
-    def __post_init__(self) -> None:
-        """Refuse arguments that are not text yet."""
-        _check_texts((self.name, *self.pieces))
-
-
-@dataclass(frozen=True, slots=True)
-class CallTools:
-    """Tool calls; the pieces of several come in turns."""
-
-    calls: tuple[SaidCall, ...]
-    first: int = 0  # the index of the first of them
-    choice: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """The finish reason of a choice, in OpenAI's words."""
-
-    reason: str
-    choice: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Fail:
-    """An error, in the dialect's shape unless another is given."""
-
-    error: ToldError
-    shape: ErrorShape | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """One event, as `event` writes it."""
-
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Verbatim:
-    """Bytes as they are."""
-
-    data: bytes
-
-    def __post_init__(self) -> None:
-        """Refuse here what would otherwise fail where the body is joined."""
-        if not isinstance(cast("object", self.data), bytes):
-            raise TypeError(f"data: expected bytes, received {type(self.data).__name__}")
-
-
-@dataclass(frozen=True, slots=True)
-class SayDone:
-    """The last event, `[DONE]`."""
-
-
-def _check_texts(pieces: Iterable[str]) -> None:
-    for piece in pieces:
-        if not isinstance(cast("object", piece), str):
-            raise TypeError(f"pieces: expected text, received {type(piece).__name__}")
-
-
-Step: TypeAlias = Say | CallTools | Finish | Fail | Encoded | Verbatim | SayDone
-
-
-@dataclass(frozen=True, slots=True)
-class UsageCounts:
-    """What the answer cost, in tokens."""
-
-    prompt: int
-    completion: int
-    cached: int | None = None
-    reasoning: int | None = None
+from chunkfold.testing.call_fragments import fragments_of
+from chunkfold.testing.dialects import Dialect, Reasoning
+from chunkfold.testing.error_shapes import error_event
+from chunkfold.testing.steps import (
+    CallTools,
+    Encoded,
+    Fail,
+    Finish,
+    SaidCall,
+    Say,
+    SayDone,
+    Step,
+    UsageCounts,
+    Verbatim,
+)
+from chunkfold.testing.wire import event
 
 
 class Writer:
@@ -125,6 +43,7 @@ class Writer:
         self._head = head
         self._usage = usage
         self._begun: set[int] = set()
+        self._thinking: set[int] = set()  # choices whose thoughts are content, in a tag that is open
         self._messages: dict[int, str] = defaultdict(str)
         self._written = 0  # pieces of output
         self._is_first = True  # no chunk was made yet
@@ -160,47 +79,58 @@ class Writer:
         for piece in step.pieces:
             if step.kind == "content":
                 self._messages[step.choice] += piece
-            fields: dict[str, Any] = self._reasoning(piece) if step.kind == "reasoning" else {step.kind: piece}
+            fields = self._reasoning(piece, step.choice) if step.kind == "reasoning" else self._text(piece, step)
             if fields:
                 yield from self._output(step.choice, fields)
-        if step.kind == "reasoning" and any(step.pieces):
-            yield from self._sign(step.choice)
+        if step.kind == "reasoning" and any(step.pieces) and self._dialect.reasoning and self._dialect.after_reasoning:
+            yield from self._output(step.choice, dict(self._dialect.after_reasoning))
 
-    def _sign(self, choice: int) -> Iterator[bytes]:
-        if self._dialect.reasoning and self._dialect.signature is not None:
-            signed = {"type": "reasoning.text", "index": 0, "signature": self._dialect.signature}
-            yield from self._output(choice, {"reasoning_details": [signed]})
+    def _text(self, piece: str, step: Say) -> dict[str, Any]:
+        """A piece of text; the first one behind thoughts that are content closes their tag."""
+        closes = step.kind == "content" and step.choice in self._thinking
+        if closes:
+            self._thinking.remove(step.choice)
+        return {step.kind: f"</thought>{piece}" if closes else piece}
 
-    def _reasoning(self, piece: str) -> dict[str, Any]:
-        forms: dict[str, dict[str, Any]] = {
-            "reasoning_content": {"reasoning_content": piece},
-            "reasoning": {"reasoning": piece},
-            "reasoning_details": {"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": piece}]},
-            "thinking": {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": piece}]}]},
+    def _reasoning(self, piece: str, choice: int) -> dict[str, Any]:
+        forms: dict[Reasoning, Callable[[str], dict[str, Any]]] = {
+            **_REASONING,
+            "thoughts": lambda piece: self._thought(piece, choice),
         }
-        return {name: value for form in self._dialect.reasoning for name, value in forms[form].items()}
+        return {name: value for form in self._dialect.reasoning for name, value in forms[form](piece).items()}
+
+    def _thought(self, piece: str, choice: int) -> dict[str, Any]:
+        opened = piece if choice in self._thinking else f"<thought>{piece}"
+        self._thinking.add(choice)
+        return {"content": opened, "extra_content": {"google": {"thought": True}}}
 
     def _call(self, step: CallTools) -> Iterator[bytes]:
         of_calls = [self._fragments(call, step.first, place) for place, call in enumerate(step.calls)]
-        for in_turn in zip_longest(*of_calls):
-            for part in in_turn:
-                if part is not None:
-                    yield from self._output(step.choice, {"tool_calls": [part]})
+        in_turns = (part for parts in zip_longest(*of_calls) for part in parts if part is not None)
+        deltas = of_calls if self._dialect.calls == "in one delta" else ([part] for part in in_turns)
+        for parts in deltas:
+            yield from self._output(step.choice, {"tool_calls": parts})
 
     def _fragments(self, call: SaidCall, first: int, place: int) -> list[dict[str, Any]]:
         """The fragments of a call, which is the one at this place among those that are said together."""
-        parts = _FRAGMENTS[self._dialect.calls](call, first + place)
-        if self._dialect.object_arguments and len(call.pieces) == 1:
-            parts = [_with_object(part) for part in parts]
+        parts = fragments_of(call, first + place, self._dialect)
         return [{**parts[0], **self._dialect.more_of_call}, *parts[1:]] if place == 0 else parts
 
     def _finish(self, step: Finish, *, is_last: bool) -> Iterator[bytes]:
+        usage = self._counts(self._usage) if is_last and self._usage is not None else None
+        if self._dialect.has_finish_reason:
+            yield from self._end_choice(step, usage)
+        if usage is not None:
+            yield from map(self._event, self._trailers(step, usage))
+
+    def _end_choice(self, step: Finish, usage: Mapping[str, Any] | None) -> Iterator[bytes]:
         dialect = self._dialect
+        if dialect.before_finish is not None:
+            yield self._event(self._chunk([{"index": step.choice, "finish_reason": None, **dialect.before_finish}]))
         reason = dialect.finish_reasons.get(step.reason, step.reason)
         choice: dict[str, Any] = {"index": step.choice, "delta": self._role_in_each(), "finish_reason": reason}
         if dialect.message != "never":
             choice["message"] = self._message(step.choice)
-        usage = self._counts(self._usage) if is_last and self._usage is not None else None
         if usage is not None and dialect.usage == "choice":
             choice["usage"] = usage
         chunk = self._chunk([choice], self._finish_head())
@@ -209,8 +139,6 @@ class Writer:
         if usage is not None and dialect.usage == "x_groq":
             chunk["x_groq"] = {**chunk.get("x_groq", {"id": "req_1"}), "usage": usage}
         yield self._event(chunk)
-        if usage is not None:
-            yield from map(self._event, self._trailers(step, usage))
 
     def _trailers(self, step: Finish, usage: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         if self._dialect.usage == "trailer":
@@ -308,72 +236,18 @@ class Writer:
         return data if self._dialect.has_space else re.sub(rb"(?m)^(\w+): (?! )", rb"\1:", data)
 
 
-def _with_object(part: dict[str, Any]) -> dict[str, Any]:
-    """A fragment with an object for arguments that are the JSON of one."""
-    function = part["function"]
-    try:
-        arguments = json.loads(function.get("arguments", ""))
-    except ValueError:
-        return part
-    return {**part, "function": {**function, "arguments": arguments}} if isinstance(arguments, dict) else part
-
-
-def _first(call: SaidCall, index: int | None, id: str | None) -> dict[str, Any]:
-    return fragment(index, id, call.name, "")
-
-
-def _whole(call: SaidCall, index: int | None) -> list[dict[str, Any]]:
-    return [fragment(index, call.id, call.name, "".join(call.pieces))]
-
-
-def _by_index(call: SaidCall, index: int) -> list[dict[str, Any]]:
-    return [_first(call, index, call.id), *(fragment(index, arguments=piece) for piece in call.pieces)]
-
-
-def _by_id(call: SaidCall, _index: int) -> list[dict[str, Any]]:
-    return [_first(call, None, call.id), *(fragment(None, call.id, "", piece) for piece in call.pieces)]
-
-
-def _repeated(call: SaidCall, index: int) -> list[dict[str, Any]]:
-    return [fragment(index, call.id, call.name, piece) for piece in call.pieces or ("",)]
-
-
-def _then_empty(call: SaidCall, index: int) -> list[dict[str, Any]]:
-    return [_first(call, index, call.id), *(fragment(index, "", "", piece) for piece in call.pieces)]
-
-
-def _fresh_ids(call: SaidCall, index: int) -> list[dict[str, Any]]:
-    numbered = enumerate(call.pieces, 1)
-    later = [fragment(index, f"{call.id}_{number}", arguments=piece) for number, piece in numbered]
-    return [_first(call, index, call.id), *later]
-
-
-def _without_id(call: SaidCall, index: int) -> list[dict[str, Any]]:
-    return [_first(call, index, None), *(fragment(index, arguments=piece) for piece in call.pieces)]
-
-
-def _name_in_two(call: SaidCall, index: int) -> list[dict[str, Any]]:
-    first, *rest = _halves(call.name)
-    name = [fragment(index, call.id, first), *(fragment(index, name=piece) for piece in rest)]
-    return [*name, *(fragment(index, arguments=piece) for piece in call.pieces)]
-
-
-def _halves(name: str) -> tuple[str, ...]:
-    """A name in two pieces, unless the second would look like a repetition of the first."""
-    first, second = name[: len(name) // 2], name[len(name) // 2 :]
-    return (first, second) if first and not second.startswith(first) else (name,)
-
-
-# The fragments of a tool call; see `Dialect.calls`.
-_FRAGMENTS: Final[dict[Calls, Callable[[SaidCall, int], list[dict[str, Any]]]]] = {
-    "index": _by_index,
-    "whole": _whole,
-    "whole without index": lambda call, _index: _whole(call, None),
-    "whole at 0": lambda call, _index: _whole(call, 0),
-    "id": _by_id,
-    "repeated": _repeated,
-    "empty": _then_empty,
-    "fresh ids": _fresh_ids,
-    "no ids": _without_id,
-    "name in two": _name_in_two,
+_REASONING: Final[dict[Reasoning, Callable[[str], dict[str, Any]]]] = {
+    "reasoning_content": lambda piece: {"reasoning_content": piece},
+    "reasoning": lambda piece: {"reasoning": piece},
+    "reasoning_text": lambda piece: {"reasoning_text": piece},
+    "reasoning_details": lambda piece: {
+        "reasoning_details": [{"type": "reasoning.text", "index": 0, "text": piece}],
+    },
+    "reasoning_parts": lambda piece: {
+        "content": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": piece, "signature": ""}]}],
+    },
+    "thinking": lambda piece: {
+        "content": [{"type": "thinking", "thinking": [{"type": "text", "text": piece}]}],
+    },
+    "thinking_blocks": lambda piece: {"thinking_blocks": [{"type": "thinking", "thinking": piece}]},
 }

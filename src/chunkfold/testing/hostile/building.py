@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from chunkfold.testing.hostile.values import HostileStream
-from chunkfold.testing.outcomes import Call
+from chunkfold.testing.readings import Call
 from chunkfold.testing.wire import delta
 
 HI: Final = delta(role="assistant", content="H") + delta(content="i")
@@ -61,5 +61,5 @@ def cut(
 
 
 def invalid(name: str, sentence: str, senders: str, body: bytes, *, text: str = "") -> HostileStream:
-    """What came is no stream of chat completion chunks."""
+    """The body is not a stream of chat completion chunks."""
     return HostileStream(name, sentence, senders, body, "invalid", texts=(text,))

@@ -4,7 +4,7 @@ from typing import Final
 
 from chunkfold.testing.hostile.building import CALLED, HI, STOP, calling
 from chunkfold.testing.hostile.values import HostileStream
-from chunkfold.testing.outcomes import Call
+from chunkfold.testing.readings import Call
 from chunkfold.testing.wire import DONE, chunk, delta, fragment, fragments
 
 _END: Final = CALLED + DONE
@@ -54,7 +54,7 @@ CALLS: Final[tuple[HostileStream, ...]] = (
     ),
     calling(
         "pieces-by-id",
-        "two calls in pieces, interleaved, told apart by id alone",
+        "two calls in pieces, interleaved, distinguished by id alone",
         "StepFun",
         fragments(
             fragment(None, "call_a", "weather", '{"city":'),
@@ -242,6 +242,47 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         + _END,
         _PARIS,
         text="Hi",
+    ),
+    calling(
+        "name-that-extends-another",
+        "two calls at one index without ids; the second one's name begins with the first one's",
+        "Ollama-like servers, with tools such as `search` and `search_web`",
+        fragments(fragment(0, None, "search", '{"q":1}'), fragment(0, None, "search_web", '{"q":2}')) + _END,
+        Call("search", '{"q":1}'),
+        Call("search_web", '{"q":2}'),
+    ),
+    calling(
+        "equal-calls-without-index-and-id",
+        "two calls of one tool with equal arguments, without index and id",
+        "old Ollama, relays",
+        fragments(fragment(None, None, "roll", '{"sides":6}'), fragment(None, None, "roll", '{"sides":6}')) + _END,
+        Call("roll", '{"sides":6}'),
+        Call("roll", '{"sides":6}'),
+    ),
+    calling(
+        "calls-as-object-in-pieces",
+        "`tool_calls` is one object, and what continues it has neither index nor id",
+        "Portkey in front of Cohere",
+        delta(tool_calls=fragment(None, "call_a", "weather", ""))
+        + delta(tool_calls={"function": {"arguments": '{"city":'}})
+        + delta(tool_calls={"function": {"arguments": '"Paris"}'}})
+        + _END,
+        _PARIS,
+    ),
+    calling(
+        "call-of-the-server",
+        "a call that the server ran itself, then the answer; the finish reason is stop",
+        "LiteLLM in front of Anthropic",
+        fragments(
+            fragment(0, "srvtoolu_1", "web_search", ""),
+            fragment(0, arguments='{"query":"x"}'),
+        )
+        + HI
+        + STOP
+        + DONE,
+        Call("web_search", '{"query":"x"}', "srvtoolu_1"),
+        text="Hi",
+        finish_reason="stop",
     ),
     calling(
         "calls-without-head",

@@ -10,12 +10,25 @@ _END: Final = STOP + DONE
 _NO_HEAD: Final[dict[str, Any]] = {"id": "", "object": "", "created": 0, "model": ""}
 _FILTER: Final = [{"prompt_index": 0, "content_filter_results": {"hate": {"filtered": False}}}]
 _DEEP: Final = "[" * 400 + "]" * 400
+_THOUGHT: Final = {"google": {"thought": True}}
 _FAKE_ERROR: Final = '{"error": {"message": "this is the answer", "code": 500}}'
 
 
 def _message(whole: str, finish_reason: str | None = None, **delta: Any) -> bytes:
     """A choice that has the whole message so far beside its delta."""
     return chunk({**choice(finish_reason, **delta), "message": {"role": "assistant", "content": whole}})
+
+
+def _reasoning_part(text: str, **fields: str) -> dict[str, Any]:
+    return {"type": "reasoning", "summary": [{"type": "summary_text", "text": text, **fields}]}
+
+
+def _thinking(text: str, signature: str = "") -> dict[str, Any]:
+    return {"type": "thinking", "thinking": text, "signature": signature}
+
+
+def _block(index: int, **fields: str) -> dict[str, Any]:
+    return {"index": index, "delta": fields}
 
 
 CHUNKS: Final[tuple[HostileStream, ...]] = (
@@ -97,6 +110,92 @@ CHUNKS: Final[tuple[HostileStream, ...]] = (
         + delta(content="i")
         + _END,
         reasoning="Hm",
+    ),
+    answer(
+        "reasoning-text",
+        "reasoning in `reasoning_text`, then its encrypted form in `reasoning_opaque`",
+        "GitHub Copilot",
+        delta(role="assistant", content=None, reasoning_text="H")
+        + delta(content=None, reasoning_text="m")
+        + HI
+        + delta("stop", content=None, reasoning_opaque="eHg="),
+        reasoning="Hm",
+    ),
+    answer(
+        "reasoning-parts",
+        "the content is a list of reasoning parts, the last one with a signature, then text",
+        "Databricks",
+        delta(role="assistant", content=[_reasoning_part("H")])
+        + delta(content=[_reasoning_part("m")])
+        + delta(content=[_reasoning_part("", signature="c2ln")])
+        + HI
+        + _END,
+        reasoning="Hm",
+    ),
+    answer(
+        "thoughts-flagged",
+        "thoughts as content that is flagged, in literal tags of which the closing one begins the answer",
+        "Gemini's compatible endpoint",
+        delta(role="assistant", content="<thought>H", extra_content=_THOUGHT)
+        + delta(content="m", extra_content=_THOUGHT)
+        + delta(content="</thought>H")
+        + delta(content="i")
+        + _END,
+        reasoning="Hm",
+    ),
+    answer(
+        "thinking-blocks",
+        "reasoning in `thinking_blocks`, the signed one with the whole text once more",
+        "LiteLLM in front of Anthropic",
+        delta(role="assistant", content="", thinking_blocks=[_thinking("H")])
+        + delta(content="", thinking_blocks=[_thinking("m")])
+        + delta(content="", thinking_blocks=[_thinking("Hm", signature="c2ln")])
+        + HI
+        + _END,
+        reasoning="Hm",
+    ),
+    answer(
+        "thinking-object",
+        "reasoning in `thinking` as an object, the signed one with the whole text once more",
+        "musistudio/llms",
+        delta(role="assistant", thinking={"content": "H"})
+        + delta(thinking={"content": "m"})
+        + delta(content=None, thinking={"content": "Hm", "signature": "1760000000000"})
+        + HI
+        + _END,
+        reasoning="Hm",
+    ),
+    answer(
+        "content-blocks",
+        "reasoning in `content_blocks`, whose text blocks come as content too",
+        "Portkey in front of Anthropic",
+        delta(role="assistant", content="")
+        + delta(content_blocks=[_block(0, thinking="H")])
+        + delta(content_blocks=[_block(0, thinking="m")])
+        + delta(content_blocks=[_block(0, signature="c2ln")])
+        + delta(content="Hi", content_blocks=[_block(1, text="Hi")])
+        + _END,
+        reasoning="Hm",
+    ),
+    answer(
+        "content-references",
+        "references between the text parts of a content list",
+        "Mistral",
+        delta(role="assistant", content=[{"type": "text", "text": "H"}, {"type": "reference", "reference_ids": [1]}])
+        + delta(content="i")
+        + _END,
+    ),
+    answer(
+        "tool-result",
+        "a tool's result and its own finish reason in choice 0 before the answer",
+        "MiniMax's search, gateways that run tools",
+        delta("tool_calls", role="tool", tool_call_id="call_a", content='[{"title":"Hi"}]') + HI + _END,
+    ),
+    answer(
+        "role-in-passing",
+        "another role before assistant",
+        "GigaChat",
+        delta(role="function_in_progress", content="") + HI + _END,
     ),
     answer(
         "message-on-each",
@@ -214,6 +313,13 @@ CHUNKS: Final[tuple[HostileStream, ...]] = (
         "Azure, Gemini",
         delta(role="assistant", content="") + delta("content_filter") + DONE,
         "",
+        finish_reason="content_filter",
+    ),
+    answer(
+        "filtered-with-a-reason",
+        "the finish reason says after a colon why the content filter ended the answer",
+        "Gemini",
+        HI + delta("content_filter: RECITATION") + DONE,
         finish_reason="content_filter",
     ),
     answer(

@@ -1,4 +1,4 @@
-"""What is held to the set: a client is a name, a version and a function from a body to an outcome."""
+"""What is held to the set: a client is a name, a version and a function from a body to a reading."""
 
 import importlib
 from collections.abc import Callable, Iterable
@@ -6,9 +6,19 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final
 
+from chunkfold.testing.hostile.costs import measured
 from chunkfold.testing.hostile.judging import judge
 from chunkfold.testing.hostile.values import HostileStream
-from chunkfold.testing.outcomes import Ending, Outcome, as_call, as_outcome, awaited, counts, refusal
+from chunkfold.testing.readings import (
+    Ending,
+    Reading,
+    as_call,
+    as_reading,
+    awaited,
+    counts,
+    refusal,
+    without_our_frames,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,20 +28,27 @@ class Client:
     Attributes:
         name: As shown.
         version: As shown, "" if there is none.
-        fold: Gives the outcome for a body. What it raises is a refusal.
+        fold: Gives the reading for a body. What it raises is a refusal.
     """
 
     name: str
     version: str
-    fold: Callable[[bytes], Outcome]
+    fold: Callable[[bytes], Reading]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a client did on a stream; `instead` is one line on what came where that was wrong."""
+    """How a client did on a stream.
+
+    Attributes:
+        stream: The stream.
+        instead: One line on what came where that was wrong.
+        has_crashed: Whether the client crashed where it had to refuse the stream.
+    """
 
     stream: HostileStream
     instead: str | None
+    has_crashed: bool = False
 
     @property
     def right(self) -> bool:
@@ -40,16 +57,26 @@ class Verdict:
 
 
 def hold(client: Client | Callable[[bytes], Any], streams: Iterable[HostileStream]) -> list[Verdict]:
-    """Hold a client, or a function as `client_of` takes it, to the streams."""
+    """Hold a client, or a function as `client_of` takes it, to the streams; those with a `cost` are read twice."""
     held = client if isinstance(client, Client) else client_of("client", client)
-    return [Verdict(stream, judge(stream, _outcome(held, stream.body))) for stream in streams]
+    return [_verdict(held, stream) for stream in streams]
 
 
-def _outcome(client: Client, body: bytes) -> Outcome:
+def _verdict(client: Client, stream: HostileStream) -> Verdict:
+    def read() -> Reading:
+        return reading_of(client, stream.body)[0]
+
+    reading, excess = (read(), None) if stream.cost is None else measured(read, stream.cost)
+    has_crashed = reading.has_crashed and stream.ending != "complete"
+    return Verdict(stream, judge(stream, reading) or excess, has_crashed)
+
+
+def reading_of(client: Client, body: bytes) -> tuple[Reading, Exception | None]:
+    """What a client makes of a body, and what it raised, with the traceback from its own code on."""
     try:
-        return client.fold(body)
+        return client.fold(body), None
     except Exception as error:  # noqa: BLE001 - whatever it raises is its refusal
-        return refusal(error)
+        return refusal(error), without_our_frames(error)
 
 
 def client_of(name: str, function: Callable[[bytes], Any], release: str = "") -> Client:
@@ -59,7 +86,7 @@ def client_of(name: str, function: Callable[[bytes], Any], release: str = "") ->
     perhaps `id`). It may have `reasoning`, `finish_reason`, `usage`, and `error`: an explicit error, as good as an
     exception. What it lacks is not judged.
     """
-    return Client(name, release, lambda body: as_outcome(awaited(function(body))))
+    return Client(name, release, lambda body: as_reading(awaited(function(body))))
 
 
 def load_client(path: str) -> Client:
@@ -87,14 +114,14 @@ def chunkfold_client() -> Client:
     return Client("chunkfold", version("chunkfold"), _fold)
 
 
-def _fold(body: bytes) -> Outcome:
+def _fold(body: bytes) -> Reading:
     import chunkfold
 
     parser = chunkfold.ChatCompletionParser(status_code=200)
     parser.feed(body)
     parser.close()
     completion = parser.snapshot
-    return Outcome(
+    return Reading(
         texts=tuple(choice.message.content or "" for choice in completion.choices),
         calls=tuple(as_call(call) for call in completion.tool_calls),
         reasoning=completion.reasoning,

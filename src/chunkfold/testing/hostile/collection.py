@@ -6,8 +6,14 @@ from chunkfold.testing.hostile.values import HostileStream
 
 
 @cache
-def hostile_streams() -> tuple[HostileStream, ...]:
-    """The set: those written for it, then the example of each rule of the catalogue. Built at the first call."""
+def hostile_streams(*, abuse: bool = True) -> tuple[HostileStream, ...]:
+    """The set: those written for it, then the example of each rule of the catalogue. Built at the first call.
+
+    Args:
+        abuse: Whether the cases of abuse are among them, each of which has a `cost`. Without them the set fits a client
+            that reads from providers it trusts.
+    """
+    from chunkfold.testing.hostile.abuse import ABUSE
     from chunkfold.testing.hostile.calls import CALLS
     from chunkfold.testing.hostile.chunks import CHUNKS
     from chunkfold.testing.hostile.endings import ENDINGS
@@ -16,4 +22,4 @@ def hostile_streams() -> tuple[HostileStream, ...]:
     from chunkfold.testing.hostile.rules import rule_streams
     from chunkfold.testing.hostile.usage import USAGE
 
-    return (*FRAMING, *CHUNKS, *CALLS, *USAGE, *ERRORS, *ENDINGS, *rule_streams())
+    return (*FRAMING, *CHUNKS, *CALLS, *USAGE, *ERRORS, *ENDINGS, *(ABUSE if abuse else ()), *rule_streams())

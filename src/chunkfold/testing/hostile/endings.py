@@ -1,11 +1,11 @@
-"""Streams that stop too early, or nearly, and bodies that are no stream of chat completion chunks."""
+"""Streams that stop too early, or nearly, and bodies that are not streams of chat completion chunks."""
 
 import json
 from typing import Any, Final
 
 from chunkfold.testing.hostile.building import HI, STOP, answer, cut, invalid
 from chunkfold.testing.hostile.values import HostileStream
-from chunkfold.testing.outcomes import Call
+from chunkfold.testing.readings import Call
 from chunkfold.testing.wire import DONE, HEAD, chunk, delta, event, fragment, fragments, usage
 
 
@@ -42,6 +42,20 @@ _RESPONSES: Final = _typed(
         "delta": "Hi",
     },
     {"type": "response.completed", "response": {"id": "resp_1", "object": "response", "status": "completed"}},
+)
+_GEMINI: Final = event({"candidates": [{"content": {"parts": [{"text": "Hi"}]}}]}) + event(
+    {"candidates": [{"content": {"parts": [{"text": ""}]}}], "usageMetadata": {"totalTokenCount": 15}}
+)
+_DASHSCOPE: Final = b"".join(
+    event({"output": {"text": "Hi", "finish_reason": word}, "usage": {"total_tokens": 15}}, "result")
+    for word in ("null", "stop")
+)
+_WORKERS_AI: Final = event({"response": "Hi"}) + event({"response": "", "usage": usage(10, 5)}) + DONE
+_UI_MESSAGES: Final = (
+    event({"type": "start"})
+    + event({"type": "text-delta", "id": "0", "delta": "Hi"})
+    + event({"type": "finish"})
+    + DONE
 )
 _COMPLETIONS: Final = (
     event({**HEAD, "object": "text_completion", "choices": [{"index": 0, "text": "Hi", "finish_reason": None}]})
@@ -88,6 +102,18 @@ ENDINGS: Final[tuple[HostileStream, ...]] = (
         delta(role="assistant", content="") + DONE,
         text="",
     ),
+    cut(
+        "unexplained-object",
+        "an object that is neither a chunk nor an error, then [DONE] without a finish reason",
+        "relays whose worker failed",
+        HI + event({"status": "worker restarting"}) + DONE,
+    ),
+    cut(
+        "finish-null-as-word",
+        "each finish reason is the word null, and the body ends in the middle",
+        "iFlytek, relays in front of DashScope",
+        delta("null", content="H") + delta("null", content="i"),
+    ),
     cut("nothing", "an empty body", "gateways", b"", text=""),
     cut("keep-alives-alone", "comments are all that comes", "OpenRouter, gateways", b": ping\n\n: ping\n\n", text=""),
     answer(
@@ -102,6 +128,13 @@ ENDINGS: Final[tuple[HostileStream, ...]] = (
         "blank lines, then one JSON completion",
         "DeepSeek under load",
         b"\n\n\n" + json.dumps(_WHOLE).encode(),
+        usage=usage(10, 5),
+    ),
+    answer(
+        "whole-body-and-done",
+        "one JSON completion, then [DONE] as an event",
+        "relays that lose `stream`",
+        json.dumps(_WHOLE).encode() + b"\n\n" + DONE,
         usage=usage(10, 5),
     ),
     answer(
@@ -122,9 +155,27 @@ ENDINGS: Final[tuple[HostileStream, ...]] = (
         HI + b"data: Internal Server Error\n\n",
         text="Hi",
     ),
+    invalid(
+        "word-as-keep-alive",
+        "a word in data that keeps the connection alive",
+        "home-made relays",
+        HI + b"data: [HEARTBEAT]\n\n" + STOP + DONE,
+        text="Hi",
+    ),
+    invalid(
+        "line-in-another",
+        "a data line inside of another",
+        "LM Studio, Z.AI",
+        HI + delta(content="!").replace(b'"model"', b'"mo' + STOP.rstrip() + b'\n\n"model"') + DONE,
+        text="Hi",
+    ),
     invalid("number-event", "an event that is a number", "broken relays", HI + b"data: 500\n\n", text="Hi"),
     invalid("json-lines", "JSON lines of another API", "Ollama's own API", _OLLAMA),
     invalid("messages-api", "the events of the Messages API", "Anthropic, a wrong URL", _ANTHROPIC),
     invalid("responses-api", "the events of the Responses API", "OpenAI, a wrong URL", _RESPONSES),
+    invalid("generate-content", "the events of generateContent", "Gemini, a wrong URL", _GEMINI),
+    invalid("dashscope-api", "the events of DashScope's own API", "DashScope, a wrong URL", _DASHSCOPE),
+    invalid("workers-ai-api", "the events of Workers AI's own API", "Cloudflare, a wrong URL", _WORKERS_AI),
+    invalid("ui-messages", "the events of a UI message stream", "the Vercel AI SDK, a wrong URL", _UI_MESSAGES),
     invalid("completions-api", "the chunks of the legacy Completions API", "any server, a wrong URL", _COMPLETIONS),
 )

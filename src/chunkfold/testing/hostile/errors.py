@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from chunkfold.testing.hostile.building import HI, STOP, error
 from chunkfold.testing.hostile.values import HostileStream
-from chunkfold.testing.outcomes import Call
+from chunkfold.testing.readings import Call
 from chunkfold.testing.wire import DONE, chunk, delta, event, fragment, fragments
 
 _OVERLOADED: Final = {"message": "the engine is overloaded", "type": "server_error", "code": "overloaded"}
@@ -105,7 +105,7 @@ ERRORS: Final[tuple[HostileStream, ...]] = (
     ),
     error(
         "error-list",
-        "the error stands in a list of one element",
+        "the error is in a list of one element",
         "Google",
         HI + event([{"error": {"code": 503, "message": _TOLD, "status": "UNAVAILABLE"}}]),
         _TOLD,
@@ -119,6 +119,88 @@ ERRORS: Final[tuple[HostileStream, ...]] = (
     ),
     error("error-detail", "a detail, no envelope", "FastAPI servers", HI + event({"detail": _TOLD}), _TOLD),
     error("error-empty", "the error is an empty object", "proxies", HI + event({"error": {}}), ""),
+    error(
+        "error-in-open-choice",
+        "an error inside a choice that has no finish reason, then [DONE]",
+        "OpenRouter and relays of it",
+        HI + event({"choices": [{"error": {"code": 504, "message": _TOLD}}]}) + DONE,
+        _TOLD,
+    ),
+    error(
+        "error-in-stopped-choice",
+        "an error inside a choice whose finish reason is stop",
+        "relays of OpenRouter",
+        HI + chunk({"index": 0, "delta": {}, "finish_reason": "stop", "error": _TOLD}) + DONE,
+        _TOLD,
+    ),
+    error(
+        "error-in-x-groq",
+        "an error in `x_groq`, beside no choice",
+        "Groq",
+        HI + chunk(x_groq={"id": "req_1", "error": _TOLD}) + DONE,
+        _TOLD,
+    ),
+    error(
+        "error-cloudflare",
+        "a list of errors beside `success: false`",
+        "Cloudflare",
+        HI
+        + event({"success": False, "errors": [{"code": 3040, "message": _TOLD}], "messages": [], "result": None})
+        + DONE,
+        _TOLD,
+    ),
+    error(
+        "error-watsonx",
+        "a list of errors beside a status",
+        "watsonx",
+        HI + event({"errors": [{"code": "overloaded", "message": _TOLD}], "trace": "t", "status_code": 503}) + DONE,
+        _TOLD,
+    ),
+    error(
+        "error-baidu",
+        "an `error_code` and an `error_msg`",
+        "Baidu",
+        HI + event({"error_code": 336100, "error_msg": _TOLD, "id": "as-1"}) + DONE,
+        _TOLD,
+    ),
+    error(
+        "error-tencent",
+        "an error in an object `Response`",
+        "Tencent",
+        HI + event({"Response": {"Error": {"Code": "InternalError", "Message": _TOLD}, "RequestId": "r"}}) + DONE,
+        _TOLD,
+    ),
+    error(
+        "error-aws", "a `Message`, in capitals, and nothing else", "AWS", HI + event({"Message": _TOLD}) + DONE, _TOLD
+    ),
+    error(
+        "error-exception",
+        "an error under the name of an exception",
+        "AWS",
+        HI + event({"serviceUnavailableException": {"message": _TOLD}}) + DONE,
+        _TOLD,
+    ),
+    error(
+        "error-databricks",
+        "an `error_code` that is a word",
+        "Databricks",
+        HI + event({"error_code": "TEMPORARILY_UNAVAILABLE", "message": _TOLD}) + DONE,
+        _TOLD,
+    ),
+    error(
+        "error-as-finish-reason",
+        "the finish reason is the type of an error, and [DONE] follows",
+        "Portkey in front of Anthropic",
+        HI + delta("overloaded_error", content="") + DONE,
+        "overloaded_error",
+    ),
+    error(
+        "error-malformed-call",
+        "the finish reason says that the call was malformed",
+        "Gemini",
+        HI + delta("function_call_filter: MALFORMED_FUNCTION_CALL") + DONE,
+        "MALFORMED_FUNCTION_CALL",
+    ),
     HostileStream(
         "error-in-call",
         "an error in the middle of a tool call's arguments",

@@ -70,6 +70,12 @@ FRAMING: Final[tuple[HostileStream, ...]] = (
     ),
     answer("data-over-lines", "one chunk over several data lines", "servers that print JSON nicely", _PRETTY + _END),
     answer(
+        "doubled-prefix",
+        "`data: data: `, also before [DONE]",
+        "servers that frame framed strings",
+        (HI + _END).replace(b"data: ", b"data: data: "),
+    ),
+    answer(
         "separators-in-text",
         "characters in the text that some languages take for line ends: U+2028, U+2029, U+0085, VT, FF",
         "any model",

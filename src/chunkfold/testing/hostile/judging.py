@@ -1,60 +1,62 @@
-"""Whether an outcome is right, by the counting rules in the package's docstring; if not, what came instead."""
+"""Whether a reading is right, by the counting rules in the package's docstring; if not, what came instead."""
 
 from typing import Final
 
 from chunkfold.models.outcome import outcome_of
 from chunkfold.testing.hostile.values import HostileStream
-from chunkfold.testing.outcomes import Call, Outcome, one_line, same_calls, takes_rightly
+from chunkfold.testing.readings import Call, Reading, one_line, same_calls, takes_rightly
 
 _LONGEST: Final = 150
 
 
-def judge(stream: HostileStream, outcome: Outcome) -> str | None:
-    """None if the outcome is right; else one line on what came instead."""
-    if not takes_rightly(stream.ending, outcome):
-        return _mistaken(stream, outcome)
+def judge(stream: HostileStream, reading: Reading) -> str | None:
+    """None if the reading is right; else one line on what came instead."""
+    if not takes_rightly(stream.ending, reading):
+        return _mistaken(stream, reading)
     if stream.ending == "complete":
-        return _judge_answer(stream, outcome) or _judge_facts(stream, outcome)
-    if outcome.refused is None or outcome.ending is None:
+        return _judge_answer(stream, reading) or _judge_facts(stream, reading)
+    if reading.refused is None or reading.ending is None:
         return None
-    if stream.message not in outcome.refused:
-        return f"without the provider's words: {outcome.refused}"
-    return _judge_answer(stream, outcome)
+    if stream.message not in reading.refused:
+        return f"without the provider's words: {reading.refused}"
+    return _judge_answer(stream, reading)
 
 
-def _mistaken(stream: HostileStream, outcome: Outcome) -> str:
+def _mistaken(stream: HostileStream, reading: Reading) -> str:
     """What it was taken for."""
-    came = _shown_answer(outcome) if outcome.refused is None else outcome.refused
-    if outcome.ending not in (None, stream.ending):
-        return f"taken as {outcome.ending}: {came}"
+    came = _shown_answer(reading) if reading.refused is None else reading.refused
+    if reading.ending not in (None, stream.ending):
+        return f"taken as {reading.ending}: {came}"
     if stream.ending == "complete":
         return came
-    return f"{'no error' if stream.ending == 'error' else 'passes for whole'}: {came}"
+    if reading.has_crashed:
+        return f"crashed: {came}"
+    return f"{'no error' if stream.ending == 'error' else 'accepted as whole'}: {came}"
 
 
-def _judge_answer(stream: HostileStream, outcome: Outcome) -> str | None:
+def _judge_answer(stream: HostileStream, reading: Reading) -> str | None:
     """The texts and the calls; where there is a whole answer and where it was refused after a part."""
     for index, expected in enumerate(stream.texts):
-        texts = outcome.texts
+        texts = reading.texts
         if texts is not None and (index < len(texts) or index == 0):
             text = texts[index] if texts else ""
             if text != expected:
                 return _differs("text" if index == 0 else f"text of choice {index}", expected, text)
-    if outcome.calls is not None and not same_calls(stream.calls, outcome.calls):
+    if reading.calls is not None and not same_calls(stream.calls, reading.calls):
         return (
-            f"calls: {_shown_calls(outcome.calls, with_ids=_without_ids(outcome.calls) == _without_ids(stream.calls))}"
+            f"calls: {_shown_calls(reading.calls, with_ids=_without_ids(reading.calls) == _without_ids(stream.calls))}"
         )
     return None
 
 
-def _judge_facts(stream: HostileStream, outcome: Outcome) -> str | None:
-    if None not in (stream.reasoning, outcome.reasoning) and stream.reasoning != outcome.reasoning:
-        return _differs("reasoning", stream.reasoning or "", outcome.reasoning or "")
-    if not _same_finish(stream, outcome.finish_reason):
-        return f"finish reason: {one_line(repr(outcome.finish_reason))}"
-    if outcome.usage is not None:
+def _judge_facts(stream: HostileStream, reading: Reading) -> str | None:
+    if None not in (stream.reasoning, reading.reasoning) and stream.reasoning != reading.reasoning:
+        return _differs("reasoning", stream.reasoning or "", reading.reasoning or "")
+    if not _same_finish(stream, reading.finish_reason):
+        return f"finish reason: {one_line(repr(reading.finish_reason))}"
+    if reading.usage is not None:
         wrong = {
-            name: outcome.usage.get(name) for name, count in stream.usage.items() if outcome.usage.get(name) != count
+            name: reading.usage.get(name) for name, count in stream.usage.items() if reading.usage.get(name) != count
         }
         if wrong:
             return "usage: " + ", ".join(
@@ -64,7 +66,7 @@ def _judge_facts(stream: HostileStream, outcome: Outcome) -> str | None:
 
 
 def _same_finish(stream: HostileStream, came: str | None) -> bool:
-    """Whether it is the word that was sent, or another one for the same outcome."""
+    """Whether it is the word that was sent, or another one for the same reading."""
     if None in (stream.finish_reason, came) or stream.finish_reason == came:
         return True
     called = bool(stream.calls)
@@ -77,10 +79,10 @@ def _differs(what: str, expected: str, came: str) -> str:
     return f"{what}: {one_line(ascii(came))}"
 
 
-def _shown_answer(outcome: Outcome) -> str:
-    text = one_line(ascii("".join(outcome.texts or ())))
-    finish = f", finish reason {one_line(ascii(str(outcome.finish_reason))[1:-1])}" if outcome.finish_reason else ""
-    return f"{text}{finish}" if not outcome.calls else f"{_shown_calls(outcome.calls)}{finish}"
+def _shown_answer(reading: Reading) -> str:
+    text = one_line(ascii("".join(reading.texts or ())))
+    finish = f", finish reason {one_line(ascii(str(reading.finish_reason))[1:-1])}" if reading.finish_reason else ""
+    return f"{text}{finish}" if not reading.calls else f"{_shown_calls(reading.calls)}{finish}"
 
 
 def _shown_calls(calls: tuple[Call, ...], *, with_ids: bool = False) -> str:

@@ -1,7 +1,7 @@
 """Other libraries, each used as its documentation says, against a provider on this machine that says the body.
 
 They are loaded only when they are held to the set, and by name, since none of them is a dependency. Each is asked in
-its most forgiving way: no retries, usage asked for, the message taken as it stands, without the checks that refuse a
+its most forgiving way: no retries, usage asked for, the message taken as it is, without the checks that refuse a
 `length`; openai by `create` and its state, which get more right than its `stream`.
 """
 
@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from chunkfold.testing.answers import Answer
 from chunkfold.testing.hostile.clients import Client
-from chunkfold.testing.outcomes import Call, Outcome, as_call, as_text, counts
 from chunkfold.testing.provider import FakeProvider
+from chunkfold.testing.readings import Call, Reading, as_call, as_text, counts
 
 PEERS: Final = ("openai", "langchain-openai", "litellm")
 
@@ -41,7 +41,7 @@ def running_peers() -> Generator[list[Client]]:
 
     Inside the block nothing is warned of and nothing logged: they do much of both on such streams. And garbage is
     collected between streams only: a stream that a peer abandoned after an exception is closed when it is collected,
-    and if that happens while the same thread holds the lock of httpcore's connection pool, the thread waits for ever.
+    and if that happens while the same thread holds the lock of httpcore's connection pool, the thread waits forever.
     """
     disabled = logging.root.manager.disable
     logging.disable()
@@ -50,7 +50,7 @@ def running_peers() -> Generator[list[Client]]:
             warnings.simplefilter("ignore")
             peers = [Client(name, version(name), _tidy(_FOLDS[name](provider))) for name in PEERS if is_installed(name)]
             gc.collect()
-            gc.freeze()  # what is loaded by now need not be looked at after each stream
+            gc.freeze()  # what is loaded by now need not be traversed after each stream
             gc.disable()
             yield peers
     finally:
@@ -59,44 +59,44 @@ def running_peers() -> Generator[list[Client]]:
         logging.disable(disabled)
 
 
-def _tidy(fold: Callable[[bytes], Outcome]) -> Callable[[bytes], Outcome]:
-    def tidy(body: bytes) -> Outcome:
+def _tidy(fold: Callable[[bytes], Reading]) -> Callable[[bytes], Reading]:
+    def tidy(body: bytes) -> Reading:
         gc.collect()  # what the stream before left; its exception is gone by now
         return fold(body)
 
     return tidy
 
 
-def _openai(provider: FakeProvider) -> Callable[[bytes], Outcome]:
+def _openai(provider: FakeProvider) -> Callable[[bytes], Reading]:
     """The SDK: the chunks of `create`, put together by its `ChatCompletionStreamState`."""
     new_state: Any = importlib.import_module("openai.lib.streaming.chat").ChatCompletionStreamState
     client: Any = importlib.import_module("openai").OpenAI(
         base_url=provider.base_url, api_key=_KEY, max_retries=0, timeout=_SECONDS
     )
 
-    def fold(body: bytes) -> Outcome:
+    def fold(body: bytes) -> Reading:
         provider.add(_answer(body))
         options = {"include_usage": True}
         state: Any = new_state()
         for chunk in client.chat.completions.create(model="m", messages=_MESSAGES, stream=True, stream_options=options):
             state.handle_chunk(chunk)
-        return _outcome(state.current_completion_snapshot)
+        return _reading(state.current_completion_snapshot)
 
     return fold
 
 
-def _langchain(provider: FakeProvider) -> Callable[[bytes], Outcome]:
+def _langchain(provider: FakeProvider) -> Callable[[bytes], Reading]:
     """LangChain: the chunks of `ChatOpenAI.stream`, added up."""
     model: Any = importlib.import_module("langchain_openai").ChatOpenAI(
         model="m", base_url=provider.base_url, api_key=_KEY, max_retries=0, timeout=_SECONDS, stream_usage=True
     )
 
-    def fold(body: bytes) -> Outcome:
+    def fold(body: bytes) -> Reading:
         provider.add(_answer(body))
         message: Any = None
         for chunk in model.stream("Say hi."):
             message = chunk if message is None else message + chunk
-        return Outcome(
+        return Reading(
             texts=(str(message.text),),
             calls=tuple(
                 Call(as_text(call["name"]), as_text(call["args"]), call["id"]) for call in message.tool_call_chunks
@@ -108,13 +108,13 @@ def _langchain(provider: FakeProvider) -> Callable[[bytes], Outcome]:
     return fold
 
 
-def _litellm(provider: FakeProvider) -> Callable[[bytes], Outcome]:
+def _litellm(provider: FakeProvider) -> Callable[[bytes], Reading]:
     """LiteLLM: the chunks of `completion`, put together by `stream_chunk_builder`."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the import asks the network
     litellm: Any = importlib.import_module("litellm")
     litellm.suppress_debug_info = True
 
-    def fold(body: bytes) -> Outcome:
+    def fold(body: bytes) -> Reading:
         provider.add(_answer(body))
         stream = litellm.completion(
             model="openai/m",
@@ -128,7 +128,7 @@ def _litellm(provider: FakeProvider) -> Callable[[bytes], Outcome]:
         )
         completion = litellm.stream_chunk_builder(list(stream), messages=_MESSAGES)
         message = completion.choices[0].message
-        return replace(_outcome(completion), reasoning=as_text(getattr(message, "reasoning_content", None)))
+        return replace(_reading(completion), reasoning=as_text(getattr(message, "reasoning_content", None)))
 
     return fold
 
@@ -136,11 +136,11 @@ def _litellm(provider: FakeProvider) -> Callable[[bytes], Outcome]:
 _FOLDS: Final = {"openai": _openai, "langchain-openai": _langchain, "litellm": _litellm}
 
 
-def _outcome(completion: Any) -> Outcome:
+def _reading(completion: Any) -> Reading:
     """From a completion as openai has it, which LiteLLM's is like."""
     choices: list[Any] = completion.choices or []
     first: Any = choices[0] if choices else None
-    return Outcome(
+    return Reading(
         texts=tuple(as_text(choice.message.content) for choice in choices),
         calls=tuple(as_call(call) for call in first.message.tool_calls or ()) if choices else (),
         finish_reason=as_text(first.finish_reason) if choices else "",

@@ -1,54 +1,112 @@
-"""The results as tables: for a terminal, and for the documentation."""
+"""The results as tables: for a terminal, for the documentation, for programs; and one stream in full."""
 
-from collections.abc import Sequence
+import json
+import traceback
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from chunkfold.testing.hostile.clients import Client, Verdict
+from chunkfold.testing.hostile.clients import Client, Verdict, reading_of
+from chunkfold.testing.hostile.judging import judge
 from chunkfold.testing.hostile.peers import PEERS, is_installed
+from chunkfold.testing.hostile.values import HostileStream
+from chunkfold.testing.readings import Reading
 
 Results = Sequence[tuple[Client, Sequence[Verdict]]]
 
 BEGIN: Final = "<!-- begin: python -m chunkfold.testing --markdown -->"
 END: Final = "<!-- end -->"
-_GET_PEERS: Final = "uv run --no-default-groups --group peers python -m chunkfold.testing"
+_LONGEST_BODY: Final = 4_000  # bytes that are shown
+_LONGEST_VALUE: Final = 500  # characters
+
+
+class Score(NamedTuple):
+    """How many streams of a kind a client got right.
+
+    Attributes:
+        right: So many.
+        total: Of so many.
+    """
+
+    right: int
+    total: int
+
+    def __str__(self) -> str:
+        """As it is read."""
+        return f"{self.right} of {self.total}"
+
+
+def score_of(verdicts: Sequence[Verdict], *, complete: bool | None = None) -> Score:
+    """The score among the complete streams, among those that must be refused, or among all."""
+    counted = [v for v in verdicts if complete in (None, v.stream.ending == "complete")]
+    return Score(sum(v.right for v in counted), len(counted))
 
 
 def plain_text(results: Results, *, with_peers: bool = True) -> str:
     """How many streams each client got right, then what came instead where it did not.
 
     Args:
-        results: What came of it, client by client.
+        results: The verdicts, client by client.
         with_peers: Whether other libraries were wanted, so that those which are not installed are named.
     """
-    names = [_title(client) for client, _ in results]
-    width = max(map(len, names))
-    lines = [f"{name:<{width}}  {_score(verdicts)}" for name, (_, verdicts) in zip(names, results, strict=True)]
-    for name, (_, verdicts) in zip(names, results, strict=True):
+    rows = [("", *_COLUMNS), *((_title(client), *_cells(verdicts)) for client, verdicts in results)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    for client, verdicts in results:
         wrong = _wrong(verdicts)
         if wrong:
             wide = max(len(verdict.stream.name) for verdict in wrong)
-            lines += ["", f"{name}: what came instead"]
+            lines += ["", f"{_title(client)}: what came instead"]
             lines += [f"  {v.stream.name:<{wide}}  {v.stream.ending:<8}  {v.instead}" for v in wrong]
     return "\n".join([*lines, *(_missing() if with_peers else [])])
 
 
+def as_json(results: Results) -> str:
+    """The same as one JSON object."""
+    clients = [
+        {
+            "name": client.name,
+            "version": client.version,
+            "complete": score_of(verdicts, complete=True)._asdict(),
+            "refused": score_of(verdicts, complete=False)._asdict(),
+            "crashed": _crashed(verdicts),
+            "wrong": [
+                {"stream": v.stream.name, "ending": v.stream.ending, "instead": v.instead, "crashed": v.has_crashed}
+                for v in _wrong(verdicts)
+            ],
+        }
+        for client, verdicts in results
+    ]
+    return json.dumps({"streams": len(results[0][1]), "clients": clients}, indent=2)
+
+
+def in_full(stream: HostileStream, clients: Sequence[Client]) -> str:
+    """One stream: its body, what is expected of it, and of each client what came and what it raised."""
+    lines = [f"{stream.name}: {stream.sentence} ({stream.senders})", "", *_shown_body(stream.body), ""]
+    lines += ["expected:", f"  {_ENDINGS[stream.ending]}", *_facts(_expected(stream))]
+    for client in clients:
+        reading, error = reading_of(client, stream.body)
+        instead = judge(stream, reading)
+        lines += ["", f"{_title(client)}: {'right' if instead is None else f'wrong: {instead}'}", *_facts(reading)]
+        if error is not None:
+            lines += ["", *(f"  {line}" for line in "".join(traceback.format_exception(error)).splitlines())]
+    return "\n".join(lines)
+
+
 def markdown(results: Results) -> str:
-    """The same for the documentation, and a table of all streams."""
+    """The scores for the documentation, and a table of all streams."""
     names = [client.name for client, _ in results]
-    score = [f"| {client.name} | {client.version} | {_score(verdicts)} |" for client, verdicts in results]
+    score = [_row(client.name, client.version, *_cells(verdicts)) for client, verdicts in results]
     streams = [verdict.stream for verdict in results[0][1]]
-    marks = [["✓" if verdict.right else "✗" for verdict in verdicts] for _, verdicts in results]
+    marks = [["✓" if v.right else "crash" if v.has_crashed else "✗" for v in verdicts] for _, verdicts in results]
     rows = [
         _row(f"`{stream.name}`", _cell(stream.sentence), _cell(stream.senders), stream.ending, *of_stream)
         for stream, *of_stream in zip(streams, *marks, strict=True)
     ]
-    lines = [_row("client", "version", "right"), _row(*["---"] * 3), *score, ""]
+    lines = [_row("client", "version", *_COLUMNS), _row(*["---"] * (2 + len(_COLUMNS))), *score, ""]
     lines += [_row("stream", "what comes", "who sends it", "ending", *names), _row(*["---"] * (4 + len(names))), *rows]
     for client, verdicts in results:
-        wrong = [
-            _row(f"`{v.stream.name}`", f"`{_cell(v.instead or '').replace('`', chr(39))}`") for v in _wrong(verdicts)
-        ]
+        wrong = [_row(f"`{v.stream.name}`", _code(v.instead or "")) for v in _wrong(verdicts)]
         if wrong:
             lines += ["", f"### {_title(client)}", "", _row("stream", "what came instead"), _row("---", "---"), *wrong]
     return "\n".join(lines)
@@ -59,7 +117,7 @@ def check_page(path: Path) -> None:
 
     Raises:
         OSError: It cannot be read.
-        ValueError: It has no markers, or is no UTF-8.
+        ValueError: It has no markers, or is not UTF-8.
     """
     _parts(path)
 
@@ -76,7 +134,7 @@ def write_markdown(path: Path, results: Results) -> None:
 
 
 def _parts(path: Path) -> tuple[str, str]:
-    """What stands before the markers of a page, and what behind them."""
+    """The text before the markers of a page, and the text after them."""
     before, begin, rest = path.read_text("utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -84,12 +142,58 @@ def _parts(path: Path) -> tuple[str, str]:
     return before, after
 
 
+_COLUMNS: Final = ("complete streams read right", "streams that must be refused", "crashed instead")
+
+
+def _cells(verdicts: Sequence[Verdict]) -> tuple[str, str, str]:
+    """What is in the columns."""
+    complete, refused = (str(score_of(verdicts, complete=kind)) for kind in (True, False))
+    return complete, refused, str(_crashed(verdicts))
+
+
+def _crashed(verdicts: Sequence[Verdict]) -> int:
+    return sum(verdict.has_crashed for verdict in verdicts)
+
+
+_ENDINGS: Final = {
+    "complete": "an answer",
+    "error": "a refusal: the provider reports an error",
+    "cut": "a refusal: the stream was cut",
+    "invalid": "a refusal: this is not a stream of chat completion chunks",
+}
+_FACTS: Final[dict[str, Callable[[Reading], Any]]] = {
+    "text": lambda reading: reading.text if len(reading.texts or ()) == 1 else reading.texts,
+    "tool calls": lambda reading: reading.calls,
+    "reasoning": lambda reading: reading.reasoning,
+    "finish reason": lambda reading: reading.finish_reason,
+    "usage": lambda reading: reading.usage,
+    "refused": lambda reading: reading.refused,
+}
+
+
+def _expected(stream: HostileStream) -> Reading:
+    return Reading(
+        stream.texts, stream.calls, stream.reasoning, stream.finish_reason, stream.usage or None, stream.message or None
+    )
+
+
+def _facts(reading: Reading) -> list[str]:
+    """A line for each thing that is said."""
+    found = {name: value_of(reading) for name, value_of in _FACTS.items()}
+    shown = ((name, repr(value)) for name, value in found.items() if value is not None)
+    return [f"  {name}: {value[:_LONGEST_VALUE]}{'...' * (len(value) > _LONGEST_VALUE)}" for name, value in shown]
+
+
+def _shown_body(body: bytes) -> list[str]:
+    """The body as it can be printed; what cannot is escaped."""
+    text = body[:_LONGEST_BODY].decode("utf-8", "backslashreplace")
+    lines = ["".join(char if char.isprintable() else ascii(char)[1:-1] for char in line) for line in text.split("\n")]
+    more = [f"... {len(body) - _LONGEST_BODY} bytes more"] if len(body) > _LONGEST_BODY else []
+    return [f"body, {len(body)} bytes:", *(f"  {line}".rstrip() for line in [*lines, *more])]
+
+
 def _title(client: Client) -> str:
     return f"{client.name} {client.version}".rstrip()
-
-
-def _score(verdicts: Sequence[Verdict]) -> str:
-    return f"{len(verdicts) - len(_wrong(verdicts))} of {len(verdicts)}"
 
 
 def _wrong(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -98,7 +202,7 @@ def _wrong(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 def _missing() -> list[str]:
     names = [name for name in PEERS if not is_installed(name)]
-    return ["", f"Not installed: {', '.join(names)}. To see them too: {_GET_PEERS}"] if names else []
+    return ["", f"To compare with other libraries too: pip install {' '.join(names)}"] if names else []
 
 
 def _row(*cells: str) -> str:
@@ -107,3 +211,8 @@ def _row(*cells: str) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def _code(text: str) -> str:
+    shown = text.replace("|", "\\|").replace("`", "'")
+    return f"`{shown}`"

@@ -103,6 +103,13 @@ USAGE: Final[tuple[HostileStream, ...]] = (
         usage=_COUNTS,
     ),
     answer(
+        "usage-empty-list",
+        "an empty list, where the counts come in another chunk",
+        "relays in PHP",
+        chunk(choice(content="Hi"), usage=[]) + chunk(choice("stop"), usage=_COUNTS) + chunk(usage=[]) + DONE,
+        usage=_COUNTS,
+    ),
+    answer(
         "usage-before-text",
         "usage so far comes before the text, the rest with the finish reason",
         "Databricks, vLLM with continuous usage",

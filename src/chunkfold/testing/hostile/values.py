@@ -1,9 +1,22 @@
-"""What the hostile set is made of: a stream, and what must come of it."""
+"""The entries of the hostile set: a stream, and the result that is expected."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from chunkfold.testing.outcomes import Call, Ending
+from chunkfold.testing.readings import Call, Ending
+
+
+class Cost(NamedTuple):
+    """What reading a body may cost.
+
+    Attributes:
+        seconds: Of processor time.
+        megabytes: Of Python's memory at the peak, the result included.
+    """
+
+    seconds: float
+    megabytes: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +36,7 @@ class HostileStream:
         finish_reason: As sent; None is not judged.
         usage: Counts that have to come out, by OpenAI's names; others may be there.
         message: Words of the provider's error.
+        cost: What reading it may cost; None for all but the cases of abuse.
     """
 
     name: str
@@ -36,3 +50,4 @@ class HostileStream:
     finish_reason: str | None = None
     usage: Mapping[str, int] = field(default_factory=dict[str, int])
     message: str = ""
+    cost: Cost | None = None

@@ -1,0 +1,114 @@
+"""What the events of a stream change on a screen: the one place that knows which event is drawn how."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from chunkfold import (
+    AudioDelta,
+    ChatCompletion,
+    ChatCompletionEvent,
+    ChatCompletionStream,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    ToolCallArgumentsDelta,
+    ToolCallDone,
+    ToolCallStarted,
+)
+from chunkfold.cli.facts import choice_of
+from chunkfold.cli.open_calls import OPEN_ARGUMENTS
+from chunkfold.cli.safe import Secrets, SecretsInPieces
+from chunkfold.cli.view import AnswerView
+
+
+@dataclass(slots=True)
+class ShownCall:
+    """A tool call, or the end of one that is filling in."""
+
+    name: str
+    arguments: str = ""
+
+    def add(self, arguments: str) -> None:
+        """The next piece of its arguments; what is far past the end is dropped."""
+        self.arguments = (self.arguments + arguments)[-OPEN_ARGUMENTS - 1 :]
+
+
+class Painter:
+    """Draws choice 0 as it comes, without secrets. What an event costs does not depend on how much has come.
+
+    Args:
+        view: Where it is drawn.
+        secrets: What is not shown.
+    """
+
+    def __init__(self, view: AnswerView, secrets: Secrets | None = None) -> None:
+        self._view = view
+        self._secrets = secrets or Secrets()
+        self._pieces = SecretsInPieces(self._secrets)
+        self._is_reasoning = False
+        self._calls: dict[int, tuple[ShownCall, SecretsInPieces]] = {}
+
+    def draw(self, event: ChatCompletionEvent) -> None:
+        """What an event adds."""
+        match event:
+            case TextDelta(choice=0, delta=text) | RefusalDelta(choice=0, delta=text):
+                self._add(text)
+            case AudioDelta(choice=0, transcript=text):
+                self._add(text)
+            case ReasoningDelta(choice=0, delta=text):
+                self._add(text, is_reasoning=True)
+            case ToolCallStarted(choice=0, position=position, name=name):
+                self._calls[position] = ShownCall(self._secrets.hide(name)), SecretsInPieces(self._secrets)
+                self._view.show_tool_call(position, self._calls[position][0])
+            case ToolCallArgumentsDelta(choice=0, position=position, delta=arguments):
+                call, pieces = self._calls[position]
+                call.add(pieces.hide(arguments))
+                self._view.show_tool_call(position, call)
+            case ToolCallDone(choice=0, position=position):
+                self._view.end_tool_call(position)
+            case _:
+                pass
+
+    def draw_all(self, events: Iterable[ChatCompletionEvent]) -> None:
+        """What several events add."""
+        for event in events:
+            self.draw(event)
+
+    def end(self, completion: ChatCompletion) -> None:
+        """There is no more: show the tool calls whole, and another choice if choice 0 has no output."""
+        self._flush()
+        shown = choice_of(completion)
+        if shown and shown.index:
+            message = shown.message
+            spoken = message.audio.transcript if message.audio else None
+            self._add(message.reasoning or "", is_reasoning=True)
+            self._add(message.content or message.refusal or spoken or "")
+            self._flush()
+        calls = shown.message.tool_calls if shown else []
+        if calls:
+            hide = self._secrets.hide
+            self._view.show_tool_calls([ShownCall(hide(call.name), hide(call.arguments)) for call in calls])
+
+    def _add(self, text: str, *, is_reasoning: bool = False) -> None:
+        if is_reasoning != self._is_reasoning:
+            self._flush()
+            self._is_reasoning = is_reasoning
+        self._show(self._pieces.hide(text))
+
+    def _flush(self) -> None:
+        """Show what may have been the beginning of a secret."""
+        self._show(self._pieces.rest())
+
+    def _show(self, text: str) -> None:
+        if self._is_reasoning:
+            self._view.add_reasoning(text)
+        else:
+            self._view.add_text(text)
+
+
+def watch(stream: ChatCompletionStream, painter: Painter) -> None:
+    """Draw a stream as it comes; what it raises at its end is raised when all of it is drawn."""
+    try:
+        painter.draw_all(stream.events())
+    finally:
+        painter.end(stream.snapshot)

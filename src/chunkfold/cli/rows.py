@@ -1,0 +1,94 @@
+"""Text that grows as the rows of a terminal: those that are final, and those that may still change."""
+
+from collections import deque
+from typing import Final, Protocol
+
+from rich.console import Console
+from rich.text import Text
+
+_FOLDED: Final = 4  # rows left of a reasoning that is folded
+_QUIET: Final = "dim"
+
+
+class Rows(Protocol):
+    """Text in pieces to rows that fit the screen."""
+
+    def add(self, text: str) -> None:
+        """The next piece."""
+        ...
+
+    def settled(self) -> list[Text]:
+        """The rows that are final now, and were not given out yet."""
+        ...
+
+    def open_rows(self) -> list[Text]:
+        """What comes behind the rows that are settled, if the text ended here."""
+        ...
+
+    def end(self) -> list[Text]:
+        """The rows that are left."""
+        ...
+
+
+class DimRows:
+    """Text unchanged, dim.
+
+    Args:
+        console: Where the rows will be printed; it knows how wide they may be.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._pieces: list[str] = []
+        self._open = ""  # the last row, with the spaces at its end
+
+    def add(self, text: str) -> None:
+        """The next piece."""
+        self._pieces.append(text.replace("\t", "    "))
+
+    def settled(self) -> list[Text]:
+        """The rows that are final now."""
+        text = self._open + "".join(self._pieces)
+        self._pieces.clear()
+        *lines, line = text.split("\n")
+        *rows, last = self._wrapped(line)
+        self._open = line[line.rindex(last.plain) :] if rows else line
+        return [row for whole in lines for row in self._wrapped(whole)] + rows
+
+    def open_rows(self) -> list[Text]:
+        """The row that would be left if the text ended here."""
+        return [Text(self._open.rstrip(), _QUIET)] if self._open.strip() else []
+
+    def end(self) -> list[Text]:
+        """The rows that are left, and an empty one."""
+        rows = [*self.settled(), *self.open_rows()]
+        self._open = ""
+        return [*rows, Text()] if rows else []
+
+    def _wrapped(self, line: str) -> list[Text]:
+        return list(Text(line, _QUIET).wrap(self._console, max(self._console.width, 2))) or [Text()]
+
+
+class FoldedRows(DimRows):
+    """The last rows of a text, and how many stand above them. None is final before the end."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._last = deque[Text](maxlen=_FOLDED)
+        self._count = 0
+
+    def settled(self) -> list[Text]:
+        """None."""
+        rows = super().settled()
+        self._last.extend(rows)
+        self._count += len(rows)
+        return []
+
+    def open_rows(self) -> list[Text]:
+        """The rows that would be left if the text ended here."""
+        rows = super().open_rows()
+        shown = [*self._last, *rows][-_FOLDED:]
+        hidden = self._count + len(rows) - len(shown)
+        if not hidden:
+            return shown
+        return [Text(f"... {hidden + 1} more rows of reasoning", "dim italic"), *shown[1:]]

@@ -1,0 +1,98 @@
+"""The end of a terminal's output that is still open: drawn again whenever it changes, in as few bytes as possible."""
+
+from collections.abc import Sequence
+from itertools import accumulate, takewhile
+from typing import Final
+
+from rich.cells import cell_len, chop_cells
+from rich.console import COLOR_SYSTEMS, Console
+from rich.segment import Segment
+from rich.text import Text
+
+_ERASE_BELOW: Final = "\x1b[999M"  # deletes rows; to erase them would make some terminals keep them in their history
+_NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
+
+
+class Tail:
+    """What is open, at the end of a terminal. Between two writes the cursor rests, hidden, where it begins.
+
+    So nothing needs to be known about how the terminal broke it into rows, or does so anew when its size changes: all
+    below the cursor is erased, and drawn again.
+
+    Args:
+        console: A terminal.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._rows: list[str] = []
+        self._size = console.size
+
+    @property
+    def height(self) -> int:
+        """How many rows can be open at most; of more the last ones are drawn."""
+        return max(self._console.size.height - 1, 1)
+
+    def fitted(self, rows: Sequence[Text]) -> list[str]:
+        """The rows as the terminal takes them, none wider than it is now."""
+        return [self._drawn(part) for row in rows for part in folded(row, self._console.width)]
+
+    def draw(self, finished: Sequence[Text], rows: Sequence[str]) -> None:
+        """Print what is finished above what is open, in one write.
+
+        Args:
+            finished: Rows that are final.
+            rows: Those that are open, as `fitted` gives them.
+        """
+        size = self._console.size
+        drawn = list(rows[-self.height :])
+        kept = 0
+        if not finished and size == self._size:
+            kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self._rows, drawn, strict=False)))
+            if len(drawn) == len(self._rows) == kept:
+                return
+        above = "".join(f"{self._drawn(row)}\n" for row in finished)
+        # Without wrapping each row is one, even where the terminal takes a character for wider than it is here.
+        below = _NO_WRAP + "\n".join(drawn[kept:]) + _WRAP if drawn[kept:] else ""
+        up = len(drawn) - 1 if below else kept
+        self._write(f"\r{_down(kept)}{_ERASE_BELOW}{above}{below}\r{_up(up)}")  # the first for what was typed meanwhile
+        self._rows, self._size = drawn, size
+
+    def erase(self) -> None:
+        """Leave the terminal as if nothing had been open."""
+        self._write(f"\r{_ERASE_BELOW}")
+        self._rows = []
+
+    def _drawn(self, row: Text) -> str:
+        """What `Console.print` would write of a row, in a third of the time: rows are drawn for every piece."""
+        row = Text.assemble(row)
+        row.rstrip()
+        row.expand_tabs(self._console.tab_size)
+        console = self._console
+        colors = COLOR_SYSTEMS[console.color_system] if console.color_system else None
+        segments = row.render(console)
+        shown = Segment.remove_color(segments) if console.no_color else segments
+        return "".join(style.render(text, color_system=colors) if style else text for text, style, _ in shown)
+
+    def _write(self, text: str) -> None:
+        self._console.file.write(text)
+        self._console.file.flush()
+
+
+def _down(rows: int) -> str:
+    """From the first row to the one that so many stand above, which may have to be made."""
+    if not rows:
+        return ""
+    return f"\x1b[{rows - 1}B\n" if rows > 1 else "\n"
+
+
+def _up(rows: int) -> str:
+    return f"\x1b[{rows}A" if rows else ""
+
+
+def folded(row: Text, width: int) -> list[Text]:
+    """A row as a terminal breaks it that is too narrow."""
+    if cell_len(row.plain) <= width:
+        return [row]
+    pieces = chop_cells(row.plain, max(width, 2))
+    return list(row.divide(accumulate(len(piece) for piece in pieces[:-1])))

@@ -1,0 +1,331 @@
+"""The one way in which an answer is shown: by `chat`, `demo`, `replay` and `record --show`.
+
+On a terminal rows are printed once nothing can change them. Unfinished parts are shown below them: the end of the text,
+the tool calls that are still arriving, and a status line. A thread draws the changes, a frame at a time, for at most
+half of the time: adding a piece only stores it, however fast the pieces arrive. In a pipe standard output gets the
+text, and nothing else; the facts about it go to standard error.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final, NamedTuple, Self, TextIO
+
+import click
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+from rich.theme import Theme
+
+from chunkfold.cli.open_calls import Call, OpenCalls, call_text
+from chunkfold.cli.rows import DimRows, FoldedRows, Rows
+from chunkfold.cli.safe import harmless, one_line
+from chunkfold.cli.signals import on_suspend
+from chunkfold.cli.tail import Tail
+from chunkfold.cli.zero_width import ZeroWidthLimit
+
+SEPARATOR: Final = " · "
+_FRAME: Final = 1 / 30  # seconds
+_SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_TURN: Final = 0.1  # seconds from one of them to the next
+THEME: Final = Theme({"markdown.code": "bold cyan", "markdown.code_block": "none", "markdown.table.header": "bold"})
+
+
+class AnswerView:
+    """Takes one answer inside `with`, and draws nothing: for programs."""
+
+    def add_reasoning(self, text: str) -> None:
+        """The next piece of the reasoning; "" changes nothing."""
+
+    def add_text(self, text: str) -> None:
+        """The next piece of the text; "" changes nothing."""
+
+    def show_tool_call(self, position: int, call: Call) -> None:
+        """A tool call that began or grew.
+
+        Args:
+            position: Its place among the calls; they begin in this order.
+            call: The call, as far as it has come.
+        """
+
+    def end_tool_call(self, position: int) -> None:
+        """A tool call that is whole."""
+
+    def show_tool_calls(self, calls: Sequence[Call]) -> None:
+        """All tool calls, in place of those that were shown."""
+
+    def finish(self) -> None:
+        """Draw what is still open for good."""
+
+    def settle(self, footer: Sequence[str]) -> None:
+        """Show the facts about it, once it is finished."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.finish()
+
+
+class TextView(AnswerView):
+    """The text and nothing else, as it comes; tool calls and facts go to standard error.
+
+    Args:
+        file: Where it is written.
+        raw: Whether control characters are left as they are.
+    """
+
+    def __init__(self, file: TextIO, *, raw: bool = False) -> None:
+        self._file = file
+        self._raw = raw
+        self._calls: Sequence[Call] = ()
+        self._is_in_line = False
+
+    def add_text(self, text: str) -> None:
+        """The next piece of the text."""
+        if text:
+            self._file.write(text if self._raw else harmless(text))
+            self._file.flush()
+            self._is_in_line = not text.endswith("\n")
+
+    def show_tool_calls(self, calls: Sequence[Call]) -> None:
+        """All tool calls."""
+        self._calls = calls
+
+    def settle(self, footer: Sequence[str]) -> None:
+        """The tool calls and the facts, a line each; below the text on a terminal that draws no rows."""
+        if self._is_in_line and self._file.isatty():
+            click.echo(err=True)
+        for call in self._calls:
+            click.echo(f"tool call: {one_line(f'{call.name} {call.arguments}')}", err=True)
+        click.echo(SEPARATOR.join(footer), err=True)
+
+
+class _Progress(NamedTuple):
+    """How an answer goes, for the line below it.
+
+    Attributes:
+        waiting: What is waited for.
+        started: When the request was sent.
+        first: When the first output came, None if there was none.
+        pieces: How many pieces of output came; a piece is about a token.
+        open_calls: How many tool calls fill in.
+    """
+
+    waiting: str
+    started: float
+    first: float | None = None
+    pieces: int = 0
+    open_calls: int = 0
+
+    def __str__(self) -> str:
+        """The line; it changes as often as its spinner turns."""
+        now = time.monotonic()
+        seconds = now - self.started
+        spinner = _SPINNER[int(seconds / _TURN) % len(_SPINNER)]
+        if self.first is None:
+            return f"{spinner} {self.waiting}{SEPARATOR}{seconds:.0f} s"
+        rate = self.pieces / (now - self.first) if now - self.first > 1 else None
+        calls = self.open_calls
+        parts = [
+            f"{spinner} {seconds:.0f} s",
+            f"first token {self.first - self.started:.2f} s",
+            f"~{rate:.0f} tokens/s" if rate is not None else "",
+            f"{calls} call{'s' * (calls > 1)} in flight" if calls else "",
+        ]
+        return SEPARATOR.join(filter(None, parts))
+
+
+class LiveView(AnswerView):
+    """Rows that are printed when they are final, and below them what is open.
+
+    Args:
+        console: A terminal.
+        waiting: What is waited for until something comes; "" for no line that says how it goes.
+        is_folded: Whether of the reasoning only the last rows are left.
+        frame: The seconds from one drawing to the next; with 0 every change is drawn at once.
+    """
+
+    def __init__(self, console: Console, *, waiting: str = "", is_folded: bool = True, frame: float = _FRAME) -> None:
+        from chunkfold.cli.markdown import MarkdownRows  # which takes a moment
+
+        self._console = console
+        self._text: Callable[[Console], Rows] = MarkdownRows
+        self._reasoning: Callable[[Console], Rows] = FoldedRows if is_folded else DimRows
+        self._frame = frame
+        self._make_rows: Callable[[Console], Rows] | None = None
+        self._rows: Rows | None = None
+        self._finished: list[Text] = []  # since the last frame
+        self._is_changed = True
+        self._status = ""
+        self._progress = _Progress(waiting, time.monotonic())
+        self._open_calls: set[int] = set()
+        self._limit = ZeroWidthLimit()
+        self._tail = Tail(console)
+        self._calls = OpenCalls(console, self._tail)
+        self._lock = threading.RLock()  # of all that is drawn
+        self._is_over = threading.Event()
+        self._drawing = threading.Thread(target=self._draw_frames, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._console.show_cursor(show=False)
+        self._progress = self._progress._replace(started=time.monotonic())
+        self._suspension = on_suspend(self._suspended)
+        self._suspension.__enter__()
+        with self._lock:
+            self._draw()
+        if self._frame:
+            self._drawing.start()
+        return self
+
+    def add_reasoning(self, text: str) -> None:
+        """The next piece of the reasoning."""
+        self._add(text, self._reasoning)
+
+    def add_text(self, text: str) -> None:
+        """The next piece of the text."""
+        self._add(text, self._text)
+
+    def show_tool_call(self, position: int, call: Call) -> None:
+        """A tool call that began or grew; the calls stand below the text."""
+        with self._change():
+            self._calls.put(position, call)
+            self._open_calls.add(position)
+            self._note_output()
+
+    def end_tool_call(self, position: int) -> None:
+        """A tool call that is whole."""
+        with self._change():
+            self._open_calls.discard(position)
+            self._progress = self._progress._replace(open_calls=len(self._open_calls))
+
+    def show_tool_calls(self, calls: Sequence[Call]) -> None:
+        """All tool calls, in place of those that were shown."""
+        with self._change():
+            self._calls.replace(calls)
+
+    def finish(self) -> None:
+        """Print what is open for good, and give the cursor back."""
+        self._is_over.set()
+        if self._frame:
+            self._drawing.join()
+        self._suspension.__exit__(None, None, None)
+        rows = [*self._finished, *(self._rows.end() if self._rows else [])]
+        width = self._console.width
+        calls = [row for call in self._calls for row in call_text(call).wrap(self._console, width)]
+        self._tail.draw([*rows, *self._gap(calls), *calls], [])
+        self._console.show_cursor(show=True)
+
+    def settle(self, footer: Sequence[str]) -> None:
+        """One dim paragraph; a part is broken only where it must be."""
+        self._console.print()
+        for row in rows_of(footer, self._console.width):
+            self._console.print(Text(row, "dim"))
+
+    def _add(self, text: str, make_rows: Callable[[Console], Rows]) -> None:
+        text = self._limit.cut(harmless(text))
+        if not text:
+            return
+        with self._change():
+            if self._rows is None or make_rows is not self._make_rows:
+                self._finished += self._rows.end() if self._rows else []
+                self._rows, self._make_rows = make_rows(self._console), make_rows
+            self._rows.add(text)
+            self._note_output()
+
+    def _note_output(self) -> None:
+        progress = self._progress
+        first = time.monotonic() if progress.first is None else progress.first
+        open_calls = len(self._open_calls)
+        self._progress = progress._replace(first=first, pieces=progress.pieces + 1, open_calls=open_calls)
+
+    @contextmanager
+    def _change(self) -> Generator[None]:
+        """Change what is to be drawn."""
+        with self._lock:
+            yield
+            self._is_changed = True
+            if not self._frame:
+                self._draw()
+
+    def _draw_frames(self) -> None:
+        pause = self._frame
+        with suppress(OSError):  # of a terminal that is gone: the end meets it, too
+            while not self._is_over.wait(pause):
+                started = time.monotonic()
+                with self._lock:
+                    if self._is_changed or str(self._progress) != self._status:
+                        self._draw()
+                pause = max(self._frame, time.monotonic() - started)
+
+    def _draw(self) -> None:
+        finished = [*self._finished, *(self._rows.settled() if self._rows else [])]
+        self._finished, self._is_changed, self._status = [], False, str(self._progress)
+        rows = self._rows.open_rows() if self._rows else []
+        calls = self._calls.last_rows(self._tail.height)
+        status = [Text(), *(Text(row, "dim") for row in rows_of(self._status.split(SEPARATOR), self._console.width))]
+        shown_status = (status if self._rows or calls else status[1:]) if self._progress.waiting else []
+        self._tail.draw(
+            finished, [*self._tail.fitted([*rows, *self._gap(calls)]), *calls, *self._tail.fitted(shown_status)]
+        )
+
+    def _gap(self, call_rows: Sequence[object]) -> list[Text]:
+        """An empty row above the tool calls, if there is something above them."""
+        return [Text()] if call_rows and self._rows else []
+
+    @contextmanager
+    def _suspended(self) -> Generator[None]:
+        """The terminal as it was, while this process is stopped."""
+        with self._lock:
+            self._tail.erase()
+            self._console.show_cursor(show=True)
+            yield
+            self._console.show_cursor(show=False)
+            self._draw()
+
+
+def rows_of(parts: Iterable[str], width: int) -> list[str]:
+    """The parts, separated by dots, as many in a row as fit."""
+    rows: list[str] = []
+    for part in parts:
+        if rows and cell_len(rows[-1]) + len(SEPARATOR) + cell_len(part) <= width:
+            rows[-1] += SEPARATOR + part
+        else:
+            rows.append(part)
+    return rows
+
+
+def standard_output() -> Console:
+    """A console that takes nothing for a terminal but a terminal, whatever FORCE_COLOR says."""
+    stdout: Any = sys.stdout
+    if hasattr(stdout, "reconfigure"):
+        stdout.reconfigure(errors="backslashreplace")  # where its encoding cannot write everything
+    return Console(force_terminal=None if stdout.isatty() else False, highlight=False, theme=THEME)
+
+
+def say(text: str, style: str = "", *, err: bool = True) -> None:
+    """A line for people: wrapped between words on a terminal, as it is everywhere else."""
+    file = sys.stderr if err else sys.stdout
+    console = Console(file=file, force_terminal=None if file.isatty() else False, highlight=False)
+    if is_live(console):
+        console.print(Text(text, style))
+    else:
+        click.echo(text, err=err)
+
+
+def is_live(console: Console) -> bool:
+    """Whether it is a terminal that can draw a row again."""
+    return console.is_interactive and not console.legacy_windows
+
+
+def answer_view(waiting: str = "an answer", *, is_folded: bool = True, raw: bool = False) -> AnswerView:
+    """What shows an answer on standard output: drawn on a terminal, as its text everywhere else."""
+    console = standard_output()
+    if is_live(console):
+        return LiveView(console, waiting=f"waiting for {one_line(waiting)}", is_folded=is_folded)
+    if raw:
+        stdout: Any = sys.stdout
+        stdout.reconfigure(encoding="utf-8", newline="")  # every character counts
+    return TextView(sys.stdout, raw=raw)

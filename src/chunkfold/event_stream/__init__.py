@@ -1,0 +1,23 @@
+"""Decode and encode server-sent events exactly as section 9.2 of the WHATWG HTML standard prescribes.
+
+Input: the bytes of a body, in pieces of any size. Output: a `ServerSentEvent` for each block that the standard
+dispatches. This package is independent of chat completions and of JSON. Read in this order:
+
+- `server_sent_event`: the event, and `encode_event`, which writes one;
+- `decoder`: `EventStreamDecoder`; `preamble`: a body that is not an event stream, or does not start as one;
+- `slicing`: splits large reads before they are fed to the decoder.
+"""
+
+from chunkfold.event_stream.decoder import EventStreamDecoder
+from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent, UnfinishedBlock, encode_event
+from chunkfold.event_stream.slicing import SLICE, slices
+
+__all__ = [
+    "MESSAGE",
+    "SLICE",
+    "EventStreamDecoder",
+    "ServerSentEvent",
+    "UnfinishedBlock",
+    "encode_event",
+    "slices",
+]

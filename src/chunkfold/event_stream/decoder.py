@@ -1,0 +1,388 @@
+"""Decode bytes into server-sent events, exactly as section 9.2 of the WHATWG HTML standard prescribes.
+
+The strategy: split the data into lines at once (`bytes.splitlines` knows exactly the standard's three line ends), keep
+the pieces of an unfinished line in a list and join them only when the line ends (so a line in many pieces stays
+linear), and return data undecoded, so that JSON can be parsed straight from it.
+
+The decoder never raises and never guesses. The standard discards some input that senders mean: an unfinished last
+block, a field named `error` or nearly `data`, a body that is not an event stream, or does not start as one. The decoder
+only exposes it, in bounded form, for a layer above that may be lenient: see `unfinished`, `error_fields`,
+`nearly_data`, `preamble` and `opening`.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from chunkfold.event_stream.preamble import Preamble
+from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent, UnfinishedBlock
+
+_BOM: Final = b"\xef\xbb\xbf"
+_LF: Final = 0x0A  # as numbers, which are found in bytes at once
+_CR: Final = 0x0D
+_MOST_LINES: Final = 1024  # of one event that are kept one by one
+_SHORT_LINE: Final = 16  # bytes; where lines are shorter on average, they are taken in runs
+# Lines that follow each other and are taken as one: those of data; those of no known field, which mean nothing (what
+# begins with a letter of a field's name, or a blank, is checked); and any line that only repeats the one before.
+_RUN: Final = re.compile(
+    rb"(?P<data>(?:data(?::[^\r\n]*+)?+(?:\n|\r\n?+))++)"
+    rb"|(?P<ignored>(?:[^dDeir\s][^\r\n]*+(?:\n|\r\n?+))++)"
+    rb"|(?P<line>[^\r\n]*+(?:\n|\r\n?+))(?:(?P=line)(?!(?<=\r)\n))*+"
+)
+_MAX_RETRY_DIGITS: Final = 640  # what int() converts whatever limit the interpreter was given
+
+# What the class does when it is called, in half the time.
+_new: Callable[..., ServerSentEvent] = cast("Any", tuple).__new__
+
+
+class EventStreamDecoder:
+    """Decode one event stream, fed in pieces of any size.
+
+    Args:
+        max_event_size: The most bytes one event's data, and any one line, may have; None for no limit. The limit
+            counts content, not buffers, so the outcome does not depend on how the bytes were cut.
+
+    Attributes:
+        last_event_id: The last event ID committed by a blank line, "" at first.
+        reconnection_time: The last valid `retry` value in milliseconds, None at first.
+        limit_exceeded: Whether `max_event_size` was exceeded. Everything after that is ignored.
+        unfinished: After `close`, the block that was not ended by a blank line.
+        error_fields: Of the last `feed`, the blocks with a field `error` and no data, as events.
+        nearly_data: Of the last `feed`, for each block that had any, the first line whose field is `data` but for
+            blanks around it or capitals: its value, as an event with the line's own offset.
+        preamble: The body so far while nothing in it belongs to an event stream; None once something does.
+        opening: Of the last `feed`, the bytes before the first line that belongs to an event stream, blank lines
+            left out; b"" if that was nothing, or more than the limit.
+    """
+
+    def __init__(self, max_event_size: int | None = None) -> None:
+        self.last_event_id = ""
+        self.reconnection_time: int | None = None
+        self.limit_exceeded = False
+        self.unfinished: UnfinishedBlock | None = None
+        self.error_fields: list[ServerSentEvent] = []
+        self.nearly_data: list[ServerSentEvent] = []
+        self.opening = b""
+        self._limit = max_event_size
+        self._closed = False
+        self._is_between_blocks = False
+        self._start: bytes | None = b""  # the first bytes, until they can no longer be a BOM
+        self._skip_lf = False  # the last read ended in CR: an LF at the start of the next belongs to it
+        self._line = bytearray()  # the unfinished line
+        self._line_size = 0
+        self._line_head = b""  # its first bytes: enough to recognise a `data` line
+        self._offset = 0  # of the first byte that is not yet part of a finished line
+        self._foreign: Preamble | None = Preamble(max_event_size)  # until the body proves to be an event stream
+        self._unknown_line_seen = False
+        self._new_block()
+
+    def _new_block(self) -> None:
+        self._data: list[bytes | bytearray] = []
+        self._data_size = -1  # counts the LFs between the lines: n lines have n - 1
+        self._event = ""
+        self._pending_id: str | None = None
+        self._error: bytes | None = None
+        self._nearly_data: ServerSentEvent | None = None
+        self._block_offset: int | None = None
+
+    @property
+    def preamble(self) -> bytes | None:
+        """The body so far (its beginning, past the limit), if nothing in it belongs to an event stream; else None."""
+        return None if self._foreign is None else self._foreign.shown
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[ServerSentEvent]:
+        """Take the next bytes of the body; return the events they complete. Without effect after the end."""
+        if self._is_between_blocks and type(data) is bytes and _CR not in data:
+            line, _, blank = data.partition(b"\n")
+            if blank == b"\n" and line[:6] == b"data: " and (self._limit is None or len(line) - 6 <= self._limit):
+                # One whole event per read, as servers send them one by one.
+                event = _new(ServerSentEvent, (line[6:], MESSAGE, self.last_event_id, self._offset))
+                self._offset += len(data)
+                return [event]
+        self._is_between_blocks = False
+        events = self._feed_slowly(data)
+        self._is_between_blocks = self._is_at_rest()
+        return events
+
+    def _is_at_rest(self) -> bool:
+        """Whether nothing that came before has any bearing on what comes next."""
+        is_over = self._closed or self.limit_exceeded
+        is_open = bool(self._line) or self._block_offset is not None or self._skip_lf
+        has_aside = bool(self.error_fields or self.nearly_data or self.opening or self._nearly_data)
+        return not (is_over or is_open or has_aside) and self._foreign is None
+
+    def _feed_slowly(self, data: bytes | bytearray | memoryview) -> list[ServerSentEvent]:
+        self._forget_asides()
+        if self._closed or self.limit_exceeded:
+            return []
+        if not isinstance(data, bytes):
+            data = _as_bytes(data)
+        if self._start is not None:
+            data = self._without_bom(data)
+        if self._foreign is not None:
+            self._foreign.keep(data, self._offset)
+        if self._skip_lf and data:
+            self._skip_lf = False
+            if data[:1] == b"\n":
+                data = data[1:]
+                self._offset += 1
+        if not data:
+            return []
+        return self._take_data(data)
+
+    def _forget_asides(self) -> None:
+        if self.error_fields:
+            self.error_fields = []
+        if self.nearly_data:
+            self.nearly_data = []
+        self.opening = b""
+
+    def close(self) -> None:
+        """Mark the end of the body. A block without a final blank line is not dispatched, but kept in `unfinished`."""
+        self._forget_asides()
+        self._is_between_blocks = False
+        if self._closed or self.limit_exceeded:
+            self._closed = True
+            return
+        if self._start:
+            # Fewer than three bytes came, and they look like the beginning of a BOM: no line, but not lost.
+            self._foreign = Preamble(self._limit, self._start)
+        self._closed = True
+        whole_lines = len(self._data)
+        if self._line:
+            # Only to show it: the end of the file ends no line, so a `retry` in it does not count (section 9.2.5).
+            reconnection_time = self.reconnection_time
+            self._take_line(bytes(self._line), [])
+            self._line.clear()
+            self.reconnection_time = reconnection_time
+        if self._data or self._error is not None:
+            event = self._current_event(self._pending_id) if self._data else None
+            error = self._error_event() if event is None else None
+            self.unfinished = UnfinishedBlock(event, error, whole_lines == len(self._data))
+        self._end_nearly_data()
+        self._new_block()
+
+    def _without_bom(self, data: bytes) -> bytes:
+        """Hold the first bytes until it is clear whether they are a BOM."""
+        start = (self._start or b"") + data
+        if len(start) < len(_BOM) and _BOM.startswith(start):
+            self._start = start
+            return b""
+        self._start = None
+        if start.startswith(_BOM):
+            self._offset = len(_BOM)
+            return start[len(_BOM) :]
+        return start
+
+    def _take_data(self, data: bytes) -> list[ServerSentEvent]:
+        """Split into lines; where no CR and no open block is in the way, take whole plain blocks first."""
+        events: list[ServerSentEvent] = []
+        is_between = self._block_offset is None and self._nearly_data is None
+        if self._foreign is None and is_between and _CR not in data:
+            if self._line:
+                if _LF not in data:
+                    self._keep_unfinished(data)
+                    return events
+                data = self._joined_line(data)
+            if data.startswith(b"data: "):
+                data = self._take_plain_blocks(data, events)
+        if data:
+            self._take_lines(data, events)
+        return events
+
+    def _take_plain_blocks(self, data: bytes, events: list[ServerSentEvent]) -> bytes:
+        """Take what nearly every event of nearly every stream is, one `data` line and a blank one; return the rest."""
+        begin = offset = self._offset
+        largest = len(data) if self._limit is None else self._limit
+        *lines, _ = data.split(b"\n")
+        for line, blank in zip(lines[::2], lines[1::2], strict=False):
+            if blank or line[:6] != b"data: " or len(line) - 6 > largest:
+                break
+            events.append(_new(ServerSentEvent, (line[6:], MESSAGE, self.last_event_id, offset)))
+            offset += len(line) + 2
+        self._offset = offset
+        return data[offset - begin :]
+
+    def _take_lines(self, data: bytes, events: list[ServerSentEvent]) -> None:
+        # A line that ends with CR is whole: its LF, if one comes, is skipped, so that nothing waits for it.
+        self._skip_lf = data[-1:] == b"\r"
+        if data.count(b"\n") + data.count(b"\r") > len(data) // _SHORT_LINE:
+            self._take_runs(self._joined_line(data) if self._line else data, events)
+            return
+        lines = data.splitlines(keepends=True)
+        rest = b"" if data[-1:] in b"\r\n" else lines.pop()
+        if lines and self._line:
+            lines[0] = self._joined_line(lines[0])
+        self._take_each(lines, events)
+        if rest and not self.limit_exceeded:
+            self._keep_unfinished(rest)
+
+    def _take_each(self, lines: list[bytes], events: list[ServerSentEvent]) -> None:
+        for line in lines:
+            self._take_line(line.rstrip(b"\r\n"), events)
+            self._offset += len(line)
+            if self.limit_exceeded:
+                return
+
+    def _take_runs(self, data: bytes, events: list[ServerSentEvent]) -> None:
+        """Take many short lines, of which there may be millions, in as few steps as they have runs."""
+        begin = 0
+        while (run := _RUN.match(data, begin)) is not None:
+            if self._is_one_step(run):
+                if run["data"]:
+                    self._take_line(b"data: " + _values(run["data"]), events)
+                elif run["line"]:
+                    self._take_line(run["line"].rstrip(b"\r\n"), events)
+                self._offset += run.end() - begin
+            else:
+                self._take_each(run[0].splitlines(keepends=True), events)
+            if self.limit_exceeded:
+                return
+            begin = run.end()
+        if begin < len(data):
+            self._keep_unfinished(data[begin:])
+
+    def _is_one_step(self, run: re.Match[bytes]) -> bool:
+        """Whether no line of a run ends a preamble or passes the limit where the run as a whole does not."""
+        if run["ignored"]:
+            is_small = self._limit is None or len(run["ignored"]) <= self._limit
+            return is_small and (self._foreign is None or self._unknown_line_seen)
+        return self._foreign is None or not run["data"]
+
+    def _joined_line(self, last_piece: bytes) -> bytes:
+        self._line += last_piece
+        line = bytes(self._line)
+        self._line.clear()
+        self._line_size = 0
+        self._line_head = b""
+        return line
+
+    def _keep_unfinished(self, piece: bytes) -> None:
+        self._line += piece
+        self._line_size += len(piece)
+        if len(self._line_head) < len(b"data: "):
+            self._line_head += piece[: len(b"data: ")]
+        if self._limit is not None:
+            self._check_size(self._line_head, self._line_size)
+
+    def _take_line(self, line: bytes, events: list[ServerSentEvent]) -> None:
+        """One line, without its end, as section 9.2.6 interprets it."""
+        if not line:
+            self._end_block(events)
+            return
+        name, _, value = line.partition(b":")
+        if value[:1] == b" ":
+            value = value[1:]
+        if name == b"data":
+            self._data.append(value)
+            self._data_size += len(value) + 1
+            if len(self._data) > _MOST_LINES:
+                self._join_lines()
+            if self._limit is not None and self._data_size > self._limit:
+                self._exceed()
+                return
+        elif not self._take_other_line(name, value, line):
+            return
+        if self._foreign is not None:
+            self.opening = self._foreign.before(self._offset)
+            self._foreign = None
+        if self._block_offset is None and name:
+            self._block_offset = self._offset
+
+    def _join_lines(self) -> None:
+        """Many short lines take far more memory than their bytes: they become the beginning of one long line."""
+        first, *rest = self._data
+        begin = first if isinstance(first, bytearray) else bytearray(first)
+        begin += b"\n" + b"\n".join(rest)
+        self._data = [begin]
+
+    def _take_other_line(self, name: bytes, value: bytes, line: bytes) -> bool:
+        """Handle a line that is not data; return whether it belongs to an event stream."""
+        if self._limit is not None and len(line) > self._limit:
+            self._exceed()
+            return False
+        if name == b"event":
+            self._event = value.decode("utf-8", "replace")
+        elif name == b"id":
+            if b"\0" not in value:
+                self._pending_id = value.decode("utf-8", "replace")
+        elif name == b"retry":
+            self._take_retry(value)
+        elif name == b"error":
+            self._error = value
+        elif name:
+            if self._nearly_data is None and name.strip().lower() == b"data":
+                self._nearly_data = ServerSentEvent(value, MESSAGE, self.last_event_id, self._offset)
+            self._unknown_line_seen = True
+            return False
+        # A comment proves nothing once a foreign line came: style sheets have lines that begin with a colon.
+        return bool(name) or not self._unknown_line_seen
+
+    def _take_retry(self, value: bytes) -> None:
+        """ASCII digits only, of any length: more of them than the interpreter converts mean a very long time."""
+        if value.isdigit():
+            digits = value.lstrip(b"0")[:_MAX_RETRY_DIGITS] or b"0"
+            self.reconnection_time = int(digits)
+
+    def _end_block(self, events: list[ServerSentEvent]) -> None:
+        """A blank line: commit the id, dispatch what has data, forget the rest (section 9.2.6, "dispatch")."""
+        if self._pending_id is not None:
+            self.last_event_id = self._pending_id
+        if self._data:
+            events.append(self._current_event())
+        elif self._error is not None:
+            self.error_fields.append(ServerSentEvent(self._error, "error", self.last_event_id, self._block_offset or 0))
+        self._end_nearly_data()
+        if self._block_offset is not None:
+            self._new_block()
+
+    def _end_nearly_data(self) -> None:
+        """Shown with its block, so that it comes in one order with the events however the bytes are cut."""
+        if self._nearly_data is not None:
+            self.nearly_data.append(self._nearly_data)
+            self._nearly_data = None
+
+    def _current_event(self, pending_id: str | None = None) -> ServerSentEvent:
+        first = self._data[0]
+        data = first if len(self._data) == 1 and isinstance(first, bytes) else b"\n".join(self._data)
+        event_id = self.last_event_id if pending_id is None else pending_id
+        return ServerSentEvent(data, self._event or MESSAGE, event_id, self._block_offset or 0)
+
+    def _error_event(self) -> ServerSentEvent:
+        return ServerSentEvent(self._error or b"", "error", self.last_event_id, self._block_offset or 0)
+
+    def _check_size(self, head: bytes, size: int) -> None:
+        """Hold an unfinished line against the limit.
+
+        Only the value of a `data` line counts, added to the data before it; an incomplete `data: ` counts
+        nothing yet. So the verdict never shrinks as the line grows, and does not depend on where it was cut.
+        """
+        if head.startswith(b"data: "):
+            size += self._data_size + 1 - len(b"data: ")
+        elif head.startswith(b"data:"):
+            size += self._data_size + 1 - len(b"data:")
+        elif b"data".startswith(head):
+            size = 0
+        if self._limit is not None and size > self._limit:
+            self._exceed()
+
+    def _exceed(self) -> None:
+        self.limit_exceeded = True
+        self._line.clear()
+        self._new_block()
+
+
+def _values(lines: bytes) -> bytes:
+    """The values of lines that all are `data`, joined by LF."""
+    if _CR in lines:
+        lines = lines.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    # The start of each line is replaced once: the replacement itself is not scanned again.
+    return (b"\n" + lines[:-1]).replace(b"\ndata", b"\n").replace(b"\n:", b"\n").replace(b"\n ", b"\n")[1:]
+
+
+def _as_bytes(data: object) -> bytes:
+    if isinstance(data, bytearray):
+        return bytes(data)
+    if isinstance(data, memoryview):
+        return data.tobytes()
+    raise TypeError(f"data: expected bytes, received {type(data).__name__}")

@@ -1,0 +1,49 @@
+"""The start of a body, while nothing in it belongs to an event stream."""
+
+from typing import Final
+
+_EXCERPT: Final = 4096
+_LIMIT: Final = 32 * 2**20  # where no other limit is set
+
+
+class Preamble:
+    """Keep a body that is not an event stream so far; if it is larger than the limit, only its start.
+
+    Args:
+        limit: The most bytes to keep; None for 32 MiB.
+        kept: Its first bytes.
+    """
+
+    def __init__(self, limit: int | None, kept: bytes = b"") -> None:
+        self._limit = _LIMIT if limit is None else limit
+        self._kept = bytearray(kept)
+        self._size = 0
+        self._offset = 0  # of its first byte
+
+    @property
+    def shown(self) -> bytes:
+        """The body so far; past the limit, its beginning."""
+        body = bytes(self._kept)
+        return body[:_EXCERPT] if self._size > self._limit else body
+
+    def keep(self, data: bytes, offset: int) -> None:
+        """Take the next bytes.
+
+        Args:
+            data: The bytes.
+            offset: Of the first byte that is not yet part of a finished line.
+        """
+        if offset - self._offset > self._limit:
+            del self._kept[_EXCERPT:]
+        # Blank lines before it are not kept: there may be any number of them.
+        kept = data
+        if not self._size:
+            kept = data.lstrip(b"\r\n")
+            self._offset = offset + len(data) - len(kept)
+        self._size += len(kept)
+        self._kept += kept[: max(0, max(self._limit, _EXCERPT) - len(self._kept))]
+
+    def before(self, offset: int) -> bytes:
+        """The bytes before the line at that offset, which belongs to an event stream; b"" past the limit."""
+        size = offset - self._offset
+        return bytes(self._kept[:size]) if 0 < size <= self._limit else b""

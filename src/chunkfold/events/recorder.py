@@ -1,0 +1,229 @@
+"""Record what the fold does as events, and decide when a tool call starts and when it is done."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from chunkfold.anomalies import Anomaly
+from chunkfold.errors import ParseError
+from chunkfold.events.types import (
+    AnnotationReceived,
+    AnomalyNoted,
+    AudioDelta,
+    ChatCompletionEvent,
+    ChoiceFinished,
+    ImageReceived,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    ToolCallArgumentsDelta,
+    ToolCallDone,
+    ToolCallStarted,
+    grown,
+    usage_received,
+)
+from chunkfold.excerpts import excerpt
+from chunkfold.fold.audio import AudioDecoder
+from chunkfold.fold.text_buffer import TextBuffer
+from chunkfold.fold.tool_calls import ToolCall, ToolCalls
+from chunkfold.json_text.parsing import load_json
+from chunkfold.json_text.values import copied, is_object
+from chunkfold.models import Annotation, ChatCompletionMessageFunctionToolCall, ChatCompletionMessageToolCall, Outcome
+from chunkfold.models.outcome import outcome_of
+from chunkfold.models.tool_calls import ToolTypes, give_types
+
+_TEXT_EVENTS: Final[dict[str, type[TextDelta | ReasoningDelta | RefusalDelta]]] = {
+    "content": TextDelta,
+    "reasoning": ReasoningDelta,
+    "refusal": RefusalDelta,
+}
+
+
+@dataclass(slots=True)
+class _Progress:
+    """The events of a tool call that were recorded so far.
+
+    Attributes:
+        calls: The calls that it is one of.
+        call: The call.
+        is_started: Whether its start was recorded.
+        is_followed: Whether another call began since.
+        done: The call as it was when its end was recorded.
+    """
+
+    calls: ToolCalls
+    call: ToolCall
+    is_started: bool = False
+    is_followed: bool = False
+    done: ChatCompletionMessageToolCall | None = None
+
+
+@dataclass(slots=True)
+class _ChoiceProgress:
+    """The events of a choice that were recorded so far.
+
+    Attributes:
+        calls: Its tool calls by their places.
+        open_calls: Those that are not done.
+        touched: The call that the last fragment belonged to.
+        audio: What decodes its audio.
+        finish: Its finish reason and what that means.
+    """
+
+    calls: dict[int, _Progress] = field(default_factory=dict[int, _Progress])
+    open_calls: dict[int, _Progress] = field(default_factory=dict[int, _Progress])
+    touched: _Progress | None = None
+    audio: AudioDecoder | None = None
+    finish: tuple[str, Outcome] | None = None
+
+
+class EventRecorder:
+    """Observe the fold of one stream, and keep its events until they are taken.
+
+    Args:
+        types: The types of the tools' arguments, by the tools' names.
+    """
+
+    def __init__(self, types: ToolTypes) -> None:
+        self._types = types
+        self._events: list[ChatCompletionEvent] = []
+        self._choices: dict[int, _ChoiceProgress] = {}
+
+    def take(self) -> list[ChatCompletionEvent]:
+        """The events since the last time."""
+        events, self._events = self._events, []
+        return events
+
+    def complete(self) -> None:
+        """The stream ended well: whatever call is still open, or not what it was when it was done, is done."""
+        for index, choice in self._choices.items():
+            for place, progress in choice.calls.items():
+                if progress.done is None or progress.done.id != progress.call.id:
+                    choice.open_calls[place] = progress
+            self._end_calls(index, choice)
+
+    def on_anomaly(self, anomaly: Anomaly) -> None:
+        """A rule was broken for the first time."""
+        self._events.append(AnomalyNoted(anomaly))
+
+    def on_text(self, choice: int, name: str, text: str, buffer: TextBuffer, end: int) -> None:
+        """Content, reasoning or refusal grew."""
+        self._events.append(grown(_TEXT_EVENTS[name](choice, text), buffer, end))
+
+    def on_tool_call(self, choice: int, calls: ToolCalls, call: ToolCall, text: str) -> None:
+        """A fragment was folded into a call."""
+        kept = self._choice(choice)
+        progress = kept.calls.get(call.place)
+        if progress is None:
+            self._end_previous(choice, kept)
+            progress = kept.calls[call.place] = kept.open_calls[call.place] = _Progress(calls, call)
+        kept.touched = progress
+        if not progress.is_started:
+            if call.has_name and call.has_text:
+                self._start(choice, progress)
+            return
+        kept.open_calls[call.place] = progress
+        if text:
+            self._grow(choice, call, text)
+
+    def on_audio(self, choice: int, data: str, transcript: str) -> None:
+        """A piece of audio or of its transcript came."""
+        kept = self._choice(choice)
+        if kept.audio is None:
+            kept.audio = AudioDecoder()
+        decoded = kept.audio.feed(data)
+        if decoded or transcript:
+            self._events.append(AudioDelta(choice, decoded, transcript))
+
+    def on_image(self, choice: int, image: Any) -> None:
+        """An image came."""
+        self._events.append(ImageReceived(choice, copied(image)))
+
+    def on_annotation(self, choice: int, annotation: Annotation) -> None:
+        """An annotation came."""
+        self._events.append(AnnotationReceived(choice, annotation.model_copy(deep=True)))
+
+    def on_finish(self, choice: int, finish_reason: str, *, has_tool_calls: bool) -> None:
+        """A choice has its finish reason. One that means an error does not complete a call."""
+        outcome = outcome_of(finish_reason, has_tool_calls=has_tool_calls) or Outcome.OTHER
+        kept = self._choice(choice)
+        # A call after the first finish reason is done when the stream ends: more of it could follow.
+        if outcome is not Outcome.ERROR and kept.finish is None:
+            self._end_calls(choice, kept)
+        if (finish_reason, outcome) != kept.finish:
+            kept.finish = (finish_reason, outcome)
+            self._events.append(ChoiceFinished(choice, finish_reason, outcome))
+
+    def on_usage(self, usage: dict[str, Any]) -> None:
+        """The usage changed."""
+        self._events.append(usage_received(usage))
+
+    def _choice(self, index: int) -> _ChoiceProgress:
+        kept = self._choices.get(index)
+        if kept is None:
+            kept = self._choices[index] = _ChoiceProgress()
+        return kept
+
+    def _start(self, choice: int, progress: _Progress) -> None:
+        progress.is_started = True
+        call = progress.call
+        self._events.append(ToolCallStarted(choice, call.place, call.id, call.name))
+        if call.has_text:
+            self._grow(choice, call, call.arguments.getvalue())
+
+    def _grow(self, choice: int, call: ToolCall, text: str) -> None:
+        event = ToolCallArgumentsDelta(choice, call.place, text)
+        self._events.append(grown(event, call.arguments, call.arguments.tell()))
+
+    def _end_previous(self, choice: int, kept: _ChoiceProgress) -> None:
+        """A new call begins: the one before is done, if nothing speaks against it."""
+        previous = kept.touched
+        if previous is None or previous.is_followed:
+            return  # each call is checked once, so that the cost stays linear
+        previous.is_followed = True
+        if previous.call.place in kept.open_calls and _is_whole(previous.call):
+            self._end(choice, kept, previous)
+
+    def _end_calls(self, choice: int, kept: _ChoiceProgress) -> None:
+        for progress in list(kept.open_calls.values()):
+            self._end(choice, kept, progress)
+
+    def _end(self, choice: int, kept: _ChoiceProgress, progress: _Progress) -> None:
+        if not progress.is_started:
+            self._start(choice, progress)
+        del kept.open_calls[progress.call.place]
+        call = progress.call.snapshot()
+        call.id = call.id or progress.calls.made_up_id(progress.call)
+        if call == progress.done:
+            return
+        progress.done = call.model_copy(deep=True)  # the receiver may change the event's own
+        give_types([call], self._types)
+        parsed, error = _parsed(call)
+        self._events.append(ToolCallDone(choice, progress.call.place, call, parsed, error))
+
+
+def _is_whole(call: ToolCall) -> bool:
+    """Whether a call can be taken for complete when another one begins: it has a name, and a whole object.
+
+    A custom tool's input has no end of its own. An empty object is what some bridges send before the real one.
+    """
+    if call.is_custom or not call.has_name:
+        return False
+    try:
+        arguments = load_json(call.arguments.getvalue())
+    except (ValueError, RecursionError):
+        return False
+    return is_object(arguments) and bool(arguments)
+
+
+def _parsed(call: ChatCompletionMessageToolCall) -> tuple[Any, ParseError | None]:
+    if not isinstance(call, ChatCompletionMessageFunctionToolCall):
+        return call.custom.input, None
+    try:
+        return call.function.parse(), None
+    except ParseError as error:
+        return None, error.with_traceback(None)
+    except Exception as error:  # noqa: BLE001 - validators are the user's, and must not break the stream
+        msg = f"the type of {excerpt(call.name)} failed to validate: {type(error).__name__}: {excerpt(str(error))}"
+        failure = ParseError(msg, text=call.arguments)
+        failure.__cause__ = error
+        return None, failure

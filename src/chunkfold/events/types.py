@@ -1,0 +1,268 @@
+"""The typed events of a stream: what a chunk means, independent of its shape.
+
+    for event in stream.events():
+        match event:
+            case TextDelta(delta=text):
+                print(text, end="")
+            case ToolCallDone(call=call, parsed=arguments):
+                run(call.name, arguments)
+
+Events are small frozen values, in the order in which the stream sent their content. Each has the index of its choice.
+The snapshot of a delta is computed on access. Folding the events of a stream again gives its text, reasoning, refusal,
+tool calls, finish reasons and usage.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
+
+from chunkfold.anomalies import Anomaly
+from chunkfold.errors import ParseError
+from chunkfold.excerpts import BriefRepr
+from chunkfold.fold.text_buffer import TextBuffer
+from chunkfold.json_text.values import copied
+from chunkfold.models import Annotation, ChatCompletionMessageToolCall, CompletionUsage, Outcome
+from chunkfold.models.base import validate_leniently
+
+
+class _Growth(BriefRepr):
+    """A piece that a text grew by, which knows the text it became part of."""
+
+    __slots__ = ("_source",)
+    delta: str
+    _source: tuple[TextBuffer, int]
+
+    @property
+    def snapshot(self) -> str:
+        """The whole text up to and with this piece; computed on each access.
+
+        An event that was created by hand, or pickled, has its own piece only.
+        """
+        source = getattr(self, "_source", None)
+        return self.delta if source is None else source[0].getvalue()[: source[1]]
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+GrowthT = TypeVar("GrowthT", bound=_Growth)
+
+
+def grown(event: GrowthT, buffer: TextBuffer, end: int) -> GrowthT:
+    """The event, told that the first `end` characters of the buffer are the text up to and with its piece."""
+    object.__setattr__(event, "_source", (buffer, end))
+    return event
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TextDelta(_Growth):
+    """The content of a choice grew.
+
+    Attributes:
+        choice: The choice's index.
+        delta: The new piece; never empty.
+    """
+
+    choice: int
+    delta: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ReasoningDelta(_Growth):
+    """The reasoning of a choice grew, whichever field it was sent in.
+
+    Attributes:
+        choice: The choice's index.
+        delta: The new piece; never empty.
+    """
+
+    choice: int
+    delta: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RefusalDelta(_Growth):
+    """The refusal of a choice grew.
+
+    Attributes:
+        choice: The choice's index.
+        delta: The new piece; never empty.
+    """
+
+    choice: int
+    delta: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ToolCallStarted(BriefRepr):
+    """A tool call starts: its name is known, and its first argument text has arrived, or it is done already.
+
+    Attributes:
+        choice: The choice's index.
+        position: Its index in `message.tool_calls`, which identifies the events of one call.
+        id: Its id, None if none was sent so far.
+        name: The tool's name; "" if the call is done and none ever came.
+    """
+
+    choice: int
+    position: int
+    id: str | None
+    name: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ToolCallArgumentsDelta(_Growth):
+    """The arguments of a tool call, or a custom tool's input, grew.
+
+    Attributes:
+        choice: The choice's index.
+        position: The call's place in `message.tool_calls`.
+        delta: The new piece; never empty.
+    """
+
+    choice: int
+    position: int
+    delta: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ToolCallDone(BriefRepr):
+    """A tool call is complete: the stream ended it. Arguments that already parse are not enough.
+
+    A finish reason, `[DONE]` or a later call ends it; but a later call does so only if the call has a name and
+    its arguments are a whole object that is not empty, since some providers write several calls at once. If more
+    of the call arrives after all, another event follows at the end, with all of it.
+
+    Attributes:
+        choice: The choice's index.
+        position: Its place in `message.tool_calls`.
+        call: The call. If it was sent without an id, it has the id of the final message.
+        parsed: Its arguments: as the type that was registered for the tool, else a dict; the text of a custom
+            tool's input. None if they do not parse.
+        error: Why they do not parse, None if they do. `error.cut` says whether they ended too early, usually at a
+            token limit.
+    """
+
+    choice: int
+    position: int
+    call: ChatCompletionMessageToolCall
+    parsed: Any
+    error: ParseError | None = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AudioDelta(BriefRepr):
+    """A piece of audio or of its transcript.
+
+    Attributes:
+        choice: The choice's index.
+        data: The next bytes of the audio, decoded; b"" if only the transcript grew.
+        transcript: The new piece of the transcript; "" if only the audio grew.
+    """
+
+    choice: int
+    data: bytes
+    transcript: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ImageReceived(BriefRepr):
+    """An image came.
+
+    Attributes:
+        choice: The choice's index.
+        image: The image as sent, usually `{"type": "image_url", "image_url": {"url": "data:..."}}`.
+    """
+
+    choice: int
+    image: Any
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AnnotationReceived(BriefRepr):
+    """An annotation to the content came, such as a citation.
+
+    Attributes:
+        choice: The choice's index.
+        annotation: The annotation.
+    """
+
+    choice: int
+    annotation: Annotation
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ChoiceFinished(BriefRepr):
+    """A choice has its finish reason. Rarely, another one or another outcome follows, which then counts.
+
+    Attributes:
+        choice: The choice's index.
+        finish_reason: The provider's word.
+        outcome: What it means.
+    """
+
+    choice: int
+    finish_reason: str
+    outcome: Outcome
+
+
+class _WithUsage(BriefRepr):
+    """Has its usage made on the first look."""
+
+    __slots__ = ("_source",)
+    _source: dict[str, Any]
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for missing attributes: `usage`, before its first access."""
+        if name != "usage":
+            raise AttributeError(name)
+        usage, _ = validate_leniently(CompletionUsage, copied(self._source))
+        object.__setattr__(self, "usage", usage)
+        return usage
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class UsageReceived(_WithUsage):
+    """Usage came, or changed.
+
+    Attributes:
+        usage: All of it so far, merged. Computed on first access.
+    """
+
+    usage: CompletionUsage
+
+
+def usage_received(usage: dict[str, Any]) -> UsageReceived:
+    """The event that says what the usage is by now; the object is never changed."""
+    event = UsageReceived.__new__(UsageReceived)
+    object.__setattr__(event, "_source", usage)
+    return event
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AnomalyNoted(BriefRepr):
+    """Something was tolerated for the first time in this stream; `anomalies` counts all of them.
+
+    Attributes:
+        anomaly: The rule, and the place where it was broken.
+    """
+
+    anomaly: Anomaly
+
+
+ChatCompletionEvent = (
+    TextDelta
+    | ReasoningDelta
+    | RefusalDelta
+    | ToolCallStarted
+    | ToolCallArgumentsDelta
+    | ToolCallDone
+    | AudioDelta
+    | ImageReceived
+    | AnnotationReceived
+    | ChoiceFinished
+    | UsageReceived
+    | AnomalyNoted
+)

@@ -1,0 +1,92 @@
+"""Short excerpts of values for reprs, messages and logs, so that none of these shows a whole content.
+
+Strings and bytes are cut in the middle and escaped as Python does it. Lists and objects show their first few items.
+"""
+
+import reprlib
+from dataclasses import fields
+from typing import Any, Final, cast
+
+_LONGEST = 60  # characters of a text
+_EXCERPT: Final = 200
+
+
+class _BriefRepr(reprlib.Repr):
+    """The standard library's own, for bytes too; what has items or fields of its own shows these, not half of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = _LONGEST
+        self.maxlist = self.maxtuple = self.maxdict = 4
+        self.maxlevel = 4
+        self.maxother = 500
+
+    def repr_bytes(self, value: bytes, level: int) -> str:
+        """Bytes, cut in the middle."""
+        del level
+        half = _LONGEST // 2
+        return repr(value) if len(value) <= _LONGEST else f"{value[:half]!r}...{value[-half:]!r}"
+
+    def repr_int(self, x: int, level: int) -> str:
+        """An integer; one of more digits than the interpreter prints by its size."""
+        try:
+            return super().repr_int(x, level)
+        except ValueError:
+            return f"<an integer of {x.bit_length()} bits>"
+
+
+brief = _BriefRepr().repr
+
+
+def printed(value: Any) -> str:
+    """`str` of a value; a brief one where it holds integers of more digits than the interpreter prints."""
+    try:
+        return str(value)
+    except ValueError:
+        return brief(value)
+
+
+_LONGEST_WHOLE = 2000
+
+
+def whole(text: str) -> str:
+    """A whole `repr`, cut where it is too long for a log."""
+    return text if len(text) <= _LONGEST_WHOLE else text[:_LONGEST_WHOLE] + "...)"
+
+
+class Excerpt:
+    """A value that shows itself briefly."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __repr__(self) -> str:
+        return brief(self._value)
+
+
+class BriefRepr:
+    """Gives a dataclass a `repr` like its own, with brief values."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        shown = (field.name for field in fields(cast("Any", self)) if field.repr)
+        return f"{type(self).__name__}({', '.join(f'{name}={brief(getattr(self, name))}' for name in shown)})"
+
+
+def excerpt(value: object, limit: int = _EXCERPT) -> str:
+    """At most `limit` characters of the input, quoted and escaped, safe for messages and terminals."""
+    try:
+        shown = repr(value[: limit + 1] if isinstance(value, str | bytes) else value)
+    except ValueError:  # more digits than the interpreter prints
+        shown = brief(value)
+    return shown if len(shown) <= limit else shown[:limit] + "..."
+
+
+def escaped(text: str, limit: int = _EXCERPT) -> str:
+    """At most `limit` characters of a text on one line: what is blank as a space, what cannot be seen escaped."""
+    words = " ".join(text[: limit + 1].split())
+    shown = "".join(one if one.isprintable() else repr(one)[1:-1] for one in words)
+    return shown if len(shown) <= limit and len(text) <= limit else shown[:limit] + "..."

@@ -1,0 +1,11 @@
+"""Fold chunks into a message, with one rule for each field.
+
+Input: chunks. Output: a snapshot on demand, and calls of an observer as things happen. Read in this order:
+
+- `stream_fold`: the fields of the whole completion, and which choice continues; `accumulator`: its public class;
+- `deltas`: the rule for each field of a delta; `choice_state`: the state that it is folded into;
+- `tool_calls`, and `call_router`: which call a fragment belongs to;
+- `merging`: blocks of reasoning, content parts, usage, unknown keys; `audio`, `text_buffer`: pieces, joined late;
+- `gaps`, `snapshot`: what a whole message adds, and the public form of a message;
+- `observer`, `footprint`: notifications, and how much memory is kept; `text_channels`: the texts of a delta by place.
+"""

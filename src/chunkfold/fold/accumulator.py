@@ -1,0 +1,63 @@
+"""Fold chunks into a message: one rule per field, never by Python type."""
+
+from chunkfold.anomalies import Anomaly, AnomalyLog
+from chunkfold.fold.stream_fold import StreamFold
+from chunkfold.models import ChatCompletion, ChatCompletionChunk
+from chunkfold.models.tool_calls import ToolTypes
+
+
+class ChatCompletionAccumulator:
+    """Fold the chunks of one stream, from any source.
+
+    Args:
+        tools: The types of the tools' arguments, by the tools' names: models, TypedDicts or dataclasses.
+
+    Raises:
+        TypeError: Pydantic cannot validate the type of a tool.
+    """
+
+    def __init__(self, tools: ToolTypes | None = None) -> None:
+        self._fold = StreamFold(AnomalyLog(), tools)
+
+    @property
+    def snapshot(self) -> ChatCompletion:
+        """What has arrived so far, in time proportional to the output."""
+        return self._fold.snapshot
+
+    @property
+    def anomalies(self) -> tuple[Anomaly, ...]:
+        """What was tolerated: each rule once, with a count. Chunks have no places."""
+        return self._fold.log.entries()
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks came."""
+        return self._fold.chunks
+
+    @property
+    def has_output(self) -> bool:
+        """Whether any output came: text, reasoning, refusal, a tool call's name or arguments, audio, image."""
+        return self._fold.has_output
+
+    @property
+    def output_size(self) -> int:
+        """How much output came, in characters."""
+        return self._fold.output_size
+
+    @property
+    def all_finished(self) -> bool:
+        """Whether at least one choice was seen, and every one has its finish reason."""
+        return self._fold.all_finished
+
+    def add(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
+        """Fold one chunk in. The chunk is not changed.
+
+        Returns the chunk to pass on: this one, or a copy without the literal tag that closes a thought, where the
+        chunk has the first text after content that was flagged as one (Gemini's compatible endpoint).
+        """
+        self._fold.compact()
+        return self._fold.add(chunk)
+
+    def finish(self) -> ChatCompletionChunk | None:
+        """Mark the end of the stream; return what whole messages add to the deltas as a last, folded chunk, or None."""
+        return self._fold.finish()

@@ -1,0 +1,186 @@
+"""The state of one choice while it is folded, and its notifications to an observer.
+
+Texts are collected in buffers and joined on demand, so many small deltas cost as much as few large ones.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from chunkfold.anomalies import AnomalyLog
+from chunkfold.fold.audio import join_audio
+from chunkfold.fold.footprint import Kept
+from chunkfold.fold.observer import FoldObserver
+from chunkfold.fold.text_buffer import TextBuffer
+from chunkfold.fold.tool_calls import ToolCalls
+from chunkfold.json_text.surrogates import well_formed
+
+if TYPE_CHECKING:
+    from chunkfold.fold.merging import Blocks, ContentParts
+    from chunkfold.models import ChoiceDelta
+    from chunkfold.models.parts import PartStart
+
+
+class FunctionCallState:
+    """The legacy function call while it is folded."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.arguments = TextBuffer()
+        self.extra: dict[str, Any] = {}
+
+    def kept(self) -> Kept:
+        """What it keeps; see `footprint`."""
+        return Kept((self.name, self.arguments, self.extra))
+
+
+class AudioState:
+    """Spoken output while it is folded."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.transcript = TextBuffer()
+        self.fields: dict[str, Any] = {}  # the id, the expiry, and unknown keys
+
+    def kept(self) -> Kept:
+        """What it keeps; see `footprint`."""
+        return Kept((self.transcript, self.fields), (self.pieces,))
+
+
+class ChoiceState:
+    """One choice while it is folded. What most choices never have is made when it comes: there may be many choices."""
+
+    __slots__ = (
+        *("_last_part", "audio", "blocks", "content_parts", "extra", "finish_reason", "function_call", "in_thought"),
+        *("index", "lists", "log", "logprobs", "logprobs_extra", "message", "message_extra", "observer", "order"),
+        *("_head", "role", "texts", "tool_calls", "tool_messages"),
+    )
+
+    def __init__(
+        self, index: int, log: AnomalyLog, head: Mapping[str, Any], observer: FoldObserver | None = None
+    ) -> None:
+        self.index = index
+        self.log = log
+        self._head = head
+        self.observer = observer
+        self.role: str | None = None
+        self.finish_reason: str | None = None
+        self.texts: dict[str, TextBuffer] = {}  # content, refusal, reasoning, and raw fields that append
+        self.in_thought = False  # the last content was flagged as a thought
+        self.order: list[PartStart] | None = None
+        self._last_part = ""
+        self.tool_calls: ToolCalls | None = None
+        self.blocks: dict[str, Blocks] = {}  # reasoning in blocks, by the field they come in
+        self.content_parts: ContentParts | None = None
+        self.lists: dict[str, list[Any]] = {}  # images, annotations
+        self.logprobs: dict[str, list[Any]] = {}
+        self.logprobs_extra: dict[str, Any] = {}
+        self.function_call: FunctionCallState | None = None
+        self.audio: AudioState | None = None
+        self.message: ChoiceDelta | None = None  # the last whole message that came
+        self.tool_messages: list[dict[str, Any]] | None = None  # deltas of a tool's role
+        self.extra: dict[str, Any] = {}
+        self.message_extra: dict[str, Any] = {}
+
+    def kept(self) -> Kept:
+        """What it keeps; see `footprint`."""
+        texts = (self.role, self.finish_reason, self.texts, self.blocks, self.content_parts, self.audio)
+        calls = (self.tool_calls, self.function_call, self.tool_messages)
+        rest = (self.message, self.extra, self.message_extra, self.logprobs_extra)
+        return Kept((*texts, *calls, *rest), (self.order or [], *self.lists.values(), *self.logprobs.values()))
+
+    def write(self, name: str, text: str) -> None:
+        """Append to one of the texts that are parts of the message: content, reasoning, refusal."""
+        if name == self._last_part:
+            buffer = self.texts[name]
+        else:
+            buffer = self.buffer(name)
+            if text:
+                self.begin_part(name, buffer.tell())
+        buffer.write(text)
+        if self.observer is not None and text:
+            self.observer.on_text(self.index, name, text, buffer, buffer.tell())
+
+    def begin_part(self, name: str, start: int) -> None:
+        """Remember where a part of the message begins: a character of its text, or a place in its list."""
+        self._last_part = name
+        if self.order is None:
+            self.order = []
+        self.order.append((name, start))
+
+    def buffer(self, name: str) -> TextBuffer:
+        """Where one of the texts is gathered."""
+        buffer = self.texts.get(name)
+        if buffer is None:
+            buffer = self.texts[name] = TextBuffer()
+        return buffer
+
+    def compact(self) -> None:
+        """Join the pieces of all texts."""
+        for buffer in self.texts.values():
+            buffer.compact()
+        if self.tool_calls is not None:
+            for call in self.tool_calls.calls:
+                call.compact()
+        for blocks in self.blocks.values():
+            blocks.compact()
+        if self.content_parts is not None:
+            self.content_parts.compact()
+
+    @property
+    def count(self) -> int:
+        """How many texts `compact` looks at, roughly."""
+        calls = 0 if self.tool_calls is None else len(self.tool_calls.calls)
+        parts = 0 if self.content_parts is None else len(self.content_parts)
+        return 1 + calls + parts + sum(map(len, self.blocks.values()))
+
+    def begin_calls(self) -> ToolCalls:
+        """Where its tool calls are gathered from now on."""
+        self.tool_calls = ToolCalls(self.log, self.index, self._head)
+        return self.tool_calls
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether there is any tool call for the client to run, or the legacy function call."""
+        calls = self.tool_calls
+        return (calls is not None and calls.router.client_side > 0) or self.function_call is not None
+
+    def text(self, name: str) -> str | None:
+        """One of the texts so far, None if none of it came."""
+        buffer = self.texts.get(name)
+        return None if buffer is None else well_formed(buffer.getvalue())
+
+
+def replay(state: ChoiceState, observer: FoldObserver) -> None:
+    """Notify an observer of everything that a choice has so far."""
+    for name, start, end in _stretches(state):
+        if name == "tool_calls" and state.tool_calls is not None:
+            call = state.tool_calls.calls[start]
+            observer.on_tool_call(state.index, state.tool_calls, call, call.arguments.getvalue())
+        elif name == "images":
+            observer.on_image(state.index, state.lists["images"][start])
+        elif name == "audio" and state.audio is not None:
+            audio = state.audio
+            observer.on_audio(state.index, join_audio(audio.pieces), audio.transcript.getvalue())
+        elif name in state.texts:
+            buffer = state.texts[name]
+            observer.on_text(state.index, name, buffer.getvalue()[start:end], buffer, end)
+    for annotation in state.lists.get("annotations", ()):
+        observer.on_annotation(state.index, annotation)
+    if state.message is None:
+        tell_finish(state, observer)
+
+
+def tell_finish(state: ChoiceState, observer: FoldObserver) -> None:
+    """Notify an observer of the finish reason, if there is one."""
+    if state.finish_reason is not None:
+        observer.on_finish(state.index, state.finish_reason, has_tool_calls=state.has_calls)
+
+
+def _stretches(state: ChoiceState) -> list[tuple[str, int, int]]:
+    """The parts of the message: the field, and where in it they begin and end."""
+    ends = {name: buffer.tell() for name, buffer in state.texts.items()}
+    stretches: list[tuple[str, int, int]] = []
+    for name, start in reversed(state.order or ()):
+        stretches.append((name, start, ends.get(name, 0)))
+        ends[name] = start
+    return stretches[::-1]

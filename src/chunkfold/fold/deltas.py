@@ -1,0 +1,300 @@
+"""Fold one delta: a rule for each of its fields."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from chunkfold.anomalies import (
+    AUDIO_NOT_BASE64,
+    CONTENT_PARTS,
+    EMPTY_FOR_ABSENT,
+    ROLE_CHANGED,
+    TOOL_MESSAGE,
+    WRONG_TYPE,
+)
+from chunkfold.excerpts import excerpt
+from chunkfold.fold.audio import is_base64
+from chunkfold.fold.choice_state import AudioState, ChoiceState, FunctionCallState
+from chunkfold.fold.merging import Blocks, ContentParts, keep_unknown
+from chunkfold.json_text.values import is_list, is_object, size_of
+from chunkfold.models import ChoiceDelta, ChoiceDeltaAudio, ChoiceDeltaFunctionCall, ChoiceDeltaToolCall, ChoiceLogprobs
+from chunkfold.models.content import (
+    APPENDED,
+    BLOCK_KINDS,
+    REASONING_DETAILS,
+    REASONING_FIELDS,
+    THINKING,
+    BlockKind,
+    Fields,
+    fragments_of,
+    is_of_tool,
+    is_thought,
+    read_part,
+    reasoning_text,
+    thought_of,
+    without_thought_flag,
+)
+
+
+def fold_delta(state: ChoiceState, delta: ChoiceDelta) -> int:
+    """Fold each field by its rule, what has none as an unknown key; return how many characters of output it brought."""
+    fields, unknown, present = delta.__dict__, delta.__pydantic_extra__, delta.__pydantic_fields_set__
+    role: str | None = fields.get("role")
+    if role != state.role and is_of_tool(fields):  # most providers repeat it
+        return _keep_tool_message(state, delta)
+    if unknown and _RULED_UNKNOWN.isdisjoint(unknown):
+        keep_unknown(state.message_extra, unknown)
+        unknown = None
+    every = {**unknown, **fields} if unknown else fields
+    reasoning, size = "", 0
+    if not REASONING_FIELDS.isdisjoint(present):
+        reasoning, size = _fold_reasoning(state, every)
+    if fields.get("content") is not None:
+        size += _add_content(state, every, reasoning)
+    if role is not None and role != state.role:
+        _add_role(state, role)
+    if not _DELTA_RULES.keys().isdisjoint(present):
+        for name, rule in _DELTA_RULES.items():
+            if (value := fields.get(name)) is not None:
+                size += rule(state, value)
+    return size + _fold_unknown_fields(state, unknown) if unknown else size
+
+
+def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
+    """Fold what is reasoning by its field; return its text, and how many characters of output all of it brought."""
+    brought, size = _fold_blocks(state, fields)
+    reasoning = reasoning_text(fields) or brought
+    if reasoning:
+        state.write("reasoning", reasoning)
+    return reasoning, size + len(reasoning)
+
+
+def _fold_unknown_fields(state: ChoiceState, unknown: dict[str, Any]) -> int:
+    rest = {name: value for name, value in unknown.items() if not _fold_unknown(state, name, value)}
+    keep_unknown(state.message_extra, rest)
+    opaque = unknown.get("reasoning_opaque")
+    return len(opaque) if isinstance(opaque, str) else 0  # encrypted reasoning, output like the data of a block
+
+
+def _fold_blocks(state: ChoiceState, fields: Fields) -> tuple[str, int]:
+    """Fold blocks of reasoning; return the reasoning that is new in them, and how much encrypted data they have."""
+    reasoning, size = "", 0
+    for kind in BLOCK_KINDS:
+        value = fields.get(kind.name)
+        if not value or (fragments := fragments_of(kind, value)) is None:
+            continue
+        if is_list(value) and len(fragments) < len(value):
+            state.log.note(WRONG_TYPE, f"{kind.name}: expected objects")
+        blocks = state.blocks.get(kind.name)
+        if blocks is None:
+            blocks = state.blocks[kind.name] = Blocks(kind)
+        brought = blocks.add(fragments)
+        reasoning = reasoning or brought
+        for fragment in fragments:
+            if data := fragment.get("data"):
+                size += size_of(data)  # output of its own
+    return reasoning, size
+
+
+def _add_content(state: ChoiceState, fields: Fields, known_reasoning: str) -> int:
+    """Text; reasoning where the content is flagged as a thought, unless it came in a field of its own."""
+    content = fields["content"]
+    if not isinstance(content, str):
+        return _add_content_list(state, content, has_reasoning=bool(known_reasoning))
+    if is_thought(fields):
+        state.in_thought = True
+        reasoning = "" if known_reasoning else thought_of(content)
+        if reasoning:
+            state.write("reasoning", reasoning)
+        return len(reasoning)
+    state.write("content", content)
+    return len(content)
+
+
+def _add_content_list(state: ChoiceState, content: list[Any], *, has_reasoning: bool) -> int:
+    """Text and, where it came in no field of its own, reasoning; parts that are more than text are kept as well."""
+    state.log.note(CONTENT_PARTS)
+    state.write("content", "")
+    size = 0
+    for part in content:
+        kind, text = read_part(part)
+        if kind != "text" and is_object(part):
+            _keep_part(state, part, is_other=kind == "other")
+        if text and not (kind == "reasoning" and has_reasoning):
+            state.write("content" if kind == "text" else "reasoning", text)
+            size += len(text)
+    return size
+
+
+def _keep_part(state: ChoiceState, part: dict[str, Any], *, is_other: bool) -> None:
+    if state.content_parts is None:
+        state.content_parts = ContentParts()
+    is_new = state.content_parts.add(part, state.buffer("content").tell())
+    if is_new and is_other:
+        state.begin_part("content_parts", state.content_parts.others)
+        state.content_parts.others += 1
+
+
+def _keep_tool_message(state: ChoiceState, delta: ChoiceDelta) -> int:
+    """What a tool said is not the assistant's. Tool calls are, also where a server sends them with a tool's role."""
+    state.log.note(TOOL_MESSAGE, f"role {excerpt(delta.role)}")
+    if state.tool_messages is None:
+        state.tool_messages = []
+    state.tool_messages.append(delta.model_dump(exclude_unset=True, exclude={"tool_calls"}))
+    return fold_tool_calls(state, delta.tool_calls or [])
+
+
+def _fold_unknown(state: ChoiceState, name: str, value: Any) -> bool:
+    """Fold a field that the models do not have but the fold has a rule for; return whether that is all of it."""
+    if name in APPENDED:
+        if isinstance(value, str):
+            state.buffer(name).write(value)
+        elif value is not None:
+            state.log.note(WRONG_TYPE, f"{name}: expected a string, received {type(value).__name__}")
+        return isinstance(value, str)
+    if name == "provider_specific_fields" and is_object(value):
+        _merge_provider_fields(state.message_extra, value)
+        return True
+    if name == "extra_content":
+        keep_unknown(state.message_extra, {name: without_thought_flag(value)})
+        return True
+    kind = _UNKNOWN_KINDS.get(name)
+    if kind is None or value is None:
+        return False
+    is_folded = fragments_of(kind, value) is not None
+    if not is_folded and kind is not THINKING:  # a bare `thinking` is anybody's
+        state.log.note(WRONG_TYPE, f"{name}: expected a list, received {type(value).__name__}")
+    return is_folded
+
+
+def _merge_provider_fields(kept: dict[str, Any], new: dict[str, Any]) -> None:
+    """LiteLLM's: key by key the last value that is not null; Gemini's thought signatures add up."""
+    fields = kept.get("provider_specific_fields")
+    if not is_object(fields):
+        fields = kept["provider_specific_fields"] = {}
+    for key, value in new.items():
+        if key == "thought_signatures" and is_list(value):
+            if not is_list(fields.get(key)):
+                fields[key] = []
+            fields[key].extend(value)
+        elif value is not None:
+            fields[key] = value
+
+
+def _add_refusal(state: ChoiceState, refusal: str) -> int:
+    state.write("refusal", refusal)
+    return len(refusal)
+
+
+def _add_role(state: ChoiceState, role: str) -> None:
+    if not role:
+        state.log.note(EMPTY_FOR_ABSENT, "role")
+    elif state.role is None:
+        state.role = role
+    else:
+        state.log.note(ROLE_CHANGED, excerpt(role))
+        if role == "assistant":  # a passing one came before it (GigaChat)
+            state.role = role
+
+
+def _add_raw_reasoning(state: ChoiceState, text: str) -> int:
+    state.buffer("reasoning_content").write(text)
+    return 0
+
+
+def fold_tool_calls(state: ChoiceState, fragments: list[Any]) -> int:
+    """Fold fragments of tool calls; return how many characters of output they brought."""
+    if not fragments:
+        return 0
+    calls = state.tool_calls or state.begin_calls()
+    size = 0
+    for fragment in fragments:
+        known = len(calls.calls)
+        size += calls.add(fragment)
+        if len(calls.calls) > known:
+            state.begin_part("tool_calls", known)
+        if state.observer is not None and calls.last is not None:
+            state.observer.on_tool_call(state.index, calls, calls.last, _argument_text(fragment))
+    return size
+
+
+def _argument_text(fragment: ChoiceDeltaToolCall) -> str:
+    """What a fragment adds to its call's arguments, or input."""
+    fields = vars(fragment)
+    return _text_in(fields.get("function"), "arguments") + _text_in(fields.get("custom"), "input")
+
+
+def _text_in(part: Any, name: str) -> str:
+    text: str | None = None if part is None else part.__dict__.get(name)
+    return text or ""
+
+
+def _add_function_call(state: ChoiceState, call: ChoiceDeltaFunctionCall) -> int:
+    if state.function_call is None:
+        state.function_call = FunctionCallState()
+    kept, fields = state.function_call, call.__dict__
+    name, text = fields.get("name") or "", fields.get("arguments") or ""
+    kept.name = kept.name or name
+    kept.arguments.write(text)
+    keep_unknown(kept.extra, call.__pydantic_extra__)
+    return len(text) + len(name)
+
+
+def _add_audio(state: ChoiceState, audio: ChoiceDeltaAudio) -> int:
+    """The id and the expiry are the last ones; data and transcript append."""
+    if state.audio is None:
+        state.audio = AudioState()
+        state.begin_part("audio", 0)
+    kept, fields = state.audio, audio.__dict__
+    keep_unknown(kept.fields, {name: fields[name] for name in ("id", "expires_at") if fields.get(name)})
+    keep_unknown(kept.fields, audio.__pydantic_extra__)
+    data, transcript = fields.get("data") or "", fields.get("transcript") or ""
+    if data:
+        if not is_base64(data):
+            state.log.note(AUDIO_NOT_BASE64)
+        kept.pieces.append(data)
+    kept.transcript.write(transcript)
+    if state.observer is not None:
+        state.observer.on_audio(state.index, data, transcript)
+    return len(data) + len(transcript)
+
+
+def _add_images(state: ChoiceState, images: list[Any]) -> int:
+    kept = state.lists.setdefault("images", [])
+    for image in images:
+        state.begin_part("images", len(kept))
+        kept.append(image)
+        if state.observer is not None:
+            state.observer.on_image(state.index, image)
+    return sum(size_of(image) for image in images)
+
+
+def _add_annotations(state: ChoiceState, annotations: list[Any]) -> int:
+    state.lists.setdefault("annotations", []).extend(annotations)
+    if state.observer is not None:
+        for annotation in annotations:
+            state.observer.on_annotation(state.index, annotation)
+    return 0
+
+
+# Blocks in fields that the models do not have.
+_UNKNOWN_KINDS: Final[dict[str, BlockKind]] = {kind.name: kind for kind in BLOCK_KINDS if kind is not REASONING_DETAILS}
+_RULED_UNKNOWN: Final = REASONING_FIELDS.union(APPENDED, ("provider_specific_fields", "extra_content"))
+# The role, the content and the spellings of reasoning are folded before them. In the order of the model's fields.
+_DELTA_RULES: Final[dict[str, Callable[[ChoiceState, Any], int]]] = {
+    "refusal": _add_refusal,
+    "tool_calls": fold_tool_calls,
+    "function_call": _add_function_call,
+    "reasoning_content": _add_raw_reasoning,
+    "images": _add_images,
+    "audio": _add_audio,
+    "annotations": _add_annotations,
+}
+
+
+def fold_logprobs(state: ChoiceState, logprobs: ChoiceLogprobs) -> None:
+    """Extend the lists; a value that is not a list is an unknown key."""
+    fields = logprobs.__dict__
+    for name in ("content", "refusal"):
+        if fields.get(name) is not None:
+            state.logprobs.setdefault(name, []).extend(fields[name])
+    keep_unknown(state.logprobs_extra, logprobs.__pydantic_extra__)

@@ -1,0 +1,100 @@
+"""Estimate the memory that is kept of a stream, for a limit that nothing can bypass.
+
+The estimate measures the current content, so no running sum is needed. It depends on the content alone, not on how much
+of it is shared or how the interpreter stores it. Content that only grows at its end is not measured twice.
+"""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, Final, NamedTuple, Protocol, TypeGuard
+
+from pydantic import BaseModel
+
+from chunkfold.fold.text_buffer import TextBuffer
+from chunkfold.json_text.values import is_list, is_object
+
+# Bytes.
+_VALUE: Final = 24  # a number, a reference to a value
+_TEXT: Final = 48
+_WIDE: Final = 4  # of each character of a text that is not ASCII
+_CONTAINER: Final = 64  # an object, a list
+_MODEL: Final = 360
+_STATE: Final = 700
+_BUFFER: Final = 150
+
+
+class Kept(NamedTuple):
+    """What a state keeps of its input.
+
+    Attributes:
+        parts: Values, models and other states.
+        growing: Lists that the state only adds to, and objects whose keys it only adds to; their values are counted
+            elsewhere.
+    """
+
+    parts: Iterable[Any]
+    growing: Iterable[list[Any] | dict[Any, Any]] = ()
+
+
+class State(Protocol):
+    """What the fold gathers things in."""
+
+    def kept(self) -> Kept:
+        """What it keeps."""
+        ...
+
+
+class Footprint:
+    """Measure the states of one stream, again and again."""
+
+    def __init__(self) -> None:
+        self._measured: dict[int, tuple[object, int, int]] = {}  # what grows, how long it was, and its size
+
+    def of(self, value: Any) -> int:
+        """The size in bytes of JSON values, models, and the accumulator's own states, with all that is in them."""
+        size = 0
+        counted: set[int] = set()
+        unseen = [value]
+        while unseen:
+            value = unseen.pop()
+            if isinstance(value, str):
+                size += _TEXT + (len(value) if value.isascii() else _WIDE * len(value))
+            elif value is None or isinstance(value, float):
+                size += _VALUE
+            elif isinstance(value, int):
+                size += _VALUE + value.bit_length() // 8
+            elif is_object(value):
+                size += _CONTAINER + _VALUE * len(value)
+                unseen += value
+                unseen += value.values()
+            elif is_list(value) or _is_tuple(value):
+                size += _CONTAINER
+                unseen += value
+            elif isinstance(value, BaseModel):
+                fields = [*vars(value).values(), value.__pydantic_extra__]
+                present = [field for field in fields if field is not None]
+                size += _MODEL + _VALUE * (len(fields) - len(present))
+                unseen += present
+            elif isinstance(value, TextBuffer):
+                size += _BUFFER + value.size
+            elif id(value) not in counted:
+                counted.add(id(value))
+                state: State = value
+                parts, growing = state.kept()
+                size += _STATE + sum(self._of_growing(part) for part in growing if part)
+                unseen += parts
+        return size
+
+    def _of_growing(self, part: list[Any] | dict[Any, Any]) -> int:
+        """The size of a list, or of the keys of an object: of its end, if the rest was measured before."""
+        _, length, size = self._measured.get(id(part), (None, 0, _CONTAINER))
+        if len(part) == length:
+            return size
+        new = list(islice(reversed(part), len(part) - length))
+        size += self.of(new) + _VALUE * len(new)
+        self._measured[id(part)] = (part, len(part), size)
+        return size
+
+
+def _is_tuple(value: Any) -> TypeGuard[tuple[Any, ...]]:
+    return isinstance(value, tuple)

@@ -1,0 +1,143 @@
+"""Build the public form of the message so far, in time proportional to the output."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from chunkfold.anomalies import AnomalyLog
+from chunkfold.fold.audio import join_audio
+from chunkfold.fold.choice_state import AudioState, ChoiceState, FunctionCallState
+from chunkfold.fold.deltas import fold_delta
+from chunkfold.fold.gaps import gap_in, role_of
+from chunkfold.json_text.surrogates import well_formed
+from chunkfold.json_text.values import copied
+from chunkfold.models import (
+    ChatCompletion,
+    ChatCompletionAudio,
+    ChatCompletionMessage,
+    Choice,
+    ChoiceLogprobs,
+    CompletionUsage,
+    FunctionCall,
+    Model,
+)
+from chunkfold.models.base import validate_leniently
+from chunkfold.models.content import CONTENT_BLOCKS, THINKING, content_block
+from chunkfold.models.message import keep_order
+from chunkfold.models.tool_calls import ToolTypes, give_types
+
+
+def completion_snapshot(
+    extra: Mapping[str, Any],
+    head: Mapping[str, Any],
+    choices: Mapping[int, ChoiceState],
+    service_tier: str | None,
+    usage: Mapping[str, Any] | None,
+    *,
+    tools: ToolTypes,
+) -> ChatCompletion:
+    """The completion so far; it shares nothing with the fold.
+
+    Args:
+        extra: Its unknown fields.
+        head: What all chunks repeat.
+        choices: By index.
+        service_tier: The last one.
+        usage: The merged counts, None if none came.
+        tools: The types of the tools' arguments.
+    """
+    fields = {
+        **copied(extra),
+        **head,
+        "choices": [choice_snapshot(choices[index]) for index in sorted(choices)],
+    }
+    if service_tier is not None:
+        fields["service_tier"] = service_tier
+    if usage is not None:
+        fields["usage"] = validate_leniently(CompletionUsage, copied(usage))[0]
+    completion = validate_leniently(ChatCompletion, fields)[0]
+    if tools:
+        for choice in completion.choices:
+            give_types(choice.message.tool_calls, tools)
+    return completion
+
+
+def choice_snapshot(state: ChoiceState) -> Choice:
+    """The choice so far, with what a whole message has that no delta brought. All of it is the caller's own."""
+    fields: dict[str, Any] = {
+        **copied(state.extra),
+        "index": state.index,
+        "finish_reason": state.finish_reason,
+        "message": _message_snapshot(state),
+    }
+    if state.tool_messages is not None:
+        fields["tool_messages"] = copied(state.tool_messages)
+    if state.logprobs or state.logprobs_extra:
+        lists = {
+            name: [entry.model_dump(exclude_unset=True) for entry in kept] for name, kept in state.logprobs.items()
+        }
+        fields["logprobs"] = validate_leniently(ChoiceLogprobs, {**copied(state.logprobs_extra), **lists})[0]
+    return validate_leniently(Choice, fields)[0]
+
+
+def _message_snapshot(state: ChoiceState) -> ChatCompletionMessage:
+    fields, order = _message_fields(state), state.order or []
+    gap = gap_in(state)
+    if gap is not None:  # the stream still runs
+        rest = ChoiceState(state.index, AnomalyLog(), {})
+        fold_delta(rest, gap)
+        fields |= {name: value for name, value in _message_fields(rest).items() if value}
+        order = [*order, *(rest.order or ())]
+    fields["role"] = role_of(state) or "assistant"
+    fields.setdefault("reasoning", None)  # never a raw value of that name
+    message = validate_leniently(ChatCompletionMessage, fields)[0]
+    if order:
+        keep_order(message, order)
+    return message
+
+
+def _message_fields(state: ChoiceState) -> dict[str, Any]:
+    """What the deltas brought of the message, but for its role."""
+    blocks = {name: _blocks_snapshot(name, blocks.snapshot()) for name, blocks in state.blocks.items()}
+    found: dict[str, Any] = {
+        **{name: state.text(name) for name in state.texts},
+        **blocks,
+        "content_parts": state.content_parts and state.content_parts.snapshot(state.text("content") or ""),
+        "tool_calls": state.tool_calls.snapshot() if state.tool_calls is not None else [],
+        "function_call": state.function_call and _function_call_snapshot(state.function_call),
+        "audio": state.audio and _audio_snapshot(state.audio),
+        **{name: [_own(item) for item in items] for name, items in state.lists.items()},
+    }
+    return {**copied(state.message_extra), **{name: value for name, value in found.items() if value is not None}}
+
+
+def _blocks_snapshot(name: str, blocks: list[dict[str, Any]]) -> Any:
+    """Merged blocks in the shape in which the provider has them in a whole message."""
+    if name == THINKING.name:  # one object
+        merged = {key: value for block in blocks for key, value in block.items() if value not in (None, "")}
+        texts = [text for block in blocks if isinstance(text := block.get("content"), str)]
+        return {**merged, "content": "".join(texts)} if texts or "content" not in merged else merged
+    return [content_block(block) for block in blocks] if name == CONTENT_BLOCKS.name else blocks
+
+
+def _own(item: Any) -> Any:
+    """A copy of an image or an annotation that is the snapshot's own."""
+    return item.model_copy(deep=True) if isinstance(item, Model) else copied(item)
+
+
+def _function_call_snapshot(call: FunctionCallState) -> FunctionCall:
+    text = well_formed(call.arguments.getvalue())
+    fields = {**copied(call.extra), "name": call.name or None}
+    raw = fields.get("arguments")  # kept because it was not text; an empty list is PHP's empty object
+    fields["arguments"] = text or ("" if raw is None else json.dumps({} if raw == [] else raw))
+    return validate_leniently(FunctionCall, fields)[0]
+
+
+def _audio_snapshot(audio: AudioState) -> ChatCompletionAudio:
+    fields: dict[str, Any] = copied(audio.fields)
+    if audio.pieces:
+        fields["data"] = join_audio(audio.pieces)
+    transcript = well_formed(audio.transcript.getvalue())
+    if transcript:
+        fields["transcript"] = transcript
+    return validate_leniently(ChatCompletionAudio, fields)[0]

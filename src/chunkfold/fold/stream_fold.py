@@ -1,0 +1,398 @@
+"""Fold the chunks of a stream: the fields of the whole completion, and which choice a delta continues.
+
+Most deltas carry one field: the fold checks the common one first and leaves the others to the table in `deltas`.
+Choices are kept by their index, which is a key and never a position.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
+from typing import Any, Final, overload
+
+from chunkfold.anomalies import (
+    CHOICES_MISSING,
+    DELTA_MISSING,
+    EMPTY_FOR_ABSENT,
+    FINISH_UNUSUAL,
+    FINISHED_TWICE,
+    FULL_MESSAGE,
+    HEAD_MISSING,
+    ID_CHANGED,
+    INDEX_MISSING,
+    OBJECT_UNUSUAL,
+    OUTPUT_AFTER_FINISH,
+    AnomalyLog,
+    Rule,
+)
+from chunkfold.excerpts import excerpt
+from chunkfold.fold.call_router import CallIdentity, CallRouter, silent_router
+from chunkfold.fold.choice_state import ChoiceState, replay, tell_finish
+from chunkfold.fold.deltas import fold_delta, fold_logprobs, fold_tool_calls
+from chunkfold.fold.footprint import Footprint
+from chunkfold.fold.gaps import gap_in, role_of
+from chunkfold.fold.merging import EXTENDED_IN_CHOICE, keep_unknown, merge_usage, nested_usage
+from chunkfold.fold.observer import FoldObserver
+from chunkfold.fold.snapshot import completion_snapshot
+from chunkfold.models import ChatCompletion, ChatCompletionChunk, ChoiceDelta, ChunkChoice, CompletionUsage, Outcome
+from chunkfold.models.chunk import is_unexplained
+from chunkfold.models.content import THOUGHT_TAGS, fields_of, is_of_tool, text_in
+from chunkfold.models.outcome import outcome_of
+from chunkfold.models.tool_calls import ToolTypes, checked_types
+
+_FINISH_REASONS: Final = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
+_FIRST_WINS: Final = ("id", "created", "model", "system_fingerprint")
+_HEAD_FIELDS: Final = (*_FIRST_WINS, "object", "service_tier")
+_COMPACTION: Final = 1024  # chunks
+_USUAL_CHOICE: Final = frozenset({"index", "delta"})
+_TEXTS: Final = frozenset({"content", "reasoning", "reasoning_content", "refusal", "role"})
+_TELLING: Final = frozenset({"error", "base_resp", "usage", "x_groq"})  # unknown keys that say more
+_head_values = itemgetter(*_HEAD_FIELDS)
+
+
+class StreamFold:
+    """Fold the chunks of one stream.
+
+    Args:
+        log: Where to note what was tolerated; its own if none is given.
+        tools: The types of the tools' arguments, by the tools' names: models, TypedDicts or dataclasses.
+
+    Raises:
+        TypeError: Pydantic knows nothing to do with the type of a tool.
+
+    Attributes:
+        output_size: How much output came, in characters.
+        chunks: How many chunks came.
+        unexplained: How many of them are objects that have nothing of a chunk (CF219).
+        keeps_more: Whether more than text was kept since this was set to False.
+        log: What was tolerated.
+        tools: The types of the tools' arguments.
+        usual_head: The fields that all chunks repeat, as last seen; None where the next chunk is not a usual one.
+    """
+
+    def __init__(self, log: AnomalyLog | None = None, tools: ToolTypes | None = None) -> None:
+        self.log = AnomalyLog() if log is None else log
+        self.tools = checked_types(tools or {})
+        self.output_size = 0
+        self.chunks = 0
+        self.unexplained = 0
+        self.keeps_more = False
+        self._next_compaction = _COMPACTION
+        self.usual_head: tuple[Any, ...] | None = None
+        self._head_notes: list[tuple[Rule, str]] = []  # what is odd about it, noted with every chunk
+        self._head: dict[str, Any] = {}
+        self._service_tier: str | None = None
+        self._usage: dict[str, Any] | None = None
+        self._extra: dict[str, Any] = {}
+        self._choices: dict[int, ChoiceState] = {}
+        self._open_choices = 0
+        self._open_thoughts: set[int] = set()  # choices whose last content was flagged as a thought
+        self._ended = False
+        self._observer: FoldObserver | None = None
+        self._footprint = Footprint()
+
+    @property
+    def has_output(self) -> bool:
+        """Whether any output came: text, reasoning, refusal, a tool call's name or arguments, audio, image."""
+        return self.output_size > 0
+
+    @property
+    def footprint(self) -> int:
+        """Roughly how much is kept, in bytes: the output, and whatever else came with it."""
+        return self._footprint.of([self._choices, self._head, self._service_tier, self._usage, self._extra])
+
+    @property
+    def all_finished(self) -> bool:
+        """Whether at least one choice was seen, and every one has its finish reason."""
+        return bool(self._choices) and not self._open_choices
+
+    @overload
+    def add(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk: ...
+    @overload
+    def add(
+        self, chunk: ChatCompletionChunk, admit: Callable[[ChatCompletionChunk], bool]
+    ) -> ChatCompletionChunk | None: ...
+    def add(
+        self, chunk: ChatCompletionChunk, admit: Callable[[ChatCompletionChunk], bool] | None = None
+    ) -> ChatCompletionChunk | None:
+        """Fold one chunk in.
+
+        A usual chunk is the same as the last one but for its text, its tool call fragment or its usage: folding it here
+        costs half of what `_add_unusual` costs, which does not need this path and has the same result.
+
+        Args:
+            chunk: The chunk. It is not changed.
+            admit: Asked whether a chunk that is not a usual one is to be folded, and may change it before.
+
+        Returns:
+            The chunk to pass on: this one, or a copy without the literal tag that closes a thought where the chunk
+            brings the first text after content that was flagged as one (Gemini's compatible endpoint). None if it was
+            not admitted.
+        """
+        state = self._usual_choice(chunk)
+        if state is None:
+            if admit is None:
+                return self._add_unusual(chunk)
+            return self.add(chunk) if admit(chunk) else None
+        fields, unknown = chunk.__dict__, chunk.__pydantic_extra__
+        choice, usage = fields["choices"][0], fields["usage"]
+        delta, unknown_of_choice = choice.__dict__["delta"], choice.__pydantic_extra__
+        self.chunks += 1
+        if self._head_notes:
+            self.log.note_all(self._head_notes)
+        if unknown and keep_unknown(self._extra, unknown):
+            self.keeps_more = True
+        is_single, fields = len(delta.__pydantic_fields_set__) == 1, delta.__dict__
+        if is_single and type(content := fields["content"]) is str:
+            state.write("content", content)
+            self.output_size += len(content)
+        elif is_single and (fragments := fields["tool_calls"]):
+            calls = state.tool_calls or state.begin_calls()
+            calls.keeps_more = False
+            self.output_size += fold_tool_calls(state, fragments)
+            if calls.keeps_more:
+                self.keeps_more = True
+        else:
+            self._add_delta(state, delta)
+        if unknown_of_choice and keep_unknown(state.extra, unknown_of_choice, EXTENDED_IN_CHOICE):
+            self.keeps_more = True
+        if usage is not None:
+            self._add_usage(usage)
+        return chunk
+
+    def _usual_choice(self, chunk: ChatCompletionChunk) -> ChoiceState | None:
+        """The choice that a usual chunk goes on with: the same head as before, one choice that is open, no error.
+
+        This is the one list of what is not usual.
+        """
+        fields, unknown = chunk.__dict__, chunk.__pydantic_extra__
+        try:
+            choices = fields["choices"]
+            if (
+                _head_values(fields) != self.usual_head
+                or len(choices) != 1
+                or (unknown and not _TELLING.isdisjoint(unknown))
+            ):
+                return None
+            choice = choices[0]
+            fields, unknown = choice.__dict__, choice.__pydantic_extra__
+            state = self._choices.get(fields["index"])
+            if (
+                state is None
+                or state.finish_reason is not None
+                or fields["finish_reason"] is not None
+                or fields["logprobs"] is not None
+                or fields["message"] is not None
+                or (unknown and not _TELLING.isdisjoint(unknown))
+                or not choice.__pydantic_fields_set__ >= _USUAL_CHOICE
+            ):
+                return None
+        except KeyError:  # a value of a wrong type is elsewhere
+            return None
+        return state
+
+    def add_text(self, choice: int, text: str, head: object) -> bool:
+        """Fold what `add` would take for usual: a text for an open choice, under the head still in force."""
+        state = self._choices[choice]
+        if head is not self.usual_head or state.finish_reason is not None:
+            return False
+        self.chunks += 1
+        if self._head_notes:
+            self.log.note_all(self._head_notes)
+        state.write("content", text)
+        self.output_size += len(text)
+        return True
+
+    def _add_unusual(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
+        self.chunks += 1
+        self.keeps_more = True
+        self.compact()
+        if is_unexplained(chunk):  # noted as a whole, where its event was read
+            self.unexplained += 1
+            keep_unknown(self._extra, chunk.__pydantic_extra__)
+            return chunk
+        if self._open_thoughts:
+            chunk = self._close_thoughts(chunk)
+        # By the dict, not by attribute: a value of a wrong type is kept raw beside the fields, not among them.
+        fields, unknown = vars(chunk), chunk.__pydantic_extra__
+        if chunk.choices or not unknown or "prompt_filter_results" not in unknown:  # Azure's chunk ahead has no head
+            self._add_head(fields)
+        if unknown:
+            keep_unknown(self._extra, unknown)
+        for choice in chunk.choices:
+            self._add_choice(choice)
+            unknown = unknown or choice.__pydantic_extra__
+        if not chunk.choices and "choices" not in chunk.__pydantic_fields_set__:
+            self.log.note(CHOICES_MISSING)
+        usage = fields.get("usage")
+        if unknown and (usage is None or not usage.model_fields_set):
+            usage = nested_usage(chunk, self.log) or usage
+        if usage is not None:
+            self._add_usage(usage)
+        return chunk
+
+    def reopen(self, choice: int) -> None:
+        """Take the finish reason of a choice back, if it has one: the choice goes on."""
+        state = self._choices.get(choice)
+        if state is not None and state.finish_reason is not None:
+            state.finish_reason = None
+            self._open_choices += 1
+
+    def call_router(self, choice: int) -> CallRouter[CallIdentity]:
+        """A copy of the router of a choice's calls, which continues independently."""
+        state = self._choices.get(choice)
+        calls = None if state is None else state.tool_calls
+        return silent_router() if calls is None else calls.router.copy()
+
+    def compact(self) -> None:
+        """Join the pieces of all texts, if many came since the last time; else nothing happens."""
+        if self.chunks >= self._next_compaction:
+            # Where there are many choices, calls or blocks, so much the more seldom: the cost stays linear.
+            texts = sum(state.count for state in self._choices.values())
+            self._next_compaction = self.chunks + max(_COMPACTION, texts)
+            for state in self._choices.values():
+                state.compact()
+
+    def observe(self, observer: FoldObserver) -> None:
+        """Notify an observer of everything so far, and from now on of each change."""
+        self._observer = observer
+        for state in self._choices.values():
+            state.observer = observer
+            replay(state, observer)
+        if self._usage is not None:
+            observer.on_usage(self._usage)
+
+    def tell_finishes(self, observer: FoldObserver) -> None:
+        """Tell an observer of all finish reasons again: what came since may make tool calls of a plain stop."""
+        for state in self._choices.values():
+            tell_finish(state, observer)
+
+    def finish(self, last_chunks: Iterable[ChatCompletionChunk] = ()) -> ChatCompletionChunk | None:
+        """The stream ended: what whole messages add to the deltas, as a last chunk (already folded), or None.
+
+        Args:
+            last_chunks: What was held back until now, by us and not by the provider; folded first.
+        """
+        self._ended = True
+        for held in last_chunks:
+            self.add(held)
+        gaps = [
+            ChunkChoice(index=state.index, delta=delta) for state in self._choices.values() if (delta := gap_in(state))
+        ]
+        chunk = ChatCompletionChunk(object="chat.completion.chunk", choices=gaps) if gaps else None
+        self.chunks += chunk is not None
+        for choice in gaps:
+            self._add_delta(self._choices[choice.index], choice.delta)
+        for state in self._choices.values():
+            if state.tool_calls is not None:
+                state.tool_calls.finish()
+            state.role = role_of(state)
+            state.message = None
+        missing = [name for name in ("id", "created", "model") if name not in self._head]
+        if missing and self.chunks > self.unexplained:
+            self.log.note(HEAD_MISSING, ", ".join(missing))
+        return chunk
+
+    @property
+    def snapshot(self) -> ChatCompletion:
+        """What has arrived so far; costs as much as the output is long."""
+        return completion_snapshot(
+            self._extra, self._head, self._choices, self._service_tier, self._usage, tools=self.tools
+        )
+
+    def _add_head(self, fields: dict[str, Any]) -> None:
+        """The fields that most streams repeat in every chunk: what is equal to the last head says nothing new."""
+        values = tuple(map(fields.get, _HEAD_FIELDS))  # a value of a wrong type is elsewhere
+        if values != self.usual_head:
+            self._head_notes = list(self._fold_head(dict(zip(_HEAD_FIELDS, values, strict=True))))
+            self.usual_head = None if self._open_thoughts else values
+        self.log.note_all(self._head_notes)
+
+    def _fold_head(self, head: dict[str, Any]) -> Iterator[tuple[Rule, str]]:
+        """Keep what is new in a head; give what is odd about it."""
+        for name in _FIRST_WINS:
+            value = head[name]
+            if value:
+                first = self._head.setdefault(name, value)
+                if first != value and name in ("id", "model"):
+                    yield ID_CHANGED, f"{name}: {excerpt(value)} after {excerpt(first)}"
+            elif value is not None and name != "system_fingerprint":
+                yield EMPTY_FOR_ABSENT, name
+        if head["object"] != "chat.completion.chunk":
+            yield OBJECT_UNUSUAL, excerpt(head["object"])
+        if head["service_tier"]:
+            self._service_tier = head["service_tier"]
+
+    def _add_usage(self, usage: CompletionUsage) -> None:
+        self.keeps_more = True
+        known = self._usage
+        self._usage = merge_usage({} if known is None else known, usage, self.log)
+        if self._observer is not None and self._usage is not known:
+            self._observer.on_usage(self._usage)
+
+    def _add_choice(self, choice: ChunkChoice) -> None:
+        index = choice.index
+        state = self._choices.get(index)
+        if state is None:
+            state = self._choices[index] = ChoiceState(index, self.log, self._head, self._observer)
+            self._open_choices += 1
+        present = choice.__pydantic_fields_set__
+        if "index" not in present:
+            self.log.note(INDEX_MISSING)
+        fields = choice.__dict__
+        logprobs, message = fields.get("logprobs"), fields.get("message")
+        if "delta" in present:
+            size = self._add_delta(state, choice.delta)
+            if size and state.finish_reason and not self._ended:
+                self.log.note(OUTPUT_AFTER_FINISH, f"choice {excerpt(index)}")
+        elif message is None:
+            self.log.note(DELTA_MISSING, f"choice {excerpt(index)}")
+        if logprobs is not None:
+            fold_logprobs(state, logprobs)
+        if message is not None:
+            self.log.note(FULL_MESSAGE, f"choice {excerpt(index)}")
+            state.message = message
+        if choice.finish_reason is not None and not is_of_tool(vars(choice.delta)):
+            self._finish_choice(state, choice.finish_reason)
+        if choice.__pydantic_extra__:
+            keep_unknown(state.extra, choice.__pydantic_extra__, EXTENDED_IN_CHOICE)
+
+    def _finish_choice(self, state: ChoiceState, finish_reason: str) -> None:
+        outcome = outcome_of(finish_reason)
+        if outcome is None:
+            self.log.note(EMPTY_FOR_ABSENT, "finish_reason")
+            return
+        if state.finish_reason is None:
+            self._open_choices -= 1
+        else:
+            self.log.note(
+                FINISHED_TWICE,
+                f"choice {excerpt(state.index)}: {excerpt(finish_reason)} after {excerpt(state.finish_reason)}",
+            )
+        state.finish_reason = finish_reason
+        if finish_reason not in _FINISH_REASONS and outcome is not Outcome.ERROR:
+            self.log.note(FINISH_UNUSUAL, excerpt(finish_reason))
+        if state.observer is not None and state.message is None:  # else it may add to the choice at the end
+            tell_finish(state, state.observer)
+
+    def _add_delta(self, state: ChoiceState, delta: ChoiceDelta) -> int:
+        """Fold a delta; return how many characters of output it brought."""
+        size = fold_delta(state, delta)
+        self.output_size += size
+        if not delta.__pydantic_fields_set__ <= _TEXTS or state.content_parts is not None:
+            self.keeps_more = True
+        if state.in_thought:
+            self._open_thoughts.add(state.index)
+            self.usual_head = None  # so that no chunk takes a shorter way before the thought is closed
+        return size
+
+    def _close_thoughts(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
+        """The chunk without the tags that close thoughts; their choices are open no longer."""
+        choices: list[ChunkChoice] = []
+        for choice in chunk.choices:
+            delta = choice.delta
+            if choice.index in self._open_thoughts and text_in(fields_of(delta)):
+                self._open_thoughts.remove(choice.index)
+                self._choices[choice.index].in_thought = False
+                if isinstance(delta.content, str):
+                    delta = delta.model_copy(update={"content": delta.content.removeprefix(THOUGHT_TAGS[1])})
+            choices.append(choice if delta is choice.delta else choice.model_copy(update={"delta": delta}))
+        return chunk.model_copy(update={"choices": choices}) if choices != chunk.choices else chunk

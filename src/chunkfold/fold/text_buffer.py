@@ -1,0 +1,51 @@
+"""A buffer for text that grows in many small pieces, with little memory beyond its characters."""
+
+from io import StringIO
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class TextBuffer:
+    """Gather text. Writing costs what the interpreter's own buffer costs; that one may keep each piece, though.
+
+    So call `compact` now and then if you write many pieces.
+
+    Attributes:
+        write: Append a text; gives how many characters it has.
+    """
+
+    __slots__ = ("_done", "_done_size", "_open", "write")
+
+    def __init__(self) -> None:
+        self._done: list[str] = []
+        self._done_size = 0
+        self._open = StringIO(newline="")
+        self.write: Callable[[str], int] = self._open.write
+
+    def tell(self) -> int:
+        """How many characters there are."""
+        return self._done_size + self._open.tell()
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes: one for each character, four if any of them is not ASCII."""
+        self.compact()
+        return self._done_size * (1 if all(map(str.isascii, self._done)) else 4)
+
+    def getvalue(self) -> str:
+        """All of the text; joined once, for as long as nothing is written."""
+        self.compact()
+        if len(self._done) > 1:
+            self._done = ["".join(self._done)]
+        return self._done[0] if self._done else ""
+
+    def compact(self) -> None:
+        """Join the pieces that came since the last time."""
+        size = self._open.tell()
+        if size:
+            self._done.append(self._open.getvalue())
+            self._done_size += size
+            self._open = StringIO(newline="")
+            self.write = self._open.write

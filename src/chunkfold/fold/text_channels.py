@@ -1,0 +1,112 @@
+"""Identify the texts of a chunk, so that each can be continued from chunk to chunk.
+
+A text that grows from chunk to chunk is a channel: a choice's content, the arguments of one of its calls, a block of
+its reasoning. Code that continues a text (to join halves of characters, or to remove what was sent before) finds it by
+the channel's key.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+from chunkfold.excerpts import printed
+from chunkfold.fold.call_router import CallIdentity, CallRouter, silent_router
+from chunkfold.json_text.values import is_list, is_object
+from chunkfold.models import ChoiceDeltaToolCall, ChunkChoice
+from chunkfold.models.content import APPENDED, BLOCK_KINDS, THINKING, BlockKind
+
+_DELTA_TEXTS: Final = ("content", "refusal", "reasoning_content", "reasoning")
+_PART_TYPES: Final = {"thinking": "thinking", "summary": "reasoning", "reasoning": "reasoning"}
+
+
+class Channel(NamedTuple):
+    """The place of one text of a chunk, and the key that identifies it.
+
+    Attributes:
+        key: The channel's identity within the stream, the choice's index first.
+        holder: The fields that have the text under `name`.
+        field: The delta's field that it is part of.
+        inner: The keys from that field down to the text.
+        item: If that field is a list: the key that identifies the item.
+    """
+
+    key: tuple[Any, ...]
+    holder: dict[str, Any]
+    name: str
+    field: str
+    inner: tuple[str, ...] = ()
+    item: dict[str, Any] | None = None
+
+    @property
+    def text(self) -> str:
+        """The text, "" if there is none or the value is not text."""
+        text = self.holder.get(self.name)
+        return text if isinstance(text, str) else ""
+
+
+class TextChannels:
+    """The channels of one stream.
+
+    Args:
+        router_of: Gives the router to begin with for a choice, where its first calls were not seen here.
+
+    Attributes:
+        knows_calls: Whether any tool call was seen. From then on all chunks have to be, for the routers to keep up.
+    """
+
+    def __init__(self, router_of: Callable[[int], CallRouter[CallIdentity]] | None = None) -> None:
+        self.knows_calls = False
+        self._router_of = router_of
+        self._routers: dict[int, CallRouter[CallIdentity]] = {}
+
+    def of(self, choice: ChunkChoice) -> Iterator[Channel]:
+        """The channels in a choice's delta, in the order of its texts; take all of them before the next choice."""
+        delta, index = vars(choice.delta), choice.index
+        for name in _DELTA_TEXTS:
+            yield Channel((index, name), delta, name, name)
+        if is_list(delta.get("content")):
+            yield from _part_channels(index, delta["content"])
+        for name, inner in (("function_call", "arguments"), ("audio", "transcript")):
+            if delta.get(name) is not None:
+                yield Channel((index, name), vars(delta[name]), inner, name, (inner,))
+        unknown = choice.delta.__pydantic_extra__ or {}
+        for name in APPENDED:
+            yield Channel((index, name), unknown, name, name)
+        for kind in BLOCK_KINDS:
+            yield from _block_channels(index, kind, delta.get(kind.name) or unknown.get(kind.name))
+        for call in delta.get("tool_calls") or ():
+            yield from self._call_channels(index, call)
+
+    def _call_channels(self, choice: int, fragment: ChoiceDeltaToolCall) -> Iterator[Channel]:
+        router = self._routers.get(choice)
+        if router is None:
+            router = self._routers[choice] = silent_router() if self._router_of is None else self._router_of(choice)
+            self.knows_calls = True
+        call, _ = router.route(fragment)
+        item = {name: value for name, value in (("index", call.index), ("id", call.id)) if value is not None}
+        fields = vars(fragment)
+        for part, name in (("function", "arguments"), ("custom", "input")):
+            if fields.get(part) is not None:
+                yield Channel((choice, part, call.place), vars(fields[part]), name, "tool_calls", (part, name), item)
+
+
+def _part_channels(choice: int, parts: list[Any]) -> Iterator[Channel]:
+    """The texts in a content list: text goes on where a plain content would."""
+    for part in filter(is_object, parts):
+        yield Channel((choice, "content"), part, "text", "content")
+        for key, type_ in _PART_TYPES.items():
+            inner = part.get(key)
+            texts = [(item, "text") for item in filter(is_object, inner)] if is_list(inner) else [(part, key)]
+            for holder, name in texts:
+                yield Channel((choice, key), holder, name, "content", (key,), {"type": type_})
+
+
+def _block_channels(choice: int, kind: BlockKind, value: Any) -> Iterator[Channel]:
+    """The texts in blocks of reasoning, each in a channel of its own."""
+    is_one = kind is THINKING and is_object(value)
+    for fragment in filter(is_object, [value] if is_one else value if is_list(value) else ()):
+        own = fragment.get(kind.inner)
+        holder, inner = (own, (kind.inner,)) if is_object(own) else (fragment, ())
+        block: dict[str, Any] = {name: fragment[name] for name in ("type", "index") if name in fragment}
+        for name in kind.appended:
+            key = (choice, kind.name, name, printed(block))
+            yield Channel(key, holder, name, kind.name, (*inner, name), None if is_one else block)

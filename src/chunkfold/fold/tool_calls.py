@@ -1,0 +1,204 @@
+"""Fold the fragments of a choice's tool calls; `call_router` decides which call each belongs to.
+
+Only the stream completes a call, never the fact that its arguments already parse.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any, Final
+
+from chunkfold.anomalies import ARGUMENTS_PLACEHOLDER, ARGUMENTS_SEVERAL, CALL_ID_MADE_UP, AnomalyLog
+from chunkfold.excerpts import excerpt
+from chunkfold.fold.call_router import CallIdentity, CallRouter
+from chunkfold.fold.footprint import Kept
+from chunkfold.fold.merging import keep_unknown
+from chunkfold.fold.text_buffer import TextBuffer
+from chunkfold.json_text.parsing import without_placeholder
+from chunkfold.json_text.surrogates import well_formed
+from chunkfold.json_text.values import copied
+from chunkfold.models import (
+    ChatCompletionMessageCustomToolCall,
+    ChatCompletionMessageFunctionToolCall,
+    ChatCompletionMessageToolCall,
+    ChoiceDeltaToolCall,
+)
+from chunkfold.models.base import validate_leniently
+
+_NEXT_OBJECT: Final = re.compile(r"\}[ \t\n\r]*\{")
+_LONGEST_LOOK: Final = 2**20  # characters
+_decoder: Final = json.JSONDecoder()
+
+
+class ToolCall(CallIdentity):
+    """One call while it is being assembled.
+
+    Attributes:
+        arguments: Its arguments, or its input, joined from the pieces.
+    """
+
+    __slots__ = ("_empty_object", "_may_be_placeholder", "arguments", "extra", "is_custom", "part_extra", "type")
+
+    def __init__(self, place: int) -> None:
+        super().__init__(place)
+        self.type: str | None = None
+        self.is_custom = False
+        self.arguments = TextBuffer()
+        self.extra: dict[str, Any] = {}
+        self.part_extra: dict[str, Any] = {}
+        self._empty_object = False
+        self._may_be_placeholder = True
+
+    def kept(self) -> Kept:
+        """What it keeps; see `footprint`."""
+        return Kept((*super().kept().parts, self.type, self.arguments, self.extra, self.part_extra))
+
+    def compact(self) -> None:
+        """Join the pieces of its texts."""
+        super().compact()
+        self.arguments.compact()
+
+    def add(self, fragment: ChoiceDeltaToolCall, log: AnomalyLog) -> int:
+        """Fold a fragment in, all but its id, index and name; return how many characters of arguments it brought."""
+        # By the dict, not by attribute: a value of a wrong type is kept raw beside the fields, not among them.
+        fields, unknown = fragment.__dict__, fragment.__pydantic_extra__
+        if self.type is None:
+            self.type = fields.get("type") or None
+        if unknown:
+            keep_unknown(self.extra, unknown)
+        size = 0
+        function, custom = fields.get("function"), fields.get("custom")
+        if function is not None:
+            text = function.__dict__.get("arguments")
+            if text:
+                if self._may_be_placeholder:
+                    self._look_for_placeholder(text, log)
+                size = self.arguments.write(text)
+            unknown = function.__pydantic_extra__
+            if unknown:
+                self._empty_object |= unknown.get("arguments") in ({}, [])
+                keep_unknown(self.part_extra, {key: value for key, value in unknown.items() if key != "arguments"})
+        if custom is not None:
+            self.is_custom = True
+            text = custom.__dict__.get("input")
+            if text:
+                if self._may_be_placeholder:
+                    self._look_for_placeholder(text, log)
+                size += self.arguments.write(text)
+            keep_unknown(self.part_extra, custom.__pydantic_extra__)
+        return size
+
+    def _look_for_placeholder(self, text: str, log: AnomalyLog) -> None:
+        known = self.arguments.getvalue()
+        if _has_placeholder(known + text):
+            log.note(ARGUMENTS_PLACEHOLDER, excerpt(self.name))
+        self._may_be_placeholder = len(known) + len(text) <= len("{}")
+
+    def note_several_objects(self, log: AnomalyLog) -> None:
+        """The stream ended: note whether what came as one call's arguments are those of several."""
+        if not self.is_custom and _has_several_objects(self.arguments.getvalue()):
+            log.note(ARGUMENTS_SEVERAL, f"{excerpt(self.name)}: {excerpt(self.arguments.getvalue())}")
+
+    def snapshot(self) -> ChatCompletionMessageToolCall:
+        """The call so far."""
+        text = well_formed(self.arguments.getvalue()) or ("{}" if self._empty_object else "")
+        name = well_formed(self.name) or None
+        fields = {**copied(self.extra), "id": self.id} if self.extra else {"id": self.id}
+        part: dict[str, Any] = copied(self.part_extra) if self.part_extra else {}
+        if self.is_custom:
+            fields |= {"type": self.type or "custom", "custom": {**part, "name": name, "input": text}}
+            return validate_leniently(ChatCompletionMessageCustomToolCall, fields)[0]
+        fields |= {"type": self.type or "function", "function": {**part, "name": name, "arguments": text}}
+        return validate_leniently(ChatCompletionMessageFunctionToolCall, fields)[0]
+
+
+def _has_placeholder(arguments: str) -> bool:
+    return arguments.startswith("{}") and arguments[2:].lstrip().startswith("{")
+
+
+def _has_several_objects(arguments: str) -> bool:
+    """Whether there is a whole JSON object, and another one starts after it; a placeholder does not count.
+
+    It reads a bounded amount to save memory: if the first object is larger, the result is False.
+    """
+    if _NEXT_OBJECT.search(arguments) is None:  # true of most, and all that most cost
+        return False
+    text = without_placeholder(arguments)[:_LONGEST_LOOK]
+    try:
+        value, end = _decoder.raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and text[end:].lstrip().startswith("{")
+
+
+class ToolCalls:
+    """The calls of one choice.
+
+    Args:
+        log: Where to note what was tolerated.
+        choice: The choice's index.
+        head: The fields that all chunks repeat, as far as they came: `id`, `created`, `model`.
+
+    Attributes:
+        router: The router that identifies the calls.
+        calls: In the order of their first appearance.
+        keeps_more: Whether more than text was kept since this was set to False.
+    """
+
+    def __init__(self, log: AnomalyLog, choice: int, head: Mapping[str, Any]) -> None:
+        self.router = CallRouter(ToolCall, log)
+        self.calls = self.router.calls
+        self.keeps_more = False
+        self._log = log
+        self._choice = choice
+        self._head = head
+
+    def kept(self) -> Kept:
+        """What it keeps; see `footprint`."""
+        return Kept((self.router,))
+
+    @property
+    def last(self) -> ToolCall | None:
+        """The one touched last."""
+        return self.router.last
+
+    def add(self, fragment: ChoiceDeltaToolCall) -> int:
+        """Fold a fragment into the call it belongs to; return how many characters of output it brought."""
+        router = self.router
+        changes = router.changes
+        call, grown = router.route(fragment)
+        type_ = call.type
+        size = call.add(fragment, self._log)
+        if router.changes != changes or call.type is not type_ or call.extra or call.part_extra:
+            self.keeps_more = True
+        return grown + size
+
+    def snapshot(self) -> list[ChatCompletionMessageToolCall]:
+        """All calls so far."""
+        return [call.snapshot() for call in self.calls]
+
+    def finish(self) -> None:
+        """The stream ended: a call that never got an id gets one, distinct from those that were sent."""
+        for call in self.calls:
+            call.note_several_objects(self._log)
+            if call.id is None:
+                self.router.bind_id(call, self.made_up_id(call))
+                self._log.note(CALL_ID_MADE_UP, f"{excerpt(call.name)}: {call.id}")
+
+    def made_up_id(self, call: ToolCall) -> str:
+        """The id for a call that was sent without one, distinct from those that were sent so far.
+
+        It is made of everything that distinguishes the calls of a conversation's turns, so that no two of them share
+        an id, and of nothing else, so that the same bytes always give the same id.
+        """
+        created = self._head.get("created") or 0
+        source = (
+            *(self._head.get("id") or "", f"{created:x}", self._head.get("model") or ""),
+            *(f"{self._choice:x}", f"{call.place:x}", call.name, call.arguments.getvalue()),
+        )
+        digest = blake2b("\0".join(source).encode("utf-8", "surrogatepass"), digest_size=12)
+        made_up = f"call_{digest.hexdigest()}"
+        while self.router.knows(made_up):
+            made_up += "_"
+        return made_up

@@ -1,0 +1,100 @@
+"""Read JSON, validate values, and prepare arguments for both."""
+
+import inspect
+import json
+import re
+from functools import lru_cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+from pydantic import TypeAdapter
+
+from chunkfold.excerpts import excerpt
+from chunkfold.json_text.values import is_nested_deeper
+
+OBJECT: Final[Any] = dict[str, Any]  # what a call's arguments are where nothing else is known
+_PYDANTIC_DEPTH: Final = 200  # of objects and lists in one another; pydantic reads no deeper JSON
+_ESCAPE: Final = re.compile(
+    r"\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(?P<half>u[dD][89a-fA-F][\da-fA-F]{2})|.)", re.DOTALL
+)
+
+
+def adapter_of(as_type: Any) -> TypeAdapter[Any]:
+    """What validates values of a type; made once for each class, and for objects of any kind.
+
+    Raises:
+        TypeError: pydantic cannot validate the type, or the type is not complete.
+    """
+    # Not for all: of other types, such as unions, equal ones need not be the same.
+    return _adapter_of(as_type) if isinstance(as_type, type) or as_type is OBJECT else _new_adapter(as_type)
+
+
+def _new_adapter(as_type: Any) -> TypeAdapter[Any]:
+    reason = "a function, which validating would call"
+    if not inspect.isroutine(as_type):
+        try:
+            adapter: TypeAdapter[Any] = TypeAdapter(as_type)
+            if adapter.pydantic_complete or adapter.rebuild(raise_errors=False):
+                return adapter
+            reason = "a type that names another one which is not defined"
+        except Exception as error:  # noqa: BLE001 - pydantic has several, and some types raise their own
+            reason = str(error).partition("\n")[0]
+    raise TypeError(f"type: expected a type that pydantic can validate, received {excerpt(as_type)}: {reason}")
+
+
+_adapter_of = lru_cache(maxsize=256)(_new_adapter)
+
+
+def load_json(text: str) -> Any:
+    """The value of a whole JSON text; half a surrogate pair in it is U+FFFD.
+
+    Raises:
+        ValueError: It is not JSON, or the interpreter cannot read it.
+        RecursionError: It is nested deeper than the interpreter can read.
+    """
+    return json.loads(_with_whole_pairs(text))
+
+
+def validate_json(text: str, as_type: Any) -> Any:
+    """The value of a whole JSON text as a type.
+
+    Raises:
+        TypeError: pydantic cannot validate the type.
+        Exception: The error of the validation, usually a `ValidationError`.
+    """
+    adapter = adapter_of(as_type)
+    if is_nested_deeper(text, _PYDANTIC_DEPTH):
+        return adapter.validate_python(load_json(text))
+    return adapter.validate_json(_with_whole_pairs(text))
+
+
+def _with_whole_pairs(text: str) -> str:
+    """A JSON text with escaped halves of surrogate pairs as U+FFFD: pydantic refuses them. Places stay the same."""
+    return _ESCAPE.sub(_with_whole_pair, text) if "\\u" in text else text
+
+
+def _with_whole_pair(escape: re.Match[str]) -> str:
+    return r"\ufffd" if escape["half"] else escape[0]
+
+
+def name_of(as_type: Any) -> str:
+    """A type as one would write it, without modules: `list[City]`, `City | None`."""
+    origin, args = get_origin(as_type), get_args(as_type)
+    if origin is Annotated:
+        return name_of(args[0])
+    if origin in (Union, UnionType):
+        return " | ".join(map(name_of, args))
+    if origin is Literal:
+        return " | ".join(map(repr, args))
+    if args:
+        return f"{name_of(origin)}[{', '.join(map(name_of, args))}]"
+    if as_type is NoneType or as_type is ...:
+        return "None" if as_type is NoneType else "..."
+    return str(getattr(as_type, "__name__", as_type))
+
+
+def without_placeholder(arguments: str) -> str:
+    """A call's arguments as JSON: no text at all is an empty object, a `{}` before another object is dropped."""
+    text = arguments.lstrip() or "{}"
+    rest = text[2:].lstrip() if text.startswith("{}") else ""
+    return rest if rest.startswith("{") else text

@@ -1,0 +1,399 @@
+"""Parse JSON that is still being written into the value that is known so far.
+
+The text is parsed once, as it arrives, into a tree that grows. A value that is returned is a copy of the containers
+that are still open; finished items are shared, because they never change again. The text pays for copying: if many
+items are open or long, a value is copied only after some more text. So the cost is linear in the text, and a value is
+at most a few pieces behind.
+"""
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from io import StringIO
+from itertools import takewhile
+from typing import Any, Final, TypeVar, overload
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from chunkfold.errors import ParseError
+from chunkfold.excerpts import escaped, excerpt
+from chunkfold.json_text.grammar import (
+    ESCAPE,
+    NUMBER,
+    OPEN_ESCAPE,
+    PLAIN,
+    SCALAR,
+    SPACE,
+    WORDS,
+    end_of,
+    may_go_on,
+    number_of,
+    unescaped,
+)
+from chunkfold.json_text.parsing import adapter_of, load_json, name_of, validate_json
+from chunkfold.json_text.paths import Path, dotted, existing_path
+from chunkfold.json_text.shapes import Shape
+from chunkfold.json_text.values import is_object
+
+T = TypeVar("T")
+_ANYTHING: Final = Shape(Any)
+_FREE_COPIES: Final = 100_000  # what copying may cost before the text has paid for it
+_COPIES_PER_CHARACTER: Final = 64  # items
+_CHARACTERS_PER_COPY: Final = 16  # of an open string
+_VALUE, _VALUE_OR_END, _KEY, _KEY_OR_END, _COLON, _COMMA, _OVER = range(7)
+_EXPECTED: Final = {
+    _VALUE: "a value",
+    _VALUE_OR_END: "a value or ]",
+    _KEY: "a key",
+    _KEY_OR_END: "a key or }",
+    _COLON: "a colon",
+    _COMMA: "a comma or the end of the object or list",
+    _OVER: "nothing more",
+}
+_VALUE_WANTED: Final = (_VALUE, _VALUE_OR_END)
+_STRING_WANTED: Final = (_VALUE, _VALUE_OR_END, _KEY, _KEY_OR_END)
+_LONGEST_PLACE: Final = 200  # characters
+_KEY_MARK: Final = "[key]"
+_LONG_NUMBER: Final = 1_000  # characters: a longer one is parsed only when it has ended
+
+
+@dataclass(slots=True)
+class _Open:
+    """A container that is still being written.
+
+    Attributes:
+        value: The part of it that is known and fits.
+        shape: The type that it has to fit; None if no value is allowed there.
+        key: The key that came last.
+        is_held: Whether it is judged as a whole, and so not shown before it has ended.
+    """
+
+    value: Any
+    shape: Shape | None
+    is_held: bool
+    key: str = ""
+
+    def shape_here(self) -> Shape | None:
+        """The type for the latest key, or for the next item."""
+        if self.is_held or self.shape is None:
+            return _ANYTHING
+        return self.shape.child(self.key if is_object(self.value) else None)
+
+    def put(self, value: Any) -> None:
+        """Add a value: under the key that came last, or as the next item."""
+        if is_object(self.value):
+            self.value[self.key] = value
+        else:
+            self.value.append(value)
+
+
+class PartialJSON:
+    """Parse JSON piece by piece; return what is known of the value after each piece.
+
+    Strings are shown as they grow. Numbers are shown once they have ended, unless `half_numbers` is set: a 12 may
+    become a 120. Half a literal (`tru`) and half a key are never shown. While nothing is known, the value is None.
+
+    Without a type the values are dicts, lists and so on, as in the JSON. With a type, values that do
+    not fit are left out: fields, items and values are checked one by one, when they have ended. A growing string is
+    shown only if any text is allowed, so not for a date or a literal. Missing keys are not an error. Once the text is
+    complete and valid, the value is the result of `parse`: for a pydantic model, the model. For types with keys (a
+    model, a TypedDict, a dataclass, a dict) the value is a dict from the start.
+
+    A value that was returned never changes; the next one shares with it what has ended. The cost is linear in the
+    text. So if very long lists are open, the value may be up to one character behind for every 64 of their items,
+    and in a very long string one for every 1,024 of its characters.
+
+    Args:
+        type: Anything pydantic can validate; None for plain JSON values.
+        half_numbers: Whether to show a number that may still continue.
+
+    Raises:
+        TypeError: Pydantic cannot validate the type.
+
+    Example:
+        >>> live = PartialJSON()
+        >>> live.feed('{"city": "Lis')
+        {'city': 'Lis'}
+        >>> live.feed('bon", "celsius": 2')
+        {'city': 'Lisbon'}
+        >>> live.feed("4}")
+        {'city': 'Lisbon', 'celsius': 24}
+    """
+
+    def __init__(self, type: Any = None, *, half_numbers: bool = False) -> None:
+        self._type = type
+        if type is not None:
+            adapter_of(type)
+        self._root_shape = _ANYTHING if type is None else Shape(type)
+        self._half_numbers = half_numbers
+        self._text = StringIO(newline="")
+        self._rest = ""  # the beginning of a number, a word or an escape, which the next piece may complete
+        self._number: StringIO | None = None  # an open number that is too long to be parsed after each piece
+        self._wants = _VALUE
+        self._stack: list[_Open] = []
+        self._open_items = 0  # how many items the open containers have
+        self._string: StringIO | None = None  # an open string, a key's too
+        self._root: Any = self._root_shape.begins_as()
+        self._credit = _FREE_COPIES
+        self._failure: ParseError | None = None
+        self.value = self._root
+
+    def feed(self, text: str) -> Any:
+        """Take the next piece; return the value, which is also kept as `value`.
+
+        Raises:
+            ParseError: The text is not JSON, and cannot become JSON.
+        """
+        if self._failure is not None:
+            raise self._failure
+        self._text.write(text)
+        self._read(text if self._number is None else self._after_number(self._number, text))
+        # Copying is paid for by the text, so that the cost stays linear.
+        self._credit += len(text) * _COPIES_PER_CHARACTER
+        cost = self._open_items + len(self._stack)
+        if self._string is not None:
+            cost += self._string.tell() // _CHARACTERS_PER_COPY
+        if cost <= self._credit:
+            self._credit -= cost
+            self.value = self._shown()
+        return self.value
+
+    def close(self) -> Any:
+        """Mark the end of the text; return the whole value, exactly as `parse` does.
+
+        Raises:
+            ParseError: It is not JSON (`cut` says whether it ended too early), or does not fit the type.
+        """
+        self.value = parse_json(self._text.getvalue(), self._type)
+        return self.value
+
+    def _after_number(self, number: StringIO, text: str) -> str:
+        """Go on with a long number; return it, and what follows, once it has ended, else nothing."""
+        number.write(text)
+        if SCALAR.fullmatch(text):
+            return ""
+        self._number = None
+        return number.getvalue()
+
+    def _read(self, text: str) -> None:
+        text, self._rest = self._rest + text, ""
+        at = 0
+        while at < len(text):
+            string = self._string
+            at = self._take_token(text, at) if string is None else self._take_string(string, text, at)
+
+    def _take_string(self, string: StringIO, text: str, at: int) -> int:
+        """Go on with an open string; return where what was taken ends."""
+        end = end_of(PLAIN, text, at)
+        string.write(text[at:end])
+        if end == len(text):
+            return end
+        if text[end] == '"':
+            self._string = None
+            self._end_string(string.getvalue())
+            return end + 1
+        escape = ESCAPE.match(text, end)
+        if OPEN_ESCAPE.fullmatch(text, end):
+            self._rest = text[end:]
+            return len(text)
+        if escape is None:
+            raise self._error(text, end, "an escape" if text[end] == "\\" else "no control character in a string")
+        string.write(unescaped(escape))
+        return escape.end()
+
+    def _take_token(self, text: str, at: int) -> int:
+        """Read the part outside of strings; return where it ends."""
+        at = end_of(SPACE, text, at)
+        if at == len(text):
+            return at
+        wants, sign = self._wants, text[at]
+        if sign == '"' and wants in _STRING_WANTED:
+            self._string = StringIO(newline="")
+        elif sign in "{[" and wants in _VALUE_WANTED:
+            self._begin({} if sign == "{" else [])
+        elif sign in "}]" and self._may_end(dict if sign == "}" else list):
+            self._end()
+        elif sign == ":" and wants == _COLON:
+            self._wants = _VALUE
+        elif sign == "," and wants == _COMMA:
+            self._wants = _KEY if isinstance(self._stack[-1].value, dict) else _VALUE
+        elif wants in _VALUE_WANTED:
+            return self._take_scalar(text, at)
+        else:
+            raise self._error(text, at, _EXPECTED[wants])
+        return at + 1
+
+    def _take_scalar(self, text: str, at: int) -> int:
+        """Take a number or a word; one that the text ends with may go on, and waits."""
+        end = end_of(SCALAR, text, at)
+        token = text[at:end]
+        if token in WORDS:
+            self._put(WORDS[token])
+        elif end == len(text) and may_go_on(token):
+            if len(token) > _LONG_NUMBER:
+                self._number = StringIO(newline="")
+                self._number.write(token)
+            else:
+                self._rest = token
+        else:
+            try:
+                self._put(number_of(token))
+            except ValueError:
+                raise self._error(text, at, _EXPECTED[self._wants]) from None
+        return end
+
+    def _end_string(self, text: str) -> None:
+        if self._wants in (_KEY, _KEY_OR_END):
+            self._stack[-1].key = text
+            self._wants = _COLON
+        else:
+            self._put(text)
+
+    def _shape_here(self) -> Shape | None:
+        """The type at the place where a value starts; None if no value is allowed."""
+        return self._stack[-1].shape_here() if self._stack else self._root_shape
+
+    def _put(self, value: Any) -> None:
+        """A string, a number or a word has ended."""
+        shape = self._shape_here()
+        if shape is not None and shape.fits(value):
+            self._attach(value)
+        self._end_value()
+
+    def _attach(self, value: Any) -> None:
+        if self._stack:
+            frame = self._stack[-1]
+            before = len(frame.value)
+            frame.put(value)
+            self._open_items += len(frame.value) - before
+        else:
+            self._root = value
+
+    def _begin(self, value: Any) -> None:
+        """A container begins. It is shown from now on, unless its type can be judged only as a whole."""
+        shape = self._shape_here()
+        is_held = shape is None or not shape.may_be(dict if is_object(value) else list)
+        if not is_held:
+            self._attach(value)
+        self._stack.append(_Open(value, shape, is_held))
+        self._wants = _KEY_OR_END if isinstance(value, dict) else _VALUE_OR_END
+
+    def _may_end(self, kind: type[Any]) -> bool:
+        """Whether a container of this kind may end here."""
+        wants = (_KEY_OR_END, _COMMA) if kind is dict else (_VALUE_OR_END, _COMMA)
+        return bool(self._stack) and isinstance(self._stack[-1].value, kind) and self._wants in wants
+
+    def _end(self) -> None:
+        frame = self._stack.pop()
+        self._open_items -= len(frame.value)
+        if frame.is_held and frame.shape is not None and frame.shape.fits(frame.value):
+            self._attach(frame.value)
+        self._end_value()
+
+    def _end_value(self) -> None:
+        """Where the whole has ended, and is valid, it is what `parse` gives."""
+        self._wants = _COMMA if self._stack else _OVER
+        if self._wants == _OVER and self._type is not None:
+            with suppress(Exception):  # validators may fail in any way; `close` says how
+                self._root = validate_json(self._text.getvalue(), self._type)
+
+    def _shown(self) -> Any:
+        """The value so far: the open containers copied, with the open string or number in the innermost."""
+        frames = list(takewhile(lambda frame: not frame.is_held, self._stack))
+        copies = [frame.value.copy() for frame in frames]
+        for frame, outer, inner in zip(frames, copies, copies[1:], strict=False):
+            outer[frame.key if isinstance(outer, dict) else -1] = inner
+        root = copies[0] if copies else self._root
+        if len(frames) < len(self._stack):
+            return root
+        is_shown, leaf = self._open_leaf()
+        if not is_shown:
+            return root
+        if not frames:
+            return leaf
+        if isinstance(copies[-1], dict):
+            copies[-1][frames[-1].key] = leaf
+        else:
+            copies[-1].append(leaf)
+        return root
+
+    def _open_leaf(self) -> tuple[bool, Any]:
+        """The string or number that the text ends in, and whether to show it."""
+        shape = self._shape_here() if self._wants in _VALUE_WANTED else None
+        if shape is None:
+            return False, None
+        if self._string is not None:
+            text = self._string.getvalue()
+            return shape.fits_growing(text), text
+        number = NUMBER.match(self._rest) if self._half_numbers else None
+        value = number_of(number[0]) if number is not None else None
+        return value is not None and shape.fits(value), value
+
+    def _error(self, text: str, at: int, expected: str) -> ParseError:
+        whole = self._text.getvalue()
+        position = len(whole) - len(text) + at
+        msg = f"expected JSON, received other text: expected {expected} at character {position}: {excerpt(text[at:])}"
+        self._failure = ParseError(msg, text=whole, position=position)
+        return self._failure
+
+
+@overload
+def parse_json(text: str, as_type: type[T]) -> T: ...
+@overload
+def parse_json(text: str, as_type: None = None) -> Any: ...
+def parse_json(text: str, as_type: Any = None) -> Any:
+    """Parse the whole text as JSON, into `as_type` if one is given (anything pydantic can validate).
+
+    Raises:
+        ParseError: The text is not JSON (`cut` says whether it ended too early), or does not fit the type.
+    """
+    if not text or text.isspace():
+        raise ParseError("expected JSON, received no text", text=text)
+    try:
+        value = load_json(text)
+    except (ValueError, RecursionError) as error:
+        raise _no_json(text, error) from None
+    if as_type is None:
+        return value
+    try:
+        return validate_json(text, as_type)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        what = f"{_place(first['loc'])[:_LONGEST_PLACE]}: {escaped(first['msg'])} (in {excerpt(text)})"
+        # Not `from error`: it quotes every value that does not fit, however many. It stays as the context.
+        raise ParseError(
+            f"expected {name_of(as_type)[:_LONGEST_PLACE]}, received JSON that does not fit: {what}",
+            text=text,
+            path=_path(first, value),
+        ) from None
+
+
+def _no_json(text: str, error: Exception) -> ParseError:
+    """The error for a text that cannot be read: it is cut if more text could have made it JSON."""
+    position = error.pos if isinstance(error, json.JSONDecodeError) else None
+    try:
+        PartialJSON().feed(text)
+    except ParseError as wrong:
+        return wrong
+    cut = position is not None
+    what = "whole JSON, received text that ends too early" if cut else "JSON, received what cannot be read"
+    at = "" if position is None else f" at character {position}"
+    return ParseError(f"expected {what}{at}: {excerpt(text)}", text=text, position=position, cut=cut)
+
+
+def _place(loc: Path) -> str:
+    """Where a value does not fit, in words; pydantic marks a key that does not."""
+    if _KEY_MARK in loc:
+        return f"the key {dotted(loc[: loc.index(_KEY_MARK)])}"
+    return dotted(loc) if loc else "the value"
+
+
+def _path(detail: ErrorDetails, value: Any) -> Path:
+    """Where a value does not fit: pydantic's location without the names of a union's members."""
+    path: list[str | int] = []
+    for part in detail["loc"]:
+        if len(existing_path((part,), value)) == 1:
+            path.append(part)
+            value = value[part]
+    return (*path, detail["loc"][-1]) if detail["type"] == "missing" else tuple(path)

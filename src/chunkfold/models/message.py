@@ -1,0 +1,157 @@
+"""The assembled message of the assistant, and its form for the next request."""
+
+import builtins
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+
+from pydantic import BaseModel, PrivateAttr
+
+from chunkfold.errors import ParseError
+from chunkfold.excerpts import excerpt
+from chunkfold.json_text.parsing import without_placeholder
+from chunkfold.json_text.values import copied
+from chunkfold.models.base import Aside, Model
+from chunkfold.models.content import returned_fields, text_of
+from chunkfold.models.shared import Annotation, ChatCompletionAudio
+from chunkfold.models.tool_calls import (
+    ChatCompletionMessageFunctionToolCall,
+    ChatCompletionMessageToolCall,
+    Function,
+    FunctionCall,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chunkfold.models.parts import MessagePart, PartStart
+
+T = TypeVar("T")
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+# With one of these the API takes a message without content.
+_WITHOUT_CONTENT: Final = ("refusal", "tool_calls", "function_call", "audio")
+
+
+class ChatCompletionMessage(Model):
+    """The assistant's message.
+
+    Attributes:
+        content: The text; None if no content was sent.
+        content_parts: The parts of content that came as a list with more than text in it, the text among them, in
+            their order (Mistral, Databricks); None if all of it is text.
+        reasoning: The reasoning text, whichever field it was sent in; None if there is none.
+        reasoning_content: The raw field of that name.
+        reasoning_details: The raw fragments, merged by type and index.
+        tool_calls: In the order of their first appearance; empty if there are none.
+    """
+
+    role: str = "assistant"
+    content: str | None = None
+    content_parts: list[dict[str, Any]] | None = None
+    refusal: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[ChatCompletionMessageToolCall] = []
+    function_call: FunctionCall | None = None
+    audio: ChatCompletionAudio | None = None
+    images: list[Any] | None = None
+    annotations: list[Annotation] | None = None
+    reasoning_content: str | None = None
+    reasoning_details: list[dict[str, Any]] | None = None
+
+    _order: Aside = PrivateAttr(default=Aside())
+
+    @property
+    def parts(self) -> "list[MessagePart]":
+        """Reasoning, text, refusal, tool calls, images and audio in the order in which they came.
+
+        A message that was not read from a stream, or was changed since, has them in the usual order: reasoning, text,
+        then the rest.
+        """
+        from chunkfold.models.parts import parts_of, usual_order
+
+        fields, order = self.__dict__, self._order.value
+        return parts_of(fields, order.parts if order is not None and order.is_of(fields) else usual_order(fields))
+
+    @overload
+    def parse(self, type: builtins.type[T]) -> T: ...
+    @overload
+    def parse(self, type: None = None) -> Any: ...
+    def parse(self, type: Any = None) -> Any:
+        """Parse the content as JSON, into `type` if one is given (anything pydantic can validate).
+
+        Raises:
+            ParseError: It is not JSON (`cut` says whether it ended too early), does not fit the type, or is a refusal.
+        """
+        from chunkfold.json_text.partial import parse_json
+
+        text = self.content or ""
+        if not text and self.refusal:
+            raise ParseError(f"expected JSON, received a refusal: {excerpt(self.refusal)}")
+        return parse_json(text, type)
+
+    @overload
+    def parse_partial(self, type: builtins.type[ModelT], *, half_numbers: bool = False) -> ModelT | dict[str, Any]: ...
+    @overload
+    def parse_partial(self, type: Any = None, *, half_numbers: bool = False) -> Any: ...
+    def parse_partial(self, type: Any = None, *, half_numbers: bool = False) -> Any:
+        """Parse the JSON in the content as far as it is known, see `PartialJSON`.
+
+        Raises:
+            ParseError: It is not JSON, and cannot become JSON.
+        """
+        from chunkfold.json_text.partial import PartialJSON
+
+        return PartialJSON(type, half_numbers=half_numbers).feed(self.content or "")
+
+    def to_param(self, *, reasoning_content: bool = False) -> dict[str, Any]:
+        """Return this message in the form of a request's `messages` (OpenAI API), for the next turn.
+
+        It has the content, the refusal, the tool calls with their ids and unknown fields, and the fields that providers
+        verify on the next turn, as sent: blocks of reasoning with their signatures, opaque reasoning, content parts,
+        thought signatures. Empty arguments become `{}`, which every provider accepts. A call without a name is
+        left out, since no provider accepts one. A message without output has an empty text.
+
+        Args:
+            reasoning_content: Whether to send the reasoning text back under that name: Moonshot and DeepSeek require
+                it between tool calls, others refuse it.
+        """
+        param: dict[str, Any] = {"role": "assistant", "content": self._content_param()}
+        if self.refusal:
+            param["refusal"] = self.refusal
+        calls = [_call_param(call) for call in self.tool_calls if call.name]
+        if calls:
+            param["tool_calls"] = calls
+        elif self.function_call is not None and self.function_call.name:
+            param["function_call"] = _function_param(self.function_call)
+        if self.audio is not None and self.audio.id:
+            param["audio"] = {"id": self.audio.id}
+        if reasoning_content and self.reasoning:
+            param["reasoning_content"] = self.reasoning
+        param |= returned_fields({**(self.model_extra or {}), "reasoning_details": self.reasoning_details})
+        if param["content"] is None and param.keys().isdisjoint(_WITHOUT_CONTENT):
+            param["content"] = ""
+        return param
+
+    def _content_param(self) -> str | list[Any] | None:
+        """The parts of the content, while they still are what its text is; else the text."""
+        if self.content_parts and text_of(self.content_parts) == (self.content or ""):
+            parts: list[Any] = copied(self.content_parts)
+            return parts
+        return self.content
+
+
+def keep_order(message: ChatCompletionMessage, parts: "Sequence[PartStart]") -> None:
+    """Say in which order the parts of a message came: for each, the field and where in it the part begins."""
+    from chunkfold.models.parts import Order, sizes_of
+
+    message._order = Aside(Order(tuple(parts), sizes_of(message.__dict__)))  # pyright: ignore[reportPrivateUsage] - of this module
+
+
+def _call_param(call: ChatCompletionMessageToolCall) -> dict[str, Any]:
+    param = call.model_dump()
+    if isinstance(call, ChatCompletionMessageFunctionToolCall):
+        param["function"] = _function_param(call.function)
+    return param
+
+
+def _function_param(function: Function | FunctionCall) -> dict[str, Any]:
+    return {**function.model_dump(), "arguments": without_placeholder(function.arguments)}

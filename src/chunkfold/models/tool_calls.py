@@ -1,0 +1,173 @@
+"""The assembled tool calls of a message, and the types of their arguments."""
+
+import builtins
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, TypeVar, overload
+
+from pydantic import BaseModel, PrivateAttr
+
+from chunkfold.excerpts import excerpt
+from chunkfold.json_text.parsing import OBJECT, adapter_of, without_placeholder
+from chunkfold.models.base import AnyString, Aside, Model
+from chunkfold.models.outcome import is_server_side
+
+T = TypeVar("T")
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+ToolTypes = Mapping[str, Any]
+"""What the arguments of each tool are: pydantic models, TypedDicts, dataclasses, by the tools' names."""
+
+
+class _Registered(Aside):
+    """A tool's type. It is pickled where it can be found again: a type may be known here only."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[type[Aside], tuple[Any, ...]]:
+        module = sys.modules.get(getattr(self.value, "__module__", ""))
+        is_found = getattr(module, getattr(self.value, "__qualname__", ""), None) is self.value
+        return (_Registered, (self.value,)) if is_found else (Aside, ())
+
+
+class FunctionCall(Model):
+    """The legacy function call."""
+
+    name: str | None = None
+    arguments: str = ""
+
+
+class Function(Model):
+    """The function that a model calls, with its arguments.
+
+    Attributes:
+        name: As assembled; None if none was sent.
+        arguments: The raw text, only assembled: "" if none was sent.
+    """
+
+    name: str | None = None
+    arguments: str = ""
+
+    _type: Aside = PrivateAttr(default=Aside())
+
+    @overload
+    def parse(self, type: builtins.type[T]) -> T: ...
+    @overload
+    def parse(self, type: None = None) -> Any: ...
+    def parse(self, type: Any = None) -> Any:
+        """Parse the arguments as `type` (any type for pydantic), else as the tool's registered type, else as a dict.
+
+        Empty arguments mean an empty object; a placeholder `{}` before the real ones (sent by some bridges)
+        is dropped. Types are registered by the parser's option `tools`.
+
+        Raises:
+            ParseError: They are not a JSON object (`cut` says whether they ended too early), or do not fit the type.
+        """
+        from chunkfold.json_text.partial import parse_json
+
+        return parse_json(without_placeholder(self.arguments), self._type_or(type))
+
+    @overload
+    def parse_partial(self, type: builtins.type[ModelT], *, half_numbers: bool = False) -> ModelT | dict[str, Any]: ...
+    @overload
+    def parse_partial(self, type: Any = None, *, half_numbers: bool = False) -> Any: ...
+    def parse_partial(self, type: Any = None, *, half_numbers: bool = False) -> Any:
+        """Parse the arguments as far as they are known, see `PartialJSON`; the types are those of `parse`.
+
+        Raises:
+            ParseError: They are not JSON, and cannot become JSON.
+        """
+        from chunkfold.json_text.partial import PartialJSON
+
+        return PartialJSON(self._type_or(type), half_numbers=half_numbers).feed(without_placeholder(self.arguments))
+
+    def _type_or(self, type: Any) -> Any:
+        known = type if type is not None else self._type.value
+        return known if known is not None else OBJECT
+
+
+class Custom(Model):
+    """The custom tool that a model calls, with its free-form input."""
+
+    name: str | None = None
+    input: str = ""
+
+
+class ChatCompletionMessageFunctionToolCall(Model):
+    """A call of a function tool.
+
+    Attributes:
+        id: As sent; made up at the end if none was; None while a stream still runs without one.
+    """
+
+    id: str | None = None
+    type: Annotated[Literal["function"], AnyString] = "function"
+    function: Function
+
+    @property
+    def name(self) -> str:
+        """The tool's name, "" if none was sent."""
+        return self.function.name or ""
+
+    @property
+    def is_server_side(self) -> bool:
+        """Whether you must not run it: the server ran it itself (`srvtoolu_` ids), or it has no name."""
+        return is_server_side(self.id, has_name=bool(self.name))
+
+    @property
+    def arguments(self) -> str:
+        """The raw arguments."""
+        return self.function.arguments
+
+
+class ChatCompletionMessageCustomToolCall(Model):
+    """A call of a custom tool.
+
+    Attributes:
+        id: As sent; made up at the end if none was; None while a stream still runs without one.
+    """
+
+    id: str | None = None
+    type: Annotated[Literal["custom"], AnyString] = "custom"
+    custom: Custom
+
+    @property
+    def name(self) -> str:
+        """The tool's name, "" if none was sent."""
+        return self.custom.name or ""
+
+    @property
+    def is_server_side(self) -> bool:
+        """Whether you must not run it: the server ran it itself (`srvtoolu_` ids), or it has no name."""
+        return is_server_side(self.id, has_name=bool(self.name))
+
+    @property
+    def arguments(self) -> str:
+        """The raw input."""
+        return self.custom.input
+
+
+ChatCompletionMessageToolCall = ChatCompletionMessageFunctionToolCall | ChatCompletionMessageCustomToolCall
+
+
+def checked_types(types: ToolTypes) -> ToolTypes:
+    """A copy of a registry.
+
+    Raises:
+        TypeError: It is not a mapping, or pydantic cannot validate one of the types.
+    """
+    if not hasattr(types, "items"):
+        raise TypeError(f"tools: expected types by the tools' names, received {excerpt(types)}")
+    for name, as_type in types.items():
+        try:
+            adapter_of(as_type)
+        except TypeError as error:
+            raise TypeError(f"tools[{name!r}]: {error}") from error
+    return dict(types)
+
+
+def give_types(calls: Iterable[ChatCompletionMessageToolCall], types: ToolTypes) -> None:
+    """Give each call the type of its arguments."""
+    for call in calls:
+        if isinstance(call, ChatCompletionMessageFunctionToolCall):
+            call.function._type = _Registered(types.get(call.name))  # pyright: ignore[reportPrivateUsage] - of this module

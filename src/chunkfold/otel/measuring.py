@@ -1,0 +1,207 @@
+"""What is measured of one request: its span, and the metrics, from when it was sent until its stream ends."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as version_of
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider, set_span_in_context
+from opentelemetry.util.types import AttributeValue
+
+from chunkfold.models import ChatCompletion
+from chunkfold.otel import names
+from chunkfold.otel.attributes import (
+    Attributes,
+    choices_asked,
+    common_attributes,
+    error_type,
+    request_attributes,
+    response_attributes,
+    server_of,
+    text_of,
+    usage_of,
+)
+from chunkfold.otel.content import input_messages, output_messages
+from chunkfold.otel.instruments import Instruments, instruments_of, is_apis_own
+from chunkfold.otel.names import Names
+from chunkfold.parser.parser import ChatCompletionParser
+from chunkfold.stream.asynchronous import AsyncChatCompletionStream
+from chunkfold.stream.sync import ChatCompletionStream
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+
+Observable: TypeAlias = ChatCompletionStream | AsyncChatCompletionStream | ChatCompletionParser
+
+_NANOSECONDS: Final = 1_000_000_000
+
+
+def _version_of_library() -> str | None:
+    try:
+        return version_of(names.SCOPE)
+    except PackageNotFoundError:  # the sources alone, on the path
+        return None
+
+
+_VERSION: Final = _version_of_library()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measuring:
+    """What to measure, and where it goes; the arguments of `instrument`, which describes them."""
+
+    request: Mapping[str, Any]
+    provider: str | None
+    attributes: Mapping[str, AttributeValue]
+    capture_content: bool
+    tracers: TracerProvider
+    meters: MeterProvider
+
+    @property
+    def is_off(self) -> bool:
+        """Whether nothing is recorded, because no SDK is set up."""
+        return is_apis_own(self.tracers) and is_apis_own(self.meters)
+
+    def observe(self, stream: Observable) -> None:
+        """Measure a stream until it ends."""
+        measured = self._begin(getattr(stream, "response", None), stream.elapsed)
+        if measured is not None:
+            on_chunks = measured.on_chunks if measured.instruments is not None else None
+            stream.observe(on_chunks=on_chunks, on_end=measured.on_end)
+
+    def failed(self, error: BaseException, seconds: float) -> None:
+        """The request failed before there was a response, `seconds` after it was sent."""
+        measured = self._begin(error, seconds)
+        if measured is not None:
+            measured.fail(error, seconds)
+
+    def _begin(self, sent: Any, seconds: float) -> "_Measured | None":
+        """Start the span of a request that was sent `seconds` ago; None if nothing is recorded."""
+        version = names.names()
+        common = common_attributes(self.request, self.provider, server_of(sent))
+        instruments = instruments_of(self.meters, version, _VERSION)
+        started = time.time_ns() - _nanoseconds(seconds)
+        span = self.tracers.get_tracer(names.SCOPE, _VERSION, schema_url=version.schema_url).start_span(
+            " ".join(str(common[name]) for name in (names.OPERATION_NAME, names.REQUEST_MODEL) if name in common),
+            kind=SpanKind.CLIENT,
+            attributes=common,
+            start_time=started,
+        )
+        if span.is_recording():
+            span.set_attributes(request_attributes(self.request, common[names.PROVIDER_NAME], version))
+            messages = input_messages(self.request) if self.capture_content else None
+            span.set_attributes({names.INPUT_MESSAGES: messages} if messages is not None else {})
+            span.set_attributes(self.attributes)
+        elif instruments is None:
+            return None
+        return _Measured(
+            span=span,
+            context=set_span_in_context(span),
+            started=started,
+            common=common,
+            choices=choices_asked(self.request),
+            version=version,
+            instruments=instruments,
+            capture_content=self.capture_content,
+        )
+
+
+@dataclass(kw_only=True, slots=True)
+class _Measured:
+    """What is being measured of one stream.
+
+    Attributes:
+        span: Its span.
+        context: The span's, for the metrics: so that an exemplar leads to it.
+        started: When the span started, in nanoseconds since 1970.
+        common: What the span and all metrics have.
+        choices: How many choices were asked for.
+        version: Of the names.
+        instruments: The metrics, None if none are recorded.
+        capture_content: Whether the messages are wanted.
+        last_chunk: When the last chunk came, in seconds since the request was sent.
+    """
+
+    span: Span
+    context: "Context"
+    started: int
+    common: Attributes
+    choices: int
+    version: Names
+    instruments: Instruments | None
+    capture_content: bool
+    last_chunk: float | None = None
+
+    def on_chunks(self, stream: Observable, count: int) -> None:
+        """Chunks came: one time for each of them; those of one read came at once."""
+        before, now = self.last_chunk, stream.timing.last_chunk
+        if self.instruments is None or now is None:
+            return
+        self.last_chunk = now
+        if before is None:
+            self._note_model(stream.snapshot.model)
+            self.instruments.time_to_first_chunk.record(stream.timing.first_chunk or now, self.common, self.context)
+        else:
+            self.instruments.time_per_output_chunk.record(now - before, self.common, self.context)
+        for _ in range(count - 1):
+            self.instruments.time_per_output_chunk.record(0.0, self.common, self.context)
+
+    def on_end(self, stream: Observable) -> None:
+        """The stream ended: all that is known of it now."""
+        seconds = stream.elapsed
+        self._note_model(stream.snapshot.model)
+        error: Attributes = {} if stream.error is None else {names.ERROR_TYPE: error_type(stream.error)}
+        try:
+            if self.instruments is not None:
+                self.instruments.duration.record(seconds, {**self.common, **error}, self.context)
+                self.instruments.tokens.record(usage_of(stream.snapshot), self.common, error, self.context)
+            if self.span.is_recording():
+                self._describe(stream, error)
+        finally:
+            self.span.end(self.started + _nanoseconds(seconds))
+
+    def fail(self, error: BaseException, seconds: float) -> None:
+        """There was no response. A cancellation is not an error, like that of a stream."""
+        kind: Attributes = {names.ERROR_TYPE: error_type(error)} if isinstance(error, Exception) else {}
+        try:
+            if self.instruments is not None:
+                self.instruments.duration.record(seconds, {**self.common, **kind}, self.context)
+            if self.span.is_recording():
+                nothing = ChatCompletion()
+                provider = self.common[names.PROVIDER_NAME]
+                self.span.set_attributes(response_attributes(nothing, self.choices, provider, self.version))
+                self._set_error(error, kind)
+        finally:
+            self.span.end(self.started + _nanoseconds(seconds))
+
+    def _note_model(self, model: Any) -> None:
+        name = text_of(model)
+        if name is not None:
+            self.common = {**self.common, names.RESPONSE_MODEL: name}
+
+    def _describe(self, stream: Observable, error: Attributes) -> None:
+        """Put on the span what came, and how it ended."""
+        provider = self.common[names.PROVIDER_NAME]
+        self.span.set_attributes(response_attributes(stream.snapshot, self.choices, provider, self.version))
+        self.span.set_attribute(names.STREAM_END, str(stream.end))
+        if stream.timing.first_chunk is not None:
+            self.span.set_attribute(names.RESPONSE_TIME_TO_FIRST_CHUNK, stream.timing.first_chunk)
+        if stream.anomalies:
+            self.span.set_attribute(names.ANOMALIES, [anomaly.rule.id for anomaly in stream.anomalies])
+        if self.capture_content:
+            self.span.set_attribute(names.OUTPUT_MESSAGES, output_messages(stream.snapshot, self.version))
+        self._set_error(stream.error, error)
+
+    def _set_error(self, error: BaseException | None, kind: Attributes) -> None:
+        """Put on the span what went wrong, if anything did."""
+        if kind:
+            self.span.set_attributes(kind)
+            message = text_of(str(error)) if self.capture_content else None  # it may quote what was sent
+            self.span.set_status(Status(StatusCode.ERROR, message))
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * _NANOSECONDS)

@@ -1,0 +1,13 @@
+"""Parse one stream without I/O: bytes in, chunks out, and at the end how it ended.
+
+Input: the bytes of a body, in pieces of any size, and the information that the body ended, broke or was left. Output:
+chunks or events, then the end, the error and the message. Read in this order:
+
+- `parser`: `ChatCompletionParser`, the public class; `options`: its options and their checks;
+- `course`: the effect of each read on the stream, its times, and its end;
+- `intake`: events through their payloads into the fold; `template`: chunks folded without parsing their JSON again;
+- `refused_body`: the body of a response whose status is not 2xx;
+- `endings`: `judge`, how a stream ended as a function of the facts, and the error for each ending;
+- `limits`: what a stream may cost in values, output and time; `timing`: when chunks arrived;
+- `surrogate_joiner`, `choice_merger`: chunks repaired before they are returned; `observers`: notifications.
+"""

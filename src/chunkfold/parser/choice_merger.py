@@ -1,0 +1,80 @@
+"""Merge one message that is spread over several choices into choice 0, if one choice was requested."""
+
+from typing import TYPE_CHECKING
+
+from chunkfold.anomalies import CHOICE_INDEX_WANDERS
+from chunkfold.excerpts import excerpt
+from chunkfold.fold.stream_fold import StreamFold
+from chunkfold.models import ChatCompletionChunk, ChunkChoice
+from chunkfold.models.content import fields_of, is_of_tool, reasoning_in, text_of
+from chunkfold.models.outcome import outcome_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chunkfold.transforms import Transform
+
+
+class ChoiceMerger:
+    """Merge the choices of one stream. Chunks of choice 0 alone pass as they are.
+
+    Unlike the transform `OneChoice` it lets a finish reason pass at once. Where another choice goes on after it, it is
+    taken back: an answer that is cut there is not finished. Where two choices bring text, reasoning or a whole message
+    in one chunk they are two answers, and from then on the choices stay apart.
+
+    Args:
+        fold: Where the chunks are folded.
+    """
+
+    def __init__(self, fold: StreamFold) -> None:
+        self._fold = fold
+        self._are_apart = False
+        self._finished: int | None = None  # the index, as sent, of the choice whose finish reason came last
+
+    def merge(self, chunk: ChatCompletionChunk) -> None:
+        """Make all choices of a chunk choice 0; it must not have been returned or folded yet, because it is changed."""
+        choices = chunk.choices
+        self._are_apart = self._are_apart or _are_several_answers(choices)
+        if self._are_apart:
+            return
+        finished: ChunkChoice | None = None
+        for choice in choices:
+            index, is_of_answer = choice.index, not is_of_tool(vars(choice.delta))
+            is_finished = is_of_answer and outcome_of(choice.finish_reason) is not None
+            if index:
+                self._fold.log.note(CHOICE_INDEX_WANDERS, f"index {excerpt(index)}")
+                vars(choice)["index"] = 0  # not by attribute: an index that was not sent does not count as sent
+            if index != self._finished and (is_finished or (is_of_answer and _says_something(choice))):
+                self._fold.reopen(0)
+                if finished is not None:
+                    finished.finish_reason = None
+            if is_finished:
+                self._finished, finished = index, choice
+
+
+def _are_several_answers(choices: list[ChunkChoice]) -> bool:
+    """Whether two choices bring the same kind of text at once, or both a whole message."""
+    if len(choices) < 2:
+        return False
+    first: dict[str, int] = {}
+    for choice in choices:
+        fields = fields_of(choice.delta)
+        brought = {"text": text_of(fields.get("content")), "reasoning": reasoning_in(fields), "message": choice.message}
+        if any(value and first.setdefault(kind, choice.index) != choice.index for kind, value in brought.items()):
+            return True
+    return False
+
+
+def _says_something(choice: ChunkChoice) -> bool:
+    """Whether a delta has more than a role and empty values."""
+    return any(value not in (None, "", [], {}) for name, value in fields_of(choice.delta).items() if name != "role")
+
+
+def merger_for(fold: StreamFold, transforms: "Sequence[Transform]") -> ChoiceMerger | None:
+    """What merges choices; None where a transform does so, which has to see their indexes."""
+    if transforms:
+        from chunkfold.transforms import OneChoice
+
+        if any(isinstance(transform, OneChoice) for transform in transforms):
+            return None
+    return ChoiceMerger(fold)

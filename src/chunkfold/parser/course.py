@@ -1,0 +1,290 @@
+"""The course of one stream: the effect of each read, its times, and how it ends."""
+
+from collections.abc import Callable, Collection, Generator
+from typing import TYPE_CHECKING, Any
+
+from chunkfold.anomalies import (
+    UNEXPLAINED_OBJECT,
+)
+from chunkfold.errors import (
+    APIError,
+    ChunkfoldError,
+    InvalidStreamError,
+    StreamEnd,
+    StreamStalledError,
+)
+from chunkfold.event_stream import slices
+from chunkfold.fold.stream_fold import StreamFold
+from chunkfold.models import ChatCompletion, ChatCompletionChunk
+from chunkfold.parser.endings import Facts, Stop, conclude
+from chunkfold.parser.intake import Intake
+from chunkfold.parser.limits import (
+    Deadlines,
+)
+from chunkfold.parser.refused_body import RefusedBody
+from chunkfold.parser.timing import StreamTiming, note_read
+from chunkfold.wire.envelopes import Headers, request_id, retry_after
+
+if TYPE_CHECKING:
+    from chunkfold.events.recorder import EventRecorder
+    from chunkfold.events.types import ChatCompletionEvent
+    from chunkfold.parser.observers import Observers
+
+
+class Course:
+    """Take what a transport brings, until the stream ends.
+
+    Args:
+        fold: Where chunks are folded.
+        intake: What takes the bytes.
+        deadlines: The limits on the time.
+        headers: The response's.
+        clock: Seconds from any fixed point.
+        refused_ids: The rules that strict mode refuses.
+
+    Attributes:
+        end: How the stream ended, None while it runs.
+        error: What went wrong, None if nothing did.
+        timing: When things arrived.
+    """
+
+    def __init__(
+        self,
+        fold: StreamFold,
+        intake: Intake | RefusedBody,
+        deadlines: Deadlines,
+        *,
+        headers: Headers,
+        clock: Callable[[], float],
+        refused_ids: Collection[str],
+    ) -> None:
+        self.end: StreamEnd | None = None
+        self.error: ChunkfoldError | None = None
+        self.timing = StreamTiming()
+        self._fold = fold
+        self._intake = intake
+        self._deadlines = deadlines
+        self._has_deadline = deadlines.is_set
+        self._headers = headers
+        self._clock = clock
+        self._refused_ids = refused_ids
+        self._log = fold.log
+        self._recorder: EventRecorder | None = None
+        self._observers: Observers | None = None
+        self._final: ChatCompletion | None = None
+
+    @property
+    def snapshot(self) -> ChatCompletion:
+        """What has arrived so far; readable at any time, costs as much as the output is long.
+
+        While the stream runs, each access creates a new one, which you can change. After the end there is only one.
+        """
+        if self.end is None:
+            return self._fold.snapshot
+        if self._final is None:
+            self._final = self._fold.snapshot
+        return self._final
+
+    @property
+    def request_id(self) -> str | None:
+        """The response's `x-request-id`, or a gateway's name for it; None if it has none."""
+        return request_id(self._headers)
+
+    @property
+    def elapsed(self) -> float:
+        """How many seconds ago the request was sent, on the clock that `timing` has its times from."""
+        return max(self._clock() - self._deadlines.started, 0.0)
+
+    def events(self) -> "list[ChatCompletionEvent]":
+        """What the bytes meant, as typed events: those since the last call, or since the beginning.
+
+        Events are made from the first call on, and kept until the next one. A first call that comes late begins with
+        all that has arrived, in as few events as possible.
+        """
+        if self._recorder is None:
+            from chunkfold.events.recorder import EventRecorder  # loaded only for events
+
+            self._recorder = EventRecorder(self._fold.tools)
+            self._log.observe(self._recorder.on_anomaly)
+            self._fold.observe(self._recorder)
+            self._tell_end()
+        return self._recorder.take()
+
+    def observe(
+        self,
+        subject: object,
+        on_chunks: Callable[[Any, int], object] | None,
+        on_end: Callable[[Any], object] | None,
+    ) -> None:
+        """Notify plain callables of the subject; see `ChatCompletionParser.observe`."""
+        if self._observers is None:
+            from chunkfold.parser.observers import Observers  # loaded only for observers
+
+            self._observers = Observers(self._fold.chunks)
+        self._observers.add(subject, on_chunks, on_end)
+        self._tell_observers()
+
+    def take(
+        self, data: bytes | bytearray | memoryview, arrived: float | None, *, folding: bool = False
+    ) -> list[ChatCompletionChunk]:
+        """Take the next bytes of the body; return the chunks they complete.
+
+        Args:
+            data: The bytes.
+            arrived: What the clock said when they came; what it says now, if None.
+            folding: Whether chunks are wanted only where there is no other way.
+        """
+        now = self._clock() if arrived is None else arrived
+        chunks = self._take_data(data, now, folding=folding)
+        if self._has_deadline:
+            self._check_time(self._deadlines.missed(now), chunks)
+        if self._observers is not None:
+            self._tell_observers()
+        return chunks
+
+    def take_slices(
+        self, data: bytes, arrived: float | None = None, *, folding: bool = False
+    ) -> Generator[list[ChatCompletionChunk]]:
+        """Take a large read, a slice at a time; with a deadline the clock is read once per slice."""
+        now = self._clock() if arrived is None else arrived
+        # Time that passes meanwhile counts. A read that came too late is judged as a whole: it may hold the end.
+        is_timed = self._has_deadline and arrived is None and self._deadlines.overdue(now) is None
+        pieces = iter(slices(data))
+        for place, piece in enumerate(pieces):
+            if self.end is not None:
+                return
+            if is_timed and place and (overdue := self._deadlines.overdue(self._clock())) is not None:
+                yield self._ended_late(overdue)
+                return
+            try:
+                chunks = self._take_data(piece, now, folding=folding)
+            except BaseException:  # a tap's: the read is lost, but what follows it must not be misread
+                for lost in pieces:
+                    self._intake.lose(lost)
+                raise
+            self._tell_observers()
+            yield chunks
+        # Of the whole read: a chunk may be in its last slice.
+        yield self._ended_late(self._deadlines.missed(now) if self._has_deadline else None)
+
+    def end_of_body(self, exc: BaseException | None) -> list[ChatCompletionChunk]:
+        """The body ended, or the transport raised: the last chunks."""
+        chunks: list[ChatCompletionChunk] = []
+        if self.end is not None:
+            return chunks
+        intake = self._intake
+        try:
+            intake.take_rest(chunks, exc)
+        finally:
+            if intake.stop is not None:
+                self._conclude(intake.stop)
+        intake.tell_last()
+        if intake.stop is None:
+            self._end_by_itself(chunks, exc)
+        if chunks and self.timing.last_byte is not None:  # they came with the last bytes
+            note_read(self.timing, self.timing.last_byte, chunks=True, output=self._fold.has_output)
+        self._tell_observers()
+        return chunks
+
+    def leave(self) -> None:
+        """Mark that the consumer left. This is not an error; if every choice has finished, the stream has too."""
+        if self.end is None:
+            self._end_at(Stop.LEFT, [])
+            self._tell_observers()
+
+    def with_context(self, error: ChunkfoldError) -> ChunkfoldError:
+        """The error with what is known of the stream."""
+        if isinstance(error, APIError):
+            error.request_id = error.request_id or self.request_id
+            if error.retry_after is None:
+                error.retry_after = retry_after(self._headers)
+        if self._log.refused is not None and isinstance(error, InvalidStreamError) and error.rule is None:
+            error.rule = self._log.refused.rule
+        error.snapshot = self.snapshot
+        error.emitted_output = self._fold.has_output
+        return error
+
+    def _take_data(
+        self, data: bytes | bytearray | memoryview, now: float, *, folding: bool = False
+    ) -> list[ChatCompletionChunk]:
+        fold, intake, deadlines = self._fold, self._intake, self._deadlines
+        known, seconds = fold.chunks, now - deadlines.started
+        try:
+            chunks = intake.take(data, seconds, folding=folding)
+        finally:  # a transform may raise as it gives out what it held
+            if intake.stop is not None:
+                self._conclude(intake.stop)
+        if intake.stop is not None:
+            intake.tell_last()
+        has_chunks = fold.chunks > known
+        if has_chunks or intake.has_progress:
+            deadlines.last_progress = now
+            intake.has_progress = False
+        note_read(self.timing, seconds, chunks=has_chunks, output=fold.output_size > 0)
+        return chunks
+
+    def _ended_late(self, missed: str | None) -> list[ChatCompletionChunk]:
+        """The last chunks, if a deadline was missed and that ends the stream."""
+        chunks: list[ChatCompletionChunk] = []
+        self._check_time(missed, chunks)
+        self._tell_observers()
+        return chunks
+
+    def _end_by_itself(self, chunks: list[ChatCompletionChunk], exc: BaseException | None) -> None:
+        """Nothing in the body says that the stream is over."""
+        if isinstance(exc, ChunkfoldError):
+            self._end_at(Stop.INVALID, chunks, exc)
+        else:
+            self._end_at(Stop.BODY_ENDED if exc is None else Stop.TRANSPORT, chunks, cause=exc)
+
+    def _end_at(
+        self,
+        stop: Stop,
+        chunks: list[ChatCompletionChunk],
+        error: ChunkfoldError | None = None,
+        *,
+        cause: BaseException | None = None,
+    ) -> None:
+        """Nothing more is read.
+
+        Args:
+            stop: Why.
+            chunks: Where last chunks go.
+            error: What is wrong, if something is.
+            cause: What the transport raised.
+        """
+        self._intake.end(stop, chunks, error)
+        self._conclude(self._intake.stop or stop, cause)
+
+    def _conclude(self, stop: Stop, cause: BaseException | None = None) -> None:
+        """Say how the stream ended."""
+        fold, log, intake = self._fold, self._log, self._intake
+        facts = Facts(
+            stop,
+            all_finished=fold.all_finished,
+            has_output=fold.has_output,
+            has_unexplained=log.get(UNEXPLAINED_OBJECT) is not None,
+            is_foreign=intake.foreign is not None and fold.chunks == fold.unexplained,
+            is_refused=log.refused is not None,
+            refused_ids=self._refused_ids,
+        )
+        self.end, error = conclude(facts, log, intake.foreign, intake.error, cause)
+        self.error = None if error is None else self.with_context(error)
+        self._tell_end()
+
+    def _tell_end(self) -> None:
+        """What events there are at the end, if it has come."""
+        if self._recorder is None or self.end is None:
+            return
+        if self.end.complete:
+            self._recorder.complete()
+        self._fold.tell_finishes(self._recorder)
+
+    def _tell_observers(self) -> None:
+        """Everything that they may look at is up to date."""
+        if self._observers is not None:
+            self._observers.tell(self._fold.chunks, has_ended=self.end is not None)
+
+    def _check_time(self, missed: str | None, chunks: list[ChatCompletionChunk]) -> None:
+        if missed is not None and self.end is None:
+            self._end_at(Stop.STALLED, chunks, StreamStalledError(missed, end=StreamEnd.STALLED))

@@ -1,0 +1,213 @@
+"""Decide how a stream ended, as one pure function of the facts, and create the error for each ending.
+
+The parser collects the facts when the stream stops, and calls `judge` once.
+"""
+
+from collections.abc import Container
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from chunkfold.anomalies import DONE_MISSING, FINISH_MISSING, LATE_FAULT, UNEXPLAINED_OBJECT, Anomaly, AnomalyLog, Rule
+from chunkfold.errors import (
+    ChunkfoldError,
+    IncompleteStreamError,
+    InvalidChunkError,
+    InvalidStreamError,
+    NotAnEventStreamError,
+    StreamEnd,
+    StreamInterruptedError,
+)
+from chunkfold.excerpts import excerpt
+
+_BODY_EXCERPT: Final = 1024
+_COMMON_TYPES: Final = frozenset({"application/json", "text/event-stream", "text/html", "text/plain", "text/xml"})
+
+
+class Stop(Enum):
+    """Why nothing more of a stream is read."""
+
+    ERROR = auto()  # the provider reported one
+    INVALID = auto()  # an event or a body that is not a chunk, or a limit
+    REFUSED = auto()  # strict mode refuses an anomaly
+    DONE = auto()  # `[DONE]`
+    BODY_ENDED = auto()
+    WHOLE_BODY = auto()  # the body was one JSON completion, which knows no `[DONE]`
+    TRANSPORT = auto()  # the transport raised
+    STALLED = auto()  # a deadline passed
+    LEFT = auto()  # by the consumer
+
+
+# Where the bytes stop by themselves: what shows only then is the provider's doing.
+_BY_ITSELF: Final = frozenset({Stop.DONE, Stop.BODY_ENDED, Stop.WHOLE_BODY})
+
+
+class Facts(NamedTuple):
+    """What is known of a stream when it stops.
+
+    Attributes:
+        stop: Why nothing more is read.
+        all_finished: Whether at least one choice came, and every one has its finish reason.
+        has_output: Whether output came.
+        has_unexplained: Whether an object came that is neither a chunk nor an error.
+        is_foreign: Whether events with data came, and none of them is part of a stream of chunks.
+        is_refused: Whether strict mode refuses an anomaly that was noted.
+        refused_ids: The rules that strict mode refuses.
+    """
+
+    stop: Stop
+    all_finished: bool = False
+    has_output: bool = False
+    has_unexplained: bool = False
+    is_foreign: bool = False
+    is_refused: bool = False
+    refused_ids: Container[str] = ()
+
+
+class Verdict(NamedTuple):
+    """How a stream ended.
+
+    Attributes:
+        end: The way.
+        note: The rule that an ending of this kind breaks, None if it breaks none.
+        is_refused: Whether it is strict mode that makes it invalid.
+    """
+
+    end: StreamEnd
+    note: Rule | None = None
+    is_refused: bool = False
+
+
+def judge(facts: Facts) -> Verdict:
+    """How a stream with these facts ended; the first that applies holds.
+
+    Strict mode refuses what was noted only where the provider had its say: an anomaly that shows because the transport
+    broke, a deadline passed or the consumer left is not the provider's.
+    """
+    if facts.stop in _AT_ONCE:
+        return _AT_ONCE[facts.stop]
+    verdict = _tolerant(facts)
+    is_noted = facts.is_refused and facts.stop in _BY_ITSELF
+    if is_noted or (verdict.note is not None and verdict.note.id in facts.refused_ids):
+        return Verdict(StreamEnd.INVALID, verdict.note, is_refused=True)
+    return verdict
+
+
+_AT_ONCE: Final = {
+    Stop.ERROR: Verdict(StreamEnd.FAILED),
+    Stop.INVALID: Verdict(StreamEnd.INVALID),
+    Stop.REFUSED: Verdict(StreamEnd.INVALID, is_refused=True),
+}
+_AFTER_FINISH: Final = {
+    Stop.BODY_ENDED: DONE_MISSING,
+    Stop.TRANSPORT: LATE_FAULT,
+    Stop.STALLED: LATE_FAULT,
+}
+_BEFORE_FINISH: Final = {
+    Stop.TRANSPORT: StreamEnd.INTERRUPTED,
+    Stop.STALLED: StreamEnd.STALLED,
+    Stop.LEFT: StreamEnd.CLOSED,
+}
+
+
+def _tolerant(facts: Facts) -> Verdict:
+    """The verdict on a stream without an error of its own, strict mode left aside."""
+    if facts.all_finished:
+        return Verdict(StreamEnd.FINISHED, _AFTER_FINISH.get(facts.stop))
+    if facts.stop in _BEFORE_FINISH:
+        return Verdict(_BEFORE_FINISH[facts.stop])
+    if facts.is_foreign:
+        return Verdict(StreamEnd.INVALID)
+    if not facts.has_output:
+        return Verdict(StreamEnd.EMPTY)
+    if facts.stop is Stop.DONE and not facts.has_unexplained:
+        return Verdict(StreamEnd.DONE, FINISH_MISSING)
+    return Verdict(StreamEnd.TRUNCATED)
+
+
+def conclude(
+    facts: Facts,
+    log: AnomalyLog,
+    foreign: tuple[int, str] | None,
+    error: ChunkfoldError | None,
+    cause: BaseException | None,
+) -> tuple[StreamEnd, ChunkfoldError | None]:
+    """How a stream ended, and the error for it, None if it ended well or was left.
+
+    Args:
+        facts: What is known of it.
+        log: What was tolerated; an ending that breaks a rule is noted there.
+        foreign: The place and the start of the first event that does not belong to a stream of chunks.
+        error: The error that an event or a deadline caused, if any.
+        cause: What the transport raised.
+    """
+    verdict = judge(facts)
+    if verdict.note is not None:
+        fault = error or (cause and type(cause).__name__)
+        log.note(verdict.note, str(fault or ""))
+    end = verdict.end
+    if end.complete or end is StreamEnd.CLOSED:
+        return end, None
+    if verdict.is_refused and log.refused is not None:
+        refusal = _refused(log.refused)
+        refusal.__cause__ = cause
+        return end, refusal
+    if error is not None:
+        return end, error
+    if cause is not None:
+        return end, _interrupted(cause)
+    if end is StreamEnd.INVALID and foreign is not None:
+        return end, _foreign_events(*foreign)
+    return end, _incomplete(end, facts.stop, log.get(UNEXPLAINED_OBJECT))
+
+
+def _incomplete(end: StreamEnd, stop: Stop, unexplained: Anomaly | None) -> IncompleteStreamError:
+    """The stream stopped by itself, but too early: `empty` or `truncated`; an unexplained object is quoted."""
+    if end is StreamEnd.EMPTY:
+        msg = "the stream ended without any output" + (" but [DONE]" if stop is Stop.DONE else "")
+    else:
+        before, missing = ("[DONE] came", "") if stop is Stop.DONE else ("the body ended", "no [DONE], and ")
+        msg = f"{before} before the stream was complete: {missing}a choice without a finish reason"
+    if unexplained is not None:
+        msg += f", after an object that is neither a chunk nor an error: {unexplained.detail}"
+    return IncompleteStreamError(msg, end=end)
+
+
+def _foreign_events(offset: int, quoted: str) -> InvalidChunkError:
+    """Events came, but no chunk among them; the first one is quoted."""
+    what = "expected chunks of the chat completions API, received none of them but other events"
+    msg = f"event at byte {offset}: {what}: {quoted}"
+    return InvalidChunkError(msg, position=offset)
+
+
+def _refused(anomaly: Anomaly) -> InvalidStreamError:
+    """Strict mode refuses an anomaly."""
+    return InvalidStreamError(f"{anomaly.rule} ({anomaly.first})", rule=anomaly.rule)
+
+
+def _interrupted(exc: BaseException) -> StreamInterruptedError:
+    """The transport raised; its exception is the cause."""
+    told = str(exc).partition("bytearray(")[0].rstrip(": ")  # h11 quotes what it could not read: it may be a secret
+    msg = f"the transport failed before the stream was complete: {excerpt(told or type(exc).__name__)}"
+    error = StreamInterruptedError(msg, end=StreamEnd.INTERRUPTED)
+    error.__cause__ = exc
+    return error
+
+
+def _kind_of(content_type: str | None) -> str:
+    """The content type in words, if it is one of the common ones: a header's value has no place in a message."""
+    if content_type is None:
+        return "without a content type"
+    kind = content_type.partition(";")[0].strip().lower()
+    return f"content type {kind}" if kind in _COMMON_TYPES else "another content type"
+
+
+def not_an_event_stream(body: bytes, status_code: int | None, content_type: str | None) -> NotAnEventStreamError:
+    """The body is something else."""
+    told = f"status {status_code}, {_kind_of(content_type)}"
+    shown = excerpt(body[:_BODY_EXCERPT].decode("utf-8", "replace"))
+    return NotAnEventStreamError(
+        f"expected an event stream, received another body ({told}): {shown}",
+        status_code=status_code,
+        content_type=content_type,
+        body=body[:_BODY_EXCERPT],
+    )

@@ -1,0 +1,120 @@
+"""Limit what a stream may cost: the values in an event, the output, and the time.
+
+This module reads no clock and does not wait.
+"""
+
+import re
+from itertools import islice
+from typing import Final
+
+from chunkfold.fold.stream_fold import StreamFold
+
+DEFAULT_MAX_EVENT_ITEMS: Final = 250_000
+DEFAULT_MAX_OUTPUT_SIZE: Final = 64 * 2**20  # characters
+
+# Everything up to the next comma or opening bracket outside of strings, or up to the end, so that every try matches:
+# a search that fails would start again at each byte.
+_ITEM: Final = re.compile(rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))*+([,\[{]|\Z)', re.DOTALL)
+
+_PER_CHARACTER: Final = 4  # bytes that are allowed for each character of output
+_ALLOWANCE: Final = 2**20  # bytes, beside those
+# What an event can add at most, in bytes: a tool call for `{}`, a list for `[]`, and for a single character of text the
+# note that another part of the message begins with it.
+_MOST_PER_OBJECT: Final = 2500
+_MOST_PER_BYTE: Final = 32
+_MOST_PER_CHARACTER: Final = 200
+_OFTEN_ENOUGH: Final = 2**13  # bytes
+# What a byte of a body can become at most: characters of output (1e15 is counted as it is printed), or half an object.
+_OUTPUT_PER_BYTE: Final = 8
+_MOST_PER_BODY_BYTE: Final = _MOST_PER_OBJECT // 2 + _MOST_PER_BYTE + _OUTPUT_PER_BYTE * _MOST_PER_CHARACTER
+
+
+def has_more_items(data: bytes, most: int) -> bool:
+    """Whether JSON has more items: commas and opening brackets outside of strings. No JSON is needed; linear.
+
+    An empty object in a list counts 2, a number 1. Data with no more bytes than the limit is not counted.
+    """
+    if len(data) <= most:
+        return False
+    items = (match for match in _ITEM.finditer(data) if match[1])
+    return sum(1 for _ in islice(items, most + 1)) > most
+
+
+class OutputLimit:
+    """The limit on what is kept of a stream.
+
+    Characters of output are counted as they come. What everything costs that is kept (the text, choices, tool calls,
+    log probabilities, unknown fields) is measured in bytes, which takes time; so it is only measured if an estimate,
+    which is never too low, says that it could be too much. And that is only checked if the bytes that came since
+    the last look could have become so much. All of it depends on the content alone.
+
+    Args:
+        most: The most characters of output; None for no limit.
+        fold: Where the output is gathered.
+
+    Attributes:
+        look_at: Events that begin before this byte of the body need no look.
+    """
+
+    def __init__(self, most: int | None, fold: StreamFold) -> None:
+        self.most = most
+        self.look_at = 0
+        self._fold = fold
+        self._allowed = _PER_CHARACTER * (most or 0) + _ALLOWANCE
+        self._estimate = 0  # the memory kept beside the output's text
+        self._measure_at = self._allowed
+
+    def take(self, data: bytes) -> None:
+        """Count an event whose data can be kept beyond its text."""
+        self._estimate += _MOST_PER_OBJECT * data.count(b"{") + _MOST_PER_BYTE * len(data)
+
+    def is_passed(self, offset: int) -> bool:
+        """Whether more came than that, with the event at an offset of the body."""
+        if self.most is None:
+            self.look_at = offset + _OFTEN_ENOUGH
+            return False
+        output = self._fold.output_size
+        estimate = self._estimate + _MOST_PER_CHARACTER * output
+        if output > self.most or (estimate > self._measure_at and self._is_too_large(estimate)):
+            return True
+        unlooked = max((self._measure_at - estimate) // _MOST_PER_BODY_BYTE, _OFTEN_ENOUGH)
+        self.look_at = offset + min((self.most - output) // _OUTPUT_PER_BYTE, unlooked)
+        return False
+
+    def _is_too_large(self, estimate: int) -> bool:
+        size = self._fold.footprint
+        self._measure_at = estimate + max(self._allowed - size, self._allowed // 4)
+        return size > self._allowed
+
+
+class Deadlines:
+    """The limits on the time, in seconds.
+
+    Args:
+        total: For the whole stream; None for no limit.
+        progress: From chunk to chunk while bytes arrive; None for no limit.
+        started: What the clock said when the stream began.
+    """
+
+    def __init__(self, total: float | None, progress: float | None, started: float) -> None:
+        self.is_set = total is not None or progress is not None
+        self.shortest = min((seconds for seconds in (total, progress) if seconds is not None), default=None)
+        self.last_progress = started
+        self._total = total
+        self._progress = progress
+        self.started = started
+
+    def overdue(self, now: float) -> str | None:
+        """Whether the whole stream takes too long by the time that the clock says, in words; None if it does not.
+
+        The one limit that also counts while a large read is parsed: its chunks have arrived, and only wait.
+        """
+        if self._total is not None and now - self.started > self._total:
+            return f"the stream was not complete after {self._total} s (total_timeout)"
+        return None
+
+    def missed(self, now: float) -> str | None:
+        """What was missed by the time that the clock says, in words; None if nothing was."""
+        if self._progress is not None and now - self.last_progress > self._progress:
+            return self.overdue(now) or f"bytes but no chunk came for {self._progress} s (progress_timeout)"
+        return self.overdue(now)

@@ -1,0 +1,79 @@
+"""Notify plain callables of what a stream does, for telemetry, logs and metrics of any kind.
+
+The task or thread that reads or closes the stream calls them, between two of its steps, when everything that they can
+read is up to date. Observers do not refer to the stream itself, so they do not delay its garbage collection.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+from weakref import ref
+
+_logger = logging.getLogger(__name__)
+
+
+class Observers:
+    """The observers of one stream.
+
+    Args:
+        chunks: How many chunks came before there was any observer.
+    """
+
+    __slots__ = ("_observers", "_told")
+
+    def __init__(self, chunks: int) -> None:
+        self._told = chunks
+        self._observers: list[_Observer] = []
+
+    def add(
+        self, subject: object, on_chunks: Callable[[Any, int], object] | None, on_end: Callable[[Any], object] | None
+    ) -> None:
+        """Add an observer, which is called with the subject from now on."""
+        self._observers.append(_Observer(subject, on_chunks, on_end))
+
+    def tell(self, chunks: int, *, has_ended: bool) -> None:
+        """Report the chunks since the last time, and the end, once.
+
+        Args:
+            chunks: How many have come in all.
+            has_ended: Whether the stream has.
+        """
+        count = chunks - self._told
+        if count:
+            self._told = chunks
+            for observer in self._observers:
+                observer.tell_chunks(count)
+        if has_ended:
+            with suppress(IndexError):  # taken once, even if another thread closes the stream
+                while True:
+                    self._observers.pop(0).tell_end()
+
+
+class _Observer:
+    """Two callables, and the subject that they are called with."""
+
+    __slots__ = ("_on_chunks", "_on_end", "_subject")
+
+    def __init__(
+        self, subject: object, on_chunks: Callable[[Any, int], object] | None, on_end: Callable[[Any], object] | None
+    ) -> None:
+        self._subject = ref(subject)
+        self._on_chunks = on_chunks
+        self._on_end = on_end
+
+    def tell_chunks(self, count: int) -> None:
+        if self._on_chunks is not None:
+            self._call(self._on_chunks, count)
+
+    def tell_end(self) -> None:
+        if self._on_end is not None:
+            self._call(self._on_end)
+
+    def _call(self, tell: Callable[..., object], *more: int) -> None:
+        subject = self._subject()
+        if subject is not None:
+            try:
+                tell(subject, *more)
+            except Exception:
+                _logger.exception("an observer of a stream failed")

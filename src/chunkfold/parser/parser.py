@@ -1,0 +1,291 @@
+"""Parse one stream without I/O: bytes in, chunks out, and at the end how it ended.
+
+`feed` never raises for what the peer sent: an error becomes state, so that the chunks before it are always delivered.
+"""
+
+import time
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from chunkfold.anomalies import (
+    Anomaly,
+    AnomalyLog,
+    refused_rules,
+)
+from chunkfold.errors import (
+    ChunkfoldError,
+    IncompleteStreamError,
+    StreamEnd,
+)
+from chunkfold.event_stream import SLICE
+from chunkfold.fold.stream_fold import StreamFold
+from chunkfold.models import ChatCompletion, ChatCompletionChunk
+from chunkfold.models.tool_calls import ToolTypes
+from chunkfold.parser.course import Course
+from chunkfold.parser.intake import Intake
+from chunkfold.parser.limits import (
+    DEFAULT_MAX_EVENT_ITEMS,
+    DEFAULT_MAX_OUTPUT_SIZE,
+    Deadlines,
+)
+from chunkfold.parser.options import (
+    DEFAULT_MAX_EVENT_SIZE,
+    OnServerSentEvent,
+    check_callable,
+    check_count,
+    check_flag,
+    check_seconds,
+    check_time,
+    check_transforms,
+)
+from chunkfold.parser.refused_body import RefusedBody
+from chunkfold.parser.timing import StreamTiming
+from chunkfold.wire.envelopes import Headers
+
+if TYPE_CHECKING:
+    from chunkfold.events.types import ChatCompletionEvent
+    from chunkfold.transforms import Transform
+
+_LARGE_READ: Final = 2**20  # bytes
+
+
+class ChatCompletionParser:
+    """Parse one streamed chat completion, fed in pieces of any size. It belongs to one task or thread.
+
+    Args:
+        strict: Turn the first anomaly into an `InvalidStreamError` that names its rule; with a collection of rule ids
+            only anomalies of these rules.
+        tolerate: The ids of rules that strict mode accepts.
+        max_event_size: The most bytes one event's data, and any one line, may have; None for no limit.
+        max_event_items: The most values one event may have, None for no limit: commas and opening brackets are counted,
+            those in strings are not. A whole completion of 4,000 tokens with five top log probabilities each has fewer.
+        max_output_size: The most characters of output; None for no limit. All that is kept (text, choices, calls, log
+            probabilities, unknown fields) may take four bytes for each of these characters, and 1 MiB more.
+        progress_timeout: The most seconds from chunk to chunk while bytes arrive; None for no limit.
+        total_timeout: The most seconds for the whole stream; None for no limit.
+        status_code: The response's status, for error messages.
+        headers: The response's headers, for `request_id`, `retry_after` and the content type in error messages.
+        on_server_sent_event: Called for every server-sent event with its chunks. Its exceptions propagate from
+            `feed`, and the remaining events of that read are lost.
+        clock: Seconds from any fixed point; read once per `feed`, and with a deadline once per slice of a large read.
+        transforms: Opt-in transforms of the chunks, applied in this order before anything else sees them.
+        one_choice: Whether one choice was asked for (`n` is absent or 1): choices with other indexes are choice 0 then
+            (CF221), unless two of them bring text in one chunk. Costs nothing until another index comes.
+        tools: The types of the tools' arguments, by the tools' names: `{"lookup_weather": WeatherArgs}`. Pydantic
+            models, TypedDicts and dataclasses; `function.parse()` and `ToolCallDone.parsed` give them.
+        started: The clock's reading when the request was sent; now, if not given. Timing and deadlines count from it.
+
+    Raises:
+        TypeError: An option is of a wrong type, or pydantic cannot validate the type of a tool.
+        ValueError: A limit or a timeout is negative; `strict` or `tolerate` has an unknown id.
+    """
+
+    def __init__(
+        self,
+        *,
+        strict: bool | Collection[str] = False,
+        tolerate: Collection[str] = (),
+        max_event_size: int | None = DEFAULT_MAX_EVENT_SIZE,
+        max_event_items: int | None = DEFAULT_MAX_EVENT_ITEMS,
+        max_output_size: int | None = DEFAULT_MAX_OUTPUT_SIZE,
+        progress_timeout: float | None = None,
+        total_timeout: float | None = None,
+        status_code: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        on_server_sent_event: OnServerSentEvent | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        transforms: "Sequence[Transform]" = (),
+        one_choice: bool = False,
+        tools: ToolTypes | None = None,
+        started: float | None = None,
+    ) -> None:
+        check_count("max_event_size", max_event_size)
+        check_count("max_event_items", max_event_items)
+        check_count("max_output_size", max_output_size)
+        check_seconds("progress_timeout", progress_timeout)
+        check_seconds("total_timeout", total_timeout)
+        check_callable("on_server_sent_event", on_server_sent_event, optional=True)
+        check_callable("clock", clock)
+        check_transforms(transforms)
+        check_flag("one_choice", one_choice)
+        check_time("started", started)
+        refused_ids = refused_rules(strict=strict, tolerate=tolerate)
+        given = Headers(headers or {})
+        self._log = AnomalyLog(refused_ids)
+        self._fold = StreamFold(self._log, tools)
+        deadlines = Deadlines(total_timeout, progress_timeout, clock() if started is None else started)
+        intake: Intake | RefusedBody
+        if status_code is None or 200 <= status_code <= 299:
+            intake = Intake(
+                self._fold,
+                max_event_size=max_event_size,
+                max_event_items=max_event_items,
+                max_output_size=max_output_size,
+                on_server_sent_event=on_server_sent_event,
+                transforms=transforms,
+                one_choice=one_choice,
+                is_strict=bool(refused_ids),
+                response=(status_code, given.get("content-type")),
+            )
+        else:
+            intake = RefusedBody(status_code, given, deadlines.shortest)
+        self._course = Course(self._fold, intake, deadlines, headers=given, clock=clock, refused_ids=refused_ids)
+
+    @property
+    def end(self) -> StreamEnd | None:
+        """How the stream ended, None while it runs."""
+        return self._course.end
+
+    @property
+    def error(self) -> ChunkfoldError | None:
+        """The error, None if there is none. Everything before it was delivered."""
+        return self._course.error
+
+    @property
+    def timing(self) -> StreamTiming:
+        """When things arrived."""
+        return self._course.timing
+
+    @property
+    def snapshot(self) -> ChatCompletion:
+        """What has arrived so far; readable at any time, in time proportional to the output.
+
+        While the stream runs, each access creates a new one, which you can change. After the end there is only one.
+        """
+        return self._course.snapshot
+
+    @property
+    def anomalies(self) -> tuple[Anomaly, ...]:
+        """What was tolerated: each rule once, with a count and the first place."""
+        return self._log.entries()
+
+    @property
+    def request_id(self) -> str | None:
+        """The response's `x-request-id`, or a gateway's name for it; None if it has none."""
+        return self._course.request_id
+
+    @property
+    def elapsed(self) -> float:
+        """How many seconds ago the request was sent, on the clock that `timing` has its times from."""
+        return self._course.elapsed
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks came."""
+        return self._fold.chunks
+
+    @property
+    def emitted_output(self) -> bool:
+        """Whether output was emitted."""
+        return self._fold.has_output
+
+    def completion(self) -> ChatCompletion:
+        """The final message.
+
+        Raises:
+            ChunkfoldError: The stream did not end well: `error`, or `IncompleteStreamError` while it runs or if it
+                was left early.
+        """
+        self.raise_error()
+        if self.end is None or not self.end.complete:
+            what = "the stream still runs" if self.end is None else "the stream was left before it ended"
+            raise self._course.with_context(IncompleteStreamError(f"no completion: {what}", end=self.end))
+        return self.snapshot
+
+    def events(self) -> "list[ChatCompletionEvent]":
+        """The typed events since the last call, or since the start.
+
+        Events are made from the first call on, and kept until the next one. A late first call starts with
+        everything that has arrived, in as few events as possible.
+        """
+        return self._course.events()
+
+    def observe(
+        self,
+        *,
+        on_chunks: Callable[[Any, int], object] | None = None,
+        on_end: Callable[[Any], object] | None = None,
+    ) -> None:
+        """Notify plain callables of what the stream does. Exceptions that they raise are logged and not propagated.
+
+        Args:
+            on_chunks: Called as `on_chunks(parser, count)` after each call that brought chunks, with how many;
+                `timing.last_chunk` says when. Of a large read, slice by slice.
+            on_end: Called as `on_end(parser)` exactly once, as soon as `end` is set, in whichever way; at once if it
+                is already.
+        """
+        self._course.observe(self, on_chunks, on_end)
+
+    def raise_error(self) -> None:
+        """Raise `error`, if there is one."""
+        if self.error is not None:
+            raise self.error
+
+    def feed(self, data: bytes | bytearray | memoryview, *, arrived: float | None = None) -> list[ChatCompletionChunk]:
+        """Take the next bytes of the body; return the chunks they complete. Without effect after the end.
+
+        Args:
+            data: The bytes.
+            arrived: The clock's reading when they arrived; now, if not given.
+        """
+        course = self._course
+        if course.end is not None:
+            return []
+        if type(data) is bytes and len(data) > _LARGE_READ:
+            return list(chain.from_iterable(course.take_slices(data, arrived)))
+        return course.take(data, arrived)
+
+    def fold(self, data: bytes | bytearray | memoryview, *, arrived: float | None = None) -> None:
+        """Take the next bytes of the body like `feed`, without making chunks, if you only need the result.
+
+        `end`, `error`, `snapshot`, `anomalies` and `events()` are the same as after `feed`. While successive chunks
+        differ in a few values only, it takes about half the time.
+
+        Args:
+            data: The bytes.
+            arrived: The clock's reading when they arrived; now, if not given.
+        """
+        course = self._course
+        if course.end is not None:
+            return
+        if type(data) is bytes and len(data) > SLICE:
+            for _ in course.take_slices(data, arrived, folding=True):
+                pass
+        else:
+            course.take(data, arrived, folding=True)
+
+    def close(self) -> list[ChatCompletionChunk]:
+        """Mark the end of the body. May return last chunks; `end` is set from here at the latest."""
+        return self._course.end_of_body(None)
+
+    def interrupt(self, exc: BaseException) -> list[ChatCompletionChunk]:
+        """Mark that the transport raised. Like `close`, but an incomplete stream counts as interrupted.
+
+        If the exception is one of chunkfold's, such as that of a body that expands too much, it is the error.
+        """
+        return self._course.end_of_body(exc)
+
+    def leave(self) -> None:
+        """Mark that the consumer left. This is not an error; if every choice has finished, the stream has too."""
+        self._course.leave()
+
+
+def feed_in_slices(
+    parser: ChatCompletionParser, data: bytes, *, folding: bool = False
+) -> Generator[list[ChatCompletionChunk]]:
+    """Take a large read like `feed` or `fold`, but a slice at a time, since holding many chunks at once is slower.
+
+    With a deadline the clock is read once per slice, and `total_timeout` ends the stream between two of them.
+    """
+    return parser._course.take_slices(data, folding=folding)  # pyright: ignore[reportPrivateUsage] - of this module
+
+
+def observe_as(
+    subject: object,
+    parser: ChatCompletionParser,
+    on_chunks: Callable[[Any, int], object] | None,
+    on_end: Callable[[Any], object] | None,
+) -> None:
+    """Like the parser's `observe`, but with the stream that the parser belongs to. It is not kept alive."""
+    parser._course.observe(subject, on_chunks, on_end)  # pyright: ignore[reportPrivateUsage] - of this module

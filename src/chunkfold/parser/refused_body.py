@@ -1,0 +1,80 @@
+"""Read the body of a response whose status is not 2xx, in bounded size and time: it has the reason.
+
+The body is fed like the events of a stream, see `intake`, but yields no chunks.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from chunkfold.errors import APIStatusError, ChunkfoldError, exceeded
+from chunkfold.models import ChatCompletionChunk
+from chunkfold.parser.endings import Stop
+from chunkfold.wire.payload import error_from_response
+
+DEFAULT_PATIENCE: Final = 5.0  # seconds
+MAX_ERROR_BODY: Final = 64 * 2**10  # bytes
+
+
+class RefusedBody:
+    """Take the body of a refused request.
+
+    Args:
+        status_code: The response's status.
+        headers: Its headers.
+        seconds: How long its body may take, counted from the request; if None, five seconds from its first bytes.
+
+    Attributes:
+        stop: Why nothing more is taken, None as long as bytes are.
+        error: The error in the body, once nothing more is taken.
+    """
+
+    has_progress = False
+    foreign: tuple[int, str] | None = None
+
+    def __init__(self, status_code: int, headers: Mapping[str, str], seconds: float | None) -> None:
+        self.stop: Stop | None = None
+        self.error: ChunkfoldError | None = None
+        self._status_code = status_code
+        self._headers = headers
+        self._seconds = seconds
+        self._first: float | None = None  # when the first bytes came
+        self._body = bytearray()
+
+    def take(
+        self, data: bytes | bytearray | memoryview, seconds: float, *, folding: bool = False
+    ) -> list[ChatCompletionChunk]:
+        """Take the next bytes, with their time in seconds after the request, unless the limit is reached."""
+        del folding
+        self._body += data
+        if self._first is None:
+            self._first = seconds
+        deadline = self._first + DEFAULT_PATIENCE if self._seconds is None else self._seconds
+        if seconds > deadline or len(self._body) > MAX_ERROR_BODY:
+            self.end(Stop.ERROR, [])
+        return []
+
+    def tell_last(self) -> None:
+        """Nothing watches this kind of body."""
+
+    def lose(self, data: bytes) -> None:
+        """So none of it is lost."""
+
+    def take_rest(self, chunks: list[ChatCompletionChunk], exc: BaseException | None = None) -> None:
+        """The body has no more bytes."""
+        self.end(Stop.ERROR, chunks, exc if isinstance(exc, ChunkfoldError) else None)
+
+    def end(self, stop: Stop, chunks: list[ChatCompletionChunk], error: ChunkfoldError | None = None) -> None:
+        """Take nothing more. However it ends, the status is what is wrong; what else is wrong is the cause of that."""
+        del chunks
+        self.stop = Stop.LEFT if stop is Stop.LEFT else Stop.ERROR
+        refused = self._status_error()
+        if error is not None:
+            refused.__cause__ = error
+        self.error = refused
+
+    def _status_error(self) -> APIStatusError:
+        """Where the body was longer than is read, the limit is the cause."""
+        error = error_from_response(self._status_code, self._headers, bytes(self._body[:MAX_ERROR_BODY]))
+        if len(self._body) > MAX_ERROR_BODY:
+            error.__cause__ = exceeded("max_error_body", MAX_ERROR_BODY)
+        return error

@@ -1,0 +1,78 @@
+"""Join surrogate pairs that providers split over two deltas.
+
+JSON can escape a character beyond the BMP as two escapes, and some providers cut between them: the first delta's text
+then ends in half a character that cannot be encoded. That half is held back, per text channel, until the other one
+arrives; if it never does, the half becomes U+FFFD. So no text that is returned has a lone surrogate, and the deltas
+still add up to the final text.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from chunkfold.fold.call_router import CallIdentity, CallRouter
+from chunkfold.fold.text_channels import Channel, TextChannels
+from chunkfold.json_text.surrogates import REPLACEMENT, has_surrogates, scrubbed, well_formed
+from chunkfold.models import ChatCompletionChunk, ChoiceDelta, ChunkChoice
+from chunkfold.models.base import validate_leniently
+
+
+class SurrogateJoiner:
+    """Join split pairs across the chunks of one stream.
+
+    Args:
+        router_of: Returns a copy of a choice's router, for chunks that did not come here; None if all chunks come.
+    """
+
+    def __init__(self, router_of: Callable[[int], CallRouter[CallIdentity]] | None = None) -> None:
+        self._held: dict[tuple[Any, ...], tuple[str, Channel]] = {}
+        self._channels = TextChannels(router_of)
+        self._takes_all = router_of is None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the next chunk has to come here, split or not."""
+        return self._takes_all or bool(self._held) or self._channels.knows_calls
+
+    def join(self, chunk: ChatCompletionChunk, *, is_split: bool) -> ChatCompletionChunk:
+        """The chunk with whole characters only.
+
+        Args:
+            chunk: The chunk; it was not returned yet and may be changed.
+            is_split: Whether there is half a character anywhere in it.
+        """
+        for choice in chunk.choices:
+            for channel in self._channels.of(choice):
+                if channel.text:
+                    channel.holder[channel.name] = self._whole(channel)
+        if not is_split:
+            return chunk
+        # Elsewhere (names, unknown fields) halves are not joined: there is no telling what would continue them.
+        fields = chunk.model_dump(exclude_unset=True)
+        return validate_leniently(ChatCompletionChunk, scrubbed(fields))[0] if has_surrogates(fields) else chunk
+
+    def flush(self) -> ChatCompletionChunk | None:
+        """The stream ended: a chunk with U+FFFD for each half still held, None if there is none."""
+        held, self._held = self._held, {}
+        choices = [
+            ChunkChoice(index=channel.key[0], delta=_delta_of(channel, REPLACEMENT)) for _, channel in held.values()
+        ]
+        return ChatCompletionChunk(object="chat.completion.chunk", choices=choices) if choices else None
+
+    def _whole(self, channel: Channel) -> str:
+        text = channel.text
+        if channel.key in self._held:
+            text = self._held.pop(channel.key)[0] + text
+        if "\ud800" <= text[-1] <= "\udbff":
+            self._held[channel.key] = (text[-1], channel._replace(holder={}))  # which may be large
+            text = text[:-1]
+        return well_formed(text)
+
+
+def _delta_of(channel: Channel, text: str) -> ChoiceDelta:
+    """A delta that brings just this text."""
+    value: Any = text
+    for key in reversed(channel.inner):
+        value = {key: value}
+    if channel.item is not None:
+        value = [{**scrubbed(channel.item), **value}]  # as it was in the chunk that was returned
+    return ChoiceDelta.model_validate({channel.field: value})

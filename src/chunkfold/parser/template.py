@@ -1,0 +1,226 @@
+"""Fold events without parsing their JSON again, because successive chunks of a stream differ in a few values only.
+
+Two events that differ only in strings and numbers share a template: the bytes around those values, which are its holes.
+An event with exactly these bytes, and with one JSON string or integer in each hole, is the same chunk with other
+values. So the values are put into a chunk that is kept for it, and that chunk is folded as any other. Which hole is
+which field is verified: the template is tried once with marker values, each of which has to appear in the chunk in
+exactly one place. If there is any doubt, the event is parsed as usual.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from pydantic_core import from_json
+
+from chunkfold.event_stream import MESSAGE, ServerSentEvent
+from chunkfold.fold.stream_fold import StreamFold
+from chunkfold.json_text.values import is_list, is_object
+from chunkfold.models import ChatCompletionChunk
+from chunkfold.models.base import Model
+from chunkfold.wire.payload import valid_chunk
+
+_VALUE: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+"|-?\d[\d.eE+-]*+)', re.DOTALL)
+_MOST_HOLES: Final = 8
+_LONGEST_INTEGER: Final = 18  # digits, which are less than 64 bits
+_LONGEST_WAIT: Final = 1024  # events
+_WORTH_LEARNING: Final = 8  # events that were taken since
+_LISTS: Final = frozenset({"choices", "tool_calls", "reasoning_details"})  # of which the fold keeps nothing as it is
+
+_Place = tuple[dict[str, Any], str]
+
+
+class _Hole(NamedTuple):
+    """One value that changes: its field, and the bytes between it and the next hole."""
+
+    holder: dict[str, Any]
+    key: str
+    kind: type[str] | type[int]
+    behind: bytes
+
+
+class EventTemplate:
+    """Fold the chunks of one stream that are like the ones before.
+
+    Args:
+        fold: Where they are folded.
+    """
+
+    def __init__(self, fold: StreamFold) -> None:
+        self._fold = fold
+        self._before = b"\r"  # no event's data has one
+        self._before_size = 1
+        self._behind = b""
+        self._behind_size = 0
+        self._holes: list[_Hole] = []
+        self._add: Callable[[list[Any]], bool] = bool
+        self._parts: list[bytes] = []  # of the last event that was compared: between its values, and each value
+        self._places: set[int] = set()  # of the holes, in the parts
+        self._wait = 0  # events to let pass before learning again
+        self._next_wait = 0
+        self._hits = 0  # since it was learned
+
+    def take(self, event: ServerSentEvent) -> bool:
+        """Fold an event, if it is safe to do so here; else nothing happens, and False is returned."""
+        data = event.data
+        if not (data.startswith(self._before) and data.endswith(self._behind)) or event.event != MESSAGE:
+            return self._take_other(event)
+        rest = data[self._before_size : len(data) - self._behind_size]
+        values: list[Any] = []
+        try:
+            for _, _, kind, behind in self._holes:
+                if behind:
+                    raw, _, rest = rest.partition(behind)
+                else:
+                    raw = rest
+                value = from_json(raw)
+                if type(value) is not kind or (kind is int and len(raw) > _LONGEST_INTEGER):
+                    return self._take_other(event)
+                values.append(value)
+        except ValueError:
+            return self._take_other(event)
+        if not self._add(values):
+            return self._take_other(event)  # the head was sent again in the meantime
+        self._hits += 1
+        return True
+
+    def _take_other(self, event: ServerSentEvent) -> bool:
+        """Learn from an event that is not like the last one learned from, if it is time to try that."""
+        if self._wait or event.event != MESSAGE:
+            self._wait = max(self._wait - 1, 0)
+            return False
+        # Where the bytes around the values change all the time, learning is tried less and less often.
+        self._next_wait = 1 if self._hits >= _WORTH_LEARNING else min(2 * self._next_wait, _LONGEST_WAIT)
+        self._wait = self._next_wait
+        self._next_wait = max(self._next_wait, 1)
+        self._hits = 0
+        known, self._parts = self._parts, _VALUE.split(event.data)
+        if known[::2] != self._parts[::2]:
+            self._places = set()
+            return False
+        places = range(1, len(known), 2)
+        self._places |= {place for place in places if known[place] != self._parts[place]}
+        chunk = valid_chunk(event) if 0 < len(self._places) <= _MOST_HOLES else None
+        if chunk is None or self._fold.add(chunk, _nothing_else) is None:
+            return False
+        self._learn(chunk)
+        return True
+
+    def _learn(self, chunk: ChatCompletionChunk) -> None:
+        """Remember a chunk and the bytes around its changing values, if each of them is one of its values."""
+        parts, places = self._parts, sorted(self._places)
+        delta = chunk.choices[0].delta
+        if delta.reasoning_details:
+            vars(delta)["reasoning_details"] = _copied(delta.reasoning_details)  # the fold may keep the others
+        holes = _holes_of(chunk, parts, places)
+        if holes is None:
+            return
+        self._before, self._behind = b"".join(parts[: places[0]]), b"".join(parts[places[-1] + 1 :])
+        self._before_size, self._behind_size = len(self._before), len(self._behind)
+        self._holes = holes
+        self._add = self._adding_text(chunk) or self._adding(chunk)
+
+    def _adding(self, chunk: ChatCompletionChunk) -> Callable[[list[Any]], bool]:
+        """What folds the chunk with other values in its holes."""
+        add, places = self._fold.add, [(hole.holder, hole.key) for hole in self._holes]
+        delta = vars(chunk.choices[0].delta)
+        details = delta["reasoning_details"]
+
+        def add_values(values: list[Any]) -> bool:
+            for (holder, key), value in zip(places, values, strict=True):
+                holder[key] = value
+            if details:
+                delta["reasoning_details"] = _copied(details)
+            return add(chunk, _nothing_else) is not None
+
+        return add_values
+
+    def _adding_text(self, chunk: ChatCompletionChunk) -> Callable[[list[Any]], bool] | None:
+        """The same for a chunk that brings text and nothing else, which saves half; None of any other."""
+        names = [hole.key for hole in self._holes]
+        if not _is_mere_text(chunk) or "content" not in names or not {*names} <= {"content", "obfuscation"}:
+            return None
+        place = names.index("content")
+        add_text, index, head = self._fold.add_text, chunk.choices[0].index, self._fold.usual_head
+        return lambda values: add_text(index, values[place], head)
+
+
+def _nothing_else(chunk: ChatCompletionChunk) -> bool:
+    """Only usual chunks are folded here."""
+    del chunk
+    return False
+
+
+def _copied(details: list[Any]) -> list[Any]:
+    """Details of reasoning to be changed apart from these."""
+    return [dict(detail) if is_object(detail) else detail for detail in details]
+
+
+def _is_mere_text(chunk: ChatCompletionChunk) -> bool:
+    """Whether a chunk brings text, and beside it nothing that is ever kept."""
+    choice = chunk.choices[0]
+    known = (chunk.usage, choice.__pydantic_extra__, choice.delta.__pydantic_extra__)
+    unknown = (chunk.__pydantic_extra__ or {}).keys()
+    return not any(known) and unknown <= {"obfuscation"} and choice.delta.model_fields_set == {"content"}
+
+
+def _holes_of(chunk: ChatCompletionChunk, parts: list[bytes], places: list[int]) -> list[_Hole] | None:
+    """The values of a chunk that some of its parts are; None if one of them is not exactly one value."""
+    tried: list[bytes] = [*parts]
+    probes: dict[Any, int] = {}
+    for number, place in enumerate(places):
+        is_text = parts[place].startswith(b'"')
+        probe = f"value {number}" if is_text else 10**9 + number
+        tried[place] = b'"%b"' % probe.encode() if isinstance(probe, str) else b"%d" % probe
+        probes[probe] = place
+    chunk_tried = valid_chunk(ServerSentEvent(b"".join(tried)))
+    found: dict[int, _Place] = {}
+    try:
+        pairs = [] if chunk_tried is None else list(zip(_values(chunk), _values(chunk_tried), strict=True))
+    except ValueError:
+        return None
+    for (holder, key), (holder_tried, key_tried) in pairs:
+        value, value_tried = holder[key], holder_tried[key_tried]
+        hole = probes.get(value_tried)
+        if key != key_tried or value in probes or hole in found or (hole is None and value != value_tried):
+            return None
+        if hole is not None:
+            found[hole] = (holder, key)
+    if found.keys() != {*places}:
+        return None
+    behind = [b"".join(parts[place + 1 : following]) for place, following in pairwise(places)]
+    return [
+        _Hole(*found[place], str if parts[place].startswith(b'"') else int, between)
+        for place, between in zip(places, [*behind, b""], strict=True)
+    ]
+
+
+def _values(model: Model) -> Iterator[_Place]:
+    """The places of a chunk's values, in order.
+
+    Raises:
+        ValueError: There is one which the fold may keep as it is.
+    """
+    for holder in (vars(model), model.__pydantic_extra__ or {}):
+        for key, value in holder.items():
+            if is_list(value) and key in _LISTS:
+                for item in value:
+                    yield from _values_of_item(item)
+            elif isinstance(value, Model):
+                yield from _values(value)
+            elif is_list(value) or is_object(value):
+                msg = f"{key}: expected one value, received several"
+                raise ValueError(msg)
+            else:
+                yield holder, key
+
+
+def _values_of_item(item: Any) -> Iterator[_Place]:
+    if isinstance(item, Model):
+        yield from _values(item)
+    elif is_object(item) and not any(is_list(value) or is_object(value) for value in item.values()):
+        yield from ((item, key) for key in item)
+    else:
+        msg = "expected an object of single values"
+        raise ValueError(msg)

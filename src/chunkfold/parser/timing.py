@@ -1,0 +1,158 @@
+"""Record when chunks arrived, in seconds since the request was sent, from one clock reading per read."""
+
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Final
+
+_EXACT: Final = 4096  # gaps; older ones are counted by their length
+_MOST_TOKENS: Final = 2**63
+# Of a double's mantissa, which has 52: there are 32 steps in each doubling of a length, so that the middle of a step is
+# never 2 % off.
+_BITS_IN_STEP: Final = 52 - 5
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """The times from each read that brought a chunk to the next such read, in seconds.
+
+    Of streams with 4,096 gaps or more the percentiles are right to within 2 %; everything else is exact.
+
+    Attributes:
+        count: The number of gaps.
+        mean: The mean gap.
+        p50: The median gap.
+        p95: The 95th percentile.
+        p99: The 99th percentile.
+        longest: The longest gap.
+    """
+
+    count: int
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+    longest: float
+
+
+class GapLog:
+    """The gaps so far, in memory that is bounded however many come."""
+
+    __slots__ = ("_counts", "_longest", "_recent", "_total")
+
+    def __init__(self) -> None:
+        self._recent = array("d")
+        self._counts: Counter[int] = Counter()  # of the older ones, by the step that their length is in
+        self._longest = self._total = 0.0
+
+    def note(self, seconds: float) -> None:
+        """Take one gap into account."""
+        recent = self._recent
+        recent.append(seconds)
+        if len(recent) == _EXACT:
+            self._longest = max(self._longest, *recent)
+            self._total += sum(recent)
+            self._counts.update(_steps_of(recent))
+            self._recent = array("d")
+
+    @property
+    def gaps(self) -> Gaps | None:
+        """The times between the reads that brought chunks; None before the second of them."""
+        lengths = Counter(self._recent)
+        for step, occurred in self._counts.items():
+            lengths[_middle_of(step)] += occurred
+        count = lengths.total()
+        if not count:
+            return None
+        ordered = sorted(lengths)
+        ranks = list(accumulate(lengths[length] for length in ordered))
+
+        longest = max(self._longest, *self._recent) if self._recent else self._longest
+
+        def percentile(share: int) -> float:
+            return min(ordered[bisect_left(ranks, count * share / 100)], longest)
+
+        return Gaps(
+            count=count,
+            mean=(self._total + sum(self._recent)) / count,
+            p50=percentile(50),
+            p95=percentile(95),
+            p99=percentile(99),
+            longest=longest,
+        )
+
+
+def _steps_of(lengths: "array[float]") -> list[int]:
+    """The step that each length is in: the bits of its exponent, and the first ones of its mantissa."""
+    return [bits >> _BITS_IN_STEP for bits in array("q", lengths.tobytes())]
+
+
+def _middle_of(step: int) -> float:
+    bits = (2 * step + 1) << (_BITS_IN_STEP - 1)
+    return array("d", array("q", [bits]).tobytes())[0]
+
+
+@dataclass
+class StreamTiming:
+    """Arrival times of one stream, in seconds since the request was sent; None for what has not arrived.
+
+    If `connect` did not send it, the seconds count from the creation of the parser or stream. `gaps` describes how
+    evenly the chunks came.
+
+    Attributes:
+        first_byte: The first bytes of the body.
+        first_chunk: The first chunk.
+        first_output: The first text, reasoning, tool call fragment, audio or image.
+        last_chunk: The last chunk so far.
+        last_byte: The last bytes so far.
+        headers: The response's status and headers; known where `connect` sent the request.
+    """
+
+    first_byte: float | None = None
+    first_chunk: float | None = None
+    first_output: float | None = None
+    last_chunk: float | None = None
+    last_byte: float | None = None
+    headers: float | None = None
+
+    def __post_init__(self) -> None:
+        self._gap_log = GapLog()
+
+    @property
+    def gaps(self) -> Gaps | None:
+        """The times between the reads that brought chunks; None before the second of them."""
+        return self._gap_log.gaps
+
+    def tokens_per_second(self, completion_tokens: int | None) -> float | None:
+        """The rate from the first output to the last chunk; None unless the usage is known and time has passed.
+
+        None also for a count of more than 64 bits, which no provider can mean.
+        """
+        if not isinstance(completion_tokens, int) or abs(completion_tokens) >= _MOST_TOKENS:
+            return None
+        if self.first_output is None or self.last_chunk is None:
+            return None
+        seconds = self.last_chunk - self.first_output
+        return completion_tokens / seconds if seconds > 0 else None
+
+
+def note_read(timing: StreamTiming, seconds: float, *, chunks: bool, output: bool) -> None:
+    """Take one read into account: when it came, whether it brought a chunk, and whether output has come by now."""
+    timing.last_byte = seconds
+    if chunks:
+        last, timing.last_chunk = timing.last_chunk, seconds
+        if last is not None and seconds > last:  # else it is the same read
+            timing._gap_log.note(seconds - last)  # pyright: ignore[reportPrivateUsage] - of this module
+    if timing.first_output is None:
+        _note_firsts(timing, seconds, chunks=chunks, output=output)
+
+
+def _note_firsts(timing: StreamTiming, seconds: float, *, chunks: bool, output: bool) -> None:
+    if timing.first_byte is None:
+        timing.first_byte = seconds
+    if chunks and timing.first_chunk is None:
+        timing.first_chunk = seconds
+    if chunks and output:
+        timing.first_output = seconds

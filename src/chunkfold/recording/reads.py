@@ -1,0 +1,21 @@
+"""The result of one read of a body, and how reading ended."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from chunkfold.excerpts import BriefRepr
+
+RecordedEnd: TypeAlias = Literal["body", "error", "left"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RecordedRead(BriefRepr):
+    """What one read of the body gave.
+
+    Attributes:
+        at: When, in seconds since the request was sent.
+        data: The bytes.
+    """
+
+    at: float
+    data: bytes

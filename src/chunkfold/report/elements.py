@@ -1,0 +1,43 @@
+"""The elements that the report is made of."""
+
+from collections.abc import Sequence
+
+from chunkfold.models.html import Html, tag
+
+
+def section(title: str, *parts: str, level: str = "h3") -> Html:
+    """A card with a heading."""
+    return tag("div", tag(level, title), *parts, class_="card")
+
+
+def table(names: Sequence[str] | None, rows: Sequence[Html], class_: str | None = None, columns: int = 0) -> Html:
+    """A table that stays one for screen readers where a phone shows it as something else."""
+    head = Html()
+    if names is not None:
+        few = columns or len(names)
+        cells = (tag("th", name, scope="col", role="columnheader", class_=alignment(name)) for name in names[:few])
+        head = tag("thead", tag("tr", *cells, role="row"), role="rowgroup")
+    group = Html("<colgroup>" + "<col>" * columns + "</colgroup>") if columns else Html()
+    return tag("table", group, head, tag("tbody", *rows, role="rowgroup"), class_=class_, role="table")
+
+
+def alignment(name: str) -> str | None:
+    """The class of a column that holds numbers."""
+    is_number = name in ("Events", "Characters", "Times", "First output", "Longest stall", "Tokens/s", "Chunks")
+    return "num" if is_number else None
+
+
+def cell(label: str, content: str, class_: str | None = None) -> Html:
+    """A cell, with the name of its column for where there are no columns."""
+    return tag("td", content, class_=class_, data_label=label, role="cell")
+
+
+def number(content: str, unit: str) -> Html:
+    """A cell with a number."""
+    return tag("td", content, class_="num", data_unit=unit, role="cell")
+
+
+def swatch(name: str) -> Html:
+    """A square in a colour of the charts."""
+    square = Html(f'<svg viewBox="0 0 10 10" aria-hidden="true"><path class="{name}" d="M0 0h10v10H0z"/></svg>')
+    return tag("span", square, class_="swatch")

@@ -1,0 +1,225 @@
+"""Read a response, async: `sync` with `await`, and without other threads.
+
+The source is any response with `aiter_bytes`, such as httpx's and httpx2's, or any async iterable of bytes.
+"""
+
+import builtins
+import math
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from threading import get_ident
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, Unpack, overload
+
+from pydantic import BaseModel
+
+from chunkfold.models import ChatCompletion, ChatCompletionChunk
+from chunkfold.parser.options import ParserOptions
+from chunkfold.stream.cancellation import run_to_completion
+from chunkfold.stream.driver import NEED_DATA, OVER, Step, StreamDriver
+from chunkfold.stream.network import (
+    end_of_body_scope,
+    read_to_end_async,
+)
+from chunkfold.stream.transport import AsyncResponse, aclose_if_possible
+
+if TYPE_CHECKING:
+    import anyio
+
+    from chunkfold.events.types import ChatCompletionEvent
+
+T = TypeVar("T")
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+_MAX_WAKING: Final = 1.0  # seconds, in which a reader whose connection was shut down lets go of it
+
+
+class _View(Generic[T]):
+    """What a stream gives one by one; a class, so that leaving it early leaves no generator behind."""
+
+    def __init__(self, get_next: Callable[[], Awaitable[T]]) -> None:
+        self._get_next = get_next
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        return await self._get_next()
+
+
+class AsyncChatCompletionStream(StreamDriver):
+    """Iterate over the chunks of an async response, or of any async iterable of bytes; on asyncio and trio.
+
+    The same as `ChatCompletionStream`, with `async for`, `async with`, `await stream.read()` and `aclose`.
+
+    Args:
+        source: A response with `aiter_bytes`, or an async iterable of bytes in pieces of any size.
+        reuse_connection: Whether closing waits up to 100 ms for the end of the body; see `ChatCompletionStream`.
+        options: The options of `ChatCompletionParser`; status and headers are those of the response.
+
+    Raises:
+        ChunkfoldError: Iterating or `read` failed.
+    """
+
+    def __init__(
+        self,
+        source: AsyncResponse | AsyncIterable[bytes],
+        *,
+        reuse_connection: bool = True,
+        **options: Unpack[ParserOptions],
+    ) -> None:
+        super().__init__(source, "aiter_bytes", reuse_connection, options)
+        data: Any = self._response.aiter_bytes() if self._response is not None else source
+        self._source: AsyncIterator[bytes] = aiter(data)
+
+    def __aiter__(self) -> Self:
+        self._check_not_consumed()
+        return self
+
+    async def __anext__(self) -> ChatCompletionChunk:
+        while True:  # what `_get` does; two calls fewer for each read save a tenth of the floor
+            for chunk in self._ready:
+                return chunk
+            if self._step() is OVER:
+                await self._finish()
+                raise StopAsyncIteration
+            await self._read()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._close(wait=math.inf if exc is None else 0)
+
+    async def aclose(self) -> None:
+        """Close the response. Before the end this leaves the stream; afterwards it changes nothing.
+
+        Another task may do it: a loop over the stream then ends.
+        """
+        await self._close()
+
+    async def read(self) -> ChatCompletion:
+        """Read the rest and return the completion.
+
+        Raises:
+            ChunkfoldError: The stream did not end well; its `snapshot` has what arrived.
+        """
+        if not (self._consumed or self._closed):
+            while self.end is None:
+                await self._read(folding=True)
+            self._drop_items()
+            await self._finish()
+        return self.completion()
+
+    async def drain(self, within: float = 5.0) -> ChatCompletion:
+        """Yield nothing more, read on to the end, then close; return what has arrived.
+
+        The same as `ChatCompletionStream.drain`; here the seconds hold for every source.
+
+        Raises:
+            StreamConsumedError: Another task is reading.
+        """
+        import anyio  # loaded only if it is needed
+
+        self._start_drain(within)
+        deadline = time.monotonic() + within
+        try:
+            with anyio.move_on_after(within):
+                while self.end is None and time.monotonic() < deadline:
+                    await self._read(folding=True)
+        finally:
+            await self._close(wait=deadline - time.monotonic())
+        return self.snapshot
+
+    def text_deltas(self) -> AsyncIterator[str]:
+        """Yield the text of choice 0 from here on, without empty pieces; see `ChatCompletionStream.text_deltas`."""
+        return self._view(self._texts(), folding=True)
+
+    def events(self) -> "AsyncIterator[ChatCompletionEvent]":
+        """Yield typed events, then raise the error, if there is one; see `ChatCompletionStream.events`."""
+        return self._view(self._next_event, folding=True)
+
+    @overload
+    def partials(
+        self, type: builtins.type[ModelT], *, half_numbers: bool = False
+    ) -> AsyncIterator[ModelT | dict[str, Any]]: ...
+    @overload
+    def partials(self, type: Any = None, *, half_numbers: bool = False) -> AsyncIterator[Any]: ...
+    def partials(self, type: Any = None, *, half_numbers: bool = False) -> AsyncIterator[Any]:
+        """Parse the text of choice 0 as JSON while it is written; see `ChatCompletionStream.partials`."""
+        return self._view(self._partials_of(type, half_numbers=half_numbers), folding=True)
+
+    def _view(self, take: Callable[[], T | Step], *, folding: bool = False) -> AsyncIterator[T]:
+        self._check_not_consumed()
+        return _View(partial(self._get, take, folding=folding))
+
+    async def _get(self, take: Callable[[], T | Step], *, folding: bool = False) -> T:
+        while (item := take()) is NEED_DATA:
+            await self._read(folding=folding)
+        if item is OVER:
+            await self._finish()
+            raise StopAsyncIteration
+        return item
+
+    async def _read(self, *, folding: bool = False) -> None:
+        if self._reader is not None:
+            raise self._second_reader_error()
+        if self._slices is not None:
+            self._parse_slice()
+            return
+        self._reader = get_ident()
+        try:
+            data = await anext(self._source)
+        except StopAsyncIteration:
+            self._source_ended()
+            return
+        except BaseException as exc:
+            if not self._read_failed(exc):
+                raise
+            return
+        finally:
+            self._reader = None
+            if self._closed:  # meanwhile, by another task, which could not close a source that was being read
+                with suppress(Exception):
+                    await aclose_if_possible(self._source)
+        self._received(data, folding=folding)
+
+    async def _finish(self) -> None:
+        """The last item was yielded: raise the error, once."""
+        error = self._consume()
+        if error is not None:
+            await self._close(wait=0)
+            raise error
+
+    async def _close(self, *, wait: float = math.inf) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._leave()
+        finally:
+            scope = end_of_body_scope(wait) if self._waits_for_end(wait) else None
+            letting_go = self._let_go(scope)
+            if self._response is None:
+                await letting_go  # a plain iterable may insist on the task that began it
+            else:
+                await run_to_completion(letting_go, on_cancel=scope.cancel if scope is not None else None)
+
+    async def _let_go(self, scope: "anyio.CancelScope | None") -> None:
+        # What a transport raises while it is closed is no news: how the stream ended is known.
+        try:
+            if scope is not None:
+                self.connection_was_kept = await read_to_end_async(self._source, scope)
+        finally:
+            try:
+                with suppress(Exception):
+                    if self._reader is None:
+                        await aclose_if_possible(self._source)
+            finally:
+                if self._response is not None:
+                    with suppress(Exception):
+                        await self._response.aclose()

@@ -1,0 +1,151 @@
+"""Send a streamed request and read its response, sync and async."""
+
+import time
+from collections.abc import Generator, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack, contextmanager
+from types import TracebackType
+from typing import Any, Unpack
+
+from chunkfold.parser.options import check_flag
+from chunkfold.parser.parser import ChatCompletionParser
+from chunkfold.stream.asynchronous import AsyncChatCompletionStream
+from chunkfold.stream.driver import StreamDriver
+from chunkfold.stream.reuse import may_reuse, note_failure, note_kept
+from chunkfold.stream.sync import ChatCompletionStream
+from chunkfold.stream.transport import ConnectOptions, split_options
+
+
+def connect(
+    client: Any,
+    method: str,
+    url: Any,
+    *,
+    json: Mapping[str, Any],
+    reuse_connection: bool = True,
+    **options: Unpack[ConnectOptions],
+) -> AbstractContextManager[ChatCompletionStream]:
+    """Send a streamed request; a context manager that returns the `ChatCompletionStream` and closes it.
+
+    Args:
+        client: An `httpx.Client`, an `httpx2.Client`, or anything with their `stream` method.
+        method: The HTTP method, usually "POST".
+        url: The URL of the chat completions endpoint.
+        json: The request's body. In a copy of it `stream` is true, whatever it was.
+        reuse_connection: Whether closing waits up to 100 ms for the end of the body after `[DONE]`, so that the client
+            can use the connection again. This stops for an origin that was seen to close a connection which it had
+            announced to keep.
+        options: Those of `ChatCompletionParser`, but for `status_code`, `headers` and `started`; and the request
+            options of the client: `headers`, `timeout`, `params`, `auth`, `cookies`, `follow_redirects`, `extensions`.
+            `Accept: text/event-stream` and `Accept-Encoding: identity` are added to a copy of the headers, unless
+            given. If `n` is absent from `json`, or 1, `one_choice` is true, unless given.
+
+    Raises:
+        TypeError, ValueError: An option is wrong; nothing was sent.
+        Exception: What the client raises while it opens the request is not wrapped. A status that is not 2xx is
+            raised as `APIStatusError` by the first read.
+    """
+    return _connection(_Opening(client, method, url, json, options, reuse_connection=reuse_connection))
+
+
+def aconnect(
+    client: Any,
+    method: str,
+    url: Any,
+    *,
+    json: Mapping[str, Any],
+    reuse_connection: bool = True,
+    **options: Unpack[ConnectOptions],
+) -> AbstractAsyncContextManager[AsyncChatCompletionStream]:
+    """Send a streamed request with an async client; see `connect`."""
+    return _AsyncConnection(_Opening(client, method, url, json, options, reuse_connection=reuse_connection))
+
+
+class _Opening:
+    """A request that is checked, but not sent."""
+
+    def __init__(
+        self,
+        client: Any,
+        method: str,
+        url: Any,
+        json: Mapping[str, Any],
+        options: ConnectOptions,
+        *,
+        reuse_connection: bool,
+    ) -> None:
+        check_flag("reuse_connection", reuse_connection)
+        self._parser_options, self._request = split_options(json, options)
+        self._started = 0.0
+        self._parser_options["started"] = self._started  # until it is sent; else the parser would ask the clock
+        ChatCompletionParser(**self._parser_options)  # what it refuses must not cost a request
+        self._now = self._parser_options.get("clock", time.monotonic)
+        self._client = client
+        self._method = method
+        self._url = url
+        self._reuse_connection = reuse_connection
+
+    def send(self) -> Any:
+        """The client's context manager, which sends the request when it is entered."""
+        self._parser_options["started"] = self._started = self._now()
+        return self._client.stream(self._method, self._url, **self._request)
+
+    def failed(self, exc: Exception) -> None:
+        """The client raised as it was entered."""
+        note_failure(self._client, exc)
+
+    def stream_options(self, response: Any) -> dict[str, Any]:
+        """The options of the stream over the response."""
+        may_keep = self._reuse_connection and may_reuse(self._client, getattr(response, "url", None))
+        return {**self._parser_options, "reuse_connection": may_keep}
+
+    def opened(self, stream: StreamDriver) -> None:
+        """The stream can be read."""
+        stream.timing.headers = self._now() - self._started
+
+    def closed(self, stream: StreamDriver) -> None:
+        """The stream was closed."""
+        if stream.connection_was_kept:
+            note_kept(self._client, stream.response.url)
+
+
+@contextmanager
+def _connection(opening: _Opening) -> Generator[ChatCompletionStream]:
+    """A generator, so that an interrupt cannot come between leaving the context and closing the response."""
+    with ExitStack() as stack:
+        try:
+            response = stack.enter_context(opening.send())
+        except Exception as exc:
+            opening.failed(exc)
+            raise
+        stream = ChatCompletionStream(response, **opening.stream_options(response))
+        stack.callback(opening.closed, stream)
+        with stream:
+            opening.opened(stream)
+            yield stream
+
+
+class _AsyncConnection(AbstractAsyncContextManager[AsyncChatCompletionStream]):
+    """A class, so that one that is still open when the event loop ends leaves no generator behind."""
+
+    def __init__(self, opening: _Opening) -> None:
+        self._opening = opening
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> AsyncChatCompletionStream:
+        async with AsyncExitStack() as stack:
+            try:
+                response = await stack.enter_async_context(self._opening.send())
+            except Exception as exc:
+                self._opening.failed(exc)
+                raise
+            stream = AsyncChatCompletionStream(response, **self._opening.stream_options(response))
+            stack.callback(self._opening.closed, stream)
+            await stack.enter_async_context(stream)
+            self._opening.opened(stream)
+            self._stack = stack.pop_all()
+        return stream
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        return await self._stack.__aexit__(exc_type, exc, traceback)

@@ -1,0 +1,314 @@
+"""The part that both streams share: everything but the reading itself.
+
+A view takes its next item from the driver, as with h11: it gets the item, `NEED_DATA`, or `OVER`. At `NEED_DATA` the
+stream pulls bytes from its source and passes them on, at `OVER` it closes and raises the error. So the decision what to
+do next is made once, without I/O; a stream only pulls bytes and closes.
+"""
+
+import warnings
+from collections.abc import Callable, Generator, Iterator
+from enum import Enum, auto
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from chunkfold.anomalies import Anomaly
+from chunkfold.errors import ChunkfoldError, LimitExceededError, StreamConsumedError, StreamEnd
+from chunkfold.event_stream import SLICE
+from chunkfold.models import ChatCompletion, ChatCompletionChunk
+from chunkfold.parser.options import ParserOptions, check_flag, check_seconds
+from chunkfold.parser.parser import ChatCompletionParser, feed_in_slices, observe_as
+from chunkfold.parser.timing import StreamTiming
+from chunkfold.stream.network import DeadlineReachedError, owns_connection
+from chunkfold.stream.transport import encoding_error, expansion_error, is_encoded
+
+if TYPE_CHECKING:
+    from chunkfold.events.types import ChatCompletionEvent, TextDelta
+    from chunkfold.stream.partials import Partials
+
+_MAX_SLICES_AT_LEAVE: Final = 32  # each has 32 KiB at most
+
+
+class Step(Enum):
+    """What a view gets in place of an item."""
+
+    NEED_DATA = auto()
+    OVER = auto()
+
+
+NEED_DATA: Final = Step.NEED_DATA
+OVER: Final = Step.OVER
+
+
+class StreamDriver:
+    """A stream without its reading.
+
+    Args:
+        source: A response, or what gives its bytes.
+        reader: The name of the method by which a response is recognised.
+        reuse_connection: Whether to wait for the end of the body after the end of the stream.
+        options: The parser's.
+
+    Attributes:
+        connection_was_kept: Whether closing waited for the end of the body, and it came.
+    """
+
+    _closed = True  # nothing is open yet, should making the stream fail
+
+    def __init__(self, source: Any, reader: str, reuse_connection: bool, options: ParserOptions) -> None:  # noqa: FBT001 - no public call
+        if isinstance(source, bytes | bytearray | str):
+            msg = f"source: expected a response or an iterable of bytes, received {type(source).__name__}"
+            raise TypeError(msg)
+        check_flag("reuse_connection", reuse_connection)
+        self._response: Any = source if hasattr(source, reader) else None
+        if self._response is not None:
+            options = {"status_code": self._response.status_code, "headers": self._response.headers, **options}
+        self._parser = ChatCompletionParser(**options)
+        self._decoded: int | None = None  # bytes of a compressed body
+        if self._response is not None and is_encoded(self._response):
+            self._decoded = 0
+            refused = encoding_error(self._response)
+            if refused is not None:
+                self._parser.interrupt(refused)
+        self._reuse_connection = reuse_connection
+        self.connection_was_kept = False
+        self._ready: Iterator[ChatCompletionChunk] = iter(())
+        self._slices: Generator[list[ChatCompletionChunk]] | None = None  # the chunks of the rest of a large read
+        self._is_parsing_slice = False
+        self._folding = False  # whether the last read was taken without making chunks
+        self._ready_events: Iterator[ChatCompletionEvent] = iter(())
+        self._reader: int | None = None  # the thread that waits for the source
+        self._exhausted = False
+        self._cut_short: BaseException | None = None  # what left a read half done, such as a cancellation
+        self._consumed = False
+        self._closed = False
+
+    def __repr__(self) -> str:
+        """Show the state, without content."""
+        state = self.end or ("left" if self._closed else "running")
+        return f"<{type(self).__name__}: {state}, {self._parser.chunks} chunks>"
+
+    def __del__(self) -> None:
+        """Warn if a response that is still being sent was left open; closing it here could wait forever."""
+        if not self._closed and self.end is None and not getattr(self._response, "is_closed", True):
+            msg = f"unclosed {self!r}: use `with`, or close it, so that the provider stops and the connection is free"
+            warnings.warn(msg, ResourceWarning, stacklevel=2, source=self)
+
+    @property
+    def response(self) -> Any:
+        """The response that is read, None for a plain iterable."""
+        return self._response
+
+    @property
+    def request_id(self) -> str | None:
+        """The response's `x-request-id`, or a gateway's name for it; None if it has none."""
+        return self._parser.request_id
+
+    @property
+    def snapshot(self) -> ChatCompletion:
+        """What has arrived so far; readable at any time, in time proportional to the output."""
+        return self._parser.snapshot
+
+    @property
+    def end(self) -> StreamEnd | None:
+        """How the stream ended, None while it runs."""
+        return self._parser.end
+
+    @property
+    def error(self) -> ChunkfoldError | None:
+        """What went wrong, None if nothing did (yet)."""
+        return self._parser.error
+
+    @property
+    def anomalies(self) -> tuple[Anomaly, ...]:
+        """What was tolerated."""
+        return self._parser.anomalies
+
+    @property
+    def timing(self) -> StreamTiming:
+        """When things arrived."""
+        return self._parser.timing
+
+    @property
+    def elapsed(self) -> float:
+        """How many seconds ago the request was sent, on the clock that `timing` has its times from."""
+        return self._parser.elapsed
+
+    def observe(
+        self,
+        *,
+        on_chunks: Callable[[Self, int], object] | None = None,
+        on_end: Callable[[Self], object] | None = None,
+    ) -> Self:
+        """Notify plain callables of what the stream does, for telemetry, logs and metrics; return the stream.
+
+        The reading or closing task calls them, so they should be quick and must not change anything. Exceptions that
+        they raise are logged and never reach the reader. Observers are called in the order in which they were added.
+
+        Args:
+            on_chunks: Called as `on_chunks(stream, count)` after each read that brought chunks, with how many it
+                brought; `stream.timing.last_chunk` says when. Of a large read, slice by slice.
+            on_end: Called as `on_end(stream)` exactly once, as soon as the stream has ended, in whichever way; at once
+                if it has already. Its `end`, `error`, `snapshot`, `anomalies` and `timing` are the final ones. A
+                stream that is neither read to its end nor closed never ends.
+        """
+        observe_as(self, self._parser, on_chunks, on_end)
+        return self
+
+    def completion(self) -> ChatCompletion:
+        """The final message; no I/O.
+
+        Raises:
+            ChunkfoldError: The stream did not end well, or still runs; its `snapshot` has what arrived.
+        """
+        return self._parser.completion()
+
+    # What the views take
+
+    def _texts(self) -> Callable[[], str | Step]:
+        from chunkfold.events.types import TextDelta  # loaded only for texts
+
+        return partial(self._next_text, TextDelta)
+
+    def _next_text(self, text_delta: "type[TextDelta]") -> str | Step:
+        if not self._folding:  # chunks were read: their texts are given by them, and not again by the events
+            for chunk in self._ready:
+                if text := chunk.text:
+                    return text
+            self._parser.events()
+            self._folding = True
+        while not isinstance(event := self._next_event(), Step):
+            if isinstance(event, text_delta) and event.choice == 0:
+                return event.delta
+        return event
+
+    def _next_event(self) -> "ChatCompletionEvent | Step":
+        for event in self._ready_events:
+            return event
+        self._ready = iter(())  # what its chunks mean is among the events
+        if not (self._consumed or self._closed):
+            self._ready_events = iter(self._parser.events())
+            for event in self._ready_events:
+                return event
+        return self._step()
+
+    def _next_partial(self, partials: "Partials") -> Any:
+        while not isinstance(event := self._next_event(), Step):
+            for value in partials.after(event):
+                return value
+        if event is OVER and not self._closed:
+            for value in partials.last():
+                return value
+        return event
+
+    def _partials_of(self, as_type: Any, *, half_numbers: bool) -> Callable[[], Any]:
+        from chunkfold.stream.partials import Partials  # loaded only if they are used
+
+        return partial(self._next_partial, Partials(self._parser, as_type, half_numbers=half_numbers))
+
+    def _step(self) -> Step:
+        return OVER if self._parser.end is not None or self._closed or self._consumed else NEED_DATA
+
+    def _consume(self) -> ChunkfoldError | None:
+        """The last item was yielded: the error to raise, once."""
+        if self._consumed:
+            return None
+        self._consumed = True
+        return self.error
+
+    # Who may read
+
+    def _check_not_consumed(self) -> None:
+        if self._consumed or self._closed:
+            raise self._consumed_error(f"the stream is over ({self.end}); its result is in completion() and snapshot")
+
+    def _second_reader_error(self) -> StreamConsumedError:
+        return self._consumed_error("another task or thread is reading this stream")
+
+    def _consumed_error(self, msg: str) -> StreamConsumedError:
+        error = StreamConsumedError(msg)
+        error.snapshot, error.emitted_output = self.snapshot, self._parser.emitted_output
+        return error
+
+    # What a read brings
+
+    def _received(self, data: bytes, *, folding: bool) -> None:
+        """The source gave bytes. A large read is parsed in slices."""
+        self._cut_short = None  # if a read was, the source survived it
+        self._folding = folding
+        if self._decoded is not None and (error := self._expansion_error(self._decoded, len(data))) is not None:
+            self._ready = iter(self._parser.interrupt(error))
+        elif type(data) is bytes and len(data) > SLICE:
+            self._slices = feed_in_slices(self._parser, data, folding=folding)
+            self._parse_slice()
+        elif folding:
+            self._parser.fold(data)
+        else:
+            self._ready = iter(self._parser.feed(data))
+
+    def _expansion_error(self, decoded: int, size: int) -> LimitExceededError | None:
+        """What is wrong with a read of a compressed body, where the client counts the bytes that came."""
+        received = getattr(self._response, "num_bytes_downloaded", None)
+        self._decoded = decoded + size
+        return None if received is None else expansion_error(received, decoded + size)
+
+    def _parse_slice(self) -> None:
+        """The next slice of the last read."""
+        self._is_parsing_slice = True
+        try:
+            chunks = next(self._slices, None) if self._slices is not None else None
+        finally:
+            self._is_parsing_slice = False
+        if chunks is None:
+            self._slices = None
+        self._ready = iter(chunks or ())
+
+    def _source_ended(self) -> None:
+        """The source has no more bytes: the body ended, unless a read that was left half done broke the source."""
+        self._exhausted = True
+        broken = self._cut_short
+        self._ready = iter(self._parser.close() if broken is None else self._parser.interrupt(broken))
+
+    def _read_failed(self, exc: BaseException) -> bool:
+        """The source raised: whether that is a fault of the transport, and not the caller's to see."""
+        if not isinstance(exc, Exception):
+            self._cut_short = exc
+            return False
+        if not isinstance(exc, DeadlineReachedError):
+            self._ready = iter(self._parser.interrupt(exc))
+        return True
+
+    # Leaving
+
+    def _start_drain(self, within: float) -> None:
+        """Yield nothing more.
+
+        Raises:
+            TypeError, ValueError: `within` is not a number of seconds.
+            StreamConsumedError: Another task or thread is reading.
+        """
+        check_seconds("within", within, optional=False)
+        if self._reader is not None and not self._closed:
+            raise self._second_reader_error()
+        self._consumed = True
+        self._drop_items()
+
+    def _drop_items(self) -> None:
+        self._ready, self._ready_events = iter(()), iter(())
+
+    def _leave(self) -> None:
+        """The consumer leaves, and nothing more is yielded.
+
+        How the stream ended counts what had arrived: of a large read that is half parsed up to 32 more slices, which
+        is 1 MiB at most.
+        """
+        for _ in range(_MAX_SLICES_AT_LEAVE):
+            if self._slices is None or self._is_parsing_slice:
+                break
+            self._parse_slice()
+        self._parser.leave()
+        self._drop_items()
+
+    def _waits_for_end(self, seconds: float) -> bool:
+        """Whether the end of the body may be near, so that waiting for it saves the connection."""
+        is_near = self.end is not None and self.end.complete and not self._exhausted and self._reader is None
+        return is_near and seconds > 0 and self._reuse_connection and owns_connection(self._response)

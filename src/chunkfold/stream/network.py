@@ -1,0 +1,136 @@
+"""Control the connection below a response: limit its reads, read its body to the end, wake its reader.
+
+This needs a client whose responses expose their connection, so it works for HTTP/1.1 over httpx and httpx2. With any
+other client it does nothing, and does not fail.
+"""
+
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import anyio
+
+MAX_SECONDS: Final = 0.1  # how long the end of a body is waited for
+_LONGEST_TIMEOUT: Final = 1e6  # seconds; a socket takes at most 2**31 milliseconds
+_lock: Final = threading.Lock()
+
+
+class DeadlineReachedError(Exception):
+    """A read lasted until the deadline that `reads_until` set."""
+
+
+def owns_connection(response: Any) -> bool:
+    """Whether this is HTTP/1.1 over httpx or httpx2, where an open response has its connection for itself."""
+    package = type(response).__module__.partition(".")[0]
+    return package in ("httpx", "httpx2") and response.http_version == "HTTP/1.1" and not response.is_closed
+
+
+def read_to_end(response: Any, source: Iterator[bytes], seconds: float = MAX_SECONDS) -> bool:
+    """Read on until the body ends, for at most `seconds` and never more than 100 ms; whether the end came.
+
+    After `[DONE]` an HTTP/1.1 body still has its last chunk to come, and only a connection whose body was read to the
+    end goes back to the pool. Returning in time is certain, reuse is best effort.
+    """
+    deadline = time.monotonic() + min(seconds, MAX_SECONDS)
+    with suppress(Exception), reads_until(response, deadline) as is_bounded:
+        if not is_bounded:
+            return False
+        return all(time.monotonic() <= deadline for _ in source)
+    return False  # no end in time, or a broken one: the stream is complete all the same
+
+
+def end_of_body_scope(seconds: float) -> "anyio.CancelScope":
+    """How long `read_to_end_async` may read: at most `seconds` from now and never more than 100 ms."""
+    import anyio
+
+    return anyio.move_on_after(min(seconds, MAX_SECONDS))
+
+
+async def read_to_end_async(source: AsyncIterator[bytes], scope: "anyio.CancelScope") -> bool:
+    """Read on until the body ends or the scope is cancelled; whether the end came."""
+    with scope, suppress(Exception):
+        async for _ in source:
+            pass
+        return True
+    return False
+
+
+@contextmanager
+def reads_until(response: Any, deadline: float) -> Generator[bool]:
+    """Let no read of this thread from the response's connection last longer than until the deadline.
+
+    The read timeout of a request cannot be changed any more once its body is being read, so the network stream's own
+    `read` is replaced meanwhile. It is so for this thread alone: once the body has ended, the pool may hand the
+    connection on to another thread at once.
+
+    Args:
+        response: The response. If its reads cannot be bounded, the context is given False.
+        deadline: What `time.monotonic` says when the last read has to end, with a `DeadlineReachedError`.
+    """
+    try:
+        network_stream = response.extensions.get("network_stream")
+        bounded = _bound(network_stream, deadline)
+    except AttributeError:  # there is none, or one of another make, whose `read` is its own
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        _release(network_stream, bounded)
+
+
+class _BoundedRead:
+    """A network stream's `read` that keeps the deadlines of the threads that have one."""
+
+    def __init__(self, read: Callable[..., bytes]) -> None:
+        self.read = read
+        self.deadlines: dict[int, float] = {}
+
+    def __call__(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        deadline = self.deadlines.get(threading.get_ident())
+        if deadline is None:
+            return self.read(max_bytes, timeout)
+        rest = deadline - time.monotonic()
+        if rest <= 0:  # a compressed body that decodes to nothing is read in one go
+            raise DeadlineReachedError
+        longest = _LONGEST_TIMEOUT if timeout is None else timeout
+        try:
+            return self.read(max_bytes, min(rest, longest))
+        except Exception as exc:
+            if rest <= longest and type(exc).__name__ == "ReadTimeout":
+                raise DeadlineReachedError from exc
+            raise
+
+
+def _bound(network_stream: Any, deadline: float) -> _BoundedRead:
+    with _lock:
+        if not isinstance(network_stream.read, _BoundedRead):
+            network_stream.read = _BoundedRead(network_stream.read)
+        bounded: _BoundedRead = network_stream.read
+        bounded.deadlines[threading.get_ident()] = deadline
+        return bounded
+
+
+def _release(network_stream: Any, bounded: _BoundedRead) -> None:
+    with _lock:
+        del bounded.deadlines[threading.get_ident()]
+        if not bounded.deadlines and network_stream.read is bounded:
+            network_stream.read = bounded.read
+
+
+def wake_reader(response: Any) -> bool:
+    """Make a read return in which another thread waits for bytes; whether that was possible.
+
+    The connection is shut down below TLS: `SSLSocket.shutdown` would take the TLS state from under the reader.
+    """
+    import socket
+
+    with suppress(Exception):  # no socket, a closed one, or one of another make
+        if owns_connection(response):
+            connected = response.extensions["network_stream"].get_extra_info("socket")
+            socket.socket.shutdown(connected, socket.SHUT_RDWR)
+            return True
+    return False

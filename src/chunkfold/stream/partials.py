@@ -1,0 +1,59 @@
+"""Parse the text of a stream as JSON while it is written."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from chunkfold.errors import LimitExceededError, ParseError, exceeded
+from chunkfold.events.types import ChatCompletionEvent, TextDelta
+from chunkfold.json_text.partial import PartialJSON
+from chunkfold.parser.parser import ChatCompletionParser
+
+MAX_PARTIAL_VALUES: Final = 2_000_000  # each takes up to a few hundred bytes, and twice that at the end
+
+
+class Partials:
+    """The values that the text of choice 0 gives, while its stream is parsed.
+
+    A text with more than two million values, counted by its commas and opening brackets, is given up.
+
+    Args:
+        parser: The stream's parser.
+        as_type: Anything pydantic can validate; None for plain JSON values.
+        half_numbers: Whether to show a number that may still go on.
+    """
+
+    def __init__(self, parser: ChatCompletionParser, as_type: Any, *, half_numbers: bool) -> None:
+        self._parser = parser
+        self._type = as_type
+        self._live = PartialJSON(as_type, half_numbers=half_numbers)
+        self._values = 0
+        self._has_begun = False
+        self._is_over = False
+
+    def after(self, event: ChatCompletionEvent) -> list[Any]:
+        """The value after an event; none if the text did not grow."""
+        if not isinstance(event, TextDelta) or event.choice != 0:
+            return []
+        # Others may have been given the events before the first that comes here: it knows the text before it, too.
+        text = event.delta if self._has_begun else event.snapshot
+        self._has_begun = True
+        self._values += sum(map(text.count, ",[{"))
+        return [self._with_context(partial(self._live.feed, text))]
+
+    def last(self) -> list[Any]:
+        """The whole value when the stream is over; none if it did not end well, or the value was given already."""
+        end = self._parser.end
+        if self._is_over or end is None or not end.complete:
+            return []
+        self._is_over = True
+        return [self._with_context(partial(self._parser.completion().message.parse, self._type))]
+
+    def _with_context(self, parse: Callable[[], Any]) -> Any:
+        try:
+            if self._values > MAX_PARTIAL_VALUES:
+                raise exceeded("max_partial_values", MAX_PARTIAL_VALUES)
+            return parse()
+        except (LimitExceededError, ParseError) as error:
+            error.snapshot, error.emitted_output = self._parser.snapshot, self._parser.emitted_output
+            raise

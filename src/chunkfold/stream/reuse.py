@@ -1,0 +1,67 @@
+"""Remember which servers close a connection that they announced to keep.
+
+llama.cpp's server announces `Keep-Alive: timeout=5` and closes the connection 4 to 9 ms after the last chunk. By then a
+connection whose body was read to the end is in the pool, and the next request is sent over it: 13 to 30 % of
+back-to-back requests failed before any answer. So after one such failure, the client that saw it no longer keeps
+connections to that server.
+"""
+
+import threading
+import time
+from contextlib import suppress
+from typing import Any, Final, cast
+from weakref import WeakKeyDictionary
+
+_SOON: Final = 1.0  # seconds after a connection was kept, in which a failure is blamed on it
+_MAX_ORIGINS: Final = 256
+_NEVER: Final = float("inf")
+_FAILURES: Final = {"ReadError", "WriteError", "RemoteProtocolError"}
+
+_Origin = tuple[str, str, int | None]
+
+_lock: Final = threading.Lock()
+_clients: Final = WeakKeyDictionary[Any, dict[_Origin, float]]()  # when a connection was kept last, by its origin
+
+
+def may_reuse(client: Any, url: Any) -> bool:
+    """Whether connections of this client to the URL's origin may be kept.
+
+    Args:
+        client: Any client; of one that cannot be referred to weakly nothing is known.
+        url: A URL with `scheme`, `host` and `port`; of another nothing is known.
+    """
+    with _lock, suppress(TypeError):
+        return _clients.get(client, {}).get(_origin(url)) != _NEVER
+    return True
+
+
+def note_kept(client: Any, url: Any) -> None:
+    """Note that the end of a body was waited for, so that its connection went back to the client's pool."""
+    with _lock, suppress(TypeError):
+        _set(_clients.setdefault(client, {}), _origin(url), time.monotonic())
+
+
+def note_failure(client: Any, exc: BaseException) -> None:
+    """Note what the client raised as it sent a request, if a connection that was kept may be the reason."""
+    if type(exc).__name__ not in _FAILURES:
+        return
+    with _lock, suppress(TypeError, RuntimeError):  # httpx raises the latter where an exception has no request
+        origins = _clients.get(client, {})
+        origin = _origin(cast("Any", exc).request.url)
+        if time.monotonic() - origins.get(origin, -_NEVER) < _SOON:
+            _set(origins, origin, _NEVER)
+
+
+def _set(origins: dict[_Origin, float], origin: _Origin, when: float) -> None:
+    origins.pop(origin, None)
+    origins[origin] = when
+    if len(origins) > _MAX_ORIGINS:
+        del origins[next(iter(origins))]
+
+
+def _origin(url: Any) -> _Origin:
+    """Raise a `TypeError` if it is no such URL."""
+    try:
+        return url.scheme, url.host, url.port
+    except AttributeError:
+        raise TypeError from None

@@ -1,0 +1,245 @@
+"""Read a response: pull bytes and close. The driver decides what to do next.
+
+The source is any response with `iter_bytes`, such as httpx's and httpx2's, or any iterable of bytes.
+"""
+
+import builtins
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from threading import Event, get_ident
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, Unpack, overload
+
+from pydantic import BaseModel
+
+from chunkfold.models import ChatCompletion, ChatCompletionChunk
+from chunkfold.parser.options import ParserOptions
+from chunkfold.stream.driver import NEED_DATA, OVER, Step, StreamDriver
+from chunkfold.stream.network import (
+    owns_connection,
+    read_to_end,
+    reads_until,
+    wake_reader,
+)
+from chunkfold.stream.transport import SyncResponse, close_if_possible
+
+if TYPE_CHECKING:
+    from chunkfold.events.types import ChatCompletionEvent
+
+T = TypeVar("T")
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+_MAX_WAKING: Final = 1.0  # seconds, in which a reader whose connection was shut down lets go of it
+
+
+class _View(Generic[T]):
+    """What a stream gives one by one; a class, so that leaving it early leaves no generator behind."""
+
+    def __init__(self, get_next: Callable[[], T]) -> None:
+        self._get_next = get_next
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> T:
+        return self._get_next()
+
+
+class ChatCompletionStream(StreamDriver):
+    """Iterate over the chunks of a response, or of any iterable of bytes.
+
+    Iterating yields every chunk that arrived and then raises the error, if there is one. Use it in a `with`
+    statement, which closes the response however the block ends, and so stops the generation.
+
+    Args:
+        source: A response with `iter_bytes`, or an iterable of bytes in pieces of any size.
+        reuse_connection: Whether closing waits up to 100 ms for the end of the body after `[DONE]`, so that the client
+            can use the connection again. Pass False if the server closes its connections right after an answer.
+        options: The options of `ChatCompletionParser`; status and headers are those of the response.
+
+    Raises:
+        ChunkfoldError: Iterating or `read` failed.
+    """
+
+    def __init__(
+        self,
+        source: SyncResponse | Iterable[bytes],
+        *,
+        reuse_connection: bool = True,
+        **options: Unpack[ParserOptions],
+    ) -> None:
+        super().__init__(source, "iter_bytes", reuse_connection, options)
+        data: Any = self._response.iter_bytes() if self._response is not None else source
+        self._source: Iterator[bytes] = iter(data)
+        self._reader_left = Event()
+
+    def __iter__(self) -> Self:
+        self._check_not_consumed()
+        return self
+
+    def __next__(self) -> ChatCompletionChunk:
+        while True:  # what `_get` does; two calls fewer for each read save a tenth of the floor
+            for chunk in self._ready:
+                return chunk
+            if self._step() is OVER:
+                self._finish()
+                raise StopIteration
+            self._read()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._close(wait=math.inf if exc is None else 0)
+
+    def close(self) -> None:
+        """Close the response. Before the end this leaves the stream; afterwards it changes nothing.
+
+        Another thread may call it. If one waits for bytes meanwhile, it is woken where the connection is HTTP/1.1 of
+        httpx or httpx2; elsewhere its loop ends when the next bytes come.
+        """
+        self._close()
+
+    def read(self) -> ChatCompletion:
+        """Read the rest and return the completion.
+
+        Raises:
+            ChunkfoldError: The stream did not end well; its `snapshot` has what arrived.
+        """
+        if not (self._consumed or self._closed):
+            while self.end is None:
+                self._read(folding=True)
+            self._drop_items()
+            self._finish()
+        return self.completion()
+
+    def drain(self, within: float = 5.0) -> ChatCompletion:
+        """Yield nothing more, read on to the end, then close; return what has arrived.
+
+        For a "stop" button: the provider bills the answer anyway, and the usage is in the last chunk. A loop
+        over the stream ends. It does not raise for what the provider sends: see `end`, which is `closed` if the
+        time was over first, and `error`.
+
+        Args:
+            within: The most seconds to read on. For an iterable of bytes, and over HTTP/2, the time is checked between
+                two reads only: if the provider is silent, it waits as long as the source does.
+
+        Raises:
+            StreamConsumedError: Another thread is reading.
+        """
+        self._start_drain(within)
+        deadline = time.monotonic() + within
+        try:
+            with reads_until(self._response if owns_connection(self._response) else None, deadline):
+                while self.end is None and time.monotonic() < deadline:
+                    self._read(folding=True)
+        finally:
+            self._close(wait=deadline - time.monotonic())
+        return self.snapshot
+
+    def text_deltas(self) -> Iterator[str]:
+        """Yield the text of choice 0 from here on, without empty pieces.
+
+        Instead of iterating over the chunks: what one has read, the other does not yield again. The rest of
+        an earlier read, of chunks or events that were not taken, comes first.
+
+        Raises:
+            ChunkfoldError: The stream did not end well.
+        """
+        return self._view(self._texts(), folding=True)
+
+    def events(self) -> "Iterator[ChatCompletionEvent]":
+        """Yield typed events, then raise the error, if there is one; see `chunkfold.events`.
+
+        Instead of iterating over the chunks: what one has read, the other does not yield again. The first
+        events have what arrived so far; another call continues where the last one stopped.
+        """
+        return self._view(self._next_event, folding=True)
+
+    @overload
+    def partials(
+        self, type: builtins.type[ModelT], *, half_numbers: bool = False
+    ) -> Iterator[ModelT | dict[str, Any]]: ...
+    @overload
+    def partials(self, type: Any = None, *, half_numbers: bool = False) -> Iterator[Any]: ...
+    def partials(self, type: Any = None, *, half_numbers: bool = False) -> Iterator[Any]:
+        """Parse the text of choice 0 as JSON: yield what is known after each piece, finally the whole value.
+
+        `PartialJSON` describes what is shown when. The last value is that of `message.parse(type)`. After events or
+        other partials it continues with the next piece; the values then show the text before it, too.
+
+        Raises:
+            ParseError: The text is not JSON, is cut, or does not fit the type.
+            LimitExceededError: The text has more than two million values.
+            ChunkfoldError: The stream did not end well.
+        """
+        return self._view(self._partials_of(type, half_numbers=half_numbers), folding=True)
+
+    def _view(self, take: Callable[[], T | Step], *, folding: bool = False) -> Iterator[T]:
+        self._check_not_consumed()
+        return _View(partial(self._get, take, folding=folding))
+
+    def _get(self, take: Callable[[], T | Step], *, folding: bool = False) -> T:
+        while (item := take()) is NEED_DATA:
+            self._read(folding=folding)
+        if item is OVER:
+            self._finish()
+            raise StopIteration
+        return item
+
+    def _read(self, *, folding: bool = False) -> None:
+        if self._reader is not None:
+            raise self._second_reader_error()
+        if self._slices is not None:
+            self._parse_slice()
+            return
+        self._reader = get_ident()
+        try:
+            data = next(self._source)
+        except StopIteration:
+            self._source_ended()
+            return
+        except BaseException as exc:
+            if not self._read_failed(exc):
+                raise
+            return
+        finally:
+            self._reader = None
+            if self._closed:  # meanwhile, by another thread, which could not close a source that was being read
+                with suppress(Exception):
+                    close_if_possible(self._source)
+                self._reader_left.set()
+        self._received(data, folding=folding)
+
+    def _finish(self) -> None:
+        """The last item was yielded: raise the error, once."""
+        error = self._consume()
+        if error is not None:
+            self._close(wait=0)
+            raise error
+
+    def _close(self, *, wait: float = math.inf) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        # What a transport raises while it is closed is no news: how the stream ended is known.
+        try:
+            self._leave()
+            if self._reader not in (None, get_ident()) and wake_reader(self._response):
+                self._reader_left.wait(_MAX_WAKING)  # the socket must not be closed under its read
+            if self._waits_for_end(wait):
+                self.connection_was_kept = read_to_end(self._response, self._source, wait)
+        finally:
+            try:
+                with suppress(Exception):
+                    if self._reader is None:
+                        close_if_possible(self._source)
+            finally:
+                if self._response is not None:
+                    with suppress(Exception):
+                        self._response.close()

@@ -1,0 +1,144 @@
+"""What the streams need to know of HTTP clients: responses, how to close them, and how to build a request."""
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any, Final, Protocol
+
+from chunkfold.errors import LimitExceededError, exceeded
+from chunkfold.parser.options import ParserOptions, ReadOptions
+from chunkfold.wire.envelopes import Headers
+
+MAX_CONTENT_ENCODINGS: Final = 1
+MAX_EXPANSION: Final = 100  # times as many bytes as came
+_EXPANSION_ALLOWED: Final = 32 * 2**20  # bytes, before the ratio is checked
+_BOUNDED: Final = frozenset({"gzip", "x-gzip", "deflate"})
+
+
+class ConnectOptions(ReadOptions, total=False):
+    """The options of `connect` and `aconnect`: those of `ChatCompletionParser` that are not the response's, and these.
+
+    These are handed to the client's `stream` method; httpx and httpx2 describe them.
+
+    Attributes:
+        headers: More headers for the request: a mapping, or pairs of a name and a value.
+        timeout: How long the client waits: seconds, or an `httpx.Timeout`.
+        params: What is added to the URL's query.
+        auth: Credentials: a user and a password, or an `httpx.Auth`.
+        cookies: Cookies for the request.
+        follow_redirects: Whether redirects are followed.
+        extensions: Request extensions of the client.
+    """
+
+    headers: Any
+    timeout: Any
+    params: Any
+    auth: Any
+    cookies: Any
+    follow_redirects: bool
+    extensions: Mapping[str, Any]
+
+
+class Response(Protocol):
+    """What is read of a response, besides its bytes."""
+
+    @property
+    def status_code(self) -> int:
+        """The HTTP status."""
+        ...
+
+    @property
+    def headers(self) -> Any:
+        """The headers, a case-insensitive mapping."""
+        ...
+
+
+class SyncResponse(Response, Protocol):
+    """A response as httpx and httpx2 give it."""
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        """The decoded body, read by read."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection, or give it back."""
+        ...
+
+
+class AsyncResponse(Response, Protocol):
+    """A response as the async clients of httpx and httpx2 give it."""
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
+        """The decoded body, read by read."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connection, or give it back."""
+        ...
+
+
+def split_options(json: Mapping[str, Any], options: ConnectOptions) -> tuple[ParserOptions, dict[str, Any]]:
+    """The parser's options and the client's; whatever the caller gave is copied, never changed.
+
+    A request for one choice says that the answer has one, whatever indexes the provider gives it.
+    """
+    parser_options: Any = {name: value for name, value in options.items() if name in ReadOptions.__optional_keys__}
+    parser_options.setdefault("one_choice", json.get("n") in (None, 1))
+    request: dict[str, Any] = {name: value for name, value in options.items() if name not in parser_options}
+    request["json"] = {**json, "stream": True}
+    request["headers"] = _headers(request.get("headers"))
+    return parser_options, request
+
+
+def _headers(given: Any) -> list[tuple[Any, Any]]:
+    """The caller's headers, and ours where the caller has none of that name.
+
+    A compressed body can explode before any limit sees it, so none is asked for.
+    """
+    pairs: list[tuple[Any, Any]] = list(given.items() if hasattr(given, "items") else given or ())
+    names = {(name.decode("latin-1") if isinstance(name, bytes) else str(name)).lower() for name, _ in pairs}
+    ours = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
+    return [*pairs, *((name, value) for name, value in ours.items() if name.lower() not in names)]
+
+
+def encoding_error(response: Any) -> LimitExceededError | None:
+    """What is wrong with how a response is encoded, before anything is decoded; None if nothing is.
+
+    Of two layers a few hundred bytes become gigabytes in one read, of one layer of gzip at most a thousand times the 64
+    KiB that a client reads at once. The newer encodings know no such bound, so they must have been asked for.
+    """
+    layers = _encodings(Headers(response.headers or {}).get("content-encoding"))
+    if len(layers) > MAX_CONTENT_ENCODINGS:
+        return exceeded("max_content_encodings", MAX_CONTENT_ENCODINGS)
+    asked = getattr(getattr(response, "request", None), "headers", None)
+    if asked is None or _BOUNDED.issuperset(layers):
+        return None
+    known = {name.partition(";")[0].strip() for name in _encodings(Headers(asked).get("accept-encoding"))}
+    return None if known.issuperset(layers) or "*" in known else exceeded("max_content_encodings", 0)
+
+
+def is_encoded(response: Any) -> bool:
+    """Whether a response is compressed, or encoded in another way."""
+    return bool(_encodings(Headers(response.headers or {}).get("content-encoding")))
+
+
+def expansion_error(received: int, decoded: int) -> LimitExceededError | None:
+    """What is wrong with a compressed body of these many received and decoded bytes; None if nothing is."""
+    if decoded <= _EXPANSION_ALLOWED or decoded <= MAX_EXPANSION * received:
+        return None
+    return exceeded("max_expansion", MAX_EXPANSION)
+
+
+def _encodings(header: str | None) -> list[str]:
+    names = (name.strip().lower() for name in (header or "").split(","))
+    return [name for name in names if name not in ("", "identity")]
+
+
+def close_if_possible(source: Any) -> None:
+    """Close a source that can be closed."""
+    if hasattr(source, "close"):
+        source.close()
+
+
+async def aclose_if_possible(source: Any) -> None:
+    """Close an async source that can be closed."""
+    if hasattr(source, "aclose"):
+        await source.aclose()

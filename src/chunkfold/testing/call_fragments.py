@@ -1,0 +1,86 @@
+"""The fragments in which a tool call comes, for each of the ways that `Dialect.calls` names."""
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from chunkfold.testing.dialects import Calls, Dialect
+from chunkfold.testing.steps import SaidCall
+from chunkfold.testing.wire import fragment
+
+
+def fragments_of(call: SaidCall, index: int, dialect: Dialect) -> list[dict[str, Any]]:
+    """The fragments of a call that is the one at this index."""
+    parts = _FRAGMENTS[dialect.calls](call, index)
+    return [_with_object(part) for part in parts] if dialect.object_arguments and len(call.pieces) == 1 else parts
+
+
+def _with_object(part: dict[str, Any]) -> dict[str, Any]:
+    """A fragment with an object for arguments that are the JSON of one."""
+    function = part["function"]
+    try:
+        arguments = json.loads(function.get("arguments", ""))
+    except ValueError:
+        return part
+    return {**part, "function": {**function, "arguments": arguments}} if isinstance(arguments, dict) else part
+
+
+def _first(call: SaidCall, index: int | None, id: str | None) -> dict[str, Any]:
+    return fragment(index, id, call.name, "")
+
+
+def _whole(call: SaidCall, index: int | None) -> list[dict[str, Any]]:
+    return [fragment(index, call.id, call.name, "".join(call.pieces))]
+
+
+def _by_index(call: SaidCall, index: int) -> list[dict[str, Any]]:
+    return [_first(call, index, call.id), *(fragment(index, arguments=piece) for piece in call.pieces)]
+
+
+def _by_id(call: SaidCall, _index: int) -> list[dict[str, Any]]:
+    return [_first(call, None, call.id), *(fragment(None, call.id, "", piece) for piece in call.pieces)]
+
+
+def _repeated(call: SaidCall, index: int) -> list[dict[str, Any]]:
+    return [fragment(index, call.id, call.name, piece) for piece in call.pieces or ("",)]
+
+
+def _then_empty(call: SaidCall, index: int) -> list[dict[str, Any]]:
+    return [_first(call, index, call.id), *(fragment(index, "", "", piece) for piece in call.pieces)]
+
+
+def _fresh_ids(call: SaidCall, index: int) -> list[dict[str, Any]]:
+    numbered = enumerate(call.pieces, 1)
+    later = [fragment(index, f"{call.id}_{number}", arguments=piece) for number, piece in numbered]
+    return [_first(call, index, call.id), *later]
+
+
+def _without_id(call: SaidCall, index: int) -> list[dict[str, Any]]:
+    return [_first(call, index, None), *(fragment(index, arguments=piece) for piece in call.pieces)]
+
+
+def _name_in_two(call: SaidCall, index: int) -> list[dict[str, Any]]:
+    first, *rest = _halves(call.name)
+    name = [fragment(index, call.id, first), *(fragment(index, name=piece) for piece in rest)]
+    return [*name, *(fragment(index, arguments=piece) for piece in call.pieces)]
+
+
+def _halves(name: str) -> tuple[str, ...]:
+    """A name in two pieces, unless the second would look like a repetition of the first."""
+    first, second = name[: len(name) // 2], name[len(name) // 2 :]
+    return (first, second) if first and not second.startswith(first) else (name,)
+
+
+_FRAGMENTS: Final[dict[Calls, Callable[[SaidCall, int], list[dict[str, Any]]]]] = {
+    "index": _by_index,
+    "whole": _whole,
+    "whole without index": lambda call, _index: _whole(call, None),
+    "whole at 0": lambda call, _index: _whole(call, 0),
+    "id": _by_id,
+    "repeated": _repeated,
+    "empty": _then_empty,
+    "fresh ids": _fresh_ids,
+    "no ids": _without_id,
+    "name in two": _name_in_two,
+    "in one delta": _by_index,
+}

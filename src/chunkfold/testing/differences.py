@@ -1,0 +1,168 @@
+"""How two readings differ, and a message that shows it beside the events of the body: what `assert_folds_to` prints."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from chunkfold.json_text.values import is_list, is_object
+from chunkfold.testing.frames import brought_by, first_frame, frames_of, shown_frames
+from chunkfold.testing.readings import Call, Reading, as_reading, one_line, same_calls
+
+HasCome: TypeAlias = Callable[[Reading], bool]
+
+
+class _Part(NamedTuple):
+    """Something that two readings can differ in.
+
+    Attributes:
+        name: The field of a `Reading`.
+        title: In words.
+        same: Whether two values of it are the same; None is a value of neither.
+        has_come: From two readings that differ in it to a function that says of a snapshot whether what they differ in
+            has come by then.
+    """
+
+    name: str
+    title: str
+    same: Callable[[Any, Any], bool]
+    has_come: Callable[[Reading, Reading], HasCome]
+
+    def agrees(self, wanted: Reading, found: Reading) -> bool:
+        """Whether they are the same, as far as both say something."""
+        one, other = getattr(wanted, self.name), getattr(found, self.name)
+        return one is None or other is None or self.same(one, other)
+
+
+def complaint_of(body: bytes, expected: Reading, came: Reading) -> str | None:
+    """The first difference, with the event that brought what differs; None if there is none."""
+    part = next((part for part in _PARTS if not part.agrees(expected, came)), None)
+    if part is None:
+        return None
+    wanted, found = (shown(_value(reading, part)) for reading in (expected, came))
+    frames = frames_of(body)
+    has_come = part.has_come(expected, came)
+    place = first_frame(body, frames, lambda snapshot: has_come(as_reading(snapshot)))
+    return (
+        f"{part.title}: expected {wanted}\n{' ' * len(part.title)}  received {found}\n"
+        f"{shown_frames(frames, place, 'the first difference')}"
+    )
+
+
+def at_the_end(body: bytes) -> str:
+    """The last events of a body."""
+    frames = frames_of(body)
+    return shown_frames(frames, len(frames) - 1 if frames else None, "the end")
+
+
+def where_it_raises(body: bytes, raises: Callable[[bytes], bool]) -> str:
+    """The event with which a parser raises what it raised for the whole body, and what was expected of that event.
+
+    Args:
+        body: The whole body.
+        raises: Whether the parser raises the same for a beginning of it. For an empty one it does where the error is
+            not about an event: then the end is shown.
+    """
+    frames = frames_of(body)
+    if not frames or raises(b""):
+        return at_the_end(body)
+    low, high = 0, len(frames) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if raises(body[: frames[middle + 1].offset]) else (middle + 1, high)
+    expected = f"expected of event {frames[low].number}: {brought_by(body, frames, low)}"
+    return f"{shown_frames(frames, low, 'it raises once this event has come')}\n{expected}"
+
+
+def first_difference(wanted: Any, found: Any, path: str = "") -> str | None:
+    """Where what is wanted of a JSON value is not found, first, and how."""
+    pairs: Iterable[tuple[str, Any, Any]] = ()
+    if is_object(wanted) and is_object(found):
+        pairs = ((f"{path}.{key}", wanted.get(key), found.get(key)) for key in wanted)
+    elif is_list(wanted) and is_list(found) and len(wanted) == len(found):
+        pairs = ((f"{path}[{place}]", one, other) for place, (one, other) in enumerate(zip(wanted, found, strict=True)))
+    elif wanted != found and repr(wanted) != repr(found) and (wanted, found) != (None, []):  # NaN != NaN
+        return f"{path.lstrip('.')}: expected {shown(wanted)}, received {shown(found)}"
+    return next(filter(None, (first_difference(one, other, at) for at, one, other in pairs)), None)
+
+
+def shown(value: Any) -> str:
+    """A value for a message: one bounded line."""
+    return one_line(value.__name__ if isinstance(value, type) else repr(value))
+
+
+def _value(reading: Reading, part: _Part) -> Any:
+    """What is compared; the text, where there is one choice."""
+    return reading.text if part.name == "texts" and len(reading.texts or ()) == 1 else getattr(reading, part.name)
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters two texts begin with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _more_text(expected: Reading, came: Reading) -> HasCome:
+    """More of the text of the first choice that differs than both have in common."""
+    pairs = zip_longest(expected.texts or (), came.texts or (), fillvalue="")
+    choice = next((index for index, (one, other) in enumerate(pairs) if one != other), 0)
+    size = _common(_text_of(expected, choice), _text_of(came, choice))
+    return lambda snapshot: len(_text_of(snapshot, choice)) > size
+
+
+def _text_of(reading: Reading, choice: int) -> str:
+    texts = reading.texts or ()
+    return texts[choice] if choice < len(texts) else ""
+
+
+def _more_reasoning(expected: Reading, came: Reading) -> HasCome:
+    size = _common(expected.reasoning or "", came.reasoning or "")
+    return lambda snapshot: len(snapshot.reasoning or "") > size
+
+
+def _call_that_differs(expected: Reading, came: Reading) -> HasCome:
+    """The first call that is lost; else what the first one that differs differs in: name and arguments, or the id."""
+    wanted, found = expected.calls or (), came.calls or ()
+    pairs = enumerate(zip(wanted, found, strict=False))
+    place = next((place for place, (one, other) in pairs if not same_calls((one,), (other,))), None)
+    if place is None or len(found) < len(wanted):
+        return lambda snapshot: len(snapshot.calls or ()) > len(found)
+    texts = [_text_of_call(calls[place]) for calls in (wanted, found)]
+    size = _common(*texts)
+    is_id = same_calls((replace(wanted[place], id=None),), (replace(found[place], id=None),))
+
+    def has_come(snapshot: Reading) -> bool:
+        call = (snapshot.calls or ())[place : place + 1]
+        return bool(call) and (is_id or len(_text_of_call(call[0])) > size)
+
+    return has_come
+
+
+def _text_of_call(call: Call) -> str:
+    return f"{call.name}{call.arguments}"
+
+
+def _finish(_expected: Reading, _came: Reading) -> HasCome:
+    return lambda snapshot: bool(snapshot.finish_reason)
+
+
+def _counts(expected: Reading, _came: Reading) -> HasCome:
+    """The counts that were expected."""
+    return lambda snapshot: _has_counts(expected.usage or {}, snapshot.usage or {})
+
+
+def _has_counts(wanted: Mapping[str, int], found: Mapping[str, int]) -> bool:
+    return all(found.get(name) == count for name, count in wanted.items())
+
+
+def _equal(wanted: object, found: object) -> bool:
+    return wanted == found
+
+
+_PARTS: Final = (
+    _Part("texts", "text", _equal, _more_text),
+    _Part("reasoning", "reasoning", _equal, _more_reasoning),
+    _Part("calls", "tool calls", same_calls, _call_that_differs),
+    _Part("finish_reason", "finish reason", _equal, _finish),
+    _Part("usage", "usage", _has_counts, _counts),
+)

@@ -1,0 +1,242 @@
+"""What a client makes of a body, as a value that any client's result can be turned into."""
+
+import inspect
+import json
+import re
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from chunkfold.models.outcome import Outcome as Meaning
+from chunkfold.models.outcome import outcome_of as meaning_of
+
+Ending: TypeAlias = Literal["complete", "error", "cut", "invalid"]
+
+_COUNTS: Final = ("prompt_tokens", "completion_tokens", "total_tokens")
+_ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
+_LONGEST_LINE: Final = 150
+_CRASHES: Final = frozenset(
+    {
+        AssertionError,
+        AttributeError,
+        IndexError,
+        KeyError,
+        NameError,
+        RecursionError,
+        TypeError,
+        UnboundLocalError,
+        UnicodeDecodeError,
+        UnicodeEncodeError,
+        ZeroDivisionError,
+        json.JSONDecodeError,
+    }
+)
+_OURS: Final = ("chunkfold.testing.", "asyncio.", "concurrent.futures.")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call: its name, its raw arguments, and its id, None where none was sent or none is known."""
+
+    name: str
+    arguments: str
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a client made of a body. None always means that it has no notion of the thing, or did not say.
+
+    Attributes:
+        texts: The text of each choice that the client keeps separate.
+        calls: The tool calls of choice 0.
+        reasoning: The reasoning text.
+        finish_reason: "" where the client has one but says that none came.
+        usage: Counts by OpenAI's names; empty where none came.
+        refused: One line on the exception, or on the explicit error; None if an answer came.
+        ending: What kind of ending the client says it was.
+        has_crashed: Whether `refused` is an exception of the interpreter's or of `json`, which no client raises to say
+            something: see `is_crash`.
+    """
+
+    texts: tuple[str, ...] | None = None
+    calls: tuple[Call, ...] | None = None
+    reasoning: str | None = None
+    finish_reason: str | None = None
+    usage: Mapping[str, int] | None = None
+    refused: str | None = None
+    ending: Ending | None = None
+    has_crashed: bool = False
+
+    @property
+    def text(self) -> str:
+        """The text of choice 0."""
+        return self.texts[0] if self.texts else ""
+
+
+def as_reading(value: Any) -> Reading:
+    """A reading from what a function returned: an object or a dict with `text` and `tool_calls`.
+
+    It may have `reasoning`, `finish_reason`, `usage` and `error` too; text and calls that are absent are empty, but
+    beside an `error` nothing is known of them. Text alone is a reading that knows no more, and what has `choices` is
+    a completion in OpenAI's form.
+
+    Raises:
+        TypeError: It is none of these.
+    """
+    if isinstance(value, Reading):
+        return value
+    if isinstance(value, str):
+        return Reading(texts=(value,))
+    error = _get(value, "error")
+    refused = one_line(str(error)) if error else None
+    if has_choices(value):
+        return _as_reading_of_choices(value, refused)
+    if not (error or _has(value, "text") or _has(value, "tool_calls")):
+        what = "text, or an object or a dict with text and tool_calls"
+        raise TypeError(f"result: expected {what}, received {type(value).__name__}")
+    return Reading(
+        texts=None if error and _get(value, "text") is None else (as_text(_get(value, "text")),),
+        calls=tuple(as_call(call) for call in _get(value, "tool_calls") or ()) or (None if error else ()),
+        reasoning=as_text(_get(value, "reasoning")) if _has(value, "reasoning") else None,
+        finish_reason=as_text(_get(value, "finish_reason")) if _has(value, "finish_reason") else None,
+        usage=counts(_get(value, "usage")) if _has(value, "usage") else None,
+        refused=refused,
+    )
+
+
+def _as_reading_of_choices(completion: Any, refused: str | None) -> Reading:
+    choices: list[Any] = list(_get(completion, "choices") or ())
+    messages = [_get(choice, "message") for choice in choices]
+    first = messages[0] if messages else None
+    has_finish = not choices or _has(choices[0], "finish_reason")
+    return Reading(
+        texts=tuple(as_text(_get(message, "content")) for message in messages) or (None if refused else ()),
+        calls=tuple(as_call(call) for call in _get(first, "tool_calls") or ()) or (None if refused else ()),
+        reasoning=as_text(_get(first, "reasoning")) if _has(first, "reasoning") else None,
+        finish_reason=as_text(_get(choices[0], "finish_reason") if choices else "") if has_finish else None,
+        usage=counts(_get(completion, "usage")) if _has(completion, "usage") else None,
+        refused=refused,
+    )
+
+
+def has_choices(value: Any) -> bool:
+    """Whether it is a completion in OpenAI's form."""
+    return _has(value, "choices")
+
+
+def refusal(error: Exception) -> Reading:
+    """The reading where a client raised."""
+    line = one_line(f"{type(error).__name__}: {error}".rstrip(": "))
+    return Reading(refused=line, has_crashed=is_crash(error))
+
+
+def is_crash(error: Exception) -> bool:
+    """Whether it is what a mistake raises: a key or an attribute that is not there, JSON or UTF-8 that does not parse.
+
+    An exception of a client's own is none, even one that inherits from these.
+    """
+    return type(error) in _CRASHES
+
+
+def without_our_frames(error: Exception) -> Exception:
+    """The error with a traceback that begins in the caller's code, after this kit's frames and an event loop's."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        module: str = traceback.tb_frame.f_globals.get("__name__", "")
+        if not module.startswith(_OURS):
+            break
+        traceback = traceback.tb_next
+    return error.with_traceback(traceback)
+
+
+def is_failure(finish_reason: str | None) -> bool:
+    """Whether a finish reason is itself the word for an error."""
+    return meaning_of(finish_reason) is Meaning.ERROR
+
+
+def takes_rightly(ending: Ending, reading: Reading) -> bool:
+    """Whether a stream that ends so is taken for that, by the rules of the hostile set.
+
+    A complete one wants an answer. Another one wants a refusal, which a crash is not, or the answer's finish reason
+    tells it: for an error a word that means one, else that none came. A client that distinguishes the kinds of endings
+    has to report the right one.
+    """
+    if reading.ending not in (None, ending):
+        return False
+    if reading.refused is not None:
+        return ending != "complete" and not reading.has_crashed
+    if ending == "error":
+        return is_failure(reading.finish_reason)
+    return ending == "complete" or reading.finish_reason == ""
+
+
+def awaited(value: Any) -> Any:
+    """What an awaitable comes to, on an event loop of its own; anything else as it is.
+
+    The loop is asyncio's, and runs in a thread of its own, so that this can be called where another one runs.
+    """
+    if not inspect.isawaitable(value):
+        return value
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, _await(value)).result()
+
+
+async def _await(value: Awaitable[Any]) -> Any:
+    return await value
+
+
+def as_call(call: Any) -> Call:
+    """A tool call from an object or a dict; the input of a custom tool is its arguments."""
+    function = _get(call, "function") or _get(call, "custom") or call
+    arguments = as_text(_get(function, "arguments") or _get(function, "input"))
+    sent = _get(call, "id")
+    return Call(as_text(_get(function, "name")), arguments, None if sent is None else str(sent))
+
+
+def as_text(value: Any) -> str:
+    """Text as it is, nothing as "", anything else as JSON or as Python shows it."""
+    return value if isinstance(value, str) else json.dumps(value, default=str) if value else ""
+
+
+def counts(usage: Any, names: Mapping[str, str] | None = None) -> dict[str, int]:
+    """The counts of a usage, an object or a dict; `names` gives the client's names for OpenAI's."""
+    found = {name: _get(usage, (names or {}).get(name, name)) for name in _COUNTS}
+    return {name: count for name, count in found.items() if count is not None}
+
+
+def same_calls(expected: tuple[Call, ...], calls: tuple[Call, ...]) -> bool:
+    """Whether they are the same: names, ids where both have them, and arguments that mean the same JSON."""
+    return len(expected) == len(calls) and all(map(_same_call, expected, calls))
+
+
+def one_line(text: str) -> str:
+    """Bounded, without characters that would break a line, and the same in every run: without addresses."""
+    text = _ADDRESS.sub("", " ".join(text.split()))
+    line = "".join(char if char.isprintable() else "\ufffd" for char in text)
+    return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + "..."
+
+
+def _same_call(expected: Call, call: Call) -> bool:
+    same_id = None in (expected.id, call.id) or expected.id == call.id
+    return same_id and expected.name == call.name and _value(expected.arguments) == _value(call.arguments)
+
+
+def _value(arguments: str) -> Any:
+    """Arguments are the same if they mean the same JSON; none at all mean an empty object."""
+    try:
+        return json.loads(arguments or "{}")
+    except ValueError:
+        return arguments
+
+
+def _get(value: Any, name: str) -> Any:
+    """An attribute, or a dict's item; None if there is none."""
+    return cast("Mapping[str, Any]", value).get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+
+
+def _has(value: Any, name: str) -> bool:
+    return name in value if isinstance(value, Mapping) else hasattr(value, name)

@@ -1,0 +1,11 @@
+"""Parse one event into its chunks, an error, or `[DONE]`.
+
+Input: a `ServerSentEvent`, or the body of a response that is not a stream. Output: a `Payload`, with a note for each
+rule that was used to tolerate something. Read in this order:
+
+- `payload`: `parse_payload`; the fast path is one validation of the bytes, the slow path handles each kind of data;
+- `parts`: counts that are checked before models are made;
+- `other_apis`: events that do not belong to a stream of chunks;
+- `repairs`: the repairs of a chunk that does not validate, rule by rule;
+- `envelopes`: the shapes of providers' errors, and whether they are retryable.
+"""

@@ -1,0 +1,340 @@
+"""Recognise providers' errors by their shape, inside a stream or instead of one, and turn them into `APIError`.
+
+The shapes are tried in a fixed order (see `find_error`); `may_be_error` is a quick check for the same shapes. The
+status is derived from the body alone, since the response's is 200: from a number first, then from the words of `code`
+and `type`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, NamedTuple
+
+from chunkfold.anomalies import ERROR_BARE, ERROR_BASE_RESP, ERROR_FINISH, ERROR_INSIDE, ERROR_SHAPE, Rule
+from chunkfold.errors import APIError, APIStatusError
+from chunkfold.excerpts import escaped, excerpt
+from chunkfold.json_text.surrogates import scrubbed
+from chunkfold.json_text.values import is_integer, is_list, is_object
+from chunkfold.models import ChatCompletionChunk, ErrorObject, Outcome
+from chunkfold.models.base import validate_leniently
+from chunkfold.models.outcome import outcome_of
+from chunkfold.wire.repairs import MAX_UNKNOWN_DEPTH, is_deeper
+
+_MESSAGE_EXCERPT: Final = 500
+# Gateways forward the headers of their provider under names of their own: LiteLLM, Portkey.
+_REQUEST_IDS: Final = ("x-request-id", "request-id", "x-litellm-call-id", "x-portkey-trace-id")
+_WAIT_PREFIXES: Final = ("", "llm_provider-")
+READ_HEADERS: Final = frozenset(
+    {*_REQUEST_IDS, *(f"{prefix}{name}" for prefix in _WAIT_PREFIXES for name in ("retry-after", "retry-after-ms"))}
+)
+# Keys of the errors without an envelope, in addition to `...Exception`.
+_BARE_KEYS: Final = frozenset(
+    {"code", "status_code", "message", "detail", "type", "error_code", "error_msg", "errors", "Message", "Response"}
+)
+_NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
+
+
+class Headers(Mapping[str, str]):
+    """A response's headers: names in lower case, looked up in any."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        self._headers = {str(name).lower(): str(value) for name, value in headers.items()}
+
+    def __getitem__(self, name: str) -> str:
+        return self._headers[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._headers)
+
+    def __len__(self) -> int:
+        return len(self._headers)
+
+    def __repr__(self) -> str:
+        """Names only: values may be secrets."""
+        return f"Headers({', '.join(self._headers)})"
+
+
+class Envelope(NamedTuple):
+    """An error found in a JSON object: the value that describes it, and the rule that its shape breaks, if any."""
+
+    value: Any
+    rule: Rule | None
+
+
+def may_be_error(chunk: ChatCompletionChunk) -> bool:
+    """Whether `find_error` may find something in the object that a valid chunk was read from."""
+    extra = chunk.__pydantic_extra__
+    if "choices" not in chunk.__pydantic_fields_set__:
+        return True  # any of the shapes; such objects are few
+    if not chunk.choices and extra and not _BARE_KEYS.isdisjoint(extra):
+        return True
+    if extra and _is_told(extra):
+        return True
+    return any(_is_failed(choice.finish_reason) or _has_error(choice.__pydantic_extra__) for choice in chunk.choices)
+
+
+def find_error(body: dict[str, Any], *, named: bool = False) -> Envelope | None:
+    """The error in an event's JSON object, None if it has none.
+
+    Args:
+        body: The object.
+        named: Whether its event had a name that is not a chunk's: then only shapes that leave no doubt count.
+    """
+    has_choices = body.get("choices") is not None
+    error = body.get("error")
+    if error is not None and error is not False and (error or not has_choices):
+        return Envelope(error, None if error and is_object(error) else ERROR_SHAPE)
+    if not named and (body.get("object") == "error" or (body.get("type") == "error" and not has_choices)):
+        return Envelope(body, ERROR_BARE)
+    base = body.get("base_resp")
+    if is_object(base) and base.get("status_code") not in (None, 0, "0"):
+        return Envelope({**base, "code": base["status_code"]}, ERROR_BASE_RESP)
+    inside = _error_inside(body)
+    if inside is not None or named or has_choices:
+        return inside
+    vendor = _vendor_error(body)
+    if vendor is not None or _is_bare_error(body):
+        return Envelope(vendor or body, ERROR_BARE)
+    return None
+
+
+def _is_told(fields: Mapping[str, Any]) -> bool:
+    """Whether the fields beside choices may say that it failed."""
+    return bool(fields.get("error")) or fields.get("base_resp") is not None or _has_error(fields.get("x_groq"))
+
+
+def _has_error(holder: Any) -> bool:
+    """Whether a choice, or `x_groq`, has an error: null, false and what is empty are none."""
+    return is_object(holder) and bool(holder.get("error"))
+
+
+def _is_failed(finish_reason: Any) -> bool:
+    return isinstance(finish_reason, str) and outcome_of(finish_reason) is Outcome.ERROR
+
+
+def _error_inside(body: dict[str, Any]) -> Envelope | None:
+    """The error in a choice or in `x_groq`; a finish reason that means an error is one by itself."""
+    choices = [choice for choice in _items_of(body.get("choices")) if is_object(choice)]
+    told = [holder["error"] for holder in (*choices, body.get("x_groq")) if is_object(holder) and holder.get("error")]
+    failed = next((choice for choice in choices if _is_failed(choice.get("finish_reason"))), None)
+    if failed is None:
+        return Envelope(told[0], ERROR_INSIDE) if told else None
+    word, index = failed["finish_reason"], excerpt(failed.get("index", 0))
+    message = f"the provider ended choice {index} with the finish reason {excerpt(word)}"
+    own = failed.get("error") or (told[0] if told else None)
+    return Envelope(own or {"message": message, "finish_reason": word}, ERROR_FINISH)
+
+
+def _items_of(value: Any) -> list[Any]:
+    return value if is_list(value) else []
+
+
+def _vendor_error(body: dict[str, Any]) -> dict[str, Any] | None:
+    """The error in a shape of one vendor's, with OpenAI's names for its message and its code; None if it is none."""
+    errors = _items_of(body.get("errors"))
+    if errors:  # Cloudflare, watsonx
+        first = errors[0] if is_object(errors[0]) else {}
+        return {**body, "message": _message_of(errors), "code": first.get("code") or body.get("status_code")}
+    if body.get("success") is False:
+        return body
+    if body.get("error_code") not in (None, "", 0, "0"):  # Baidu, Databricks
+        return {**body, "message": body.get("error_msg") or body.get("message"), "code": body["error_code"]}
+    response = body.get("Response")
+    inner = response.get("Error") if is_object(response) else None
+    if is_object(inner):  # Tencent
+        return {**inner, "message": inner.get("Message"), "code": inner.get("Code")}
+    if isinstance(body.get("Message"), str) and body["Message"]:  # AWS
+        return {**body, "message": body["Message"]}
+    for name, value in body.items():
+        if name.endswith("Exception") and is_object(value):  # Bedrock, inside a stream
+            return {**value, "type": name}
+    return None
+
+
+def _is_bare_error(body: dict[str, Any]) -> bool:
+    if any(_is_failure(body.get(name)) for name in ("code", "status_code")):
+        return True
+    # A chunk that only carries usage has neither; nor is an object that calls itself a chunk one.
+    told = _told_of(body.get("message")) or body.get("detail")
+    return bool(told) and "usage" not in body and not str(body.get("object", "")).startswith("chat.completion")
+
+
+def _told_of(message: Any) -> Any:
+    """A message that may be an error's; one with a role is an answer of another API (Ollama's own)."""
+    return None if is_object(message) and "role" in message else message
+
+
+def api_error(value: Any, raw: Any) -> APIError:
+    """An `APIError` from the value that describes it and the whole body it stood in."""
+    value, raw = scrubbed(value), scrubbed(raw)
+    error = _error_object(value, raw)
+    return APIError(_shown(error.message), error=error, status_code=_status(value, raw), raw=raw)
+
+
+def api_status_error(status_code: int, headers: Mapping[str, str], body: Any, text: str) -> APIStatusError:
+    """An `APIStatusError`: `body` is its JSON, None where it is none; `text` what to quote then."""
+    body = scrubbed(body)
+    envelope = find_error(body) if is_object(body) else None
+    value: Any = envelope.value if envelope else text if body is None or is_list(body) else body
+    error = _error_object(value, body)
+    failure = APIStatusError(
+        f"HTTP {status_code}: {_shown(error.message)}",
+        error=error,
+        status_code=status_code,
+        request_id=request_id(headers),
+        retry_after=retry_after(headers),
+        raw=text if body is None else body,
+    )
+    failure.headers = headers
+    return failure
+
+
+def request_id(headers: Mapping[str, str]) -> str | None:
+    """The id by which the provider, or a gateway, knows the request: `x-request-id`, else another name for it."""
+    return next((headers[name] for name in _REQUEST_IDS if name in headers), None)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait before the next try: `retry-after-ms`, else `retry-after` as seconds or as a date.
+
+    LiteLLM forwards the provider's own as `llm_provider-retry-after`, which is tried last. A date counts from the
+    response's own `date`, so that no clock is needed. None if the headers do not say.
+    """
+    waits = (_wait(headers, prefix) for prefix in _WAIT_PREFIXES)
+    return next((wait for wait in waits if wait is not None), None)
+
+
+def _wait(headers: Mapping[str, str], prefix: str) -> float | None:
+    milliseconds = _seconds(headers.get(f"{prefix}retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    text = headers.get(f"{prefix}retry-after")
+    seconds = _seconds(text)
+    if seconds is not None or text is None:
+        return seconds
+    try:
+        wait = parsedate_to_datetime(text) - parsedate_to_datetime(headers["date"])
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+    return max(0.0, wait.total_seconds())
+
+
+def _seconds(text: str | None) -> float | None:
+    """A number of seconds or milliseconds; None for anything else, infinities and negative numbers among it."""
+    return float(text) if text and _NUMBER.fullmatch(text.strip(" \t")) else None
+
+
+def _error_object(value: Any, raw: Any) -> ErrorObject:
+    fields = dict(value) if is_object(value) else {"message": _message_of(value)}
+    outer = raw if is_object(raw) else {}
+    if isinstance(fields.get("error"), dict | str) and "message" not in fields:
+        inner = fields.pop("error")
+        fields = {**fields, **(inner if is_object(inner) else {"message": inner})}
+    if not isinstance(fields.get("message"), str):
+        fields["message"] = _first_message(fields)
+    if value is not raw:
+        # A string error keeps its type and code beside it (text-generation-inference: `error_type`).
+        fields.setdefault("code", outer.get("code"))
+        fields.setdefault("type", fields.get("error_type") or outer.get("error_type") or outer.get("type"))
+    fields = {name: field for name, field in fields.items() if not is_deeper(field, MAX_UNKNOWN_DEPTH)}
+    error, _ = validate_leniently(ErrorObject, fields)
+    return error
+
+
+def _first_message(fields: dict[str, Any], levels: int = 4) -> str | None:
+    for name in ("message", "msg", "status_msg", "detail", "error_description", "error"):
+        if fields.get(name):
+            return _message_of(fields[name], levels)
+    return None
+
+
+def _message_of(value: Any, levels: int = 4) -> str | None:
+    """The words in a string, a list of messages (FastAPI's `detail`) or an object, a few levels deep."""
+    if isinstance(value, str):
+        return value or None
+    if levels and is_list(value):
+        return "; ".join(filter(None, (_message_of(item, levels - 1) for item in value))) or None
+    if is_object(value):
+        return _first_message(value, levels - 1) if levels else None
+    return None if value is None or value is True else excerpt(value)
+
+
+def _shown(message: str | None) -> str:
+    """The message for the exception's text: bounded, without control characters."""
+    return escaped(message, _MESSAGE_EXCERPT) if message else "the provider sent an error without a message"
+
+
+def _status(value: Any, raw: Any) -> int | None:
+    """The HTTP status a body means: a number first, then the words."""
+    parts = [part for part in (value, raw) if is_object(part)]
+    for part in parts:
+        for name in ("code", "status_code", "status"):
+            status = _http_status(part.get(name))
+            if status is not None:
+                return status
+    for word in _words(parts):
+        # A second part only says more: DashScope's Throttling.RateQuota, Gemini's function_call_filter: MALFORMED.
+        status = _WORD_STATUS.get(_plain(word)) or _WORD_STATUS.get(_plain(re.split("[.:]", word, maxsplit=1)[0]))
+        if status is not None:
+            return status
+    return None
+
+
+def _words(parts: list[dict[str, Any]]) -> Iterator[str]:
+    for part in parts:
+        metadata = part.get("metadata")
+        inner = metadata.get("error_type") if is_object(metadata) else None
+        names = (part.get(name) for name in ("code", "type", "status", "error_type", "finish_reason"))
+        yield from (str(word) for word in (*names, inner) if isinstance(word, str | int))
+
+
+def _plain(word: str) -> str:
+    """`RateLimitError`, `rate_limit_error` and `rate-limit` are one word."""
+    return "".join(filter(str.isalnum, word.lower())).removesuffix("error").removesuffix("exception")
+
+
+def _is_failure(value: Any) -> bool:
+    """A number of 400 or more, or its digits: an HTTP status, or a provider's own (Zhipu has 1113)."""
+    digits = str(value) if is_integer(value) or isinstance(value, str) else ""
+    return digits.isascii() and digits.isdigit() and len(digits) <= 18 and int(digits) >= 400
+
+
+def _http_status(value: Any) -> int | None:
+    """A number from 400 to 599, or its digits."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) == 3:
+        value = int(value)
+    return value if is_integer(value) and 400 <= value <= 599 else None
+
+
+# Words of OpenAI, Anthropic, Google, AWS, Databricks, Tencent, Groq and OpenRouter; the numbers are MiniMax's.
+_WORD_STATUS: Final[dict[str, int]] = {
+    _plain(word): status
+    for status, words in {
+        400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded tool_use_failed"
+        " json_validate_failed invalid_prompt content_policy_violation content_filter validation invalid_parameter"
+        " unsupported_value unsupported_parameter data_inspection_failed invalid_value"
+        " string_above_max_length invalid_parameter_value 1026 1027 1042 2013",
+        401: "authentication invalid_api_key unauthorized unauthenticated invalid_authentication auth_failure"
+        " 1004 2049",
+        402: "payment_required billing insufficient_credit insufficient_credits insufficient_balance 1008",
+        403: "permission permission_denied forbidden access_denied",
+        404: "not_found model_not_found resource_not_found resource_does_not_exist",
+        408: "request_timeout model_timeout",
+        409: "conflict aborted",
+        413: "request_too_large",
+        422: "unprocessable_entity",
+        429: "rate_limit rate_limit_exceeded rate_limit_reached exceeded_current_quota rate_limited"
+        " too_many_requests resource_exhausted insufficient_quota"
+        " quota_exceeded spend_limit_exceeded throttling throttled request_limit_exceeded model_not_ready tokens"
+        " requests 1002 1039 1041",
+        500: "server internal internal_server api unknown model_stream_error"
+        " malformed_function_call function_call_filter 1000 1013 1024 1033",
+        502: "bad_gateway provider upstream network",
+        503: "service_unavailable unavailable temporarily_unavailable engine_overloaded overloaded"
+        " model_overloaded server_overloaded insufficient_system_resource capacity",
+        504: "gateway_timeout upstream_timeout api_timeout deadline_exceeded timeout 1001",
+    }.items()
+    for word in words.split()
+}

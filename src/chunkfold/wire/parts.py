@@ -1,0 +1,50 @@
+"""Count the choices, calls and log probabilities of an event: each costs far more memory than its bytes."""
+
+from typing import Any, Final
+
+from pydantic_core import from_json
+
+from chunkfold.json_text.values import is_list, is_object
+
+MAX_EVENT_PARTS: Final = 10_000  # choices, and entries of the lists in their messages
+_TOKENS_PER_PART: Final = 6  # log probabilities take less, and a whole completion has many
+_PARTS: Final = ("content", "tool_calls", "annotations", "images", "reasoning_details")
+
+
+def is_full_of_parts(data: bytes) -> bool:
+    """Whether JSON has too many parts, found out before models are made of them, which takes far longer.
+
+    Raises:
+        ValueError: It is not JSON that the fast path reads.
+    """
+    if data.count(b",") + data.count(b"[") <= MAX_EVENT_PARTS:  # an entry has one of these before it
+        return False
+    body = from_json(data)
+    return is_object(body) and has_too_many_parts(body.get("choices"))
+
+
+def has_too_many_parts(choices: Any) -> bool:
+    """Whether an event has more choices, or longer lists in their messages, than any model writes.
+
+    Each needs a state, a copy in the snapshot, and events: this costs far more than reading it.
+    """
+    if not is_list(choices) or len(choices) > MAX_EVENT_PARTS:
+        return is_list(choices)
+    objects = list(filter(is_object, choices))
+    messages = (choice.get(name) for choice in objects for name in ("delta", "message"))
+    lists = (message.get(name) for message in messages if is_object(message) for name in _PARTS)
+    tokens = sum(_count_of_tokens(choice.get("logprobs")) for choice in objects)
+    return len(choices) + sum(map(_length, lists)) + tokens // _TOKENS_PER_PART > MAX_EVENT_PARTS
+
+
+def _count_of_tokens(logprobs: Any) -> int:
+    """How many log probabilities there are, those of other likely tokens among them."""
+    if not is_object(logprobs):
+        return 0
+    lists = [tokens for name in ("content", "refusal") if is_list(tokens := logprobs.get(name))]
+    others = (token.get("top_logprobs") for tokens in lists for token in tokens if is_object(token))
+    return sum(map(len, lists)) + sum(map(_length, others))
+
+
+def _length(value: Any) -> int:
+    return len(value) if is_list(value) else 0

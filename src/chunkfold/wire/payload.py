@@ -1,0 +1,374 @@
+"""Parse one event into its chunks, an error, or `[DONE]`; also bodies that are not an event stream.
+
+The fast path is one `validate_json` of the event's raw bytes. Events that it refuses, and events that look like more
+than a plain chunk, take the slow path: parse, look for an error, repair, validate again.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from io import BytesIO
+from itertools import chain, islice
+from typing import Any, Final
+
+from chunkfold.anomalies import (
+    BLANK_DATA,
+    COMMENT_IN_DATA,
+    DATA_PREFIX_TWICE,
+    DONE_WITH_BLANKS,
+    ERROR_BODY,
+    ERROR_BROKEN,
+    ERROR_EVENT,
+    FOREIGN_EVENT,
+    NULL_DATA,
+    SEVERAL_PAYLOADS,
+    UNEXPLAINED_OBJECT,
+    WHOLE_COMPLETION,
+    WRAPPED_IN_LIST,
+    Rule,
+)
+from chunkfold.errors import APIStatusError, ChunkfoldError, InvalidChunkError, LimitExceededError
+from chunkfold.event_stream import MESSAGE, SLICE, EventStreamDecoder, ServerSentEvent
+from chunkfold.excerpts import BriefRepr, excerpt
+from chunkfold.json_text.values import is_list, is_object
+from chunkfold.models import ChatCompletionChunk
+from chunkfold.models.chunk import is_keep_alive, is_unexplained
+from chunkfold.wire.envelopes import Headers, api_error, api_status_error, find_error, may_be_error
+from chunkfold.wire.other_apis import names_other_api, other_api, other_api_object
+from chunkfold.wire.parts import MAX_EVENT_PARTS, has_too_many_parts, is_full_of_parts
+from chunkfold.wire.repairs import Notes, UnreadableError, read_json, repaired_chunk
+
+ChatCompletionChunk.model_rebuild()  # the one model that every stream needs
+validate_json: Callable[[bytes], ChatCompletionChunk] = ChatCompletionChunk.__pydantic_validator__.validate_json
+_DONE: Final = b"[DONE]"
+MAX_EVENT_PAYLOADS: Final = 40_000  # where a block holds several; of usual chunks `max_event_items` lets fewer pass
+_FIRST_FIELDS: Final = (b"data:", b"event:", b"error:", b":")
+_CHUNK_EVENTS: Final = frozenset({MESSAGE, "error", "chat.completion.chunk"})
+_DATA: Final = b"data:"
+_TELLING_OBJECTS: Final = ("error", "text_completion")
+_NOT_BLANK: Final = re.compile(rb"\S")
+_PREFIX: Final = re.compile(rb"^[^\S\n]*+(?:data: ?+)?+", re.MULTILINE)
+_BROKEN_ERROR: Final = re.compile(rb'\s*\{\s*"error"\s*:')
+
+
+@dataclass(slots=True, repr=False)
+class Payload(BriefRepr):
+    """The result of parsing one event.
+
+    Attributes:
+        chunks: Its chunks: often one, sometimes none, several if a block has several payloads.
+        error: What is wrong, after those chunks; None if nothing is.
+        done: Whether it was `[DONE]`.
+        notes: What was tolerated: the rule and the place within the event.
+        foreign: An excerpt of an event that does not belong to a stream of chunks: one of another name that is not a
+            keep-alive, or an object that is neither a chunk nor an error. "" for every other event.
+    """
+
+    chunks: list[ChatCompletionChunk] = field(default_factory=list[ChatCompletionChunk])
+    error: ChunkfoldError | None = None
+    done: bool = False
+    notes: Notes = field(default_factory=list[tuple[Rule, str]])
+    foreign: str = ""
+
+
+def parse_payload(event: ServerSentEvent) -> Payload:
+    """Parse one event. Never raises: an error is in the result.
+
+    Half a surrogate pair at the edge of a text stays in the chunk; `ChatCompletionParser` joins the halves.
+    """
+    chunk = valid_chunk(event)
+    return Payload([chunk]) if chunk is not None and is_plain(chunk) else parse_slowly(event)
+
+
+def valid_chunk(event: ServerSentEvent) -> ChatCompletionChunk | None:
+    """The fast path: the event as a chunk if it is a valid one, which may yet be more than that: see `is_plain`.
+
+    One with too many parts is left to the slow path, which refuses it.
+    """
+    if event.event != MESSAGE:
+        return None
+    try:
+        return None if is_full_of_parts(event.data) else validate_json(event.data)
+    except ValueError:
+        return None
+
+
+def is_plain(chunk: ChatCompletionChunk) -> bool:
+    """Whether a valid chunk is a chunk and nothing else: no error in it, no other API's."""
+    return chunk.object not in _TELLING_OBJECTS and not may_be_error(chunk)
+
+
+def parse_slowly(event: ServerSentEvent) -> Payload:
+    """The slow path: whatever is not a valid chunk, and plain."""
+    payload = Payload()
+    if event.event == "error":
+        payload.notes.append((ERROR_EVENT, ""))
+        _take_error_event(event, payload)
+    elif event.data.lstrip().startswith(_DATA):
+        payload.notes.append((DATA_PREFIX_TWICE, ""))
+        _take_data(event._replace(data=_without_prefix(event.data)), payload)
+    else:
+        _take_data(event, payload)
+    return payload
+
+
+def _without_prefix(data: bytes) -> bytes:
+    """Data without the second `data:` that each of its lines starts with."""
+    lines = BytesIO(data)  # many at a time, but not all: what a substitution keeps of each is larger than the line
+    return b"".join(_PREFIX.sub(b"", b"".join(part)) for part in iter(lambda: lines.readlines(SLICE), []))
+
+
+def _take_data(event: ServerSentEvent, payload: Payload) -> None:
+    data = event.data.strip()
+    if data == _DONE:
+        if data != event.data:
+            payload.notes.append((DONE_WITH_BLANKS, ""))
+        payload.done = True
+    elif (api := other_api(event.event)) is not None:
+        payload.error = _invalid(event, names_other_api(api))
+    elif not data:
+        payload.notes.append((BLANK_DATA, ""))
+    elif data.startswith(b":"):
+        payload.notes.append((COMMENT_IN_DATA, ""))
+    elif data == b"null":
+        payload.notes.append((NULL_DATA, ""))
+    else:
+        _take_json(event, payload)
+
+
+def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
+    """An event named error is one, whatever its data."""
+    try:
+        body = read_json(event.data, payload.notes)
+    except UnreadableError:
+        payload.error = api_error(event.text.strip(), event.text)
+        return
+    body = _unwrapped(body, payload.notes)
+    envelope = find_error(body) if is_object(body) else None
+    if is_object(body) and body.get("choices"):
+        _take_chunk(event, _unwrapped(read_json(event.data, []), []), payload)
+    payload.error = api_error(envelope.value if envelope else body, body)
+
+
+def _take_json(event: ServerSentEvent, payload: Payload) -> None:
+    is_foreign = event.event not in _CHUNK_EVENTS
+    notes: Notes = []
+    try:
+        body = read_json(event.data, notes)
+    except UnreadableError as error:
+        if _holds_several(event):
+            count = sum(1 for _ in islice(_lines(event.data), MAX_EVENT_PAYLOADS + 1))
+            shown = count if count <= MAX_EVENT_PAYLOADS else f"more than {MAX_EVENT_PAYLOADS}"
+            payload.notes.append((SEVERAL_PAYLOADS, f"{shown} payloads"))
+            _take_lines(event, payload)
+        elif _BROKEN_ERROR.match(event.data):
+            payload.notes.append((ERROR_BROKEN, ""))
+            payload.error = api_error(event.text.strip(), event.text)
+        elif is_foreign:
+            _skip_foreign(event, payload)
+        else:
+            payload.error = _invalid(event, f"{error}: {excerpt(event.text)}")
+        return
+    if not is_foreign:
+        body = _unwrapped(body, notes)
+    if is_foreign and not (is_object(body) and ("choices" in body or find_error(body, named=True))):
+        _skip_foreign(event, payload)
+    elif is_object(body):
+        payload.notes += notes
+        _take_object(event, body, payload)
+    else:
+        kind = type(body).__name__
+        payload.error = _invalid(event, f"expected a JSON object, received {kind}: {excerpt(event.text)}")
+
+
+def _skip_foreign(event: ServerSentEvent, payload: Payload) -> None:
+    payload.notes.append((FOREIGN_EVENT, excerpt(event.event)))
+    if not is_keep_alive(event.event):
+        payload.foreign = excerpt(event.text)
+
+
+def _take_object(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -> None:
+    api = other_api_object(body)
+    envelope = find_error(body, named=event.event not in _CHUNK_EVENTS)
+    if envelope is not None and (api is None or body.get("error")):
+        if envelope.rule is not None:
+            payload.notes.append((envelope.rule, ""))
+        if body.get("choices"):
+            _take_chunk(event, _unwrapped(read_json(event.data, []), []), payload)
+        payload.error = api_error(envelope.value, body)
+        return
+    if api is not None:
+        payload.error = _invalid(event, names_other_api(api))
+        return
+    _take_chunk(event, body, payload)
+
+
+def _take_chunk(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -> None:
+    if has_too_many_parts(body.get("choices")):
+        what = "choices and entries of their lists in one event"
+        payload.error = _exceeds("max_event_parts", MAX_EVENT_PARTS, what)
+        return
+    try:
+        chunk = repaired_chunk(body, payload.notes)
+    except UnreadableError as error:
+        payload.error = _invalid(event, str(error))
+        return
+    payload.chunks.append(chunk)
+    if is_unexplained(chunk):
+        payload.foreign = excerpt(event.text)
+        payload.notes.append((UNEXPLAINED_OBJECT, payload.foreign))
+
+
+def _exceeds(limit: str, value: int, what: str) -> LimitExceededError:
+    return LimitExceededError(f"expected at most {value} {what}, received more ({limit})", limit=limit, value=value)
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    """The lines that are not blank, one at a time; there may be millions of either kind."""
+    begin = 0
+    while (word := _NOT_BLANK.search(data, begin)) is not None:
+        end = data.find(b"\n", word.start())
+        end = len(data) if end < 0 else end
+        yield data[max(begin, data.rfind(b"\n", begin, word.start()) + 1) : end]
+        begin = end
+
+
+def _holds_several(event: ServerSentEvent) -> bool:
+    """Whether a block lost its blank lines: its first line alone is a JSON object or `[DONE]`, and another follows."""
+    first, second = islice(chain(_lines(event.data), (b"", b"")), 2)
+    return bool(second) and is_meant(first)
+
+
+def _take_lines(event: ServerSentEvent, payload: Payload) -> None:
+    """Each line as an event of its own, up to the first that ends the stream."""
+    for place, line in enumerate(_lines(event.data)):
+        if place == MAX_EVENT_PAYLOADS:
+            payload.error = _exceeds("max_event_payloads", MAX_EVENT_PAYLOADS, "payloads in one event")
+            return
+        one = parse_payload(event._replace(data=line))
+        payload.chunks += one.chunks
+        payload.notes += one.notes
+        payload.error, payload.done = one.error, one.done
+        payload.foreign = payload.foreign or one.foreign
+        if one.error or one.done:
+            return
+
+
+def whole_part(event: ServerSentEvent, *, data_terminated: bool) -> ServerSentEvent | None:
+    """The complete part of a block that the end of the body left unfinished; None if there is none.
+
+    An unterminated last data line that begins like JSON and does not parse was cut, and is dropped (CF101).
+    """
+    first_lines, line_end, last_line = event.data.rpartition(b"\n")
+    if data_terminated and _BROKEN_ERROR.match(event.data):
+        return event
+    if not data_terminated and not _is_whole(event.data) and not _is_whole(last_line):
+        if not line_end:
+            return None
+        event = event._replace(data=first_lines)
+    if not event.data.strip() or not (_is_whole(event.data) or _holds_several(event)):
+        return None
+    return event
+
+
+def _is_whole(data: bytes) -> bool:
+    """Whether data can be judged: text that begins like JSON and is none was cut."""
+    data = data.strip()
+    if data.startswith(_DATA):
+        data = _without_prefix(data).strip()
+    return data[:1] not in (b"{", b"[") or data == b"[DONE]" or is_json(data)
+
+
+def is_json(data: bytes) -> bool:
+    """Whether data is JSON, repairs allowed."""
+    try:
+        read_json(data, [])
+    except UnreadableError:
+        return False
+    return True
+
+
+def is_meant(data: bytes) -> bool:
+    """Whether data alone can only be meant as an event's: a JSON object or `[DONE]`."""
+    data = data.strip()
+    return data == _DONE or (data.startswith(b"{") and is_json(data))
+
+
+def _unwrapped(body: Any, notes: Notes) -> Any:
+    """Google wraps an error in a list of one."""
+    if is_list(body) and len(body) == 1 and is_object(body[0]):
+        notes.append((WRAPPED_IN_LIST, ""))
+        return body[0]
+    return body
+
+
+def _invalid(event: ServerSentEvent, what: str) -> InvalidChunkError:
+    return InvalidChunkError(f"event at byte {event.offset}: {what}", position=event.offset)
+
+
+def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
+    """A body that is not an event stream: an error, or a whole completion as one chunk; None if it is neither.
+
+    Args:
+        body: The body.
+        is_opening: Whether it is only the text before an event stream; then an error has to be unambiguous.
+    """
+    payload = Payload()
+    try:
+        value = _unwrapped(read_json(body, payload.notes), payload.notes)
+    except UnreadableError:
+        return None
+    if not is_object(value):
+        return None
+    event = ServerSentEvent(body)
+    if find_error(value, named=is_opening) is not None:
+        payload.notes.append((ERROR_BODY, ""))
+        _take_object(event, value, payload)
+        return payload
+    choices = value.get("choices")
+    is_completion = bool(choices) or value.get("object") == "chat.completion"
+    if not is_list(choices := choices or []) or not is_completion or other_api_object(value):
+        return None
+    payload.notes.append((WHOLE_COMPLETION, ""))
+    chunk = {**value, "object": "chat.completion.chunk", "choices": [_with_delta(choice) for choice in choices]}
+    _take_chunk(event, chunk, payload)
+    return payload
+
+
+def _with_delta(choice: Any) -> Any:
+    """A completion's choice as a chunk's: its message is the delta, its tool calls get their places as index."""
+    if not is_object(choice) or not is_object(choice.get("message")):
+        return choice
+    delta = with_call_indexes(choice["message"])
+    return {**{key: value for key, value in choice.items() if key != "message"}, "delta": delta}
+
+
+def with_call_indexes(message: dict[str, Any]) -> dict[str, Any]:
+    """A message's fields as a delta's: whole tool calls are identified by their places."""
+    calls = message.get("tool_calls")
+    if not is_list(calls):
+        return message
+    numbered = [{"index": place, **call} if is_object(call) else call for place, call in enumerate(calls)]
+    return {**message, "tool_calls": numbered}
+
+
+def _event_data(body: bytes) -> bytes | None:
+    """The data of the first event, if the error is sent as a stream; None if the body is not a stream."""
+    events = EventStreamDecoder().feed(body + b"\n\n") if body.lstrip().startswith(_FIRST_FIELDS) else []
+    return events[0].data if events else None
+
+
+def error_from_response(status_code: int, headers: Mapping[str, str], body: bytes) -> APIStatusError:
+    """Create the error for a response whose status is not 2xx.
+
+    Args:
+        status_code: The response's status.
+        headers: Its headers; names in any case.
+        body: Its body, or as much of it as was read.
+    """
+    notes: Notes = []
+    try:
+        value = _unwrapped(read_json(_event_data(body) or body, notes), notes)
+    except UnreadableError:
+        value = None
+    return api_status_error(status_code, Headers(headers), value, body.decode("utf-8", "replace").strip())

@@ -1,0 +1,296 @@
+"""Repair JSON that a strict reader refuses, and fields with unexpected values.
+
+Only events that the fast path could not validate get here. Every repair has a name. What cannot be repaired without
+guessing is refused, with a message that has the expected and the received value.
+"""
+
+import json
+from typing import Any, Final
+
+from pydantic_core import from_json
+
+from chunkfold.anomalies import (
+    ARGUMENTS_OBJECT,
+    CALL_ID_NOT_TEXT,
+    CALLS_OBJECT,
+    CONTROL_CHARACTERS,
+    COUNT_TOO_LARGE,
+    FIELD_NULL_ITEM,
+    NOT_UTF8,
+    NUMBER_SPELLED,
+    SPLIT_SURROGATES,
+    TOO_DEEP,
+    WRONG_TYPE,
+    Rule,
+)
+from chunkfold.json_text.paths import Path, dotted
+from chunkfold.json_text.surrogates import has_surrogates, well_formed
+from chunkfold.json_text.values import is_container, is_integer, is_list, is_nested_deeper, is_object
+from chunkfold.models import ChatCompletionChunk, WrongType
+from chunkfold.models.base import TooManyWrongError, validate_leniently
+
+Notes = list[tuple[Rule, str]]
+
+MAX_DEPTH: Final = 500
+MAX_UNKNOWN_DEPTH: Final = 200
+_TOO_LONG: Final = "expected numbers that the interpreter can read, received more digits"
+_TOO_DEEP: Final = f"expected JSON nested at most {MAX_DEPTH} deep, received deeper"
+_MOST: Final = 2**63  # no count is larger
+# What a chunk is about: a wrong type here is an error, elsewhere the value is kept raw.
+_ESSENTIAL: Final = frozenset({"content", "tool_calls", "finish_reason", "index", "choices", "delta"})
+_ESSENTIAL_IN_CALL: Final = frozenset({"index", "id", "function", "custom", "name", "arguments", "input"})
+_MESSAGE_FIELDS: Final = (
+    "content",
+    "tool_calls",
+    "function_call",
+    "audio",
+    "annotations",
+    "images",
+    "reasoning_details",
+)
+# The containers that the models know, by the key of the one they are in. No name is below itself.
+_STRUCTURE: Final[dict[str, tuple[str, ...]]] = {
+    "": ("choices", "usage"),
+    "usage": ("prompt_tokens_details", "completion_tokens_details"),
+    "choices": ("delta", "message", "logprobs"),
+    "delta": _MESSAGE_FIELDS,
+    "message": _MESSAGE_FIELDS,
+    "tool_calls": ("function", "custom"),
+    "annotations": ("url_citation",),
+    "logprobs": ("content", "refusal"),
+    "content": ("top_logprobs", "thinking"),
+    "refusal": ("top_logprobs",),
+}
+_LISTS: Final = frozenset(
+    [
+        "choices",
+        "tool_calls",
+        "annotations",
+        "content",
+        "refusal",
+        "top_logprobs",
+        "thinking",
+        "images",
+        "reasoning_details",
+    ]
+)
+_INTEGERS: Final = frozenset(
+    {"index", "created", "prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens", "reasoning_tokens"}
+)
+
+
+class UnreadableError(ValueError):
+    """Data that is not JSON, or not a chunk; the message has the expected and the received value."""
+
+
+def read_json(data: bytes, notes: Notes) -> Any:
+    """Read JSON as tolerantly as its meaning is clear.
+
+    Raises:
+        UnreadableError: It is not JSON, or nested deeper than 500, or has a number no interpreter reads.
+    """
+    try:
+        return from_json(data)  # what the fast path reads needs no repair, and is not nested deeper
+    except ValueError:
+        pass
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = data.decode("utf-8", "replace")
+        notes.append((NOT_UTF8, ""))
+    value = _loads(text, notes)
+    if is_nested_deeper(text, MAX_DEPTH):  # checked last: several events in one block are many characters
+        raise UnreadableError(_TOO_DEEP)
+    if "\\u" in text and has_surrogates(value):
+        notes.append((SPLIT_SURROGATES, ""))
+        # Keys with half a pair are repaired here; texts are left to the joiner.
+        del value  # it may be large
+        value = json.loads(text, strict=False, object_pairs_hook=_with_whole_keys)
+    return value
+
+
+def _with_whole_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {well_formed(key): value for key, value in pairs}
+
+
+def _loads(text: str, notes: Notes) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        pass
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(_unreadable(error, text)) from None
+    try:
+        value = json.loads(text, strict=False)
+    except json.JSONDecodeError as error:
+        what = error.msg.removesuffix(" starting at")
+        msg = f"expected a JSON object, received text that is not JSON ({what} at character {error.pos})"
+        raise UnreadableError(msg) from None
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(_unreadable(error, text)) from None
+    notes.append((CONTROL_CHARACTERS, ""))
+    return value
+
+
+def _unreadable(error: Exception, text: str) -> str:
+    if isinstance(error, RecursionError):
+        is_too_deep = is_nested_deeper(text, MAX_DEPTH)
+        return _TOO_DEEP if is_too_deep else "expected JSON that the interpreter can read, received deeper nesting"
+    return _TOO_LONG
+
+
+def repaired_chunk(body: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
+    """The chunk a JSON object stands for, with every named repair applied; `body` may be changed.
+
+    Raises:
+        UnreadableError: Its choices, content, tool calls, finish reason or index are not what they should be.
+    """
+    if is_deeper(body, MAX_UNKNOWN_DEPTH):
+        _drop_deep_values(body, notes, ())
+    _drop_empty_values(body, notes)
+    for choice in _objects(body.get("choices")):
+        for part in (choice.get("delta"), choice.get("message")):
+            if is_object(part):
+                _repair_calls(part, notes)
+    _read_spelled_numbers(body, notes, ())
+    try:
+        chunk, wrong = validate_leniently(ChatCompletionChunk, body)
+    except TooManyWrongError as error:
+        raise UnreadableError(str(error)) from None
+    essential = next((one for one in wrong if _is_essential(one)), None)
+    if essential is not None:
+        raise UnreadableError(_sentence(essential))
+    notes += [
+        (COUNT_TOO_LARGE if one.is_too_large else WRONG_TYPE, str(one)) for one in wrong if not _is_empty_arguments(one)
+    ]
+    return chunk
+
+
+def _is_empty_arguments(wrong: WrongType) -> bool:
+    return wrong.path[-1] == "arguments" and wrong.value in ({}, [])
+
+
+def _is_essential(wrong: WrongType) -> bool:
+    """Whether a value is too important to be left aside."""
+    path = [part for part in wrong.field if isinstance(part, str)]
+    if path[0] != "choices" or "message" in path or "logprobs" in path:
+        return False
+    if "tool_calls" in path[:-1]:
+        return path[-1] in _ESSENTIAL_IN_CALL and not _is_empty_arguments(wrong)
+    return path[-1] in _ESSENTIAL
+
+
+def _sentence(wrong: WrongType) -> str:
+    sentence = str(wrong)
+    return (
+        sentence.replace("a string or a list", "a string or a list of parts") if "content" in wrong.field else sentence
+    )
+
+
+def _drop_empty_values(body: dict[str, Any], notes: Notes) -> None:
+    """A null instead of a default is an absent field; an empty list is how some languages write an empty object."""
+    if body.get("choices", body) is None:
+        del body["choices"]
+    for choice in _objects(body.get("choices")):
+        if choice.get("index", choice) is None:
+            del choice["index"]
+        delta = choice.get("delta", choice)
+        if not delta and not is_object(delta):
+            del choice["delta"]
+            if delta is not None:
+                notes.append((WRONG_TYPE, f"delta: expected an object, received {type(delta).__name__}"))
+
+
+def _repair_calls(part: dict[str, Any], notes: Notes) -> None:
+    calls = part.get("tool_calls")
+    if is_object(calls):
+        part["tool_calls"] = calls = [calls] if calls else []
+        notes.append((CALLS_OBJECT, ""))
+    if is_list(calls) and None in calls:
+        part["tool_calls"] = calls = [call for call in calls if call is not None]
+        notes.append((FIELD_NULL_ITEM, ""))
+    for call in _objects(calls):
+        if isinstance(call.get("id"), int) and not isinstance(call["id"], bool):
+            notes.append((CALL_ID_NOT_TEXT, f"id {call['id']}"))
+            call["id"] = str(call["id"])
+        _arguments_as_text(call.get("function"), notes)
+    _arguments_as_text(part.get("function_call"), notes)
+
+
+def _arguments_as_text(function: Any, notes: Notes) -> None:
+    """Arguments that came as a value become its JSON text; an empty one stays raw, for the fold to judge."""
+    if is_object(function) and is_container(function.get("arguments")):
+        notes.append((ARGUMENTS_OBJECT, ""))
+        if function["arguments"]:
+            try:
+                text = json.dumps(function["arguments"], ensure_ascii=False, separators=(",", ":"))
+            except ValueError:
+                raise UnreadableError(_TOO_LONG) from None
+            function["arguments"] = text
+
+
+def _read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:
+    """Whole numbers written as a string or with a fraction of 0, where an integer is wanted."""
+    for key, item in _items(value):
+        place = (*path, key)
+        if key in _INTEGERS and not is_integer(item):
+            number = _whole_number(item)
+            if number is not None:
+                value[key] = number
+                notes.append((NUMBER_SPELLED, f"{dotted(place)}: expected an integer, received {type(item).__name__}"))
+        elif item and is_container(item) and _is_structure(path, key):
+            _read_spelled_numbers(item, notes, place)
+
+
+def _whole_number(item: Any) -> int | None:
+    """The integer that a string or a float stands for, None if it stands for none."""
+    if isinstance(item, float):
+        return int(item) if item.is_integer() and abs(item) < _MOST else None
+    digits = item.strip().removeprefix("-") if isinstance(item, str) else ""
+    # Nothing counted here has more digits; longer ones are kept as the text they came as.
+    return int(item) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
+
+
+def _drop_deep_values(value: Any, notes: Notes, path: Path) -> None:
+    """Drop what is nested deeper than 200 under unknown keys, so that a snapshot can always be dumped."""
+    for key, item in reversed(_items(value)):
+        if not is_container(item) or (key == "arguments" and _parent(path) in ("function", "function_call")):
+            continue
+        if _is_structure(path, key):
+            _drop_deep_values(item, notes, (*path, key))
+        elif is_deeper(item, MAX_UNKNOWN_DEPTH):
+            del value[key]
+            notes.append((TOO_DEEP, dotted((*path, key))))
+
+
+def _is_structure(path: Path, key: str | int) -> bool:
+    """Whether a key leads on to a container that the models know."""
+    if isinstance(key, int):
+        return path[-1:] != () and path[-1] in _LISTS
+    return key in _STRUCTURE.get(_parent(path), ())
+
+
+def _parent(path: Path) -> str:
+    """The last key of an object on the path, "" at the top."""
+    return next((part for part in reversed(path) if isinstance(part, str)), "")
+
+
+def is_deeper(value: Any, limit: int) -> bool:
+    """Whether a value is nested deeper than the limit; level by level, so that no depth is too deep to look at."""
+    level = [value]
+    for _ in range(limit):
+        level = [item for part in level for _, item in _items(part) if is_container(item)]
+        if not level:
+            return False
+    return True
+
+
+def _items(value: Any) -> list[tuple[Any, Any]]:
+    """The keys, or places, and what they hold."""
+    if is_object(value):
+        return list(value.items())
+    return list(enumerate(value)) if is_list(value) else []
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if is_object(item)] if is_list(value) else []

@@ -1,0 +1,308 @@
+"""The command line, as a user sees it: in a pipe, on a terminal, and without its extra."""
+
+import importlib.metadata
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import chunkfold
+from chunkfold.testing import Answer, FakeProvider, StreamBuilder
+
+pytest.importorskip("click")
+pytest.importorskip("rich")
+
+from command_line import (
+    COMMAND,
+    NEEDS_SIGNALS,
+    PATIENCE,
+    OpenAnswer,
+    Ran,
+    on_a_terminal,
+    pipe,
+    piped,
+    read_a_line_and_close,
+    run,
+    screen_of,
+    started,
+    styles,
+    terminal,
+    wait_until,
+    written_to,
+)
+
+from chunkfold.cli.demo_answers import scripted_answers
+from chunkfold.cli.safe import harmless, one_line
+from chunkfold.cli.view import LiveView, TextView
+
+CLOSED = "Error: standard output: Broken pipe\n"
+DEMO = ("demo", "--speed", "1000")
+
+REASONING = [
+    "Two things are asked for: a train from Lisbon that arrives before 19:00, and a room for two nights.",
+    "Neither depends on the other, so I can look for both at once.",
+]
+ANSWER = "I'll look for a train to Porto and for a room near the station, both at the same time."
+CALLS = [
+    'tool call: search_trains {"origin": "Lisboa", "destination": "Porto", "date": "2026-03-06", "arrive_before": "19:00"}',
+    'tool call: find_rooms {"city": "Porto", "near": "São Bento", "nights": 2, "max_price": 120.0}',
+]
+FACTS = "finished: tool_calls · # · 412 prompt tokens (384 cached), 131 completion tokens (48 reasoning)"
+CUT = (
+    "Your seat is booked: car 21, seat 46, in the train that leaves Oriente at 15:09 and is in Porto at 18:02. "
+    "The hotel is in the Rua das Flores, five minutes on foot from"
+)
+CUT_FACTS = "interrupted · # · no usage"
+PEER_CLOSED = "peer closed connection without sending complete message body (incomplete chunked read)"
+ERROR = f"Error: the transport failed before the stream was complete: {PEER_CLOSED!r}"
+SAID = [
+    "",
+    "1. Reasoning, text, and two tool calls at once",
+    "you: I have to be in Porto on Friday by seven, and need a room for two nights.",
+    "",
+    *CALLS,
+    FACTS,
+    "",
+    "2. The connection breaks",
+    "you: Book the train. And where is the hotel?",
+    "",
+    CUT_FACTS,
+    ERROR,
+]
+
+
+def without_numbers(line: str) -> str:
+    """Times are not the same twice, and where everything comes in one read there is no speed."""
+    return re.sub(r"first token .*? in all", "#", line)
+
+
+# The demo
+
+
+def check_demo(ran: Ran) -> None:
+    """Standard output has the answers alone, all else is on standard error."""
+    assert (ran.stdout, ran.exit_code) == (f"{ANSWER}\n\n{CUT}\n\n", 0)
+    assert all(character.isprintable() or character == "\n" for character in ran.stderr)
+    assert [without_numbers(line) for line in ran.stderr.splitlines()] == SAID
+
+
+@pytest.mark.slow
+def test_demo_in_a_pipe_gives_the_answers_alone() -> None:
+    check_demo(piped(*DEMO))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("width", "variables", "colours"), [(50, {}, {"1;36"}), (200, {"NO_COLOR": "1"}, set())], ids=["50", "200"]
+)
+def test_demo_on_a_terminal_has_the_same_facts(width: int, variables: dict[str, str], colours: set[str]) -> None:
+    drawn, written, exit_code = on_a_terminal(*DEMO, width=width, **variables)
+    assert exit_code == 0
+    shown = without_numbers(" ".join(" ".join(drawn).split()))
+    for line in [*REASONING, ANSWER, *CALLS, CUT, *CUT_FACTS.split(" · ")]:
+        assert line in shown
+    # Once each: nothing of what was drawn in between is left.
+    assert shown.count("Neither depends") == shown.count("tool call: find_rooms") == shown.count("search_trains {") == 1
+    assert "\x1b[2mNeither" in written  # dimmed
+    assert written.count("\x1b[?25l") == written.count("\x1b[?25h") == 2  # the cursor is back
+    assert styles(written) == {"0", "1", "2"} | colours
+
+
+@pytest.mark.slow
+def test_a_dumb_terminal_gets_plain_lines() -> None:
+    written = on_a_terminal(*DEMO, width=300, TERM="dumb").written
+    assert "\x1b" not in written
+    shown = [line for line in map(without_numbers, written.splitlines()) if line]
+    said = [line for line in SAID if line]
+    assert shown == [*said[:2], ANSWER, *said[2:7], CUT, *said[7:]]
+
+
+def test_neither_colours_nor_proxies_of_the_environment_change_it() -> None:
+    proxy = {"http_proxy": "http://127.0.0.1:9", "all_proxy": "http://127.0.0.1:9", "NO_PROXY": None}
+    check_demo(run(*DEMO, FORCE_COLOR="1", CLICOLOR_FORCE="1", TTY_COMPATIBLE="1", **proxy))
+
+
+@pytest.mark.slow
+def test_an_encoding_that_cannot_write_everything() -> None:
+    result = piped(*DEMO, PYTHONUTF8="0", PYTHONIOENCODING="ascii", PYTHONCOERCECLOCALE="0", LC_ALL="C")
+    assert result.exit_code == 0
+    assert "tool call: find_rooms" in result.stderr
+
+
+@pytest.mark.slow
+def test_a_pipe_that_closes_early_leaves_no_traceback() -> None:
+    with started("--help") as process:
+        assert read_a_line_and_close(process) in ("", CLOSED)  # all of it may be written by then
+    with started("fold", "--json", *["nothing"] * 5000) as process:
+        assert read_a_line_and_close(process) == CLOSED
+        assert process.returncode == 1
+
+
+FULL = "Error: standard output: No space left on device\n"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("arguments", [("--help",), ("demo", "--speed", "1000"), ("doctor", "--list"), ("fold", "x")])
+def test_an_output_that_is_full_is_one_line(arguments: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.stderr.decode().endswith(FULL)
+    assert done.returncode == 1
+
+
+@pytest.mark.slow
+@NEEDS_SIGNALS
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_end_a_command_and_close_its_request(number: int) -> None:
+    hello = OpenAnswer(*StreamBuilder().text("Hello"))
+    with FakeProvider(hello.answer) as provider:
+        with started("chat", provider.url, "-m", "m", "Hi") as process:
+            wait_until(lambda: hello.is_read_by(process))
+            process.send_signal(number)
+            assert process.wait(PATIENCE) == 128 + number
+        assert provider.requests[0].answered.wait(PATIENCE)
+        assert provider.requests[0].client_left
+
+
+def test_it_is_a_module_too() -> None:
+    assert piped("-m", "chunkfold", "--version", command=sys.executable).stdout.startswith("chunkfold, version ")
+
+
+def test_the_demo_takes_some_seconds() -> None:
+    assert 3 < sum(map(pauses, scripted_answers())) < 6
+    assert sum(map(pauses, scripted_answers(speed=1000))) < 0.01
+
+
+def pauses(answer: Answer) -> float:
+    return sum(piece for piece in answer.body if isinstance(piece, float))
+
+
+# The command itself
+
+
+def test_help_has_an_example() -> None:
+    result = run("--help")
+    assert (result.stderr, result.exit_code) == ("", 0)
+    assert result.stdout.startswith("Usage: chunkfold ")
+    assert "\n    chunkfold demo  " in result.stdout
+    assert run("demo", "--help").exit_code == 0
+
+
+def test_version() -> None:
+    assert run("--version").stdout == f"chunkfold, version {importlib.metadata.version('chunkfold')}\n"
+
+
+BLOCK = """
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == {name!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Blocker())
+from chunkfold.cli import main
+sys.argv = ["chunkfold", "demo"]
+main()
+"""
+
+
+@pytest.mark.parametrize("name", ["click", "rich"])
+def test_without_the_extra_one_line_says_what_to_install(name: str) -> None:
+    told = f'chunkfold: the command line needs {name}: pip install "chunkfold[cli]"\n'
+    assert piped("-c", BLOCK.format(name=name), command=sys.executable) == ("", told, 1)
+
+
+def test_without_something_else_the_error_stays_what_it_is() -> None:
+    result = piped("-c", BLOCK.format(name="httpx"), command=sys.executable)
+    assert result.exit_code == 1
+    assert result.stderr.endswith("ModuleNotFoundError: No module named 'httpx'\n")
+
+
+# Drawing
+
+EVIL = "a\x1b[2Jb\x07\x9b1m\u202e\ud800\r"
+EVIL_SHOWN = r"a\x1b[2Jb\x07\x9b1m\u202e\ud800"
+
+
+def test_control_characters_are_made_visible() -> None:
+    assert harmless(f"{EVIL}\n\té") == f"{EVIL_SHOWN}\n\té"
+    assert one_line(f"{EVIL}\n\té") == rf"{EVIL_SHOWN}\n\té"
+    everything = "".join(map(chr, range(0x3000)))
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", harmless(everything))
+    assert one_line(everything).isascii() is False
+    assert "\n" not in one_line(everything)
+
+
+def calls(*pairs: tuple[str, str]) -> Sequence[chunkfold.ChatCompletionMessageToolCall]:
+    return [
+        chunkfold.ChatCompletionMessageFunctionToolCall(function=chunkfold.Function(name=name, arguments=arguments))
+        for name, arguments in pairs
+    ]
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+def test_nothing_a_model_says_reaches_the_terminal_as_a_command(
+    is_live: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    console = terminal(80) if is_live else pipe()
+    with LiveView(console) if is_live else TextView(console.file) as answer:
+        answer.add_reasoning(EVIL)
+        answer.add_text(EVIL)
+        answer.show_tool_calls(calls((EVIL, f"{EVIL}\n")))
+    answer.settle([])
+    written = written_to(console)
+    assert screen_of(written, 80)  # which fails for a sequence that is not rich's own
+    written += capsys.readouterr().err
+    assert written.count(EVIL_SHOWN) >= 3
+    assert not re.search("[\x07\x9b\u202e\ud800]|2J(?!b)|\x1b\\[2J", written)
+
+
+TEXT = "One row, another row,\n\nand a wordthatislongerthanalltherows , spaces     at   an end          .\n日本語のテキスト end"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 200])
+def test_the_live_view_shows_at_every_moment_what_has_come(size: int) -> None:
+    console = terminal(20)
+    with LiveView(console, frame=0) as answer:
+        for end in range(size, len(TEXT) + size, size):
+            answer.add_text(TEXT[end - size : end])
+            shown = screen_of(written_to(console), 20)
+            assert "".join("".join(shown).split()) == "".join(TEXT[:end].split())
+    assert screen_of(written_to(console), 20) == [
+        "One row, another",
+        "row,",
+        "",
+        "and a",
+        "wordthatislongerthan",
+        "alltherows , spaces",
+        "at   an end",
+        ". 日本語のテキスト",
+        "end",
+        "",
+    ]
+
+
+def test_open_calls_fill_in_below_the_text() -> None:
+    console = terminal(40)
+    with LiveView(console, frame=0) as answer:
+        answer.add_text("Both at on")
+        answer.show_tool_calls(calls(("f", '{"a": ')))
+        assert screen_of(written_to(console), 40) == ["Both at on", "", 'tool call: f {"a":']
+        answer.show_tool_calls(calls(("f", '{"a": '), ("g", '{"long": "' + "x" * 30)))
+        answer.add_text("ce.")
+        assert screen_of(written_to(console), 40) == [
+            "Both at once.",
+            "",
+            'tool call: f {"a":',
+            'tool call: g {"long":',
+            '"' + "x" * 30,
+        ]
+        answer.show_tool_calls(calls(("f", '{"a": 1}'), ("g", "x" * 1000)))
+        assert "..." + "x" * 37 in screen_of(written_to(console), 40)
+    drawn = screen_of(written_to(console), 40)
+    assert drawn[:4] == ["Both at once.", "", 'tool call: f {"a": 1}', "tool call: g"]
+    assert "".join(drawn[4:]) == "x" * 1000

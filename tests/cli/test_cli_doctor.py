@@ -1,0 +1,488 @@
+"""`chunkfold doctor`: each check passes with a provider that keeps to the protocol, and each has one that fails it.
+
+The providers are the embedded one, which answers each request by what it asks for. Most tests run the command in this
+process; those about signals and terminals run it as a person would.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chunkfold.testing import (
+    DONE,
+    Answer,
+    FakeProvider,
+    ReceivedRequest,
+    StreamBuilder,
+    chunk,
+    delta,
+    event,
+    fragment,
+    json_answer,
+    stalled,
+    usage,
+)
+
+pytest.importorskip("click")
+pytest.importorskip("rich")
+
+from command_line import PATIENCE, Ran, on_a_terminal, press_ctrl_c, run, started, wait_until
+
+from chunkfold.cli.checks import CHECKS, WRONG_KEY, WRONG_MODEL, Result
+from chunkfold.cli.conformance import code
+from chunkfold.cli.doctor import without_secrets
+
+KEY = "sk-marked-0123456789abcdefghij"
+NAMES = [check.name for check in CHECKS]
+STOP = delta("stop")
+
+Given = Answer | StreamBuilder
+
+
+def text(*pieces: str, end: bytes = STOP + DONE) -> StreamBuilder:
+    return StreamBuilder().text(*pieces).raw(end)
+
+
+def called(*calls: tuple[str, str], reason: str | None = None) -> StreamBuilder:
+    stream = StreamBuilder()
+    for name, arguments in calls:
+        stream = stream.tool_call(name, arguments)
+    return stream.finish(reason).done()
+
+
+def refusal(status: int, message: str = "no", **headers: str) -> Answer:
+    return json_answer({"error": {"message": message, "type": "invalid_request_error"}}, status, headers)
+
+
+PARIS, TOKYO = ("get_weather", '{"city":"Paris"}'), ("get_weather", '{"city":"Tokyo"}')
+GOOD: dict[str, Given] = {
+    "text": text("Hel", "lo!"),
+    "tools": called(PARIS),
+    "parallel-tools": called(PARIS, TOKYO),
+    "usage": StreamBuilder().text("Hello!").usage(5, 7).finish().done(),
+    "structured-output": text('{"name":"Tokyo",', '"country":"Japan"}'),
+    "early-close": StreamBuilder().text("1 2 3").answer(ending="open"),
+    "wrong-key": refusal(401),
+    "wrong-model": refusal(404),
+}
+
+
+def check_of(request: ReceivedRequest) -> str:
+    """The name of the check that sent a request."""
+    body = request.json
+    prompt = body["messages"][0]["content"]
+    if WRONG_KEY in "".join(request.headers.values()):
+        return "wrong-key"
+    if body["model"] == WRONG_MODEL:
+        return "wrong-model"
+    if "tools" in body:
+        return "parallel-tools" if "both" in prompt else "tools"
+    if "stream_options" in body:
+        return "usage"
+    if "response_format" in body:
+        return "structured-output"
+    return "early-close" if "Count" in prompt else "text"
+
+
+def provider(**bad: Given | Callable[[ReceivedRequest], Given]) -> FakeProvider:
+    """One that keeps to the protocol, but for the checks that are named, with "_" for "-"."""
+    answers = {**GOOD, **{name.replace("_", "-"): answer for name, answer in bad.items()}}
+
+    def respond(request: ReceivedRequest) -> Given:
+        answer = answers[check_of(request)]
+        return answer(request) if callable(answer) else answer
+
+    return FakeProvider(*[respond] * 20)
+
+
+def doctor(*arguments: str, key: str | None = KEY) -> Ran:
+    return run("doctor", *arguments, OPENAI_API_KEY=key)
+
+
+def findings(server: FakeProvider, *options: str, key: str | None = KEY) -> dict[str, dict[str, Any]]:
+    """What is found of each check, by its name."""
+    report = json.loads(doctor(server.base_url, "-m", "m", "--json", *options, key=key).stdout)
+    return {finding["check"]: finding for finding in report["checks"]}
+
+
+# A provider that keeps to the protocol
+
+
+def test_a_good_provider_passes_every_check() -> None:
+    with provider() as good:
+        result = doctor(good.base_url, "-m", "some-model")
+        requests = good.requests
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    assert re.findall(r"^\| ([a-z][a-z-]*) +\| (\S+) +\| (\S+) ", result.stdout, re.MULTILINE) == [
+        ("check", "result", "ended"),
+        *(
+            (name, "pass", {"early-close": "closed"}.get(name, "failed" if "wrong" in name else "finished"))
+            for name in NAMES
+        ),
+    ]
+    assert "- result: 8 passed\n" in result.stdout
+    assert "###" not in result.stdout
+    assert len(requests) == 9
+    assert all(request.json["max_tokens"] <= 256 and request.json["stream"] is True for request in requests)
+    assert {request.json["model"] for request in requests} == {"some-model", WRONG_MODEL}
+    assert requests[5].client_left
+    assert KEY not in result.stdout
+
+
+def test_the_head_says_what_was_asked_with_what_and_when() -> None:
+    with provider() as good:
+        shown = doctor(good.base_url, "-m", "some-model", "--only", "text").stdout
+        host = good.base_url.removesuffix("/v1")
+    assert shown.startswith(f"## chunkfold doctor: `some-model`\n\n- host: `{host}`\n- date: ")
+    date = re.search(r"- date: (\S+ \S+) UTC", shown)
+    assert date
+    assert abs((datetime.strptime(f"{date[1]}Z", "%Y-%m-%d %H:%M%z") - datetime.now(UTC)).total_seconds()) < 300
+    assert re.search(r"- with: chunkfold \S+, Python 3\.\S+, httpx \S+\n", shown)
+
+
+def test_every_reason_to_pass_is_told() -> None:
+    with provider() as good:
+        found = findings(good)
+    assert {name: finding["reason"] for name, finding in found.items()} | {"early-close": ""} == {
+        "text": "text came",
+        "tools": "calls came",
+        "parallel-tools": "calls came",
+        "usage": "usage came",
+        "structured-output": "JSON came that fits the schema",
+        "early-close": "",
+        "wrong-key": "the provider refused it",
+        "wrong-model": "the provider refused it",
+    }
+    assert re.fullmatch(
+        r"left after \d\.\d\d s; the next request was answered, from \d\.\d\d s on", found["early-close"]["reason"]
+    )
+    assert found["parallel-tools"]["quote"] == "get_weather(Paris), get_weather(Tokyo)"
+    assert all((finding["first_output"] is None) == ("wrong" in name) for name, finding in found.items())
+
+
+# Providers that do not
+
+SAME_ID = StreamBuilder().tool_call(*PARIS, id="a").tool_call(*PARIS, id="a").finish().done()
+HTML = Answer(b"<html>oops</html>", 500, headers={"content-type": "text/html"})
+
+BAD: list[tuple[str, Given, str, str]] = [
+    ("text", Answer(DONE), "fail", "the stream was empty"),
+    ("text", text("Hello", end=b""), "fail", "the stream was truncated"),
+    ("text", StreamBuilder().text("Hello").answer(ending="cut"), "fail", "the stream was interrupted"),
+    ("text", Answer(b"<html>oops</html>"), "fail", "the stream was invalid"),
+    ("text", StreamBuilder().error("overloaded"), "fail", "the stream failed"),
+    ("text", called(PARIS), "fail", "no text came; the stream finished"),
+    ("text", text(" ", end=delta("length") + DONE), "fail", "no text came; the stream finished"),
+    ("tools", called(("get_weather", '{"city":"Par')), "fail", "the arguments of call 0 do not fit the tool"),
+    ("tools", called(("get_weather", '{"town":"Paris"}')), "fail", "the arguments of call 0 do not fit the tool"),
+    ("tools", called(("weather", '{"city":"Paris"}')), "fail", "call 0 has another name than get_weather"),
+    ("tools", text('<tool>get_weather{"city":"Paris"}</tool>'), "fail", "the call came as text"),
+    ("tools", HTML, "fail", "the stream failed"),
+    ("tools", text("It is sunny."), "skipped", "the model called no tool; it said"),
+    ("tools", called(("get_weather", '{"ci'), reason="length"), "skipped", "the limit of tokens cut the answer"),
+    ("tools", refusal(400, "no tools"), "skipped", "the provider refuses the request"),
+    ("parallel-tools", called(("get_weather", PARIS[1] + TOKYO[1])), "fail", "the arguments of call 0 do not fit the tool"),
+    ("parallel-tools", called(PARIS, ("get_weather", "")), "fail", "the arguments of call 1 do not fit the tool"),
+    ("parallel-tools", SAME_ID, "fail", "two calls have the same id"),
+    ("parallel-tools", called(PARIS), "skipped", "the model made one call, not two at once"),
+    ("usage", text("Hello"), "fail", "no usage came, although stream_options.include_usage asked for it"),
+    ("usage", text("Hello", end=STOP + chunk(usage=usage(0, 7)) + DONE), "fail", "usage came without the tokens of prompt or completion"),
+    (
+        "usage",
+        text("Hello", end=STOP + chunk(usage=usage(5, 7, total_tokens=9)) + DONE),
+        "fail",
+        "the total is less than prompt + completion",
+    ),
+    ("usage", refusal(422), "skipped", "the provider refuses the request"),
+    ("structured-output", text("Tokyo, of course."), "fail", "the text does not fit the schema"),
+    ("structured-output", text('```json\n{"name":"Tokyo","country":"Japan"}\n```'), "fail", "the text does not fit the schema"),
+    ("structured-output", text('{"name":"Tokyo"}'), "fail", "the text does not fit the schema"),
+    ("structured-output", text('{"name":"To', end=delta("length") + DONE), "skipped", "the limit of tokens cut the answer"),
+    ("structured-output", refusal(400), "skipped", "the provider refuses the request"),
+    ("early-close", refusal(500), "fail", "the stream failed"),
+    ("early-close", Answer(text("1 2").body), "skipped", "the answer was over before it could be left"),
+    ("wrong-key", text("Hello"), "fail", "expected HTTP 401 or 403, received an answer"),
+    ("wrong-key", refusal(500), "fail", "expected HTTP 401 or 403, received"),
+    ("wrong-key", Answer(b"<html></html>"), "fail", "expected HTTP 401 or 403, received a stream that was invalid"),
+    ("wrong-key", StreamBuilder().error("no", code=401), "tolerated", "expected HTTP 401 or 403, received 200, and the error in the stream"),
+    ("wrong-key", Answer(b"Unauthorized", 401), "tolerated", "the error's body is not a JSON object"),
+    ("wrong-key", refusal(429), "skipped", "there were too many requests"),
+    ("wrong-model", text("Hello"), "fail", "expected HTTP 404 or 400, received an answer"),
+    ("wrong-model", HTML, "fail", "expected HTTP 404 or 400, received"),
+    ("wrong-model", StreamBuilder().text("H").answer(ending="cut"), "fail", "expected HTTP 404 or 400, received a stream that was interrupted"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "answer", "result", "reason"), BAD, ids=[f"{case[0]}-{case[3][:40]}" for case in BAD])
+def test_what_comes_of_an_answer_that_is_off(name: str, answer: Given, result: str, reason: str) -> None:
+    with provider(**{name.replace("-", "_"): answer}) as bad:
+        outcome = doctor(bad.base_url, "-m", "m", "--json", "--only", name)
+    (found,) = json.loads(outcome.stdout)["checks"]
+    assert (found["check"], found["result"], found["reason"]) == (name, result, reason)
+    assert outcome.exit_code == (result == "fail")
+
+
+def test_of_all_that_is_no_pass_the_report_tells_more() -> None:
+    named = {name: (answer, result) for name, answer, result, _ in BAD if name in ("tools", "usage", "wrong-key")}
+    with provider(**{name.replace("-", "_"): answer for name, (answer, _) in named.items()}) as bad:
+        shown = doctor(bad.base_url, "-m", "m").stdout
+    assert re.findall("^### (.*): (.*)$", shown, re.MULTILINE) == [
+        (name, result) for name, (_, result) in named.items()
+    ]
+
+
+def test_every_check_has_a_provider_that_fails_it() -> None:
+    assert {name for name, _, result, _ in BAD if result == "fail"} == set(NAMES)
+
+
+def test_a_provider_that_does_not_let_go_of_what_was_left() -> None:
+    busy: list[ReceivedRequest] = []
+
+    def one_at_a_time(request: ReceivedRequest) -> Given:
+        busy.append(request)
+        return GOOD["early-close"]
+
+    def unless_busy(request: ReceivedRequest) -> Given:
+        return refusal(429, "one stream at a time") if busy else GOOD["text"]
+
+    with provider(early_close=one_at_a_time, text=unless_busy) as bad:
+        found = findings(bad)
+    assert found["text"]["result"] == "pass"
+    assert found["early-close"]["result"] == "fail"
+    assert re.fullmatch(r"left after \d\.\d\d s; then the next request failed", found["early-close"]["reason"])
+    assert "one stream at a time" in found["early-close"]["quote"]
+
+
+def test_a_connection_that_cannot_be_used_again_is_tolerated() -> None:
+    with provider(text=text("Hi").answer(ending="open")) as bad:
+        found = findings(bad, "--only", "text")["text"]
+    assert (found["result"], found["end"]) == ("tolerated", "finished")
+    assert "cannot be used again" in found["reason"]
+
+
+def test_what_was_tolerated_is_listed_with_what_came() -> None:
+    call = delta(role="assistant", tool_calls=[fragment(0, None, *PARIS)])
+    odd = Answer(delta(role="model", content="") + call + delta("tool_calls") + DONE)
+    with provider(tools=odd) as bad:
+        result = doctor(bad.base_url, "-m", "m", "--only", "tools")
+        found = findings(bad, "--only", "tools")["tools"]
+    assert result.exit_code == 0
+    assert "- result: 1 tolerated\n" in result.stdout
+    assert "CF204 CF302 |\n" in result.stdout
+    assert "\n- CF204, once: another role comes later in the stream (first at byte " in result.stdout
+    assert "; chunkfold keeps assistant, else the first\n" in result.stdout
+    assert [rule["rule"] for rule in found["anomalies"]] == ["CF204", "CF302"]
+    (offset,) = {rule["offset"] for rule in found["anomalies"] if rule["rule"] == "CF204"}
+    assert f'\n```\nbyte {offset}: {{"id":"chatcmpl-1",' in result.stdout
+    assert found["frames"][0]["offset"] == offset
+
+
+def test_after_a_plain_request_that_is_refused_nothing_more_is_asked() -> None:
+    with provider(text=refusal(401, "Incorrect API key", **{"x-request-id": "req_7"})) as bad:
+        result = doctor(bad.base_url, "-m", "m")
+        assert len(bad.requests) == 1
+    assert result.exit_code == 1
+    assert "- result: 1 failed, 7 skipped\n" in result.stdout
+    assert (
+        "- found: the stream failed: `APIStatusError: HTTP 401: Incorrect API key (status 401, type invalid_request_error)`"
+        in result.stdout
+    )
+    assert "- request id: `req_7`\n" in result.stdout
+    assert result.stdout.count("- found: already the plain request was refused: `APIStatusError") == 7
+
+
+def test_max_tokens_gives_way_to_its_successor() -> None:
+    def newer(request: ReceivedRequest) -> Given:
+        if "max_tokens" in request.json:
+            return refusal(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
+        return GOOD["text"]
+
+    with provider(text=newer) as good:
+        result = doctor(good.base_url, "-m", "m")
+        requests = good.requests
+    assert result.exit_code == 0
+    assert "- note: `max_tokens` was refused, `max_completion_tokens` sent instead\n" in result.stdout
+    assert len(requests) == 10
+    assert all("max_tokens" not in request.json for request in requests[1:])
+    assert all(request.json["max_completion_tokens"] <= 256 for request in requests[1:])
+
+
+def test_reasoning_up_to_the_limit_counts_as_an_answer() -> None:
+    with provider(text=StreamBuilder("deepseek").reasoning("Hm").finish("length").done()) as good:
+        assert findings(good, "--only", "text")["text"]["result"] == "pass"
+
+
+# Keys
+
+
+def test_the_wrong_key_replaces_the_right_one_in_every_header_made_for_one() -> None:
+    with provider() as good:
+        findings(good, "--only", "wrong-key", "--header", f"api-key: {KEY}", "--header", "X-Title: My tool")
+        (request,) = good.requests
+    assert request.headers["authorization"] == f"Bearer {WRONG_KEY}"
+    assert request.headers["api-key"] == WRONG_KEY
+    assert request.headers["x-title"] == "My tool"
+    assert KEY not in str(request.headers)
+
+
+def test_without_a_key_there_is_none_to_replace() -> None:
+    with provider() as good:
+        found = findings(good, "--only", "wrong-key", key=None)["wrong-key"]
+        assert good.requests == []
+    assert found["result"] == "skipped"
+
+
+LEAKS = {
+    "in an error": refusal(500, f"{'x' * 470} {KEY}"),
+    "in the text": text(f"{'x' * 100} {KEY}"),
+    "in pieces of the text": text("The key is ", KEY[:11], KEY[11:], "."),
+    "at the end of an excerpt": text("x" * 104, KEY),
+    "in arguments": called(("get_weather", json.dumps({"town": KEY}))),
+    "in a name": called((KEY, "{}")),
+    "in an odd event": StreamBuilder().raw(chunk(object=KEY)).text("Hi").finish().done(),
+    "in an event's name": StreamBuilder().event(KEY, KEY).text("Hi").finish().done(),
+    "in the request id": refusal(500, "no", **{"x-request-id": f"req_{KEY}"}),
+    "in no JSON": Answer(event(f"{'x' * 185}{KEY}")),
+}
+
+
+@pytest.mark.parametrize("where", LEAKS)
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_key_that_a_provider_echoes_is_in_no_report(where: str, options: tuple[str, ...]) -> None:
+    leak = LEAKS[where]
+    answers = dict.fromkeys((name.replace("-", "_") for name in NAMES[:6]), leak)
+    with provider(**answers) as bad:
+        url = f"{bad.url}/{KEY}?api-key={KEY}".replace("://", f"://user:{KEY}@")
+        others = [option for name in NAMES[1:] for option in ("--only", name)]
+        results = [doctor(url, "-m", "m", *options), doctor(url, "-m", "m", *others, *options)]
+    for shown in (result.shown for result in results):
+        assert "host" in shown
+        assert "user:" not in shown
+        assert KEY[:11] not in shown
+        assert KEY[-11:] not in shown
+
+
+def test_secrets_and_their_beginnings_become_stars() -> None:
+    odd = 'pass "word" 1/2'
+    assert without_secrets(json.dumps({"a": odd}), [odd]) == json.dumps({"a": "*" * 17})
+    assert without_secrets(f"a {KEY} b {KEY[:14]}... c sk-", [KEY]) == f"a {'*' * 30} b {'*' * 14}... c sk-"
+
+
+# The report as Markdown
+
+
+def test_what_a_provider_says_stands_as_code() -> None:
+    assert code("a") == "`a`"
+    assert code("`a`") == "`` `a` ``"
+    assert code("a```b\n<b>\x1b") == r"````a```b\n<b>\x1b````"
+    evil = text("| ![](http://x) <b> @user ```\n# x", end=STOP + DONE)
+    with provider(
+        tools=evil, structured_output=StreamBuilder().raw(b"data: null ```` \n\n").text("{}").finish().done()
+    ) as bad:
+        shown = doctor(bad.base_url, "-m", "m|`", "--only", "tools", "--only", "structured-output").stdout
+    assert r"said: ````'| ![](http://x) <b> @user ```\n# x'````" in shown
+    assert shown.startswith("## chunkfold doctor: `` m|` ``\n")
+    rows = [line for line in shown.splitlines() if line.startswith("|")]
+    assert len({row.count("|") for row in rows}) == 1
+    assert "\n`````\nbyte 0: null ````" in shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [40, 80])
+def test_on_a_terminal_the_report_is_markdown_that_fits(width: int) -> None:
+    with provider(usage=text("Hello"), text=text("日本語のテキスト " * 5, end=event("null") + STOP + DONE)) as bad:
+        rows, written, exit_code = on_a_terminal("doctor", bad.base_url, "-m", "m", width=width, OPENAI_API_KEY=KEY)
+    shown = "\n".join(rows)
+    assert exit_code == 1
+    assert ("| usage             | **fail** " in shown) == (width == 80)
+    assert ("- usage: **fail**" in shown) == (width == 40)
+    assert "- CF105, once: an event whose data is" in shown
+    assert all(row.startswith("  ") for row in rows if "include_usage" in row and not row.startswith("- "))
+    progress = re.compile(r"[a-z-]+ \(\d of 8\)")
+    assert progress.search(written)
+    assert not progress.search(shown)  # it is gone in the end
+
+
+def test_progress_is_no_part_of_a_pipe() -> None:
+    with provider() as good:
+        result = doctor(good.base_url, "-m", "m")
+    assert (result.stderr, "\x1b" in result.stdout) == ("", False)
+
+
+# Use
+
+
+def test_the_checks_are_listed() -> None:
+    lines = doctor("--list").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == NAMES
+    assert [line.split(maxsplit=1)[1] for line in lines] == [check.asks for check in CHECKS]
+
+
+def test_the_page_lists_the_checks_and_the_results() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "inspect.md").read_text("utf-8")
+    for title, told in (
+        ("| check | asks for |", [(check.name, check.asks) for check in CHECKS]),
+        ("| result | what it means |", [(result, ...) for result in Result]),
+    ):
+        rows = re.findall(r"^\| ([\w-]+) \| (.*) \|$", page.partition(title)[2].partition("\n\n")[0], re.MULTILINE)
+        assert [
+            (name, text if asks is not ... else ...) for (name, text), (_, asks) in zip(rows, told, strict=True)
+        ] == told
+
+
+def test_only_some_checks_in_their_order() -> None:
+    with provider() as good:
+        assert list(findings(good, "--only", "usage", "--only", "text")) == ["text", "usage"]
+        assert len(good.requests) == 2
+    assert doctor("http://127.0.0.1:9", "-m", "m", "--only", "no-such-check").exit_code == 2
+    assert doctor("http://127.0.0.1:9").exit_code == 2
+
+
+def test_no_response_is_one_line() -> None:
+    result = doctor("http://127.0.0.1:9/v1", "-m", "m")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.count("\n") == 1
+    assert "onnection refused" in result.stderr
+    assert KEY not in result.stderr
+
+
+def test_no_response_later_fails_that_check() -> None:
+    with provider(usage=Answer(b"", framing="raw", ending="cut")) as bad:
+        found = findings(bad)
+    assert (found["usage"]["result"], found["usage"]["reason"]) == ("fail", "there was no response")
+    assert found["structured-output"]["result"] == "pass"
+
+
+def test_silence_is_an_interruption_after_the_timeout() -> None:
+    with provider(text=StreamBuilder().text("Hi").answer(ending="open")) as bad:
+        found = findings(bad, "--only", "text", "--timeout", "0.2")["text"]
+    assert (found["result"], found["reason"]) == ("fail", "the stream was interrupted")
+    assert "ReadTimeout" in found["quote"]
+
+
+def test_keep_alives_do_not_hold_it_up() -> None:
+    pings = stalled(StreamBuilder().text("Hi"), 2, 10.0, keep_alive=b": ping\n\n", every=0.05)
+    with provider(text=Answer(pings, ending="open")) as bad:
+        found = findings(bad, "--only", "text", "--timeout", "0.3")["text"]
+    assert (found["result"], found["reason"]) == ("fail", "the stream was stalled")
+
+
+@pytest.mark.slow
+def test_ctrl_c_reports_what_was_found() -> None:
+    with provider(usage=StreamBuilder().text("Hi").answer(ending="open")) as bad:
+        with started("doctor", bad.base_url, "-m", "m", OPENAI_API_KEY=KEY) as process:
+            wait_until(lambda: len(bad.requests) == 4 or process.poll() is not None)
+            shown, errors, exit_code = press_ctrl_c(process)
+        assert bad.requests[3].answered.wait(PATIENCE)
+    assert (exit_code, errors) == (130, "")
+    assert "- result: 3 passed\n" in shown
+
+
+def test_help_has_examples() -> None:
+    assert "\n    chunkfold doctor https://api.openai.com/v1 -m gpt-5-mini\n" in doctor("--help").stdout

@@ -1,0 +1,610 @@
+"""`chunkfold inspect`: every frame is told once, with what the parser made of it, and the verdict is the parser's.
+
+What is shown is held to a parser of its own that read the same bytes. Most tests run the command in this process;
+those about pipes, signals and terminals run it as a person would.
+"""
+
+import json
+import re
+import sys
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cases import each_case
+from shared_data import shared_data
+
+from chunkfold import RULES, ChatCompletionParser, StreamEnd
+from chunkfold.recording import RecordedRead, Recording
+from chunkfold.testing import (
+    DONE,
+    Answer,
+    FakeProvider,
+    HostileStream,
+    Raw,
+    StreamBuilder,
+    bytewise,
+    choice,
+    chunk,
+    cut_randomly,
+    delta,
+    event,
+    fragment,
+    hostile_streams,
+    json_answer,
+    usage,
+)
+
+pytest.importorskip("click")
+pytest.importorskip("rich")
+
+from command_line import (
+    PATIENCE,
+    Ran,
+    on_a_terminal,
+    piped,
+    press_ctrl_c,
+    read_a_line_and_close,
+    run,
+    started,
+    wait_until,
+)
+
+from chunkfold.cli.exit_codes import EXIT_CODES
+from chunkfold.cli.frames import Frame, Inspection, Kind
+
+KEY = "sk-marked-0123456789abcdefghij"
+ROLE = delta(role="assistant", content="")
+HI = delta(content="Hi")
+STOP = delta("stop")
+
+
+def inspect(*arguments: str, body: bytes | None = None, key: str | None = None) -> Ran:
+    return run("inspect", *arguments, stdin=body or b"", OPENAI_API_KEY=key)
+
+
+def objects(*arguments: str, body: bytes) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The frames and the verdict, as a program reads them."""
+    *frames, last = map(json.loads, inspect("-", "--json", *arguments, body=body).stdout.splitlines())
+    return frames, last["verdict"]
+
+
+def parsed(body: bytes) -> ChatCompletionParser:
+    parser = ChatCompletionParser(status_code=200)
+    parser.feed(body)
+    parser.close()
+    return parser
+
+
+# What is shown of a stream
+
+BODY = b"".join(
+    (
+        ROLE,
+        delta(role="model", content="Hel"),
+        event(""),
+        event({"step": 1}, "progress"),
+        delta(content="lo"),
+        delta(tool_calls=[fragment(0, "call_a", "get_weather", "")]),
+        delta(tool_calls=[fragment(0, arguments='{"city":"Paris"}')]),
+        delta("tool_calls"),
+        chunk(usage=usage(5, 7)),
+        DONE,
+    )
+)
+
+
+def test_plain_lines_tell_each_frame_and_the_verdict() -> None:
+    offsets = [frame["offset"] for frame in objects(body=BODY)[0]]
+    lines = inspect("-", body=BODY).stdout.splitlines()
+    assert lines[:11] == [
+        "offset  what      adds",
+        f"{offsets[0]:>6}  chunk     role assistant",
+        f"{offsets[1]:>6}  chunk     role model; text 'Hel'  ! CF204",
+        f"{offsets[2]:>6}  ping      ''  ! CF103",
+        f"{offsets[3]:>6}  foreign   event progress; '{{\"step\":1}}'  ! CF106",
+        f"{offsets[4]:>6}  chunk     text 'lo'",
+        f"{offsets[5]:>6}  chunk     call named get_weather (id call_a)",
+        f'{offsets[6]:>6}  chunk     call 0 started get_weather (id call_a); call 0 arguments \'{{"city":"Paris"}}\'',
+        f"{offsets[7]:>6}  chunk     call 0 done; finish reason tool_calls",
+        f"{offsets[8]:>6}  usage     usage (prompt 5, completion 7, total 12)",
+        f"{offsets[9]:>6}  [DONE]    nothing",
+    ]
+    assert lines[11:] == [
+        "",
+        "ended: finished: every choice has its finish reason",
+        f"received: 10 events in {len(BODY):,} bytes",
+        "output: text of 5 characters, 1 tool call (get_weather)",
+        "finish reason: tool_calls",
+        "usage: prompt 5, completion 7, total 12",
+        "to tolerate: these 3:",
+        "",
+        "CF204: another role comes later in the stream (once)",
+        f"  first: byte {offsets[1]}: 'model'",
+        "CF103: an event with blank data (once)",
+        f"  first: byte {offsets[2]}",
+        "CF106: an event of another name that is not a chunk (once)",
+        f"  first: byte {offsets[3]}: 'progress'",
+    ]
+    assert all(BODY[offset:].startswith((b"data:", b"event:")) for offset in offsets)
+
+
+def test_a_stream_by_the_book_says_so() -> None:
+    result = inspect("-", body=ROLE + HI + STOP + DONE)
+    assert "\nto tolerate: nothing: it is by the book\n" in result.stdout
+    assert result.exit_code == 0
+
+
+def test_rules_are_explained() -> None:
+    plain, explained = (inspect("-", *options, body=BODY).stdout for options in ((), ("--rules",)))
+    rules = {rule.id: rule for rule in RULES}
+    for name in ("CF204", "CF103", "CF106"):
+        rule = rules[name]
+        assert f"\n{rule} (once)\n" in plain
+        assert f"\n  sent by: {rule.senders}\n  chunkfold: {rule.handling}\n" in explained
+    assert "sent by" not in plain
+    verdict = objects("--rules", body=BODY)[1]
+    assert [rule["senders"] for rule in verdict["anomalies"]] == [
+        rules[name].senders for name in ("CF204", "CF103", "CF106")
+    ]
+
+
+def test_only_anomalies_leaves_the_rest_out_and_the_verdict_as_it_is() -> None:
+    frames, verdict = objects(body=BODY)
+    odd, same = objects("--only", "anomalies", body=BODY)
+    assert odd == [frame for frame in frames if frame["anomalies"]]
+    assert len(odd) == 3
+    assert same == verdict
+    shown = inspect("-", "--only", "anomalies", body=StreamBuilder().text("Hi").error("overloaded").body).stdout
+    assert "APIError: overloaded" in shown
+    assert "text 'Hi'" not in shown
+
+
+KINDS = [
+    (Kind.CHUNK, HI, "text 'Hi'"),
+    (Kind.CHUNK, delta(reasoning_content="Hm"), "reasoning 'Hm'"),
+    (Kind.CHUNK, delta(refusal="No"), "refusal 'No'"),
+    (Kind.CHUNK, delta("stop", 1, content="Hi"), "choice 1: text 'Hi'; choice 1: finish reason stop"),
+    (Kind.CHUNK, delta("eos", content="Hi"), "text 'Hi'; finish reason eos (outcome stop)"),
+    (Kind.CHUNK, delta(), "nothing"),
+    (Kind.CHUNK, delta(audio={"data": "aGk=", "transcript": "hi"}), "audio 'hi' (2 bytes)"),
+    (Kind.CHUNK, delta(images=[{"type": "image_url"}]), "image"),
+    (Kind.CHUNK, delta(content="Hi", role="assistant"), "role assistant; text 'Hi'"),
+    (Kind.CHUNK, delta(content="x" * 200), f"text '{'x' * 120}'... (200 characters)"),
+    (Kind.CHUNK, delta(content="\x1b[2J\u202e\n'"), r"""text "\x1b[2J\u202e\n'" """.rstrip()),
+    (
+        Kind.CHUNK,
+        delta(tool_calls=[fragment(0, None, "f", "{}")]),
+        "call 0 started f (without an id); call 0 arguments '{}'",
+    ),
+    (Kind.USAGE, chunk(usage={"prompt_tokens": 1}), "usage (prompt 1, completion not told, total not told)"),
+    (Kind.PING, event("null"), "'null'"),
+    (Kind.PING, event(": ping"), "': ping'"),
+    (Kind.FOREIGN, HI + event("1", "a b"), "event 'a b'; '1'"),
+    (Kind.DONE, HI + STOP + DONE, "nothing"),
+    (Kind.ERROR, StreamBuilder().error("m", code=503).body, "APIError: m (status 503, code 503)"),
+    (Kind.ERROR, HI + b'error: {"message":"m"}\n\n', "APIError: m"),
+    (Kind.NOT_JSON, event("oops"), "InvalidChunkError: expected a JSON object, received text that is not JSON"),
+    (Kind.NO_CHUNK, event("[1,2]"), "InvalidChunkError: expected a JSON object, received list: '[1,2]'"),
+    (Kind.BODY, b'{"error":{"message":"m"}}', "APIError: m"),
+    (Kind.BODY, b"<html>", "NotAnEventStreamError: expected an event stream, received another body"),
+    (Kind.END, HI, "the body ends"),
+]
+
+
+@each_case(("kind", "body", "adds"), KINDS, ids=[f"{kind}-{adds[:20]}" for kind, _, adds in KINDS])
+def test_what_a_frame_is_and_adds(kind: Kind, body: bytes, adds: str) -> None:
+    lines = inspect("-", body=body).stdout.partition("\n\n")[0].splitlines()[1:]
+    if kind is not Kind.END and "  the body ends" in lines[-1]:
+        lines.pop()
+    told = lines[-1].split("  ! ")[0].strip().split("  ", 1)[1]
+    assert told.startswith(kind)
+    assert told.removeprefix(kind).strip().startswith(adds)
+    assert len(adds) < 100 or told.endswith(adds)
+
+
+def test_a_limit_that_is_passed_is_told() -> None:
+    frames: list[Frame] = []
+    inspection = Inspection(frames.append, max_event_size=100)
+    inspection.feed(b"data: " + b"x" * 200)
+    assert [(frame.kind, type(frame.error).__name__) for frame in frames] == [(Kind.LIMIT, "LimitExceededError")]
+    inspection.feed(b"more")
+    inspection.close()
+    assert len(frames) == 1
+    assert inspection.unread == 4
+
+
+def test_a_deadline_that_is_missed_is_told() -> None:
+    frames: list[Frame] = []
+    inspection = Inspection(frames.append, started=0.0, clock=lambda: 0.0, progress_timeout=1)
+    inspection.feed(HI, 0.5)
+    inspection.feed(b": ping\n\n", 2.0)
+    assert [(frame.kind, frame.at, bool(frame.note)) for frame in frames] == [("chunk", 0.5, False), ("end", 2.0, True)]
+    assert inspection.parser.end is StreamEnd.STALLED
+
+
+def test_unknown_fields_are_listed_as_what_else_was_sent() -> None:
+    odd = chunk({**choice(content="Hi", **{"a\x1b": 1}), "native": "s"}, x_groq={})
+    verdict = objects(body=odd * 2)[1]
+    assert verdict["unknown_fields"] == {"x_groq": 2, "choices[].native": 2, r"choices[].delta.'a\x1b'": 2}
+    assert (
+        r"also sent: x_groq (2), choices[].native (2), choices[].delta.'a\x1b' (2)" in inspect("-", body=odd * 2).stdout
+    )
+    many = chunk(**{f"field_{number}": 1 for number in range(1000)})
+    assert len(objects(body=many)[1]["unknown_fields"]) == 100
+
+
+def test_what_came_of_a_body_without_events_stands_at_its_beginning() -> None:
+    for body in (b"<html>", b'\n\n{"error":{"message":"m"}}', b'{"choices":[{"message":{"content":"Hi"}}]}'):
+        (frame,), _ = objects(body=body)
+        assert (frame["kind"], frame["event"], frame["offset"]) == ("body", None, 0)
+    frames, _ = objects(body=HI + b": ping\n\n" + b'error: {"message":"m"}\n\n')
+    assert frames[-1]["offset"] == len(HI) + 8
+
+
+def test_what_one_event_brings_is_told_in_bounds() -> None:
+    many = chunk(*(choice(index=index, content="x" * 1000) for index in range(1000)))
+    odd = chunk(usage={"prompt_tokens": {"\x1b": "y" * 10_000}}) + event("1", "z" * 10_000)
+    shown = inspect("-", body=many + odd)
+    assert "; and 950 more\n" in shown.stdout
+    assert "usage (prompt not told, completion not told" in shown.stdout
+    assert len(shown.stdout) < 10_000
+    assert len(inspect("-", "--json", body=many + odd).stdout) < len(many) / 4
+
+
+# Held to the parser
+
+STREAMS = hostile_streams(abuse=False)  # of a frame with hundreds of additions not all are shown
+
+
+@each_case("stream", STREAMS, ids=[stream.name for stream in STREAMS])
+def test_hostile_streams_show_the_rules_of_the_parser(stream: HostileStream) -> None:
+    parser = check_against_the_parser(stream.body)
+    shown = inspect("-", "--rules", body=stream.body).stdout
+    assert all(f"\n{anomaly.rule} (" in shown for anomaly in parser.anomalies)
+
+
+@each_case("stream", STREAMS, ids=[stream.name for stream in STREAMS])
+def test_frames_do_not_depend_on_how_the_bytes_were_cut(stream: HostileStream) -> None:
+    is_short = len(stream.body) < 10_000
+    reads = bytewise(stream.body) if is_short else cut_randomly(stream.body, reads=100)
+    assert frames_of([stream.body]) == frames_of(reads)
+
+
+def frames_of(reads: list[bytes]) -> list[tuple[Any, ...]]:
+    frames: list[Frame] = []
+    inspection = Inspection(frames.append)
+    for data in reads:
+        inspection.feed(data)
+    inspection.close()
+    return [one_frame(frame) for frame in frames]
+
+
+def one_frame(frame: Frame) -> tuple[Any, ...]:
+    return frame.kind, frame.event, frame.offset, frame.adds, frame.anomalies, frame.data, str(frame.error)
+
+
+def test_recorded_streams_show_the_rules_of_the_parser() -> None:
+    for path in sorted(shared_data("recordings").glob("*.sse")):
+        check_against_the_parser(path.read_bytes())
+
+
+def check_against_the_parser(body: bytes) -> ChatCompletionParser:
+    """Hold what a program reads to the parser, and give that."""
+    parser = parsed(body)
+    frames, verdict = objects(body=body)
+    rules = [(anomaly.rule.id, anomaly.count, anomaly.offset, anomaly.detail) for anomaly in parser.anomalies]
+    assert [(rule["rule"], rule["count"], rule["offset"], rule["detail"]) for rule in verdict["anomalies"]] == rules
+    counted: Counter[str] = Counter()
+    for frame in frames:
+        counted.update({noted["rule"]: noted["count"] for noted in frame["anomalies"]})
+    assert counted == {rule: count for rule, count, _, _ in rules}
+    assert (verdict["end"], verdict["exit_code"]) == (parser.end, EXIT_CODES[parser.end or StreamEnd.EMPTY])
+    assert (verdict["error"] or {}).get("message") == (None if parser.error is None else str(parser.error))
+    for choice_ in parser.snapshot.choices:
+        assert added(frames, "text", choice_.index) == len(choice_.message.content or "")
+        assert added(frames, "reasoning", choice_.index) == len(choice_.message.reasoning or "")
+    return parser
+
+
+def added(frames: list[dict[str, Any]], what: str, index: int) -> int:
+    return sum(
+        addition["length"]
+        for frame in frames
+        for addition in frame["adds"]
+        if (addition["what"], addition["choice"]) == (what, index)
+    )
+
+
+def test_no_frame_is_kept() -> None:
+    piece = delta(content="x", padding="y" * 500)
+    body = piece * 4_000
+    inspection = Inspection(lambda _: None)
+    tracemalloc.start()
+    try:
+        inspection.feed(body)
+        held, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert inspection.frames == 4_000
+    assert held < len(body) / 10
+    assert peak < len(body) / 5
+
+
+# How it ended
+
+ENDINGS = {
+    "finished": (HI + STOP + DONE, 0),
+    "done": (HI + DONE, 0),
+    "failed": (StreamBuilder().error("overloaded").body, 3),
+    "invalid": (b"<html></html>", 4),
+    "truncated": (HI, 7),
+    "empty": (b"", 8),
+}
+
+
+@pytest.mark.parametrize("end", ENDINGS)
+def test_the_exit_code_says_how_it_ended(end: str, tmp_path: Path) -> None:
+    body, code = ENDINGS[end]
+    (tmp_path / "body.sse").write_bytes(body)
+    result = inspect(str(tmp_path / "body.sse"))
+    assert f"\nended: {end}: " in result.stdout
+    assert result.exit_code == code
+
+
+def recording(tmp_path: Path, *reads: tuple[float, bytes], **more: Any) -> str:
+    """The path of a recording of these reads."""
+    path = tmp_path / "answer.jsonl"
+    headers = {"x-request-id": "req_1"}
+    Recording(tuple(RecordedRead(*read) for read in reads), headers=headers, headers_at=0.25, **more).save(path)
+    return str(path)
+
+
+def test_a_recording_tells_when_each_frame_came(tmp_path: Path) -> None:
+    path = recording(tmp_path, (0.5, ROLE + HI[:20]), (0.75, HI[20:]), (1.25, STOP + DONE), ended_at=1.5)
+    result = inspect(path)
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["offset", "seconds", "what", "adds"]
+    assert [line.split()[1] for line in lines[1:5]] == ["0.500", "0.750", "1.250", "1.250"]
+    assert "time: headers after 0.25 s, first output after 0.75 s, last byte after 1.25 s" in lines
+    assert "request id: req_1" in lines
+    assert result.exit_code == 0
+
+
+def test_a_recording_that_broke_or_was_left(tmp_path: Path) -> None:
+    broken = inspect(recording(tmp_path, (0.5, HI), end="error", error="ReadError"))
+    assert "the transport fails: ReadError" in broken.stdout
+    assert broken.exit_code == 5
+    left = inspect(recording(tmp_path, (0.5, HI), end="left"))
+    assert "reading stops early" in left.stdout
+    assert left.exit_code == 130
+    refused = inspect(recording(tmp_path, (0.5, b'{"error":{"message":"no"}}'), status_code=429))
+    assert "APIStatusError: HTTP 429: no (status 429)" in refused.stdout
+    assert refused.exit_code == 3
+
+
+# Asking
+
+
+@pytest.mark.slow
+def test_a_url_with_a_model_is_asked_and_watched_as_it_comes() -> None:
+    with FakeProvider(Answer([ROLE, 0.05, HI, 0.05, STOP + DONE], headers={"x-request-id": "req_1"})) as provider:
+        result = piped("inspect", provider.base_url, "-m", "m", "--param", "max_tokens=5", OPENAI_API_KEY=KEY)
+        (request,) = provider.requests
+    assert (result.exit_code, result.stderr) == (0, "")
+    times = [float(line.split()[1]) for line in result.stdout.splitlines()[1:5]]
+    assert times == sorted(times)
+    assert times[2] > 0.1  # the pauses
+    assert "request id: req_1" in result.stdout
+    assert request.method == "POST"
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.json == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Say hello."}],
+        "stream_options": {"include_usage": True},
+        "max_tokens": 5,
+        "stream": True,
+    }
+
+
+@pytest.mark.slow
+def test_frames_are_shown_while_the_stream_runs_and_ctrl_c_gives_the_verdict() -> None:
+    with FakeProvider(Answer([ROLE, HI], ending="open")) as provider:
+        with started("inspect", provider.url, "-m", "m", "Hello?") as process:
+            assert process.stdout
+            shown = [process.stdout.readline() for _ in range(3)]
+            rest, errors, exit_code = press_ctrl_c(process)
+        (request,) = provider.requests
+        assert request.answered.wait(PATIENCE)
+        assert request.client_left
+    assert "text 'Hi'" in shown[2]
+    assert "reading stops early" in rest
+    assert "\nended: closed: it was left before its end\n" in rest
+    assert (exit_code, errors) == (130, "")
+    assert request.json["messages"][0]["content"] == "Hello?"
+
+
+@pytest.mark.slow
+def test_ctrl_c_before_anything_came_is_quiet() -> None:
+    silent = FakeProvider(Answer([float("inf")], framing="raw"))
+    with silent as provider, started("inspect", provider.url, "-m", "m") as process:
+        wait_until(lambda: provider.requests or process.poll() is not None)
+        assert press_ctrl_c(process) == ("", "", 130)
+
+
+def test_a_file_is_read_without_a_client() -> None:
+    script = "import sys; from chunkfold.cli.inspect import inspect; sys.exit(any(name in sys.modules for name in ('httpx', 'h11')))"
+    assert piped("-c", script, command=sys.executable).exit_code == 0
+
+
+def test_what_comes_after_the_end_is_not_waited_for() -> None:
+    with FakeProvider(Answer([HI + STOP + DONE, 60.0], ending="open")) as provider:
+        assert inspect(provider.url, "-m", "m").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "shown"),
+    [
+        (json_answer({"error": {"message": "no such model"}}, 404), 3, "APIStatusError: HTTP 404: no such model"),
+        (Answer([HI], ending="cut"), 5, "the transport fails: RemoteProtocolError: peer closed connection"),
+        (Answer([HI], ending="reset"), 5, "the transport fails: ReadError"),
+        (Answer([HI, STOP], ending="cut"), 0, "CF507"),
+        (Answer([HI, Raw(b"zz\r\n")]), 5, "the transport fails: RemoteProtocolError"),
+    ],
+)
+def test_answers_that_break(answer: Answer, code: int, shown: str) -> None:
+    with FakeProvider(answer) as provider:
+        result = inspect(provider.url, "-m", "m")
+    assert shown in result.stdout
+    assert (result.exit_code, result.stderr) == (code, "")
+
+
+def test_a_url_without_a_model_is_a_stored_body(tmp_path: Path) -> None:
+    stored = Path(recording(tmp_path, (0.5, BODY))).read_bytes()
+    with FakeProvider(BODY, Answer(stored), Answer([HI], ending="cut"), json_answer({}, 404)) as provider:
+        url = f"{provider.base_url}/body.sse"
+        plain, recorded, cut, missing = (inspect(url, key=KEY) for _ in range(4))
+        assert {request.method for request in provider.requests} == {"GET"}
+        assert {request.path for request in provider.requests} == {"/v1/body.sse"}
+        assert {request.body for request in provider.requests} == {b""}
+    assert plain.stdout == inspect("-", body=BODY).stdout
+    assert [line.split()[1] for line in recorded.stdout.splitlines()[1:11]] == ["0.500"] * 10
+    assert [result.exit_code for result in (plain, recorded, cut, missing)] == [0, 0, 5, 3]
+
+
+# Keys
+
+
+def echoing(answer: Answer | StreamBuilder, *options: str) -> str:
+    with FakeProvider(answer) as provider:
+        result = inspect(f"{provider.url}?api-key={KEY}", "-m", "m", *options, key=KEY)
+    assert "*" * 12 in result.stdout
+    return result.shown
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        json_answer({"error": {"message": f"Incorrect API key provided: {KEY}."}}, 401),
+        StreamBuilder().error(f"{'x' * 480} {KEY}", type=KEY, code=KEY),
+        StreamBuilder().text("Hi").event(f"{'x' * 180} {KEY}"),
+        Answer(bytewise(HI + delta(content=f"the key is {KEY}, is it not?"))),
+        Answer([f"<html>{KEY}</html>".encode()]),
+        StreamBuilder().event(KEY, KEY).text("Hi").finish().done(),
+        StreamBuilder().text("Hi").finish().done().answer(headers={"x-request-id": f"req_{KEY}"}),
+        StreamBuilder().raw(chunk(**{KEY: 1})).text("Hi").finish().done(),
+    ],
+    ids=["refusal", "error", "no-json", "in-tiny-reads", "html", "event-name", "request-id", "field"],
+)
+def test_a_key_that_a_provider_echoes_is_not_shown(answer: Answer | StreamBuilder, options: tuple[str, ...]) -> None:
+    shown = echoing(answer, *options)
+    assert KEY[:12] not in shown
+    assert KEY[-12:] not in shown
+
+
+# Wrong use
+
+
+def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    missing = inspect(str(tmp_path / "missing\x1b.sse"))
+    assert missing.exit_code == 1
+    assert missing.stderr.count("\n") == 1
+    assert r"missing\x1b.sse: No such file or directory" in missing.stderr
+    (tmp_path / "later.jsonl").write_text('{"chunkfold_recording":999}\n')
+    later = inspect(str(tmp_path / "later.jsonl"))
+    assert later.exit_code == 1
+    assert "version" in later.stderr
+    refused = inspect("http://127.0.0.1:9/v1", "-m", "m", key=KEY)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr.count("\n") == 1
+    assert "onnection refused" in refused.stderr
+    assert KEY not in refused.stderr
+    broken_key = inspect("http://127.0.0.1:9/v1", "-m", "m", key=f"{KEY}\n")
+    assert broken_key.exit_code == 1
+    assert KEY[:12] not in broken_key.stderr
+
+
+def test_a_prompt_and_a_model_are_for_urls() -> None:
+    assert inspect("body.sse", "Hello?").exit_code == 2
+    with_model = inspect("body.sse", "-m", "m")
+    assert with_model.exit_code == 2
+    assert "--model is for a URL" in with_model.stderr
+    assert inspect("http://127.0.0.1:9/v1", "Hello?").exit_code == 2
+
+
+def test_help_has_examples_and_exit_codes() -> None:
+    shown = inspect("--help").stdout
+    assert "\n    chunkfold inspect body.sse --only anomalies --rules\n" in shown
+    assert "\n    7  it was cut off without an error\n" in shown.replace("2  usage error                 7", "7")
+    assert "  -m, --model TEXT     The model's name.\n" in shown  # not required
+
+
+def test_the_page_shows_what_it_prints() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "inspect.md").read_text("utf-8")
+    body, shown, *_ = re.findall(r"^```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert inspect("-", body=body.encode()).stdout == shown
+    told = re.findall(
+        r"^\| ([\w\[\], ]+) \|", page.partition("| what | what the event is |")[2].partition("\n\n")[0], re.MULTILINE
+    )
+    assert ", ".join(told).split(", ") == list(Kind)
+
+
+# Pipes and terminals
+
+
+def test_a_pipe_that_closes_early_leaves_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "body.sse").write_bytes(HI * 20_000)
+    with started("inspect", str(tmp_path / "body.sse")) as process:
+        assert read_a_line_and_close(process) == "Error: standard output: Broken pipe\n"
+
+
+EVIL = b"".join(
+    (
+        delta(role="assistant", content="日本語のテキスト 👍 \x1b[2J\x1b]0;title\x07 " + "word " * 12),
+        b'event: a\x1b[31m\ndata: {"x":"\x9b1m\xe2\x80\xae"}\n\n',
+        delta(role="a\x1bb", tool_calls=[fragment(0, "id\x1b", "na\nme", "{\x07")]),
+        delta(role="assistant", content=""),
+        chunk(usage={"prompt_tokens": "\x1b"}),
+        StreamBuilder().error("over\x1b[2Jloaded " + "y" * 200, type="\x1b").body,
+    )
+)
+
+
+@pytest.mark.parametrize("width", [20, 80])
+def test_on_a_terminal_nothing_is_too_wide_and_nothing_acts(width: int, tmp_path: Path) -> None:
+    (tmp_path / "evil.sse").write_bytes(EVIL)
+    rows, written, code = on_a_terminal("inspect", str(tmp_path / "evil.sse"), "--rules", width=width)
+    assert code == 3  # that rows could be made of it says that nothing of the stream reached the terminal as a command
+    shown = "".join("".join(rows).split())
+    for told in (
+        r"日本語のテキスト👍\x1b[2J\x1b]0;title\x07",
+        r"'na\nme'",
+        "CF204:anotherrolecomeslaterinthestream",
+        "sentby:GigaChat",
+    ):
+        assert told in shown
+    assert "\x1b[33m" in written  # rules are yellow
+
+
+@pytest.mark.slow
+def test_on_a_terminal_columns_are_kept_and_narrow_ones_go_below(tmp_path: Path) -> None:
+    (tmp_path / "body.sse").write_bytes(BODY)
+    wide, _, _ = on_a_terminal("inspect", str(tmp_path / "body.sse"), width=80)
+    assert wide[:2] == ["offset  what      adds", "     0  chunk     role assistant"]
+    assert wide[3] == "                  CF204: another role comes later in the stream ('model')"
+    narrow, _, _ = on_a_terminal("inspect", str(tmp_path / "body.sse"), width=40)
+    assert narrow[1:3] == ["     0  chunk", "  role assistant"]
+    assert narrow[5:7] == ["  CF204: another role comes later in the", "  stream ('model')"]
+
+
+@pytest.mark.slow
+def test_without_colour_and_on_a_dumb_terminal(tmp_path: Path) -> None:
+    (tmp_path / "body.sse").write_bytes(BODY)
+    path = str(tmp_path / "body.sse")
+    assert "\x1b[3" not in on_a_terminal("inspect", path, NO_COLOR="1")[1]
+    dumb, written, _ = on_a_terminal("inspect", path, width=300, TERM="dumb")
+    assert "\x1b" not in written
+    assert dumb[:-1] == inspect(path).stdout.splitlines()

@@ -1,0 +1,654 @@
+"""`chunkfold record` and `chunkfold replay`, as a person runs them: against a provider on this machine, in a pipe and on
+a terminal, left by Ctrl-C. What is served is read by real clients, and recorded again.
+"""
+
+import json
+import math
+import re
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from chunkfold import ChatCompletionParser, ChatCompletionStream, ChunkfoldError, StreamEnd
+from chunkfold.recording import RecordedRead, Recorder, Recording, replay
+from chunkfold.testing import (
+    DONE,
+    Answer,
+    FakeProvider,
+    ReceivedRequest,
+    StreamBuilder,
+    chunk,
+    cut_randomly,
+    delta,
+    fragment,
+    hostile_streams,
+    json_answer,
+    usage,
+)
+from chunkfold.testing.recorded import recorded_answer
+
+pytest.importorskip("click")
+pytest.importorskip("rich")
+
+import command_line
+from command_line import (
+    NEEDS_SIGNALS,
+    PATIENCE,
+    Drawn,
+    OpenAnswer,
+    Ran,
+    is_waiting,
+    press_ctrl_c,
+    read_a_line_and_close,
+    started,
+    wait_until,
+)
+
+from chunkfold.cli import replay_server
+
+KEY = "my-own-key/1234"
+EVIL = "a\x1b[2Jb\x07\u202e"
+EVIL_SHOWN = r"a\x1b[2Jb\x07\u202e"
+
+
+HELLO = [delta(content="Hello")]
+STOP = [delta("stop")]
+WHOLE = [
+    delta(reasoning_content="They ask\nfor rain."),
+    delta(content="Let me "),
+    delta(content="look."),
+    delta(tool_calls=[fragment(0, "call_1", "weather", '{"city":')]),
+    delta(tool_calls=[fragment(0, arguments='"Porto"}')]),
+    delta("tool_calls"),
+    chunk(usage=usage(3, 4)),
+    DONE,
+]
+TEXT = "Let me look."
+CALL = 'tool call: weather {"city":"Porto"}\n'
+FACTS = "3 prompt tokens, 4 completion tokens\n"
+
+
+def run(*arguments: str, stdin: bytes = b"") -> Ran:
+    return command_line.run(*arguments, stdin=stdin, OPENAI_API_KEY=KEY)
+
+
+def piped(*arguments: str, **options: Any) -> Ran:
+    return command_line.piped(*arguments, OPENAI_API_KEY=KEY, **options)
+
+
+def drawn(recording: Recording, path: Path, *, width: int = 80, **variables: str) -> Drawn:
+    """What a replay draws on a terminal."""
+    return command_line.on_a_terminal("replay", saved(recording, path), width=width, **variables)
+
+
+def recorded(*reads: tuple[float, bytes], **more: Any) -> Recording:
+    return Recording(tuple(RecordedRead(*read) for read in reads), **more)
+
+
+def at_once(pieces: list[bytes], **more: Any) -> Recording:
+    return recorded(*((0.0, piece) for piece in pieces), **more)
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    return tmp_path / "answer.jsonl"
+
+
+def saved(recording: Recording, path: Path) -> str:
+    recording.save(path)
+    return str(path)
+
+
+# Recording
+
+
+@pytest.mark.slow
+def test_record(output: Path) -> None:
+    with FakeProvider(Answer(WHOLE, headers={"x-request-id": "req_1"})) as provider:
+        result = piped("record", provider.base_url, "-m", "gpt-x", "Rain?", "-o", str(output))
+        url = provider.url
+    summary = f"recorded 8 reads, {len(b''.join(WHOLE)):,} bytes in "
+    assert (result.stdout, result.exit_code) == ("", 0)
+    assert re.fullmatch(re.escape(summary) + rf"\d\.\d s to {re.escape(str(output))}; ended: finished\n", result.stderr)  # fmt: skip
+    (request,) = provider.requests
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert (request.headers["accept"], request.headers["accept-encoding"]) == ("text/event-stream", "identity")
+    assert request.json == {
+        "model": "gpt-x",
+        "messages": [{"role": "user", "content": "Rain?"}],
+        "stream_options": {"include_usage": True},
+        "stream": True,
+    }
+    recording = Recording.load(output)
+    assert [read.data for read in recording.reads] == WHOLE
+    assert (recording.end, recording.url, recording.headers["x-request-id"]) == ("body", url, "req_1")
+    assert 0 < (recording.headers_at or 0) <= recording.reads[0].at <= recording.seconds
+    assert replay(recording).completion().tool_calls[0].name == "weather"
+
+
+def test_record_to_standard_output(output: Path) -> None:
+    with FakeProvider(Answer(WHOLE)) as provider:
+        result = run("record", provider.url, "-m", "m", "-o", "-", stdin="Größe?\n".encode())
+        assert provider.requests[0].json["messages"] == [{"role": "user", "content": "Größe?\n"}]
+    assert result.exit_code == 0
+    assert [read.data for read in Recording.loads(result.stdout.encode()).reads] == WHOLE
+    assert re.fullmatch(r"recorded 8 reads, [\d,]+ bytes in \d\.\d s; ended: finished\n", result.stderr)
+
+
+SAID = StreamBuilder().text("Hello")
+ENDINGS: dict[str, tuple[Answer | StreamBuilder, int, str, str]] = {
+    "no [DONE]": (SAID.finish(), 0, "finished", ""),
+    "no finish reason": (SAID.done(), 0, "done", ""),
+    "an error": (SAID.error(EVIL), 3, "failed", f"Error: the provider reported an error: {EVIL_SHOWN}"),
+    "a refusal": (json_answer({"error": {"message": "no"}}, 429), 3, "failed", "Error: HTTP 429: no"),
+    "HTML": (Answer(b"<html>"), 4, "invalid", "Error: "),
+    "a cut": (SAID.answer(ending="cut"), 5, "interrupted", "Error: the transport failed"),
+    "too little": (SAID, 7, "truncated", "Error: the body ended"),
+    "nothing": (Answer([]), 8, "empty", "Error: "),
+}
+
+
+@pytest.mark.parametrize(("answer", "code", "end", "message"), ENDINGS.values(), ids=ENDINGS)
+def test_the_exit_code_says_how_the_stream_ended(
+    answer: Answer | StreamBuilder, code: int, end: str, message: str, output: Path
+) -> None:
+    with FakeProvider(answer) as provider:
+        result = run("record", provider.url, "-m", "m", "hi", "-o", str(output))
+    assert result.exit_code == code
+    summary, *errors = result.stderr.splitlines()
+    assert summary.endswith(f"; ended: {end}")
+    assert [error.startswith(message) for error in errors] == [True] * bool(message)
+    again = run("replay", str(output))
+    assert again.exit_code == code
+    facts, *again_errors = again.stderr.splitlines()[-1 - len(errors) :]
+    assert facts.startswith(end)
+    assert again_errors == errors  # what was said live
+
+
+def test_no_key_is_stored_or_shown(output: Path) -> None:
+    def refuse(request: ReceivedRequest) -> Answer:
+        told = f"Incorrect API key provided: {request.headers['authorization']} or {request.headers['x-key']} in {request.query}"  # fmt: skip
+        return json_answer({"error": {"message": told}}, 401, {"set-cookie": "sid=marked-cookie-1"})
+
+    with FakeProvider(refuse) as provider:
+        url = provider.url.replace("//", "//user-name:pass-word@") + "?token=in-the-query"
+        result = run("record", url, "-m", "m", "hi", "-o", str(output), "--header", "x-key: another-key")
+    assert result.exit_code == 3
+    everything = result.shown.encode() + output.read_bytes()
+    for secret in (KEY, KEY.replace("/", "\\/"), "another-key", "user-name", "pass-word", "in-the-query", "marked-"):
+        assert secret.encode() not in everything
+    assert b"Incorrect API key provided: ****" in output.read_bytes()
+
+
+def test_behind_done_nothing_is_waited_for(output: Path) -> None:
+    with FakeProvider(Answer(WHOLE, ending="open")) as provider:
+        result = run("record", provider.url, "-m", "m", "hi", "-o", str(output), "--timeout", "600")
+    assert result.exit_code == 0
+    recording = Recording.load(output)
+    assert ([read.data for read in recording.reads], recording.end, recording.error) == (WHOLE, "left", "")
+
+
+def test_what_comes_at_once_behind_done_is_kept(output: Path) -> None:
+    with FakeProvider(Answer([*WHOLE, 0.02, b": bye\n\n"], ending="cut")) as provider:
+        assert run("record", provider.url, "-m", "m", "hi", "-o", str(output)).exit_code == 0
+    recording = Recording.load(output)
+    assert [read.data for read in recording.reads] == [*WHOLE, b": bye\n\n"]
+    assert (recording.end, recording.error) == ("error", "RemoteProtocolError")
+
+
+def test_what_comes_behind_an_invalid_event_is_kept(output: Path) -> None:
+    pieces = [*HELLO, b"data: oops\n\n", *HELLO]
+    with FakeProvider(Answer([*pieces[:2], 0.1, *pieces[2:]])) as provider:
+        result = run("record", provider.url, "-m", "m", "hi", "-o", str(output))
+    assert result.exit_code == 4
+    assert [read.data for read in Recording.load(output).reads] == pieces
+
+
+@pytest.mark.slow
+@NEEDS_SIGNALS
+def test_ctrl_c_keeps_what_had_come(output: Path) -> None:
+    hello = OpenAnswer(*HELLO)
+    with FakeProvider(hello.answer) as provider:
+        with started("record", provider.url, "-m", "m", "hi", "-o", str(output)) as process:
+            wait_until(lambda: hello.is_read_by(process))
+            said, complained, exit_code = press_ctrl_c(process)
+        wait_until(lambda: provider.requests[0].client_left)
+    assert (said, exit_code) == ("", 130)
+    assert re.fullmatch(r"recorded 1 read, \d+ bytes in \d+\.\d s to .*; ended: closed\n", complained)
+    recording = Recording.load(output)
+    assert ([read.data for read in recording.reads], recording.end) == (HELLO, "left")
+    again = run("replay", str(output))
+    assert again.exit_code == 130
+    assert (again.stdout, again.stderr.partition(" · ")[0]) == ("Hello", "closed")
+
+
+@pytest.mark.slow
+@NEEDS_SIGNALS
+def test_ctrl_c_before_there_is_a_response(output: Path) -> None:
+    may_answer = threading.Event()
+
+    def wait(_: ReceivedRequest) -> Answer:
+        may_answer.wait(PATIENCE)
+        return Answer(b"")
+
+    with FakeProvider(wait) as provider:
+        with started("record", provider.url, "-m", "m", "hi", "-o", str(output)) as process:
+            wait_until(lambda: provider.requests)
+            assert press_ctrl_c(process) == ("", "Nothing had come.\n", 130)
+        may_answer.set()
+    assert not output.exists()
+
+
+FAILURES = {
+    "nobody listens": (("http://127.0.0.1:9/v1", "-o", "OUT"), 1, "no response from http://127.0.0.1:9/v1/chat/completions: .*refused.*"),
+    "no URL": (("nowhere", "-o", "OUT"), 2, "URL: expected http://HOST.*"),
+    "a bad URL": (("http://[::1", "-o", "OUT"), 2, "URL: expected http://HOST.*"),
+    "no folder": (("http://127.0.0.1:9", "-o", "OUT/x/y.jsonl"), 2, "-o: .*x: no folder, or one that cannot .*"),
+    "a folder": (("http://127.0.0.1:9", "-o", "."), 2, ".*'-o' / '--output'.*"),
+    "no output": (("http://127.0.0.1:9",), 2, "Missing option '-o' / '--output'."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "code", "message"), FAILURES.values(), ids=FAILURES)
+def test_record_says_in_one_line_what_is_wrong(
+    arguments: tuple[str, ...], code: int, message: str, tmp_path: Path
+) -> None:
+    paths = [argument.replace("OUT", str(tmp_path / "answer.jsonl")) for argument in arguments]
+    result = run("record", *paths, "-m", "m", "hi")
+    assert (result.stdout, result.exit_code) == ("", code)
+    line = result.stderr.splitlines()[-1]
+    assert re.fullmatch(f"Error: {message}", line)
+    assert len(result.stderr.splitlines()) == (1 if code == 1 else 4)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk() -> None:
+    with FakeProvider() as provider:
+        result = run("record", provider.url, "-m", "m", "hi", "-o", "/dev/full")
+    assert (result.stderr, result.exit_code) == ("Error: /dev/full: No space left on device\n", 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("command", "unbuffered"), [("record", ""), ("record", "1"), ("replay", "")])
+def test_a_pipe_that_is_closed_early_leaves_no_traceback(command: str, unbuffered: str, output: Path) -> None:
+    body = (delta(content="\n" + "x" * 100) + HELLO[0]) * 3_000
+    with FakeProvider(Answer(body)) as provider:
+        arguments = (
+            (provider.url, "-m", "m", "hi", "-o", "-") if command == "record" else (saved(at_once([body]), output),)
+        )
+        with started(command, *arguments, PYTHONUNBUFFERED=unbuffered) as process:
+            assert read_a_line_and_close(process).endswith("Error: standard output: Broken pipe\n")
+            assert process.returncode == 1
+
+
+# Replaying
+
+
+def test_replay_in_a_pipe_gives_the_text_alone(output: Path) -> None:
+    times = [0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5]
+    path = saved(recorded(*zip(times, WHOLE, strict=True), ended_at=3.0), output)
+    facts = f"finished: tool_calls · first token 0.50 s · 2.7 tokens/s · 2.50 s in all · {FACTS}"
+    assert piped("replay", path, "--speed", "1000") == (TEXT, CALL + facts, 0)
+    for speed in ("0", "inf"):
+        assert run("replay", path, "--speed", speed) == (TEXT, CALL + facts, 0)
+
+
+def test_replay_as_json_is_what_chat_gives(output: Path) -> None:
+    path = saved(recorded((0.5, HELLO[0]), (1e6, STOP[0]), ended_at=1e6), output)
+    result = run("replay", path, "--json")
+    value = json.loads(result.stdout)
+    assert (result.stderr, result.exit_code) == ("", 0)
+    assert list(value) == ["end", "error", "anomalies", "completion", "timing", "request_id"]
+    assert value["completion"]["choices"][0]["message"]["content"] == "Hello"
+    assert (value["end"], value["timing"]["first_output"]) == ("finished", 0.5)
+
+
+def test_a_plain_body_has_no_times(tmp_path: Path) -> None:
+    path = tmp_path / "answer.sse"
+    path.write_bytes(b"".join(WHOLE))
+    expected = (TEXT, f"{CALL}finished: tool_calls · {FACTS}", 0)
+    assert run("replay", str(path)) == run("replay", "-", stdin=b"".join(WHOLE)) == expected
+    assert json.loads(run("replay", str(path), "--json").stdout)["timing"] is None
+
+
+def test_a_broken_stream(output: Path) -> None:
+    path = saved(recorded((0.25, HELLO[0]), end="error", error="ReadError", ended_at=0.5), output)
+    result = run("replay", path, "--speed", "0")
+    assert (result.stdout, result.exit_code) == ("Hello", 5)
+    assert result.stderr.splitlines() == [
+        "interrupted · first token 0.25 s · 0.25 s in all · no usage",
+        "Error: the transport failed before the stream was complete: 'ReadError'",
+    ]
+    error = json.loads(run("replay", path, "--json").stdout)["error"]
+    assert list(error) == ["type", "message", "retryable", "retry_after", "status_code", "code", "param"]
+    assert error["type"] == "StreamInterruptedError"
+
+
+def test_what_it_takes_is_what_it_took(output: Path) -> None:
+    path = saved(recorded((0.1, HELLO[0]), (0.2, STOP[0]), ended_at=0.3), output)
+    begun = time.monotonic()
+    assert run("replay", path).exit_code == 0
+    assert time.monotonic() - begun > 0.2
+
+
+def test_speed_0_waits_for_nothing(output: Path) -> None:
+    path = saved(recorded((4e5, HELLO[0]), (5e5, STOP[0]), ended_at=6e5), output)
+    result = run("replay", path, "--speed", "0")
+    assert "first token 400000 s" in result.stderr
+
+
+def test_all_that_is_said_is_shown_once(output: Path) -> None:
+    said = StreamBuilder().text("never", choice=1).refusal("I ", "won't.").raw(delta(audio={"transcript": " Said."}))
+    path = saved(at_once(said.finish().done().events), output)
+    assert run("replay", path).stdout == "I won't. Said."
+
+
+def test_another_choice_is_shown_if_nothing_came_of_the_first(output: Path) -> None:
+    result = run("replay", saved(at_once([delta(index=1, content="Other.") + delta("stop", index=1) + DONE]), output))
+    assert result.stdout == "Other."
+    assert "choice 1 of 2 is shown" in result.stderr
+
+
+def test_nothing_recorded_acts_on_a_terminal(output: Path) -> None:
+    call = fragment(0, EVIL, EVIL, EVIL)
+    pieces = [delta(content=EVIL), delta(reasoning_content=EVIL), delta(tool_calls=[call]), delta(EVIL), DONE]
+    written = drawn(at_once(pieces), output).written
+    for shown in (run("replay", str(output)).shown, written):
+        assert not re.search("\x07|\u202e|\x1b\\[2J", shown)
+        assert shown.count(r"\u202e") >= 3
+
+
+@pytest.mark.parametrize(("width", "variables"), [(40, {}), (80, {"NO_COLOR": "1"})])
+def test_replay_on_a_terminal(width: int, variables: dict[str, str], output: Path) -> None:
+    recording = recorded(*((0.01 * number, piece) for number, piece in enumerate(WHOLE)), ended_at=0.1)
+    _, written, code = drawn(recording, output, width=width, **variables)
+    assert code == 0
+    assert "\x1b[2m" in written  # the reasoning is dimmed
+    for shown in ("They ask", "for rain.", "look.", "finished: tool_calls", "3 prompt tokens"):
+        assert shown in written
+    assert bool(re.search(r"\x1b\[[\d;]*3[0-7]m", written)) == (not variables)
+
+
+def test_a_dumb_terminal_gets_plain_lines(output: Path) -> None:
+    written = drawn(at_once(WHOLE), output, TERM="dumb").written.replace("\r", "")
+    assert written == f"{TEXT}\n{CALL}finished: tool_calls · {FACTS}"
+
+
+def test_record_shows_the_answer_while_it_records(output: Path) -> None:
+    with FakeProvider(Answer(WHOLE)) as provider:
+        result = run("record", provider.url, "-m", "m", "hi", "-o", str(output), "--show")
+    assert (result.stdout, result.exit_code) == (TEXT, 0)
+    assert result.stderr.startswith(CALL + "finished: tool_calls · first token ")
+    assert Recording.load(output).body == b"".join(WHOLE)
+
+
+def test_a_replay_at_its_pace_makes_no_snapshot_per_read(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    snapshot = ChatCompletionParser.snapshot.fget
+    assert snapshot is not None
+    monkeypatch.setattr(ChatCompletionParser, "snapshot", property(lambda parser: made.append(1) or snapshot(parser)))
+    counts: list[int] = []
+    for size in (10, 200):
+        pieces = [*WHOLE[:4], *[delta(tool_calls=[fragment(0, arguments=" ")])] * size, *WHOLE[4:]]
+        shown = run("replay", saved(at_once(pieces, headers_at=0.0), output), "--speed", "1000").stderr
+        assert 'tool call: weather {"city":' + " " * size + '"Porto"}' in shown
+        counts.append(len(made))
+        made.clear()
+    assert counts[0] == counts[1] <= 4
+
+
+@NEEDS_SIGNALS
+def test_ctrl_c_leaves_a_replay(output: Path) -> None:
+    path = saved(recorded((0.0, HELLO[0]), (1e6, STOP[0])), output)
+    with started("replay", path) as process:
+        assert process.stdout
+        assert process.stdout.read(5) == "Hello"
+        wait_until(lambda: is_waiting(process))
+        said, complained, exit_code = press_ctrl_c(process)
+    assert (said, exit_code) == ("", 130)
+    assert complained.startswith("closed · first token ")
+
+
+WRONG = {
+    "no file": (("nothing.jsonl",), 1, "nothing.jsonl: No such file or directory"),
+    "a folder": ((".",), 1, ".: Is a directory"),
+    "a damaged line": (("DAMAGED",), 1, ".*damaged.jsonl: recording: line 2: text: expected str, received int"),
+    "a newer version": (("NEWER",), 1, ".*newer.jsonl: recording: line 1: version 2 is newer than this chunkfold.*"),
+    "what cannot be sent": (("STATUS", "--serve"), 1, ".*status.jsonl: cannot be sent: .*204.*"),
+    "no number": (("DAMAGED", "--speed", "nan"), 2, "Invalid value for '--speed': expected a number"),
+    "backwards": (("DAMAGED", "--speed", "-1"), 2, "Invalid value for '--speed': -1.0 is not in the range x>=0."),
+    "a port alone": (("DAMAGED", "--port", "8000"), 2, "--port needs --serve"),
+    "no port": (("DAMAGED", "--serve", "--port", "70000"), 2, ".*'--port'.*"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "code", "message"), WRONG.values(), ids=WRONG)
+def test_replay_says_in_one_line_what_is_wrong(
+    arguments: tuple[str, ...], code: int, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "damaged.jsonl").write_text('{"chunkfold_recording":1}\n{"text":1}\n')
+    (tmp_path / "newer.jsonl").write_text('{"chunkfold_recording":2}\n')
+    (tmp_path / "status.jsonl").write_text('{"chunkfold_recording":1,"status":204}\n{"text":"a"}\n')
+    paths = [str(tmp_path / f"{name.lower()}.jsonl") if name.isupper() else name for name in arguments]
+    result = run("replay", *paths)
+    assert (result.stdout, result.exit_code) == ("", code)
+    assert re.fullmatch(f"Error: {message}", result.stderr.splitlines()[-1])
+
+
+@pytest.mark.parametrize("command", ["record", "replay"])
+def test_help_has_examples_and_the_exit_codes(command: str) -> None:
+    said = run(command, "--help").stdout
+    assert f"\n    chunkfold {command} " in said
+    assert "\n    5  the connection broke" in said or "5  the connection broke" in said
+    assert max(map(len, said.splitlines())) <= 80
+
+
+# Serving
+
+
+@contextmanager
+def serving(recording: Recording, path: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`chunkfold replay --serve`, and its base URL."""
+    with started("replay", saved(recording, path), "--serve", *options) as process:
+        assert process.stdout
+        first = process.stdout.readline()
+        found = re.fullmatch(rf"serving {re.escape(str(path))} at (http://127\.0\.0\.1:\d+/v1)\n", first)
+        assert found, first
+        assert process.stdout.readline() == "Ctrl-C ends it.\n"
+        yield process, found[1]
+
+
+NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # to load them takes longer than a test
+
+
+def record_again(url: str) -> tuple[Recording, ChatCompletionStream]:
+    with (
+        httpx.Client(trust_env=False, verify=NO_CERTIFICATES, timeout=PATIENCE) as client,
+        client.stream("POST", url, json={}) as response,
+    ):
+        recorder = Recorder(response)
+        for _ in suppressing(recorder.iter_bytes()):
+            pass
+    return recorder.recording, ChatCompletionStream(recorder.recording)
+
+
+def suppressing(reads: Iterator[bytes]) -> Iterator[bytes]:
+    with suppress(httpx.TransportError):
+        yield from reads
+
+
+@pytest.mark.slow
+@NEEDS_SIGNALS
+def test_serve_until_ctrl_c(output: Path) -> None:
+    recording = recorded(*((0.01 * number, piece) for number, piece in enumerate(WHOLE)), ended_at=0.1)
+    with serving(recording, output) as (process, base_url):
+        for path in ("/chat/completions", "/models?key=secret"):  # whatever is asked for
+            again, stream = record_again(base_url + path)
+            assert [read.data for read in again.reads] == WHOLE
+            assert again.end == "body"
+            assert stream.read().tool_calls[0].arguments == '{"city":"Porto"}'
+        assert press_ctrl_c(process) == ("POST /v1/chat/completions\nPOST /v1/models\n", "", 0)
+
+
+@pytest.mark.slow
+def test_a_port_of_ones_choice(output: Path) -> None:
+    with serving(at_once(WHOLE), output) as (_, base_url):
+        port = base_url.split(":")[2].removesuffix("/v1")
+        taken = run("replay", str(output), "--serve", "--port", port)
+    assert (taken.stdout, taken.exit_code) == ("", 1)
+    assert re.fullmatch(f"Error: port {port}: Address already in use.*\n", taken.stderr)
+    with serving(at_once(WHOLE), output, "--port", port) as (_, same_url):
+        assert same_url == base_url
+        assert record_again(same_url)[0].body == b"".join(WHOLE)
+
+
+def test_what_was_recorded_can_be_recorded_again(tmp_path: Path) -> None:
+    recording = recorded(
+        (0.3, WHOLE[0]), (0.31, WHOLE[1]), (0.6, b"".join(WHOLE[2:])), headers={"x-request-id": "req_1"}, headers_at=0.2
+    )
+    with provided(recording, speed=1) as url:
+        result = run("record", url, "-m", "m", "hi", "-o", str(tmp_path / "second.jsonl"))
+    assert result.exit_code == 0
+    again = Recording.load(tmp_path / "second.jsonl")
+    assert [read.data for read in again.reads] == [read.data for read in recording.reads]
+    assert again.headers["x-request-id"] == "req_1"
+    assert (again.headers_at or 0) >= 0.2
+    assert [read.at >= wanted.at for read, wanted in zip(again.reads, recording.reads, strict=True)] == [True] * 3
+
+
+@contextmanager
+def provided(recording: Recording, speed: float = 0) -> Iterator[str]:
+    """What `--serve` would send, without a process of its own."""
+    provider = FakeProvider()
+    replay_server.Answerer(provider, recorded_answer(recording, speed), (recording.headers_at or 0.0) * speed)
+    with provider:
+        yield provider.url
+
+
+SERVED = {
+    "the body ends": ({"end": "body"}, HELLO + STOP, ("body", ""), StreamEnd.FINISHED),
+    "it is cut off": ({"end": "body"}, HELLO, ("body", ""), StreamEnd.TRUNCATED),
+    "an error": (
+        {"end": "error", "error": "ReadTimeout"},
+        HELLO,
+        ("error", "RemoteProtocolError"),
+        StreamEnd.INTERRUPTED,
+    ),
+    "a reset": ({"end": "error", "error": "ReadError"}, HELLO, ("error", "ReadError"), StreamEnd.INTERRUPTED),
+    "an error at once": ({"end": "error", "error": "ReadError"}, [], ("error", "ReadError"), StreamEnd.INTERRUPTED),
+    "it was left": ({"end": "left"}, HELLO, ("error", "RemoteProtocolError"), StreamEnd.INTERRUPTED),
+    "it was left when it was over": ({"end": "left"}, WHOLE, ("body", ""), StreamEnd.FINISHED),
+    "it was left, but finished": ({"end": "left"}, HELLO + STOP, ("body", ""), StreamEnd.FINISHED),
+    "a status": ({"status_code": 429}, [b'{"error":{"message":"no"}}'], ("body", ""), StreamEnd.FAILED),
+}
+
+
+@pytest.mark.parametrize(("more", "pieces", "ending", "end"), SERVED.values(), ids=SERVED)
+def test_it_ends_as_it_ended(
+    more: dict[str, Any], pieces: list[bytes], ending: tuple[str, str], end: StreamEnd
+) -> None:
+    with provided(at_once(pieces, **more)) as url:
+        for _ in range(2):
+            again, stream = record_again(url)
+            assert [read.data for read in again.reads] == pieces
+            assert (again.end, again.error) == ending
+            with suppress(ChunkfoldError):
+                stream.read()
+            assert stream.end is end
+            assert again.status_code == more.get("status_code", 200)
+
+
+def test_headers_that_are_true_of_what_is_sent() -> None:
+    headers = {
+        "content-encoding": "gzip",  # the body was recorded as it was decoded
+        "content-type": "text/event-stream",
+        "x-request-id": "req_1",
+        "x-ratelimit-a": "1\r\nx-evil: 1",
+        "x evil": "1",
+        "server": "café",
+    }
+    with provided(at_once(WHOLE, headers=headers)) as url:
+        again, _ = record_again(url)
+    assert again.headers == {"content-type": "text/event-stream", "x-request-id": "req_1"}
+    assert again.body == b"".join(WHOLE)
+
+
+def test_many_clients_at_once() -> None:
+    results = []
+    with provided(recorded(*((0.002 * number, piece) for number, piece in enumerate(WHOLE))), speed=1) as url:
+        threads = [threading.Thread(target=lambda: results.append(record_again(url)[0].body)) for _ in range(30)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+    assert results == [b"".join(WHOLE)] * 30
+
+
+def test_hostile_streams_are_sent_cut_as_they_were_cut() -> None:
+    recordings = [
+        at_once([read for read in cut_randomly(hostile.body, number, reads=12) if read])
+        for number, hostile in enumerate(hostile_streams()[::5])
+        if len(hostile.body) < 60_000  # what is longer than a read of the client's is cut by it, too
+    ]
+    with FakeProvider(*(recorded_answer(recording, 0) for recording in recordings)) as provider:
+        for recording in recordings:
+            again, _ = record_again(provider.url)
+            assert [read.data for read in again.reads] == [read.data for read in recording.reads]
+
+
+def test_pauses_are_as_they_were() -> None:
+    recording = recorded((1.0, b"a"), (1.0, b"b"), (4.0, b"c"), headers_at=0.5, ended_at=6.0)
+    assert recorded_answer(recording, 1).pieces == (0.5, b"a", 0.0, b"b", 3.0, b"c", 2.0)
+    assert recorded_answer(recording, 2).pieces == (0.25, b"a", 0.0, b"b", 1.5, b"c", 1.0)
+    assert recorded_answer(recording, 0).pieces == (0.0, b"a", 0.0, b"b", 0.0, b"c", 0.0)
+    assert recorded_answer(recording, math.inf).pieces == (0.0, b"a", 0.0, b"b", 0.0, b"c", 0.0)
+
+
+def test_before_a_reset_there_is_time_to_read() -> None:
+    recording = recorded((1.0, b"a"), end="error", error="ReadError", ended_at=1.01)
+    assert recorded_answer(recording, 1).pieces == (1.0, b"a", 0.1)
+    assert recorded_answer(recording, 0).pieces == (0.0, b"a", 0.1)
+
+
+def test_there_is_an_answer_for_every_request() -> None:
+    with provided(at_once(WHOLE)) as url, httpx.Client(trust_env=False, verify=NO_CERTIFICATES) as client:
+        assert {client.get(url).content for _ in range(replay_server._AT_ONCE + 5)} == {b"".join(WHOLE)}
+
+
+def test_a_closed_list_of_requests_is_no_trouble(output: Path) -> None:
+    with serving(at_once(WHOLE), output) as (process, base_url):
+        assert process.stdout
+        process.stdout.close()
+        for _ in range(3):
+            assert record_again(base_url)[0].body == b"".join(WHOLE)
+
+
+# In the process itself
+
+
+def test_standard_input_that_is_a_recording() -> None:
+    given = at_once([], end="error", error="ReadError", status_code=200).dumps()
+    assert run("replay", "-", stdin=given).exit_code == 5
+
+
+def test_an_encoding_that_cannot_write_everything(output: Path) -> None:
+    path = saved(at_once(StreamBuilder().text("São").finish().done().events), output)
+    result = piped("replay", path, PYTHONUTF8="0", PYTHONIOENCODING="ascii", PYTHONCOERCECLOCALE="0", LC_ALL="C")
+    assert (result.stdout, result.exit_code) == (r"S\xe3o", 0)
+
+
+def test_the_commands_are_listed() -> None:
+    said = run("--help").stdout
+    for name, module in (("record", "chunkfold.cli.record"), ("replay", "chunkfold.cli.replay")):
+        assert f"  {name}  " in said
+        assert sys.modules.get(module) or __import__(module)

@@ -1,0 +1,155 @@
+"""`chunkfold report`, as a person runs it: which files it writes, what it says, and what it refuses."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("click")
+pytest.importorskip("rich")
+
+from command_line import COMMAND, PATIENCE, Ran, environment, piped, run
+from made_recordings import CUT, HOSTILE, PLAIN, WHOLE, long_recording
+
+
+def report(*arguments: str, stdin: bytes = b"") -> Ran:
+    return run("report", *arguments, stdin=stdin)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Recordings in the folder where the command runs."""
+    WHOLE.save(tmp_path / "whole.jsonl")
+    CUT.save(tmp_path / "cut.jsonl")
+    (tmp_path / "plain.sse").write_bytes(PLAIN.body)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+def test_it_writes_a_page_and_says_so() -> None:
+    result = piped("report", "whole.jsonl", "-o", "report.html")
+    page = Path("report.html").read_text("utf-8")
+    assert page.startswith("<!doctype html>\n")
+    assert page.endswith("</html>\n")
+    assert "<title>whole.jsonl - chunkfold report</title>" in page
+    size = round(len(page.encode()) / 1000)
+    told = f"wrote report.html: 1 recording, {size} kB\n"
+    assert result == ("", told, 0)
+
+
+@pytest.mark.usefixtures("folder")
+def test_it_ends_well_however_the_streams_did() -> None:
+    result = report("cut.jsonl", "whole.jsonl", "plain.sse", "-o", "report.html")
+    assert result.exit_code == 0
+    assert "3 recordings" in result.stderr
+    page = Path("report.html").read_text("utf-8")
+    assert "interrupted" in page
+    assert "<title>3 streams - chunkfold report</title>" in page
+
+
+@pytest.mark.usefixtures("folder")
+def test_it_writes_a_trace_with_or_without_a_page() -> None:
+    assert report("whole.jsonl", "--trace", "alone.json").exit_code == 0
+    result = report("whole.jsonl", "-o", "both.html", "--trace", "both.json")
+    assert [line.partition(":")[0] for line in result.stderr.splitlines()] == ["wrote both.html", "wrote both.json"]
+    alone, both = (json.loads(Path(name).read_bytes()) for name in ("alone.json", "both.json"))
+    assert alone == both
+    assert {event["ph"] for event in alone["traceEvents"]} == {"M", "X", "i"}
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_has_no_times_is_not_in_a_trace_and_that_is_said() -> None:
+    mixed = report("whole.jsonl", "plain.sse", "--trace", "trace.json")
+    assert mixed.exit_code == 0
+    assert mixed.stderr.startswith("plain.sse: not in the trace, for it has no times\n")
+    alone = report("plain.sse", "--trace", "none.json")
+    assert alone.exit_code == 1
+    assert alone.stderr == "Error: --trace: no times were recorded, so there is nothing to trace\n"
+    assert not Path("none.json").exists()
+
+
+def test_it_reads_standard_input_and_writes_standard_output(folder: Path) -> None:
+    result = report("-", "-o", "-", stdin=(folder / "whole.jsonl").read_bytes())
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("<!doctype html>\n")
+    assert "<title>standard input - chunkfold report</title>" in result.stdout
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["whole.jsonl"], "expected -o, for a page, --trace or --motion"),
+        ([], "Missing argument 'FILE...'"),
+        (["-", "-", "-o", "x.html"], 'expected "-" once'),
+        (
+            ["whole.jsonl", "-o", "x", "--trace", "x"],
+            "-o, --trace and --motion: expected several files, received one twice",
+        ),
+        (
+            ["whole.jsonl", "-o", "-", "--trace", "-"],
+            "-o, --trace and --motion: expected several files, received one twice",
+        ),
+        (["whole.jsonl", "-o", "./whole.jsonl"], "expected another file to write to than those that are read"),
+        (["cut.jsonl", "whole.jsonl", "--trace", "cut.jsonl"], "expected another file to write to"),
+    ],
+)
+def test_wrong_use_is_told_and_nothing_is_written(arguments: list[str], told: str) -> None:
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    result = report(*arguments)
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["none.jsonl", "-o", "x.html"], "Error: none.jsonl: No such file or directory\n"),
+        (["whole.jsonl", "-o", "none/x.html"], "Error: none/x.html: No such file or directory\n"),
+        (["whole.jsonl", "--trace", "."], "Error: .: Is a directory\n"),
+        (["newer.jsonl", "-o", "x.html"], "Error: newer.jsonl: recording: line 1: version 99 is newer"),
+    ],
+)
+def test_what_cannot_be_read_or_written_is_told_in_one_line(arguments: list[str], told: str) -> None:
+    Path("newer.jsonl").write_text('{"chunkfold_recording": 99}\n', "utf-8")
+    result = report(*arguments)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith(told)
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a file system that takes any name")
+def test_the_name_of_a_file_does_nothing_to_the_page_nor_to_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = HOSTILE.replace("\x00", "").replace("/", "") + ".jsonl"
+    WHOLE.save(name)
+    result = report(name, "-o", f"{name}.html")
+    assert result.exit_code == 0
+    assert result.stderr.isprintable() or result.stderr[:-1].isprintable()
+    assert "<script" not in Path(f"{name}.html").read_text("utf-8")
+
+
+def test_a_closed_pipe_is_one_line(tmp_path: Path) -> None:
+    long_recording(500).save(tmp_path / "long.jsonl")
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [COMMAND, "report", str(tmp_path / "long.jsonl"), "-o", "-"]
+    result = subprocess.run(
+        command, stdout=writer, stderr=subprocess.PIPE, env=environment(), timeout=PATIENCE, check=False
+    )
+    os.close(writer)
+    assert result.stderr == b"Error: standard output: Broken pipe\n"
+
+
+def test_help_has_examples_and_exit_codes() -> None:
+    text = report("--help").stdout
+    assert "chunkfold report answer.jsonl -o report.html" in text
+    assert "0  the report was written, however the streams ended" in text

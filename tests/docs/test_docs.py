@@ -1,0 +1,1097 @@
+"""The docs hold: every example runs and prints what stands below it, links lead somewhere, tables are complete.
+
+The table of bad input in `docs/errors.md` is closed: each row begins with an id, and each id has one case here. The
+exception, the end and the rules that a row names are taken from the row itself, so it cannot say anything else.
+"""
+
+import ast
+import asyncio
+import gzip
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from cases import each_case
+from doc_blocks import run
+from made_up_ids import MADE_UP, shown_id
+from pydantic import BaseModel, ValidationError
+
+import chunkfold
+from chunkfold import (
+    RULES,
+    Anomaly,
+    APIError,
+    APIStatusError,
+    AsyncChatCompletionStream,
+    ChatCompletion,
+    ChatCompletionChunk,
+    ChatCompletionStream,
+    ChunkfoldError,
+    IncompleteStreamError,
+    InvalidChunkError,
+    InvalidStreamError,
+    LimitExceededError,
+    NotAnEventStreamError,
+    ParseError,
+    StreamConsumedError,
+    StreamEnd,
+    StreamInterruptedError,
+    StreamStalledError,
+    connect,
+)
+from chunkfold.testing import FakeProvider, sse
+
+ROOT = Path(__file__).parents[2]
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path for path in (*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md")
+}
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+
+
+def text_of(page: str) -> str:
+    return PAGES[page].read_text("utf-8")
+
+
+def prose_of(page: str) -> str:
+    """The page without its blocks of code."""
+    return FENCED.sub("", text_of(page))
+
+
+# Examples
+
+# A python block, and what it prints where a text block follows directly.
+BLOCK = re.compile(
+    r"^```python(?: title=\"chunkfold\")?\n(?P<code>.*?)^```\n(?:\n```text\n(?P<output>.*?)^```$)?",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_run_and_print_what_stands_below_them(
+    page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The blocks of a page run in order, in one namespace; `OPENAI_BASE_URL` is an embedded provider's."""
+    text = text_of(page)
+    with FakeProvider() as provider:
+        monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        monkeypatch.setenv("SSL_CERT_DIR", str(ROOT / "docs"))  # no certificates, which take time to load
+        namespace = {"__name__": "__main__"}
+        for block in BLOCK.finditer(text):
+            line = text.count("\n", 0, block.start("code"))
+            run("\n" * line + block["code"], str(PAGES[page]), namespace)
+            printed = capsys.readouterr().out
+            if block["output"] is not None:
+                assert printed == block["output"]
+
+
+BESIDE_PROVIDERS = re.compile(r"docs/(fold-and-serve|test.*)\.md")  # these ask none that could think for long
+
+
+@each_case("page", [page for page in PAGES if not BESIDE_PROVIDERS.fullmatch(page)])
+def test_every_client_has_a_timeout_that_lets_a_model_think(page: str) -> None:
+    """Without one it is httpx's, five seconds of silence."""
+    assert [line for block in BLOCK.finditer(text_of(page)) for line in clients_without_timeout(block["code"])] == []
+
+
+def clients_without_timeout(code: str) -> list[str]:
+    tree = compile(code, "block", "exec", flags=ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    clients = [call for call in calls if re.fullmatch(r"httpx2?\.(Async)?Client", ast.unparse(call.func))]
+    return [ast.unparse(call) for call in clients if "timeout" not in {keyword.arg for keyword in call.keywords}]
+
+
+def test_every_page_has_an_example() -> None:
+    assert [page for page in PAGES if not BLOCK.search(text_of(page))] == ["docs/changelog.md"]  # which is CHANGELOG.md
+
+
+# Links
+
+
+def anchors_of(path: Path) -> set[str]:
+    """What a heading is called in a link: lower case, hyphens for blanks, no punctuation."""
+    headings = re.findall(r"^#+ (.+)$", FENCED.sub("", path.read_text("utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def links_of(page: str) -> list[str]:
+    prose = prose_of(page)
+    return [*re.findall(r"\]\(([^)\s]+)\)", prose), *re.findall(r"^\[[^\]]+\]: (\S+)$", prose, re.MULTILINE)]
+
+
+@each_case("page", PAGES)
+def test_relative_links_lead_somewhere(page: str) -> None:
+    for link in links_of(page):
+        if re.match(r"\w+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = PAGES[page].parent / name if name else PAGES[page]
+        assert target.exists(), link
+        assert not anchor or anchor in anchors_of(target), link
+
+
+def test_the_index_leads_to_every_page() -> None:
+    assert {f"docs/{link}" for link in links_of("docs/index.md")} >= PAGES.keys() - {"docs/index.md", "README.md"}
+
+
+# Tables
+
+
+def tables_of(page: str, *header: str) -> list[list[str]]:
+    """The rows of every table with this header, as cells."""
+    rows: list[list[str]] = []
+    lines = iter(prose_of(page).splitlines())
+    for line in lines:
+        if cells_of(line) == list(header):
+            next(lines)
+            for row in lines:
+                if not row.startswith("|"):
+                    break
+                rows.append(cells_of(row))
+    assert rows
+    return rows
+
+
+def cells_of(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_the_endings() -> None:
+    rows = tables_of("docs/parser.md", "`end`", "when", "`completion()`")
+    endings = {end.strip("`"): result for end, _, result in rows}
+    assert list(endings) == list(StreamEnd)
+    assert {end for end, result in endings.items() if result == "returns"} == {end for end in StreamEnd if end.complete}
+
+
+# The table of bad input
+
+
+class Row(NamedTuple):
+    """What a row says.
+
+    Attributes:
+        raises: The name of the exception, None where nothing is raised.
+        end: The value of `end`, None where it is None or there is no stream.
+        rules: The ids of the rules that were noted.
+    """
+
+    id: str
+    raises: str | None
+    end: str | None
+    rules: set[str]
+
+
+def rows() -> list[Row]:
+    header = ("input", "what is raised", "what you still have", "what to do")
+    return [row_of(came, raised, left) for came, raised, left, _ in tables_of("docs/errors.md", *header)]
+
+
+def row_of(came: str, raised: str, left: str) -> Row:
+    (id_,) = re.findall(r"^`([a-z0-9-]+)` ", came)
+    name = re.search(r"`(\w+)`", raised)
+    assert name is not None or raised == "nothing", id_
+    end = re.match(r"`(\w+)`; ", left)
+    assert end is not None or left == "no stream", id_
+    end_name = end[1] if end is not None and end[1] != "None" else None
+    return Row(id_, name and name[1], end_name, set(re.findall(r"CF\d{3}", left)))
+
+
+ROWS = rows()
+
+
+class Result(NamedTuple):
+    """What came of an input: all that a caller is left with."""
+
+    error: BaseException | None
+    end: StreamEnd | None = None
+    snapshot: ChatCompletion | None = None
+    anomalies: tuple[Anomaly, ...] = ()
+
+    def told(self) -> tuple[Any, ...]:
+        """In a form that can be compared."""
+        return (type(self.error), str(self.error), *self[1:])
+
+
+@dataclass(frozen=True)
+class Response:
+    """A response as clients give it; an exception among the pieces of its body is raised."""
+
+    status_code: int
+    pieces: list[bytes | Exception]
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        return playing(self.pieces)
+
+    def close(self) -> None:
+        pass
+
+
+# Bytes of a body (which are also read byte by byte), its pieces, a response, or something to do.
+Given = bytes | list[bytes | Exception] | Response | Callable[[], Result]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kind of bad input, and what must be left of it.
+
+    Attributes:
+        given: Inputs of that kind; the same must come of each.
+        raises: The exception.
+        end: How the stream ends.
+        has: What the snapshot has, by path: {"choices.0.outcome": "stop"}.
+        error: What the exception has, by path.
+        options: The parser's; `times` is what its clock shows, reading by reading.
+    """
+
+    given: tuple[Given, ...]
+    raises: type[BaseException] | None
+    end: StreamEnd | None
+    has: dict[str, Any]
+    error: dict[str, Any]
+    options: dict[str, Any]
+
+
+def playing(pieces: Iterable[bytes | Exception]) -> Iterator[bytes]:
+    for piece in pieces:
+        if isinstance(piece, Exception):
+            raise piece
+        yield piece
+
+
+def results_of(given: Given, options: dict[str, Any]) -> list[Result]:
+    if isinstance(given, bytes):
+        return [read([given], options), read([given[at : at + 1] for at in range(len(given))], options)]
+    if isinstance(given, Response):
+        return [read(given, options)]
+    return [read(playing(given), options)] if isinstance(given, list) else [given()]
+
+
+def read(source: Any, options: dict[str, Any]) -> Result:
+    """Read to the end, and check what holds however it ends."""
+    options = dict(options)
+    if times := options.pop("times", None):
+        options["clock"] = iter(times).__next__
+    stream = ChatCompletionStream(source, **options)
+    chunks: list[ChatCompletionChunk] = []
+    error = None
+    try:
+        for chunk in stream:
+            chunks.append(chunk)  # noqa: PERF402 - what came before an error counts
+    except ChunkfoldError as exc:
+        error = exc
+        assert error.snapshot == stream.snapshot
+    assert stream.error is error is raised_by(stream.completion)
+    assert "".join(chunk.text for chunk in chunks) == stream.snapshot.text
+    return left(stream, error)
+
+
+def left(stream: Any, error: BaseException | None) -> Result:
+    return Result(error, stream.end, stream.snapshot, stream.anomalies)
+
+
+def raised_by(call: Callable[[], object]) -> BaseException | None:
+    try:
+        call()
+    except Exception as exc:  # noqa: BLE001 - whatever it is, it is looked at
+        return exc
+    return None
+
+
+def look(value: Any, path: str) -> Any:
+    """What stands at a path; `calls` are the tool calls in short."""
+    if path == "calls":
+        return [(shown_id(call.id), call.name, call.arguments) for call in value.tool_calls]
+    for part in path.split("."):
+        value = value[int(part)] if part.isdigit() else getattr(value, part)
+    return value
+
+
+# Inputs
+
+NOTHING = {"choices": []}
+OUTCOME = "choices.0.outcome"
+FAULT = OSError("connection reset")
+FAILED_WORDS = (
+    *("error", "overloaded_error", "abort", "timeout", "cancelled", "engine_overloaded"),
+    *("insufficient_system_resource", "MALFORMED_FUNCTION_CALL"),
+)
+WAITED = httpx.ReadTimeout("timed out")
+BOOM = {"message": "boom", "type": "server_error", "code": "overloaded", "failed_generation": "{"}
+LOGPROBS = {"content": [{"token": "Hi", "logprob": -math.inf}]}
+COMPLETION = {
+    "object": "chat.completion",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
+}
+
+
+def chunk(delta: Any = None, finish_reason: Any = None, *, index: Any = 0, **fields: Any) -> dict[str, Any]:
+    """A chunk without fault, unless one is put in."""
+    choice = {"index": index, "delta": {} if delta is None else delta, "finish_reason": finish_reason}
+    head = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    return {**head, "choices": [choice], **fields}
+
+
+def body(*payloads: Any, done: bool = True) -> bytes:
+    """The body of a stream; a payload that no mapping is, is sent as its JSON."""
+    sent = [one if isinstance(one, bytes | dict) else json.dumps(one) for one in payloads]
+    return b"".join(sse(*sent, done=done))
+
+
+HI = chunk({"role": "assistant", "content": "Hi"})
+STOP = chunk({}, "stop")
+CUT = body(HI, done=False)
+
+
+def calls(*fragments: dict[str, Any], finish_reason: str = "tool_calls") -> bytes:
+    """A stream of tool call fragments, one in each chunk."""
+    return body(*(chunk({"tool_calls": [fragment]}) for fragment in fragments), chunk({}, finish_reason))
+
+
+def call(name: Any = None, arguments: Any = None, **fields: Any) -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    return {**fields, "function": {key: value for key, value in function.items() if value is not None}}
+
+
+def named(event: bytes, data: bytes) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (event, data)
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def without(payload: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in payload.items() if name not in names}
+
+
+# Things to do
+
+
+class Weather(BaseModel):
+    """What `parse` is asked for."""
+
+    city: str
+
+
+def parsed(body: bytes, parse: Callable[[ChatCompletion], object], *, expected: Any = None) -> Callable[[], Result]:
+    """Read a stream that ends well, then its text."""
+
+    def do() -> Result:
+        stream = ChatCompletionStream([body])
+        completion = stream.read()
+        if expected is None:
+            return left(stream, raised_by(lambda: parse(completion)))
+        assert parse(completion) == expected
+        return left(stream, None)
+
+    return do
+
+
+def parse_message(completion: ChatCompletion) -> object:
+    return completion.message.parse(Weather)
+
+
+def parse_arguments(completion: ChatCompletion) -> object:
+    (one,) = completion.tool_calls
+    return one.function.parse()
+
+
+def answered(text: str) -> bytes:
+    return body(chunk({"content": text}, "stop"))
+
+
+def called_with(arguments: str) -> bytes:
+    return calls(call("f", arguments, index=0, id="a"))
+
+
+def not_connected() -> Result:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("connection refused")
+
+    def ask() -> None:
+        client = httpx.Client(transport=httpx.MockTransport(refuse))
+        with client, connect(client, "POST", "http://test/", json={}):
+            pass
+
+    return Result(raised_by(ask))
+
+
+def left_early() -> Result:
+    with ChatCompletionStream([CUT, body(STOP)]) as stream:
+        for _ in stream:
+            break
+    assert stream.error is None
+    return left(stream, raised_by(stream.completion))
+
+
+def left_after_finish() -> Result:
+    with ChatCompletionStream([body(HI, STOP, done=False), CUT]) as stream:
+        for one in stream:
+            if one.choices[0].finish_reason:
+                break
+    return left(stream, raised_by(stream.completion))
+
+
+def too_early() -> Result:
+    stream = ChatCompletionStream([CUT, body(STOP)])
+    next(stream)
+    return left(stream, raised_by(stream.completion))
+
+
+def iterated_again() -> Result:
+    stream = ChatCompletionStream([body(HI, STOP)])
+    stream.read()
+    return left(stream, raised_by(lambda: list(stream)))
+
+
+def iterated_after_leaving() -> Result:
+    stream = ChatCompletionStream([CUT, body(STOP)])
+    next(stream)
+    stream.close()
+    return left(stream, raised_by(lambda: list(stream)))
+
+
+def own_exception() -> Result:
+    stream = ChatCompletionStream([CUT, body(STOP)])
+
+    def use() -> None:
+        with stream:
+            for _ in stream:
+                raise LookupError
+
+    return left(stream, raised_by(use))
+
+
+def tap_exception() -> Result:
+    def tap(event: object, chunks: object) -> None:
+        raise LookupError
+
+    stream = ChatCompletionStream([body(HI, STOP)], on_server_sent_event=tap)
+
+    def use() -> None:
+        with stream:
+            stream.read()
+
+    return left(stream, raised_by(use))
+
+
+def cancelled() -> Result:
+    async def bytes_and_silence() -> Any:
+        yield CUT
+        await asyncio.sleep(60)
+
+    async def use() -> Result:
+        error: BaseException | None = None
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().call_later(0.01, task.cancel)
+        try:
+            async with AsyncChatCompletionStream(bytes_and_silence()) as stream:
+                async for _ in stream:
+                    pass
+        except asyncio.CancelledError as exc:
+            error = exc
+            task.uncancel()
+        return left(stream, error)
+
+    return asyncio.run(use())
+
+
+def wrong_option() -> Result:
+    return Result(raised_by(lambda: ChatCompletionStream([], no_such_option=True)))
+
+
+def wrong_source() -> Result:
+    return Result(raised_by(lambda: ChatCompletionStream(5)))
+
+
+# What must come of them
+
+
+def case(
+    *given: Given,
+    raises: type[BaseException] | None = None,
+    end: StreamEnd | None = StreamEnd.FINISHED,
+    has: dict[str, Any] | str = "Hi",
+    error: dict[str, Any] | None = None,
+    **options: Any,
+) -> Case:
+    return Case(given, raises, end, {"text": has} if isinstance(has, str) else has, error or {}, options)
+
+
+fine = case
+failed = partial(case, raises=APIError, end=StreamEnd.FAILED)
+refused = partial(case, raises=APIStatusError, end=StreamEnd.FAILED, has=NOTHING)
+invalid = partial(case, raises=InvalidChunkError, end=StreamEnd.INVALID)
+foreign = partial(invalid, raises=NotAnEventStreamError, has=NOTHING)
+limited = partial(invalid, raises=LimitExceededError)
+disapproved = partial(invalid, raises=InvalidStreamError, strict=True)
+empty = partial(case, raises=IncompleteStreamError, end=StreamEnd.EMPTY, has=NOTHING)
+truncated = partial(case, raises=IncompleteStreamError, end=StreamEnd.TRUNCATED)
+interrupted = partial(case, raises=StreamInterruptedError, end=StreamEnd.INTERRUPTED)
+stalled = partial(case, raises=StreamStalledError, end=StreamEnd.STALLED)
+unparsed = partial(case, raises=ParseError)
+
+PING = b": ping\n\n"
+JSON_BODY = json.dumps({"error": BOOM}).encode()
+CODED = {"code": "overloaded", "status_code": 503, "message": "boom"}
+
+CASES = {
+    # The response is refused
+    "http-error": refused(
+        Response(
+            429,
+            [b'{"error":{"message":"slow down","code":"rate_limit_exceeded"}}'],
+            {"Retry-After": "20", "X-Request-Id": "r1"},
+        ),
+        error={
+            "status_code": 429,
+            "message": "slow down",
+            "code": "rate_limit_exceeded",
+            "retry_after": 20.0,
+            "request_id": "r1",
+            "retryable": True,
+        },
+    ),
+    "http-error-text": refused(
+        Response(502, [b"<html>", b"bad gateway"]), error={"status_code": 502, "raw": "<html>bad gateway"}
+    ),
+    "http-error-no-body": refused(Response(401, []), error={"status_code": 401, "retryable": False}),
+    "http-error-large": refused(Response(500, [b"x" * 2**10] * 2**11), error={"status_code": 500, "raw": "x" * 2**16}),
+    "http-error-cut": refused(Response(503, [b"try ag", FAULT]), error={"status_code": 503, "message": "try ag"}),
+    "http-error-slow": refused(
+        Response(503, [b"try", b" ag", b"ain"]),
+        total_timeout=10,
+        times=[0, 1, 11],
+        error={"status_code": 503, "message": "try ag"},
+    ),
+    "http-redirect": refused(
+        Response(307, [], {"Location": "/v2"}), error={"status_code": 307, "headers": {"location": "/v2"}}
+    ),
+    "not-connected": case(not_connected, raises=httpx.ConnectError, end=None, has={}),
+    # The body is no event stream
+    "html-body": foreign(
+        Response(200, [b"<!doctype html><html>"], {"Content-Type": "text/html"}),
+        error={"body": b"<!doctype html><html>", "content_type": "text/html", "status_code": 200},
+    ),
+    "text-body": foreign(b"Service Unavailable", b"a: b\n\n"),
+    "compressed-body": foreign(gzip.compress(body(HI, STOP), mtime=0)),
+    "json-body": foreign(b'{"models":[]}', b"[]", b'"text"', b"null"),
+    "ndjson-body": foreign(b'{"response":"Hi"}\n{"response":"","done":true}\n'),
+    "cut-json-body": foreign(b'{"choices":[{"mess'),
+    "interrupted-json-body": interrupted([b'{"choices":[{"mess', FAULT], has=NOTHING, error={"__cause__": FAULT}),
+    "json-error-body": failed(JSON_BODY, b"\n\n" + JSON_BODY, has=NOTHING, error=CODED),
+    "completion-body": fine(json.dumps({"id": "c1", "created": 1, "model": "m", **COMPLETION}).encode()),
+    "completion-then-done": fine(
+        json.dumps({"id": "c1", "created": 1, "model": "m", **COMPLETION}).encode() + b"\n\ndata: [DONE]\n\n"
+    ),
+    "empty-body": empty(b"", b"\n\n\n", Response(204, [])),
+    "body-beginning": empty(b"d", b"dat", b"\xef\xbb"),
+    "keep-alives-only": empty(PING * 3),
+    # The provider reports an error
+    "event-error": failed(
+        CUT + named(b"error", b'{"message":"boom","code":"overloaded"}'),
+        CUT + named(b"error", JSON_BODY),
+        error=CODED,
+    ),
+    "event-error-text": failed(
+        CUT + named(b"error", b"boom"), CUT + named(b"error", b'"boom"'), error={"message": "boom"}
+    ),
+    "event-error-empty": failed(CUT + named(b"error", b""), CUT + named(b"error", b"null")),
+    "error-field": failed(
+        CUT + b'error: {"message":"boom","code":"overloaded"}\n\n',
+        CUT + b'error: {"message":"boom","code":"overloaded"}',  # and that was all
+        error=CODED,
+    ),
+    "error-envelope": failed(
+        body(HI, {"error": BOOM}), error={**CODED, "type": "server_error", "error.failed_generation": "{"}
+    ),
+    "error-after-finish": failed(
+        body(HI, STOP, {"error": BOOM}),
+        body(HI, STOP, {"error": BOOM}, done=False),
+        has={"text": "Hi", "finish_reason": "stop"},
+    ),
+    "error-beside-choices": failed(body(HI, chunk({"content": " you"}, error=BOOM)), has="Hi you", error=CODED),
+    "error-string": failed(body(HI, {"error": "boom"}), error={"message": "boom"}),
+    "error-list": failed(body(HI, {"error": [{"message": "boom"}, "bang"]}), error={"message": "boom; bang"}),
+    "error-empty": failed(*(body(HI, {"error": value}) for value in ({}, "", []))),
+    "error-empty-beside-choices": fine(*(body(HI, {**STOP, "error": value}) for value in ({}, "", []))),
+    "error-null": fine(*(body(HI, {**STOP, "error": value}) for value in (None, False))),
+    "error-object": failed(body(HI, {"object": "error", "message": "boom", "code": "overloaded"}), error=CODED),
+    "error-type": failed(body(HI, {"type": "error", "message": "boom"}), error={"message": "boom"}),
+    "base-resp": failed(
+        body(HI, {"base_resp": {"status_code": 1002, "status_msg": "boom"}, "choices": None}),
+        error={"code": 1002, "status_code": 429, "message": "boom"},
+    ),
+    "finish-error": failed(
+        *(body(HI, chunk({}, word)) for word in FAILED_WORDS),
+        has={"text": "Hi", OUTCOME: "error"},
+    ),
+    "finish-error-told": failed(
+        body(HI, chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "error", "error": BOOM}])),
+        body(HI, chunk({}, "error", x_groq={"error": "boom"})),
+        error={"message": "boom"},
+    ),
+    "error-inside": failed(
+        body(HI, chunk(choices=[{"index": 0, "delta": {}, "error": BOOM}])),
+        body(HI, chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "stop", "error": "boom"}])),
+        body(HI, chunk(choices=[], x_groq={"id": "r", "error": "boom"})),
+        error={"message": "boom"},
+    ),
+    "error-vendor": failed(
+        body(HI, {"success": False, "errors": [{"code": "e", "message": "boom"}], "result": None}),
+        body(HI, {"errors": [{"code": "e", "message": "boom"}], "status_code": 400}),
+        body(HI, {"error_code": "e", "error_msg": "boom"}),
+        body(HI, {"error_code": "e", "message": "boom"}),
+        body(HI, {"Response": {"Error": {"Code": "e", "Message": "boom"}}}),
+        body(HI, {"validationException": {"message": "boom", "code": "e"}}),
+        body(HI, {"Message": "boom", "code": "e"}),
+        error={"message": "boom", "code": "e"},
+    ),
+    "error-broken": failed(
+        CUT + b'data: {"error": "not "boom""}\n\n', error={"message": '{"error": "not "boom""}', "retryable": False}
+    ),
+    "bare-code": failed(body(HI, {"code": 503}), body(HI, {"status_code": "503"}), error={"status_code": 503}),
+    "bare-detail": failed(
+        *(body(HI, told) for told in ({"detail": "boom"}, {"detail": [{"msg": "boom"}]}, {"message": "boom"})),
+        error={"message": "boom"},
+    ),
+    "error-in-list": failed(body(HI, [{"error": BOOM}]), error=CODED),
+    "foreign-event-error": failed(CUT + named(b"progress", b'{"error":{"message":"boom"}}'), error={"message": "boom"}),
+    "only-done": empty(body()),
+    "no-output": empty(
+        body(chunk({"role": "assistant"}, usage={"total_tokens": 3})),
+        has={"message.role": "assistant", "usage.total_tokens": 3},
+    ),
+    # An event is no chunk
+    "not-json": invalid(body(HI, b"Internal Server Error"), body(HI, b"[HEARTBEAT]"), error={"position": len(CUT)}),
+    "cut-json-event": invalid(
+        body(HI, b'{"choices":[{"de'), body(HI, b'{"id":"1","logprodata: {"id":"2"}'), error={"position": len(CUT)}
+    ),
+    "unfinished-text": invalid(CUT + b"data: Internal Server Error"),
+    "json-no-object": invalid(*(body(HI, value) for value in (5, "Hi", True, [HI, HI])), error={"position": len(CUT)}),
+    "several-payloads-bad": invalid(b"data: %b\ndata: no\n\n" % json.dumps(HI).encode()),
+    "json-too-deep": invalid(body(HI, chunk({"new": nested(600)}))),
+    "number-too-long": invalid(CUT + b'data: {"choices":[],"x":' + b"1" * 5000 + b"}\n\n"),
+    "choices-type": invalid(*(body(HI, {**STOP, "choices": value}) for value in ({"a": 1}, "x", [None], ["x"]))),
+    "delta-type": invalid(*(body(HI, chunk(value)) for value in ("x", ["x"], 5))),
+    "content-type": invalid(*(body(HI, chunk({"content": value})) for value in (5, {"a": 1}))),
+    "finish-reason-type": invalid(*(body(HI, chunk({}, value)) for value in (5, ["stop"]))),
+    "index-type": invalid(*(body(HI, chunk({}, index=value)) for value in ("x", 0.5, True))),
+    "tool-calls-type": invalid(
+        body(HI, chunk({"tool_calls": 7})),
+        *(
+            body(HI, chunk({"tool_calls": [value]}))
+            for value in ("x", {"id": ["a"]}, {"function": "f"}, call(5, index=0), call("f", 5, index=0))
+        ),
+    ),
+    "other-type": fine(
+        body(HI, {**STOP, "usage": "none"}), has={"text": "Hi", "usage": None, "raw_values": {"usage": "none"}}
+    ),
+    "responses-api": invalid(
+        named(b"response.output_text.delta", b'{"type":"response.output_text.delta","delta":"Hi"}'),
+        body({"type": "response.created"}),
+        has=NOTHING,
+    ),
+    "messages-api": invalid(
+        named(b"message_start", b'{"type":"message_start"}'), body({"type": "content_block_delta"}), has=NOTHING
+    ),
+    "completions-api": invalid(body({"object": "text_completion", "choices": [{"text": "Hi"}]}), has=NOTHING),
+    "another-api": invalid(
+        body({"candidates": []}),
+        body({"response": "Hi"}, {"response": "", "usage": {"total_tokens": 1}}),
+        body({"type": "start"}, {"type": "text-delta", "delta": "Hi"}, done=False),
+        has=NOTHING,
+        error={"position": 0, "retryable": False},
+    ),
+    # It stops too early
+    "truncated": truncated(CUT, CUT + PING, error={"end": "truncated", "retryable": False}),
+    "truncated-in-event": truncated(*(CUT + cut for cut in (b'data: {"choices":[{"de', b"data: [DO", b"data:", b"da"))),
+    "truncated-choice": truncated(
+        body(HI, chunk({"content": "Ho"}, index=1), STOP, done=False),
+        has={"choices.0.finish_reason": "stop", "choices.1.finish_reason": None, "choices.1.message.content": "Ho"},
+    ),
+    "unexplained": truncated(body(HI, {"status": "worker restarted"}), error={"end": "truncated"}),
+    "interrupted": interrupted([CUT, FAULT], error={"end": "interrupted", "__cause__": FAULT, "retryable": False}),
+    "interrupted-at-once": interrupted(
+        [FAULT], [PING, FAULT], has=NOTHING, error={"__cause__": FAULT, "retryable": True}
+    ),
+    "read-timeout": interrupted([CUT, WAITED], error={"__cause__": WAITED}),
+    "done-no-finish": fine(body(HI), end=StreamEnd.DONE, has={"text": "Hi", "finish_reason": None}),
+    "finish-no-done": fine(body(HI, STOP, done=False)),
+    "finish-interrupted": fine([body(HI, STOP, done=False), FAULT]),
+    "finish-unfinished": fine(CUT + b"data: " + json.dumps(STOP).encode()),
+    "finish-cut": fine(body(HI, STOP, done=False) + b'data: {"usage":{"tot'),
+    # Limits, deadlines, strict mode
+    "max-event-size": limited(
+        body(HI, chunk({"content": "x" * 500})), max_event_size=400, error={"limit": "max_event_size", "value": 400}
+    ),
+    "max-line-size": limited(
+        *(CUT + start + b"x" * 500 for start in (b": ", b"note: ", b"data: ")),
+        *(CUT + start + b"x" * 500 + b"\n\n" + body(STOP) for start in (b": ", b"note: ")),
+        max_event_size=400,
+        error={"limit": "max_event_size", "value": 400},
+    ),
+    "max-event-items": limited(
+        body(HI, chunk({"content": "x", "images": [1] * 50})),
+        max_event_items=40,
+        error={"limit": "max_event_items", "value": 40},
+    ),
+    "max-event-parts": limited(
+        body(HI, chunk({"content": "x", "annotations": [{}] * 10_001})),
+        error={"limit": "max_event_parts", "value": 10_000},
+    ),
+    "max-output-size": limited(
+        body(HI, chunk({"content": " you"}), chunk({"content": " there"})),
+        max_output_size=5,
+        has="Hi you",
+        error={"limit": "max_output_size", "value": 5},
+    ),
+    "progress-timeout": stalled([CUT, PING, PING], progress_timeout=10, times=[0, 1, 9, 12], error={"end": "stalled"}),
+    "total-timeout": stalled([CUT, CUT], total_timeout=10, times=[0, 9, 11], has="HiHi", error={"end": "stalled"}),
+    "late-stall": fine([body(HI, STOP, done=False), PING], progress_timeout=10, times=[0, 1, 12]),
+    "strict": disapproved(
+        body(HI, chunk({"role": "model", "content": "!"}), STOP), has="Hi!", error={"rule.id": "CF204"}
+    ),
+    "strict-at-the-end": disapproved(body(HI, STOP, done=False), error={"rule.id": "CF501"}),
+    "strict-rules": case(
+        body(HI),
+        raises=InvalidStreamError,
+        end=StreamEnd.INVALID,
+        error={"rule.id": "CF502"},
+        strict=("CF502",),
+    ),
+    "strict-fault": interrupted([body(HI, done=False), FAULT], error={"__cause__": FAULT}, strict=True),
+    # You
+    "left-early": case(
+        left_early,
+        raises=IncompleteStreamError,
+        end=StreamEnd.CLOSED,
+        error={"end": "closed", "snapshot.text": "Hi", "retryable": False},
+    ),
+    "left-after-finish": fine(left_after_finish),
+    "too-early": case(too_early, raises=IncompleteStreamError, end=None, error={"end": None, "snapshot.text": "Hi"}),
+    "iterated-again": case(iterated_again, raises=StreamConsumedError, error={"snapshot.text": "Hi"}),
+    "iterated-after-leaving": case(iterated_after_leaving, raises=StreamConsumedError, end=StreamEnd.CLOSED),
+    "own-exception": case(own_exception, raises=LookupError, end=StreamEnd.CLOSED),
+    "tap-exception": case(tap_exception, raises=LookupError, end=StreamEnd.CLOSED),
+    "cancelled": case(cancelled, raises=asyncio.CancelledError, end=StreamEnd.CLOSED),
+    "wrong-argument": case(wrong_option, wrong_source, raises=TypeError, end=None, has={}),
+    # The text is not the JSON you asked for
+    "parse-cut": unparsed(
+        parsed(answered('{"city":"Os'), parse_message),
+        has='{"city":"Os',
+        error={"cut": True, "text": '{"city":"Os', "position": 8, "snapshot": None},
+    ),
+    "parse-arguments-cut": unparsed(
+        parsed(called_with('{"city":"Os'), parse_arguments),
+        has={"calls": [("a", "f", '{"city":"Os')]},
+        error={"cut": True, "text": '{"city":"Os', "position": 8, "snapshot": None},
+    ),
+    "parse-no-text": unparsed(parsed(called_with("{}"), parse_message), has="", error={"cut": False}),
+    "parse-no-json": unparsed(
+        parsed(answered("Oslo"), parse_message), has="Oslo", error={"cut": False, "text": "Oslo", "position": 0}
+    ),
+    "parse-type": unparsed(
+        parsed(answered('{"city":5}'), parse_message),
+        has='{"city":5}',
+        error={"cut": False, "position": None, "__context__.__class__": ValidationError},
+    ),
+    "parse-arguments-type": unparsed(
+        parsed(called_with("[5]"), parse_arguments),
+        has={"calls": [("a", "f", "[5]")]},
+        error={"cut": False, "text": "[5]"},
+    ),
+    "parse-no-arguments": fine(parsed(called_with(""), parse_arguments, expected={}), has={"calls": [("a", "f", "")]}),
+    "parse-placeholder": fine(
+        parsed(
+            calls(call("f", "{}", index=0, id="a"), call(None, '{"x":1}', index=0)), parse_arguments, expected={"x": 1}
+        ),
+        has={"calls": [("a", "f", '{}{"x":1}')]},
+    ),
+    # Tolerated
+    "several-payloads": fine(
+        b"data: %b\ndata: %b\ndata: [DONE]\n\n" % tuple(json.dumps(one).encode() for one in (HI, STOP))
+    ),
+    "blank-data": fine(b"data:\n\n" + body(HI, STOP), b"data:  \n\n" + body(HI, STOP)),
+    "comment-in-data": fine(b"data: : keepalive\n\n" + body(HI, STOP)),
+    "null-data": fine(b"data: null\n\n" + body(HI, STOP)),
+    "foreign-event": fine(
+        *(named(b"progress", data) + body(HI, STOP) for data in (b'{"tool":"x"}', b"50 %", b"[1,2]", b'{"code":500}'))
+    ),
+    "not-utf8": fine(body(HI, STOP).replace(b"Hi", b"H\xff"), has="H\ufffd"),
+    "done-with-blanks": fine(body(HI, STOP, done=False) + b"data:  [DONE] \n\n"),
+    "nearly-data": fine(
+        *(
+            body(HI, done=False) + line + body(STOP)
+            for line in (b" data: {}\n\n", b"Data: [DONE]\n\n", b"data : {}\n\n")
+        )
+    ),
+    "doubled-prefix": fine(body(HI, STOP).replace(b"data: ", b"data: data: ")),
+    "after-done": fine(body(HI, STOP) + body(chunk({"content": " again"})), body(HI, STOP) + b"data: oops\n\n"),
+    "choices-missing": fine(body(HI, STOP, without(STOP, "choices")), body(HI, STOP, {**STOP, "choices": None})),
+    "delta-missing": fine(body(HI, chunk(choices=[{"index": 0, "finish_reason": "stop"}]))),
+    "empty-for-absent": fine(
+        body({**HI, "id": "", "model": "", "created": 0}, {**STOP, "id": "c2"}),
+        body({**HI, "id": ""}, {**chunk({}, "null"), "id": "c2"}, {**STOP, "id": "c2"}),
+        has={"text": "Hi", "id": "c2", "model": "m", "created": 1},
+    ),
+    "role-changed": fine(
+        body(HI, chunk({"role": "model"}), STOP),
+        body(chunk({"role": "model"}), chunk({"role": "assistant", "content": "Hi"}), STOP),
+        has={"text": "Hi", "message.role": "assistant"},
+    ),
+    "id-changed": fine(body(HI, {**STOP, "id": "c2", "model": "n"}), has={"text": "Hi", "id": "c1", "model": "m"}),
+    "object-unusual": fine(body(without(HI, "object"), STOP), body(HI, {**STOP, "object": "chat.reasoning"})),
+    "full-message": fine(
+        body({**chunk(), **without(COMPLETION, "object")}), has={"text": "Hi", "finish_reason": "stop"}
+    ),
+    "full-message-beside": fine(
+        body(
+            HI,
+            chunk(
+                choices=[
+                    {
+                        "index": 0,
+                        "message": {"content": "Hi, but longer", "refusal": "no"},
+                        "finish_reason": "stop",
+                    }
+                ]
+            ),
+        ),
+        has={"text": "Hi", "message.refusal": "no"},
+    ),
+    "no-number": fine(
+        body(HI, chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "stop", "logprobs": LOGPROBS}])),
+        has={"text": "Hi", "choices.0.logprobs.content.0.logprob": -math.inf},
+    ),
+    "content-parts": fine(
+        body(
+            chunk(
+                {
+                    "content": [
+                        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+                        {"type": "text", "text": "Hi"},
+                    ]
+                }
+            ),
+            STOP,
+        ),
+        has={"text": "Hi", "reasoning": "hm"},
+    ),
+    "reasoning-twice": fine(
+        body(chunk({"reasoning": "hm", "reasoning_content": "hm"}), HI, STOP), has={"text": "Hi", "reasoning": "hm"}
+    ),
+    "reasoning-type": fine(body(HI, chunk({"reasoning": 5}), STOP), has={"text": "Hi", "message.reasoning": None}),
+    "list-type": fine(
+        body(HI, chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "stop", "logprobs": {"content": "x"}}])),
+        body(HI, chunk({"annotations": "x"}, "stop")),
+        body(HI, chunk({"images": "x"}, "stop")),
+    ),
+    "index-missing": fine(
+        body(HI, chunk(choices=[{"delta": {}, "finish_reason": "stop"}])), has={"text": "Hi", "finish_reason": "stop"}
+    ),
+    "split-surrogates": fine(
+        body(HI, chunk({"content": "?"}), chunk({"content": "!"}), STOP)
+        .replace(b'"?"', rb'"\ud83d"')
+        .replace(b'"!"', rb'"\ude00!"'),
+        has="Hi\N{GRINNING FACE}!",
+    ),
+    "lone-surrogate": fine(
+        body(HI, chunk({"content": "?"})).replace(b'"?"', rb'"\ud83d"'), end=StreamEnd.DONE, has="Hi\ufffd"
+    ),
+    "unknown-too-deep": fine(
+        body(HI, chunk({"new": nested(250)}), STOP), has={"text": "Hi", "message.model_extra": {}}
+    ),
+    "unknown-keys": fine(
+        body(HI, {**STOP, "new": 1, "other": 2}, chunk(choices=[], new=None, other=3)),
+        has={"text": "Hi", "model_extra": {"new": 1, "other": 3}},
+    ),
+    "unexplained-object": fine(
+        body(HI, {"status": "restarted"}, STOP), has={"text": "Hi", "model_extra": {"status": "restarted"}}
+    ),
+    "obfuscation": fine(
+        body({**HI, "obfuscation": "aaa"}, STOP),
+        body(chunk({"content": "Hi", "obfuscation": "aaa"}), STOP),
+        has={"text": "Hi", "model_extra": {}, "message.model_extra": {}},
+    ),
+    "control-characters": fine(body(HI, STOP).replace(b"Hi", b"H\ti"), has="H\ti"),
+    "payload-in-list": fine(body([HI], STOP)),
+    "number-spelled": fine(
+        body(HI, chunk({}, "stop", index="0")),
+        body(HI, {**STOP, "usage": {"prompt_tokens": 5.0}}),
+        has={"text": "Hi", "finish_reason": "stop"},
+    ),
+    "head-missing": fine(
+        body(*(without(one, "id", "model", "created") for one in (HI, STOP))),
+        has={"text": "Hi", "id": None, "model": None, "created": None},
+    ),
+    "null-tool-call": fine(
+        body(chunk({"tool_calls": [None, call("f", "{}", index=0, id="a")]}), chunk({}, "tool_calls")),
+        has={"calls": [("a", "f", "{}")]},
+    ),
+    "index-wanders": fine(
+        body(
+            *(chunk(choices=[{"index": index, "delta": {"content": text}}]) for index, text in enumerate("Hi")),
+            chunk({}, "stop"),
+        ),
+        one_choice=True,
+        has={"text": "Hi", "finish_reason": "stop"},
+    ),
+    "call-no-index": fine(calls(call("f", "{", id="a"), call(None, "}")), has={"calls": [("a", "f", "{}")]}),
+    "call-no-id": fine(
+        calls(call("f", "{}", index=0), call("g", "{}", index=1)),
+        has={"calls": [(MADE_UP, "f", "{}"), (MADE_UP, "g", "{}")]},
+    ),
+    "call-id-number": fine(calls(call("f", "{}", index=0, id=7)), has={"calls": [("7", "f", "{}")]}),
+    "call-id-fresh": fine(
+        calls(call("f", index=0, id="a"), call(None, "{", index=0, id="b"), call(None, "}", index=0, id="c")),
+        has={"calls": [("a", "f", "{}")]},
+    ),
+    "call-index-reused": fine(
+        calls(call("f", "{}", index=0, id="a"), call("g", "{}", index=0, id="b")),
+        has={"calls": [("a", "f", "{}"), ("b", "g", "{}")]},
+    ),
+    "call-id-reused": fine(
+        calls(call("f", "{}", index=0, id="a"), call("g", "{}", index=1, id="a")),
+        has={"calls": [("a", "f", "{}"), ("a", "g", "{}")]},
+    ),
+    "call-name-repeated": fine(
+        calls(call("f", "{", index=0, id="a"), call("f", "}", index=0, id="a")), has={"calls": [("a", "f", "{}")]}
+    ),
+    "call-name-in-pieces": fine(
+        calls(call("get_", index=0, id="a"), call("time", "{}", index=0)),
+        calls(call("get", index=0, id="a"), call("get_time", "{}", index=0)),
+        has={"calls": [("a", "get_time", "{}")]},
+    ),
+    "call-name-late": fine(
+        calls(call("f", "{", index=0, id="a"), call("g", "}", index=0, id="a")), has={"calls": [("a", "f", "{}")]}
+    ),
+    "arguments-object": fine(
+        calls(call("f", {"x": 1}, index=0, id="a")),
+        calls(call("f", {}, index=0, id="a"), call(None, '{"x":1}', index=0)),
+        has={"calls": [("a", "f", '{"x":1}')]},
+    ),
+    "arguments-several": fine(
+        calls(call("f", '{"x":1}{"x":2}', index=0, id="a")),
+        calls(call("f", '{"x":1}', index=0, id="a"), call(None, '{"x":2}', index=0)),
+        has={"calls": [("a", "f", '{"x":1}{"x":2}')]},
+    ),
+    "calls-object": fine(
+        body(chunk({"tool_calls": call("f", "{}", index=0, id="a")}), chunk({}, "tool_calls")),
+        has={"calls": [("a", "f", "{}")]},
+    ),
+    "arguments-null": fine(
+        calls(call("f", "{}", index=0, id="a"), {"index": 0, "function": {"arguments": None}}),
+        has={"calls": [("a", "f", "{}")]},
+    ),
+    "function-call-object": fine(
+        body(chunk({"function_call": {"name": "f", "arguments": {"x": 1}}}), chunk({}, "function_call")),
+        has={"message.function_call.name": "f", "message.function_call.arguments": '{"x":1}'},
+    ),
+    "details-no-index": fine(
+        body(
+            *(
+                chunk({"reasoning_details": [{"type": "reasoning.text", **fields}]})
+                for fields in ({"id": "1", "text": "a"}, {"text": "b"}, {"id": "2", "text": "c"})
+            ),
+            HI,
+            STOP,
+        ),
+        has={
+            "reasoning": "abc",
+            "message.reasoning_details": [
+                {"type": "reasoning.text", "id": "1", "text": "ab"},
+                {"type": "reasoning.text", "id": "2", "text": "c"},
+            ],
+        },
+    ),
+    "tool-message": fine(
+        body(chunk({"role": "tool", "tool_call_id": "a", "content": "[1]"}), HI, STOP),
+        has={"text": "Hi", "choices.0.tool_messages": [{"role": "tool", "tool_call_id": "a", "content": "[1]"}]},
+    ),
+    "audio-no-base64": fine(
+        body(chunk({"audio": {"data": "aGk="}}), chunk({"audio": {"data": "!!"}}), STOP),
+        has={"message.audio.data": "aGk=!!"},
+    ),
+    "usage-zero": fine(
+        body(HI, {**STOP, "usage": {"completion_tokens": 4}}, chunk(choices=[], usage={"completion_tokens": 0})),
+        has={"text": "Hi", "usage.completion_tokens": 4},
+    ),
+    "usage-null": fine(
+        body(HI, {**STOP, "usage": {"completion_tokens": 4}}, chunk(choices=[], usage={"completion_tokens": None})),
+        has={"text": "Hi", "usage.completion_tokens": 4},
+    ),
+    "usage-in-parts": fine(
+        body(
+            {**HI, "usage": {"prompt_tokens": 25, "total_tokens": 25}},
+            {**STOP, "usage": {"completion_tokens": 15, "total_tokens": 15}},
+        ),
+        has={"text": "Hi", "usage.prompt_tokens": 25, "usage.completion_tokens": 15, "usage.total_tokens": 40},
+    ),
+    "usage-too-large": fine(
+        body({**HI, "usage": {"prompt_tokens": 25, "completion_tokens": 2**64}}, STOP),
+        has={"text": "Hi", "usage.prompt_tokens": 25, "usage.raw_values": {"completion_tokens": 2**64}},
+    ),
+    "usage-many-keys": fine(
+        body({**HI, "usage": {**{f"k{n}": n for n in range(101)}, "prompt_tokens": 25}}, STOP),
+        has={"text": "Hi", "usage.prompt_tokens": 25, "usage.k50": 50},
+    ),
+    "stop-with-calls": fine(
+        calls(call("f", "{}", index=0, id="a"), finish_reason="stop"),
+        has={"calls": [("a", "f", "{}")], "finish_reason": "stop", OUTCOME: "tool_calls"},
+    ),
+    "finished-twice": fine(body(HI, STOP, chunk({}, "length")), has={"text": "Hi", "finish_reason": "length"}),
+    "output-after-finish": fine(body(STOP, HI)),
+    "finish-unusual": fine(
+        body(HI, chunk({}, "eos_token")), has={"text": "Hi", "finish_reason": "eos_token", OUTCOME: "stop"}
+    ),
+}
+
+
+def test_every_row_has_a_case_and_every_case_a_row() -> None:
+    assert [row.id for row in ROWS] == list(CASES)
+
+
+def test_every_exception_every_end_and_every_rule_has_a_row() -> None:
+    errors = {
+        name for name, value in vars(chunkfold).items() if isinstance(value, type) and issubclass(value, Exception)
+    }
+    assert errors - {row.raises for row in ROWS} == {"ChunkfoldError"}
+    assert set(StreamEnd) <= {row.end for row in ROWS}
+    shown = set[str]().union(*(row.rules for row in ROWS))
+    assert shown <= {rule.id for rule in RULES}
+    assert {rule.id for rule in RULES if rule.id > "CF5"} <= shown  # the others change no end, and have their own page
+
+
+@each_case("row", ROWS, ids=[row.id for row in ROWS])
+def test_row(row: Row) -> None:
+    case = CASES[row.id]
+    assert row.raises == (case.raises and case.raises.__name__)
+    assert row.end == case.end
+    for given in case.given:
+        results = results_of(given, case.options)
+        assert [result.told() for result in results[1:]] == [results[0].told()] * (len(results) - 1)
+        check(row, case, results[0])
+
+
+def check(row: Row, case: Case, result: Result) -> None:
+    assert type(result.error) is (case.raises or type(None))
+    assert result.end == case.end
+    assert {path: look(result.snapshot, path) for path in case.has} == case.has
+    assert {path: look(result.error, path) for path in case.error} == case.error
+    noted = {anomaly.rule.id for anomaly in result.anomalies}
+    assert row.rules == noted if case.raises is None else row.rules <= noted

@@ -1,0 +1,106 @@
+"""The encoder: what it writes, what it refuses, and that the decoder gives back what went in."""
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chunkfold import EventStreamDecoder, ServerSentEvent, encode_event
+
+often = settings(max_examples=40, deadline=None)  # no deadline: the machine may be busy
+
+# Whatever fits into one line of UTF-8; the decoder ignores an id with NUL, so an encoder cannot send one.
+ONE_LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0"), max_size=20)
+EVENT_TYPES = ONE_LINE.filter(bool) | st.just("message")  # an empty type would come out as "message"
+DATA = st.binary(max_size=40) | st.text(st.sampled_from(" :\n\0aé"), max_size=20).map(str.encode)
+DATA_WITH_LINE_ENDS = st.text(st.sampled_from("\r\n :a"), max_size=20).map(str.encode) | st.binary(max_size=40)
+
+
+def decode(body: bytes) -> list[ServerSentEvent]:
+    decoder = EventStreamDecoder()
+    events = decoder.feed(body)
+    decoder.close()
+    assert decoder.unfinished is None
+    return events
+
+
+@pytest.mark.parametrize(
+    ("data", "fields", "wire"),
+    [
+        (b"a", {}, b"data: a\n\n"),
+        (b"", {}, b"data: \n\n"),
+        ("号", {}, b"data: \xe5\x8f\xb7\n\n"),
+        (b"a\nb", {}, b"data: a\ndata: b\n\n"),
+        (b"a\r\nb\rc", {}, b"data: a\ndata: b\ndata: c\n\n"),
+        (b"\n", {}, b"data: \ndata: \n\n"),
+        (b"a\n", {}, b"data: a\ndata: \n\n"),
+        (b"a\r", {}, b"data: a\ndata: \n\n"),
+        ("a\u2028b\x0bc\x85d", {}, "data: a\u2028b\x0bc\x85d\n\n".encode()),
+        (b"a", {"event": "message"}, b"data: a\n\n"),
+        (b"a", {"event": "add"}, b"event: add\ndata: a\n\n"),
+        (b"a", {"id": "1"}, b"id: 1\ndata: a\n\n"),
+        (b"a", {"retry": 0}, b"retry: 0\ndata: a\n\n"),
+        (b"a", {"event": "号", "id": "é", "retry": 1500}, "event: 号\nid: é\nretry: 1500\ndata: a\n\n".encode()),
+        (ServerSentEvent(b"a"), {}, b"data: a\n\n"),
+        (ServerSentEvent(b"a\nb", "add", "1", 99), {"retry": 5}, b"event: add\nid: 1\nretry: 5\ndata: a\ndata: b\n\n"),
+    ],
+)
+def test_on_the_wire(data: ServerSentEvent | bytes | str, fields: dict[str, Any], wire: bytes) -> None:
+    assert encode_event(data, **fields) == wire
+
+
+@often
+@given(DATA.map(lambda data: data.replace(b"\r", b"")), EVENT_TYPES, ONE_LINE)
+def test_decoding_gives_the_same_event_back(data: bytes, event: str, id: str) -> None:
+    one = ServerSentEvent(data, event, id)
+    assert decode(encode_event(one)) == [one]
+
+
+@often
+@given(DATA_WITH_LINE_ENDS)
+def test_lines_of_data_come_back_joined_by_lf(data: bytes) -> None:
+    (one,) = decode(encode_event(data))
+    assert one.data == re.sub(b"\r\n|\r", b"\n", data)
+
+
+@often
+@given(st.lists(st.builds(ServerSentEvent, DATA_WITH_LINE_ENDS, EVENT_TYPES, ONE_LINE.filter(bool)), max_size=5))
+def test_one_event_does_not_touch_the_next(events: list[ServerSentEvent]) -> None:
+    decoded = decode(b"".join(encode_event(event) for event in events))
+    assert [(event.event, event.id) for event in decoded] == [(event.event, event.id) for event in events]
+
+
+@often
+@given(st.integers(min_value=0))
+def test_retry_comes_back(retry: int) -> None:
+    decoder = EventStreamDecoder()
+    decoder.feed(encode_event(b"a", retry=retry))
+    assert decoder.reconnection_time == retry
+
+
+@pytest.mark.parametrize("field", ["event", "id"])
+@pytest.mark.parametrize("value", ["\n", "\r", "\0", "a\nb", "a\r", "\r\na", "a\ndata: forged", "message\n"])
+def test_more_than_one_line_is_refused(field: str, value: str) -> None:
+    fields: dict[str, Any] = {field: value}
+    with pytest.raises(
+        ValueError, match=re.escape(f"{field}: expected one line without CR, LF or NUL, received {value!r}")
+    ):
+        encode_event(b"a", **fields)
+    with pytest.raises(ValueError, match=f"{field}: "):
+        encode_event(ServerSentEvent(b"a", **fields))
+
+
+def test_a_negative_retry_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"retry: expected milliseconds, 0 or more, received -1"):
+        encode_event(b"a", retry=-1)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"data": "\ud83d"}, {"data": b"a", "event": "\ud83d"}, {"data": b"a", "id": "\ud83d"}]
+)
+def test_half_a_surrogate_pair_is_refused(fields: dict[str, Any]) -> None:
+    """It has no UTF-8; the codec's own error says so, and it is a ValueError."""
+    with pytest.raises(ValueError, match="surrogates not allowed"):
+        encode_event(**fields)

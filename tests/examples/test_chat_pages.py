@@ -1,0 +1,159 @@
+"""A relay whose answers outlive their page: a reader that lost its connection gets the rest, and nothing twice.
+
+The relay serves over HTTP in this process; its provider is an embedded one. How pages read the other two backends is
+for `tests/npm`, with the packages that pages have.
+"""
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from chunkfold import EventStreamDecoder, ServerSentEvent
+from chunkfold.testing import DONE, Answer, FakeProvider, StreamBuilder, delta, json_answer
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+PATIENCE = 30.0  # seconds, after which a test that hangs fails
+WORDS = ["Once ", "upon ", "a ", "time."]
+STORY = StreamBuilder().text(*WORDS).finish().done()
+TOLD = [*[("message", word) for word in WORDS], ("finished", "stop")]
+
+
+class Page:
+    """What a browser does: it asks, it reads, it reads on."""
+
+    def __init__(self, url: str, provider: FakeProvider) -> None:
+        self.url = url
+        self.provider = provider
+        self.client = httpx.Client(base_url=url, trust_env=False, timeout=PATIENCE)
+
+    def ask(self, answer: Any) -> str:
+        self.provider.add(answer)
+        response = self.client.post("/answers", json={"question": "Tell me a story."})
+        assert response.status_code == 201
+        answer_id = response.json()["id"]
+        assert isinstance(answer_id, str)
+        return answer_id
+
+    def read(self, answer_id: str, after: str | None = None, most: int | None = None) -> list[ServerSentEvent]:
+        """Read events to the end, or so many of them and then lose the connection."""
+        headers = {} if after is None else {"last-event-id": after}
+        events: list[ServerSentEvent] = []
+        decoder = EventStreamDecoder()
+        with self.client.stream("GET", f"/answers/{answer_id}", headers=headers) as response:
+            assert response.status_code == 200
+            assert response.headers["content-type"].startswith("text/event-stream")
+            for data in response.iter_bytes():
+                events += decoder.feed(data)
+                if most is not None and len(events) >= most:
+                    break
+        return events if most is None else events[:most]
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Page]:
+    """The relay, served, with its answers in this folder."""
+    for package in ("starlette", "uvicorn"):
+        pytest.importorskip(package, reason=f"needs {package}")
+    with FakeProvider() as provider, pytest.MonkeyPatch.context() as monkeypatch:
+        for name, value in {"OPENAI_BASE_URL": provider.base_url, "ANSWERS": str(folder), "no_proxy": "*"}.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.syspath_prepend(EXAMPLES)
+        app = importlib.import_module("resumable_relay").app
+        with importlib.import_module("_server").serving(app) as url:
+            page = Page(url, provider)
+            yield page
+            page.client.close()
+    sys.path_importer_cache.pop(str(EXAMPLES), None)
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    with opened(tmp_path) as page:
+        yield page
+
+
+def told(events: list[ServerSentEvent]) -> list[tuple[str, Any]]:
+    return [(event.event, json.loads(event.data)) for event in events]
+
+
+def test_an_answer_is_read_to_its_end(page: Page) -> None:
+    events = page.read(page.ask(STORY))
+    assert told(events) == TOLD
+    assert [event.id for event in events] == ["1", "2", "3", "4", "5"]
+
+
+def test_a_lost_connection_costs_nothing(page: Page) -> None:
+    """The second half is read while the provider still writes; it is asked once."""
+    slow = [piece for event in STORY.events for piece in (event, 0.05)]
+    answer_id = page.ask(Answer(slow))
+    first = page.read(answer_id, most=2)
+    rest = page.read(answer_id, after=first[-1].id)
+    assert told(first + rest) == TOLD
+    assert [event.id for event in first + rest] == ["1", "2", "3", "4", "5"]
+    assert len(page.provider.requests) == 1
+
+
+def test_it_is_written_to_the_end_although_nobody_reads(page: Page) -> None:
+    answer_id = page.ask(Answer([0.1, *STORY.events]))
+    page.read(answer_id)
+    assert told(page.read(answer_id)) == TOLD
+    assert told(page.read(answer_id, after="4")) == TOLD[4:]
+
+
+def test_two_pages_read_the_same_answer(page: Page) -> None:
+    answer_id = page.ask(STORY)
+    assert page.read(answer_id) == page.read(answer_id)
+
+
+def test_an_answer_outlives_the_relay(tmp_path: Path) -> None:
+    with opened(tmp_path) as page:
+        answer_id = page.ask(STORY)
+        page.read(answer_id, most=2)
+    with opened(tmp_path) as page:
+        assert told(page.read(answer_id, after="2")) == TOLD[2:]
+        assert page.provider.requests == []
+
+
+FAILING: dict[str, tuple[Any, list[tuple[str, Any]]]] = {
+    "cut": (Answer([delta(content="Hi ")], ending="cut"), [("message", "Hi "), ("failed", "StreamInterruptedError")]),
+    "refused": (json_answer({"error": {"message": "no"}}, 401), [("failed", "APIStatusError")]),
+    "without an end": (Answer([delta(content="Hi ")]), [("message", "Hi "), ("failed", "IncompleteStreamError")]),
+}
+
+
+@pytest.mark.parametrize("case", FAILING)
+def test_a_failure_is_told_alike_live_and_from_its_file(case: str, tmp_path: Path) -> None:
+    answer, expected = FAILING[case]
+    with opened(tmp_path) as page:
+        answer_id = page.ask(answer)
+        assert told(page.read(answer_id)) == expected
+    with opened(tmp_path) as page:
+        assert told(page.read(answer_id)) == expected
+
+
+def test_a_server_that_keeps_the_connection_is_left_after_done(page: Page) -> None:
+    answer_id = page.ask(Answer([*STORY.events, DONE], ending="open"))
+    assert told(page.read(answer_id)) == TOLD
+
+
+@pytest.mark.parametrize("answer_id", ["0" * 32, "..%2F..%2Fetc", "nothing"])
+def test_an_unknown_answer_is_not_found(answer_id: str, page: Page) -> None:
+    assert page.client.get(f"/answers/{answer_id}").status_code == 404
+
+
+def test_the_page_is_served(page: Page) -> None:
+    assert "new EventSource" in page.client.get("/").text
+
+
+def test_each_backend_is_on_the_page() -> None:
+    text = (ROOT / "docs" / "chat-pages.md").read_text("utf-8")
+    for name in ("resumable_relay", "ai_sdk_ui", "ag_ui"):
+        assert f"examples/{name}.py" in text

@@ -1,0 +1,380 @@
+"""Every script in `examples/`: on its own, as a user runs it, and against a given provider, mostly in this process."""
+
+import base64
+import contextlib
+import os
+import re
+import runpy
+import subprocess
+import sys
+import threading
+import wave
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chunkfold import APIStatusError, ParseError, StreamInterruptedError
+from chunkfold.testing import DONE, Answer, FakeProvider, StreamBuilder, delta, fragment, json_answer
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("[!_]*.py") if not path.stem.startswith("test_"))
+PATIENCE = 120.0  # seconds, after which a script that hangs fails
+LONGEST = 220  # lines; code to copy is short, but not squeezed
+
+
+def command(name: str, *arguments: str | Path) -> list[str | Path]:
+    return [sys.executable, "-W", "error", "-X", "utf8", EXAMPLES / f"{name}.py", *arguments]
+
+
+def environment(provider: FakeProvider | None) -> dict[str, str]:
+    env = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
+    if provider is not None:
+        env |= {"OPENAI_BASE_URL": f"{provider.base_url}/", "OPENAI_API_KEY": "sk-test", "OPENAI_MODEL": "m"}
+    return env | {"no_proxy": "127.0.0.1", "SSL_CERT_DIR": str(EXAMPLES)}  # no certificates, which take time to load
+
+
+Run = Callable[..., list[str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a script, against a provider if one is given, in this process, and gives the lines that it printed."""
+
+    def run(name: str, provider: FakeProvider | None, *arguments: str | Path) -> list[str]:
+        for variable in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL"):
+            monkeypatch.delenv(variable, raising=False)
+        for variable, value in environment(provider).items():
+            monkeypatch.setenv(variable, value)
+        monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+        monkeypatch.syspath_prepend(EXAMPLES)
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+        return capsys.readouterr().out.splitlines()
+
+    return run
+
+
+def first_lines_of(name: str, provider: FakeProvider, count: int) -> list[str]:
+    """The first lines of a script that would go on: they came while it ran."""
+    with subprocess.Popen(
+        command(name), env=environment(provider), stdout=subprocess.PIPE, encoding="utf-8"
+    ) as process:
+        assert process.stdout is not None
+        timer = threading.Timer(PATIENCE, process.kill)
+        timer.start()
+        try:
+            return [process.stdout.readline().rstrip("\n") for _ in range(count)]
+        finally:
+            timer.cancel()
+            process.kill()
+
+
+def screen_of(name: str, provider: FakeProvider) -> str:
+    """What the script wrote to a terminal."""
+    ours, its = os.openpty()
+    env = environment(provider) | {"TERM": "xterm", "COLUMNS": "80"}
+    with os.fdopen(ours, "rb", buffering=0) as screen, subprocess.Popen(command(name), env=env, stdout=its) as process:
+        os.close(its)
+        written = b""
+        with contextlib.suppress(OSError):  # how Linux says that the other side was closed
+            while data := screen.read(4096):
+                written += data
+        assert process.wait(PATIENCE) == 0
+    return written.decode()
+
+
+def call(index: int, id: str, name: str, arguments: str) -> bytes:
+    return delta(tool_calls=[fragment(index, id, name, arguments)])
+
+
+def said(*texts: str) -> StreamBuilder:
+    return StreamBuilder().text(*texts).finish().done()
+
+
+def test_all_are_listed_here() -> None:
+    assert SCRIPTS == [
+        "ag_ui",  # what is read in pages is run by test_chat_pages and test_npm
+        "ai_sdk_ui",
+        "asgi_relay",  # those that need more than chunkfold are run by test_adapters
+        "async_stream",
+        "errors",
+        "for_browsers",
+        "langchain_model",
+        "live_table",
+        "openai_sdk",
+        "other_clients",
+        "print_a_stream",
+        "resumable_relay",
+        "retry_and_fall_back",
+        "rich_ui",
+        "run_tools_early",
+        "sans_io",
+        "sdk_client",
+        "tool_calls",
+        "voice",
+    ]
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_each_is_short_and_says_what_it_shows(name: str) -> None:
+    source = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
+    assert source.startswith('"""')
+    assert len(source.splitlines()) < LONGEST
+
+
+# On their own
+
+OWN = ["async_stream", "errors", "live_table", "print_a_stream", "retry_and_fall_back", "run_tools_early", "sans_io"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*OWN, "tool_calls", "voice"])
+def test_each_runs_as_a_user_runs_it(name: str, tmp_path: Path) -> None:
+    arguments = [tmp_path / "said.wav"] if name == "voice" else []
+    result = subprocess.run(
+        command(name, *arguments),
+        env=environment(None),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (result.stderr, result.returncode) == ("", 0)
+    assert result.stdout
+
+
+def test_print_a_stream(run: Run) -> None:
+    assert run("print_a_stream", None) == [
+        "Hello from the fake provider.",
+        "finish reason: stop, ended: finished",
+        "tokens: 5 in, 6 out",
+    ]
+
+
+def test_async_stream(run: Run) -> None:
+    lines = run("async_stream", None)
+    for question in ("Tea?", "Coffee?"):
+        assert [line for line in lines if line.startswith(question)] == [f"{question} 'Yes'", f"{question} ', please.'"]
+    assert lines[4:] == ["Yes, please."] * 2
+
+
+def test_tool_calls(run: Run) -> None:
+    assert run("tool_calls", None) == [
+        'weather({"city": "Lisbon"}) -> sun, 24 °C',
+        'weather({"city": "Oslo"}) -> snow, -3 °C',
+        "Lisbon has sun, Oslo has snow.",
+    ]
+
+
+def test_sans_io(run: Run) -> None:
+    assert run("sans_io", None) == ["Hello from the fake provider.", "finish reason: stop"]
+
+
+def test_errors(run: Run) -> None:
+    text, cut, of_the_cut, refused, of_the_refusal = run("errors", None)
+    assert text == "Once upon a ti"
+    assert cut.startswith("StreamInterruptedError (interrupted): the transport failed")
+    assert of_the_cut == "  arrived: 'Once upon a ti', retryable: False, retryable after output: True"
+    assert refused == "APIError: The model is overloaded. (code 503, status 503)"
+    assert of_the_refusal == "  arrived: '', retryable: True, retryable after output: True"
+
+
+@pytest.mark.slow
+def test_live_table_fills_in_step_by_step(run: Run) -> None:
+    lines = run("live_table", None)
+    tokyo = "{'name': 'Tokyo', 'country': 'Japan', 'millions': 37.1}"
+    steps = [
+        "{'cities': [{}]}",
+        "{'cities': [{'name': 'Tokyo'}]}",
+        "{'cities': [{'name': 'Tokyo', 'country': 'Japan'}]}",
+        f"{{'cities': [{tokyo}, {{'name': 'D'}}]}}",
+        f"{{'cities': [{tokyo}, {{'name': 'Delhi'}}]}}",
+    ]
+    assert [line for line in dict.fromkeys(lines) if line in steps] == steps
+    assert lines[-1].startswith("cities=[City(name='Tokyo', country='Japan', millions=37.1), City(name='Delhi'")
+
+
+@pytest.mark.slow
+def test_run_tools_early_runs_a_tool_before_the_stream_has_ended(run: Run) -> None:
+    lines = run("run_tools_early", None)
+    lisbon, oslo = 'weather({"city": "Lisbon"}) -> sun, 24 °C', 'weather({"city": "Oslo"}) -> snow, -3 °C'
+    assert lines[0] == lisbon
+    assert sorted(lines[1:3]) == sorted(["the stream has ended", oslo])
+    assert lines[3:] == ["the stream has ended", "Lisbon has sun, Oslo has snow."]
+
+
+@pytest.mark.slow
+def test_retry_and_fall_back(run: Run) -> None:
+    refused, first, reset, second, failed, third, *shown = run("retry_and_fall_back", None)
+    assert (refused, failed) == ("HTTP 429: Slow down.", "The model is overloaded.")
+    assert reset.startswith("the transport failed before the stream was complete: ")
+    assert first == "  -> the same request again in 0.5 s"
+    assert all(re.fullmatch(r"  -> the same request again in \d\.\d s", line) for line in (second, third))
+    text, cut, fallback, rest, whole = shown
+    assert (text, rest, whole) == ("Once upon a time there was ", "a fox.", "'Once upon a time there was a fox.'")
+    assert cut.startswith("the transport failed before the stream was complete: ")
+    assert fallback == "  -> the second provider goes on"
+
+
+def test_voice(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "said.wav"
+    assert run("voice", None, path) == ["Good morning.", f"{path}: 0.8 s"]
+    with wave.open(str(path)) as file:
+        assert file.getparams()[:4] == (1, 2, 24_000, 18_000)
+        assert max(file.readframes(6_000)) > 0  # not silence
+
+
+# Against a provider that was given
+
+
+def test_print_a_stream_of_a_provider(run: Run) -> None:
+    with FakeProvider(said("Good ", "day.")) as provider:
+        assert run("print_a_stream", provider) == ["Good day.", "finish reason: stop, ended: finished"]
+    (request,) = provider.requests
+    assert request.headers["authorization"] == "Bearer sk-test"
+    assert request.json["model"] == "m"
+    assert request.json["stream"]
+
+
+def test_async_stream_asks_both_at_once_over_one_client(run: Run) -> None:
+    with FakeProvider(*[said("No", ".")] * 2) as provider:
+        assert run("async_stream", provider)[4:] == ["No."] * 2
+    assert {request.json["messages"][0]["content"] for request in provider.requests} == {"Tea?", "Coffee?"}
+
+
+def test_tool_calls_sends_the_results_back(run: Run) -> None:
+    calls = [
+        fragment(0, "a", "weather", '{"city": "Rome"}'),
+        fragment(1, "b", "weather", '{"town": 1}'),
+        fragment(2, "c", "sing", "{}"),
+    ]
+    with FakeProvider(delta(tool_calls=calls) + delta("tool_calls") + DONE, said("Done.")) as provider:
+        assert run("tool_calls", provider)[-1] == "Done."
+    question, message, *results = provider.requests[1].json["messages"]
+    assert question["role"] == "user"
+    sent_back = [{key: value for key, value in call.items() if key != "index"} for call in calls]
+    assert message == {"role": "assistant", "content": None, "tool_calls": sent_back}
+    assert [(result["role"], result["tool_call_id"]) for result in results] == [("tool", key) for key in "abc"]
+    assert results[0]["content"] == "unknown"
+    assert results[1]["content"].startswith("expected Place, received JSON that does not fit: city")
+    assert results[2]["content"] == "no such tool: sing"
+
+
+def test_sans_io_raises_what_the_provider_answers(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    refusal = {"error": {"message": "Incorrect API key provided.", "type": "invalid_request_error"}}
+    cut = StreamBuilder().text("Go").answer(ending="cut")
+    with FakeProvider(json_answer(refusal, 401), cut) as provider:
+        with pytest.raises(APIStatusError, match="Incorrect API key provided"):
+            run("sans_io", provider)
+        with pytest.raises(StreamInterruptedError):
+            run("sans_io", provider)
+    assert capsys.readouterr().out == "Go"
+    assert provider.requests[0].headers["authorization"] == "Bearer sk-test"
+
+
+def test_errors_of_a_provider(run: Run) -> None:
+    limit = {"error": {"message": "Slow down.", "type": "rate_limit_error", "code": "rate_limit_exceeded"}}
+    with FakeProvider(json_answer(limit, 429), said("A tale.")) as provider:
+        assert run("errors", provider) == [
+            "APIStatusError: Slow down. (code rate_limit_exceeded, status 429)",
+            "  arrived: '', retryable: True, retryable after output: True",
+            "A tale.",
+        ]
+
+
+@pytest.mark.slow
+def test_live_table_shows_what_came_of_an_answer_that_goes_on() -> None:
+    pieces = ['{"cities": [{"na', 'me": "Ro', 'me", "millions": 4', ".3}, "]
+    with FakeProvider(StreamBuilder().text(*pieces).answer(ending="open")) as provider:
+        assert first_lines_of("live_table", provider, 4) == [
+            "{'cities': [{}]}",
+            "{'cities': [{'name': 'Ro'}]}",
+            "{'cities': [{'name': 'Rome'}]}",
+            "{'cities': [{'name': 'Rome', 'millions': 4.3}]}",
+        ]
+    answer_format = provider.requests[0].json["response_format"]
+    assert answer_format["json_schema"]["schema"]["required"] == ["cities"]
+
+
+def test_live_table_raises_what_is_no_such_json(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    city = '{"cities": [{"name": "Rome", "country": "Italy", "millions": "many"}]}'
+    with FakeProvider(said("Here they ", "are"), said(city)) as provider:
+        with pytest.raises(ParseError, match="expected JSON"):
+            run("live_table", provider)
+        assert capsys.readouterr().out == ""
+        with pytest.raises(ParseError, match=r"expected Cities, received JSON that does not fit: cities\[0\].m"):
+            run("live_table", provider)
+    assert capsys.readouterr().out == "{'cities': [{'name': 'Rome', 'country': 'Italy'}]}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_live_table_is_drawn_in_place_on_a_terminal() -> None:
+    pieces = ('{"cities": [{"name": "Ro', 'me", "country": "[red]Italy", "millions": 4.3}]}')
+    role, first, *others = said(*pieces)
+    with FakeProvider(Answer([role, first, 1.0, *others])) as provider:
+        screen = screen_of("live_table", provider)
+    begin, end = screen.split("\x1b[1A", 1)  # the cursor goes up
+    assert "Ro " in begin
+    assert "Rome" not in begin
+    for cell in ("Rome", "[red]Italy", "4.3"):
+        assert cell in end
+
+
+@pytest.mark.slow
+def test_run_tools_early_does_not_wait_for_the_end_of_the_stream() -> None:
+    calls = [call(0, "a", "weather", '{"city": "Rome"}'), call(1, "b", "weather", '{"ci')]
+    with FakeProvider(Answer(calls, ending="open")) as provider:
+        assert first_lines_of("run_tools_early", provider, 1) == ['weather({"city": "Rome"}) -> unknown']
+
+
+def test_run_tools_early_sends_the_results_back_in_the_order_of_the_calls(run: Run) -> None:
+    calls = [
+        call(0, "a", "weather", '{"city": "Rome"}'),
+        call(1, "b", "weather", '{"town": 1}'),
+        call(2, "c", "sing", "{}"),
+    ]
+    with FakeProvider(Answer([*calls, delta("tool_calls"), DONE]), said("Done.")) as provider:
+        assert run("run_tools_early", provider)[-1] == "Done."
+    _, message, *results = provider.requests[1].json["messages"]
+    assert [sent["id"] for sent in message["tool_calls"]] == ["a", "b", "c"]
+    assert [(result["role"], result["tool_call_id"]) for result in results] == [("tool", key) for key in "abc"]
+    assert results[0]["content"] == "unknown"
+    assert results[1]["content"].startswith("expected Place, received JSON that does not fit: city")
+    assert results[2]["content"] == "no such tool: sing"
+
+
+def test_run_tools_early_raises_how_a_stream_failed(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    cut = Answer(call(0, "a", "weather", '{"city": "Rome"}'), ending="cut")
+    with FakeProvider(cut) as provider, pytest.RaisesGroup(StreamInterruptedError):
+        run("run_tools_early", provider)
+    assert capsys.readouterr().out == ""  # a call that may go on is not run
+
+
+def spoken(data: bytes, transcript: str) -> bytes:
+    return delta(audio={"data": base64.b64encode(data).decode(), "transcript": transcript})
+
+
+def test_voice_writes_the_bytes_that_came(run: Run, tmp_path: Path) -> None:
+    sound = bytes(range(200))
+    words = [spoken(sound[:70], "He"), spoken(sound[70:133], "llo"), spoken(sound[133:], ".")]
+    path = tmp_path / "said.wav"
+    with FakeProvider(Answer([*words, delta("stop"), DONE])) as provider:
+        assert run("voice", provider, path) == ["Hello.", f"{path}: 0.0 s"]
+    with wave.open(str(path)) as file:
+        assert file.readframes(1_000) == sound
+    (request,) = provider.requests
+    assert request.json["modalities"] == ["text", "audio"]
+    assert request.json["audio"]["format"] == "pcm16"
+
+
+def test_voice_keeps_what_came_of_an_answer_that_was_cut(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "said.wav"
+    cut = Answer([spoken(b"\1\2", "He"), spoken(b"\3\4", "l")], ending="cut")
+    with FakeProvider(cut) as provider, pytest.raises(StreamInterruptedError):
+        run("voice", provider, path)
+    assert capsys.readouterr().out == "Hel"
+    with wave.open(str(path)) as file:
+        assert file.readframes(1_000) == b"\1\2\3\4"

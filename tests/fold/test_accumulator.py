@@ -1,0 +1,1759 @@
+"""The fold, field by field: its table of rules, row by row, over the wire and through the parser.
+
+Each table also says which rules of the catalogue are to be noted, and no other may be: what is tolerated is never
+silent, and what every provider may do (unknown fields, reasoning fields, where usage stands) is no anomaly.
+"""
+
+import json
+from base64 import b64encode
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from cases import each_case
+from pydantic import BaseModel
+from shared_data import shared_data
+
+from chunkfold import (
+    ChatCompletion,
+    ChatCompletionAccumulator,
+    ChatCompletionChunk,
+    ChatCompletionParser,
+    ContentPart,
+    ReasoningDelta,
+    ReasoningPart,
+    ServerSentEvent,
+    StreamEnd,
+    parse_payload,
+)
+from chunkfold.fold.stream_fold import StreamFold
+from chunkfold.testing import HEAD, sse
+
+
+def chunk(
+    delta: Any = ..., *, finish_reason: Any = None, index: Any = 0, choice: dict[str, Any] | None = None, **top: Any
+) -> dict[str, Any]:
+    """A chunk as OpenAI sends it, with one choice; `...` leaves a key out."""
+    keys = {"index": index, "delta": delta, "finish_reason": finish_reason, **(choice or {})}
+    one = {key: value for key, value in keys.items() if value is not ...}
+    return {key: value for key, value in {**HEAD, "choices": [one], **top}.items() if value is not ...}
+
+
+def said(*deltas: Any, finish_reason: Any = "stop") -> list[dict[str, Any]]:
+    """A chunk for each delta, and the finish reason beside the last."""
+    *first, last = deltas
+    return [*(chunk(delta) for delta in first), chunk(last, finish_reason=finish_reason)]
+
+
+def fold(*payloads: dict[str, Any]) -> ChatCompletionParser:
+    """A parser that read the payloads and [DONE], without an error."""
+    parser = ChatCompletionParser()
+    for data in sse(*payloads):
+        parser.feed(data)
+    parser.raise_error()
+    return parser
+
+
+def message_of(*deltas: Any) -> Any:
+    """The message that deltas make, as its dump without nulls."""
+    return fold(*said(*deltas)).completion().message.model_dump(exclude_none=True)
+
+
+def noted(parser: ChatCompletionParser) -> set[str]:
+    return {anomaly.rule.id for anomaly in parser.anomalies}
+
+
+# Append
+
+APPENDED = [
+    pytest.param(lambda text: {"content": text}, lambda message: message.content, id="content"),
+    pytest.param(lambda text: {"refusal": text}, lambda message: message.refusal, id="refusal"),
+    pytest.param(lambda text: {"reasoning": text}, lambda message: message.reasoning, id="reasoning"),
+    pytest.param(lambda text: {"reasoning_content": text}, lambda message: message.reasoning, id="reasoning_content"),
+    pytest.param(
+        lambda text: {"reasoning_content": text}, lambda message: message.reasoning_content, id="the raw field"
+    ),
+    pytest.param(
+        lambda text: {"tool_calls": [{"index": 0, "id": "a", "function": {"arguments": text}}]},
+        lambda message: message.tool_calls[0].function.arguments,
+        id="function.arguments",
+    ),
+    pytest.param(
+        lambda text: {"tool_calls": [{"index": 0, "id": "a", "custom": {"input": text}}]},
+        lambda message: message.tool_calls[0].custom.input,
+        id="custom.input",
+    ),
+    pytest.param(
+        lambda text: {"function_call": {"arguments": text}},
+        lambda message: message.function_call.arguments,
+        id="function_call.arguments",
+    ),
+    pytest.param(
+        lambda text: {"audio": {"transcript": text}}, lambda message: message.audio.transcript, id="audio.transcript"
+    ),
+]
+
+
+@pytest.mark.parametrize(("delta", "text"), APPENDED)
+def test_appended(delta: Any, text: Any) -> None:
+    """Repeated and growing pieces are pieces: "ha" twice is laughter, not a repeat."""
+    pieces = ["ha", "ha", "", None, "haha", "\r\n", "é", "\U0001f600"]
+    parser = fold(*said(*map(delta, pieces)))
+    assert text(parser.completion().message) == "hahahaha\r\né\U0001f600"
+    assert noted(parser) == set()
+
+
+@pytest.mark.parametrize(
+    ("deltas", "content"),
+    [
+        pytest.param([{}], None, id="never sent"),
+        pytest.param([{"content": None}], None, id="null"),
+        pytest.param([{"content": ""}], "", id="only empty"),
+        pytest.param([{"content": None}, {"content": "a"}, {"content": None}], "a", id="null around it"),
+    ],
+)
+def test_no_content_is_none_and_empty_content_is_empty(deltas: list[Any], content: str | None) -> None:
+    assert fold(*said(*deltas)).completion().message.content == content
+
+
+# First, and last, value that is not empty
+
+FIRST = [
+    pytest.param("id", ["a", "a"], "a", set(), id="id"),
+    pytest.param("id", ["", None, "b", "b"], "b", {"CF203"}, id="id: empty is absent (Azure)"),
+    pytest.param("id", ["a", "b", ...], "a", {"CF205"}, id="id: changed"),
+    pytest.param("id", [..., None, ...], None, {"CF216"}, id="id: never sent"),
+    pytest.param("id", ["", ""], None, {"CF203", "CF216"}, id="id: always empty"),
+    pytest.param("created", [0, 5, 6], 5, {"CF203"}, id="created: 0 is absent"),
+    pytest.param("created", [..., None, 6], 6, set(), id="created: late"),
+    pytest.param("created", [..., ...], None, {"CF216"}, id="created: never sent"),
+    pytest.param("model", ["", "m-1", "m-2"], "m-1", {"CF203", "CF205"}, id="model"),
+    pytest.param("system_fingerprint", [None, "f1", "f2"], "f1", set(), id="system_fingerprint"),
+    pytest.param("system_fingerprint", ["", "f2"], "f2", set(), id="system_fingerprint: empty"),
+]
+
+
+def sent_at_the_top(name: str, values: list[Any]) -> list[dict[str, Any]]:
+    *first, last = values
+    return [*(chunk({}, **{name: value}) for value in first), chunk({}, finish_reason="stop", **{name: last})]
+
+
+@pytest.mark.parametrize(("name", "values", "expected", "rules"), FIRST)
+def test_first_that_is_not_empty(name: str, values: list[Any], expected: Any, rules: set[str]) -> None:
+    parser = fold(*sent_at_the_top(name, values))
+    assert getattr(parser.completion(), name) == expected
+    assert noted(parser) == rules
+
+
+@pytest.mark.parametrize(
+    ("values", "rules"),
+    [
+        (["chat.completion.chunk"] * 2, set()),
+        (["", "chat.completion.chunk"], {"CF206"}),
+        ([..., "chat.reasoning"], {"CF206"}),
+        (["chat.completion", None], {"CF206"}),
+    ],
+)
+def test_object_decides_nothing(values: list[Any], rules: set[str]) -> None:
+    parser = fold(*sent_at_the_top("object", values))
+    assert parser.completion().object == "chat.completion"
+    assert noted(parser) == rules
+
+
+ROLES = [
+    pytest.param([{"role": "assistant"}, {}], "assistant", set(), id="once"),
+    pytest.param([{}, {}], "assistant", set(), id="never: assistant"),
+    pytest.param([{"role": None}, {"role": ""}], "assistant", {"CF203"}, id="empty: assistant"),
+    pytest.param([{"role": ""}, {"role": "model"}], "model", {"CF203"}, id="empty, then another"),
+    pytest.param([{"role": "assistant"}] * 3, "assistant", set(), id="on every chunk (StepFun)"),
+    pytest.param([{"role": "assistant"}, {"role": "model"}], "assistant", {"CF204"}, id="changed"),
+    pytest.param([{"role": "model"}, {"role": "bot"}], "model", {"CF204"}, id="neither is assistant"),
+    pytest.param(
+        [{"role": "function_in_progress"}, {"role": "assistant"}, {"role": "user"}],
+        "assistant",
+        {"CF204"},
+        id="a passing one before assistant (GigaChat)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("deltas", "role", "rules"), ROLES)
+def test_role(deltas: list[Any], role: str, rules: set[str]) -> None:
+    parser = fold(*said(*deltas))
+    assert parser.completion().message.role == role
+    assert noted(parser) == rules
+
+
+FINISH_REASONS = [
+    pytest.param([None, "stop"], "stop", set(), id="once"),
+    pytest.param(["", "", "stop"], "stop", {"CF203"}, id="empty until the end (StepFun)"),
+    pytest.param(["stop", "stop"], "stop", {"CF504"}, id="twice (SGLang)"),
+    pytest.param(["stop", "length"], "length", {"CF504"}, id="the last"),
+    pytest.param(["length", "", None, ...], "length", {"CF203"}, id="empty after it"),
+    pytest.param([None, "eos_token"], "eos_token", {"CF506"}, id="another word, as sent"),
+]
+
+
+@pytest.mark.parametrize(("reasons", "expected", "rules"), FINISH_REASONS)
+def test_finish_reason_is_the_last_that_is_not_empty(reasons: list[Any], expected: str, rules: set[str]) -> None:
+    parser = fold(*(chunk({}, finish_reason=reason) for reason in reasons))
+    assert parser.completion().finish_reason == expected
+    assert noted(parser) == rules
+
+
+def test_a_finish_reason_is_never_invented() -> None:
+    parser = fold(chunk({"content": "a"}))
+    assert parser.end is StreamEnd.DONE
+    assert parser.completion().finish_reason is None
+    assert parser.completion().choices[0].outcome is None
+    assert noted(parser) == {"CF502"}
+
+
+def test_output_after_the_finish_reason_is_kept() -> None:
+    parser = fold(chunk({"content": "a"}, finish_reason="stop"), chunk({"content": "b"}))
+    assert parser.completion().text == "ab"
+    assert noted(parser) == {"CF505"}
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [(["auto", "default"], "default"), (["flex", "", None, ...], "flex"), ([...], None)]
+)
+def test_service_tier_is_the_last_that_is_not_empty(values: list[Any], expected: str | None) -> None:
+    assert fold(*sent_at_the_top("service_tier", values)).completion().service_tier == expected
+
+
+# Usage
+
+USAGES = [
+    pytest.param([None, {"prompt_tokens": 3}], {"prompt_tokens": 3}, set(), id="at the end"),
+    pytest.param(
+        [{"prompt_tokens": 3}, None, ...], {"prompt_tokens": 3}, set(), id="null and absent take nothing away"
+    ),
+    pytest.param(
+        [{"completion_tokens": n, "total_tokens": n} for n in (1, 2, 9)],
+        {"completion_tokens": 9, "total_tokens": 9},
+        set(),
+        id="cumulative on every chunk: the last, never the sum",
+    ),
+    pytest.param(
+        [{"prompt_tokens": 3, "completion_tokens": 1}, {"prompt_tokens": None, "completion_tokens": 2}],
+        {"prompt_tokens": 3, "completion_tokens": 2},
+        set(),
+        id="key by key, the last that is not null",
+    ),
+    pytest.param(
+        [{"completion_tokens": 9}, {"completion_tokens": 4}], {"completion_tokens": 4}, set(), id="also a smaller one"
+    ),
+    pytest.param(
+        [{"prompt_tokens": 3, "x": 0.5}, {"prompt_tokens": 0, "x": 0}],
+        {"prompt_tokens": 3, "x": 0.5},
+        {"CF401"},
+        id="a 0 never replaces a positive number (MiniMax)",
+    ),
+    pytest.param(
+        [{"prompt_tokens": 0, "completion_tokens": None}, {"prompt_tokens": 3, "completion_tokens": 0}],
+        {"prompt_tokens": 3, "completion_tokens": 0},
+        set(),
+        id="a 0 is a value where none was",
+    ),
+    pytest.param(
+        [
+            {
+                "prompt_tokens_details": {"cached_tokens": 5, "x": 1},
+                "completion_tokens_details": {"reasoning_tokens": 7},
+            },
+            {"prompt_tokens_details": {"cached_tokens": 0, "y": 2}, "completion_tokens_details": None},
+        ],
+        {
+            "prompt_tokens_details": {"cached_tokens": 5, "x": 1, "y": 2},
+            "completion_tokens_details": {"reasoning_tokens": 7},
+        },
+        {"CF401"},
+        id="details merge alike",
+    ),
+    pytest.param(
+        [{"cached_tokens": 1, "cost": 0.1, "tier": "a"}, {"cached_tokens": 2, "cost": 0.2, "tier": "b", "more": {}}],
+        {"cached_tokens": 2, "cost": 0.2, "tier": "b", "more": {}},
+        set(),
+        id="a provider's own keys too",
+    ),
+    pytest.param(
+        [
+            {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11},
+            {"completion_tokens": 5, "total_tokens": 5},
+        ],
+        {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+        {"CF402"},
+        id="a total too small by the merge becomes the sum (bridges to Claude)",
+    ),
+    pytest.param(
+        [
+            {"prompt_tokens": 10, "completion_tokens": 0, "total_tokens": 10},
+            {"prompt_tokens": 0, "completion_tokens": 5, "total_tokens": 5},
+        ],
+        {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+        {"CF401", "CF402"},
+        id="also where a 0 was held back",
+    ),
+    pytest.param(
+        [{"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 12}] * 2,
+        {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 12},
+        set(),
+        id="a total that was sent too small stays",
+    ),
+    pytest.param(
+        [{"x": 1}, {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 12}],
+        {"x": 1, "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 12},
+        set(),
+        id="also beside other keys: it was not the merge that made it so",
+    ),
+    pytest.param(
+        [{"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 99}, {"completion_tokens": 6}],
+        {"prompt_tokens": 10, "completion_tokens": 6, "total_tokens": 99},
+        set(),
+        id="a larger total stays",
+    ),
+    pytest.param(
+        [{"prompt_tokens": 10, "total_tokens": 14}, {"completion_tokens": 5}],
+        {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+        {"CF402"},
+        id="a total that is one below the sum",
+    ),
+    pytest.param(
+        [{"prompt_tokens": 10, "total_tokens": 15}, {"completion_tokens": 5}],
+        {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+        set(),
+        id="a total that is the sum",
+    ),
+    pytest.param([{}], {}, set(), id="empty"),
+]
+
+
+@pytest.mark.parametrize(("usages", "expected", "rules"), USAGES)
+def test_usage(usages: list[Any], expected: dict[str, Any], rules: set[str]) -> None:
+    parser = fold(*sent_at_the_top("usage", usages))
+    usage = parser.completion().usage
+    assert usage is not None
+    assert usage.model_dump(exclude_none=True) == expected
+    assert noted(parser) == rules
+
+
+GOOD_USAGE = {
+    "total_tokens": 5,
+    "cached_tokens": 4,
+    "prompt_tokens_details": {"cached_tokens": 3},
+    "x_details": {"a": 1},
+}
+WRONG_USAGES = [
+    pytest.param({"total_tokens": "many"}, id="a text"),
+    pytest.param({"total_tokens": [1]}, id="a list"),
+    pytest.param({"total_tokens": True}, id="a boolean"),
+    pytest.param({"total_tokens": {"a": 1}}, id="an object"),
+    pytest.param({"prompt_tokens_details": {"cached_tokens": "many"}}, id="in details"),
+    pytest.param({"prompt_tokens_details": 7}, id="details that are a number"),
+    pytest.param({"cached_tokens": "many"}, id="a provider's own count"),
+    pytest.param({"x_details": "none"}, id="a provider's own details"),
+    pytest.param([], id="no object (PHP)"),
+    pytest.param("12", id="a text for all of it"),
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG_USAGES)
+def test_a_wrong_count_never_displaces_a_good_one(wrong: Any) -> None:
+    for order in ([GOOD_USAGE, wrong], [wrong, GOOD_USAGE]):
+        parser = fold(*sent_at_the_top("usage", order))
+        usage = parser.completion().usage
+        assert usage is not None
+        assert usage.model_dump(exclude_none=True) == GOOD_USAGE
+        assert noted(parser) <= {"CF209"}
+    assert noted(fold(*sent_at_the_top("usage", [GOOD_USAGE, wrong]))) == {"CF209"}
+
+
+@pytest.mark.parametrize("raw", [[], "12", 5, True, [{"total_tokens": 1}]])
+def test_a_usage_that_is_no_object_is_none(raw: Any) -> None:
+    """PHP relays."""
+    parser = fold(*sent_at_the_top("usage", [raw]))
+    completion = parser.completion()
+    assert completion.usage is None
+    assert completion.raw_values == {"usage": raw}
+    assert noted(parser) == {"CF209"}
+    assert ChatCompletion.model_validate(completion.model_dump()) == completion
+    assert ChatCompletion.model_validate_json(completion.model_dump_json()) == completion
+
+
+def test_a_usage_that_is_no_object_makes_way_for_that_of_groq() -> None:
+    completion = fold(*said({"content": "a"}), chunk({}, usage=[], x_groq={"usage": {"total_tokens": 3}})).completion()
+    assert completion.usage is not None
+    assert completion.usage.total_tokens == 3
+
+
+def test_usage_is_never_invented() -> None:
+    assert fold(*said({"content": "a"})).completion().usage is None
+
+
+WHERE = [
+    pytest.param({"usage": {"total_tokens": 1}}, {}, 1, id="in the chunk"),
+    pytest.param({}, {"usage": {"total_tokens": 2}}, 2, id="in the choice (Moonshot)"),
+    pytest.param({"x_groq": {"id": "req_1", "usage": {"total_tokens": 3}}}, {}, 3, id="in x_groq"),
+    pytest.param({"usage": {"total_tokens": 1}}, {"usage": {"total_tokens": 2}}, 1, id="the chunk before the choice"),
+    pytest.param(
+        {"x_groq": {"usage": {"total_tokens": 3}}}, {"usage": {"total_tokens": 2}}, 2, id="the choice before x_groq"
+    ),
+    pytest.param(
+        {"usage": None, "x_groq": {"usage": {"total_tokens": 3}}}, {"usage": None}, 3, id="a null is not there"
+    ),
+    pytest.param({"usage": {}, "x_groq": {"usage": {"total_tokens": 3}}}, {}, 3, id="nor is an empty one"),
+    pytest.param({"usage": {}}, {"usage": {"total_tokens": 2}}, 2, id="an empty one before the choice's"),
+]
+
+
+@pytest.mark.parametrize(("top", "choice", "total"), WHERE)
+def test_where_usage_stands_is_no_anomaly(top: dict[str, Any], choice: dict[str, Any], total: int) -> None:
+    parser = fold(chunk({"content": "a"}), chunk({}, finish_reason="stop", choice=choice, **top))
+    usage = parser.completion().usage
+    assert usage is not None
+    assert usage.total_tokens == total
+    assert noted(parser) == set()
+
+
+def test_usage_after_the_finish_reason() -> None:
+    """A trailer with empty choices; NagaAI's has nothing else at all."""
+    parser = fold(*said({"content": "a"}), {"choices": [], "usage": {"total_tokens": 4}})
+    usage = parser.completion().usage
+    assert usage is not None
+    assert usage.total_tokens == 4
+    assert noted(parser) == {"CF206"}  # the trailer has no object
+
+
+# Audio
+
+
+def base64(data: bytes) -> str:
+    return b64encode(data).decode()
+
+
+AUDIO = [
+    pytest.param(
+        [{"data": base64(b"ab")}, {"data": base64(b"c")}, {"data": base64(b"defg")}],
+        {"data": base64(b"abcdefg")},
+        set(),
+        id="each piece is base64 of its own: bytes joined, encoded once",
+    ),
+    pytest.param(
+        [{"data": "YW"}, {"data": "Jj"}],
+        {"data": "YWJj"},
+        {"CF218"},
+        id="one base64 text that was cut anywhere: joined",
+    ),
+    pytest.param(
+        [{"data": "*"}, {"data": base64(b"a")}], {"data": "*" + base64(b"a")}, {"CF218"}, id="no base64: texts joined"
+    ),
+    pytest.param(
+        [{"id": "a1"}, {"id": "a2", "expires_at": 1}, {"id": "", "expires_at": 2}, {"expires_at": None}],
+        {"id": "a2", "expires_at": 2},
+        set(),
+        id="id and expiry: the last that is not empty",
+    ),
+    pytest.param(
+        [{"id": "a1", "data": "", "transcript": "He"}, {"transcript": "llo"}, {"expires_at": 9}],
+        {"id": "a1", "transcript": "Hello", "expires_at": 9},
+        set(),
+        id="the expiry alone at the end",
+    ),
+    pytest.param(
+        [{"x": 1, "y": 2}, {"x": 3, "y": None}], {"x": 3, "y": 2}, set(), id="unknown keys: the last not null"
+    ),
+]
+
+
+@pytest.mark.parametrize(("pieces", "expected", "rules"), AUDIO)
+def test_audio(pieces: list[dict[str, Any]], expected: dict[str, Any], rules: set[str]) -> None:
+    parser = fold(*said(*({"audio": piece} for piece in pieces)))
+    audio = parser.completion().message.audio
+    assert audio is not None
+    assert {key: value for key, value in audio.model_dump().items() if value not in (None, "")} == expected
+    assert noted(parser) == rules
+
+
+# reasoning_details
+
+TEXT = "reasoning.text"
+DETAILS = [
+    pytest.param(
+        [[{"type": TEXT, "index": 0, "text": "a"}], [{"type": TEXT, "index": 0, "text": "b"}]],
+        [{"type": TEXT, "index": 0, "text": "ab"}],
+        id="text appends",
+    ),
+    pytest.param(
+        [[{"type": "reasoning.summary", "index": 0, "summary": "a"}]] * 2,
+        [{"type": "reasoning.summary", "index": 0, "summary": "aa"}],
+        id="summary appends",
+    ),
+    pytest.param(
+        [[{"type": "reasoning.encrypted", "index": 0, "data": "a"}]] * 2,
+        [{"type": "reasoning.encrypted", "index": 0, "data": "aa"}],
+        id="data appends",
+    ),
+    pytest.param(
+        [[{"type": TEXT, "index": 0, "text": "a", "signature": None}], [{"type": TEXT, "index": 0, "signature": "s"}]],
+        [{"type": TEXT, "index": 0, "text": "a", "signature": "s"}],
+        id="a signature that comes late and alone",
+    ),
+    pytest.param(
+        [
+            [{"type": TEXT, "index": 0, "signature": "s", "id": "i", "format": "f"}],
+            [{"type": TEXT, "index": 0, "signature": "", "id": None, "format": ""}],
+            [{"type": TEXT, "index": 0, "signature": "t", "format": "g"}],
+        ],
+        [{"type": TEXT, "index": 0, "signature": "t", "id": "i", "format": "g"}],
+        id="signature, id, format: the last that is not empty",
+    ),
+    pytest.param(
+        [
+            [{"type": TEXT, "index": 0, "text": "a"}, {"type": TEXT, "index": 1, "text": "b"}],
+            [{"type": TEXT, "index": 1, "text": "B"}, {"type": TEXT, "index": 0, "text": "A"}],
+        ],
+        [{"type": TEXT, "index": 0, "text": "aA"}, {"type": TEXT, "index": 1, "text": "bB"}],
+        id="by index, not by place",
+    ),
+    pytest.param(
+        [
+            [{"type": TEXT, "index": 0, "text": "a"}],
+            [{"type": "reasoning.encrypted", "index": 0, "data": "x"}],
+            [{"type": TEXT, "index": 0, "text": "b"}],
+        ],
+        [{"type": TEXT, "index": 0, "text": "ab"}, {"type": "reasoning.encrypted", "index": 0, "data": "x"}],
+        id="by type too: the same index twice",
+    ),
+    pytest.param(
+        [[{"type": TEXT, "text": "a"}], [{"type": "x", "text": "-"}], [{"type": TEXT, "text": "b", "signature": "s"}]],
+        [{"type": TEXT, "text": "ab", "signature": "s"}, {"type": "x", "text": "-"}],
+        id="without an index: to the last of its type",
+    ),
+    pytest.param(
+        [
+            [{"type": TEXT, "index": 0, "text": "a"}, {"type": TEXT, "index": 1, "text": "b"}],
+            [{"type": TEXT, "text": "!"}],
+        ],
+        [{"type": TEXT, "index": 0, "text": "a"}, {"type": TEXT, "index": 1, "text": "b!"}],
+        id="the last of its type may have an index",
+    ),
+    pytest.param(
+        [
+            [{"type": TEXT, "id": "i", "text": "a"}],
+            [{"type": TEXT, "id": "i", "text": "b"}],
+            [{"type": TEXT, "id": "j"}],
+        ],
+        [{"type": TEXT, "id": "i", "text": "ab"}, {"type": TEXT, "id": "j"}],
+        id="unless the id differs",
+    ),
+    pytest.param(
+        [[{"type": TEXT, "index": 0, "text": None}], [{"type": TEXT, "index": 0, "text": "a"}]],
+        [{"type": TEXT, "index": 0, "text": "a"}],
+        id="null text adds nothing",
+    ),
+]
+
+
+@pytest.mark.parametrize(("deltas", "expected"), DETAILS)
+def test_reasoning_details(deltas: list[Any], expected: list[Any]) -> None:
+    # Content begins in between: a signature may well come after it.
+    parser = fold(*said(*({"reasoning_details": details, "content": "."} for details in deltas)))
+    assert parser.completion().message.reasoning_details == expected
+    assert noted(parser) == set()
+
+
+# Reasoning text, in all its spellings
+
+THINKING = {"type": "thinking", "thinking": [{"type": "text", "text": "T"}]}
+REASONING_PART = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "T"}]}
+THOUGHT = {"google": {"thought": True}}
+SPELLINGS = [
+    pytest.param({"reasoning_content": "T"}, set(), id="reasoning_content"),
+    pytest.param({"reasoning": "T"}, set(), id="reasoning"),
+    pytest.param({"reasoning_details": [{"type": TEXT, "text": "T"}]}, set(), id="text of reasoning_details"),
+    pytest.param({"reasoning_details": [{"type": "s", "summary": "T"}]}, set(), id="else their summary"),
+    pytest.param({"content": [THINKING]}, {"CF208"}, id="thinking parts of the content (Mistral)"),
+    pytest.param({"reasoning_content": "T", "reasoning": "T"}, set(), id="twice, the same"),
+    pytest.param({"reasoning_content": "T", "reasoning": "other"}, set(), id="twice: reasoning_content first"),
+    pytest.param({"reasoning": "T", "reasoning_details": [{"text": "other"}]}, set(), id="reasoning before details"),
+    pytest.param({"reasoning_details": [{"text": "T", "summary": "other"}]}, set(), id="text before summary"),
+    pytest.param(
+        {"reasoning_details": [{"text": "T"}], "content": [{"type": "thinking", "thinking": "other"}]},
+        {"CF208"},
+        id="details before thinking parts",
+    ),
+    pytest.param({"reasoning_content": "", "reasoning": "T"}, set(), id="an empty one is not it"),
+    pytest.param({"reasoning_content": None, "reasoning": "", "reasoning_details": [{"text": "T"}]}, set(), id="two"),
+    pytest.param({"reasoning_text": "T"}, set(), id="reasoning_text (GitHub Copilot)"),
+    pytest.param({"reasoning": "T", "reasoning_text": "other"}, set(), id="reasoning before reasoning_text"),
+    pytest.param({"reasoning_text": "T", "reasoning_details": [{"text": "other"}]}, set(), id="then details"),
+    pytest.param({"thinking_blocks": [{"type": "thinking", "thinking": "T"}]}, set(), id="thinking_blocks (LiteLLM)"),
+    pytest.param(
+        {"reasoning_details": [{"text": "T"}], "thinking_blocks": [{"type": "thinking", "thinking": "other"}]},
+        set(),
+        id="details before thinking_blocks",
+    ),
+    pytest.param({"thinking": {"content": "T"}}, set(), id="thinking as an object (musistudio/llms)"),
+    pytest.param(
+        {"thinking_blocks": [{"thinking": "T"}], "thinking": {"content": "other"}}, set(), id="blocks before thinking"
+    ),
+    pytest.param({"content_blocks": [{"index": 0, "delta": {"thinking": "T"}}]}, set(), id="content_blocks (Portkey)"),
+    pytest.param(
+        {"reasoning_content": "T", "content_blocks": [{"index": 0, "delta": {"thinking": "other"}}]},
+        set(),
+        id="content_blocks only where no field of its own brought it",
+    ),
+    pytest.param({"content": [REASONING_PART]}, {"CF208"}, id="reasoning parts of the content (Databricks)"),
+    pytest.param({"content": "<thought>T", "extra_content": THOUGHT}, set(), id="a flagged content (Gemini)"),
+    pytest.param({"content": "T", "extra_content": THOUGHT}, set(), id="a flagged content without a tag"),
+    pytest.param(
+        {"content": "other", "extra_content": THOUGHT, "reasoning": "T"}, set(), id="a field of its own before the flag"
+    ),
+    pytest.param({"reasoning_text": 5, "reasoning": "T"}, {"CF209"}, id="a reasoning_text that is a number"),
+    pytest.param({"reasoning_text": None, "thinking_blocks": None, "reasoning": "T"}, set(), id="nulls"),
+    pytest.param({"thinking_blocks": "x", "reasoning": "T"}, {"CF209"}, id="thinking_blocks that are no list"),
+    pytest.param({"thinking_blocks": ["x"], "reasoning": "T"}, {"CF209"}, id="thinking_blocks of no objects"),
+    pytest.param({"thinking": "x", "reasoning": "T"}, set(), id="a bare thinking is an unknown field"),
+    pytest.param({"reasoning_content": {"x": 1}, "reasoning": "T"}, {"CF209"}, id="nor one that is no string"),
+    pytest.param({"reasoning": 5, "reasoning_content": "T"}, {"CF209"}, id="nor one that is a number"),
+]
+
+
+@each_case(("delta", "rules"), SPELLINGS)
+def test_reasoning_is_taken_once_from_the_first_spelling(delta: dict[str, Any], rules: set[str]) -> None:
+    parser = ChatCompletionParser()
+    chunks = parser.feed(b"".join(sse(*said(delta, {}))))
+    assert "".join(each.reasoning for each in chunks) == "T"
+    message = parser.completion().message
+    assert message.reasoning == "T"
+    assert message.model_dump()["reasoning"] == "T"
+    assert noted(parser) == rules
+
+
+@each_case(("delta", "rules"), SPELLINGS)
+def test_reasoning_is_output_in_every_spelling(delta: dict[str, Any], rules: set[str]) -> None:
+    """A stream that is cut while it thinks is truncated, and no retry is safe."""
+    parser = ChatCompletionParser(clock=lambda: 1.0)
+    parser.events()
+    parser.feed(b"".join(sse(chunk(delta), done=False)))
+    events = [each.delta for each in parser.events() if isinstance(each, ReasoningDelta)]
+    parser.close()
+    assert events == ["T"]
+    assert parser.end is StreamEnd.TRUNCATED
+    assert parser.error is not None
+    assert not parser.error.retryable
+    assert parser.timing.first_output is not None
+    assert [type(part) for part in parser.snapshot.message.parts] == [ReasoningPart]
+
+
+@each_case(("delta", "rules"), SPELLINGS)
+def test_reasoning_of_a_whole_message_is_the_same(delta: dict[str, Any], rules: set[str]) -> None:
+    whole = {"object": "chat.completion", "choices": [{"index": 0, "message": delta, "finish_reason": "stop"}]}
+    parser = ChatCompletionParser()
+    parser.feed(json.dumps(whole).encode())
+    parser.close()
+    assert parser.completion().reasoning == "T"
+
+
+def test_spellings_may_change_from_delta_to_delta() -> None:
+    deltas = [{"reasoning_content": "a"}, {"reasoning": "b"}, {"reasoning_details": [{"text": "c"}]}]
+    assert fold(*said(*deltas)).completion().reasoning == "abc"
+
+
+def test_the_raw_fields_stay_beside_it() -> None:
+    deltas = [
+        {
+            "reasoning_content": "a",
+            "reasoning": "a",
+            "thinking": "x",
+            "reasoning_details": [{"type": TEXT, "text": "a"}],
+        },
+        {"reasoning_content": "b", "thought": "y"},
+    ]
+    assert message_of(*deltas) == {
+        "role": "assistant",
+        "reasoning": "ab",
+        "reasoning_content": "ab",
+        "reasoning_details": [{"type": TEXT, "text": "a"}],
+        "tool_calls": [],
+        # Bare `thinking` and `thought` keys are unknown keys.
+        "thinking": "x",
+        "thought": "y",
+    }
+
+
+def test_a_raw_reasoning_that_is_no_string_gives_way_to_the_text() -> None:
+    """The message has the text as `reasoning`, in place of a raw field of that name."""
+    message = message_of({"reasoning": {"effort": "high"}}, {"reasoning_content": "a"})
+    assert message["reasoning"] == "a"
+
+
+def test_without_reasoning_the_field_is_none() -> None:
+    assert fold(*said({"content": "a"})).completion().message.reasoning is None
+
+
+def read_all(body: bytes, **options: Any) -> tuple[ChatCompletionParser, list[ChatCompletionChunk]]:
+    """The parser that read a body to its end, and the chunks; folding and every cut come to the same."""
+    parser = ChatCompletionParser(**options)
+    chunks = [*parser.feed(body), *parser.close()]
+    folded, bytewise = ChatCompletionParser(**options), ChatCompletionParser(**options)
+    folded.fold(body)
+    folded.close()
+    for place in range(len(body)):
+        bytewise.feed(body[place : place + 1])
+    bytewise.close()
+    assert folded.snapshot == bytewise.snapshot == parser.snapshot
+    assert folded.anomalies == bytewise.anomalies == parser.anomalies
+    return parser, chunks
+
+
+RECORDED_REASONING = {
+    "github-copilot__codecompanion.nvim__copilot-tools-streaming-reasoning": "**Discovering Update Scope**",
+    "litellm__anthropic-think": "Let me think.",
+    "litellm__gemini-think": "Let me think.",
+    "musistudio-llms__ds-ds-think": "Let me think.",
+    "portkey__anthropic-think": "Let me think.",
+}
+
+
+@pytest.mark.parametrize("name", RECORDED_REASONING)
+def test_recorded_reasoning(name: str) -> None:
+    """The chunks, the message, its parts and the events have the same reasoning, once."""
+    body = shared_data(f"recordings-2/{name}.sse").read_bytes()
+    parser, chunks = read_all(body)
+    message = parser.snapshot.message
+    assert str(message.reasoning).startswith(RECORDED_REASONING[name])
+    assert "".join(each.reasoning for each in chunks) == message.reasoning
+    assert "".join(part.text for part in message.parts if isinstance(part, ReasoningPart)) == message.reasoning
+    told = [each.delta for each in parser.events() if isinstance(each, ReasoningDelta)]
+    assert "".join(told) == message.reasoning
+
+
+THINKING_BLOCK = {"type": "thinking", "thinking": "hm"}
+BLOCKS = [
+    pytest.param([[{**THINKING_BLOCK, "signature": "s"}]], [{**THINKING_BLOCK, "signature": "s"}], "hm", id="at once"),
+    pytest.param(
+        [[{"type": "thinking", "thinking": "h"}], [{"type": "thinking", "thinking": "m", "signature": "s"}]],
+        [{**THINKING_BLOCK, "signature": "s"}],
+        "hm",
+        id="the last piece has the signature",
+    ),
+    pytest.param(
+        [[THINKING_BLOCK], [{**THINKING_BLOCK, "signature": "s"}], [{**THINKING_BLOCK, "signature": "s"}]],
+        [{**THINKING_BLOCK, "signature": "s"}],
+        "hm",
+        id="the signed block repeats the text, twice",
+    ),
+    pytest.param([[THINKING_BLOCK], [THINKING_BLOCK]], [{"type": "thinking", "thinking": "hmhm"}], "hmhm", id="pieces"),
+    pytest.param(
+        [[{**THINKING_BLOCK, "signature": "s"}], [{"type": "thinking", "thinking": "so"}]],
+        [{**THINKING_BLOCK, "signature": "s"}, {"type": "thinking", "thinking": "so"}],
+        "hmso",
+        id="after a signature comes another block",
+    ),
+    pytest.param(
+        [[{**THINKING_BLOCK, "index": 0}, {**THINKING_BLOCK, "index": 1}], [{"type": "thinking", "thinking": "!", "index": 0}]],
+        [{"type": "thinking", "thinking": "hm!", "index": 0}, {**THINKING_BLOCK, "index": 1}],
+        "hmhm!",
+        id="by index",
+    ),
+    pytest.param(
+        [[{**THINKING_BLOCK, "id": "a"}], [{**THINKING_BLOCK, "id": "b"}]],
+        [{**THINKING_BLOCK, "id": "a"}, {**THINKING_BLOCK, "id": "b"}],
+        "hmhm",
+        id="by id",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("deltas", "expected", "reasoning"), BLOCKS)
+def test_thinking_blocks(deltas: list[Any], expected: list[Any], reasoning: str) -> None:
+    message = fold(*said(*({"thinking_blocks": blocks} for blocks in deltas))).completion().message
+    assert message.model_dump()["thinking_blocks"] == expected
+    assert message.reasoning == reasoning
+
+
+def test_two_thoughts_of_one_thinking_object() -> None:
+    thoughts = [
+        {"content": "a"},
+        {"content": "a", "signature": "s"},
+        {"content": "b"},
+        {"content": "b", "signature": "t"},
+    ]
+    message = fold(*said(*({"thinking": one} for one in thoughts))).completion().message
+    assert message.reasoning == "ab"
+    assert message.model_dump()["thinking"] == {"content": "ab", "signature": "t"}
+
+
+def test_many_blocks_are_linear() -> None:
+    """Pieces of thousands of blocks, by turns: joining them now and then must not look at all blocks each time."""
+    accumulator = StreamFold()
+    looked: list[int] = []
+    for place in range(6_000):
+        blocks = [{"type": "t", "index": place % 3_000, "text": "a"}]
+        accumulator.add(ChatCompletionChunk.model_validate(chunk({"reasoning_details": blocks})))
+        looked.append(accumulator._next_compaction)
+    assert len(set(looked)) <= 4
+    details = accumulator.snapshot.message.reasoning_details
+    assert details is not None
+    assert [one["text"] for one in details] == ["aa"] * 3_000
+
+
+# Content that is flagged as a thought (Gemini's compatible endpoint)
+
+
+def thought(text: str, **fields: Any) -> dict[str, Any]:
+    return {"content": text, "extra_content": {"google": {"thought": True, **fields}}}
+
+
+THOUGHTS = [
+    pytest.param([thought("<thought>h"), thought("m"), {"content": "</thought>Hi"}], "hm", "Hi", id="tags"),
+    pytest.param([thought("h"), thought("m"), {"content": "Hi"}], "hm", "Hi", id="no tags"),
+    pytest.param([thought("<thought>hm"), {"content": "</thought>"}, {"content": "Hi"}], "hm", "Hi", id="a tag alone"),
+    pytest.param(
+        [thought("<thought>hm"), {"content": ""}, {"content": "</thought>Hi"}], "hm", "Hi", id="an empty text"
+    ),
+    pytest.param(
+        [thought("<thought>hm"), {"content": "</thought>Hi"}, {"content": "</thought>"}],
+        "hm",
+        "Hi</thought>",
+        id="the first one only",
+    ),
+    pytest.param([thought("hm"), {"content": "Hi"}, {"content": "</thought>"}], "hm", "Hi</thought>", id="not later"),
+    pytest.param([thought("a<thought>b</thought>"), {"content": "Hi"}], "a<thought>b</thought>", "Hi", id="not inside"),
+    pytest.param([{"content": "<thought>a"}, {"content": "</thought>b"}], None, "<thought>a</thought>b", id="no flag"),
+    pytest.param(
+        [{"content": "a", "extra_content": {"google": {"thought": False}}}, {"content": "</thought>b"}],
+        None,
+        "a</thought>b",
+        id="a flag of false",
+    ),
+    pytest.param(
+        [thought("<thought>a"), {"content": "</thought>b"}, thought("<thought>c"), {"content": "</thought>d"}],
+        "ac",
+        "bd",
+        id="twice",
+    ),
+    pytest.param(
+        [thought("<thought>a"), {"content": [{"type": "text", "text": "b"}]}, {"content": "</thought>"}],
+        "a",
+        "b</thought>",
+        id="a list of parts closes it too",
+    ),
+    pytest.param([thought(""), thought("<thought>")], None, None, id="nothing in it"),
+]
+
+
+@pytest.mark.parametrize(("deltas", "reasoning", "text"), THOUGHTS)
+def test_flagged_thoughts(deltas: list[Any], reasoning: str | None, text: str | None) -> None:
+    """Plain text chunks come before and after, so that each way a chunk can take is taken."""
+    last = [{"content": "."}] * 3
+    parser, chunks = read_all(b"".join(sse(*said({"role": "assistant"}, *deltas, *last))))
+    message = parser.completion().message
+    assert (message.reasoning, message.content) == (reasoning, (text or "") + "...")
+    assert "".join(each.text for each in chunks) == message.content
+    assert "".join(each.reasoning for each in chunks) == (reasoning or "")
+    assert "thought" not in message.model_dump().get("extra_content", {}).get("google", {})
+    assert {one.rule.id for one in parser.anomalies} <= {"CF208"}
+
+
+def test_a_thought_of_one_choice_does_not_touch_another() -> None:
+    payloads = [
+        chunk({"content": "a"}),
+        chunk({"content": "b"}, index=1),
+        chunk(thought("<thought>hm"), index=1),
+        chunk({"content": "</thought>a"}),
+        chunk(..., usage={"total_tokens": 1}, choices=[]),
+        chunk({"content": "</thought>b"}, index=1),
+        chunk({"content": "</thought>c"}, index=1),
+    ]
+    parser, _ = read_all(b"".join(sse(*payloads)))
+    assert texts(parser.snapshot) == {0: "a</thought>a", 1: "bb</thought>c"}
+
+
+def test_what_stands_beside_the_flag_stays() -> None:
+    extra = {"google": {"thought_signature": "s"}, "x": 1}
+    parser = fold(
+        *said({"content": "a", "extra_content": {**extra, "google": {"thought": True, "thought_signature": "s"}}})
+    )
+    assert parser.completion().message.model_dump()["extra_content"] == extra
+
+
+def test_the_chunk_that_was_sent_is_not_changed() -> None:
+    accumulator = ChatCompletionAccumulator()
+    accumulator.add(ChatCompletionChunk.model_validate(chunk(thought("<thought>a"))))
+    sent = ChatCompletionChunk.model_validate(chunk({"content": "</thought>b"}))
+    before = sent.model_copy(deep=True)
+    given = accumulator.add(sent)
+    assert sent == before
+    assert (given.text, accumulator.snapshot.text) == ("b", "b")
+    assert accumulator.add(sent) is sent
+
+
+# Content parts
+
+PARTS = [
+    pytest.param([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "ab", "", id="text"),
+    pytest.param([THINKING], "", "T", id="thinking"),
+    pytest.param([{"type": "thinking", "thinking": "T"}], "", "T", id="thinking as a string"),
+    pytest.param([THINKING, {"type": "text", "text": "a"}, THINKING], "a", "TT", id="mixed"),
+    pytest.param([{"type": "reference", "reference_ids": [1]}, {"type": "text", "text": "a"}], "a", "", id="others"),
+    pytest.param(["a", {"type": "text", "text": "b"}, "c"], "abc", "", id="strings among them"),
+    pytest.param([{"type": "text", "text": None}, {"type": "text"}, 5, None], "", "", id="without text"),
+    pytest.param([{"type": "thinking", "thinking": ["T", {"type": "text", "text": "U"}]}], "", "TU", id="nested"),
+    pytest.param(
+        [{"type": "thinking", "thinking": [THINKING["thinking"][0], {"type": "reference"}, 5]}],
+        "",
+        "T",
+        id="references in thinking",
+    ),
+    pytest.param([], "", "", id="none"),
+]
+
+
+@pytest.mark.parametrize(("parts", "text", "reasoning"), PARTS)
+def test_content_parts_are_split(parts: list[Any], text: str, reasoning: str) -> None:
+    parser = ChatCompletionParser()
+    chunks = parser.feed(b"".join(sse(*said({"content": parts}, {"content": "!"}))))
+    completion = parser.completion()
+    assert (completion.message.content, completion.reasoning) == (text + "!", reasoning)
+    assert (chunks[0].text, chunks[0].reasoning) == (text, reasoning)
+    # The parts themselves stay on the chunk, as sent.
+    assert chunks[0].choices[0].delta.content == parts
+    assert noted(parser) == {"CF208"}
+
+
+OTHERS = [
+    [{"type": "text", "text": "See "}, {"type": "reference", "reference_ids": [1]}, {"type": "reference", "reference_ids": [2]}],
+    [{"type": "text", "text": "this."}, {"type": "image_url", "image_url": {"url": "data:,"}}, {"x": 1}],
+]  # fmt: skip
+
+
+def test_other_parts_stay_in_their_order() -> None:
+    """Mistral's references, and whatever else a content list may hold."""
+    parser, chunks = read_all(b"".join(sse(*said({"content": OTHERS[0]}, {"content": OTHERS[1]}, {"content": "!"}))))
+    message = parser.completion().message
+    assert message.content == "".join(each.text for each in chunks) == "See this.!"
+    assert message.model_dump()["content_parts"] == [*OTHERS[0], *OTHERS[1], {"type": "text", "text": "!"}]
+    shown = [part.part if isinstance(part, ContentPart) else getattr(part, "text", None) for part in message.parts]
+    assert shown == ["See ", *OTHERS[0][1:], "this.", *OTHERS[1][1:], "!"]
+    (again,) = ChatCompletion.model_validate_json(parser.completion().model_dump_json()).choices
+    assert [type(part).__name__ for part in again.message.parts] == ["TextPart", *["ContentPart"] * 4]
+
+
+def test_reasoning_parts_are_pieces_until_text_comes() -> None:
+    signed = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "T", "signature": "s"}]}
+    contents = [[REASONING_PART], [signed], "a", [REASONING_PART], [{"type": "reasoning", "summary": "U"}], [THINKING]]
+    message = fold(*said(*({"content": content} for content in contents))).completion().message
+    assert message.reasoning == "TTTUT"
+    assert message.content_parts == [
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "T", "signature": "s"}]},
+        {"type": "text", "text": "a"},
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "T"}]},
+        THINKING,
+    ]
+
+
+def test_many_pieces_of_a_part_are_joined_now_and_then() -> None:
+    accumulator = ChatCompletionAccumulator()
+    for _ in range(3_000):
+        accumulator.add(ChatCompletionChunk.model_validate(chunk({"content": [REASONING_PART]})))
+    message = accumulator.snapshot.message
+    assert message.reasoning == "T" * 3_000
+    assert message.content_parts == [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "T" * 3_000}]}]
+
+
+# A tool's messages
+
+TOOL = {"reasoning": "x", "role": "tool", "tool_call_id": "a", "content": "[1]", "name": "search"}
+
+
+def test_what_a_tool_says_is_not_the_assistants() -> None:
+    """MiniMax's search: its results come in choice 0, with a finish reason of their own."""
+    payloads = [
+        chunk({"role": "tool", **TOOL}, finish_reason="tool_calls"),
+        chunk({"role": "function", "content": "x"}),
+        *said({"role": "assistant", "content": "Hi"}, {"content": "!"}),
+    ]
+    parser, chunks = read_all(b"".join(sse(*payloads)))
+    completion = parser.completion()
+    (choice,) = completion.choices
+    assert (completion.text, completion.message.role, choice.finish_reason) == ("Hi!", "assistant", "stop")
+    assert choice.model_extra == {"tool_messages": [TOOL, {"role": "function", "content": "x"}]}
+    assert [each.text + each.reasoning for each in chunks] == ["", "", "Hi", "!"]
+    assert noted(parser) == {"CF220"}
+
+
+def test_a_finish_reason_of_a_tool_does_not_end_the_answer() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(b"".join(sse(chunk({"content": "Hi"}), chunk(TOOL, finish_reason="stop"), done=False)))
+    parser.close()
+    assert parser.end is StreamEnd.TRUNCATED
+
+
+def test_tool_calls_are_the_assistants_whatever_the_role() -> None:
+    calls = [{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}]
+    parser = fold(*said({"role": "tool", "tool_calls": calls, "reasoning": "x"}, {}, finish_reason="tool_calls"))
+    (choice,) = parser.completion().choices
+    assert [call.name for call in choice.message.tool_calls] == ["f"]
+    assert choice.message.reasoning is None
+    assert choice.model_extra == {"tool_messages": [{"role": "tool", "reasoning": "x"}]}
+
+
+# Lists: log probabilities, annotations, images
+
+LISTS = [
+    pytest.param(lambda items: chunk({"images": items}), lambda choice: choice.message.images, id="images"),
+    pytest.param(
+        lambda items: chunk({"annotations": items}), lambda choice: choice.message.annotations, id="annotations"
+    ),
+    pytest.param(
+        lambda items: chunk({}, choice={"logprobs": {"content": items}}),
+        lambda choice: choice.logprobs.content,
+        id="logprobs.content",
+    ),
+    pytest.param(
+        lambda items: chunk({}, choice={"logprobs": {"refusal": items}}),
+        lambda choice: choice.logprobs.refusal,
+        id="logprobs.refusal",
+    ),
+]
+
+
+def plain(items: Any) -> Any:
+    """Models as what was sent."""
+    return [item if isinstance(item, dict) else item.model_dump(exclude_unset=True) for item in items]
+
+
+@pytest.mark.parametrize(("sent", "found"), LISTS)
+def test_lists_extend(sent: Any, found: Any) -> None:
+    a, b, c = ({"x": letter, "token": letter} for letter in "abc")
+    parser = fold(sent([a]), sent([]), sent(None), sent([b, c]), sent([a]), *said({}))
+    (choice,) = parser.completion().choices
+    assert plain(found(choice)) == [a, b, c, a]
+    assert noted(parser) == set()
+
+
+@pytest.mark.parametrize("raw", ["x", 5, {"x": 1}])
+@pytest.mark.parametrize(("sent", "found"), LISTS)
+def test_a_value_that_is_no_list_is_kept_raw(sent: Any, found: Any, raw: Any) -> None:
+    parser = fold(sent("other"), sent(raw), *said({}))
+    (choice,) = parser.completion().choices
+    assert found(choice) is None
+    holder = choice.logprobs or choice.message
+    assert list(holder.raw_values.values()) == [raw]
+    assert noted(parser) == {"CF209"}
+
+
+@pytest.mark.parametrize("raw", ["x", 5, {"x": 1}])
+@pytest.mark.parametrize(("sent", "found"), LISTS)
+def test_it_takes_nothing_away_from_the_list(sent: Any, found: Any, raw: Any) -> None:
+    a, b = {"token": "a"}, {"token": "b"}
+    parser = fold(sent(raw), sent([a]), sent(raw), sent([b]), *said({}))
+    (choice,) = parser.completion().choices
+    assert plain(found(choice)) == [a, b]
+
+
+def test_unknown_keys_of_logprobs_are_kept_and_null_is_none() -> None:
+    logprobs = [None, {"content": None, "x": 1}, {"refusal": None, "x": 2, "y": None}]
+    (choice,) = fold(*(chunk({}, choice={"logprobs": one}) for one in logprobs), *said({})).completion().choices
+    assert choice.logprobs is not None
+    assert choice.logprobs.model_dump() == {"content": None, "refusal": None, "x": 2}
+
+
+def test_minus_infinity_is_a_log_probability() -> None:
+    data = json.dumps(chunk({}, finish_reason="stop", choice={"logprobs": {"content": [{"logprob": float("-inf")}]}}))
+    parser = ChatCompletionParser()
+    parser.feed(b"".join(sse(data)))
+    (choice,) = parser.completion().choices
+    assert choice.logprobs.content[0].logprob == float("-inf")
+
+
+def test_token_ids_of_a_choice_extend() -> None:
+    """vLLM's `return_token_ids`."""
+    parser, _ = read_all(shared_data("recordings-2/vllm__token_ids.sse").read_bytes())
+    (choice,) = parser.completion().choices
+    assert choice.model_extra is not None
+    assert choice.model_extra["token_ids"] == [726, 18, 1111, 1120, 1244, 328, 300, 428, 20, 2]
+    assert (parser.completion().model_extra or {})["prompt_token_ids"] == [*range(10, 30)]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        pytest.param([[1], None, [2, 3], []], [1, 2, 3], id="lists"),
+        pytest.param(["x", [1]], [1], id="a list after another value"),
+        pytest.param([[1], "x"], "x", id="another value is an unknown key"),
+    ],
+)
+def test_token_ids(values: list[Any], expected: Any) -> None:
+    (choice,) = fold(*(chunk({}, choice={"token_ids": one}) for one in values), *said({})).completion().choices
+    assert choice.model_extra == {"token_ids": expected}
+
+
+# function_call
+
+FUNCTION_CALLS = [
+    pytest.param(
+        [{"name": "f", "arguments": ""}, {"arguments": '{"a"'}, {"arguments": ":1}"}],
+        {"name": "f", "arguments": '{"a":1}'},
+        id="name first, arguments append",
+    ),
+    pytest.param([{"name": "f"}, {"name": "g"}, {"name": ""}], {"name": "f", "arguments": ""}, id="the first name"),
+    pytest.param([{"arguments": "1"}, {"name": "f"}], {"name": "f", "arguments": "1"}, id="a late name"),
+    pytest.param([{"arguments": "1"}], {"name": None, "arguments": "1"}, id="no name"),
+    pytest.param(
+        [{"name": "f", "x": 1}, {"x": 2}, {"x": None}], {"name": "f", "arguments": "", "x": 2}, id="unknown keys"
+    ),
+]
+
+
+@pytest.mark.parametrize(("fragments", "expected"), FUNCTION_CALLS)
+def test_function_call(fragments: list[Any], expected: dict[str, Any]) -> None:
+    parser = fold(*said(*({"function_call": one} for one in fragments), finish_reason="function_call"))
+    call = parser.completion().message.function_call
+    assert call is not None
+    assert call.model_dump() == expected
+    assert parser.completion().choices[0].outcome == "tool_calls"
+    assert noted(parser) == set()
+
+
+# Unknown keys, and obfuscation
+
+LEVELS = [
+    # What is sent with an unknown key at one level; where it is to be found in the completion.
+    pytest.param(lambda extra: chunk({}, **extra), lambda completion: completion, id="chunk"),
+    pytest.param(lambda extra: chunk({}, choice=extra), lambda completion: completion.choices[0], id="choice"),
+    pytest.param(chunk, lambda completion: completion.message, id="delta"),
+    pytest.param(
+        lambda extra: chunk({}, choice={"logprobs": extra}),
+        lambda completion: completion.choices[0].logprobs,
+        id="logprobs",
+    ),
+    pytest.param(lambda extra: chunk({"audio": extra}), lambda completion: completion.message.audio, id="audio"),
+    pytest.param(
+        lambda extra: chunk({"function_call": extra}),
+        lambda completion: completion.message.function_call,
+        id="function_call",
+    ),
+    pytest.param(
+        lambda extra: chunk({"tool_calls": [{"index": 0, **extra}]}),
+        lambda completion: completion.tool_calls[0],
+        id="tool call",
+    ),
+    pytest.param(
+        lambda extra: chunk({"tool_calls": [{"index": 0, "function": extra}]}),
+        lambda completion: completion.tool_calls[0].function,
+        id="function",
+    ),
+    pytest.param(
+        lambda extra: chunk({"tool_calls": [{"index": 0, "custom": extra}]}),
+        lambda completion: completion.tool_calls[0].custom,
+        id="custom",
+    ),
+    pytest.param(lambda extra: chunk({}, usage=extra), lambda completion: completion.usage, id="usage"),
+]
+
+
+@pytest.mark.parametrize(("sent", "found"), LEVELS)
+def test_unknown_keys_are_kept_where_they_came_the_last_not_null(sent: Any, found: Any) -> None:
+    values = [{"x": [1], "y": {"a": 1}, "z": None}, {"x": "2", "y": None}, {"x": [3], "w": 0}]
+    parser = fold(*map(sent, values), *said({}, finish_reason="tool_calls"))
+    level = found(parser.completion())
+    assert {key: value for key, value in level.model_extra.items() if value is not None} == {
+        "x": [3],
+        "y": {"a": 1},
+        "w": 0,
+    }
+    assert level.model_dump()["x"] == level.x == [3]
+    assert noted(parser) <= {"CF302"}  # unknown fields are no anomaly; the tool calls here have no id
+
+
+@pytest.mark.parametrize(("sent", "found"), LEVELS[:-1])  # usage has a rule of its own, key by key
+def test_obfuscation_stays_on_the_chunk(sent: Any, found: Any) -> None:
+    parser = ChatCompletionParser()
+    chunks = parser.feed(b"".join(sse(sent({"obfuscation": "Xx", "kept": 1}), *said({}))))
+    assert "obfuscation" in chunks[0].model_dump_json()
+    completion = parser.completion()
+    assert found(completion).kept == 1
+    assert "obfuscation" not in completion.model_dump_json()
+
+
+# Values of a wrong type, where they do not matter
+
+WRONG = [
+    # A field beside content, tool calls, finish reason and index; the value; where the completion has it.
+    pytest.param({"id": 5}, None, {}, lambda c: c["raw_values"]["id"], id="id"),
+    pytest.param({"created": "yesterday"}, None, {}, lambda c: c["raw_values"]["created"], id="created"),
+    pytest.param({"model": ["m"]}, None, {}, lambda c: c["raw_values"]["model"], id="model"),
+    pytest.param(
+        {"system_fingerprint": 1}, None, {}, lambda c: c["raw_values"]["system_fingerprint"], id="system_fingerprint"
+    ),
+    pytest.param({"service_tier": 2}, None, {}, lambda c: c["raw_values"]["service_tier"], id="service_tier"),
+    pytest.param({"usage": "none"}, None, {}, lambda c: c["raw_values"]["usage"], id="usage"),
+    pytest.param({"usage": {"prompt_tokens": "many"}}, None, {}, lambda c: c["usage"]["raw_values"], id="a count"),
+    pytest.param({}, {"logprobs": "none"}, {}, lambda c: c["choices"][0]["raw_values"]["logprobs"], id="logprobs"),
+    pytest.param({}, {"message": "none"}, {}, None, id="message"),
+    pytest.param({}, None, {"role": 5}, None, id="role"),  # the message's is assistant then
+    pytest.param(
+        {}, None, {"refusal": False}, lambda c: c["choices"][0]["message"]["raw_values"]["refusal"], id="refusal"
+    ),
+    pytest.param({}, None, {"reasoning": ["a"]}, None, id="reasoning"),  # the message's is the text
+    pytest.param(
+        {},
+        None,
+        {"reasoning_content": 1},
+        lambda c: c["choices"][0]["message"]["raw_values"]["reasoning_content"],
+        id="reasoning_content",
+    ),
+    pytest.param(
+        {},
+        None,
+        {"reasoning_details": {"text": 1}},
+        lambda c: c["choices"][0]["message"]["raw_values"]["reasoning_details"],
+        id="reasoning_details",
+    ),
+    pytest.param({}, None, {"audio": "x"}, lambda c: c["choices"][0]["message"]["raw_values"]["audio"], id="audio"),
+    pytest.param(
+        {},
+        None,
+        {"function_call": "auto"},
+        lambda c: c["choices"][0]["message"]["raw_values"]["function_call"],
+        id="function_call",
+    ),
+    pytest.param({}, None, {"images": "x"}, lambda c: c["choices"][0]["message"]["raw_values"]["images"], id="images"),
+    pytest.param(
+        {},
+        None,
+        {"annotations": {}},
+        lambda c: c["choices"][0]["message"]["raw_values"]["annotations"],
+        id="annotations",
+    ),
+]
+
+
+@pytest.mark.parametrize(("top", "choice", "delta", "found"), WRONG)
+def test_a_wrong_type_is_kept_raw_and_noted(top: Any, choice: Any, delta: Any, found: Any) -> None:
+    field, value = next(iter((top or choice or delta).items()))
+    payload = chunk({"content": "a", **delta}, choice=choice, **top)
+    (anomaly,) = [one for one in fold(payload).anomalies if one.rule.id == "CF209"]
+    assert anomaly.count == 1
+    assert field in anomaly.detail
+    # The chunk has it where it was sent ...
+    (parsed,) = parse_payload(ServerSentEvent(json.dumps(payload).encode())).chunks
+    dumped = parsed.model_dump(exclude_unset=True, warnings="error")
+    assert dumped == payload
+    # ... the completion, which can be stored and read again, has it in `raw_values` ...
+    stored = fold(payload).snapshot
+    assert ChatCompletion.model_validate(stored.model_dump(warnings="error")) == stored
+    assert ChatCompletion.model_validate_json(stored.model_dump_json()) == stored
+    # ... and what stands around it is folded as if nothing were.
+    absent = dict.fromkeys(top, ...)
+    completion = fold(payload, chunk({"content": "b"}, finish_reason="stop", **absent)).completion()
+    assert completion.text == "ab"
+    assert completion.message.role == "assistant"
+    whole = json.loads(completion.model_dump_json(exclude_unset=True, warnings="error"))
+    if found is not None:
+        assert found(whole) == value
+
+
+def test_the_right_type_wins_whenever_it_comes() -> None:
+    wrong = {"id": 5, "created": "x", "model": 1, "usage": "none"}
+    right = {"id": "c", "created": 7, "model": "m", "usage": {"total_tokens": 3}}
+    for order in ((wrong, right), (right, wrong)):
+        completion = fold(chunk({}, **order[0]), chunk({}, finish_reason="stop", **order[1])).completion()
+        assert (completion.id, completion.created, completion.model) == ("c", 7, "m")
+        assert completion.usage is not None
+        assert completion.usage.total_tokens == 3
+
+
+# Choices
+
+
+def texts(completion: ChatCompletion) -> dict[int, str | None]:
+    return {choice.index: choice.message.content for choice in completion.choices}
+
+
+CHOICES = [
+    pytest.param([(0, "a"), (1, "b"), (0, "A"), (1, "B")], {0: "aA", 1: "bB"}, id="interleaved"),
+    pytest.param([(1, "b"), (0, "a"), (1, "B"), (0, "A")], {0: "aA", 1: "bB"}, id="index 1 first"),
+    pytest.param([(7, "b"), (2, "a"), (7, "B")], {2: "a", 7: "bB"}, id="gaps"),
+    pytest.param([(-1, "a"), (1_000_000, "b")], {-1: "a", 1_000_000: "b"}, id="any integer"),
+]
+
+
+@pytest.mark.parametrize(("pieces", "expected"), CHOICES)
+def test_choices_are_told_apart_by_their_index_and_come_out_by_it(pieces: Any, expected: dict[int, str]) -> None:
+    one_per_chunk = [chunk({"content": text}, index=index) for index, text in pieces]
+    together = {**HEAD, "choices": [one["choices"][0] for one in one_per_chunk]}
+    for payloads in (one_per_chunk, [together]):
+        completion = fold(*payloads).completion()
+        assert texts(completion) == expected
+        assert [choice.index for choice in completion.choices] == sorted(expected)
+
+
+def test_each_choice_has_a_message_of_its_own() -> None:
+    tool_calls = [{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}]
+    parser = fold(
+        chunk({"tool_calls": tool_calls}, index=1),
+        chunk({"content": "a", "x": 1}, index=0),
+        chunk({}, index=1, finish_reason="tool_calls"),
+        chunk({"refusal": "no"}, index=2, finish_reason="stop", choice={"y": 1}),
+        chunk({}, index=0, finish_reason="length"),
+    )
+    first, second, third = parser.completion().choices
+    assert (first.message.content, first.finish_reason, first.message.tool_calls) == ("a", "length", [])
+    assert (second.message.content, second.finish_reason, second.message.tool_calls[0].id) == (None, "tool_calls", "a")
+    assert (third.message.refusal, third.finish_reason, third.model_extra) == ("no", "stop", {"y": 1})
+    assert first.message.model_extra == {"x": 1}
+    assert second.message.model_extra == {}
+    assert noted(parser) == set()
+
+
+@pytest.mark.parametrize("index", [..., None])
+def test_a_choice_without_index_is_choice_0(index: Any) -> None:
+    parser = fold(chunk({"content": "a"}, index=index), chunk({"content": "b"}, finish_reason="stop"))
+    assert texts(parser.completion()) == {0: "ab"}
+    assert noted(parser) == {"CF210"}
+
+
+@pytest.mark.parametrize("choices", [..., None])
+def test_no_choices_are_an_empty_list(choices: Any) -> None:
+    parser = fold(chunk(choices=choices, x=1), *said({"content": "a"}))
+    assert parser.completion().text == "a"
+    assert parser.completion().model_extra == {"x": 1}
+    assert noted(parser) == {"CF201"}
+
+
+@pytest.mark.parametrize("delta", [..., None])
+def test_no_delta_is_an_empty_one(delta: Any) -> None:
+    """Azure's asynchronous filter."""
+    parser = fold(*said({"content": "a"}), chunk(delta, choice={"content_filter_offsets": {"start": 1}}))
+    (choice,) = parser.completion().choices
+    assert (choice.message.content, choice.finish_reason) == ("a", "stop")
+    assert choice.model_extra == {"content_filter_offsets": {"start": 1}}
+    assert noted(parser) == {"CF202"}
+
+
+# Whole messages
+
+
+def whole(message: Any, finish_reason: str | None = None, **choice: Any) -> dict[str, Any]:
+    """A chunk that has a message instead of a delta."""
+    return chunk(finish_reason=finish_reason, choice={"message": message, **choice})
+
+
+MESSAGES = [
+    pytest.param([whole({"content": "whole"}, "stop")], "whole", 1, id="instead of deltas (HybridAI)"),
+    pytest.param(
+        [whole({"content": "w"}), whole({"content": "wh"}), whole({"content": "whole"}, "stop")],
+        "whole",
+        1,
+        id="several: the last (Perplexity's full mode)",
+    ),
+    pytest.param(
+        [chunk({"content": "de"}), chunk({"content": "lta"}), whole({"content": "whole"}, "stop")],
+        "delta",
+        0,
+        id="after deltas, as at the end of MiniMax: the deltas hold",
+    ),
+    pytest.param(
+        [whole({"content": "w"}), chunk({"content": "delta"}), whole({"content": "whole"}, "stop")],
+        "delta",
+        0,
+        id="around deltas",
+    ),
+    pytest.param(
+        [chunk({"content": "de"}, choice={"message": {"content": "whole"}}), *said({"content": "lta"})],
+        "delta",
+        0,
+        id="beside a delta",
+    ),
+    pytest.param(
+        [chunk({"role": "assistant", "content": ""}), whole({"content": "whole"}, "stop")],
+        "whole",
+        1,
+        id="after deltas without output",
+    ),
+    pytest.param([whole({"content": None}), *said({"content": "a"})], "a", 0, id="an empty message"),
+]
+
+
+@pytest.mark.parametrize(("payloads", "text", "extra"), MESSAGES)
+def test_a_message_is_the_content_only_where_no_delta_was(payloads: list[Any], text: str, extra: int) -> None:
+    """What it adds is handed out as one more chunk at the end, so that the chunks add up to the message."""
+    parser = ChatCompletionParser()
+    chunks = parser.feed(b"".join(sse(*payloads)))
+    assert parser.completion().text == text
+    assert len(chunks) == len(payloads) + extra
+    assert "".join(one.text for one in chunks) == text
+    assert noted(parser) == {"CF207"}
+
+
+def test_a_message_fills_gaps() -> None:
+    message = {
+        "role": "bot",
+        "content": "whole",
+        "reasoning_content": "why",
+        "annotations": [{"type": "url_citation"}],
+        "x": 1,
+        "y": 1,
+    }
+    parser = ChatCompletionParser()
+    chunks = parser.feed(b"".join(sse(chunk({"content": "delta", "y": 2}), whole(message, "stop", z=3))))
+    (choice,) = parser.completion().choices
+    assert choice.message.model_dump(exclude_none=True) == {
+        "role": "bot",
+        "content": "delta",
+        "reasoning": "why",
+        "reasoning_content": "why",
+        "annotations": [{"type": "url_citation"}],
+        "tool_calls": [],
+        "x": 1,
+        "y": 2,
+    }
+    assert choice.model_extra == {"z": 3}
+    assert "".join(one.reasoning for one in chunks) == "why"
+
+
+def test_a_message_may_have_whole_tool_calls() -> None:
+    """They have no index, and need none: they are told apart by their places."""
+    calls = [{"id": id_, "type": "function", "function": {"name": "f", "arguments": "{}"}} for id_ in "ab"]
+    parser = fold(whole({"content": None, "tool_calls": calls}, "tool_calls"))
+    assert [call.model_dump() for call in parser.completion().tool_calls] == calls
+
+
+def test_tool_calls_of_a_message_do_not_repeat_those_of_deltas() -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    parser = fold(chunk({"tool_calls": [{"index": 0, **call}]}), whole({"tool_calls": [call]}, "tool_calls"))
+    assert [one.model_dump() for one in parser.completion().tool_calls] == [call]
+
+
+@pytest.mark.parametrize(
+    ("delta", "message"),
+    [
+        pytest.param(
+            {"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]},
+            {"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]},
+            id="details without text",
+        ),
+        pytest.param({"reasoning": "r"}, {"reasoning_content": "r"}, id="reasoning in another spelling"),
+        pytest.param({"refusal": "r"}, {"refusal": "r"}, id="refusal"),
+        pytest.param({"images": [{"image_url": {"url": "u"}}]}, {"images": [{"image_url": {"url": "u"}}]}, id="images"),
+        pytest.param({"audio": {"data": "YQ=="}}, {"audio": {"id": "i", "data": "YQ=="}}, id="audio"),
+        pytest.param({"function_call": {"name": "f"}}, {"function_call": {"name": "f"}}, id="function_call"),
+        pytest.param({"x": [1]}, {"x": [2]}, id="an unknown key"),
+    ],
+)
+def test_what_deltas_brought_is_no_gap(delta: dict[str, Any], message: dict[str, Any]) -> None:
+    alone, both = fold(*said(delta)), fold(chunk(delta), whole(message, "stop"))
+    assert both.completion().message == alone.completion().message
+
+
+@pytest.mark.parametrize("end", ["cut", "interrupted", "failed", "left"])
+def test_the_message_counts_however_the_stream_ends(end: str) -> None:
+    parser = ChatCompletionParser()
+    (given,) = parser.feed(b"".join(sse(whole({"content": "whole"}), done=False)))
+    assert given.text == ""
+    more = {
+        "cut": parser.close,
+        "interrupted": lambda: parser.interrupt(OSError()),
+        "failed": lambda: parser.feed(b'data: {"error":{"message":"x"}}\n\n'),
+        "left": lambda: [parser.leave()],
+    }[end]()
+    assert parser.snapshot.text == "whole"
+    if end != "left":  # nobody is there to take a chunk
+        assert [one.text for one in more] == ["whole"]
+
+
+def test_each_choice_has_its_own_message() -> None:
+    parser = ChatCompletionParser()
+    one, two = whole({"content": "a"}, "stop"), whole({"content": "b"}, "stop", index=1)
+    *_, last = parser.feed(b"".join(sse(one, two)))
+    assert texts(parser.completion()) == {0: "a", 1: "b"}
+    assert {choice.index: choice.delta.content for choice in last.choices} == {0: "a", 1: "b"}
+
+
+WRONG_MESSAGES = [
+    pytest.param({"content": 5}, None, id="content"),
+    pytest.param({"content": "whole", "refusal": 5}, "whole", id="refusal"),
+    pytest.param({"content": "whole", "tool_calls": "none"}, "whole", id="tool_calls"),
+    pytest.param({"content": "whole", "function_call": []}, "whole", id="function_call"),
+    pytest.param({"content": "whole", "audio": ""}, "whole", id="audio"),
+    pytest.param({"content": "whole", "role": 0}, "whole", id="role"),
+]
+
+
+@pytest.mark.parametrize(("message", "text"), WRONG_MESSAGES)
+def test_a_wrong_type_in_a_message_is_kept_raw(message: dict[str, Any], text: str | None) -> None:
+    """Nothing in a message is essential: it only fills gaps."""
+    parser = fold(chunk({}), whole(message, "stop"))
+    assert parser.completion().text == (text or "")
+    assert noted(parser) == {"CF207", "CF209"}
+    assert parser.completion().message.role == "assistant"
+
+
+# Values are values
+
+RICH = [
+    chunk({"role": "assistant", "content": [THINKING, {"type": "text", "text": "a"}], "x": {"y": [1]}}),
+    chunk({"reasoning_details": [{"type": TEXT, "index": 0, "text": "r"}], "reasoning": "r"}, x_groq={"id": "g"}),
+    chunk({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": '{"'}}]}),
+    chunk({"tool_calls": [{"index": 0, "function": {"arguments": 'a"'}}, {"index": 1, "custom": {"input": "i"}}]}),
+    chunk({"images": [{"image_url": {"url": "u"}}], "annotations": [{"type": "t", "url_citation": {"url": "u"}}]}),
+    chunk({"audio": {"id": "i", "data": "YQ==", "transcript": "t"}, "function_call": {"name": "f", "arguments": "1"}}),
+    chunk({"refusal": "no"}, choice={"logprobs": {"content": [{"token": "a", "logprob": -1.0, "bytes": [97]}]}}),
+    chunk({"content": "b"}, usage={"total_tokens": 1, "prompt_tokens_details": {"cached_tokens": 1, "x": [1]}}),
+    chunk({"content": "c"}, index=1, usage={"total_tokens": 2, "prompt_tokens_details": {"cached_tokens": 2}}),
+    chunk({}, index=2, choice={"message": {"content": "d", "tool_calls": [{"id": "z", "function": {"name": "f"}}]}}),
+    chunk({}, finish_reason="stop", service_tier="t", system_fingerprint="f"),
+]
+
+
+def test_a_chunk_is_not_changed_by_the_fold() -> None:
+    """Neither by `add` nor by what the end makes of it: chunks are the caller's once they are handed out."""
+    parser = ChatCompletionParser()
+    given = []
+    for data in sse(*RICH):
+        given += [(one, deepcopy(one)) for one in parser.feed(data)]
+    assert len(given) == len(RICH) + 1
+    for one, before in given:
+        assert one == before
+        assert one.model_dump(exclude_unset=True) == before.model_dump(exclude_unset=True)
+
+
+def test_a_snapshot_is_not_changed_by_later_chunks() -> None:
+    parser = ChatCompletionParser()
+    taken = []
+    for data in sse(*RICH * 2):
+        parser.feed(data)
+        taken.append((parser.snapshot, parser.snapshot.model_dump_json()))
+    assert [snapshot.model_dump_json() for snapshot, _ in taken] == [dump for _, dump in taken]
+    assert len({dump for _, dump in taken}) > len(RICH)
+
+
+def test_a_snapshot_before_the_first_chunk() -> None:
+    for snapshot in (ChatCompletionParser().snapshot, ChatCompletionAccumulator().snapshot):
+        assert snapshot == ChatCompletion()
+        assert (snapshot.text, snapshot.reasoning, snapshot.tool_calls, snapshot.finish_reason) == ("", "", [], None)
+
+
+def test_an_accumulator_can_be_used_alone() -> None:
+    accumulator = ChatCompletionAccumulator()
+    for payload in RICH:
+        accumulator.add(ChatCompletionChunk.model_validate(payload))
+    snapshot = accumulator.snapshot
+    assert (snapshot.text, snapshot.reasoning) == ("ab", "Tr")
+    assert texts(snapshot) == {0: "ab", 1: "c", 2: "d"}
+    assert accumulator.has_output
+
+
+# A snapshot is its reader's own
+
+
+EVERYTHING = [
+    chunk(
+        {
+            "content": [{"type": "reference", "a": [{"b": [1]}]}, "Hi"],
+            "function_call": {"name": "f", "arguments": "{}", "x": {"a": [1]}},
+            "tool_calls": [{"index": 0, "id": "a", "x": [[1]], "function": {"name": "f", "arguments": "{}", "y": {"a": [1]}}}],
+            "audio": {"id": "a", "data": "QUI=", "x": {"a": [1]}},
+            "images": [{"a": [1]}],
+            "annotations": [{"type": "t", "url_citation": {"x": [1]}, "y": {"a": [1]}}],
+            "reasoning_details": [{"text": "a", "x": [1]}],
+            "thinking_blocks": [{"thinking": "a", "x": [1]}],
+            "provider_specific_fields": {"thought_signatures": ["a"], "x": [1]},
+            "refusal": [1],
+            "unknown": {"a": [1]},
+        },
+        choice={
+            "logprobs": {"content": [{"token": "a", "bytes": [1], "top_logprobs": [{"bytes": [1], "x": [1]}], "y": [1]}], "x": [1]},
+            "token_ids": [1],
+            "x": {"a": [1]},
+        },
+        usage={"prompt_tokens_details": {"cached_tokens": 1, "x": [1]}, "y": {"a": [1]}},
+        x={"a": [1]},
+    ),
+    chunk({"role": "tool", "content": "x", "y": [1]}),
+    chunk({"tool_calls": [{"index": 1, "id": "b", "custom": {"name": "f", "input": "", "x": [1]}}]}),
+    chunk({}, choice={"message": {"refusal": "no", "annotations": [{"type": "t", "x": [1]}], "unknown_too": [1]}}),
+]  # fmt: skip
+
+
+def emptied(value: Any) -> int:
+    """Empty every container inside a value, models and their unknown fields included; return how many there were."""
+    if isinstance(value, BaseModel):
+        inside: list[Any] = [vars(value), value.__pydantic_extra__]
+        return sum(emptied(one) for part in inside if part for one in list(part.values()))
+    if isinstance(value, dict | list):
+        items: list[Any] = list(value.values() if isinstance(value, dict) else value)
+        value.clear()
+        return 1 + sum(map(emptied, items))
+    return 0
+
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["running", "ended"])
+def test_changing_a_snapshot_changes_no_later_one(is_over: bool) -> None:
+    accumulator = ChatCompletionAccumulator()
+    for payload in EVERYTHING:
+        (parsed,) = parse_payload(ServerSentEvent(json.dumps(payload).encode())).chunks
+        accumulator.add(parsed)
+    if is_over:
+        accumulator.finish()
+    before = accumulator.snapshot.model_dump()
+    assert emptied(accumulator.snapshot) > 50
+    assert accumulator.snapshot.model_dump() == before
+
+
+def test_a_running_snapshot_shows_a_whole_message() -> None:
+    whole = {
+        "role": "model",
+        "content": "Hi",
+        "reasoning": "hm",
+        "tool_calls": [{"id": "a", "function": {"name": "f"}}],
+    }
+    parser = ChatCompletionParser()
+    parser.feed(b"".join(sse(chunk(..., choice={"message": whole}), done=False)))
+    running = parser.snapshot
+    assert parser.snapshot == running
+    parser.close()
+    assert running == parser.snapshot
+    assert [type(part).__name__ for part in running.message.parts] == ["ReasoningPart", "TextPart", "ToolCallPart"]
+    assert running.message.parts == parser.snapshot.message.parts
+    assert (running.text, running.message.role) == ("Hi", "model")
+
+
+def test_a_running_snapshot_shows_what_a_whole_message_adds() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(
+        b"".join(sse(chunk({"content": "Hi"}, choice={"message": {"content": "other", "reasoning": "hm"}}), done=False))
+    )
+    assert (parser.snapshot.text, parser.snapshot.reasoning) == ("Hi", "hm")
+
+
+@pytest.mark.parametrize("message", [{"content": "Hi"}, {"content": "Hi", "reasoning": "hm"}], ids=["no gap", "a gap"])
+def test_chunks_are_counted_as_they_are_handed_out(message: dict[str, Any]) -> None:
+    parser = ChatCompletionParser()
+    told: list[int] = []
+    parser.observe(on_chunks=lambda _, count: told.append(count))
+    data = b"".join(sse(chunk({"content": "Hi"}), chunk({}, finish_reason="stop", choice={"message": message})))
+    chunks = parser.feed(data)
+    assert sum(told) == parser.chunks == len(chunks) == 2 + ("reasoning" in message)
+
+
+NO_OUTPUT = [
+    pytest.param({"role": "assistant"}, id="role"),
+    pytest.param({"content": ""}, id="empty content"),
+    pytest.param({"x": "text"}, id="unknown key"),
+    pytest.param({"annotations": [{"type": "t"}]}, id="annotation"),
+    pytest.param({"tool_calls": [{"index": 0, "id": "a", "type": "function"}]}, id="a call's id"),
+    pytest.param({"audio": {"id": "a", "expires_at": 1}}, id="an audio's id"),
+]
+OUTPUT = [
+    pytest.param({"content": "a"}, id="text"),
+    pytest.param({"content": [{"type": "text", "text": "a"}]}, id="text in parts"),
+    pytest.param({"reasoning": "a"}, id="reasoning"),
+    pytest.param({"reasoning_details": [{"text": "a"}]}, id="reasoning in details"),
+    pytest.param({"refusal": "a"}, id="refusal"),
+    pytest.param({"tool_calls": [{"index": 0, "function": {"name": "f"}}]}, id="a call's name"),
+    pytest.param({"tool_calls": [{"index": 0, "function": {"arguments": "1"}}]}, id="a call's arguments"),
+    pytest.param({"audio": {"data": "YQ=="}}, id="audio"),
+    pytest.param({"images": [{"image_url": {"url": "u"}}]}, id="image"),
+]
+
+
+@pytest.mark.parametrize("delta", NO_OUTPUT)
+def test_what_is_no_output(delta: dict[str, Any]) -> None:
+    accumulator = ChatCompletionAccumulator()
+    accumulator.add(ChatCompletionChunk.model_validate(chunk(delta, usage={"total_tokens": 1})))
+    assert not accumulator.has_output
+
+
+@pytest.mark.parametrize("delta", OUTPUT)
+def test_what_is_output(delta: dict[str, Any]) -> None:
+    accumulator = ChatCompletionAccumulator()
+    accumulator.add(ChatCompletionChunk.model_validate(chunk(delta)))
+    assert accumulator.has_output
+
+
+# Lists whose items are not what they should be lose nothing
+
+
+def test_images_of_any_kind_extend_and_are_output() -> None:
+    parser = fold(*said({"images": ["data:a"]}, {"images": [{"image_url": {"url": "b"}}]}))
+    assert parser.completion().message.images == ["data:a", {"image_url": {"url": "b"}}]
+    assert parser.emitted_output
+
+
+def test_a_null_among_reasoning_details_does_not_lose_the_text() -> None:
+    detail = {"type": "reasoning.text", "index": 0, "text": "T"}
+    parser = fold(*said({"reasoning_details": [detail, None]}))
+    assert parser.completion().reasoning == "T"
+    assert parser.completion().message.reasoning_details == [detail]
+    assert noted(parser) == {"CF209"}
+
+
+def test_encrypted_reasoning_is_output() -> None:
+    parser = fold(*said({"reasoning_details": [{"type": "reasoning.encrypted", "data": "zzz"}]}))
+    assert parser.emitted_output
+
+
+def test_a_snapshot_is_the_readers_own() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(b"".join(sse(*said({"images": [{"url": "a"}], "x": [1]})[:1], done=False)))
+    snapshot = parser.snapshot
+    snapshot.message.images[0]["url"] = "changed"
+    snapshot.message.model_extra["x"].append(2)
+    assert parser.snapshot.message.images == [{"url": "a"}]
+    assert parser.snapshot.message.model_extra == {"x": [1]}
+
+
+@pytest.mark.parametrize(("sent", "kept"), [({}, "{}"), ([], "{}"), (5, "5"), (False, "false"), (None, "")])
+def test_arguments_of_a_function_call_that_are_no_text(sent: Any, kept: Any) -> None:
+    parser = fold(*said({"function_call": {"name": "f", "arguments": sent}}))
+    message = parser.completion().message
+    assert message.function_call is not None
+    assert message.function_call.arguments == kept
+    assert message.to_param()["function_call"]["arguments"] == (kept or "{}")
+
+
+def test_a_wrong_type_in_the_usage_of_a_choice_is_noted() -> None:
+    parser = fold(chunk({"content": "a"}, choice={"usage": {"prompt_tokens": "many"}}), chunk({}, finish_reason="stop"))
+    assert parser.completion().usage.model_dump(exclude_unset=True) == {"raw_values": {"prompt_tokens": "many"}}
+    assert noted(parser) == {"CF209"}
+
+
+def test_what_was_put_in_by_hand_is_copied_too() -> None:
+    accumulator = ChatCompletionAccumulator()
+    accumulator.add(ChatCompletionChunk.model_validate({"choices": [], "x": {1, 2}}))
+    assert accumulator.snapshot.model_extra == {"x": {1, 2}}
+
+
+def test_annotations_are_the_snapshots_own() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(b"".join(sse(*said({"annotations": [{"type": "url_citation"}]})[:1], done=False)))
+    parser.snapshot.message.annotations[0].type = "changed"
+    assert parser.snapshot.message.annotations[0].type == "url_citation"
+
+
+# What the accumulator shows of itself
+
+
+def test_it_counts_the_chunks_and_what_was_tolerated() -> None:
+    accumulator = ChatCompletionAccumulator()
+    for role in ("assistant", "model"):
+        accumulator.add(ChatCompletionChunk.model_validate(chunk({"role": role, "content": "a"})))
+    assert (accumulator.chunks, accumulator.output_size, accumulator.has_output) == (2, 2, True)
+    assert [(anomaly.rule.id, anomaly.count) for anomaly in accumulator.anomalies] == [("CF204", 1)]
+
+
+@pytest.mark.parametrize("calls", [False, True])
+def test_many_pieces_are_joined_on_the_way(calls: bool) -> None:
+    accumulator = ChatCompletionAccumulator()
+    fragment = {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": "a"}}]}
+    for _ in range(1_100):
+        accumulator.add(ChatCompletionChunk.model_validate(chunk({"content": "a", **(fragment if calls else {})})))
+    message = accumulator.snapshot.message
+    assert message.content == "a" * 1_100
+    assert [call.arguments for call in message.tool_calls] == (["a" * 1_100] if calls else [])

@@ -1,0 +1,971 @@
+"""Tool calls: which call a fragment belongs to, and what becomes of its parts.
+
+A fragment is written as it comes: `(index, id, name, arguments)`, where `...` stands for a key that is not sent. Every
+table goes over the wire and through the parser, and says which rules of the catalogue (CF3xx) are to be noted: no
+tolerance may be silent, and nothing may be noted that was not served.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cases import each_case
+from linear import assert_linear
+from made_up_ids import MADE_UP, shown_id
+from shared_data import shared_data
+
+from chunkfold import (
+    ChatCompletion,
+    ChatCompletionAccumulator,
+    ChatCompletionChunk,
+    ChatCompletionParser,
+    ChoiceFinished,
+    ParseError,
+)
+from chunkfold.testing import DONE, HEAD, delta, event
+
+W = "get_weather"  # most cases call the same tool three times: nothing but identity tells the calls apart
+T = "get_time"
+ONE, TWO, THREE = '{"n":1}', '{"n":2}', '{"n":3}'
+OPEN = '{"n":'
+
+
+def on_wire(fragment: tuple[Any, Any, Any, Any] | dict[str, Any]) -> dict[str, Any]:
+    """A fragment as JSON; a dict is taken as it is."""
+    if isinstance(fragment, dict):
+        return fragment
+    index, id_, name, arguments = fragment
+    function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not ...}
+    keys = {"index": index, "id": id_, "function": function or ...}
+    return {key: value for key, value in keys.items() if value is not ...}
+
+
+def feed(*deltas: Any) -> ChatCompletionParser:
+    """A parser that still runs; each delta is one fragment, or a list of several."""
+    parser = ChatCompletionParser()
+    for several in deltas:
+        parser.feed(delta(tool_calls=[on_wire(one) for one in (several if isinstance(several, list) else [several])]))
+    return parser
+
+
+def read(*deltas: Any, finish_reason: str = "tool_calls") -> ChatCompletionParser:
+    """A parser whose stream ended well."""
+    parser = feed(*deltas)
+    parser.feed(delta(finish_reason) + DONE)
+    parser.raise_error()
+    return parser
+
+
+def calls(completion: ChatCompletion) -> list[tuple[str | None, str, str]]:
+    """Each call's id, name and arguments; an id that was made up is shown as such."""
+    return [(shown_id(call.id), call.name, call.arguments) for call in completion.tool_calls]
+
+
+def noted(parser: ChatCompletionParser) -> set[str]:
+    return {anomaly.rule.id for anomaly in parser.anomalies if anomaly.rule.id.startswith("CF3")}
+
+
+def check(deltas: list[Any], expected: list[tuple[str | None, str, str]], rules: set[str]) -> None:
+    parser = read(*deltas)
+    assert calls(parser.completion()) == expected
+    assert noted(parser) == rules
+
+
+# The rules, one by one
+
+PLAIN = [("a", W, ONE), ("b", W, TWO), ("c", W, THREE)]
+BARE = [(MADE_UP, W, ONE), (MADE_UP, W, TWO), (MADE_UP, W, THREE)]
+
+RULE_1 = [
+    pytest.param(
+        [
+            *((..., "a", W, ""), (..., "b", W, ""), (..., "c", W, "")),
+            *((..., "c", ..., OPEN), (..., "a", ..., OPEN), (..., "b", ..., OPEN)),
+            *((..., "b", ..., "2}"), (..., "c", ..., "3}"), (..., "a", ..., "1}")),
+        ],
+        PLAIN,
+        {"CF301"},
+        id="a known id is that call, however the fragments are interleaved",
+    ),
+    pytest.param(
+        [
+            *((..., "a", W, ""), (..., "b", W, ""), (..., "c", W, "")),
+            *((5, "a", ..., OPEN), (6, "b", ..., OPEN), (7, "c", ..., OPEN)),
+            *((7, ..., ..., "3}"), (5, ..., ..., "1}"), (6, ..., ..., "2}")),
+        ],
+        PLAIN,
+        {"CF301"},
+        id="the index beside a known id is bound to its call",
+    ),
+    pytest.param(
+        [
+            *((0, "a", W, OPEN), (1, "b", W, OPEN), (2, "c", W, OPEN)),
+            *((9, "b", ..., "2"), (9, ..., ..., "}"), (2, ..., ..., "3}"), (0, ..., ..., "1}")),
+        ],
+        PLAIN,
+        set(),
+        id="another index without a name is a second index of the same call",
+    ),
+    pytest.param(
+        [
+            *((0, "a", W, OPEN), (1, "b", W, OPEN), (2, "c", W, OPEN)),
+            *((2, "c", W, "3}"), (0, "a", W, "1}"), (1, "b", W, "2}")),
+        ],
+        PLAIN,
+        {"CF307"},
+        id="a name with the call's own index is a repeat",
+    ),
+    pytest.param(
+        [(0, "a", W, OPEN), (0, "b", W, TWO), (0, "c", W, THREE), (0, "a", W, "1}")],
+        PLAIN,
+        {"CF305", "CF307"},
+        id="also where that index means another call by now",
+    ),
+    pytest.param(
+        [
+            *((0, "a", W, OPEN), (1, "a", W, OPEN), (2, "a", W, OPEN)),
+            *((1, "a", ..., "2}"), (0, "a", ..., "1}"), (2, "a", ..., "3}")),
+        ],
+        [("a", W, ONE), ("a", W, TWO), ("a", W, THREE)],
+        {"CF306"},
+        id="a name and another index are a new call, although its id is taken",
+    ),
+]
+
+RULE_2 = [
+    pytest.param(
+        [(0, "a", W, ONE), (1, "b", W, TWO), (2, "c", W, THREE)],
+        PLAIN,
+        set(),
+        id="a new id at a free index is a new call",
+    ),
+    pytest.param(
+        [
+            *((0, "a", ..., ONE), (1, "b", ..., TWO), (2, "c", ..., THREE)),
+            *((0, ..., W, ...), (1, ..., W, ...), (2, ..., W, ...)),
+        ],
+        PLAIN,
+        set(),
+        id="so it is without a name",
+    ),
+    pytest.param(
+        [(..., "a", W, ONE), (..., "b", W, TWO), (..., "c", W, THREE)],
+        PLAIN,
+        {"CF301"},
+        id="a new id without an index, with a name, is a new call",
+    ),
+    pytest.param(
+        [(..., "a", ..., ...), (..., ..., W, ONE), (..., "b", W, TWO), (..., "c", W, THREE)],
+        PLAIN,
+        {"CF301"},
+        id="without a name it is one if there is no call yet",
+    ),
+    pytest.param(
+        [
+            *((..., "a", W, OPEN), (..., "a2", ..., "1}")),
+            *((..., "b", W, OPEN), (..., "b2", ..., "2}")),
+            *((..., "c", W, OPEN), (..., "c2", ..., "3"), (..., "c3", ..., "}")),
+        ],
+        PLAIN,
+        {"CF301", "CF304"},
+        id="without a name after a call it is a continuation, and the first id stays",
+    ),
+]
+
+RULE_3 = [
+    pytest.param(
+        [
+            *((0, "a", W, ""), (0, "a1", ..., OPEN), (0, "a2", ..., "1}")),
+            *((1, "b", W, ""), (1, "b1", ..., OPEN), (1, "b2", ..., "2}")),
+            *((2, "c", W, ""), (2, "c1", ..., OPEN), (2, "c2", ..., "3}")),
+        ],
+        PLAIN,
+        {"CF304"},
+        id="a new id at a taken index without a name is a continuation, and the first id stays",
+    ),
+    pytest.param(
+        [
+            *((0, ..., W, OPEN), (1, ..., W, OPEN), (2, ..., W, OPEN)),
+            *((2, "c", ..., "3}"), (0, "a", ..., "1}"), (1, "b", ..., "2}")),
+        ],
+        PLAIN,
+        set(),
+        id="a call that has no id yet takes the one that comes late",
+    ),
+    pytest.param(
+        [
+            *((0, ..., W, ""), (1, ..., W, ""), (2, ..., W, "")),
+            *((0, "a", W, ONE), (1, "b", W, TWO), (2, "c", W, THREE)),
+        ],
+        PLAIN,
+        {"CF307"},
+        id="also where its name is repeated beside the id",
+    ),
+    pytest.param(
+        [(0, "a", W, ONE), (0, "b", W, TWO), (0, "c", W, THREE)],
+        PLAIN,
+        {"CF305"},
+        id="with a name it is a new call",
+    ),
+    pytest.param(
+        [(0, ..., T, ""), (0, "b", W, TWO)],
+        [(MADE_UP, T, ""), ("b", W, TWO)],
+        {"CF302", "CF305"},
+        id="so it is where the call without an id has another name",
+    ),
+    pytest.param(
+        [
+            *((0, "a", W, OPEN), (0, ..., ..., "1}")),
+            *((0, "b", W, OPEN), (0, ..., ..., "2}")),
+            *((0, "c", W, OPEN), (0, ..., ..., "3"), (0, "a", ..., " "), (0, "c", ..., "}")),
+        ],
+        [("a", W, ONE + " "), ("b", W, TWO), ("c", W, THREE)],
+        {"CF305"},
+        id="the index then means the new call; the old one is still known by its id",
+    ),
+]
+
+RULE_4 = [
+    pytest.param(
+        [
+            *((0, "a", W, ""), (1, "b", W, ""), (2, "c", W, "")),
+            *((1, ..., ..., OPEN), (2, ..., ..., OPEN), (0, ..., ..., OPEN)),
+            *((0, ..., ..., "1}"), (1, ..., ..., "2}"), (2, ..., ..., "3}")),
+        ],
+        PLAIN,
+        set(),
+        id="an index alone is the call bound to it (the API's own way)",
+    ),
+    pytest.param(
+        [(0, ..., W, ONE), (0, ..., T, TWO), (0, ..., W, OPEN), (0, ..., ..., "3}")],
+        [(MADE_UP, W, ONE), (MADE_UP, T, TWO), (MADE_UP, W, THREE)],
+        {"CF302", "CF305"},
+        id="another name after name and arguments is a new call",
+    ),
+    pytest.param(
+        [(0, "a", W, OPEN), (0, ..., W, "1"), (0, ..., W, "}"), (1, "b", W, TWO), (2, "c", W, THREE)],
+        PLAIN,
+        {"CF307"},
+        id="the same name after arguments is a repeat",
+    ),
+]
+
+RULE_5 = [
+    pytest.param(
+        [(0, ..., W, ONE), (1, ..., W, TWO), (2, ..., W, THREE)],
+        BARE,
+        {"CF302"},
+        id="a free index without an id is a new call, whose id is made up",
+    ),
+    pytest.param(
+        [
+            *((0, ..., W, OPEN), (1, ..., W, OPEN), (2, ..., W, OPEN)),
+            *((2, ..., ..., "3}"), (1, ..., ..., "2}"), (0, ..., ..., "1}")),
+        ],
+        BARE,
+        {"CF302"},
+        id="its fragments may be interleaved",
+    ),
+    pytest.param(
+        [(0, "a", W, ONE), (1, ..., W, TWO), (2, "c", W, THREE)],
+        [("a", W, ONE), (MADE_UP, W, TWO), ("c", W, THREE)],
+        {"CF302"},
+        id="between calls with ids",
+    ),
+]
+
+RULE_6 = [
+    pytest.param(
+        [
+            *((..., "a", W, ""), (..., ..., ..., OPEN), (..., ..., ..., "1}")),
+            *((..., "b", W, ""), (..., ..., ..., OPEN), (..., ..., ..., "2}")),
+            *((..., "c", W, ""), (..., ..., ..., OPEN), (..., ..., ..., "3}")),
+        ],
+        PLAIN,
+        {"CF301"},
+        id="neither id nor index: the call touched last",
+    ),
+    pytest.param(
+        [
+            *((0, "a", W, OPEN), (1, "b", W, OPEN), (2, "c", W, OPEN)),
+            *((1, ..., ..., "2"), (..., ..., ..., "}"), (0, ..., ..., "1"), (..., ..., ..., "}")),
+            *((..., "c", ..., "3"), (..., ..., ..., "}")),
+        ],
+        PLAIN,
+        {"CF301"},
+        id="touched, not begun",
+    ),
+    pytest.param(
+        [(..., ..., W, ONE), (..., ..., W, TWO), (..., ..., W, THREE)],
+        BARE,
+        {"CF301", "CF302"},
+        id="a name after name and arguments is a new call, even the same name",
+    ),
+    pytest.param(
+        [(..., ..., ..., OPEN), (..., ..., W, "1}"), (..., ..., W, TWO), (..., ..., W, THREE)],
+        BARE,
+        {"CF301", "CF302"},
+        id="a name after arguments alone belongs to them",
+    ),
+    pytest.param(
+        [(..., ..., "get_", ...), (..., ..., "weather", ...), (..., ..., ..., ONE), (..., ..., W, TWO)],
+        BARE[:2],
+        {"CF301", "CF302", "CF308"},
+        id="a name before any arguments is a piece",
+    ),
+]
+
+
+@pytest.mark.parametrize(("deltas", "expected", "rules"), RULE_1)
+def test_rule_1_the_id_is_known(deltas, expected, rules) -> None:
+    check(deltas, expected, rules)
+
+
+@pytest.mark.parametrize(("deltas", "expected", "rules"), RULE_2)
+def test_rule_2_the_id_is_new_and_the_index_free(deltas, expected, rules) -> None:
+    check(deltas, expected, rules)
+
+
+@pytest.mark.parametrize(("deltas", "expected", "rules"), RULE_3)
+def test_rule_3_the_id_is_new_and_the_index_taken(deltas, expected, rules) -> None:
+    check(deltas, expected, rules)
+
+
+@pytest.mark.parametrize(("deltas", "expected", "rules"), RULE_4)
+def test_rule_4_no_id_and_the_index_taken(deltas, expected, rules) -> None:
+    check(deltas, expected, rules)
+
+
+@pytest.mark.parametrize(("deltas", "expected", "rules"), RULE_5)
+def test_rule_5_no_id_and_the_index_free(deltas, expected, rules) -> None:
+    check(deltas, expected, rules)
+
+
+@pytest.mark.parametrize(("deltas", "expected", "rules"), RULE_6)
+def test_rule_6_neither_id_nor_index(deltas, expected, rules) -> None:
+    check(deltas, expected, rules)
+
+
+@each_case(("deltas", "expected", "rules"), [*RULE_1, *RULE_2, *RULE_3, *RULE_4, *RULE_5, *RULE_6])
+def test_several_fragments_in_one_delta_follow_the_same_rules(deltas, expected, rules) -> None:
+    check([deltas], expected, rules)
+
+
+@pytest.mark.parametrize(("id_", "name"), [("", ""), ("", ...), (..., ""), (None, None)])
+def test_empty_counts_as_absent(id_: Any, name: Any) -> None:
+    """DashScope and others write every key in every fragment; CF203 notes the empty strings."""
+    parser = read((0, "a", W, ""), (0, id_, name, OPEN), (0, id_, name, "1}"), (1, "b", W, TWO))
+    assert calls(parser.completion()) == [("a", W, ONE), ("b", W, TWO)]
+    assert ("CF203" in {anomaly.rule.id for anomaly in parser.anomalies}) is ("" in (id_, name))
+
+
+def test_an_empty_id_is_none_to_be_known_by() -> None:
+    parser = read((0, "", W, ONE), (1, "", W, TWO), (..., "", W, THREE))
+    assert calls(parser.completion()) == BARE
+
+
+def test_the_calls_of_two_choices_have_nothing_to_do_with_each_other() -> None:
+    first, second = (..., "a", W, ""), (..., ..., ..., ONE)
+    parser = ChatCompletionParser()
+    # Choice 1 stands between: "the call touched last" is asked per choice.
+    order = [(0, first), (1, (..., "a", T, "")), (0, second), (1, (..., ..., ..., TWO))]
+    for index, one in order:
+        parser.feed(delta(index=index, tool_calls=[on_wire(one)]))
+    assert [calls(ChatCompletion(choices=[choice])) for choice in parser.snapshot.choices] == [
+        [("a", W, ONE)],
+        [("a", T, TWO)],
+    ]
+
+
+# Indexes
+
+INDEXES = [
+    pytest.param([0, 1, 2], set(), id="as the API does"),
+    pytest.param([1, 2, 3], set(), id="from 1"),
+    pytest.param([7, 3, 5], set(), id="out of order, with gaps"),
+    pytest.param([-1, -2, -3], set(), id="negative"),
+    pytest.param([0, 0, 0], {"CF305"}, id="always 0"),
+    pytest.param([-1, -1, -1], {"CF305"}, id="always -1"),
+    pytest.param([0, 1, 0], {"CF305"}, id="reused"),
+    pytest.param([..., ..., ...], {"CF301"}, id="missing"),
+    pytest.param([None, None, None], {"CF301"}, id="null"),
+    pytest.param([0, ..., 1], {"CF301"}, id="missing once"),
+]
+
+
+@pytest.mark.parametrize(("indexes", "rules"), INDEXES)
+def test_an_index_is_a_key_and_never_a_position(indexes: list[Any], rules: set[str]) -> None:
+    whole = [(index, *call) for index, call in zip(indexes, PLAIN, strict=True)]
+    check(whole, PLAIN, rules)
+    # In pieces too: calls come one after the other, so the index, or the call touched last, is the right one.
+    pieces = [
+        piece
+        for index, (id_, name, arguments) in zip(indexes, PLAIN, strict=True)
+        for piece in ((index, id_, name, ""), (index, ..., ..., arguments[:5]), (index, ..., ..., arguments[5:]))
+    ]
+    check(pieces, PLAIN, rules)
+
+
+def test_calls_come_in_the_order_of_their_first_appearance() -> None:
+    parser = read((2, "c", W, OPEN), (0, "a", W, OPEN), (1, "b", W, TWO), (0, ..., ..., "1}"), (2, ..., ..., "3}"))
+    assert calls(parser.completion()) == [("c", W, THREE), ("a", W, ONE), ("b", W, TWO)]
+
+
+# Ids
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 3])
+def test_an_id_may_come_with_any_fragment(place: int) -> None:
+    ids: list[Any] = [...] * 4
+    ids[place] = "a"
+    texts = ["", OPEN, "1", "}"]
+    parser = read(*((0, id_, W if text == "" else ..., text) for id_, text in zip(ids, texts, strict=True)))
+    assert calls(parser.completion()) == [("a", W, ONE)]
+    assert noted(parser) == set()
+
+
+def test_numbers_are_read_as_text() -> None:
+    """CF303 (Poolside)."""
+    parser = read((0, 17, W, OPEN), (0, 17, ..., "1}"), (1, 0, W, TWO), (2, "x", W, THREE))
+    assert calls(parser.completion()) == [("17", W, ONE), ("0", W, TWO), ("x", W, THREE)]
+    assert noted(parser) == {"CF303"}
+
+
+def test_a_made_up_id_comes_at_the_end_and_stays() -> None:
+    parser = feed((0, ..., W, ONE), (1, "b", W, TWO))
+    assert [call.id for call in parser.snapshot.tool_calls] == [None, "b"]
+    assert noted(parser) == set()
+    parser.feed(delta("tool_calls") + DONE)
+    assert calls(parser.completion()) == [(MADE_UP, W, ONE), ("b", W, TWO)]
+    assert noted(parser) == {"CF302"}
+    parser.feed(delta(tool_calls=[on_wire((0, "late", ..., ...))]) + DONE)
+    parser.close()
+    assert calls(parser.completion()) == calls(parser.snapshot) == [(MADE_UP, W, ONE), ("b", W, TWO)]
+
+
+ENDS = {
+    "cut": lambda parser: parser.close(),
+    "interrupted": lambda parser: parser.interrupt(OSError("reset")),
+    "failed": lambda parser: parser.feed(event({"error": {"message": "x"}})),
+    "invalid": lambda parser: parser.feed(event("x")),
+    "left": lambda parser: parser.leave(),
+    "[DONE]": lambda parser: parser.feed(DONE),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_it_comes_at_any_end(end: str) -> None:
+    parser = feed((0, ..., W, ONE))
+    ENDS[end](parser)
+    assert calls(parser.snapshot) == [(MADE_UP, W, ONE)]
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["sent before", "sent after"])
+@pytest.mark.parametrize("suffixes", [[""], ["", "_"]], ids=["once", "and the likely way out too"])
+def test_a_made_up_id_differs_from_every_id_that_was_sent(is_first: bool, suffixes: list[str]) -> None:
+    def ids(*sent: str) -> list[str]:
+        """The ids; the call without one is at the same place and has the same arguments each time."""
+        others = [(place, id_, T, ONE) for place, id_ in enumerate(sent, 1)]
+        bare = (0, ..., W, "")
+        late = [*others, (0, ..., ..., TWO)] if is_first else [(0, ..., ..., TWO), *others]
+        return [call.id for call in read(bare, *late).completion().tool_calls]
+
+    (made_up,) = ids()
+    sent = [made_up + suffix for suffix in suffixes]
+    assert ids(*sent) == [made_up + "_" * len(sent), *sent]
+
+
+def test_made_up_ids_do_not_come_again_in_the_next_turn() -> None:
+    """Whatever differs between two answers is enough: many servers send no id, or always the same."""
+    bare: dict[str, Any] = {"index": 0, "function": {"name": W, "arguments": ONE}}
+
+    def ids(call: dict[str, Any] = bare, head: dict[str, Any] | None = None, index: int = 0) -> list[str]:
+        parser = ChatCompletionParser()
+        for fields in ({"delta": {"tool_calls": [call, {**call, "index": 1}]}}, {"finish_reason": "stop"}):
+            parser.feed(event({**HEAD, **(head or {}), "choices": [{"index": index, **fields}]}))
+        parser.close()
+        return [call.id for call in parser.completion().tool_calls]
+
+    turns = [
+        ids(),
+        ids(head={"id": "chatcmpl-2"}),
+        ids(head={"created": 1760000001}),
+        ids(head={"created": -1}),
+        ids(head={"model": "n"}),
+        ids(index=1),
+        ids({"index": 0, "function": {"name": T, "arguments": ONE}}),
+        ids({"index": 0, "function": {"name": W, "arguments": TWO}}),
+    ]
+    assert len({id_ for turn in turns for id_ in turn}) == 2 * len(turns)
+    assert ids() == turns[0]  # the same bytes, the same ids
+
+
+# Names
+
+NAMES = [
+    pytest.param([(0, "a", W, OPEN), (0, "a", W, "1}")], W, {"CF307"}, id="repeated"),
+    pytest.param([(0, "a", W, OPEN), (0, "a", "", "1}")], W, set(), id="empty"),
+    pytest.param([(0, "a", "get", ""), (0, ..., "get_wea", ""), (0, ..., W, ONE)], W, {"CF308"}, id="growing"),
+    pytest.param([(0, "a", W, OPEN), (0, "a", W + "_now", "1}")], W, {"CF309"}, id="growing after arguments"),
+    pytest.param([(0, "a", W, OPEN), (0, "a", "get", "1}")], W, {"CF309"}, id="shorter after arguments"),
+    pytest.param([(0, "a", "get", ""), (0, ..., "_", ""), (0, ..., "weather", ONE)], W, {"CF308"}, id="in pieces"),
+    pytest.param([(0, "a", "get_", ...), (0, "a", "weather", ONE)], W, {"CF308"}, id="in pieces beside the id"),
+    pytest.param([(0, "a", "f", OPEN), (0, "a", "f", "1}")], "f", {"CF307"}, id="of one letter, repeated"),
+    pytest.param([(0, "a", "f", ...), (0, "a", "g", ONE)], "fg", {"CF308"}, id="of one letter each, in pieces"),
+    pytest.param([(0, "a", "get_", ...), (0, ..., "weather", ONE)], W, {"CF308"}, id="in pieces, last with arguments"),
+    pytest.param([(0, "a", W, OPEN), (0, "a", T, "1}")], W, {"CF309"}, id="another after arguments"),
+    pytest.param([(0, "a", W, "{"), (0, "a", T, '"n":1}')], W, {"CF309"}, id="after the first character of them"),
+    pytest.param([(0, "a", ..., OPEN), (0, ..., ..., "1}"), (0, ..., W, ...)], W, set(), id="late"),
+    pytest.param([(0, "a", ..., OPEN), (0, ..., W, "1}")], W, set(), id="between arguments"),
+    pytest.param([(0, "a", ..., ONE)], "", set(), id="never"),
+]
+
+
+@pytest.mark.parametrize(("deltas", "name", "rules"), NAMES)
+def test_names(deltas, name: str, rules: set[str]) -> None:
+    check(deltas, [("a", name, ONE)], rules)
+
+
+def test_a_name_that_never_came_is_none() -> None:
+    function, custom_tool = read((0, "a", ..., ONE), {"index": 1, "custom": {"input": "x"}}).completion().tool_calls
+    assert function.function.name is custom_tool.custom.name is None
+    assert function.name == custom_tool.name == ""
+
+
+# Arguments
+
+TEXT_OF_OBJECT = {"n": [1, {"ü": None}], "x": "a\nb"}
+ARGUMENTS = [
+    # `arguments` as sent, one value per fragment; their text; what `parse` makes of it; the rules.
+    pytest.param([OPEN, "1}"], ONE, {"n": 1}, set(), id="text"),
+    pytest.param([None, ONE, None], ONE, {"n": 1}, set(), id="null adds nothing"),
+    pytest.param(["", ""], "", {}, set(), id="none for a tool without parameters"),
+    pytest.param([None], "", {}, set(), id="null alone"),
+    pytest.param([...], "", {}, set(), id="not sent"),
+    pytest.param([{"n": 1}], ONE, {"n": 1}, {"CF310"}, id="an object is its JSON text"),
+    pytest.param([{}], "{}", {}, {"CF310"}, id="an empty object alone"),
+    pytest.param([{}, OPEN, "1}"], ONE, {"n": 1}, {"CF310"}, id="an empty object before other arguments"),
+    pytest.param([OPEN, {}, "1}"], ONE, {"n": 1}, {"CF310"}, id="an empty object between others"),
+    pytest.param([ONE, {}], ONE, {"n": 1}, {"CF310"}, id="an empty object after others"),
+    pytest.param([{}, {"n": 1}], ONE, {"n": 1}, {"CF310"}, id="an empty object, then the object"),
+    pytest.param(["{}", ONE], "{}" + ONE, {"n": 1}, {"CF311"}, id="a placeholder: the text stays, parse drops it"),
+    pytest.param(["{}", OPEN, "1}"], "{}" + ONE, {"n": 1}, {"CF311"}, id="a placeholder before pieces"),
+    pytest.param(["{}"], "{}", {}, set(), id="what might be a placeholder, alone"),
+    pytest.param(["{", "}"], "{}", {}, set(), id="an empty object in pieces"),
+]
+
+
+@pytest.mark.parametrize(("values", "text", "value", "rules"), ARGUMENTS)
+def test_arguments(values: list[Any], text: str, value: dict[str, Any], rules: set[str]) -> None:
+    name_first = [(0, "a", W, values[0]), *((0, ..., ..., more) for more in values[1:])]
+    parser = read(*name_first)
+    (call,) = parser.completion().tool_calls
+    assert call.arguments == text
+    assert call.function.parse() == value
+    assert noted(parser) == rules
+
+
+def test_an_object_keeps_its_meaning() -> None:
+    """Only the meaning is promised: how the text is spaced and escaped is the library's own."""
+    (call,) = read((0, "a", W, TEXT_OF_OBJECT)).completion().tool_calls
+    assert json.loads(call.arguments) == TEXT_OF_OBJECT
+
+
+def test_a_call_is_not_complete_because_its_arguments_parse() -> None:
+    """Every prefix here that parses is the beginning of something longer."""
+    parser = read((0, "a", W, "1"), (0, ..., ..., "2"), (0, ..., ..., " "), (0, ..., ..., "34"))
+    assert calls(parser.completion()) == [("a", W, "12 34")]
+
+
+# Custom tools
+
+
+def custom(**keys: Any) -> dict[str, Any]:
+    part = {name: keys.pop(name) for name in ("name", "input") if name in keys}
+    return {**keys, "custom": part}
+
+
+def test_custom_tools_have_a_name_and_free_input() -> None:
+    deltas = [
+        custom(index=0, id="a", type="custom", name="sql", input=""),
+        custom(index=1, id="b", name="sql", input="SELECT "),
+        (2, "c", W, THREE),
+        custom(index=0, input="DROP "),
+        custom(index=1, input="2"),
+        custom(index=0, input="TABLE"),
+    ]
+    parser = read(*deltas)
+    completion = parser.completion()
+    assert calls(completion) == [("a", "sql", "DROP TABLE"), ("b", "sql", "SELECT 2"), ("c", W, THREE)]
+    assert [call.type for call in completion.tool_calls] == ["custom", "custom", "function"]
+    assert completion.tool_calls[0].model_dump() == {
+        "id": "a",
+        "type": "custom",
+        "custom": {"name": "sql", "input": "DROP TABLE"},
+    }
+    assert noted(parser) == set()
+
+
+@each_case(("deltas", "expected", "rules"), [*RULE_1, *RULE_2, *RULE_3, *RULE_4, *RULE_5, *RULE_6])
+def test_custom_tools_follow_the_same_rules_of_identity(deltas, expected, rules) -> None:
+    def as_custom(fragment: tuple[Any, Any, Any, Any]) -> dict[str, Any]:
+        sent = on_wire(fragment)
+        function = sent.pop("function", {})
+        if "arguments" in function:
+            function["input"] = function.pop("arguments")
+        return {**sent, "custom": function}
+
+    check([as_custom(one) for one in deltas], expected, rules)
+
+
+@pytest.mark.parametrize(
+    ("types", "expected"),
+    [
+        pytest.param([..., ...], "function", id="never sent"),
+        pytest.param(["", "function"], "function", id="empty, then sent"),
+        pytest.param(["function", ""], "function", id="sent, then empty"),
+        pytest.param([None, "builtin_function"], "builtin_function", id="a provider's own"),
+        pytest.param(["builtin_function", "function"], "builtin_function", id="the first holds"),
+        pytest.param(["custom", ...], "custom", id="custom, as long as nothing custom came"),
+    ],
+)
+def test_the_type_is_the_first_that_is_not_empty(types: list[Any], expected: str) -> None:
+    fragments = [on_wire((0, "a", W, OPEN)), on_wire((0, ..., ..., "1}"))]
+    for fragment, type_ in zip(fragments, types, strict=True):
+        if type_ is not ...:
+            fragment["type"] = type_
+    completion = read(*fragments).completion()
+    assert completion.tool_calls[0].type == expected
+    # A type that is neither of the API's is dumped like any other, without a warning.
+    dumped = completion.model_dump(warnings="error")
+    assert dumped["choices"][0]["message"]["tool_calls"][0]["type"] == expected
+
+
+# Unknown fields
+
+SIGNATURE = {"google": {"thought_signature": "c2ln"}}
+
+
+@pytest.mark.parametrize(
+    "deltas",
+    [
+        pytest.param([{**on_wire((0, "a", W, ONE)), "extra_content": SIGNATURE}], id="beside the call"),
+        pytest.param([(0, "a", W, ONE), {"id": "a", "extra_content": SIGNATURE}], id="alone, by id"),
+        pytest.param([(0, "a", W, ONE), {"index": 0, "extra_content": SIGNATURE}], id="alone, by index"),
+        pytest.param([(0, "a", W, ONE), {"extra_content": SIGNATURE}], id="alone, to the call touched last"),
+        pytest.param([{"index": 0, "extra_content": SIGNATURE}, (0, "a", W, ONE)], id="before the call"),
+        pytest.param(
+            [{**on_wire((0, "a", W, ONE)), "extra_content": SIGNATURE}, {"index": 0, "extra_content": None}],
+            id="a null does not take it away",
+        ),
+    ],
+)
+def test_a_thought_signature_stays_on_its_call(deltas) -> None:
+    """Gemini wants it back with the call, so it must not be lost, whichever fragment has it."""
+    (call, other) = read(*deltas, (1, "b", W, TWO)).completion().tool_calls
+    assert (call.id, call.name, call.arguments) == ("a", W, ONE)
+    assert call.extra_content == SIGNATURE
+    assert call.model_dump()["extra_content"] == SIGNATURE
+    assert "extra_content" not in other.model_dump()
+
+
+def test_unknown_fields_are_kept_at_the_level_where_they_came() -> None:
+    """The last one that is not null; the same key may stand at two levels."""
+    first = {"index": 0, "id": "a", "x": 1, "y": 1, "function": {"name": W, "arguments": "", "x": 2}}
+    second = {"index": 0, "x": 3, "y": None, "function": {"arguments": ONE, "x": 4, "z": [0]}}
+    (call,) = read(first, second).completion().tool_calls
+    assert call.model_extra == {"x": 3, "y": 1}
+    assert call.function.model_extra == {"x": 4, "z": [0]}
+    (call,) = read(custom(index=0, id="a", name="sql", input="1") | {"x": 1}).completion().tool_calls
+    assert call.model_extra == {"x": 1}
+
+
+# What providers do to tool calls
+
+ROWS = [
+    pytest.param(
+        [[(..., "a", W, ONE)], [(..., "b", W, TWO), (..., "c", W, THREE)]],
+        PLAIN,
+        {"CF301"},
+        id="68 no index (Gemini, NagaAI): whole calls by id",
+    ),
+    pytest.param([(0, "a", W, ONE), (0, "b", W, TWO)], PLAIN[:2], {"CF305"}, id="69 index always 0, new id per call"),
+    pytest.param(
+        [(0, "a", W, ""), (0, "b", ..., '{"'), (0, "c", ..., 'n":'), (0, "d", ..., "1}")],
+        PLAIN[:1],
+        {"CF304"},
+        id="70 a fresh id on every fragment (Kimi)",
+    ),
+    pytest.param(
+        [(0, "a", W, ""), (0, "a", W, OPEN), (0, "a", W, "1}"), (1, "b", W, OPEN), (1, "b", W, "2}")],
+        PLAIN[:2],
+        {"CF307"},
+        id="71 id and name in each delta (MiniMax)",
+    ),
+    pytest.param(
+        [(0, "a", W, ""), (0, "", "", OPEN), (0, "", "", "1}"), (1, "b", W, ""), (1, "", "", TWO)],
+        PLAIN[:2],
+        set(),
+        id="72 empty id and name on continuations (Qwen)",
+    ),
+    pytest.param(
+        [(0, ..., W, ONE), (1, 2, W, TWO)],
+        [(MADE_UP, W, ONE), ("2", W, TWO)],
+        {"CF302", "CF303"},
+        id="73 no id, or a number (Ollama, Poolside)",
+    ),
+    pytest.param(
+        [(0, ..., W, ""), (0, "a", ..., OPEN), (..., "a", ..., "1}")],
+        PLAIN[:1],
+        {"CF301"},
+        id="74 first the index, later only the id",
+    ),
+    pytest.param(
+        [(..., "a", W, ""), (0, "a", ..., OPEN), (0, ..., ..., "1}")],
+        PLAIN[:1],
+        {"CF301"},
+        id="74 the reverse",
+    ),
+    pytest.param(
+        [[(0, "a", W, ...), (0, ..., ..., OPEN)], [(0, ..., ..., "1"), (0, ..., ..., "}")]],
+        PLAIN[:1],
+        set(),
+        id="75 two fragments of one call in one chunk (vLLM)",
+    ),
+    pytest.param(
+        [(1, "a", W, ""), (3, "b", W, ""), (1, ..., ..., ONE), (3, ..., ..., TWO)],
+        PLAIN[:2],
+        set(),
+        id="76 the first index is not 0 (bridges to Claude)",
+    ),
+    pytest.param([(0, "a", ..., ONE), (0, ..., W, ...)], PLAIN[:1], set(), id="77 the name after the arguments"),
+    pytest.param(
+        [(0, "a", W, None), (0, ..., ..., {"n": 1}), (1, "b", W, {"n": 2})],
+        PLAIN[:2],
+        {"CF310"},
+        id="78 null (vLLM) and object (MiniMax)",
+    ),
+    pytest.param(
+        [(0, "a", W, {"n": 1}), (0, ..., ..., {"n": 2})],
+        [("a", W, ONE + TWO)],
+        {"CF310", "CF312"},
+        id="78 several objects are appended",
+    ),
+    pytest.param([(0, "a", W, "{}"), (0, ..., ..., ONE)], [("a", W, "{}" + ONE)], {"CF311"}, id="79 a placeholder"),
+    pytest.param([(0, "a", W, ""), (1, "b", W, "")], [("a", W, ""), ("b", W, "")], set(), id="80 no arguments at all"),
+    pytest.param([(0, "a", W, "1"), (0, ..., ..., "2")], [("a", W, "12")], set(), id="81 a prefix that parses"),
+]
+
+
+@pytest.mark.parametrize(("deltas", "expected", "rules"), ROWS)
+def test_quirk(deltas, expected, rules) -> None:
+    check(deltas, expected, rules)
+
+
+def test_quirk_82_stop_with_tool_calls() -> None:
+    parser = read((0, "a", W, ONE), finish_reason="stop")
+    (choice,) = parser.completion().choices
+    assert (choice.finish_reason, choice.outcome) == ("stop", "tool_calls")
+    assert parser.anomalies == ()
+
+
+def test_quirk_83_tool_calls_although_cut() -> None:
+    """The stream says that it ended well, and so it did; the arguments say otherwise, and are never repaired."""
+    (call,) = read((0, "a", W, '{"city":"Ber')).completion().tool_calls
+    assert call.arguments == '{"city":"Ber'
+    with pytest.raises(ParseError) as caught:
+        call.function.parse()
+    assert caught.value.cut
+
+
+@pytest.mark.parametrize(
+    ("deltas", "expected", "rules"),
+    [
+        pytest.param(
+            [(0, "a", "search", ONE), (0, "b", "search_web", TWO)],
+            [("a", "search", ONE), ("b", "search_web", TWO)],
+            {"CF305"},
+            id="rule 3, with ids",
+        ),
+        pytest.param(
+            [(0, ..., "search", ONE), (0, "b", "search_web", TWO)],
+            [(MADE_UP, "search", ONE), ("b", "search_web", TWO)],
+            {"CF302", "CF305"},
+            id="rule 3, the first without an id",
+        ),
+        pytest.param(
+            [(0, "a", "search", ""), (0, ..., ..., ONE), (0, ..., "search_web", TWO)],
+            [("a", "search", ONE), (MADE_UP, "search_web", TWO)],
+            {"CF302", "CF305"},
+            id="rule 4",
+        ),
+        pytest.param(
+            [(..., ..., "search", ONE), (..., ..., "search_web", TWO)],
+            [(MADE_UP, "search", ONE), (MADE_UP, "search_web", TWO)],
+            {"CF301", "CF302"},
+            id="rule 6",
+        ),
+        pytest.param(
+            [(0, ..., "search_web", ONE), (0, ..., "search", TWO)],
+            [(MADE_UP, "search_web", ONE), (MADE_UP, "search", TWO)],
+            {"CF302", "CF305"},
+            id="a shorter one too",
+        ),
+    ],
+)
+def test_once_arguments_came_a_longer_name_is_another_name(deltas, expected, rules) -> None:
+    check(deltas, expected, rules)
+
+
+def test_an_id_that_was_taken_twice_means_its_last_call() -> None:
+    parser = read((0, "a", W, OPEN), (1, "a", W, OPEN), (..., "a", ..., "2}"), (0, ..., ..., "1}"))
+    assert calls(parser.completion()) == [("a", W, ONE), ("a", W, TWO)]
+    assert noted(parser) == {"CF301", "CF306"}
+
+
+# Several objects in one call
+
+SEVERAL = [
+    pytest.param([ONE, TWO], {"CF312"}, id="two"),
+    pytest.param([ONE, " \n", OPEN, "2}"], {"CF312"}, id="in pieces"),
+    pytest.param([ONE + TWO + THREE], {"CF312"}, id="three in one fragment"),
+    pytest.param([ONE, OPEN], {"CF312"}, id="the second one is cut"),
+    pytest.param(["{}", ONE], {"CF311"}, id="a placeholder, then one"),
+    pytest.param(["{}", ONE, TWO], {"CF311", "CF312"}, id="a placeholder, then two"),
+    pytest.param(['{"n":"}{"}'], set(), id="braces in a text"),
+    pytest.param(["[{}", "{}]"], set(), id="no object"),
+    pytest.param(['{"n":}{}'], set(), id="no JSON"),
+    pytest.param(['{"n":' + "[" * 100_000 + "}{"], set(), id="too deep to tell"),
+    pytest.param(['{"n":"' + "a" * 2**20 + '"}', TWO], set(), id="too long to be looked at"),
+]
+
+
+@pytest.mark.parametrize(("pieces", "rules"), SEVERAL)
+def test_several_objects_in_one_call_are_noted(pieces: list[str], rules: set[str]) -> None:
+    """CF312: the text stays, and does not parse."""
+    first, *more = pieces
+    parser = read((0, "a", W, first), *((0, ..., ..., piece) for piece in more))
+    (call,) = parser.completion().tool_calls
+    assert call.arguments == "".join(pieces)
+    assert noted(parser) == rules
+    if "CF312" in rules:
+        with pytest.raises(ParseError, match=r"expected nothing more|ends too early|expected JSON"):
+            call.function.parse()
+
+
+def test_the_input_of_a_custom_tool_may_be_several_objects() -> None:
+    assert noted(read(custom(index=0, id="a", name="sql", input=ONE + TWO))) == set()
+
+
+# Calls that the server ran itself
+
+
+@pytest.mark.parametrize(
+    ("fragments", "outcome"),
+    [
+        pytest.param([(0, "srvtoolu_1", "web_search", ONE)], "stop", id="by the id"),
+        pytest.param([(0, "srvtoolu_1", "web_search", ""), (0, ..., ..., ONE)], "stop", id="in pieces"),
+        pytest.param([(0, ..., "web_search", ""), (0, "srvtoolu_1", ..., ONE)], "stop", id="the id comes late"),
+        pytest.param([(-1, ..., ..., ONE)], "stop", id="neither id nor name, index -1"),
+        pytest.param([(0, "srvtoolu_1", "web_search", ONE), (1, "b", W, TWO)], "tool_calls", id="beside one of yours"),
+        pytest.param([(0, "a", W, ONE)], "tool_calls", id="yours alone"),
+        pytest.param([(0, "a", "", ONE), (0, ..., W, "")], "tool_calls", id="the name comes late"),
+    ],
+)
+def test_stop_beside_calls_that_the_server_ran_means_stop(fragments, outcome: str) -> None:
+    parser = feed(*fragments)
+    events = parser.events()
+    parser.feed(delta("stop") + DONE)
+    events += parser.events()
+    (choice,) = parser.completion().choices
+    assert choice.outcome == outcome
+    assert [event.outcome for event in events if isinstance(event, ChoiceFinished)] == [outcome]
+    assert any(not call.is_server_side for call in choice.message.tool_calls) is (outcome == "tool_calls")
+
+
+def test_a_web_search_behind_litellm_is_the_servers() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(shared_data("recordings-2/litellm__anthropic-web.sse").read_bytes())
+    parser.close()
+    (choice,) = parser.completion().choices
+    assert (choice.outcome, choice.message.content) == ("stop", "Found.")
+    assert [(call.name, call.is_server_side) for call in choice.message.tool_calls] == [("web_search", True)]
+
+
+def test_a_custom_call_may_be_the_servers_too() -> None:
+    (call,) = read(custom(index=0, id="srvtoolu_1", name="sql", input="")).completion().tool_calls
+    assert call.is_server_side
+
+
+# Cost
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "fragment",
+    [
+        pytest.param(lambda n: {"index": 0, "function": {"name": "a"}}, id="a name in short pieces"),
+        pytest.param(lambda n: {"index": 0, "function": {"name": "a" * (n + 1)}}, id="a name that grows"),
+        pytest.param(lambda n: {"index": 0, "function": {"name": W, "arguments": "{}"}}, id="a name that is repeated"),
+        pytest.param(lambda n: {"index": n, "id": str(n), "function": {"name": W}}, id="calls"),
+        pytest.param(lambda n: {"function": {"name": W, "arguments": "{}"}}, id="calls without index and id"),
+        pytest.param(lambda n: {"index": n, "id": f"srvtoolu_{n}", "function": {"name": W}}, id="calls of the server"),
+        pytest.param(lambda n: {"index": 0, "function": {"arguments": "{}"}}, id="objects in one call"),
+    ],
+)
+def test_routing_is_linear(fragment: Callable[[int], dict[str, Any]]) -> None:
+    def take(count: int) -> Callable[[], object]:
+        # A name that grows has texts that add up to the square of their number.
+        count = int(count**0.5) * 10 if len(fragment(50)["function"].get("name", "")) > len(W) else count
+        chunks = [
+            ChatCompletionChunk.model_validate({"choices": [{"delta": {"tool_calls": [fragment(n)]}}]})
+            for n in range(count)
+        ]
+
+        def fold() -> None:
+            accumulator = ChatCompletionAccumulator()
+            for chunk in chunks:
+                accumulator.add(chunk)
+            accumulator.finish()
+
+        return fold
+
+    assert_linear(take, 500)
+
+
+def test_halves_of_a_character_find_their_call_whatever_came_before() -> None:
+    """CF211: the calls are known by ids that came before the first half."""
+    high, low = "\ud83d", "\ude00"
+    fragments = [
+        *((..., "a", W, '{"x":"'), (..., "b", W, '{"x":"'), (..., "a", ..., high), (..., "b", ..., high)),
+        *((..., "a", ..., low), (..., "c", W, ONE), (..., "b", ..., low), (..., "b", ..., '"}'), (..., "a", ..., '"}')),
+    ]
+    parser, chunks = ChatCompletionParser(), []
+    for one in fragments:
+        chunks += parser.feed(delta(tool_calls=[on_wire(one)]))
+    parser.feed(delta("tool_calls") + DONE)
+    assert calls(parser.completion()) == [("a", W, '{"x":"😀"}'), ("b", W, '{"x":"😀"}'), ("c", W, ONE)]
+    handed_out: dict[str, str] = {}
+    for chunk in chunks:
+        (fragment,) = chunk.choices[0].delta.tool_calls
+        handed_out[fragment.id] = handed_out.get(fragment.id, "") + fragment.function.arguments
+    assert handed_out == {call.id: call.arguments for call in parser.completion().tool_calls}
+
+
+def test_half_a_character_at_the_end_of_a_call_stays_there() -> None:
+    """The index means another call by now; the half that is left is the first one's."""
+    parser = feed((0, "a", W, '{"x":"'), (0, ..., ..., "\ud83d"), (0, "b", W, TWO))
+    chunks = parser.feed(delta("tool_calls") + DONE)
+    assert calls(parser.completion()) == [("a", W, '{"x":"\N{REPLACEMENT CHARACTER}'), ("b", W, TWO)]
+    (last,) = chunks[-1].choices[0].delta.tool_calls
+    assert (last.id, last.function.arguments) == ("a", "\N{REPLACEMENT CHARACTER}")
+
+
+def test_unknown_fields_of_a_snapshot_are_its_own() -> None:
+    parser = feed({"index": 0, "id": "a", "x": {"y": [1]}, "function": {"name": W, "arguments": ONE, "x": {"y": [1]}}})
+    for _ in range(2):
+        (call,) = parser.snapshot.tool_calls
+        assert (call.x, call.function.x) == ({"y": [1]}, {"y": [1]})
+        call.x["y"].append(2)
+        call.function.x["y"].append(2)

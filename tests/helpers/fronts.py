@@ -1,0 +1,271 @@
+"""The two fronts under one set of names, so that what holds for both is written once.
+
+A module says `pytest_generate_tests = over_both_fronts`, where a front opens streams with a client of its own, or
+`over_both_streams`, where it is a stream's class; and `library = each_library`. A test that asks for a `front` runs over
+the sync one, and over the async one on asyncio and trio. One that asks for a `library`, too, runs over `PAIRS`: each
+library sync and async. No code of chunkfold knows both which library and which event loop it has, so they need not all
+meet. A large table needs less: see `by_turns`.
+"""
+
+import inspect
+import ssl
+import threading
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Self
+
+import httpx
+import httpx2
+import pytest
+import trustme
+
+from chunkfold import AsyncChatCompletionStream, ChatCompletion, ChatCompletionStream, ChunkfoldError, aconnect, connect
+from chunkfold.testing import FakeProvider, ReceivedRequest
+
+PATIENCE = 30.0  # seconds, after which a test that hangs fails
+ASKED = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+URL = "https://provider.test/v1/chat/completions"  # of a client that is mocked
+LIBRARIES = {"httpx": httpx, "httpx2": httpx2}
+# Whatever proxies and certificates the machine has: the tests talk to themselves.
+ALONE: Mapping[str, Any] = {"trust_env": False, "verify": False, "timeout": PATIENCE}
+
+# httpx nests async generators and closes only the outermost, whoever reads it: trio says so of those that were not
+# exhausted. The filter names them, so that a generator of chunkfold's own would be an error.
+generators_of_httpx_are_not_ours = pytest.mark.filterwarnings(
+    r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning"
+)
+
+
+# Streams
+
+
+class Sync:
+    """The sync front with the methods of the async one."""
+
+    def __init__(self, source: Any, **options: Any) -> None:
+        self.stream = ChatCompletionStream(source, **options)
+
+    @classmethod
+    def of(cls, stream: ChatCompletionStream) -> Self:
+        """One around a stream that there is."""
+        adapted = cls.__new__(cls)
+        adapted.stream = stream
+        return adapted
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    async def __aenter__(self) -> Self:
+        assert self.stream.__enter__() is self.stream
+        return self
+
+    async def __aexit__(self, *exc_info: Any) -> None:  # noqa: PYI036 - handed on as it is
+        self.stream.__exit__(*exc_info)
+
+    def __aiter__(self) -> "SyncView":
+        return SyncView(iter(self.stream))
+
+    def text_deltas(self) -> "SyncView":
+        return SyncView(self.stream.text_deltas())
+
+    def events(self) -> "SyncView":
+        return SyncView(self.stream.events())
+
+    def partials(self) -> "SyncView":
+        return SyncView(self.stream.partials())
+
+    async def read(self) -> ChatCompletion:
+        return self.stream.read()
+
+    async def drain(self, within: float = 5.0) -> ChatCompletion:
+        return self.stream.drain(within)
+
+    async def aclose(self) -> None:
+        self.stream.close()
+
+
+class SyncView:
+    """An iterator as an async one; no generator, which would be one more to be looked at."""
+
+    def __init__(self, iterator: Iterator[Any]) -> None:
+        self.iterator = iterator
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return next(self.iterator)
+        except StopIteration:
+            raise StopAsyncIteration from None
+
+
+async def text_of(stream: Any) -> str:
+    """The texts of its chunks, joined."""
+    return "".join([chunk.text async for chunk in stream])
+
+
+# Clients
+
+
+class SyncFront:
+    """A sync client and `connect`."""
+
+    def __init__(self, library: Any, **options: Any) -> None:
+        self.client = library.Client(**{**ALONE, **options})
+
+    @asynccontextmanager
+    async def connect(self, url: str, method: str = "POST", **options: Any) -> AsyncIterator[Any]:
+        with connect(self.client, method, url, **{"json": ASKED, **options}) as stream:
+            assert isinstance(stream, ChatCompletionStream)
+            yield Sync.of(stream)
+
+    async def aclose(self) -> None:
+        self.client.close()
+
+
+class AsyncFront:
+    """An async client and `aconnect`."""
+
+    def __init__(self, library: Any, **options: Any) -> None:
+        self.client = library.AsyncClient(**{**ALONE, **options})
+
+    @asynccontextmanager
+    async def connect(self, url: str, method: str = "POST", **options: Any) -> AsyncIterator[Any]:
+        async with aconnect(self.client, method, url, **{"json": ASKED, **options}) as stream:
+            yield stream
+
+    async def aclose(self) -> None:
+        await self.client.aclose()
+
+
+@asynccontextmanager
+async def client_of(front: Any, library: Any, **options: Any) -> AsyncIterator[Any]:
+    """A front with a client, which is closed behind it."""
+    client = front(library, **options)
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+@asynccontextmanager
+async def raw_client_of(front: Any, library: Any, **options: Any) -> AsyncIterator[Any]:
+    """The library's own client, where the front is a stream's class."""
+    async with client_of(SyncFront if front is Sync else AsyncFront, library, **options) as client:
+        yield client.client
+
+
+async def send(client: Any, url: str = URL) -> Any:
+    """Open a streamed response, not yet read."""
+    response = client.send(client.build_request("POST", url, json=ASKED), stream=True)
+    return await response if inspect.isawaitable(response) else response
+
+
+async def read_by(client: Any, url: str, **options: Any) -> Any:
+    """A front's stream, read to its end; its response is closed as soon as something went wrong."""
+    async with client.connect(url, **options) as stream:
+        with suppress(ChunkfoldError):
+            await stream.read()
+        assert stream.response.is_closed or stream.error is None
+    return stream
+
+
+def connections_in_use(client: Any) -> list[Any]:
+    """The connections of a client, or a front's client, that are neither idle nor closed."""
+    pool = getattr(client, "client", client)._transport._pool
+    return [c for c in pool.connections if not (c.is_idle() or c.is_closed())]
+
+
+def has_left(request: ReceivedRequest) -> bool:
+    """Whether the client left before the answer was over."""
+    assert request.answered.wait(PATIENCE)
+    return request.client_left
+
+
+@contextmanager
+def rescue(provider: FakeProvider) -> Iterator[None]:
+    """End a wait that is not bounded, so that its test fails (no client left then) and does not hang."""
+    timer = threading.Timer(PATIENCE, provider.stop)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+# Which tests run over what
+
+FRONTS = {"sync": (SyncFront, "asyncio"), "asyncio": (AsyncFront, "asyncio"), "trio": (AsyncFront, "trio")}
+STREAMS = {
+    "sync": (Sync, "asyncio"),
+    "asyncio": (AsyncChatCompletionStream, "asyncio"),
+    "trio": (AsyncChatCompletionStream, "trio"),
+}
+PAIRS = [("httpx", "sync"), ("httpx2", "sync"), ("httpx", "asyncio"), ("httpx2", "trio")]
+
+
+def over_both_fronts(metafunc: pytest.Metafunc) -> None:
+    """Run what asks for a `front` over both, each with a client."""
+    run_over(metafunc, FRONTS)
+
+
+def over_both_streams(metafunc: pytest.Metafunc) -> None:
+    """Run what asks for a `front` over both classes of streams."""
+    run_over(metafunc, STREAMS)
+
+
+def run_over(metafunc: pytest.Metafunc, fronts: Mapping[str, tuple[Any, str]]) -> None:
+    """Run what asks for a `front` over these."""
+    wanted = set(metafunc.fixturenames) - {"request"}
+    given = {name for mark in metafunc.definition.iter_markers("parametrize") for name in _names(mark.args[0])}
+    if wanted & given & {"front", "library", "anyio_backend"}:
+        _run_over_the_rest(metafunc, wanted - given, fronts)
+    elif wanted >= {"front", "library"}:
+        values = [(LIBRARIES[library], *fronts[front]) for library, front in PAIRS]
+        metafunc.parametrize(("library", "front", "anyio_backend"), values, ids=map("-".join, PAIRS))
+    elif wanted >= {"library", "anyio_backend"}:
+        pairs = [(library, front) for library, front in PAIRS if front != "sync"]
+        values = [(LIBRARIES[library], backend) for library, backend in pairs]
+        metafunc.parametrize(("library", "anyio_backend"), values, ids=map("-".join, pairs))
+    else:
+        _run_over_the_rest(metafunc, wanted, fronts)
+
+
+def _run_over_the_rest(metafunc: pytest.Metafunc, wanted: set[str], fronts: Mapping[str, tuple[Any, str]]) -> None:
+    if "front" in wanted:
+        metafunc.parametrize(("front", "anyio_backend"), fronts.values(), ids=fronts)
+
+
+def _names(argnames: str | Iterable[str]) -> list[str]:
+    return argnames.replace(" ", "").split(",") if isinstance(argnames, str) else list(argnames)
+
+
+def by_turns(
+    name: str, cases: Iterable[Any], fronts: Mapping[str, tuple[Any, str]] | None = None
+) -> pytest.MarkDecorator:
+    """Run each case of a table once sync and once async, over one library each.
+
+    Which one, and on which event loop, changes from case to case, so that cases of a kind show them all.
+    """
+    fronts = FRONTS if fronts is None else fronts
+    values: list[Any] = []
+    for place, case in enumerate(cases):
+        libraries = [*LIBRARIES][:: 1 if place % 2 else -1]
+        for library, front in zip(libraries, ["sync", ["asyncio", "trio"][place // 2 % 2]], strict=True):
+            values.append(pytest.param(case, LIBRARIES[library], *fronts[front], id=f"{case}-{library}-{front}"))
+    return pytest.mark.parametrize((name, "library", "front", "anyio_backend"), values)
+
+
+@pytest.fixture(name="library", params=[httpx, httpx2], ids=["httpx", "httpx2"])
+def each_library(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(name="server_side", scope="module")
+def tls_server_side() -> ssl.SSLContext:
+    """TLS for 127.0.0.1, by a certificate that nobody has to trust."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    return context

@@ -1,0 +1,813 @@
+"""Golden assertions: they hold any parser to a body, and fail, with the right event shown, where it is wrong.
+
+The parsers held here are small and broken, each in a way that is found in the wild: one splits lines where Python does,
+one decodes each read for itself, one ignores the index of a tool call, one passes a cut stream for whole.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from cases import each_case
+
+from chunkfold import ChatCompletion, ChatCompletionParser, ChatCompletionStream
+from chunkfold.testing import (
+    DIALECTS,
+    DONE,
+    Call,
+    Reading,
+    StreamBuilder,
+    assert_folds_to,
+    assert_same_however_cut,
+    delta,
+    hold,
+    hostile_streams,
+)
+from chunkfold.testing.frames import difference_of
+
+HELLO = StreamBuilder().text("Hel", "lo").finish().done()
+CALLS = (
+    StreamBuilder()
+    .tool_calls(("get_weather", '{"city":', '"Oslo"}'), ("find", '{"q":', '"x"}'))
+    .usage(10, 5)
+    .finish()
+    .done()
+)
+OVERLOADED = StreamBuilder().text("Hel").error("overloaded", code=503)
+CUT_OFF = StreamBuilder().text("Hel", "lo")
+LONG = StreamBuilder().text(*"abcdefghij").finish().done()
+
+
+# Parsers
+
+
+def parse(lines: Sequence[str], *, by_index: bool = True, must_finish: bool = True) -> dict[str, Any]:
+    """A plain parser of lines, right or wrong as it is told to be."""
+    texts, calls, finish_reason = [], {}, ""
+    for line in lines:
+        data = line.removeprefix("data: ")
+        if data in (line, "[DONE]"):
+            continue
+        payload = json.loads(data)
+        if "error" in payload:
+            raise RuntimeError(payload["error"]["message"])
+        for choice in payload["choices"]:
+            texts.append(choice["delta"].get("content") or "")
+            finish_reason = choice["finish_reason"] or finish_reason
+            for part in choice["delta"].get("tool_calls", ()):
+                call = calls.setdefault(part["index"] if by_index else 0, {"name": "", "arguments": ""})
+                for key in call:
+                    call[key] += part["function"].get(key, "")
+    if must_finish and not finish_reason:
+        raise EOFError("the stream was cut")
+    return {"text": "".join(texts), "tool_calls": list(calls.values()), "finish_reason": finish_reason or "stop"}
+
+
+def right(body: bytes) -> dict[str, Any]:
+    return parse(body.decode().split("\n"))
+
+
+def splits_like_python(body: bytes) -> dict[str, Any]:
+    return parse(body.decode().splitlines())
+
+
+def ignores_the_index(body: bytes) -> dict[str, Any]:
+    return parse(body.decode().split("\n"), by_index=False)
+
+
+def takes_a_cut_for_whole(body: bytes) -> dict[str, Any]:
+    return parse(body.decode().split("\n"), must_finish=False)
+
+
+def right_reads(reads: Sequence[bytes]) -> dict[str, Any]:
+    return right(b"".join(reads))
+
+
+def decodes_each_read(reads: Sequence[bytes]) -> dict[str, Any]:
+    return parse("".join(read.decode("utf-8", "replace") for read in reads).split("\n"))
+
+
+def splits_each_read(reads: Sequence[bytes]) -> dict[str, Any]:
+    return parse([line for read in reads for line in read.decode("utf-8", "replace").split("\n")])
+
+
+async def right_async(body: bytes) -> dict[str, Any]:
+    await anyio.lowlevel.checkpoint()
+    return right(body)
+
+
+async def wrong_async(body: bytes) -> dict[str, Any]:
+    await anyio.lowlevel.checkpoint()
+    return {"text": "no", "tool_calls": []}
+
+
+def message_of(assertion: Callable[[], None]) -> str:
+    with pytest.raises(AssertionError) as caught:
+        assertion()
+    return str(caught.value)
+
+
+def marked(message: str) -> list[str]:
+    """The events that the message points at."""
+    return re.findall(r"^  > event (\d+) at byte", message, re.MULTILINE)
+
+
+# What a body folds to
+
+
+@pytest.mark.parametrize("stream", [HELLO, CALLS, OVERLOADED, CUT_OFF, StreamBuilder()], ids=repr)
+def test_a_right_parser_passes(stream: StreamBuilder) -> None:
+    assert_folds_to(stream, fold=right)
+    assert_folds_to(stream)
+
+
+@each_case("dialect", DIALECTS)
+@each_case("stream", [HELLO, CALLS, OVERLOADED, CUT_OFF], ids=["text", "calls", "error", "cut"])
+def test_this_library_passes_in_every_dialect(stream: StreamBuilder, dialect: str) -> None:
+    assert_folds_to(stream.in_dialect(dialect).usage(3, 2))
+
+
+@pytest.mark.parametrize("body", [HELLO, HELLO.body, HELLO.events, iter(HELLO.events), tuple(HELLO.body[i : i + 1] for i in range(len(HELLO.body)))])  # fmt: skip
+def test_a_body_comes_in_any_form(body: Any) -> None:
+    assert_folds_to(body, {"text": "Hello", "tool_calls": []}, fold=right)
+
+
+FORMS: list[Any] = [
+    "Hello",
+    {"text": "Hello"},
+    {"text": "Hello", "tool_calls": []},
+    {"text": "Hello", "tool_calls": [], "finish_reason": "stop"},
+    SimpleNamespace(text="Hello", tool_calls=[]),
+    Reading(texts=("Hello",)),
+    Reading(texts=("Hello",), ending="complete"),
+    ChatCompletionStream(HELLO).read(),
+    ChatCompletionStream(HELLO).read().model_dump(),
+]
+
+
+@pytest.mark.parametrize("completion", FORMS, ids=[str(place) for place in range(len(FORMS))])
+@pytest.mark.parametrize("fold", [None, right], ids=["this library", "another"])
+def test_what_must_come_is_said_in_any_form(completion: Any, fold: Any) -> None:
+    assert_folds_to(HELLO.body, completion, fold=fold)
+
+
+def in_openais_form(text: str) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text, "tool_calls": None}
+    return {"id": "c", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": None}
+
+
+def test_a_parser_may_return_a_completion_in_openais_form() -> None:
+    assert_folds_to(HELLO, fold=lambda _: in_openais_form("Hello"))
+    message = message_of(lambda: assert_folds_to(HELLO, fold=lambda _: in_openais_form("Help")))
+    assert message.startswith("text: expected 'Hello'\n      received 'Help'")
+    assert marked(message) == ["3"]
+
+
+def test_the_openai_sdks_completion_is_one() -> None:
+    chat = pytest.importorskip("openai.types.chat")
+    completion = chat.ChatCompletion.model_construct(**in_openais_form("Hello"))
+    assert_folds_to(HELLO, fold=lambda _: completion)
+
+
+def test_a_parser_may_return_text_alone() -> None:
+    assert_folds_to(HELLO, fold=lambda _: "Hello")
+    assert "received 'Help'" in message_of(lambda: assert_folds_to(HELLO, fold=lambda _: "Help"))
+
+
+@pytest.mark.parametrize(
+    ("stream", "event", "text"),
+    [
+        (StreamBuilder().text("a\u2028b", "c").finish().done(), "2", r"'a\u2028b'"),
+        (StreamBuilder().text("a", "b\x85c").finish().done(), "3", r"'b\x85c'"),
+    ],
+)
+def test_a_parser_that_splits_lines_like_python_fails(stream: StreamBuilder, event: str, text: str) -> None:
+    assert_folds_to(stream, fold=right)
+    message = message_of(lambda: assert_folds_to(stream, fold=splits_like_python))
+    assert message.startswith("expected an answer, it crashed: JSONDecodeError")
+    assert marked(message) == [event]
+    assert message.endswith(f"\nexpected of event {event}: text {text}")
+
+
+def test_a_parser_that_ignores_the_index_fails() -> None:
+    message = message_of(lambda: assert_folds_to(CALLS, fold=ignores_the_index))
+    assert message.startswith("tool calls: expected (Call(name='get_weather'")
+    assert "received (Call(name='get_weatherfind'" in message
+    (number,) = marked(message)
+    assert '"name":"find"' in CALLS.events[int(number) - 1].decode()  # where the two begin to differ, or right before
+    one_call = StreamBuilder().tool_call("f", '{"a":', "1}").finish().done()
+    assert_folds_to(one_call, fold=ignores_the_index)
+
+
+def test_a_parser_that_takes_a_cut_for_whole_fails() -> None:
+    assert_folds_to(HELLO, fold=takes_a_cut_for_whole)
+    message = message_of(lambda: assert_folds_to(CUT_OFF, fold=takes_a_cut_for_whole))
+    assert message.startswith("expected a refusal (cut), an answer came: 'Hello'")
+    assert marked(message) == ["3"]
+    assert_folds_to(CUT_OFF, fold=lambda body: {**takes_a_cut_for_whole(body), "finish_reason": ""})
+
+
+def test_a_parser_that_swallows_an_error_fails() -> None:
+    message = message_of(lambda: assert_folds_to(OVERLOADED, fold=lambda _: {"text": "Hel", "tool_calls": []}))
+    assert message.startswith("expected a refusal (overloaded), an answer came: 'Hel'")
+    assert marked(message) == ["3"]
+    assert_folds_to(OVERLOADED, fold=lambda _: {"text": "Hel", "tool_calls": [], "error": "overloaded"})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "title", "event"),
+    [
+        ({"text": "abXdefghij"}, "text: expected 'abcdefghij'", "4"),
+        ({"text": "Xbcdefghij"}, "text: ", "2"),
+        ({"text": "abcdefghi"}, "text: ", "11"),
+        ({"text": "abcdefghijk"}, "text: ", "13"),
+        ({"text": "abcdefghij", "finish_reason": "length"}, "finish reason: expected 'stop'", "12"),
+        ({"text": "abcdefghij", "usage": {"prompt_tokens": 1}}, None, ""),
+        ({"text": "abcdefghij", "tool_calls": [{"name": "f", "arguments": ""}]}, "tool calls: expected ()", "13"),
+        ({"text": "abcdefghij", "reasoning": "Hm"}, "reasoning: expected ''", "13"),
+    ],
+)
+def test_the_event_of_the_first_difference_is_shown(wrong: dict[str, Any], title: str | None, event: str) -> None:
+    if title is None:
+        assert_folds_to(LONG, fold=lambda _: wrong)
+        return
+    message = message_of(lambda: assert_folds_to(LONG, fold=lambda _: wrong))
+    assert message.startswith(title)
+    assert marked(message) == [event]
+    offsets = [int(offset) for offset in re.findall(r"at byte (\d+):", message)]
+    assert all(LONG.body[offset:].startswith(b"data: ") for offset in offsets)
+    assert len(offsets) <= 5
+
+
+def test_the_events_around_are_counted() -> None:
+    message = message_of(lambda: assert_folds_to(LONG, fold=lambda _: "abcdXfghij"))
+    assert re.findall(r"^ +\.\.\. (\d+) (\w+)$", message, re.MULTILINE) == [("3", "before"), ("5", "behind")]
+    assert "<-- the first difference" in message
+
+
+def test_the_text_of_another_choice_is_compared_too() -> None:
+    stream = StreamBuilder().text("a").text("x", "y", choice=1).text("b").finish().finish(choice=1).done()
+    assert_folds_to(stream)
+    message = message_of(lambda: assert_folds_to(stream, fold=lambda _: Reading(texts=("ab", "xz"))))
+    assert message.startswith("text: expected ('ab', 'xy')")
+    assert marked(message) == ["5"]
+    with pytest.raises(AssertionError, match="text: expected"):
+        assert_folds_to(stream.body, Reading(texts=("ab", "xz")))
+
+
+def test_usage_is_compared_where_both_have_it() -> None:
+    stream = HELLO.usage(10, 5)
+    assert_folds_to(stream, fold=lambda _: {"text": "Hello", "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, "x": 1}})  # fmt: skip
+    message = message_of(lambda: assert_folds_to(stream, fold=lambda _: {"text": "Hello", "usage": None}))
+    assert message.startswith("usage: expected {'prompt_tokens': 10")
+
+
+def test_the_ids_of_calls_are_compared_where_both_have_them() -> None:
+    body = CALLS.body
+    calls = Reading(texts=("",), calls=(Call("get_weather", '{"city": "Oslo"}'), Call("find", '{"q":"x"}', "call_2")))
+    assert_folds_to(body, calls)
+    other = Reading(texts=("",), calls=(*(calls.calls or ())[:1], Call("find", '{"q":"x"}', "call_9")))
+    with pytest.raises(AssertionError, match="tool calls"):
+        assert_folds_to(body, other)
+
+
+def test_everything_of_a_completion_is_compared() -> None:
+    wanted = ChatCompletionStream(CALLS).read()
+    assert_folds_to(CALLS.body, wanted)
+    assert_folds_to(CALLS.body, wanted.model_dump())
+    other = {**wanted.model_dump(), "model": "another"}
+    message = message_of(lambda: assert_folds_to(CALLS.body, other))
+    assert message.startswith("model: expected 'another', received 'm'\n")
+    usage = {**wanted.model_dump(), "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 16}}
+    assert message_of(lambda: assert_folds_to(CALLS.body, usage)).startswith("usage: expected")
+    deep = wanted.model_dump()
+    deep["choices"][0]["message"]["tool_calls"][1]["id"] = "x"
+    assert "tool calls" in message_of(lambda: assert_folds_to(CALLS.body, deep))
+    assert_folds_to(CALLS.body, ChatCompletion.model_validate({"choices": wanted.model_dump()["choices"]}), fold=right)
+
+
+def test_there_must_be_something_to_compare_with() -> None:
+    with pytest.raises(TypeError, match="completion: expected the result of the body, received None"):
+        assert_folds_to(HELLO.body)
+
+
+def test_a_body_without_events_is_shown_as_such() -> None:
+    assert "(the body has no event)" in message_of(lambda: assert_folds_to(b"", "Hi", fold=lambda _: "Ho"))
+    assert "expected an answer, it was refused" in message_of(lambda: assert_folds_to(b"", "Hi"))
+
+
+def test_long_events_are_shortened_and_control_characters_shown() -> None:
+    stream = StreamBuilder().text("\x1b[31m" + "a" * 5000).finish()
+    message = message_of(lambda: assert_folds_to(stream, fold=lambda _: "x"))
+    assert "\x1b" not in message
+    assert max(map(len, message.splitlines())) < 300
+
+
+def a_choice(content: str | None, finish_reason: str | None = "stop") -> dict[str, Any]:
+    return {"message": {"content": content}, "finish_reason": finish_reason}
+
+
+def test_an_error_wants_a_refusal_or_a_word_for_an_error() -> None:
+    for word in ("error", "network_error", "insufficient_system_resource", "abort"):
+        assert_folds_to(OVERLOADED, fold=lambda _, word=word: {"choices": [a_choice("Hel", word)]})
+        assert_folds_to(OVERLOADED, fold=lambda _, word=word: {"text": "Hel", "finish_reason": word})
+    for word in (None, "", "stop"):
+        message = message_of(lambda word=word: assert_folds_to(OVERLOADED, fold=lambda _: {"choices": [a_choice("Hel", word)]}))  # fmt: skip
+        assert message.startswith("expected a refusal (overloaded), an answer came: 'Hel'")
+
+
+def test_a_cut_stream_wants_a_refusal_or_no_finish_reason() -> None:
+    assert_folds_to(CUT_OFF, fold=lambda _: {"choices": [a_choice("Hello", None)]})
+    for result in (
+        {"choices": [a_choice("Hello", "error")]},
+        {"choices": [{"message": {"content": "Hello"}}]},
+        "Hello",
+    ):
+        message = message_of(lambda result=result: assert_folds_to(CUT_OFF, fold=lambda _: result))
+        assert message.startswith("expected a refusal (cut), an answer came: 'Hello'")
+
+
+def test_a_parser_that_tells_the_kinds_of_endings_apart_has_to_tell_the_right_one() -> None:
+    assert_folds_to(CUT_OFF, fold=lambda _: Reading(refused="cut", ending="cut"))
+    message = message_of(lambda: assert_folds_to(CUT_OFF, fold=lambda _: Reading(refused="no", ending="error")))
+    assert message.startswith("expected a refusal (cut), it was taken as error")
+
+
+def test_an_explicit_error_is_a_refusal_and_need_say_no_more() -> None:
+    assert_folds_to(OVERLOADED, fold=lambda _: {"error": "Overloaded"})
+    assert_folds_to(OVERLOADED, fold=lambda _: {"choices": [], "error": {"message": "Overloaded"}})
+    assert_folds_to(OVERLOADED, fold=lambda _: SimpleNamespace(text=None, tool_calls=None, error="Overloaded"))
+    assert "text: expected 'Hel'" in message_of(lambda: assert_folds_to(OVERLOADED, fold=lambda _: {"error": "no", "text": "He"}))  # fmt: skip
+    assert "it was refused: no" in message_of(lambda: assert_folds_to(HELLO, fold=lambda _: {"error": "no", "text": "Hello"}))  # fmt: skip
+
+
+TWO = StreamBuilder().text("Hello").text("Bye", choice=1).finish().finish(choice=1).done()
+
+
+@pytest.mark.parametrize(
+    ("stream", "texts"),
+    [
+        (HELLO, []),
+        (HELLO, ["Hello", ""]),
+        (HELLO, ["Hello", "Bye"]),
+        (TWO, []),
+        (TWO, ["Hello"]),
+        (TWO, ["Bye", "Hello"]),
+    ],
+)
+def test_choices_that_are_lost_or_made_up_are_seen(stream: StreamBuilder, texts: list[str]) -> None:
+    result = {"choices": [a_choice(text) for text in texts]}
+    assert message_of(lambda: assert_folds_to(stream, fold=lambda _: result)).startswith("text: expected")
+    assert message_of(lambda: assert_folds_to(stream.body, result)).startswith("text: expected")
+
+
+def test_the_event_of_a_lost_choice_is_shown() -> None:
+    message = message_of(lambda: assert_folds_to(TWO, fold=lambda _: {"choices": [a_choice("Hello")]}))
+    assert marked(message) == ["4"]  # after a role, "Hello" and a role
+
+
+def test_of_text_alone_choice_0_is_judged() -> None:
+    for result in ("Hello", {"text": "Hello"}, Reading(texts=("Hello",))):
+        assert_folds_to(TWO, fold=lambda _, result=result: result)
+    assert_folds_to(TWO.body, "Hello")
+    assert "text: expected" in message_of(lambda: assert_folds_to(TWO, fold=lambda _: "Bye"))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"choices": [a_choice("Hello")]},
+        {"choices": [{"message": {"content": "Hello"}}], "model": "m"},
+        {"choices": [{"finish_reason": "stop"}]},
+        {"choices": [{"message": {"content": "Hello", "tool_calls": None}}], "usage": None},
+        ChatCompletion.model_validate({"choices": [{"message": {"content": "Hello"}}]}),
+    ],
+)
+def test_only_what_a_completion_says_is_compared(said: Any) -> None:
+    assert_folds_to(HELLO.body, said)
+    assert_folds_to(HELLO.body, said, fold=right)
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ({"choices": [a_choice("Hello")], "model": "n"}, "model: expected 'n', received 'm'"),
+        ({"choices": [a_choice("Hello")], "unknown": 1}, "unknown: expected 1, received None"),
+        ({"choices": [{**a_choice("Hello"), "index": 3}]}, "choices[0].index: expected 3, received 0"),
+        ({"choices": [{"finish_reason": None}]}, "finish reason: expected '' received 'stop'"),
+        ({"choices": [{}, {}]}, "choices: expected [{}, {}], received "),
+        ({"choices": [a_choice("Hello")], "created": None}, "created: expected None, received 1760000000"),
+    ],
+)
+def test_everything_that_a_completion_says_is_compared(said: Any, complaint: str) -> None:
+    message = message_of(lambda: assert_folds_to(HELLO.body, said))
+    assert " ".join(message.split()).startswith(complaint)
+
+
+def test_the_calls_of_custom_tools_are_compared() -> None:
+    call = {"index": 0, "id": "c", "type": "custom", "custom": {"name": "sql", "input": "select 1"}}
+    stream = b"".join([delta(tool_calls=[call]), delta("tool_calls"), DONE])
+    assert_folds_to(stream, ChatCompletionStream([stream]).read())
+    assert_folds_to(stream, {"text": "", "tool_calls": [{"name": "sql", "arguments": "select 1"}]})
+    assert "tool calls" in message_of(lambda: assert_folds_to(stream, {"text": "", "tool_calls": [{"name": "sql"}]}))
+
+
+NAN = b'data: {"choices":[{"index":0,"delta":{"content":"a"},"logprobs":{"content":[{"token":"a","logprob":NaN}]},"finish_reason":"stop"}]}\n\n'  # fmt: skip
+
+
+def test_a_number_that_is_none_is_the_same_as_itself() -> None:
+    assert_same_however_cut(NAN)
+    assert_same_however_cut(NAN, fold_reads=lambda reads: ChatCompletionStream(reads).read())
+    assert_folds_to(NAN, ChatCompletionStream([NAN]).read())
+    assert_folds_to(NAN, ChatCompletionStream([NAN]).read().model_dump())
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        (("\ud83d", "\ude00"), "😀"),
+        (("a\ud83d", "", "\ude00b"), "a😀b"),
+        (("\ud83d", "a"), "\ufffda"),
+        (("\ude00",), "\ufffd"),
+    ],
+)
+def test_halves_of_a_character_are_joined(pieces: tuple[str, ...], text: str) -> None:
+    said = StreamBuilder("vllm").reasoning(*pieces).text(*pieces)
+    stream = said.tool_call("f", '{"a":"', *pieces, '"}').finish().done()
+    assert_folds_to(stream)
+    assert stream.reading.text == stream.reading.reasoning == text
+
+
+def test_a_finish_reason_for_an_error_is_one_in_any_case() -> None:
+    assert StreamBuilder().text("a").finish("ERROR").reading.ending == "error"
+    assert_folds_to(StreamBuilder().text("a").finish("ERROR"))
+
+
+def test_a_failure_takes_no_longer_than_the_body_is_long() -> None:
+    """Not a snapshot for each event: it costs as much as the output is long."""
+    stream = StreamBuilder().text(*["word "] * 3000).finish().done()
+    snapshots = 0
+    whole = ChatCompletionParser.snapshot
+
+    def counted(parser: ChatCompletionParser) -> ChatCompletion:
+        nonlocal snapshots
+        snapshots += 1
+        return whole.__get__(parser)  # type: ignore[no-any-return]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ChatCompletionParser, "snapshot", property(counted))
+        text = stream.reading.text
+        message = message_of(lambda: assert_folds_to(stream, fold=lambda _: f"{text[:10000]}X{text[10001:]}"))
+        assert snapshots < 20
+        snapshots = 0
+        difference_of(stream.body, stream.body.replace(b"word", b"wort"))
+        assert snapshots == 0
+    assert marked(message) == ["2002"]
+
+
+# Where a parser raises
+
+
+def takes_choices_for_granted(body: bytes) -> dict[str, Any]:
+    return right(body.replace(b'"choices":[]', b'"choices":[{}]'))
+
+
+async def takes_choices_for_granted_async(body: bytes) -> dict[str, Any]:
+    await anyio.lowlevel.checkpoint()
+    return takes_choices_for_granted(body)
+
+
+@pytest.mark.parametrize("fold", [takes_choices_for_granted, takes_choices_for_granted_async])
+def test_the_event_with_which_it_raises_is_shown_and_what_was_expected_of_it(fold: Any) -> None:
+    stream = CALLS.in_dialect("azure")
+    with pytest.raises(AssertionError) as caught:
+        assert_folds_to(stream, fold=fold)
+    message = str(caught.value)
+    assert message.startswith("expected an answer, it crashed: KeyError: 'delta'\n")
+    assert marked(message) == ["1"]
+    assert "<-- it raises once this event has come" in message
+    assert message.endswith("\nexpected of event 1: nothing that adds to the answer")
+
+
+@pytest.mark.parametrize("fold", [takes_choices_for_granted, takes_choices_for_granted_async])
+def test_what_a_parser_raised_is_the_cause_with_its_own_traceback(fold: Any) -> None:
+    with pytest.raises(AssertionError) as caught:
+        assert_folds_to(CALLS.in_dialect("azure"), fold=fold)
+    cause = caught.value.__cause__
+    assert type(cause) is KeyError
+    assert [frame.name for frame in traceback.extract_tb(cause.__traceback__)][-2:] == ["right", "parse"]
+    assert traceback.extract_tb(cause.__traceback__)[0].filename == __file__
+    with pytest.raises(AssertionError) as caught:
+        assert_folds_to(b"", "Hi")
+    assert caught.value.__cause__ is None  # this library's own frames help nobody
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (b'data: {"choices":[{"index":0,"delta":{"reasoning_content":"Hm"}}]}\n\n', "reasoning 'Hm'"),
+        (delta(refusal="No"), "refusal 'No'"),
+        (
+            delta(tool_calls=[{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{"}}]),
+            "a call of f, arguments '{'",
+        ),
+        (delta("stop"), "the finish reason 'stop'"),
+        (b'data: {"choices":[],"usage":{"prompt_tokens":1}}\n\n', "usage"),
+        (b'data: {"error":{"message":"overloaded"}}\n\n', "an error: overloaded"),
+        (delta(role="model"), "nothing that adds to the answer (CF204: another role comes later in the stream)"),
+        (delta(images=[{"image_url": {"url": "data:"}}]), "ImageReceived"),
+    ],
+)
+def test_what_is_expected_of_an_event_is_said_in_words(event: bytes, expected: str) -> None:
+    body = HELLO.body.removesuffix(DONE).removesuffix(HELLO.events[-2]) + event
+    trap = body.count(b"\n\n")
+
+    def fold(data: bytes) -> str:
+        if data.count(b"\n\n") >= trap:
+            raise RuntimeError("trapped")
+        return "Hello"
+
+    message = message_of(lambda: assert_folds_to(body, {"text": "Hello"}, fold=fold))
+    assert f"expected of event {trap}: {expected}" in message
+
+
+def test_an_error_that_is_about_no_event_is_shown_at_the_end() -> None:
+    message = message_of(lambda: assert_folds_to(HELLO, fold=raises_for_any(LookupError)))
+    assert marked(message) == ["5"]
+    assert "expected of event" not in message
+
+
+def raises_for_any(error: type[Exception]) -> Callable[[bytes], Any]:
+    def fold(_: bytes) -> Any:
+        raise error
+
+    return fold
+
+
+def test_the_search_for_the_event_takes_few_tries() -> None:
+    stream = StreamBuilder().text(*["word "] * 999, "号").finish().done()
+    tries = 0
+
+    def fold(body: bytes) -> Any:
+        nonlocal tries
+        tries += 1
+        return {"text": body.decode("ascii")}
+
+    message = message_of(lambda: assert_folds_to(stream, fold=fold))
+    assert marked(message) == ["1001"]
+    assert tries < 20
+
+
+def test_a_crash_is_no_refusal() -> None:
+    message = message_of(lambda: assert_folds_to(OVERLOADED, fold=lambda _: {}["error"]))
+    assert message.startswith("expected a refusal (overloaded), it crashed: KeyError: 'error'")
+
+
+class MissingError(KeyError):
+    """An adapter's own."""
+
+
+def test_an_error_of_ones_own_is_one_whatever_it_inherits_from() -> None:
+    assert_folds_to(OVERLOADED, fold=raises_for_any(MissingError))
+
+
+# The event of a difference
+
+
+@pytest.mark.parametrize(
+    ("call", "event"),
+    [
+        (Call("find", '{"q":"x"}', "other"), "3"),
+        (Call("find", '{"q":"y"}', "call_2"), "7"),
+        (Call("find_out", '{"q":"x"}', "call_2"), "5"),
+    ],
+)
+def test_a_difference_in_a_call_marks_what_brought_it(call: Call, event: str) -> None:
+    reading = CALLS.reading
+    message = message_of(lambda: assert_folds_to(CALLS, fold=lambda _: replace(reading, calls=((reading.calls or ())[0], call))))  # fmt: skip
+    assert marked(message) == [event]
+
+
+def test_a_call_that_is_lost_is_marked() -> None:
+    reading = CALLS.reading
+    message = message_of(lambda: assert_folds_to(CALLS, fold=lambda _: replace(reading, calls=(reading.calls or ())[:1])))  # fmt: skip
+    assert marked(message) == ["3"]
+
+
+def test_a_difference_in_the_usage_marks_the_event_that_brought_it() -> None:
+    message = message_of(lambda: assert_folds_to(CALLS, fold=lambda _: replace(CALLS.reading, usage={})))
+    assert marked(message) == [str(len(CALLS.events) - 1)]
+
+
+# However it is cut
+
+
+def test_a_broken_parser_does_not_pass() -> None:
+    """Else one that always raises would be the same however the body is cut."""
+    with pytest.raises(AttributeError):
+        assert_same_however_cut(HELLO, fold_reads=lambda reads: reads.splitlines())  # type: ignore[attr-defined]
+    with pytest.raises(LookupError):
+        assert_same_however_cut(HELLO, fold_reads=raises(LookupError))
+    for error in (TypeError, AttributeError):
+        with pytest.raises(error):
+            assert_same_however_cut(CUT_OFF, fold_reads=raises(error))
+    assert_same_however_cut(CUT_OFF, fold_reads=raises(LookupError))
+    assert_same_however_cut(OVERLOADED, fold_reads=raises(LookupError))
+
+
+def raises(error: type[Exception]) -> Callable[[Sequence[bytes]], Any]:
+    def fold(_: Sequence[bytes]) -> Any:
+        raise error
+
+    return fold
+
+
+def test_results_must_be_such_that_can_be_compared() -> None:
+    with pytest.raises(TypeError, match="fold_reads: expected results that can be compared, received two of object"):
+        assert_same_however_cut(HELLO, fold_reads=lambda _: object())
+
+
+def test_an_empty_body_is_cut_in_no_way() -> None:
+    assert_same_however_cut(b"", fold_reads=len)
+    assert_same_however_cut(b"")
+
+
+def test_the_search_for_the_cut_takes_few_tries() -> None:
+    stream = StreamBuilder().text("a" * 20_000, "号").finish().done()
+    tries = 0
+
+    def fold(reads: Sequence[bytes]) -> dict[str, Any]:
+        nonlocal tries
+        tries += 1
+        return decodes_each_read(reads)
+
+    message = message_of(lambda: assert_same_however_cut(stream, fold_reads=fold))
+    (place,) = re.findall(r"a cut at byte (\d+) is enough", message)
+    character = stream.body.index("号".encode())
+    assert character < int(place) < character + 3
+    assert tries < 400
+
+
+def test_where_no_cut_alone_is_enough_those_that_are_are_told() -> None:
+    message = message_of(lambda: assert_same_however_cut(HELLO, fold_reads=lambda reads: len(reads) > 100))
+    assert "the cuts up to byte 100 are enough" in message
+
+
+@pytest.mark.parametrize("stream", [HELLO, CALLS, OVERLOADED, CUT_OFF], ids=repr)
+def test_a_parser_that_waits_for_whole_lines_passes(stream: StreamBuilder) -> None:
+    assert_same_however_cut(stream, fold_reads=right_reads)
+
+
+@pytest.mark.parametrize("dialect", [*DIALECTS][::6])  # each pair of cuts of each is many readings
+def test_this_library_does_not_depend_on_cuts(dialect: str) -> None:
+    stream = (
+        StreamBuilder(dialect, head={"id": "c", "object": "o"}).text("a\r\n😀").tool_call("f", '{"a":1}').usage(3, 2)
+    )
+    assert_same_however_cut(stream.finish().done().body.replace(b"\n", b"\r\n"))
+
+
+def test_a_parser_that_decodes_each_read_fails_inside_of_a_character() -> None:
+    stream = StreamBuilder().text("Hel", "lo 号").finish().done()
+    message = message_of(lambda: assert_same_however_cut(stream, fold_reads=decodes_each_read))
+    assert message.startswith("cut byte by byte, it comes to something else\n  whole: {'text': 'Hello 号'")
+    (place,) = re.findall(r"a cut at byte (\d+) is enough", message)
+    character = stream.body.index("号".encode())
+    assert character < int(place) < character + 3
+    assert marked(message) == ["3"]
+    assert_same_however_cut(HELLO, fold_reads=decodes_each_read)
+
+
+def test_a_parser_that_splits_each_read_fails_inside_of_a_line() -> None:
+    message = message_of(lambda: assert_same_however_cut(HELLO, fold_reads=splits_each_read))
+    assert "  cut:   EOFError: the stream was cut\n" in message
+    assert marked(message) == ["1"]
+
+
+def test_a_difference_that_one_cut_alone_makes_is_found() -> None:
+    only_there = len(HELLO.events[0]) + 7
+    message = message_of(
+        lambda: assert_same_however_cut(HELLO, fold_reads=lambda reads: len(reads) == 2 and len(reads[0]) == only_there)
+    )
+    assert message.startswith(f"cut at byte {only_there}, ")
+    assert marked(message) == ["2"]
+
+
+def test_what_a_parser_raises_is_its_result() -> None:
+    def refuses_small_reads(reads: Sequence[bytes]) -> str:
+        if any(len(read) == 1 for read in reads):
+            raise LookupError
+        return "ok"
+
+    message = message_of(lambda: assert_same_however_cut(HELLO, fold_reads=refuses_small_reads))
+    assert "  whole: 'ok'\n  cut:   LookupError\n" in message
+
+
+def test_a_parser_that_takes_something_else_does_not_pass() -> None:
+    """Else one that always raises would be the same however the body is cut."""
+    with pytest.raises(TypeError):
+        assert_same_however_cut(HELLO, fold_reads=json.loads)
+
+
+def test_the_seed_is_for_the_random_cuts() -> None:
+    seen: list[list[bytes]] = []
+    assert_same_however_cut(HELLO, fold_reads=lambda reads: seen.append(list(reads)), seed=7)
+    again: list[list[bytes]] = []
+    assert_same_however_cut(HELLO, fold_reads=lambda reads: again.append(list(reads)), seed=7)
+    assert seen == again
+    assert seen[0] == [HELLO.body]
+    assert all(b"".join(reads) == HELLO.body for reads in seen)
+    assert len(seen) > len(HELLO.body)
+
+
+# Async parsers
+
+
+async def right_async_reads(reads: Sequence[bytes]) -> dict[str, Any]:
+    return await right_async(b"".join(reads))
+
+
+async def wrong_async_reads(reads: Sequence[bytes]) -> int:
+    return len(reads)
+
+
+def test_an_async_parser_is_awaited() -> None:
+    assert_folds_to(HELLO, fold=right_async)
+    with pytest.raises(AssertionError, match="received"):
+        assert_folds_to(HELLO, fold=wrong_async)
+    short = b"data: [DONE]\n\n"
+    assert_same_however_cut(StreamBuilder().text("a").finish().body, fold_reads=right_async_reads)
+    with pytest.raises(AssertionError, match="whole: 1"):
+        assert_same_however_cut(short, fold_reads=wrong_async_reads)
+
+
+async def test_inside_of_an_event_loop_too() -> None:
+    assert_folds_to(HELLO, fold=right_async)
+    with pytest.raises(AssertionError, match="received"):
+        assert_folds_to(HELLO, fold=wrong_async)
+    with pytest.raises(AssertionError, match="whole: 1"):
+        assert_same_however_cut(DONE, fold_reads=wrong_async_reads)
+    assert {v.right for v in hold(always_hi, hostile_streams()[:3])}
+    assert not [thread for thread in threading.enumerate() if "ThreadPoolExecutor" in thread.name]
+
+
+async def always_hi(body: bytes) -> dict[str, Any]:
+    return {"text": "Hi", "tool_calls": []}
+
+
+# The hostile set
+
+
+def test_the_broken_parsers_are_found_out_by_the_hostile_set() -> None:
+    streams = hostile_streams()
+    scores = [
+        sum(verdict.right for verdict in hold(fold, streams))
+        for fold in (lambda body: ChatCompletionStream([body]).read(), right, takes_a_cut_for_whole, ignores_the_index)
+    ]
+    assert scores[0] == len(streams)
+    assert all(later < scores[0] for later in scores[1:])
+    assert not any(one == other == len(streams) for one, other in pairwise(scores))
+
+
+@pytest.mark.slow
+def test_the_command_prints_the_table_of_a_parser(tmp_path: Path) -> None:
+    source = Path(__file__).read_text("utf-8")
+    parser = source[source.index("def parse(") : source.index("def right_reads(")]
+    imports = "import json\nfrom collections.abc import Sequence\nfrom typing import Any\n\n"
+    (tmp_path / "mine.py").write_text(imports + parser, "utf-8")
+    ran = subprocess.run(
+        [sys.executable, "-m", "chunkfold.testing", "--client", "mine:right", "--client", "mine:takes_a_cut_for_whole"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env={"PYTHONUTF8": "1", "PATH": ""},
+        timeout=300,
+        check=False,
+    )
+    found = re.findall(r"^mine:(\w+) +(\d+) of (\d+) +(\d+) of (\d+) ", ran.stdout, re.MULTILINE)
+    scores = {name: (int(complete), int(refused)) for name, complete, _, refused, _ in found}
+    assert scores.keys() == {"right", "takes_a_cut_for_whole"}
+    assert {int(whole) + int(rest) for _, _, whole, _, rest in found} == {len(hostile_streams())}
+    assert scores["takes_a_cut_for_whole"][0] >= scores["right"][0] > 0
+    assert scores["takes_a_cut_for_whole"][1] < scores["right"][1]
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("result", [None, 42, [], {}, b"Hi"])
+def test_a_parser_that_returns_something_else_is_told_so(result: Any) -> None:
+    with pytest.raises(
+        TypeError, match="result: expected text, or an object or a dict with text and tool_calls, received "
+    ):
+        assert_folds_to(StreamBuilder().text("Hi").finish(), fold=lambda _: result)

@@ -1,0 +1,319 @@
+"""The hostile set, and what holds clients to it: `chunkfold.testing.hostile` and `python -m chunkfold.testing`."""
+
+import re
+import subprocess
+import sys
+import time
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from cases import each_case
+
+from chunkfold import RULES, ChatCompletionStream
+from chunkfold.testing import HostileStream, hold, hostile_streams
+from chunkfold.testing.__main__ import main
+from chunkfold.testing.hostile import Call, Cost, Reading, chunkfold_client, judge
+from chunkfold.testing.hostile.clients import as_reading
+from chunkfold.testing.hostile.peers import PEERS, is_installed, running_peers
+from chunkfold.testing.hostile.report import BEGIN, END
+
+COLUMNS = "complete streams read right | streams that must be refused | crashed instead"
+PAGE = Path(__file__).parents[2] / "docs" / "hostile-streams.md"
+STREAMS = {stream.name: stream for stream in hostile_streams()}
+
+ANSWER = HostileStream("a", "", "", b"", texts=("Hi",), finish_reason="stop")
+CALLING = replace(ANSWER, texts=("",), calls=(Call("f", '{"a":1}', "call_a"),), finish_reason="tool_calls")
+FACTS = replace(ANSWER, reasoning="Hm", usage={"prompt_tokens": 1})
+ERROR = replace(ANSWER, ending="error", finish_reason=None, message="overloaded")
+CUT = replace(ANSWER, ending="cut", finish_reason=None)
+HI = Reading(texts=("Hi",), calls=(), finish_reason="stop")
+REFUSED = Reading(refused="ValueError: no")
+CRASHED = Reading(refused="KeyError: 'choices'", has_crashed=True)
+
+
+# The set
+
+
+@each_case("stream", STREAMS.values(), ids=STREAMS)
+def test_chunkfold_gets_it_right(stream: HostileStream) -> None:
+    (verdict,) = hold(chunkfold_client(), [stream])
+    assert verdict.instead is None
+
+
+def test_the_set_is_large_and_has_no_doubles() -> None:
+    assert len(STREAMS) == len(hostile_streams()) >= 60
+    assert len({stream.body for stream in hostile_streams()}) == len(hostile_streams())
+    assert {stream.ending for stream in hostile_streams()} == {"complete", "error", "cut", "invalid"}
+
+
+@each_case("stream", STREAMS.values(), ids=STREAMS)
+def test_each_says_what_comes_and_from_whom(stream: HostileStream) -> None:
+    assert stream.sentence
+    assert stream.senders
+
+
+def test_each_rule_that_a_body_can_show_is_in_it() -> None:
+    bodies = {stream.body for stream in hostile_streams()}
+    # Whether CF221 is broken depends on the request; CF507 has the same body as CF501.
+    assert {rule.id for rule in RULES if rule.example not in bodies} == {"CF221"}
+    assert {rule.id for rule in RULES} - STREAMS.keys() == {"CF221", "CF507"}
+
+
+# The judge
+
+
+@pytest.mark.parametrize(
+    ("stream", "reading"),
+    [
+        (ANSWER, HI),
+        (ANSWER, Reading(texts=("Hi",))),
+        (ANSWER, replace(HI, finish_reason="end_turn")),
+        (CALLING, Reading(texts=("",), calls=(Call("f", '{"a": 1}'),))),
+        (FACTS, HI),
+        (FACTS, replace(HI, reasoning="Hm", usage={"prompt_tokens": 1, "completion_tokens": 2})),
+        (ERROR, REFUSED),
+        (ERROR, replace(HI, finish_reason="error")),
+        *(
+            (ERROR, replace(HI, finish_reason=word))
+            for word in ("network_error", "insufficient_system_resource", "abort")
+        ),
+        (ERROR, Reading(texts=("Hi",), calls=(), refused="APIError: overloaded", ending="error")),
+        (CUT, REFUSED),
+        (CUT, replace(HI, finish_reason="")),
+    ],
+)
+def test_what_is_right(stream: HostileStream, reading: Reading) -> None:
+    assert judge(stream, reading) is None
+
+
+@each_case(
+    ("stream", "reading", "instead"),
+    [
+        (ANSWER, REFUSED, "ValueError: no"),
+        (ANSWER, replace(HI, texts=("HiHi\n",)), r"text: 'HiHi\n'"),
+        (ANSWER, replace(HI, texts=()), "text: ''"),
+        (ANSWER, replace(HI, finish_reason="stopstop"), "finish reason: 'stopstop'"),
+        (ANSWER, replace(HI, calls=(Call("f", ""),)), "calls: f()"),
+        (replace(ANSWER, texts=("Hi", "Ho")), replace(HI, texts=("Hi", "")), "text of choice 1: ''"),
+        (CALLING, Reading(calls=()), "calls: none"),
+        (CALLING, Reading(calls=(Call("f", '{"a":1}', "x"),)), 'calls: f({"a":1}) with the id x'),
+        (FACTS, replace(HI, reasoning=""), "reasoning: ''"),
+        (FACTS, replace(HI, usage={}), "usage: prompt_tokens missing"),
+        (FACTS, replace(HI, usage={"prompt_tokens": 2}), "usage: prompt_tokens 2"),
+        (ANSWER, CRASHED, "KeyError: 'choices'"),
+        (ERROR, CRASHED, "crashed: KeyError: 'choices'"),
+        (CUT, CRASHED, "crashed: KeyError: 'choices'"),
+        (ERROR, HI, "no error: 'Hi', finish reason stop"),
+        (ERROR, replace(HI, finish_reason=""), "no error: 'Hi'"),
+        (CUT, replace(HI, finish_reason="error"), "accepted as whole: 'Hi', finish reason error"),
+        (ANSWER, replace(REFUSED, ending="cut"), "taken as cut: ValueError: no"),
+        (ERROR, replace(REFUSED, ending="error"), "without the provider's words: ValueError: no"),
+        (ERROR, replace(REFUSED, ending="cut"), "taken as cut: ValueError: no"),
+        (ERROR, Reading(texts=("",), refused="overloaded", ending="error"), "text: ''"),
+        (CUT, HI, "accepted as whole: 'Hi', finish reason stop"),
+        (CUT, replace(HI, finish_reason=None), "accepted as whole: 'Hi'"),
+        (CUT, replace(HI, ending="complete"), "taken as complete: 'Hi', finish reason stop"),
+    ],
+)
+def test_what_is_wrong_is_told_in_a_line(stream: HostileStream, reading: Reading, instead: str) -> None:
+    assert judge(stream, reading) == instead
+
+
+# What abuse may cost
+
+
+def test_the_cases_of_abuse_are_bounded_and_can_be_left_out() -> None:
+    abuse = [stream for stream in STREAMS.values() if stream.cost is not None]
+    assert {stream.name.startswith("abuse-") for stream in abuse} == {True}
+    assert len(abuse) >= 10
+    assert max(len(stream.body) for stream in STREAMS.values()) < 2**20
+    assert [stream for stream in hostile_streams() if stream not in abuse] == [*hostile_streams(abuse=False)]
+
+
+def test_what_takes_too_long_or_too_much_memory_is_wrong() -> None:
+    stream = replace(ANSWER, cost=Cost(seconds=0.2, megabytes=5))
+
+    def slow(_: bytes) -> str:
+        until = time.process_time() + 0.3
+        while time.process_time() < until:
+            pass
+        return "Hi"
+
+    def large(_: bytes) -> str:
+        held = [bytearray(1000) for _ in range(10_000)]
+        return "Hi" if held else ""
+
+    def waits(_: bytes) -> str:
+        time.sleep(0.3)
+        return "Hi"
+
+    told = [hold(fold, [stream])[0].instead for fold in (slow, large, waits, lambda _: "Ho")]
+    assert told == ["takes more than 0.2 s of processor time", "takes more than 5 MB of memory", None, "text: 'Ho'"]
+    assert not tracemalloc.is_tracing()
+    assert [verdict.instead for verdict in hold(large, [ANSWER])] == [None]
+
+
+def test_memory_is_measured_where_it_is_traced_already() -> None:
+    tracemalloc.start()
+    try:
+        stream = replace(ANSWER, cost=Cost(seconds=5, megabytes=5))
+        assert hold(lambda _: "Hi" if [bytearray(1000) for _ in range(10_000)] else "", [stream])[0].instead is not None
+        assert tracemalloc.is_tracing()
+    finally:
+        tracemalloc.stop()
+
+
+def test_crashes_are_told_apart_from_refusals() -> None:
+    def crash(_: bytes) -> Any:
+        raise KeyError("choices")
+
+    def refuse(_: bytes) -> Any:
+        raise RuntimeError("no")
+
+    for fold, crashed in ((crash, True), (refuse, False)):
+        (verdict,) = hold(fold, [CUT])
+        assert (verdict.has_crashed, verdict.right) == (crashed, not crashed)
+        assert not hold(fold, [ANSWER])[0].has_crashed
+
+
+# Any function
+
+AS_DICT = {"text": "Hi", "tool_calls": [{"id": 7, "function": {"name": "f", "arguments": "{}"}}], "usage": None}
+AS_OBJECT = SimpleNamespace(text="Hi", tool_calls=[SimpleNamespace(id=7, name="f", arguments="{}")], usage=None)
+
+
+@pytest.mark.parametrize("value", [AS_DICT, AS_OBJECT])
+def test_a_function_may_return_a_dict_or_an_object(value: Any) -> None:
+    assert as_reading(value) == Reading(texts=("Hi",), calls=(Call("f", "{}", "7"),), usage={})
+
+
+def test_an_explicit_error_is_as_good_as_an_exception() -> None:
+    assert as_reading({"error": "overloaded"}) == Reading(refused="overloaded")
+    assert as_reading({"error": "overloaded", "text": "Hi"}) == Reading(texts=("Hi",), refused="overloaded")
+
+
+def test_a_function_that_reads_with_chunkfold_is_right() -> None:
+    assert all(verdict.right for verdict in hold(lambda body: ChatCompletionStream([body]).read(), STREAMS.values()))
+
+
+async def always_hi(body: bytes) -> dict[str, Any]:
+    return {"text": "Hi", "tool_calls": []}
+
+
+def test_a_function_that_always_says_the_same_is_not() -> None:
+    verdicts = {
+        verdict.stream.name: verdict for verdict in hold(lambda _: {"text": "Hi", "tool_calls": []}, STREAMS.values())
+    }
+    assert verdicts["bom"].right
+    assert not verdicts["calls-without-index"].right
+    assert {v.right for v in verdicts.values() if v.stream.ending != "complete"} == {False}
+
+
+# The command
+
+TOY = """
+async def fold(body):
+    return {"text": "Hi", "tool_calls": []}
+"""
+
+
+@pytest.mark.slow
+def test_the_command_holds_a_callable_too(tmp_path: Path) -> None:
+    (tmp_path / "toy_client.py").write_text(TOY, "utf-8")
+    ran = subprocess.run(
+        [sys.executable, "-m", "chunkfold.testing", "--client", "toy_client:fold"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env={"PYTHONUTF8": "1", "PATH": ""},
+        timeout=300,
+        check=False,
+    )
+    assert ran.returncode == 1
+    whole = sum(stream.ending == "complete" for stream in STREAMS.values())
+    rest = len(STREAMS) - whole
+    assert re.search(rf"^chunkfold \S+ +{whole} of {whole} +{rest} of {rest} +0$", ran.stdout, re.MULTILINE)
+    assert re.search(rf"^toy_client:fold +\d+ of {whole} +0 of {rest} +0$", ran.stdout, re.MULTILINE)
+    assert re.search(r"^  calls-without-index +complete +text: 'Hi'$", ran.stdout, re.MULTILINE)
+    missing = [name for name in PEERS if not is_installed(name)]
+    assert ("pip install" in ran.stdout) is bool(missing)
+
+
+@pytest.mark.parametrize("path", ["nothing", "no_such_module:f", "json:no_such_name", "json:__name__"])
+def test_a_client_that_cannot_be_loaded_is_a_wrong_argument(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--client", path])
+    assert "--client: " in capsys.readouterr().err
+
+
+def test_it_writes_the_tables_of_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("chunkfold.testing.hostile.peers.is_installed", lambda name: False)
+    monkeypatch.setattr("chunkfold.testing.__main__.hostile_streams", lambda **_: [*STREAMS.values()][:5])
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n\n{BEGIN}\nthe tables of before\n{END}\n\nafter\n", "utf-8")
+    main(["--markdown", str(page)])
+    text = page.read_text("utf-8")
+    assert text.startswith(f"before\n\n{BEGIN}\n\n| client |")
+    assert text.endswith(f"|\n\n{END}\n\nafter\n")
+    assert "the tables of before" not in text
+    page.write_text("no markers", "utf-8")
+    with pytest.raises(SystemExit):
+        main(["--markdown", str(page)])
+    assert "expected <!-- begin" in capsys.readouterr().err
+
+
+def test_importing_it_loads_no_client() -> None:
+    script = (
+        "import sys, chunkfold.testing.__main__\n"
+        "chunkfold.testing.hostile_streams()\n"
+        "print({'httpx', 'httpx2', 'openai', 'langchain_openai', 'litellm'} & sys.modules.keys())"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout == "set()\n"
+
+
+# The page
+
+
+def rows_of(page: str, columns: str) -> list[list[str]]:
+    """The cells of the table whose head begins so."""
+    table = page.partition(f"| {columns} |")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table.splitlines()[2:]]
+
+
+def test_the_page_shows_the_set_and_that_chunkfold_gets_it_right() -> None:
+    page = PAGE.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
+    rows = rows_of(page, "stream | what comes | who sends it | ending")
+    shown = [(cells[0].strip("`"), cells[3]) for cells in rows]
+    assert shown == [(stream.name, stream.ending) for stream in hostile_streams()]
+    assert {cells[4] for cells in rows} == {"✓"}
+    scores = {cells[0]: cells[2:] for cells in rows_of(page, f"client | version | {COLUMNS}")}
+    assert scores.keys() == {"chunkfold", *PEERS}
+    for place, name in enumerate(scores, 4):
+        complete, refused = (
+            [cells[place] for cells in rows if (cells[3] == "complete") is kind] for kind in (True, False)
+        )
+        shown = [*(f"{marks.count('✓')} of {len(marks)}" for marks in (complete, refused)), str(refused.count("crash"))]
+        assert scores[name] == shown
+
+
+# Other libraries
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", PEERS)
+def test_a_peer_answers_what_is_not_hostile(name: str) -> None:
+    """Else its column would say nothing about the streams."""
+    pytest.importorskip(name.replace("-", "_"))
+    plain = ["comments", "crlf", "no-space", "one-tool-thrice", "usage-trailer", "error-then-done", "length"]
+    with running_peers() as peers:
+        client = next(peer for peer in peers if peer.name == name)
+        verdicts = hold(client, [STREAMS[stream] for stream in plain])
+    assert [(verdict.stream.name, verdict.instead) for verdict in verdicts if not verdict.right] == []

@@ -1,0 +1,367 @@
+"""Cuts, pauses and faults: the bytes stay what they were, unless a fault is what was asked for, and time is exact.
+
+What a fault must come to is asked of the parser and of a stream that plays it with a clock that only the pauses move.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from itertools import accumulate
+from typing import Any
+
+import pytest
+from cases import each_case
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chunkfold import ChatCompletionParser, ChatCompletionStream, StreamInterruptedError, StreamStalledError
+from chunkfold.testing import (
+    DIALECTS,
+    DONE,
+    Answer,
+    FakeResponse,
+    ManualClock,
+    StreamBuilder,
+    bytewise,
+    cut,
+    cut_every,
+    cut_randomly,
+    paced,
+    stalled,
+    ways_to_cut,
+    with_bad_utf8,
+    without_done,
+)
+
+HELLO = StreamBuilder().text("Hel", "lo").finish().done()
+BODIES = st.binary(max_size=200) | st.sampled_from([HELLO.body, HELLO.body.replace(b"\n", b"\r\n")])
+
+often = settings(max_examples=80, deadline=None)  # no deadline: the machine may be busy
+
+
+def joined(pieces: Iterable[bytes | float]) -> bytes:
+    return b"".join(piece for piece in pieces if isinstance(piece, bytes))
+
+
+def pauses(pieces: Iterable[bytes | float]) -> list[float]:
+    return [piece for piece in pieces if not isinstance(piece, bytes)]
+
+
+def parsed(body: bytes) -> ChatCompletionParser:
+    parser = ChatCompletionParser()
+    parser.feed(body)
+    parser.close()
+    return parser
+
+
+# Cuts
+
+
+@often
+@given(BODIES, st.data())
+def test_a_cut_is_at_its_places(body: bytes, data: st.DataObject) -> None:
+    places = data.draw(st.lists(st.integers(-len(body), len(body)), max_size=5))
+    reads = cut(body, *places)
+    assert b"".join(reads) == body
+    assert len(reads) == len(places) + 1
+    before = list(accumulate(map(len, reads)))[:-1]
+    assert before == sorted(place + len(body) if place < 0 else place for place in places)
+
+
+def test_a_cut_at_the_end_leaves_an_empty_read() -> None:
+    assert cut(b"abc") == [b"abc"]
+    assert cut(b"abc", 3) == [b"abc", b""]
+    assert cut(b"abc", 0, -3, 3) == [b"", b"", b"abc", b""]
+    assert cut(b"", 0) == [b"", b""]
+
+
+@pytest.mark.parametrize("place", [4, -4])
+def test_a_cut_outside_of_the_body_is_refused(place: int) -> None:
+    with pytest.raises(ValueError, match=rf"places: expected -3 to 3, received {place}"):
+        cut(b"abc", 1, place)
+
+
+@given(BODIES)
+def test_byte_by_byte(body: bytes) -> None:
+    reads = bytewise(body)
+    assert b"".join(reads) == body
+    assert {len(read) for read in reads} <= {1}
+
+
+@given(BODIES, st.integers(1, 300))
+def test_reads_of_one_size(body: bytes, size: int) -> None:
+    reads = cut_every(body, size)
+    assert b"".join(reads) == body
+    assert {len(read) for read in reads[:-1]} <= {size}
+    assert all(0 < len(read) <= size for read in reads[-1:])
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_reads_of_no_size_are_refused(size: int) -> None:
+    with pytest.raises(ValueError, match=f"size: expected 1 or more, received {size}"):
+        cut_every(b"abc", size)
+
+
+@often
+@given(BODIES, st.integers(), st.integers(1, 20))
+def test_a_seed_cuts_at_the_same_places(body: bytes, seed: int, count: int) -> None:
+    reads = cut_randomly(body, seed, count)
+    assert reads == cut_randomly(body, seed, count)
+    assert b"".join(reads) == body
+    assert len(reads) == count
+
+
+def test_another_seed_cuts_elsewhere() -> None:
+    assert len({tuple(cut_randomly(HELLO.body, seed)) for seed in range(20)}) == 20
+    assert cut_randomly(HELLO.body) == cut_randomly(HELLO.body, 0, 8)
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_no_reads_at_all_are_refused(count: int) -> None:
+    with pytest.raises(ValueError, match=f"reads: expected 1 or more, received {count}"):
+        cut_randomly(b"abc", reads=count)
+
+
+@often
+@given(BODIES)
+def test_every_way_keeps_the_bytes_and_has_a_name_of_its_own(body: bytes) -> None:
+    ways = dict(ways_to_cut(body))
+    assert all(b"".join(reads) == body for reads in ways.values())
+    assert len(ways) == len(list(ways_to_cut(body)))
+    assert ways.get("byte by byte", []) == bytewise(body)
+    assert {f"at byte {place}" for place in range(1, len(body))} <= ways.keys()
+
+
+def test_an_empty_body_is_cut_in_no_way() -> None:
+    assert list(ways_to_cut(b"")) == []
+
+
+def test_line_ends_are_cut_between_cr_and_lf_too() -> None:
+    ways = dict(ways_to_cut(b"a\r\nb\n\rc"))
+    assert ways["at each line end"] == [b"a\r", b"\n", b"b\n", b"\r", b"c"]
+
+
+def test_a_large_body_is_not_cut_at_each_byte() -> None:
+    assert not [name for name, _ in ways_to_cut(b"a" * 4097) if name.startswith("at byte")]
+    assert len([name for name, _ in ways_to_cut(b"a" * 4096) if name.startswith("at byte")]) == 4095
+
+
+def test_the_seed_is_that_of_the_random_ways() -> None:
+    first, second = (dict(ways_to_cut(HELLO.body, seed)) for seed in (0, 100))
+    assert [name for name in second if "random" in name] == [f"at random, seed {seed}" for seed in range(100, 108)]
+    assert second["at random, seed 100"] == cut_randomly(HELLO.body, 100, 2)
+    assert second["at random, seed 107"] == cut_randomly(HELLO.body, 107, 23)
+    assert {name for name in first if "random" not in name} == {name for name in second if "random" not in name}
+
+
+# Time
+
+
+@often
+@given(
+    st.lists(st.binary(max_size=3), max_size=6),
+    st.floats(0, 100),
+    st.floats(0, 100),
+    st.floats(0, 1),
+    st.integers(),
+)
+def test_pauses_are_within_the_jitter(pieces: list[bytes], first: float, pace: float, jitter: float, seed: int) -> None:
+    steps = paced(pieces, first=first, pace=pace, jitter=jitter, seed=seed)
+    assert [step for step in steps if isinstance(step, bytes)] == pieces
+    assert steps == paced(iter(pieces), first=first, pace=pace, jitter=jitter, seed=seed)
+    before = 0.0
+    waited: list[float] = []
+    for step in steps:
+        if isinstance(step, bytes):
+            waited.append(before)
+            before = 0.0
+        else:
+            before += step
+    wanted = [first, *[pace] * len(pieces)][: len(pieces)]
+    for pause, middle in zip(waited, wanted, strict=True):
+        assert middle * (1 - jitter) <= pause <= middle * (1 + jitter) * (1 + 1e-12)
+
+
+def test_without_jitter_the_pauses_are_exact() -> None:
+    assert paced([b"a", b"b", b"c"], first=2.0, pace=0.5) == [2.0, b"a", 0.5, b"b", 0.5, b"c"]
+    assert paced([b"a", b"b"]) == [b"a", b"b"]
+    assert paced([]) == []
+
+
+def test_a_body_in_one_piece_is_one_piece() -> None:
+    assert paced(b"abc", first=1.0, pace=9.0) == [1.0, b"abc"]
+    assert stalled(b"abc", 0, 1.0) == [1.0, b"abc"]
+
+
+def test_jitter_differs_from_pause_to_pause_and_by_seed() -> None:
+    ways = [pauses(paced(bytewise(b"abcdefgh"), pace=1.0, jitter=0.5, seed=seed)) for seed in range(3)]
+    assert [len(set(way)) for way in ways] == [7, 7, 7]
+    assert len({tuple(way) for way in ways}) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"first": -1.0}, "first: expected seconds, 0 or more, received -1.0"),
+        ({"pace": math.nan}, "pace: expected seconds, 0 or more, received nan"),
+        ({"jitter": 1.1}, "jitter: expected a share from 0 to 1, received 1.1"),
+        ({"jitter": -0.1}, "jitter: expected a share"),
+        ({"jitter": math.nan}, "jitter: expected a share"),
+    ],
+)
+def test_times_that_cannot_be_are_refused(options: dict[str, float], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        paced([b"a"], **options)  # type: ignore[arg-type]
+
+
+def test_a_clock_passes_only_when_it_is_told_to() -> None:
+    clock = ManualClock(5.0)
+    clock.advance(0)
+    assert clock() == clock() == 5.0
+    clock.advance(0.25)
+    assert clock() == 5.25
+    for seconds in (-1.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match=f"seconds: expected a finite number of 0 or more, received {seconds}"):
+            clock.advance(seconds)
+    assert clock() == 5.25
+
+
+# Silence
+
+
+def test_the_silence_is_behind_so_many_pieces() -> None:
+    assert stalled([b"a", b"b"], 0, 3.0) == [3.0, b"a", b"b"]
+    assert stalled([b"a", b"b"], 1, 3.0) == [b"a", 3.0, b"b"]
+    assert stalled([b"a", b"b"], 2, 3.0) == [b"a", b"b", 3.0]
+    assert stalled([b"a", b"b"], 1) == [b"a", math.inf, b"b"]
+    assert stalled([0.5, b"a", 0.5, b"b"], 1, 3.0) == [0.5, b"a", 3.0, 0.5, b"b"]
+    assert stalled(HELLO, 2, 3.0)[2] == 3.0
+
+
+@often
+@given(st.integers(1, 50), st.integers(1, 10), st.integers(0, 9))
+def test_keep_alives_come_at_their_times(count: int, tenths: int, rest: int) -> None:
+    every = tenths / 10
+    seconds = count * every + every * rest / 10
+    silence = stalled([b"a"], 1, seconds, keep_alive=b": ping\n\n", every=every)[1:]
+    assert [step for step in silence if isinstance(step, bytes)] == [b": ping\n\n"] * count
+    assert math.isclose(sum(pauses(silence)), seconds)
+    assert all(math.isclose(pause, every) for pause in pauses(silence)[:count])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "words"),
+    [
+        ((3,), {}, "after: expected 0 to 2 pieces, received 3"),
+        ((-1,), {}, "after: expected 0 to 2 pieces, received -1"),
+        ((1, -1.0), {}, "seconds: expected 0 or more, every more than 0, received -1.0 and 1.0"),
+        ((1, math.nan), {}, "seconds: expected 0 or more"),
+        ((1, 1.0), {"every": 0.0}, "every more than 0"),
+        ((1,), {"keep_alive": b":\n\n"}, "expected a silence that ends where keep-alives are sent"),
+    ],
+)
+def test_a_silence_that_cannot_be_is_refused(arguments: tuple[Any, ...], options: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        stalled([b"a", b"b"], *arguments, **options)
+
+
+def played(answer: Answer, **options: Any) -> tuple[ChatCompletionStream, ManualClock]:
+    clock = ManualClock()
+    read_timeout = options.pop("read_timeout", None)
+    response = FakeResponse(answer, clock=clock, read_timeout=read_timeout)
+    return ChatCompletionStream(response, clock=clock, **options), clock
+
+
+def test_keep_alives_do_not_count_as_progress() -> None:
+    steps = stalled(HELLO, 2, 30.0, keep_alive=b": ping\n\n", every=1.0)
+    stream, clock = played(Answer(steps), progress_timeout=9.5, read_timeout=5.0)
+    with pytest.raises(StreamStalledError):
+        stream.read()
+    assert (clock(), stream.snapshot.text) == (10.0, "Hel")
+
+
+def test_a_silence_shorter_than_the_patience_is_waited_for() -> None:
+    steps = stalled(HELLO, 2, 9.0, keep_alive=b": ping\n\n", every=1.0)
+    stream, clock = played(Answer(steps), progress_timeout=10.0, read_timeout=5.0)
+    assert stream.read().text == "Hello"
+    assert clock() == 9.0
+
+
+def test_a_silence_without_keep_alives_is_the_clients_timeout() -> None:
+    stream, clock = played(Answer(stalled(HELLO, 2, 30.0)), progress_timeout=100.0, read_timeout=5.0)
+    with pytest.raises(StreamInterruptedError) as caught:
+        stream.read()
+    assert isinstance(caught.value.__cause__, TimeoutError)
+    assert (clock(), stream.snapshot.text) == (5.0, "Hel")
+
+
+# Bytes
+
+
+@each_case("dialect", sorted(DIALECTS.keys() - {"minimax-search"}))  # its first text is a tool's
+def test_bad_utf8_is_found_and_the_rest_is_kept(dialect: str) -> None:
+    body = StreamBuilder(dialect).text("Hel", "lo").finish().done().body
+    broken = with_bad_utf8(body)
+    assert len(broken) == len(body) + 1
+    parser = parsed(broken)
+    assert parser.completion().text == "\ufffdHello"
+    assert "CF107" in {anomaly.rule.id for anomaly in parser.anomalies}
+
+
+@pytest.mark.parametrize(
+    ("stream", "what"),
+    [
+        (StreamBuilder("deepseek").reasoning("Hm").finish(), lambda parser: parser.snapshot.reasoning),
+        (StreamBuilder("sansa").reasoning("Hm").finish(), lambda parser: parser.snapshot.reasoning),
+        (StreamBuilder("mistral").reasoning("Hm").finish(), lambda parser: parser.snapshot.reasoning),
+        (StreamBuilder().tool_call("f", "Hm").finish(), lambda parser: parser.snapshot.tool_calls[0].arguments),
+    ],
+)
+def test_bad_utf8_is_put_into_whatever_text_there_is(
+    stream: StreamBuilder, what: Callable[[ChatCompletionParser], str]
+) -> None:
+    assert what(parsed(with_bad_utf8(stream.body))) == "\ufffdHm"
+
+
+def test_bad_utf8_may_stand_anywhere() -> None:
+    assert with_bad_utf8(b"abc", 0) == b"\xffabc"
+    assert with_bad_utf8(b"abc", 3) == b"abc\xff"
+    for at in (-1, 4):
+        with pytest.raises(ValueError, match=f"at: expected 0 to 3, received {at}"):
+            with_bad_utf8(b"abc", at)
+    with pytest.raises(ValueError, match="body: expected a text that is not empty, found none"):
+        with_bad_utf8(StreamBuilder().finish().done().body)
+
+
+@each_case("line_end", [b"\n", b"\r\n", b"\r"])
+@each_case("done", [b"data: [DONE]", b"data:[DONE]", b"data: [DONE] \t"])
+@each_case("blank", [b"", b"\n", b"\n\n"])
+def test_the_done_is_taken_out_however_it_is_written(line_end: bytes, done: bytes, blank: bytes) -> None:
+    before = StreamBuilder().text('"data: [DONE]"').body
+    body = (before + done + blank).replace(b"\n", line_end)
+    assert without_done(body) == before.replace(b"\n", line_end)
+
+
+@each_case("dialect", sorted(DIALECTS.keys() - {"evolink"}))  # without a finish reason it is not
+def test_a_stream_without_done_is_complete_all_the_same(dialect: str) -> None:
+    stream = StreamBuilder(dialect).text("Hi").finish()
+    assert without_done(stream.done().body) == stream.body
+    parser = parsed(without_done(stream.done().body))
+    assert parser.completion().text == "Hi"
+    assert "CF501" in {anomaly.rule.id for anomaly in parser.anomalies}
+
+
+@pytest.mark.parametrize("body", [b"", HELLO.body.replace(DONE, b""), b'data: {"content":"data: [DONE]"}\n\n'])
+def test_there_must_be_one_to_take_out(body: bytes) -> None:
+    with pytest.raises(ValueError, match=re.escape("body: expected an event [DONE], found none")):
+        without_done(body)
+
+
+def test_a_builder_is_cut_as_its_body_is() -> None:
+    stream = StreamBuilder().text("Hi").finish().done()
+    assert cut(stream, 5) == cut(stream.body, 5)
+    assert bytewise(stream) == bytewise(stream.body)
+    assert cut_randomly(stream, 3) == cut_randomly(stream.body, 3)
+    assert list(ways_to_cut(stream)) == list(ways_to_cut(stream.body))
+    assert with_bad_utf8(stream) == with_bad_utf8(stream.body)
+    assert without_done(stream.events) == without_done(stream.body)

@@ -1,0 +1,279 @@
+"""What a provider asserts about its script and the requests that came, and that the words tell what came instead."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from fronts import ASKED
+
+from chunkfold import ChatCompletionStream, connect
+from chunkfold.testing import DIALECTS, FakeProvider, ReceivedRequest, StreamBuilder, error_answer
+
+HELLO = StreamBuilder().text("Hel", "lo").finish().done()
+KEY = "sk-secret-1"
+HEADERS = {"Authorization": f"Bearer {KEY}", "X-Mine": "1"}
+
+
+@pytest.fixture(name="provider")
+def asked_provider() -> Iterator[FakeProvider]:
+    """Asked three times."""
+    with FakeProvider(HELLO) as provider, httpx.Client(headers=HEADERS) as client:
+        client.post(provider.url, json={**ASKED, "stream": True, "stream_options": {"include_usage": True}})
+        client.post(provider.url, content=b"no json \xff" + b"x" * 300)
+        client.get(provider.base_url + "/models")
+        yield provider
+
+
+@pytest.mark.parametrize(
+    ("times", "wanted"),
+    [
+        (3, {}),
+        (2, {"method": "POST"}),
+        (1, {"method": "GET"}),
+        (0, {"method": "post"}),
+        (2, {"path": "/chat/completions"}),
+        (2, {"path": "/v1/chat/completions"}),
+        (0, {"path": "/v1"}),
+        (3, {"headers": {"x-mine": "1"}}),
+        (3, {"headers": {"X-MINE": "1", "authorization": f"Bearer {KEY}"}}),
+        (0, {"headers": {"x-mine": "2"}}),
+        (0, {"headers": {"x-other": "1"}}),
+        (1, {"json": {}}),
+        (1, {"json": {"stream": True}}),
+        (1, {"json": {"stream": True, "stream_options": {"include_usage": True}}}),
+        (0, {"json": {"stream_options": {}}}),
+        (0, {"json": {"stream": False}}),
+        (0, {"json": {"temperature": None}}),
+        (1, {"method": "POST", "path": "/completions", "json": {"model": "m"}, "headers": {"x-mine": "1"}}),
+        (0, {"method": "GET", "path": "/chat/completions"}),
+    ],
+)
+def test_which_requests_count(provider: FakeProvider, times: int, wanted: dict[str, Any]) -> None:
+    found = provider.assert_requested(times, **wanted)
+    assert len(found) == times
+    assert [request for request in provider.requests if request in found] == found
+    for other in {times - 1, times + 1} - {-1}:
+        with pytest.raises(AssertionError, match=rf"requests: expected {other}, received {times}; what came:"):
+            provider.assert_requested(other, **wanted)
+
+
+def test_the_message_lists_what_came_without_headers(provider: FakeProvider) -> None:
+    with pytest.raises(AssertionError) as caught:
+        provider.assert_requested(json={"model": "other"})
+    first, *lines = str(caught.value).splitlines()
+    assert first == "requests: expected 1, received 0; what came:"
+    assert [line.split()[:2] for line in lines] == [
+        ["POST", "/v1/chat/completions"],
+        ["POST", "/v1/chat/completions"],
+        ["GET", "/v1/models"],
+    ]
+    assert '"model":"m"' in lines[0]
+    assert re.search(r"no json \\xffx+\.\.\.$", lines[1])
+    assert KEY not in str(caught.value)
+    assert max(map(len, lines)) < 300
+
+
+def test_nothing_came() -> None:
+    with (
+        FakeProvider() as provider,
+        pytest.raises(AssertionError, match=r"expected 1, received 0; what came: nothing$"),
+    ):
+        provider.assert_requested()
+    assert provider.assert_requested(0) == []
+
+
+def test_what_counts_is_given_back() -> None:
+    with FakeProvider(HELLO, HELLO) as provider, httpx.Client() as client:
+        for text in ("one", "two"):
+            with connect(client, "POST", provider.url, json={"model": text, "messages": []}) as stream:
+                stream.read()
+        (request,) = provider.assert_requested(json={"model": "two", "stream": True})
+    assert isinstance(request, ReceivedRequest)
+    assert (request.json["model"], request.headers["accept"]) == ("two", "text/event-stream")
+
+
+def test_a_script_that_is_not_used_up_is_told_of() -> None:
+    with FakeProvider(HELLO, HELLO.body) as provider:
+        assert provider.unused == 2
+        with pytest.raises(AssertionError, match="script: expected all answers to be used, 2 were not"):
+            provider.assert_script_used()
+        httpx.post(provider.url, json={})
+        assert provider.unused == 1
+        provider.add(HELLO)
+        assert provider.unused == 2
+        for _ in range(2):
+            httpx.post(provider.url, json={})
+        assert provider.unused == 0
+        provider.assert_script_used()
+        httpx.post(provider.url, json={})  # the default answer is no part of the script
+        provider.assert_script_used()
+
+
+def test_what_is_left_of_a_script_is_listed() -> None:
+    def echo(request: ReceivedRequest) -> bytes:
+        return request.body
+
+    failing = StreamBuilder().text("a" * 100).error("overloaded")
+    calling = StreamBuilder().tool_call("find", {"q": "x"}).finish().done()
+    refused = error_answer(429, "Slow down.")
+    with FakeProvider(HELLO, failing, calling, refused, echo, StreamBuilder().done(), [b"data: ", 1.0]) as provider:
+        httpx.post(provider.url, json={})
+        with pytest.raises(AssertionError) as caught:
+            provider.assert_script_used()
+    first, *lines = str(caught.value).splitlines()
+    assert first == "script: expected all answers to be used, 6 were not; left are:"
+    assert [re.sub(r"\d+ bytes", "N bytes", line) for line in lines] == [
+        f"  2. 200, N bytes: text '{'a' * 60}'..., the error overloaded",
+        "  3. 200, N bytes: a call of find",
+        "  4. 429, N bytes: the error Slow down.",
+        f"  5. the function {echo.__qualname__}",
+        "  6. 200, N bytes: 'data: [DONE]\\n\\n'",
+        "  7. 200, N bytes: 'data: '",
+    ]
+
+
+def test_a_provider_that_runs_can_be_used_with_with() -> None:
+    def broken(_: object) -> bytes:
+        raise LookupError("broken")
+
+    with FakeProvider(broken) as provider:
+        with pytest.raises(LookupError), provider as same:
+            httpx.post(same.url, json={})
+        assert same is provider
+        with pytest.raises(httpx.ConnectError):
+            httpx.post(provider.url, json={})
+        with pytest.raises(RuntimeError, match="started once"):
+            provider.start()  # and what failed is told once
+
+
+def test_they_can_be_asked_after_the_end() -> None:
+    with FakeProvider(HELLO) as provider:
+        httpx.post(provider.url, json=ASKED)
+    provider.assert_requested(json=ASKED)
+    provider.assert_script_used()
+
+
+def test_a_builder_is_an_answer_wherever_one_is_expected() -> None:
+    with FakeProvider(HELLO, lambda _: HELLO.in_dialect("stepfun")) as provider:
+        provider.add(HELLO.answer(status=201))
+        answers = [httpx.post(provider.url, json=ASKED) for _ in range(3)]
+    assert [answer.content for answer in answers] == [HELLO.body, HELLO.in_dialect("stepfun").body, HELLO.body]
+    assert [answer.status_code for answer in answers] == [200, 200, 201]
+    with pytest.raises(
+        TypeError, match="answer: expected an Answer, a StreamBuilder, bytes or a list of them, received str"
+    ):
+        FakeProvider("data: [DONE]")  # type: ignore[arg-type]
+
+
+# Other clients
+
+
+@pytest.mark.parametrize("dialect", sorted(DIALECTS.keys() - {"azure-async", "minimax-search"}))  # no delta; two texts
+def test_the_openai_sdk_reads_every_dialect(dialect: str) -> None:
+    """As far as text goes; what else it makes of them is measured with the hostile set."""
+    openai = pytest.importorskip("openai")
+    stream = StreamBuilder(dialect).text("Hel", "lo 号").usage(3, 2).finish().done()
+    with FakeProvider(stream) as provider:
+        with openai.OpenAI(base_url=provider.base_url, api_key=KEY, max_retries=0) as client:
+            chunks = list(client.chat.completions.create(**ASKED, stream=True))
+        provider.assert_requested(json={**ASKED, "stream": True}, headers={"authorization": f"Bearer {KEY}"})
+    deltas = [choice.delta for chunk in chunks for choice in chunk.choices]
+    assert "".join(delta.content or "" for delta in deltas) == "Hello 号"
+    assert ChatCompletionStream(stream).read().text == "Hello 号"
+
+
+def test_the_openai_sdks_helper_calls_a_tool() -> None:
+    openai = pytest.importorskip("openai")
+    answer = StreamBuilder().tool_calls(("find", '{"q":', '"x"}'), ("look", "{}")).usage(3, 2).finish().done()
+    with (
+        FakeProvider(answer) as provider,
+        openai.OpenAI(base_url=provider.base_url, api_key=KEY) as client,
+        client.chat.completions.stream(**ASKED) as stream,
+    ):
+        completion = stream.get_final_completion()
+    calls = completion.choices[0].message.tool_calls
+    assert [(call.id, call.function.name, call.function.arguments) for call in calls] == [
+        ("call_1", "find", '{"q":"x"}'),
+        ("call_2", "look", "{}"),
+    ]
+    assert completion.usage.total_tokens == 5
+
+
+@pytest.mark.filterwarnings(r"ignore:Async generator 'openai\.:ResourceWarning")  # it leaves some behind
+async def test_the_async_openai_sdk_is_told_of_an_error() -> None:
+    openai = pytest.importorskip("openai")
+    answer = StreamBuilder().text("Hel").error("overloaded", code=503)
+    async with FakeProvider(answer) as provider, openai.AsyncOpenAI(base_url=provider.base_url, api_key=KEY) as client:
+        stream = await client.chat.completions.create(**ASKED, stream=True)
+        texts = [(await anext(stream)).choices[0].delta.content for _ in range(2)]
+        with pytest.raises(openai.APIError, match="overloaded"):
+            await anext(stream)
+    assert texts == ["", "Hel"]
+
+
+SPOKEN = ["openai", "azure", "deepseek", "groq", "mistral", "openrouter", "opentoken", "sansa", "stepfun", "xai"]
+
+
+@pytest.mark.peers
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dialect", SPOKEN)
+def test_langchain_reads_it(dialect: str) -> None:
+    model = pytest.importorskip("langchain_openai").ChatOpenAI
+    text = StreamBuilder(dialect).text("Hel", "lo 号").usage(3, 2).finish().done()
+    call = StreamBuilder(dialect).tool_call("find", '{"q":', '"x"}').finish().done()
+    with FakeProvider(text, call) as provider:
+        chat = model(model="m", base_url=provider.base_url, api_key=KEY, max_retries=0, timeout=30)
+        said = [sum_of(chat.stream("Hi")) for _ in range(2)]
+        provider.assert_requested(2, path="/chat/completions", json={"model": "m", "stream": True})
+        provider.assert_script_used()
+    assert said[0].text == "Hello 号"
+    assert said[1].text == ""
+    if dialect != "stepfun":  # it wants an index
+        assert [(each["name"], each["args"]) for each in said[1].tool_calls] == [("find", {"q": "x"})]
+
+
+def sum_of(chunks: Any) -> Any:
+    first, *rest = chunks
+    for chunk in rest:
+        first += chunk
+    return first
+
+
+@pytest.mark.peers
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dialect", SPOKEN)
+def test_litellm_reads_it(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the import asks the network
+    litellm = pytest.importorskip("litellm")
+    text = StreamBuilder(dialect).text("Hel", "lo 号").usage(3, 2).finish().done()
+    call = StreamBuilder(dialect).tool_call("find", '{"q":', '"x"}').finish().done()
+    with FakeProvider(text, call) as provider:
+        options = {"model": "openai/m", "messages": ASKED["messages"], "base_url": provider.base_url, "api_key": KEY}
+        said = [
+            litellm.stream_chunk_builder(list(litellm.completion(**options, stream=True, max_retries=0, timeout=30)))
+            for _ in range(2)
+        ]
+        provider.assert_requested(2, path="/chat/completions", json={"model": "m", "stream": True})
+    assert said[0].choices[0].message.content == "Hello 号"
+    calls = said[1].choices[0].message.tool_calls
+    assert [(each.function.name, each.function.arguments) for each in calls] == [("find", '{"q":"x"}')]
+
+
+def test_what_a_callable_raises_is_asked_for_once() -> None:
+    def broken(_: object) -> bytes:
+        raise RuntimeError("broken")
+
+    openai = pytest.importorskip("openai", reason="needs openai (group `dev`)")
+    provider = FakeProvider(broken)
+    with pytest.raises(openai.InternalServerError, match="RuntimeError: broken"), provider:
+        openai.OpenAI(base_url=provider.base_url, api_key="k").models.list()
+    provider.assert_requested(1)
+
+
+def test_a_refusal_has_its_headers() -> None:
+    with FakeProvider(error_answer(429, "Slow down.", headers={"Retry-After": "2"})) as provider:
+        response = httpx.post(provider.url)
+    assert (response.status_code, response.headers["retry-after"]) == (429, "2")
+    assert response.json()["error"]["message"] == "Slow down."

@@ -1,0 +1,186 @@
+"""Hypothesis strategies: what they make is of the kinds that they promise, can be repeated, and shrinks to little."""
+
+import re
+import subprocess
+import sys
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import strategies as st
+
+from chunkfold import ChatCompletionParser, ChatCompletionStream, StreamEnd
+from chunkfold.testing import (
+    DIALECTS,
+    Dialect,
+    Reading,
+    StreamBuilder,
+    assert_folds_to,
+    assert_same_however_cut,
+    strategies,
+)
+from chunkfold.testing.strategies import bodies, builders, cut_bodies, cuts, dialects, events
+
+often = settings(max_examples=60, deadline=None)  # no deadline: the machine may be busy
+rarely = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+repeated = settings(max_examples=2000, deadline=None, database=None, derandomize=True)
+unshrunk = settings(repeated, phases=[Phase.generate])
+
+
+def parsed(body: bytes) -> ChatCompletionParser:
+    parser = ChatCompletionParser()
+    parser.feed(body)
+    parser.close()
+    return parser
+
+
+@given(dialects())
+def test_dialects_are_names(dialect: str) -> None:
+    assert dialect in DIALECTS
+
+
+@often
+@given(builders())
+def test_streams_end_well(stream: StreamBuilder) -> None:
+    assert parsed(stream.body).end in ("finished", "done")
+    assert stream.reading.ending == "complete"
+    assert_folds_to(stream)
+
+
+@often
+@given(builders(whole=False))
+def test_streams_that_may_fail_come_to_what_they_say(stream: StreamBuilder) -> None:
+    parser = parsed(stream.body)
+    assert parser.end is not None
+    wanted: dict[Any, set[str]] = {"complete": {"finished", "done"}, "error": {"failed"}, "cut": {"truncated", "empty"}}
+    assert str(parser.end) in wanted[stream.reading.ending]
+    assert_folds_to(stream)
+
+
+@often
+@given(builders("stepfun"), builders(Dialect(about="mine", role="each")))
+def test_streams_of_one_dialect(named: StreamBuilder, own: StreamBuilder) -> None:
+    assert named.dialect == "stepfun"
+    assert isinstance(own.dialect, Dialect)
+
+
+@pytest.mark.slow
+@rarely
+@given(builders(whole=False), st.integers(0, 100))
+def test_streams_do_not_depend_on_cuts(stream: StreamBuilder, seed: int) -> None:
+    assert_same_however_cut(stream, seed=seed)
+
+
+@pytest.mark.slow
+@often
+@given(st.lists(events(), max_size=4))
+def test_events_stand_by_themselves(several: list[bytes]) -> None:
+    assert all(one.endswith(b"\n\n") for one in several)
+    parsed(b"".join(several))
+
+
+@often
+@given(st.data(), st.binary(max_size=50), st.integers(1, 10))
+def test_cuts_keep_the_bytes(data: st.DataObject, body: bytes, reads: int) -> None:
+    pieces = data.draw(cuts(body, max_reads=reads))
+    assert b"".join(pieces) == body
+    assert 1 <= len(pieces) <= reads
+
+
+@pytest.mark.slow
+@often
+@given(cut_bodies())
+def test_bodies_in_reads_never_make_the_parser_raise(reads: list[bytes]) -> None:
+    parser = ChatCompletionParser()
+    for read in reads:
+        parser.feed(read)
+    parser.close()
+    whole = parsed(b"".join(reads))
+    assert (parser.end, parser.snapshot) == (whole.end, whole.snapshot)
+
+
+@often
+@given(cut_bodies(st.just(b"abc")))
+def test_the_bodies_may_be_ones_own(reads: list[bytes]) -> None:
+    assert b"".join(reads) == b"abc"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [end for end in StreamEnd if end not in ("interrupted", "stalled", "closed")])
+def test_bodies_of_every_ending_are_found(end: StreamEnd) -> None:
+    find(bodies(), lambda body: parsed(body).end == end, settings=unshrunk)
+
+
+@pytest.mark.parametrize(
+    "is_so",
+    [
+        lambda reading: len(reading.calls) > 1,
+        lambda reading: bool(reading.reasoning),
+        lambda reading: bool(reading.text and reading.calls),
+        lambda reading: bool(reading.usage),
+        lambda reading: not reading.text.isascii(),
+    ],
+    ids=["several calls", "reasoning", "text and calls", "usage", "other alphabets"],
+)
+def test_streams_of_every_kind_are_found(is_so: Any) -> None:
+    def holds(stream: StreamBuilder) -> bool:
+        reading: Reading = stream.reading
+        return bool(is_so(reading))
+
+    find(builders(), holds, settings=unshrunk)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_each_dialect_is_found(dialect: str) -> None:
+    assert find(dialects(), lambda found: found == dialect, settings=unshrunk) == dialect
+
+
+def test_streams_of_many_dialects_are_found() -> None:
+    found: set[str] = set()
+
+    @settings(often, max_examples=200, derandomize=True, database=None)
+    @given(builders())
+    def look(stream: StreamBuilder) -> None:
+        found.add(stream.dialect)
+
+    look()
+    assert len(found) > len(DIALECTS) / 2
+
+
+def test_what_is_found_is_small() -> None:
+    stream = find(builders(), lambda stream: "x" in stream.reading.text, settings=repeated)
+    assert stream.reading.text == "x"
+    assert len(stream.steps) == 3
+
+
+def test_a_broken_parser_is_found_out() -> None:
+    def splits_like_python(body: bytes) -> int:
+        return len(body.decode().splitlines())
+
+    @unshrunk
+    @given(builders())
+    def holds(stream: StreamBuilder) -> None:
+        assert splits_like_python(stream.body) == stream.body.count(b"\n")
+
+    with pytest.raises(AssertionError):
+        holds()
+
+
+def test_the_example_of_the_module_runs() -> None:
+    assert strategies.__doc__ is not None
+    names: dict[str, Any] = {**globals(), "my_fold": lambda body: ChatCompletionStream([body]).read()}
+    example = dedent("\n".join(re.findall(r"^ {4}.*", strategies.__doc__, re.MULTILINE)))
+    exec(example, names)  # noqa: S102 - the module's own
+    names["test_my_fold"]()
+
+
+def test_only_they_need_hypothesis() -> None:
+    script = (
+        "import sys\n"
+        "sys.modules['hypothesis'] = None\n"
+        "import chunkfold.testing\n"
+        "try:\n    import chunkfold.testing.strategies\nexcept ImportError as error:\n    print(error.name)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout == "hypothesis\n"

@@ -1,0 +1,154 @@
+"""How `python -m chunkfold.testing` is used wrongly, and what it says where nobody asked for other libraries."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from chunkfold.testing import HostileStream, hostile_streams
+from chunkfold.testing.__main__ import main
+
+FEW = ("bom", "large-event", "html", "cut-in-event")
+
+
+@pytest.fixture(autouse=True)
+def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_name = {stream.name: stream for stream in hostile_streams()}
+
+    def few(*, abuse: bool) -> tuple[HostileStream, ...]:
+        return tuple(by_name[name] for name in (*FEW, *(["abuse-comments"] if abuse else [])))
+
+    for place in ("peers", "report"):
+        monkeypatch.setattr(f"chunkfold.testing.hostile.{place}.is_installed", lambda _: False)
+    monkeypatch.setattr("chunkfold.testing.__main__.hostile_streams", few)
+
+
+def test_what_is_not_installed_is_named_if_it_was_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    assert shown.endswith("To compare with other libraries too: pip install openai langchain-openai litellm\n")
+    assert main(["--no-peers"]) == 0
+    assert "pip install" not in capsys.readouterr().out
+
+
+# What a client gets wrong
+
+TOY = """
+def hi(body):
+    return {"text": "Hi", "tool_calls": []}
+
+def broken(body):
+    return hi({}["body"])
+
+def careful(body):
+    raise ValueError("only a part came")
+"""
+
+
+@pytest.fixture(name="toy")
+def toy_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "toy_of_a_client.py").write_text(TOY, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    return "toy_of_a_client"
+
+
+def test_complete_and_refused_streams_are_counted_apart(toy: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--no-peers", "--client", f"{toy}:hi", "--client", f"{toy}:broken", "--client", f"{toy}:careful"]) == 1
+    rows = [re.split(r" {2,}", line) for line in capsys.readouterr().out.splitlines()[:5]]
+    assert rows[0][1:] == ["complete streams read right", "streams that must be refused", "crashed instead"]
+    assert rows[2:] == [
+        [f"{toy}:hi", "2 of 3", "0 of 2", "0"],
+        [f"{toy}:broken", "0 of 3", "0 of 2", "2"],
+        [f"{toy}:careful", "0 of 3", "2 of 2", "0"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("function", "least", "code"),
+    [("hi", None, 1), ("hi", "2", 0), ("hi", "3", 1), ("broken", "0", 0), ("broken", "1", 1), ("careful", "2", 0)],
+)
+def test_the_exit_code_holds_what_is_right(toy: str, function: str, least: str | None, code: int) -> None:
+    least_right = [] if least is None else ["--min", least]
+    assert main(["--no-peers", "--client", f"{toy}:{function}", *least_right]) == code
+
+
+def test_one_of_several_clients_is_enough_for_exit_code_1(toy: str) -> None:
+    assert main(["--no-peers", "--client", f"{toy}:careful", "--client", f"{toy}:broken", "--min", "2"]) == 1
+
+
+def test_the_results_as_json(toy: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--no-peers", "--client", f"{toy}:broken", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["streams"], [client["name"] for client in told["clients"]]) == (5, ["chunkfold", f"{toy}:broken"])
+    mine = told["clients"][1]
+    assert (mine["complete"], mine["refused"], mine["crashed"]) == (
+        {"right": 0, "total": 3},
+        {"right": 0, "total": 2},
+        2,
+    )
+    assert mine["wrong"][2] == {
+        "stream": "html",
+        "ending": "invalid",
+        "instead": "crashed: KeyError: 'body'",
+        "crashed": True,
+    }
+
+
+def test_one_stream_in_full(toy: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--no-peers", "--client", f"{toy}:broken", "--show", "bom"]) == 1
+    head, mine = capsys.readouterr().out.split(f"\n{toy}:broken: ")
+    assert head.startswith("bom: a byte order mark at the start (proxies on Windows)\n\nbody, ")
+    assert r"\ufeffdata: {" in head
+    assert "expected:\n  an answer\n  text: 'Hi'\n" in head
+    assert "\nchunkfold 0.1.0: right\n  text: 'Hi'\n" in head
+    assert mine.startswith("wrong: KeyError: 'body'\n")
+    places = re.findall(r'File ".*[/\\](\w+)\.py", line \d+, in (\w+)', mine)
+    assert places == [(toy, "broken")]  # no frame of the kit
+    assert main(["--no-peers", "--client", f"{toy}:hi", "--show", "bom"]) == 0
+
+
+def test_a_long_body_is_shown_in_part(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--no-peers", "--show", "large-event"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^  \.\.\. \d+ bytes more$", shown, re.MULTILINE)
+    assert len(shown) < 10_000
+
+
+def test_a_stream_that_there_is_not_is_a_wrong_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    assert usage_error(capsys, "--show", "bomb").startswith("--show: expected the name of a stream, such as bom, ")
+
+
+def test_the_cases_of_abuse_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert usage_error(capsys, "--no-abuse", "--show", "abuse-comments")
+    assert main(["--no-peers", "--show", "abuse-comments"]) == 0
+
+
+@pytest.mark.parametrize(("content", "message"), [(None, "No such file"), (b"no markers", "expected <!-- begin"), (b"\xff", "utf-8")])  # fmt: skip
+def test_a_page_that_cannot_be_written_is_a_wrong_argument(
+    content: bytes | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    if content is not None:
+        page.write_bytes(content)
+    assert usage_error(capsys, "--markdown", str(page)).startswith("--markdown: ")
+    assert message in usage_error(capsys, "--markdown", str(page))
+    assert page.exists() is (content is not None)
+
+
+def test_a_client_that_is_no_python_is_a_wrong_argument(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "half_a_client.py").write_text("def fold(body:\n", "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "half_a_client.py, line 1" in usage_error(capsys, "--client", "half_a_client:fold")
+    assert "half_a_client" not in sys.modules
+
+
+def usage_error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What it says where it ends with the exit code of wrong use."""
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    return capsys.readouterr().err.partition(" error: ")[2]

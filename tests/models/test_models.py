@@ -1,0 +1,662 @@
+"""The models: nothing is required, nothing is lost, nothing that is sent can shadow what they offer; and their views."""
+
+import copy
+import json
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Optional
+
+import pytest
+from cases import each_case
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
+
+from chunkfold import (
+    ChatCompletion,
+    ChatCompletionAccumulator,
+    ChatCompletionChunk,
+    ChatCompletionMessage,
+    ChatCompletionMessageFunctionToolCall,
+    Choice,
+    CompletionUsage,
+    ErrorObject,
+    Function,
+    Outcome,
+    ParseError,
+    ServerSentEvent,
+    parse_payload,
+)
+from chunkfold.models import base
+from chunkfold.models.base import validate_leniently
+
+USAGE = {
+    "prompt_tokens": 3,
+    "completion_tokens": 4,
+    "total_tokens": 7,
+    "prompt_tokens_details": {"audio_tokens": 0, "cached_tokens": 1},
+    "completion_tokens_details": {
+        "accepted_prediction_tokens": 0,
+        "audio_tokens": 0,
+        "reasoning_tokens": 2,
+        "rejected_prediction_tokens": 0,
+    },
+}
+TOKEN = {"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": [{"token": "a", "logprob": -0.5, "bytes": None}]}
+LOGPROBS = {"content": [TOKEN], "refusal": None}
+ANNOTATION = {
+    "type": "url_citation",
+    "url_citation": {"start_index": 0, "end_index": 1, "title": "t", "url": "https://example.com"},
+}
+# Every field of a chunk, with the values that the API reference describes and the fields that providers add to it.
+CHUNK: dict[str, Any] = {
+    "id": "c",
+    "object": "chat.completion.chunk",
+    "created": 1,
+    "model": "m",
+    "choices": [
+        {
+            "index": 0,
+            "delta": {
+                "role": "assistant",
+                "content": "a",
+                "refusal": "b",
+                "reasoning": "r",
+                "reasoning_content": "r",
+                "reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "r"}],
+                "tool_calls": [
+                    {"index": 0, "id": "t", "type": "function", "function": {"name": "f", "arguments": "{}"}},
+                    {"index": 1, "id": "u", "type": "custom", "custom": {"name": "g", "input": "i"}},
+                ],
+                "function_call": {"name": "f", "arguments": "{}"},
+                "audio": {"id": "x", "data": "YQ==", "transcript": "t", "expires_at": 2},
+                "images": [{"type": "image_url", "image_url": {"url": "u"}}],
+                "annotations": [ANNOTATION],
+            },
+            "finish_reason": "stop",
+            "logprobs": LOGPROBS,
+        },
+    ],
+    "usage": USAGE,
+    "service_tier": "default",
+    "system_fingerprint": "f",
+}
+COMPLETION: dict[str, Any] = {
+    "id": "c",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "m",
+    "choices": [
+        {
+            "index": 0,
+            "finish_reason": "tool_calls",
+            "message": {
+                "role": "assistant",
+                "content": "a",
+                "refusal": None,
+                "reasoning": "r",
+                "tool_calls": [
+                    {"id": "t", "type": "function", "function": {"name": "f", "arguments": "{}"}},
+                    {"id": "u", "type": "custom", "custom": {"name": "g", "input": "i"}},
+                ],
+                "annotations": [ANNOTATION],
+                "audio": {"id": "x", "data": "YQ==", "transcript": "t", "expires_at": 2},
+            },
+            "logprobs": LOGPROBS,
+        }
+    ],
+    "usage": USAGE,
+    "service_tier": "default",
+    "system_fingerprint": "f",
+}
+
+Path = tuple[str | int, ...]
+
+
+def objects(value: Any, path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Every object inside a JSON value, and where it stands."""
+    if isinstance(value, dict):
+        yield path, value
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from objects(item, (*path, key))
+
+
+def changed(payload: dict[str, Any], path: Path, key: str, value: Any) -> dict[str, Any]:
+    """A copy with one key set, or removed where the value is `...`."""
+    payload = copy.deepcopy(payload)
+    holder: Any = payload
+    for part in path:
+        holder = holder[part]
+    if value is ...:
+        del holder[key]
+    else:
+        holder[key] = value
+    return payload
+
+
+def parsed(payload: dict[str, Any], event: str = "message") -> ChatCompletionChunk:
+    """The chunk of one event, which is given another name where the slow path is to read it."""
+    result = parse_payload(ServerSentEvent(json.dumps(payload).encode(), event))
+    assert result.error is None
+    (chunk,) = result.chunks
+    return chunk
+
+
+def copies(model: Any) -> list[Any]:
+    """The model copied in each way that the language and pydantic have."""
+    pickled = pickle.loads(pickle.dumps(model))  # noqa: S301 - our own bytes
+    return [copy.copy(model), copy.deepcopy(model), model.model_copy(), model.model_copy(deep=True), pickled]
+
+
+def dotted(path: Path) -> str:
+    return ".".join(map(str, path)) or "top"
+
+
+# What is sent is what comes out
+
+
+@pytest.mark.parametrize("event", ["message", "chat.completion.chunk"], ids=["fast", "slow"])
+def test_a_dump_is_what_was_sent(event: str) -> None:
+    chunk = parsed(CHUNK, event)
+    assert chunk.model_dump(exclude_unset=True, warnings="error") == CHUNK
+    assert json.loads(chunk.model_dump_json(exclude_unset=True, warnings="error")) == CHUNK
+
+
+def test_a_completion_can_be_stored_and_read_again() -> None:
+    completion = ChatCompletion.model_validate(COMPLETION)
+    assert completion.model_dump(exclude_unset=True, warnings="error") == COMPLETION
+    assert ChatCompletion.model_validate_json(completion.model_dump_json()) == completion
+    for other in copies(completion):
+        assert other == completion
+
+
+FIELDS = [pytest.param(path, key, id=dotted((*path, key))) for path, each in objects(CHUNK) for key in each]
+
+
+@each_case(("path", "key"), FIELDS)
+@each_case("value", [..., None], ids=["absent", "null"])
+def test_no_field_of_a_chunk_is_required(path: Path, key: str, value: Any) -> None:
+    chunk = parsed(changed(CHUNK, path, key, value))
+    # What is left is still there, and can be folded.
+    assert chunk.id == "c" or (path, key) == ((), "id")
+    accumulator = ChatCompletionAccumulator()
+    accumulator.add(chunk)
+    accumulator.snapshot.model_dump_json(warnings="error")
+
+
+def test_nothing_at_all_is_a_chunk_too() -> None:
+    chunk = ChatCompletionChunk.model_validate({})
+    assert (chunk.id, chunk.choices, chunk.usage, chunk.text, chunk.reasoning) == (None, [], None, "", "")
+    assert (ChatCompletion().choices, ChatCompletion().text, ErrorObject().code) == ([], "", None)
+
+
+OBJECTS = [pytest.param(path, id=dotted(path)) for path, _ in objects(CHUNK)]
+OBJECTS_OF_COMPLETION = [pytest.param(path, id=dotted(path)) for path, _ in objects(COMPLETION)]
+
+
+@each_case("event", ["message", "chat.completion.chunk"], ids=["fast", "slow"])
+@each_case("path", OBJECTS)
+def test_unknown_fields_of_a_chunk_are_kept_at_every_level(path: Path, event: str) -> None:
+    payload = changed(CHUNK, path, "x_new", {"a": [1, None]})
+    chunk = parsed(payload, event)
+    assert chunk.model_dump(exclude_unset=True) == payload
+    assert json.loads(chunk.model_dump_json(exclude_unset=True)) == payload
+
+
+@pytest.mark.parametrize("path", OBJECTS_OF_COMPLETION)
+def test_unknown_fields_of_a_completion_are_kept_at_every_level(path: Path) -> None:
+    payload = changed(COMPLETION, path, "x_new", {"a": [1, None]})
+    assert ChatCompletion.model_validate(payload).model_dump(exclude_unset=True) == payload
+
+
+# Names that a JSON object may have, and a Python object too
+
+TAKEN = [
+    *("copy", "json", "dict", "construct", "schema", "validate", "self", "_fields_set", "values"),
+    *("model_fields", "model_dump", "model_dump_json", "model_copy", "model_extra", "model_config", "model_validate"),
+    *("text", "reasoning", "message", "outcome", "parse", "cached_tokens"),
+    *("__class__", "__dict__", "__init__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_validator__"),
+    # Views of other levels: unknown keys of a chunk, a choice, a message.
+    *("finish_reason", "tool_calls", "name", "arguments"),
+]
+
+
+@each_case("event", ["message", "chat.completion.chunk"], ids=["fast", "slow"])
+@each_case("key", TAKEN)
+def test_no_key_can_shadow_anything(key: str, event: str) -> None:
+    """At every level at once, on both sides; what was sent is in `model_extra` and in the dump, and only there."""
+    payload = copy.deepcopy(CHUNK)
+    for _, each in list(objects(payload)):
+        each.setdefault(key, "shadow")
+    accumulator = ChatCompletionAccumulator()
+    accumulator.add(parsed(payload, event))
+    chunk, completion = parsed(payload, event), accumulator.snapshot
+    assert type(chunk) is ChatCompletionChunk
+    assert chunk.model_dump(exclude_unset=True) == payload
+    for other in copies(chunk):
+        assert other == chunk
+    assert (chunk.text, chunk.reasoning) == ("a", "r")
+    # The same of what was folded from it.
+    assert type(completion) is ChatCompletion
+    assert json.loads(completion.model_dump_json())["id"] == "c"
+    assert (completion.text, completion.reasoning, completion.finish_reason) == ("a", "r", "stop")
+    (choice,) = completion.choices
+    assert choice.outcome is Outcome.TOOL_CALLS
+    assert choice.message is completion.message
+    first, second = choice.message.tool_calls
+    assert (first.name, first.arguments, second.name, second.arguments) == ("f", "{}", "g", "i")
+    assert first.function.parse() == {}
+    assert completion.usage is not None
+    assert completion.usage.reasoning_tokens == 2
+    for model in (chunk, completion, choice, first, completion.usage):
+        if key not in type(model).model_fields:
+            assert model.model_extra is not None
+            assert model.model_extra[key] == "shadow"
+
+
+# Views of chunks
+
+CHUNK_VIEWS = [
+    pytest.param([], "", "", id="no choice"),
+    pytest.param([(0, {})], "", "", id="an empty delta"),
+    pytest.param([(0, {"content": None, "reasoning": None})], "", "", id="nulls"),
+    pytest.param([(0, {"content": "a", "reasoning": "r"})], "a", "r", id="text"),
+    pytest.param([(1, {"content": "b", "reasoning": "s"})], "", "", id="of choice 0 only"),
+    pytest.param([(1, {"content": "b"}), (0, {"content": "a"})], "a", "", id="which is known by its index"),
+    pytest.param([(0, {"content": "a"}), (0, {"content": "b", "reasoning": "r"})], "ab", "r", id="in two parts"),
+    pytest.param([(0, {"reasoning_content": "r", "reasoning": "r"})], "", "r", id="reasoning that is sent twice"),
+    pytest.param([(0, {"reasoning_details": [{"summary": "s"}]})], "", "s", id="a summary"),
+    pytest.param(
+        [(0, {"content": [{"type": "thinking", "thinking": "r"}, {"type": "text", "text": "a"}]})], "a", "r", id="parts"
+    ),
+    pytest.param([(0, {"refusal": "no", "tool_calls": []})], "", "", id="a refusal is no text"),
+]
+
+
+@pytest.mark.parametrize(("deltas", "text", "reasoning"), CHUNK_VIEWS)
+def test_text_and_reasoning_of_a_chunk(deltas: list[tuple[int, Any]], text: str, reasoning: str) -> None:
+    chunk = parsed({"choices": [{"index": index, "delta": delta} for index, delta in deltas]})
+    assert (chunk.text, chunk.reasoning) == (text, reasoning)
+
+
+def test_a_choice_without_index_is_choice_0_for_the_views_too() -> None:
+    assert parsed({"choices": [{"delta": {"content": "a"}}]}).text == "a"
+
+
+# Views of completions
+
+
+def test_views_of_the_only_choice() -> None:
+    completion = ChatCompletion.model_validate(COMPLETION)
+    assert (completion.text, completion.reasoning, completion.finish_reason) == ("a", "r", "tool_calls")
+    assert completion.tool_calls is completion.choices[0].message.tool_calls
+    assert completion.message is completion.choices[0].message
+
+
+def test_views_where_nothing_came() -> None:
+    for completion in (ChatCompletion(), ChatCompletion(choices=[Choice(message=ChatCompletionMessage())])):
+        assert (completion.text, completion.reasoning, completion.tool_calls) == ("", "", [])
+        assert completion.finish_reason is None
+        assert completion.message == ChatCompletionMessage()
+
+
+OUTCOMES = {
+    Outcome.STOP: ["stop", "eos_token", "end_turn", "stop_sequence", "STOP", "eos"],
+    Outcome.LENGTH: ["length", "max_tokens", "MAX_TOKENS", "model_length"],
+    Outcome.TOOL_CALLS: ["tool_calls", "function_call", "tool_use"],
+    Outcome.CONTENT_FILTER: [
+        "content_filter",
+        "sensitive",
+        "SAFETY",
+        "RECITATION",
+        "refusal",
+        "content_filter: RECITATION",
+    ],
+    # With these the stream counts as failed.
+    Outcome.ERROR: [
+        *(
+            "error",
+            "network_error",
+            "insufficient_system_resource",
+            "abort",
+            "overloaded_error",
+            "API_ERROR",
+            "x_error",
+        ),
+        *("rate_limit_error", "server_error", "timeout", "cancelled", "upstream_error", "engine_overloaded"),
+        *("MALFORMED_FUNCTION_CALL", "function_call_filter: MALFORMED_FUNCTION_CALL"),
+    ],
+    Outcome.OTHER: ["repetition", "?", "stopped?", " ", "errors", ": stop", "error_"],
+}
+
+
+@each_case(("word", "outcome"), [(word, outcome) for outcome, words in OUTCOMES.items() for word in words])
+def test_outcome(word: str, outcome: Outcome) -> None:
+    choice = Choice(finish_reason=word, message=ChatCompletionMessage())
+    assert choice.outcome is outcome
+    assert choice.finish_reason == word  # as sent
+
+
+def test_a_path_names_a_key_that_does_not_fit() -> None:
+    """Pydantic gives the place of a key as `[key]` behind it."""
+    assert base.dotted(("x", "a", "[key]")) == "x.a (the key)"
+    assert base.dotted(("choices", 0, "delta", "a b")) == "choices[0].delta['a b']"
+    assert base.dotted(()) == "the event"
+
+
+@pytest.mark.parametrize("word", [None, "", "null"])
+def test_an_open_choice_has_no_outcome(word: str | None) -> None:
+    assert Choice(finish_reason=word, message=ChatCompletionMessage()).outcome is None
+
+
+CALLED = [
+    ChatCompletionMessage(tool_calls=[ChatCompletionMessageFunctionToolCall(function=Function(name="f"))]),
+    ChatCompletionMessage.model_validate({"function_call": {"name": "f"}}),
+]
+
+
+@pytest.mark.parametrize("message", CALLED, ids=["tool_calls", "function_call"])
+@pytest.mark.parametrize(
+    ("word", "outcome"),
+    [
+        ("stop", Outcome.TOOL_CALLS),
+        ("end_turn", Outcome.TOOL_CALLS),
+        ("length", Outcome.LENGTH),
+        ("content_filter", Outcome.CONTENT_FILTER),
+        ("error", Outcome.ERROR),
+        ("?", Outcome.OTHER),
+        (None, None),
+    ],
+)
+def test_stop_beside_calls_means_tool_calls(message: ChatCompletionMessage, word: str | None, outcome: Any) -> None:
+    """Every other word means what it says, whatever was called."""
+    assert Choice(finish_reason=word, message=message).outcome is outcome
+
+
+def test_outcomes_are_strings() -> None:
+    assert [str(outcome) for outcome in Outcome] == [
+        *("stop", "length", "tool_calls", "content_filter", "error", "other")
+    ]
+
+
+CACHED = [
+    pytest.param({}, None, id="not sent"),
+    pytest.param({"prompt_tokens_details": {"cached_tokens": 5}}, 5, id="in the details (OpenAI, OpenToken)"),
+    pytest.param({"prompt_tokens_details": {"cached_tokens": 0}}, 0, id="0 is a count"),
+    pytest.param({"cached_tokens": 5}, 5, id="at the top (StepFun)"),
+    pytest.param({"cached_tokens": 0}, 0, id="0 at the top"),
+    pytest.param({"prompt_cache_hit_tokens": 5, "prompt_cache_miss_tokens": 7}, 5, id="cache hits (DeepSeek)"),
+    pytest.param({"cached_tokens": 5, "prompt_tokens_details": None}, 5, id="beside null details"),
+    pytest.param({"cached_tokens": 5, "prompt_tokens_details": {"audio_tokens": 1}}, 5, id="beside details without it"),
+    pytest.param({"cached_tokens": 5, "prompt_tokens_details": {"cached_tokens": None}}, 5, id="beside a null"),
+    pytest.param({"cached_tokens": "5"}, None, id="no number"),
+]
+
+
+@pytest.mark.parametrize(("usage", "count"), CACHED)
+def test_cached_tokens(usage: dict[str, Any], count: int | None) -> None:
+    assert CompletionUsage.model_validate(usage).cached_tokens == count
+
+
+REASONING = [
+    pytest.param({}, None, id="not sent"),
+    pytest.param({"completion_tokens_details": {"reasoning_tokens": 5}}, 5, id="in the details"),
+    pytest.param({"completion_tokens_details": {"reasoning_tokens": 0}}, 0, id="0 is a count"),
+    pytest.param({"reasoning_tokens": 5}, 5, id="at the top"),
+    pytest.param({"reasoning_tokens": 5, "completion_tokens_details": None}, 5, id="beside null details"),
+    pytest.param({"reasoning_tokens": 5, "completion_tokens_details": {"image_tokens": 1}}, 5, id="beside others"),
+    pytest.param({"reasoning_tokens": [5]}, None, id="no number"),
+]
+
+
+@pytest.mark.parametrize(("usage", "count"), REASONING)
+def test_reasoning_tokens(usage: dict[str, Any], count: int | None) -> None:
+    assert CompletionUsage.model_validate(usage).reasoning_tokens == count
+
+
+@pytest.mark.parametrize(
+    ("details", "view"),
+    [
+        ({"prompt_tokens_details": {"cached_tokens": "5"}}, "cached_tokens"),
+        ({"prompt_tokens_details": "none"}, "cached_tokens"),
+        ({"completion_tokens_details": {"reasoning_tokens": {}}}, "reasoning_tokens"),
+        ({"completion_tokens_details": []}, "reasoning_tokens"),
+    ],
+)
+def test_counts_of_a_wrong_type_are_no_counts(details: dict[str, Any], view: str) -> None:
+    usage = parsed({"choices": [], "usage": {**details, view: 7}}).usage
+    assert usage is not None
+    assert getattr(usage, view) == (5 if details == {"prompt_tokens_details": {"cached_tokens": "5"}} else 7)
+
+
+# parse
+
+
+class City(BaseModel):
+    city: str
+    days: int = 1
+
+
+class CityDict(TypedDict):
+    city: str
+
+
+@dataclass
+class CityData:
+    city: str
+
+
+CITY = '{"city": "Bonn"}'
+PARSED = [
+    pytest.param(City, City(city="Bonn"), id="pydantic"),
+    pytest.param(CityDict, {"city": "Bonn"}, id="TypedDict"),
+    pytest.param(CityData, CityData("Bonn"), id="dataclass"),
+    pytest.param(dict[str, str], {"city": "Bonn"}, id="dict"),
+    pytest.param(City | None, City(city="Bonn"), id="union"),
+    pytest.param(None, {"city": "Bonn"}, id="no type"),
+]
+
+
+@pytest.mark.parametrize(("as_type", "value"), PARSED)
+def test_parse_into_a_type(as_type: Any, value: Any) -> None:
+    assert Function(arguments=CITY).parse(as_type) == value
+    assert ChatCompletionMessage(content=CITY).parse(as_type) == value
+
+
+ARGUMENTS = [
+    pytest.param("", {}, id="none"),
+    pytest.param(" \n", {}, id="blank"),
+    pytest.param("{}", {}, id="an empty object"),
+    pytest.param(' {"a": 1}\n', {"a": 1}, id="blanks around"),
+    pytest.param('{}{"a": 1}', {"a": 1}, id="a placeholder"),
+    pytest.param('{} {"a": {}}', {"a": {}}, id="a placeholder and a blank"),
+    pytest.param("{}{}", {}, id="a placeholder before an empty object"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "value"), ARGUMENTS)
+def test_arguments(arguments: str, value: dict[str, Any]) -> None:
+    function = Function(name="f", arguments=arguments)
+    assert function.parse() == value
+    assert function.parse(dict[str, Any]) == value
+    assert function.arguments == arguments  # the raw text stays
+
+
+@pytest.mark.parametrize(
+    ("content", "value"), [("[1, 2]", [1, 2]), ('"a"', "a"), ("null", None), ("1.5", 1.5), (' {"a": "é"} ', {"a": "é"})]
+)
+def test_content_may_be_any_json(content: str, value: Any) -> None:
+    assert ChatCompletionMessage(content=content).parse() == value
+
+
+DOCUMENT = '{"a": [1, -2.5e+3, true, false, null], "b\\"": {"c": "x\\u00e9\\n\U0001f600"}, "d": []}'
+
+
+@each_case("end", range(1, len(DOCUMENT)))
+def test_every_beginning_is_cut(end: int) -> None:
+    """A token limit cuts anywhere; the text is never repaired silently."""
+    with pytest.raises(ParseError) as caught:
+        ChatCompletionMessage(content=DOCUMENT[:end]).parse()
+    assert caught.value.cut
+    assert caught.value.text == DOCUMENT[:end]
+    with pytest.raises(ParseError) as caught:
+        Function(arguments=DOCUMENT[:end]).parse(City)
+    assert caught.value.cut
+
+
+def test_no_content_is_no_text_and_not_cut() -> None:
+    for message in (ChatCompletionMessage(), ChatCompletionMessage(content=" ")):
+        with pytest.raises(ParseError, match="expected JSON, received no text") as caught:
+            message.parse()
+        assert not caught.value.cut
+
+
+WRONG = [
+    pytest.param("nope", "n", id="text"),
+    pytest.param('{"a": x}', "x", id="a bare word"),
+    pytest.param("[1 2]", "2", id="a comma is missing"),
+    pytest.param('{"a": 1} and more', "a", id="text after it"),
+    pytest.param('{"a": 1}{"a": 2}', "{", id="two objects"),
+    pytest.param("{'a': 1}", "'", id="single quotes"),
+    pytest.param("```json\n{}\n```", "`", id="a fence"),
+]
+
+
+@pytest.mark.parametrize(("text", "there"), WRONG)
+@pytest.mark.parametrize("as_type", [None, City])
+def test_what_is_no_json_is_wrong_and_not_cut(text: str, there: str, as_type: Any) -> None:
+    for parse in (ChatCompletionMessage(content=text).parse, Function(arguments=f"  {text}").parse):
+        with pytest.raises(ParseError) as caught:
+            parse(as_type)
+        error = caught.value
+        assert not error.cut
+        assert error.position is not None
+        assert error.text[error.position :].startswith(there)
+        assert f"character {error.position}" in str(error)
+
+
+MISFITS = [
+    pytest.param("[1]", None, id="arguments that are a list"),
+    pytest.param("null", None, id="arguments that are null"),
+    pytest.param('"{}"', None, id="arguments that are a string"),
+    pytest.param('{"city": 5}', City, id="a field of another type"),
+    pytest.param("", City, id="a field that is missing"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "as_type"), MISFITS)
+def test_well_formed_json_of_another_type(arguments: str, as_type: Any) -> None:
+    with pytest.raises(ParseError) as caught:
+        Function(arguments=arguments).parse(as_type)
+    assert not caught.value.cut
+    assert caught.value.position is None
+    assert "expected" in str(caught.value)
+
+
+def test_the_message_names_the_place_and_the_type() -> None:
+    with pytest.raises(ParseError, match=r"City.*days") as caught:
+        ChatCompletionMessage(content='{"city": "Bonn", "days": "many"}').parse(City)
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("\x1b[31m" * 20_000, id="control characters"),
+        pytest.param('{"a": "' + "\u202e" * 20_000, id="cut"),
+        pytest.param('{"city": ["' + "x" * 20_000 + '"]}', id="another type"),
+        pytest.param("[" * 20_000, id="deep"),
+        pytest.param('{"city": ' + "1" * 5_000 + "}", id="more digits than the interpreter reads"),
+    ],
+)
+def test_a_message_is_bounded_and_escaped(text: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        ChatCompletionMessage(content=text).parse(City)
+    assert len(str(caught.value)) < 1_000
+    assert str(caught.value).isprintable()
+    assert caught.value.text == text
+
+
+def test_a_number_with_too_many_digits_is_not_cut() -> None:
+    with pytest.raises(ParseError) as caught:
+        Function(arguments='{"n": ' + "1" * 5_000 + "}").parse()
+    assert not caught.value.cut
+
+
+# openai-python's types
+
+
+def test_openais_types_take_the_dump_of_a_completion() -> None:
+    chat = pytest.importorskip("openai.types.chat")
+    accumulator = ChatCompletionAccumulator()
+    accumulator.add(parsed(CHUNK))
+    for completion in (ChatCompletion.model_validate(COMPLETION), accumulator.snapshot):
+        dumped = completion.model_dump()
+        theirs = chat.ChatCompletion.model_validate(dumped)
+        assert theirs.choices[0].message.content == "a"
+        assert theirs.choices[0].message.tool_calls[0].function.name == "f"
+        assert theirs.usage.prompt_tokens_details.cached_tokens == 1
+        assert chat.ChatCompletion.model_validate_json(completion.model_dump_json()) == theirs
+
+
+def test_openais_types_take_the_dump_of_a_chunk() -> None:
+    chat = pytest.importorskip("openai.types.chat")
+    # Theirs has no custom tools in deltas.
+    payload = changed(CHUNK, ("choices", 0, "delta"), "tool_calls", CHUNK["choices"][0]["delta"]["tool_calls"][:1])
+    theirs = chat.ChatCompletionChunk.model_validate(parsed(payload).model_dump())
+    assert theirs.choices[0].delta.content == "a"
+    assert theirs.choices[0].delta.tool_calls[0].function.arguments == "{}"
+
+
+def test_openais_types_take_the_message_as_the_next_request_has_it() -> None:
+    """A message is sent back as it came: its dump is a message of the conversation."""
+    chat = pytest.importorskip("openai.types.chat")
+    message = ChatCompletion.model_validate(COMPLETION).message
+    theirs = chat.ChatCompletionMessage.model_validate(message.model_dump(exclude_none=True))
+    assert theirs.role == "assistant"
+
+
+def test_what_pydantic_cannot_validate_is_a_wrong_argument() -> None:
+    with pytest.raises(TypeError, match="expected a type that pydantic can validate"):
+        Function(arguments="{}").parse(object())
+
+
+def test_an_outer_field_of_a_wrong_type_takes_what_is_inside_with_it() -> None:
+    value = {"choices": [{"logprobs": {"content": [{"logprob": "x"}, 7]}}]}
+    model, wrong = validate_leniently(ChatCompletionChunk, value)
+    assert model.model_dump(exclude_unset=True)["choices"][0]["logprobs"] == {"content": [{"logprob": "x"}, 7]}
+    assert len(wrong) == 2
+
+
+def test_what_is_no_object_of_fields_cannot_be_kept_raw() -> None:
+    with pytest.raises(TypeError):
+        validate_leniently(ChatCompletionChunk, {"\ud83d": 1})
+
+
+# What `parse` says
+
+
+class Town(BaseModel):
+    name: str
+
+
+@pytest.mark.parametrize(
+    ("as_type", "text", "said"),
+    [
+        pytest.param(Town, "[]", "expected Town, received JSON that does not fit: the value: ", id="a model"),
+        pytest.param(list[Town], "{}", "expected list[Town], received", id="a list of them"),
+        pytest.param(Town | None, "[]", "expected Town | None, received", id="a union"),
+        pytest.param(Optional[list[Town]], "1", "expected list[Town] | None, received", id="an optional one"),  # noqa: UP045 - as older code writes it
+        pytest.param(Literal["a", "b"], '"c"', "expected 'a' | 'b', received", id="a literal"),
+        pytest.param(Annotated[int, Field(gt=1)], "1", "expected int, received", id="an annotated one"),
+        pytest.param(tuple[int, ...], "1", "expected tuple[int, ...], received", id="a tuple"),
+        pytest.param(dict[str, Any], "[]", "expected dict[str, Any], received", id="a dict"),
+        pytest.param(Town, '{"name": 1}', "does not fit: name: Input should be", id="a field"),
+        pytest.param(dict[int, str], '{"a": "b"}', "does not fit: the key a: Input should be", id="a key"),
+        pytest.param(list[dict[int, str]], '[{"a b": "c"}]', "does not fit: the key [0]['a b']: ", id="a key inside"),
+    ],
+)
+def test_what_was_expected_is_said_in_words(as_type: Any, text: str, said: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        ChatCompletionMessage(content=text).parse(as_type)
+    assert said in str(caught.value)

@@ -1,0 +1,226 @@
+"""What a notebook shows of a completion: all that matters, every character of it escaped, in bounded size.
+
+The HTML is read back by the standard library's parser, which knows no more of it than a browser does.
+"""
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from cases import each_case
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chunkfold import (
+    ChatCompletion,
+    ChatCompletionMessage,
+    ChatCompletionParser,
+    Choice,
+)
+from chunkfold.models.html import Html, escaped, tag
+from chunkfold.testing import choice, chunk, delta, fragment, usage
+
+CALL = fragment(0, "call_a", "look_up", '{"city": "Porto"}')
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&lt;\x00\x1b[31m\u202eevil\u2066\u2028\x85"
+ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+ALLOWED_TAGS = {"div", "strong", "em", "details", "summary", "table", "thead", "tbody", "tr", "th", "td"}
+ALLOWED_ATTRIBUTES = {"style", "class", "dir", "scope"}
+
+
+class Shown(HTMLParser):
+    """What HTML holds: its elements with their attributes, and its text."""
+
+    def __init__(self, markup: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self.open: list[str] = []
+        self.feed(markup)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data + "\n"
+
+
+def read(*body: bytes) -> ChatCompletion:
+    parser = ChatCompletionParser()
+    parser.feed(b"".join(body))
+    parser.close()
+    return parser.snapshot
+
+
+def shown(completion: ChatCompletion) -> Shown:
+    return Shown(completion._repr_html_())
+
+
+def test_it_shows_role_reasoning_text_calls_finish_reason_and_usage() -> None:
+    completion = read(
+        delta(role="assistant", reasoning_content="Let me think."),
+        delta(content="One  moment,\n\tplease."),
+        delta("tool_calls", tool_calls=[CALL]),
+        chunk(usage=usage(12, 7, completion_tokens_details={"reasoning_tokens": 3})),
+    )
+    assert shown(completion).text.splitlines() == [
+        "assistant",
+        ", m",
+        "reasoning (13 characters)",
+        "Let me think.",
+        "One  moment,",
+        "\tplease.",
+        "tool call",
+        "arguments",
+        "id",
+        "look_up",
+        '{"city": "Porto"}',
+        "call_a",
+        "finish reason: tool_calls",
+        "usage: 12 prompt tokens, 7 completion tokens (3 reasoning)",
+    ]
+
+
+def test_reasoning_is_folded_and_space_is_kept() -> None:
+    markup = read(delta(reasoning="hm"), delta("stop", content="a  b"))._repr_html_()
+    assert re.search(r"<details><summary[^>]*>reasoning \(2 characters\)</summary><div[^>]*>hm</div></details>", markup)
+    assert re.search(r'<div dir="auto" style="white-space:pre-wrap[^"]*">a  b</div>', markup)
+
+
+def test_it_takes_the_notebooks_colours_and_nothing_from_outside() -> None:
+    found = shown(read(delta(reasoning="hm"), delta("stop", content="a", tool_calls=[CALL])))
+    assert set(found.tags) <= ALLOWED_TAGS
+    assert {name for name, _ in found.attributes} <= ALLOWED_ATTRIBUTES
+    styles = " ".join(value or "" for name, value in found.attributes if name == "style")
+    assert "color" not in styles
+    assert "background" not in styles
+    assert "url(" not in styles
+
+
+def test_a_refusal_and_what_stands_beside_the_text_are_told() -> None:
+    completion = read(
+        delta(refusal="No."),
+        delta(images=[{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]),
+        delta("stop", audio={"id": "a", "data": "AAAA", "transcript": "hi"}),
+        delta(content=[{"type": "reference", "reference_ids": [place]} for place in range(2)]),
+    )
+    text = shown(completion).text
+    assert "refusal\nNo.\n" in text
+    assert "with audio, 1 image, 2 content parts\n" in text
+
+
+def test_a_legacy_function_call_is_shown_with_the_calls() -> None:
+    text = shown(read(delta(function_call={"name": "f", "arguments": "{}"}), delta("function_call"))).text
+    assert "f\n{}\n" in text
+
+
+@pytest.mark.parametrize("completion", [ChatCompletion(), read(b"")], ids=["empty", "of an empty body"])
+def test_a_completion_without_choices_says_so(completion: ChatCompletion) -> None:
+    assert shown(completion).text == "a completion without choices\nusage: not reported\n"
+
+
+def test_a_snapshot_has_no_finish_reason_yet() -> None:
+    assert "finish reason: none so far" in shown(read(delta(content="a"))).text
+
+
+def test_several_choices_are_told_apart_and_the_rest_is_counted() -> None:
+    text = shown(read(*(delta("stop", index, content=f"text {index}") for index in range(5)))).text
+    assert [line for line in text.splitlines() if line.startswith("text")] == ["text 0", "text 1", "text 2"]
+    assert "assistant\n, choice 2, m\ntext 2\n" in text
+    assert "and 2 more choices\n" in text
+
+
+HOSTILE_BODIES = {
+    "a text": delta("stop", content=HOSTILE),
+    "reasoning": delta("stop", reasoning=HOSTILE),
+    "a refusal": delta("stop", refusal=HOSTILE),
+    "a role": delta("stop", role=HOSTILE, content="a"),
+    "a finish reason": delta(HOSTILE, content="a"),
+    "a model": chunk(choice(content="a"), model=HOSTILE),
+    "a call": delta(tool_calls=[fragment(0, HOSTILE, HOSTILE, HOSTILE)]),
+    "a function call": delta(function_call={"name": HOSTILE, "arguments": HOSTILE}),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_BODIES)
+def test_what_a_provider_sends_is_text_and_every_character_of_it_can_be_seen(name: str) -> None:
+    completion = read(HOSTILE_BODIES[name])
+    markup, found = completion._repr_html_(), shown(completion)
+    assert set(found.tags) <= ALLOWED_TAGS
+    assert "</script><script>alert(1)</script><img src=x onerror=alert(1)>" in found.text
+    assert not ACTING.search(markup.replace("\n", ""))
+    assert r"\x00\x1b[31m\u202eevil\u2066\u2028" in found.text
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(exclude_categories=[]), max_size=60))
+def test_any_text_is_escaped(text: str) -> None:
+    message = ChatCompletionMessage.model_construct(content=text, role=text, reasoning=text)
+    completion = ChatCompletion.model_construct(
+        choices=[Choice.model_construct(message=message, index=0, finish_reason=text, logprobs=None)], model=text
+    )
+    markup = completion._repr_html_()
+    markup.encode()
+    assert set(Shown(markup).tags) <= ALLOWED_TAGS
+    assert not ACTING.search(markup.replace("\n", ""))
+
+
+WRONG_TYPES: dict[str, dict[str, Any]] = {
+    "content": {"content": 5},
+    "refusal": {"refusal": [1]},
+    "images": {"images": 5},
+    "annotations": {"annotations": "a"},
+    "audio": {"audio": []},
+    "function_call": {"function_call": "f"},
+    "tool_calls": {"tool_calls": 5},
+    "a call's function": {"tool_calls": [{"index": "0", "function": []}]},
+    "a call's name": {"tool_calls": [{"function": {"name": [1], "arguments": 2}}]},
+    "reasoning_content": {"reasoning_content": 5},
+    "role": {"role": {"a": 1}},
+}
+
+
+@each_case("name", WRONG_TYPES)
+@each_case("key", ["delta", "message"])
+def test_values_of_wrong_types_do_no_harm(name: str, key: str) -> None:
+    body = chunk({"index": 0, key: WRONG_TYPES[name], "finish_reason": 7}, model=5, usage="x")
+    assert "usage" in shown(read(body)).text
+
+
+def test_of_what_is_long_the_beginning_is_shown_and_the_rest_is_counted() -> None:
+    text = shown(read(delta(reasoning="r" * 5000), delta("stop", content="t" * 1_000_000))).text
+    assert "t" * 4000 + "\n... and 996,000 more characters\n" in text
+    assert "reasoning (5,000 characters)\n" + "r" * 4000 + "\n... and 1,000 more characters\n" in text
+
+
+def test_its_size_is_bounded_whatever_comes() -> None:
+    long = "\u202e" * 5_000
+    calls = [fragment(place, long, long, long) for place in range(20)]
+    said = {"role": long, "content": long, "reasoning": long, "refusal": long, "tool_calls": calls}
+    completion = read(chunk(*(choice(long, index, **said) for index in range(4)), model=long))
+    markup = completion._repr_html_()
+    assert len(markup) < 400_000
+    assert "and 8 more tool calls" in markup
+
+
+def test_what_is_html_already_is_not_escaped_again() -> None:
+    assert tag("b", "<i>", Html("<i>"), title='"') == '<b title="&quot;">&lt;i&gt;<i></b>'
+    assert escaped("a\r\nb\x07") == "a\nb\\x07"
+    assert tag("a", class_="x", aria_label="y", href=None) == '<a class="x" aria-label="y"></a>'
+
+
+def test_nobody_pays_for_it_who_does_not_ask() -> None:
+    script = "import sys, chunkfold; chunkfold.ChatCompletion(); print('chunkfold.models.html' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout == "False\n"
+    )

@@ -1,0 +1,507 @@
+"""`message.parts`: what was thought, said and called, in the order in which it came."""
+
+import json
+from collections.abc import Iterable
+from copy import copy, deepcopy
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from cases import each_case
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_streams import CUTS, ERROR, STOP, STREAMS, Stream
+from pydantic import BaseModel
+from shared_data import shared_data
+
+from chunkfold import (
+    AudioPart,
+    ChatCompletion,
+    ChatCompletionMessage,
+    ChatCompletionParser,
+    ImagePart,
+    MessagePart,
+    ReasoningPart,
+    RefusalPart,
+    StreamEnd,
+    TextPart,
+    ThinkTags,
+    ToolCallPart,
+)
+from chunkfold.models.base import Aside, validate_leniently
+from chunkfold.testing import DONE, HEAD, bytewise, delta, event, fragment
+
+often = settings(max_examples=40, deadline=None)  # no deadline: the machine may be busy
+
+
+def brief(part: MessagePart) -> tuple[str, Any]:
+    """A part as an item of a table."""
+    match part:
+        case ToolCallPart(tool_call=call):
+            return ("tool_call", (call.name, call.arguments))
+        case ImagePart(image=image):
+            return ("image", image)
+        case AudioPart(audio=audio):
+            return ("audio", (audio.data, audio.transcript))
+        case TextPart(text=text) | ReasoningPart(text=text) | RefusalPart(text=text):
+            return (part.type, text)
+
+
+def parts_of(message: ChatCompletionMessage) -> list[tuple[str, Any]]:
+    return [brief(part) for part in message.parts]
+
+
+def read(*pieces: bytes, **options: Any) -> ChatCompletionMessage:
+    return Stream([*pieces]).read(**options)[0].snapshot.message
+
+
+def calls(*fragments: tuple[Any, ...]) -> bytes:
+    return delta(tool_calls=[fragment(*one) for one in fragments])
+
+
+def text(content: str) -> bytes:
+    return delta(content=content)
+
+
+def think(reasoning: str) -> bytes:
+    return delta(reasoning=reasoning)
+
+
+# The order in which they came
+
+A, B = (0, "a", "f", "{}"), (1, "b", "g", "{}")
+A_PART, B_PART = ("tool_call", ("f", "{}")), ("tool_call", ("g", "{}"))
+IMAGE, OTHER_IMAGE = {"image_url": {"url": "data:,a"}}, {"image_url": {"url": "data:,b"}}
+ORDERS: dict[str, tuple[list[bytes], list[tuple[str, Any]]]] = {
+    "nothing": ([delta(role="assistant"), text(""), delta(reasoning="", refusal="", images=[])], []),
+    "reasoning, text, reasoning, a tool call, text": (
+        [think("h"), think("m"), text("a"), text("b"), think("!"), calls(A), text("c"), text("d")],
+        [("reasoning", "hm"), ("text", "ab"), ("reasoning", "!"), A_PART, ("text", "cd")],
+    ),
+    "text before reasoning": ([text("a"), think("hm")], [("text", "a"), ("reasoning", "hm")]),
+    "text and reasoning by turns": (
+        [text("a"), think("b"), text("c"), think("d")],
+        [("text", "a"), ("reasoning", "b"), ("text", "c"), ("reasoning", "d")],
+    ),
+    "refusal": ([text("a"), delta(refusal="b"), delta(refusal="c"), text("d")], [("text", "a"), ("refusal", "bc"), ("text", "d")]),
+    "tool calls before text": ([calls(A), calls(B), text("a")], [A_PART, B_PART, ("text", "a")]),
+    "text between tool calls": ([calls(A), text("a"), calls(B)], [A_PART, ("text", "a"), B_PART]),
+    "a tool call stands where it first appeared": (
+        [calls((0, "a", None, None)), text("a"), calls((0, None, "f", "{")), text("b"), calls(B), calls((0, None, None, "}")), text("c")],
+        [A_PART, ("text", "ab"), B_PART, ("text", "c")],
+    ),
+    "two calls in one delta": ([text("a"), calls(A, B), think("b")], [("text", "a"), A_PART, B_PART, ("reasoning", "b")]),
+    "images": (
+        [delta(images=[IMAGE]), text("a"), delta(images=[OTHER_IMAGE, IMAGE]), text("b")],
+        [("image", IMAGE), ("text", "a"), ("image", OTHER_IMAGE), ("image", IMAGE), ("text", "b")],
+    ),
+    "audio stands where it began, as a whole": (
+        [text("a"), delta(audio={"data": "QUI="}), text("b"), delta(audio={"data": "QUI=", "transcript": "t"}), text("c")],
+        [("text", "a"), ("audio", ("QUJBQg==", "t")), ("text", "bc")],
+    ),
+    "what is no part does not part": (
+        [text("a"), delta(annotations=[{"type": "x"}]), delta(role="assistant"), text(""), delta(function_call={"name": "f"}), think(""), text("b"), STOP, text("c")],
+        [("text", "abc")],
+    ),
+    "several fields of one delta": (
+        [delta(content="a", reasoning="hm", refusal="no", tool_calls=[fragment(*A)])],
+        [("reasoning", "hm"), ("text", "a"), ("refusal", "no"), A_PART],
+    ),
+    "several fields of every delta": (
+        [delta(content="a", reasoning="h"), delta(content="b", reasoning="m")],
+        [("reasoning", "h"), ("text", "a"), ("reasoning", "m"), ("text", "b")],
+    ),
+    "every spelling of reasoning": (
+        [delta(reasoning_content="a"), delta(reasoning="b"), delta(reasoning_details=[{"type": "reasoning.text", "text": "c"}]), delta(content=[{"type": "thinking", "thinking": "d"}]), text("e")],
+        [("reasoning", "abcd"), ("text", "e")],
+    ),
+    "the same reasoning in two fields": ([delta(reasoning_content="a", reasoning="a"), text("b")], [("reasoning", "a"), ("text", "b")]),
+    "the order inside a content list": (
+        [delta(content=[{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "b"}, "c", {"type": "text", "text": "d"}])],
+        [("text", "a"), ("reasoning", "b"), ("text", "cd")],
+    ),
+    "content lists that go on": (
+        [delta(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "a"}]}]), delta(content=[{"type": "thinking", "thinking": "b"}, "c"]), text("d")],
+        [("reasoning", "ab"), ("text", "cd")],
+    ),
+    "halves of a pair, over a tool call": ([text("a\ud83d"), calls(A), text("\ude00b")], [("text", "a"), A_PART, ("text", "😀b")]),
+    "characters beyond the BMP and line ends": ([text("😀\r\n"), think("\r\n😀"), text("\r")], [("text", "😀\r\n"), ("reasoning", "\r\n😀"), ("text", "\r")]),
+}  # fmt: skip
+
+
+@each_case(("pieces", "expected"), ORDERS.values(), ids=ORDERS)
+def test_parts_come_in_the_order_in_which_they_came(pieces: list[bytes], expected: list[tuple[str, Any]]) -> None:
+    assert parts_of(read(*pieces, STOP, DONE)) == expected
+
+
+@each_case(("pieces", "expected"), ORDERS.values(), ids=ORDERS)
+def test_so_they_do_when_every_byte_comes_alone(pieces: list[bytes], expected: list[tuple[str, Any]]) -> None:
+    body = b"".join([*pieces, STOP, DONE])
+    assert parts_of(read(*bytewise(body))) == expected
+
+
+def test_each_choice_has_its_own_parts() -> None:
+    pieces = [think("a"), delta(index=1, content="b"), text("c"), delta(index=1, reasoning="d"), think("e")]
+    first, second = Stream(pieces).read()[0].snapshot.choices
+    assert parts_of(first.message) == [("reasoning", "a"), ("text", "c"), ("reasoning", "e")]
+    assert parts_of(second.message) == [("text", "b"), ("reasoning", "d")]
+
+
+def test_parts_that_transforms_make() -> None:
+    pieces = [text("a<think>b</think>c"), text("<think>d</think>")]
+    assert parts_of(read(*pieces, STOP, DONE, transforms=[ThinkTags()])) == [
+        ("text", "a"),
+        ("reasoning", "b"),
+        ("text", "c"),
+        ("reasoning", "d"),
+    ]
+
+
+class Arguments(BaseModel):
+    x: int
+
+
+def test_parts_are_the_messages_own_values() -> None:
+    pieces = [delta(images=[IMAGE]), delta(audio={"data": "QUI="}), calls((0, "a", "f", '{"x":1}')), STOP, DONE]
+    message = read(*pieces, tools={"f": Arguments})
+    image, audio, call = message.parts
+    assert isinstance(image, ImagePart)
+    assert isinstance(audio, AudioPart)
+    assert isinstance(call, ToolCallPart)
+    assert message.images is not None
+    assert image.image is message.images[0]
+    assert audio.audio is message.audio
+    assert call.tool_call is message.tool_calls[0]
+    assert call.tool_call.function.parse() == Arguments(x=1)
+
+
+def test_parts_are_values() -> None:
+    (part,) = read(text("a"), STOP, DONE).parts
+    assert part == TextPart("a")
+    assert part != ReasoningPart("a")
+    assert hash(part) == hash(TextPart("a"))
+    assert repr(part) == "TextPart(text='a', type='text')"
+    with pytest.raises(AttributeError):
+        part.text = "b"  # type: ignore[misc,union-attr]
+
+
+def test_every_part_names_its_type() -> None:
+    message = read(*ALL_PARTS)
+    assert [part.type for part in message.parts] == ["image", "text", "reasoning", "refusal", "tool_call", "audio"]
+
+
+# While it runs, and however it ends
+
+ALL_PARTS = [delta(images=[IMAGE]), text("a"), think("hm"), delta(refusal="no"), calls(A), delta(audio={"data": "QUI="})]  # fmt: skip
+OF_ALL_PARTS = [("image", IMAGE), ("text", "a"), ("reasoning", "hm"), ("refusal", "no"), A_PART, ("audio", ("QUI=", None))]  # fmt: skip
+
+
+def test_parts_of_snapshots() -> None:
+    parser = ChatCompletionParser()
+    assert parser.snapshot.message.parts == []
+    snapshots = []
+    for number, piece in enumerate(ALL_PARTS, 1):
+        parser.feed(piece)
+        snapshots.append(parser.snapshot.message)
+        assert parts_of(snapshots[-1]) == OF_ALL_PARTS[:number]
+    parser.feed(text("b"))
+    assert parts_of(parser.snapshot.message) == [*OF_ALL_PARTS, ("text", "b")]
+    # A snapshot stays what it was.
+    assert [parts_of(message) for message in snapshots] == [OF_ALL_PARTS[:end] for end in range(1, 7)]
+
+
+def test_a_part_grows_from_snapshot_to_snapshot() -> None:
+    parser = ChatCompletionParser()
+    grown = []
+    for piece in (text("a"), think("h"), think("m"), text("b"), text("c")):
+        parser.feed(piece)
+        grown.append(parts_of(parser.snapshot.message)[-1])
+    assert grown == [("text", "a"), ("reasoning", "h"), ("reasoning", "hm"), ("text", "b"), ("text", "bc")]
+
+
+@pytest.mark.parametrize(
+    ("stream", "end"),
+    [
+        (Stream(ALL_PARTS), StreamEnd.TRUNCATED),
+        (Stream(ALL_PARTS, is_reset=True), StreamEnd.INTERRUPTED),
+        (Stream([*ALL_PARTS, ERROR]), StreamEnd.FAILED),
+        (Stream([*ALL_PARTS, event("oops")]), StreamEnd.INVALID),
+        (Stream([*ALL_PARTS, DONE]), StreamEnd.DONE),
+        (Stream([*ALL_PARTS, STOP]), StreamEnd.FINISHED),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_parts_however_the_stream_ends(stream: Stream, end: StreamEnd) -> None:
+    parser, _ = stream.read()
+    assert parser.end is end
+    assert parts_of(parser.snapshot.message) == OF_ALL_PARTS
+    if parser.error is not None:
+        assert parser.error.snapshot is not None
+        assert parts_of(parser.error.snapshot.message) == OF_ALL_PARTS
+
+
+# Whole messages
+
+CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+MESSAGE = {"role": "assistant", "tool_calls": [CALL], "refusal": "no", "content": "a", "reasoning": "hm"}
+USUAL = [("reasoning", "hm"), ("text", "a"), ("refusal", "no"), A_PART]
+
+
+def whole(message: dict[str, Any]) -> dict[str, Any]:
+    return {**HEAD, "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+
+
+def test_a_body_that_is_a_whole_completion_has_the_usual_order() -> None:
+    assert parts_of(read(json.dumps(whole(MESSAGE)).encode())) == USUAL
+
+
+def test_a_whole_message_instead_of_deltas_has_the_usual_order() -> None:
+    assert parts_of(read(event(whole(MESSAGE)), DONE)) == USUAL
+
+
+def test_what_a_whole_message_adds_comes_behind_the_deltas() -> None:
+    assert parts_of(read(text("a"), event(whole(MESSAGE)), DONE)) == [
+        ("text", "a"),
+        ("reasoning", "hm"),
+        ("refusal", "no"),
+        A_PART,
+    ]
+
+
+def test_a_whole_message_keeps_the_order_of_its_content_list() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "b"}, {"type": "text", "text": "c"}]
+    assert parts_of(read(json.dumps(whole({"content": parts})).encode())) == [
+        ("text", "a"),
+        ("reasoning", "b"),
+        ("text", "c"),
+    ]
+
+
+def test_a_whole_message_with_images_and_audio_has_the_usual_order() -> None:
+    message = read(json.dumps(whole({**MESSAGE, "audio": {"data": "QUI="}, "images": [IMAGE]})).encode())
+    assert parts_of(message) == [*USUAL, ("image", IMAGE), ("audio", ("QUI=", None))]
+    assert message == ChatCompletionMessage.model_validate(message.model_dump())
+
+
+# Messages that were read from a dump
+
+IN_USUAL_ORDER: dict[str, list[bytes]] = {
+    "nothing": [delta(role="assistant")],
+    "text": [text("a"), text("b")],
+    "reasoning and text": [think("h"), think("m"), text("a")],
+    "refusal": [delta(refusal="no")],
+    "tool calls": [think("hm"), text("a"), calls(A), calls(B)],
+    "legacy function call": [text("a"), delta(function_call={"name": "f", "arguments": "{}"})],
+    "images": [text("a"), delta(images=[IMAGE]), delta(images=[OTHER_IMAGE])],
+    "audio": [delta(audio={"id": "x", "transcript": "a"}), delta(audio={"data": "QUI="})],
+    "all of it": [think("hm"), text("a"), delta(refusal="no"), calls(A), delta(images=[IMAGE]), delta(audio={"data": "QUI="})],
+    "empty texts between": [think("hm"), text(""), think(""), text("a")],
+}  # fmt: skip
+
+
+def again(completion: ChatCompletion) -> Iterable[ChatCompletion]:
+    """The completion, stored and read again."""
+    yield ChatCompletion.model_validate(completion.model_dump())
+    yield ChatCompletion.model_validate_json(completion.model_dump_json())
+
+
+@pytest.mark.parametrize("pieces", IN_USUAL_ORDER.values(), ids=IN_USUAL_ORDER)
+def test_a_message_in_the_usual_order_equals_its_own_dump(pieces: list[bytes]) -> None:
+    completion = Stream([*pieces, STOP, DONE]).read()[0].snapshot
+    for other in again(completion):
+        assert other == completion
+        assert other.message.parts == completion.message.parts
+
+
+def test_so_it_does_when_its_tools_have_types() -> None:
+    message = read(calls((0, "a", "f", '{"x":1}')), STOP, DONE, tools={"f": Arguments})
+    assert message == ChatCompletionMessage.model_validate(message.model_dump())
+
+
+def test_a_message_that_was_read_from_a_dump_has_the_usual_order() -> None:
+    for other in again(Stream([*ALL_PARTS, text("b"), STOP, DONE]).read()[0].completion()):
+        assert parts_of(other.message) == [
+            ("reasoning", "hm"),
+            ("text", "ab"),
+            ("refusal", "no"),
+            A_PART,
+            ("image", IMAGE),
+            ("audio", ("QUI=", None)),
+        ]
+
+
+def test_the_order_does_not_make_another_message() -> None:
+    """So every message equals its own dump, read again."""
+    one, other = read(text("a"), think("b"), STOP, DONE), read(think("b"), text("a"), STOP, DONE)
+    assert one.parts != other.parts
+    assert one == other == ChatCompletionMessage.model_validate(one.model_dump())
+
+
+def test_the_order_is_no_part_of_a_dump() -> None:
+    message = read(*ALL_PARTS)
+    assert message.model_dump().keys() == ChatCompletionMessage().model_dump().keys()
+    assert "order" not in repr(message)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, []),
+        ({"content": "", "reasoning": "", "refusal": None, "images": []}, []),
+        ({"content": "a", "reasoning": "b"}, [("reasoning", "b"), ("text", "a")]),
+        ({"audio": {"id": "x"}}, [("audio", (None, None))]),
+        ({"tool_calls": [CALL, CALL]}, [A_PART, A_PART]),
+    ],
+)
+def test_a_message_made_by_hand(fields: dict[str, Any], expected: list[tuple[str, Any]]) -> None:
+    assert parts_of(ChatCompletionMessage.model_validate(fields)) == expected
+
+
+def test_values_of_a_wrong_type_are_no_parts() -> None:
+    """They are kept raw beside the fields."""
+    message = read(delta(content="a", reasoning=5, refusal=[1], images="x", audio=7), STOP, DONE)
+    assert parts_of(message) == [("text", "a")]
+    lenient, _ = validate_leniently(
+        ChatCompletionMessage, {"content": 5, "reasoning": [], "tool_calls": 1, "images": {}, "audio": "x"}
+    )
+    assert lenient.parts == []
+
+
+# Copies
+
+COPIES = {
+    "copy": copy,
+    "deepcopy": deepcopy,
+    "model_copy": lambda message: message.model_copy(),
+    "deep model_copy": lambda message: message.model_copy(deep=True),
+}
+
+
+@pytest.mark.parametrize("how", COPIES.values(), ids=COPIES)
+def test_copies_keep_their_parts(how: Any) -> None:
+    message = read(*ALL_PARTS, STOP, DONE)
+    made = how(message)
+    assert made == message
+    assert parts_of(made) == OF_ALL_PARTS
+
+
+def test_a_completion_that_is_copied_keeps_its_parts() -> None:
+    completion = Stream([*ALL_PARTS, STOP, DONE]).read()[0].completion()
+    for made in (deepcopy(completion), completion.model_copy(), completion.model_copy(deep=True)):
+        assert made == completion
+        assert parts_of(made.message) == OF_ALL_PARTS
+
+
+CHANGES: dict[str, tuple[Any, list[tuple[str, Any]]]] = {
+    "content": ("x", [("reasoning", "hm"), ("text", "x"), ("refusal", "no"), A_PART]),
+    "reasoning": (None, [("text", "ab"), ("refusal", "no"), A_PART]),
+    "refusal": ("", [("reasoning", "hm"), ("text", "ab"), A_PART]),
+    "tool_calls": ([], [("reasoning", "hm"), ("text", "ab"), ("refusal", "no")]),
+    "images": ([IMAGE], [("reasoning", "hm"), ("text", "ab"), ("refusal", "no"), A_PART, ("image", IMAGE)]),
+}
+
+
+@pytest.mark.parametrize("field", CHANGES)
+def test_a_message_that_was_changed_has_the_usual_order(field: str) -> None:
+    """Nothing is lost, and nothing stands in the middle of something else."""
+    value, expected = CHANGES[field]
+    message = read(text("a"), think("hm"), delta(refusal="no"), calls(A), text("b"), STOP, DONE)
+    setattr(message, field, value)
+    check(message)
+    assert parts_of(message) == expected
+    changed = read(text("a"), think("hm"), delta(refusal="no"), calls(A), text("b"), STOP, DONE).model_copy(
+        update={field: value}
+    )
+    assert parts_of(changed) == expected
+
+
+@pytest.mark.parametrize("field", ["images", "audio"])
+def test_what_was_taken_away_is_no_part(field: str) -> None:
+    message = read(*ALL_PARTS, STOP, DONE)
+    setattr(message, field, None)
+    check(message)
+    assert len(message.parts) == len(OF_ALL_PARTS) - 1
+
+
+def test_a_list_that_was_replaced_by_something_else_has_no_parts() -> None:
+    message = read(text("a"), delta(images=[IMAGE]), think("hm"), STOP, DONE)
+    message.images = "x"  # type: ignore[assignment]
+    assert parts_of(message) == [("text", "a"), ("reasoning", "hm")]
+
+
+def test_parts_of_a_usual_message_follow_all_that_is_changed_by_hand() -> None:
+    message = read(think("hm"), text("a"), STOP, DONE)
+    message.refusal = "no"
+    message.images = [IMAGE]
+    assert parts_of(message) == [("reasoning", "hm"), ("text", "a"), ("refusal", "no"), ("image", IMAGE)]
+
+
+# Joined, they are the flat fields
+
+
+def check(message: ChatCompletionMessage) -> None:
+    parts = message.parts
+    joined = {kind: "".join(part.text for part in parts if isinstance(part, kind)) for kind in (TextPart, ReasoningPart, RefusalPart)}  # fmt: skip
+    assert joined == {
+        TextPart: message.content or "",
+        ReasoningPart: message.reasoning or "",
+        RefusalPart: message.refusal or "",
+    }
+    assert [part.tool_call for part in parts if isinstance(part, ToolCallPart)] == message.tool_calls
+    assert [part.image for part in parts if isinstance(part, ImagePart)] == (message.images or [])
+    assert [part.audio for part in parts if isinstance(part, AudioPart)] == [message.audio] * (
+        message.audio is not None
+    )
+    texts = [part for part in parts if isinstance(part, TextPart | ReasoningPart | RefusalPart)]
+    assert all(part.text for part in texts)
+    for one, other in pairwise(parts):
+        assert type(one) is not type(other) or one not in texts  # neighbours of one kind are one part
+
+
+@often
+@given(STREAMS, CUTS)
+def test_joined_parts_are_the_flat_fields(stream: Stream, cuts: list[int]) -> None:
+    parser = ChatCompletionParser()
+    for piece in stream.cut(cuts).pieces:
+        parser.feed(piece)
+        for one in parser.snapshot.choices:
+            check(one.message)
+    parser.close()
+    expected = Stream(stream.pieces).read()[0].snapshot
+    for one, other in zip(parser.snapshot.choices, expected.choices, strict=True):
+        check(one.message)
+        assert one.message.parts == other.message.parts
+        check(validate_leniently(ChatCompletionMessage, one.message.model_dump())[0])
+
+
+TEXTS_BY_TURNS = st.lists(st.tuples(st.sampled_from(["content", "reasoning", "refusal"]), st.text("a😀\n", max_size=3)))
+
+
+@often
+@given(TEXTS_BY_TURNS, CUTS)
+def test_texts_by_turns(texts: list[tuple[str, str]], cuts: list[int]) -> None:
+    """Neighbours of one kind are merged, and nothing else changes."""
+    expected: list[tuple[str, str]] = []
+    for kind, piece in ((name.replace("content", "text"), piece) for name, piece in texts if piece):
+        if expected and expected[-1][0] == kind:
+            expected[-1] = (kind, expected[-1][1] + piece)
+        else:
+            expected.append((kind, piece))
+    stream = Stream([*(delta(**{name: piece}) for name, piece in texts), STOP, DONE])
+    assert parts_of(stream.cut(cuts).read()[0].snapshot.message) == expected
+
+
+def test_recordings() -> None:
+    folder = shared_data("recordings")
+    for entry in json.loads((folder / "MANIFEST.json").read_bytes()):
+        parser, _ = Stream([(folder / entry["file"]).read_bytes()]).read()
+        print(entry["file"])  # shown if it fails
+        for one in parser.snapshot.choices:
+            check(one.message)
+            check(validate_leniently(ChatCompletionMessage, one.message.model_dump())[0])
+
+
+def test_what_stands_aside_counts_neither_for_equality_nor_for_hashes() -> None:
+    assert Aside(1) == Aside(2)
+    assert hash(Aside(1)) == hash(Aside(2))
+    assert Aside(1) != 1

@@ -1,0 +1,670 @@
+"""The message as the next turn wants it: what goes back, and a provider that looks at what it was sent."""
+
+import json
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from types import ModuleType
+from typing import Any
+
+import httpx
+import pytest
+from made_up_ids import MADE_UP, shown_id
+from pydantic import TypeAdapter, ValidationError
+from shared_data import shared_data
+
+from chunkfold import (
+    APIStatusError,
+    ChatCompletion,
+    ChatCompletionMessage,
+    ChatCompletionParser,
+    ChatCompletionStream,
+    OneChoice,
+    aconnect,
+    connect,
+)
+from chunkfold.testing import DONE, Answer, FakeProvider, ReceivedRequest, StreamBuilder, delta, fragment, json_answer
+
+
+def completion_of(*deltas: dict[str, Any], finish_reason: str = "stop") -> ChatCompletion:
+    return ChatCompletionStream([*(delta(**fields) for fields in deltas), delta(finish_reason), DONE]).read()
+
+
+def param_of(*deltas: dict[str, Any], **options: Any) -> dict[str, Any]:
+    return completion_of(*deltas).message.to_param(**options)
+
+
+def calls_of(*fragments: dict[str, Any]) -> list[dict[str, Any]]:
+    return param_of(*({"tool_calls": [one]} for one in fragments))["tool_calls"]
+
+
+def part(arguments: Any, index: int = 0, id_: str | None = "call_a", name: str | None = "f", **fields: Any) -> Any:
+    return {**fragment(index, id_, name, arguments), **fields}
+
+
+def call(arguments: str, id_: str = "call_a", name: str = "f", **fields: Any) -> dict[str, Any]:
+    return {**fields, "id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+SIGNATURE = {"google": {"thought_signature": "c2lnbmVk"}}
+TEXT = {"type": "reasoning.text", "index": 0, "format": "anthropic-claude-v1"}
+
+
+@pytest.mark.parametrize(
+    ("deltas", "expected"),
+    [
+        pytest.param([{"role": "assistant", "content": "Hel"}, {"content": "lo"}], {"content": "Hello"}, id="text"),
+        pytest.param([{}], {"content": ""}, id="nothing at all: the API wants a text then"),
+        pytest.param([{"content": ""}], {"content": ""}, id="an empty text"),
+        pytest.param([{"refusal": "I can"}, {"refusal": "not."}], {"content": None, "refusal": "I cannot."}, id="a refusal"),
+        pytest.param([{"content": [{"type": "text", "text": "H"}, {"type": "text", "text": "i"}]}], {"content": "Hi"}, id="parts of text"),
+        pytest.param(
+            [{"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Hi"}]}],
+            {"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Hi"}]},
+            id="parts of which some are more than text",
+        ),
+        pytest.param(
+            [{"function_call": {"name": "f", "arguments": '{"a"'}}, {"function_call": {"arguments": ":1}"}}],
+            {"content": None, "function_call": {"name": "f", "arguments": '{"a":1}'}},
+            id="the legacy function call",
+        ),
+        pytest.param(
+            [{"audio": {"id": "audio_1", "data": "aGk=", "transcript": "hi"}}, {"audio": {"expires_at": 9}}],
+            {"content": None, "audio": {"id": "audio_1"}},
+            id="audio by its id",
+        ),
+        pytest.param([{"audio": {"data": "aGk="}}], {"content": ""}, id="audio without an id cannot be named"),
+        pytest.param(
+            [{"content": "Hi", "extra_content": SIGNATURE}], {"content": "Hi", "extra_content": SIGNATURE}, id="Gemini's signature beside text"
+        ),
+        pytest.param(
+            [{"content": "Hi", "annotations": [{"type": "url_citation"}], "images": [{"type": "image_url"}], "x": 1}],
+            {"content": "Hi"},
+            id="what a request does not have",
+        ),
+    ],
+)  # fmt: skip
+def test_the_message(deltas: list[dict[str, Any]], expected: dict[str, Any]) -> None:
+    assert param_of(*deltas) == {"role": "assistant", **expected}
+
+
+# Tool calls
+
+
+def test_calls_with_their_ids() -> None:
+    assert param_of(
+        {"content": "Let me look."},
+        {"tool_calls": [part('{"q"'), part('{"z":', 1, "call_b", "g")]},
+        {"tool_calls": [part(":1}", name=None, id_=None), part("2}", 1, None, None)]},
+    ) == {
+        "role": "assistant",
+        "content": "Let me look.",
+        "tool_calls": [call('{"q":1}'), call('{"z":2}', "call_b", "g")],
+    }
+
+
+def test_an_id_that_was_made_up_goes_back_like_any_other() -> None:
+    calls = calls_of(part("{}", id_=None), part("{}", 1, None, "g"))
+    assert [{**one, "id": shown_id(one["id"])} for one in calls] == [call("{}", MADE_UP), call("{}", MADE_UP, "g")]
+
+
+@pytest.mark.parametrize(
+    "fragments",
+    [
+        pytest.param([part("{}", extra_content=SIGNATURE)], id="with the call"),
+        pytest.param([part("{}"), {"index": 0, "extra_content": SIGNATURE}], id="in a fragment of its own"),
+        pytest.param([part("{}"), {"id": "call_a", "extra_content": SIGNATURE}], id="by the id alone"),
+    ],
+)
+def test_a_thought_signature(fragments: list[dict[str, Any]]) -> None:
+    assert calls_of(*fragments) == [call("{}", extra_content=SIGNATURE)]
+
+
+def test_unknown_fields_go_back_to_the_level_where_they_came() -> None:
+    function = {"name": "f", "arguments": "{}", "y": 2}
+    assert calls_of({"index": 0, "id": "a", "x": 1, "function": function}) == [
+        {"id": "a", "type": "function", "x": 1, "function": function}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "sent"),
+    [
+        pytest.param([""], "{}", id="none"),
+        pytest.param([None], "{}", id="null"),
+        pytest.param([" \n"], "{}", id="blank"),
+        pytest.param([{}], "{}", id="an empty object"),
+        pytest.param(["{}"], "{}", id="an empty object's text"),
+        pytest.param(["{}", '{"a":1}'], '{"a":1}', id="a placeholder"),
+        pytest.param(["{", "}", '{"a"', ":1}"], '{"a":1}', id="a placeholder in pieces"),
+        pytest.param([{"a": 1}], '{"a":1}', id="an object"),
+        pytest.param(['{ "a" : 1 }'], '{ "a" : 1 }', id="as written"),
+        pytest.param(['{"a":"é 號 😀"}'], '{"a":"é 號 😀"}', id="any character"),
+        pytest.param(['{"a":'], '{"a":', id="cut: nothing is made up"),
+    ],
+)
+def test_arguments(pieces: list[Any], sent: str) -> None:
+    first, *more = pieces
+    assert calls_of(part(first), *(part(piece, id_=None, name=None) for piece in more)) == [call(sent)]
+
+
+def test_the_message_keeps_the_raw_arguments() -> None:
+    completion = completion_of({"tool_calls": [part("{}")]}, {"tool_calls": [part('{"a":1}', name=None)]})
+    assert completion.message.to_param()["tool_calls"][0]["function"]["arguments"] == '{"a":1}'
+    assert completion.tool_calls[0].arguments == '{}{"a":1}'
+
+
+def test_custom_tools() -> None:
+    fragments = [
+        {"index": 0, "id": "call_a", "type": "custom", "custom": {"name": "sql", "input": "select"}, "x": 1},
+        {"index": 0, "custom": {"input": " 1"}},
+        {"index": 1, "id": "call_b", "type": "custom", "custom": {"name": "sql", "input": ""}},
+    ]
+    # The input is free text: an empty one stays empty, and `{}` in it is no placeholder.
+    assert calls_of(*fragments) == [
+        {"id": "call_a", "type": "custom", "custom": {"name": "sql", "input": "select 1"}, "x": 1},
+        {"id": "call_b", "type": "custom", "custom": {"name": "sql", "input": ""}},
+    ]
+
+
+# Reasoning
+
+
+def test_reasoning_details_with_their_signatures() -> None:
+    param = param_of(
+        {"reasoning_details": [{**TEXT, "text": "The user "}]},
+        {"reasoning_details": [{**TEXT, "text": "asks."}]},
+        {"content": "Hi"},
+        {"reasoning_details": [{**TEXT, "signature": "c2ln"}]},
+        {"reasoning_details": [{"type": "reasoning.encrypted", "index": 1, "data": "eHg=", "id": "rs_1"}]},
+    )
+    assert param == {
+        "role": "assistant",
+        "content": "Hi",
+        "reasoning_details": [
+            {**TEXT, "text": "The user asks.", "signature": "c2ln"},
+            {"type": "reasoning.encrypted", "index": 1, "data": "eHg=", "id": "rs_1"},
+        ],
+    }
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_reasoning_text_only_if_asked_for(name: str) -> None:
+    deltas = [{name: "h"}, {name: "m"}, {"content": "Hi"}]
+    assert param_of(*deltas) == {"role": "assistant", "content": "Hi"}
+    assert param_of(*deltas, reasoning_content=True) == {
+        "role": "assistant",
+        "content": "Hi",
+        "reasoning_content": "hm",
+    }
+
+
+def test_no_reasoning_is_made_up() -> None:
+    assert param_of({"content": "Hi"}, reasoning_content=True) == {"role": "assistant", "content": "Hi"}
+
+
+# Reasoning in blocks and parts, which the provider checks
+
+
+RECORDED = [
+    pytest.param(
+        "litellm__anthropic-think",
+        {
+            "content": "Hello, wörld 😀.",
+            "thinking_blocks": [{"type": "thinking", "thinking": "Let me think.", "signature": "EqQBSIGNATURE=="}],
+        },
+        id="LiteLLM's thinking_blocks",
+    ),
+    pytest.param(
+        "litellm__gemini-think",
+        {"content": "Hello.", "provider_specific_fields": {"thought_signatures": ["U0lHTg=="]}},
+        id="LiteLLM's thought signatures",
+    ),
+    pytest.param(
+        "portkey__anthropic-think",
+        {
+            "content": "Hello, wörld 😀.",
+            "content_blocks": [
+                {"type": "thinking", "thinking": "Let me think.", "signature": "EqQBSIGNATURE=="},
+                {"type": "text", "text": "Hello, wörld 😀."},
+            ],
+        },
+        id="Portkey's content_blocks",
+    ),
+    pytest.param(
+        "musistudio-llms__ds-ds-think",
+        {"content": "Hello, wörld 😀.", "thinking": {"content": "Let me think.", "signature": "1795361461303"}},
+        id="musistudio/llms' thinking",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "expected"), RECORDED)
+def test_what_a_recorded_provider_needs_back(name: str, expected: dict[str, Any]) -> None:
+    body = shared_data(f"recordings-2/{name}.sse").read_bytes()
+    parser = ChatCompletionParser(transforms=[OneChoice()])
+    parser.feed(body)
+    parser.close()
+    message = parser.snapshot.message
+    assert message.reasoning == "Let me think."
+    assert message.to_param() == {"role": "assistant", **expected}
+    again = ChatCompletionMessage.model_validate_json(message.model_dump_json())
+    assert again.to_param() == message.to_param()
+
+
+def test_what_copilot_needs_back() -> None:
+    name = "github-copilot__codecompanion.nvim__copilot-tools-streaming-reasoning"
+    body = shared_data(f"recordings-2/{name}.sse").read_bytes()
+    message = ChatCompletionStream([body]).read().message
+    param = message.to_param()
+    assert param["reasoning_text"] == message.reasoning
+    assert str(message.reasoning).startswith("**Discovering Update Scope**")
+    assert param["reasoning_opaque"].startswith("lgxMQq0m/J6c")
+    assert [one["id"] for one in param["tool_calls"]] == ["call_MHxoeW9qWnVicVd6R0FkMFZ3UWw"]
+
+
+def databricks(*summary: dict[str, Any]) -> dict[str, Any]:
+    return {"content": [{"type": "reasoning", "summary": [{"type": "summary_text", **one} for one in summary]}]}
+
+
+WRITTEN = [
+    pytest.param([{"reasoning_text": "hm"}, {"content": "Hi"}], {"content": "Hi"}, id="Copilot: no opaque, no text"),
+    pytest.param(
+        [{"reasoning_text": "h"}, {"reasoning_text": "m", "reasoning_opaque": "ab"}, {"reasoning_opaque": "c"}],
+        {"content": "", "reasoning_text": "hm", "reasoning_opaque": "abc"},
+        id="Copilot: the opaque pieces append",
+    ),
+    pytest.param(
+        [databricks({"text": "h"}), databricks({"text": "m"}), databricks({"text": "", "signature": "c2ln"}), {"content": "Hi"}],
+        {
+            "content": [
+                {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm", "signature": "c2ln"}]},
+                {"type": "text", "text": "Hi"},
+            ]
+        },
+        id="Databricks: a signature in a content part",
+    ),
+    pytest.param(
+        [
+            {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "h"}]}]},
+            {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "m"}], "closed": True}]},
+            {"content": [{"type": "text", "text": "H"}]},
+            {"content": "i"},
+            {"content": [{"type": "reference", "reference_ids": [1]}]},
+            {"content": "."},
+        ],
+        {
+            "content": [
+                {"type": "thinking", "closed": True, "thinking": [{"type": "text", "text": "hm"}]},
+                {"type": "text", "text": "Hi"},
+                {"type": "reference", "reference_ids": [1]},
+                {"type": "text", "text": "."},
+            ]
+        },
+        id="Mistral: thinking and a reference",
+    ),
+    pytest.param(
+        [
+            {"thinking_blocks": [{"type": "thinking", "thinking": "h", "signature": ""}], "reasoning_content": "h"},
+            {"thinking_blocks": [{"type": "thinking", "thinking": "m", "signature": ""}], "reasoning_content": "m"},
+            {"thinking_blocks": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}], "reasoning_content": ""},
+            {"thinking_blocks": [{"type": "redacted_thinking", "data": "eHg="}]},
+            {"thinking_blocks": [{"type": "redacted_thinking", "data": "eXk="}]},
+            {"thinking_blocks": [{"type": "thinking", "thinking": "so", "signature": "c2ln"}]},
+            {"content": "Hi"},
+        ],
+        {
+            "content": "Hi",
+            "thinking_blocks": [
+                {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
+                {"type": "redacted_thinking", "data": "eHg="},
+                {"type": "redacted_thinking", "data": "eXk="},
+                {"type": "thinking", "thinking": "so", "signature": "c2ln"},
+            ],
+        },
+        id="LiteLLM: the signed block repeats the text; redacted blocks stay apart",
+    ),
+    pytest.param(
+        [
+            {"content_blocks": [{"index": 0, "delta": {"thinking": ""}}, {"index": 1, "delta": {"data": "eHg="}}]},
+            {"content_blocks": [{"index": 2, "delta": {"text": ""}}, {"index": 3, "delta": {"x": 1}}]},
+        ],
+        {"content": "", "content_blocks": [{"type": "thinking", "thinking": ""}, {"type": "redacted_thinking", "data": "eHg="}, {"x": 1}]},
+        id="Portkey: redacted blocks; an empty text block is left out",
+    ),
+    pytest.param(
+        [{"content_blocks": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}, {"type": "text", "text": "Hi"}], "content": "Hi"}],
+        {"content": "Hi", "content_blocks": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}, {"type": "text", "text": "Hi"}]},
+        id="Portkey: whole blocks",
+    ),
+    pytest.param(
+        [
+            {"provider_specific_fields": {"thought_signatures": ["YQ=="], "x": 1}, "content": "H"},
+            {"provider_specific_fields": {"thought_signatures": ["Yg=="], "x": None}, "content": "i"},
+            {"provider_specific_fields": {"y": 2}},
+        ],
+        {"content": "Hi", "provider_specific_fields": {"thought_signatures": ["YQ==", "Yg=="]}},
+        id="LiteLLM: thought signatures add up",
+    ),
+    pytest.param([{"content": "Hi", "extra_content": "x"}], {"content": "Hi"}, id="an extra_content that is none"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("deltas", "expected"), WRITTEN)
+def test_what_a_provider_needs_back(deltas: list[dict[str, Any]], expected: dict[str, Any]) -> None:
+    message = completion_of(*deltas).message
+    assert message.to_param() == {"role": "assistant", **expected}
+    again = ChatCompletionMessage.model_validate_json(message.model_dump_json())
+    assert again.to_param() == message.to_param()
+
+
+def test_a_thought_signature_of_a_call() -> None:
+    fields = {"provider_specific_fields": {"thought_signature": "c2ln"}}
+    assert calls_of(part("{}", **fields)) == [call("{}", **fields)]
+
+
+def test_a_text_that_was_changed_goes_back_in_place_of_the_parts() -> None:
+    message = completion_of({"content": [{"type": "reference", "reference_ids": [1]}, "Hi"]}).message
+    message.content = "Hello"
+    assert message.to_param() == {"role": "assistant", "content": "Hello"}
+
+
+# What cannot go back
+
+
+@pytest.mark.parametrize(
+    ("deltas", "expected"),
+    [
+        pytest.param(
+            [{"tool_calls": [part("{}")]}, {"function_call": {"name": "f", "arguments": "{}"}}],
+            {"content": None, "tool_calls": [call("{}")]},
+            id="the legacy call beside tool calls",
+        ),
+        pytest.param([{"function_call": {"arguments": "{}"}}], {"content": ""}, id="a legacy call without a name"),
+        pytest.param(
+            [{"content": "Hi", "tool_calls": [part("{}", name=None), part("{}", 1, "call_b", "g")]}],
+            {"content": "Hi", "tool_calls": [call("{}", "call_b", "g")]},
+            id="a call without a name",
+        ),
+        pytest.param(
+            [{"content": "Hi", "tool_calls": [{"index": -1, "type": "function", "function": {"arguments": "{}"}}]}],
+            {"content": "Hi"},
+            id="the server's own call, without id and name",
+        ),
+        pytest.param(
+            [{"tool_calls": [{"index": 0, "id": "a", "custom": {"input": "x"}}]}], {"content": ""}, id="a custom call without a name"
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_go_back_is_left_out(deltas: list[dict[str, Any]], expected: dict[str, Any]) -> None:
+    assert param_of(*deltas) == {"role": "assistant", **expected}
+
+
+# A value of its own
+
+
+RICH = [
+    {"role": "assistant", "content": "Hi", "extra_content": SIGNATURE},
+    {"reasoning_details": [{**TEXT, "text": "hm", "signature": "c2ln"}]},
+    {"tool_calls": [part('{"a":1}', extra_content=SIGNATURE)]},
+    {"thinking_blocks": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}]},
+]
+
+
+def test_changing_it_does_not_change_the_message() -> None:
+    message = completion_of(*RICH).message
+    before, first = message.model_copy(deep=True), message.to_param()
+    kept = deepcopy(first)
+    first["extra_content"]["google"].clear()
+    first["reasoning_details"][0].clear()
+    first["tool_calls"][0]["extra_content"]["google"].clear()
+    first["tool_calls"][0]["function"].clear()
+    first["thinking_blocks"][0].clear()
+    assert message == before
+    assert message.to_param() == kept
+
+
+def test_it_is_json() -> None:
+    param = param_of(*RICH)
+    assert json.loads(json.dumps(param)) == param
+
+
+def test_a_stored_message_gives_the_same() -> None:
+    message = completion_of(*RICH).message
+    again = ChatCompletionMessage.model_validate_json(message.model_dump_json())
+    assert again.to_param() == message.to_param()
+
+
+def test_a_whole_completion_gives_the_same() -> None:
+    message = {"role": "assistant", "content": "Hi", "tool_calls": [call("{}", extra_content=SIGNATURE)]}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    whole = json.dumps({"object": "chat.completion", "choices": [choice]}).encode()
+    assert ChatCompletionStream([whole]).read().message.to_param() == message
+
+
+# openai-python's types
+
+
+@pytest.fixture
+def chat() -> ModuleType:
+    return pytest.importorskip("openai.types.chat")
+
+
+def validated(chat: ModuleType, message: dict[str, Any]) -> dict[str, Any]:
+    """A message as openai-python's types have it; what they give as an iterator is looked at to its end."""
+    names = {"assistant": "Assistant", "tool": "Tool", "user": "User", "system": "System"}
+    type_ = getattr(chat, f"ChatCompletion{names[message['role']]}MessageParam")
+    whole: dict[str, Any] = TypeAdapter(type_).validate_python(message)
+    return {name: value if isinstance(value, str | dict | None) else list(value) for name, value in whole.items()}
+
+
+CUSTOM = {"index": 0, "id": "a", "type": "custom", "custom": {"name": "sql", "input": "1"}}
+
+
+@pytest.mark.parametrize(
+    "deltas",
+    [
+        pytest.param([{"content": "Hi"}], id="text"),
+        pytest.param([{"refusal": "No."}], id="a refusal"),
+        pytest.param([{"tool_calls": [part(""), part("{}", 1, None, "g")]}], id="calls"),
+        pytest.param([{"tool_calls": [CUSTOM]}], id="a custom tool"),
+        pytest.param([{"audio": {"id": "audio_1", "data": "aGk="}}], id="audio"),
+        pytest.param([{"function_call": {"name": "f", "arguments": ""}}], id="the legacy function call"),
+        pytest.param(RICH, id="all of it"),
+    ],
+)
+def test_openais_types_take_it(chat: ModuleType, deltas: list[dict[str, Any]]) -> None:
+    param = param_of(*deltas)
+    theirs = validated(chat, param)
+    assert theirs.keys() == param.keys() - {
+        "reasoning_details",
+        "extra_content",
+        "thinking_blocks",
+    }  # they drop what they do not know
+    assert theirs["content"] == param["content"]
+    assert [one["id"] for one in theirs.get("tool_calls", [])] == [one["id"] for one in param.get("tool_calls", [])]
+
+
+def test_openais_types_are_looked_at_to_their_end(chat: ModuleType) -> None:
+    with pytest.raises(ValidationError):
+        validated(chat, {"role": "assistant", "tool_calls": [{"id": "a", "type": "function"}]})
+
+
+# The next turn, as a provider sees it
+
+
+class RefusedError(Exception):
+    """What a provider answers with a status 400."""
+
+
+def check_order(messages: list[dict[str, Any]]) -> None:
+    """OpenAI's rule: each call is answered by a tool message with its id, before anything else comes."""
+    open_ids: list[str] = []
+    for place, message in enumerate(messages):
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in open_ids:
+                raise RefusedError(f"messages[{place}]: no call has the id {message['tool_call_id']}")
+            open_ids.remove(message["tool_call_id"])
+        elif open_ids:
+            raise RefusedError(f"messages[{place}]: no result for {', '.join(open_ids)}")
+        open_ids += [one["id"] for one in message.get("tool_calls", ())]
+    if open_ids:
+        raise RefusedError(f"no result for {', '.join(open_ids)}")
+
+
+def check_arguments(messages: list[dict[str, Any]]) -> None:
+    """Bridges to other APIs parse the arguments."""
+    for message in messages:
+        for one in message.get("tool_calls", ()):
+            if one["type"] == "function" and not isinstance(json.loads(one["function"]["arguments"]), dict):
+                raise RefusedError("arguments: expected an object")
+
+
+def check_signatures(messages: list[dict[str, Any]]) -> None:
+    """Gemini: the first call of a turn has its thought signature."""
+    for message in messages:
+        if message.get("tool_calls") and message["tool_calls"][0].get("extra_content") != SIGNATURE:
+            raise RefusedError("Function call is missing a thought_signature")
+
+
+def check_reasoning(messages: list[dict[str, Any]]) -> None:
+    """Moonshot and DeepSeek: thinking is enabled, so calls come with the reasoning that led to them."""
+    for message in messages:
+        if message.get("tool_calls") and not message.get("reasoning_content"):
+            raise RefusedError("reasoning_content is missing in assistant tool call message")
+
+
+def check_details(messages: list[dict[str, Any]]) -> None:
+    """OpenRouter: Claude's reasoning has its signature."""
+    for message in messages:
+        if message.get("tool_calls") and message.get("reasoning_details") != [
+            {**TEXT, "text": "hm", "signature": "c2ln"}
+        ]:
+            raise RefusedError("messages.1.content.0.thinking.signature: Field required")
+
+
+Check = Callable[[list[dict[str, Any]]], None]
+
+
+def next_turn(chat: ModuleType, *checks: Check) -> Callable[[ReceivedRequest], Answer]:
+    """The provider's second answer: what is wrong with the conversation, else a text."""
+
+    def answer(request: ReceivedRequest) -> Answer:
+        messages: list[dict[str, Any]] = request.json["messages"]
+        try:
+            for message in messages:
+                validated(chat, message)
+            for check in (check_order, check_arguments, *checks):
+                check(messages)
+        except (RefusedError, ValidationError, ValueError) as error:
+            return json_answer({"error": {"message": str(error), "type": "invalid_request_error"}}, 400)
+        return StreamBuilder().text("21 degrees.").finish().done().answer()
+
+    return answer
+
+
+@pytest.fixture
+def provider() -> Iterator[FakeProvider]:
+    with FakeProvider() as provider:
+        yield provider
+
+
+PARALLEL = [
+    {"role": "assistant", "content": None, "reasoning_content": "hm"},
+    {"reasoning_details": [{**TEXT, "text": "hm"}]},
+    {"tool_calls": [part('{"city":', extra_content=SIGNATURE), part("", 1, None, "now")]},
+    {"tool_calls": [part('"Bern"}', name=None, id_=None)]},
+    {"reasoning_details": [{**TEXT, "signature": "c2ln"}]},
+]
+FIRST = Answer([*(delta(**fields) for fields in PARALLEL), delta("tool_calls"), DONE])
+USER = {"role": "user", "content": "How is the weather?"}
+
+
+def results_of(completion: ChatCompletion) -> list[dict[str, Any]]:
+    return [{"role": "tool", "tool_call_id": one.id, "content": "21"} for one in completion.tool_calls]
+
+
+def converse(provider: FakeProvider, messages: Callable[[ChatCompletion], list[dict[str, Any]]]) -> ChatCompletion:
+    """Two turns: the answer to the second, whose messages come of the first."""
+    with httpx.Client(trust_env=False) as client:
+        with connect(client, "POST", provider.url, json={"messages": [USER]}) as stream:
+            completion = stream.read()
+        with connect(client, "POST", provider.url, json={"messages": [USER, *messages(completion)]}) as stream:
+            return stream.read()
+
+
+@pytest.mark.parametrize(
+    ("checks", "options"),
+    [
+        pytest.param([], {}, id="OpenAI"),
+        pytest.param([check_signatures], {}, id="Gemini"),
+        pytest.param([check_details], {}, id="OpenRouter"),
+        pytest.param([check_reasoning], {"reasoning_content": True}, id="Moonshot"),
+    ],
+)
+def test_the_provider_takes_it_back(
+    provider: FakeProvider, chat: ModuleType, checks: list[Check], options: dict[str, Any]
+) -> None:
+    provider.add(FIRST)
+    provider.add(next_turn(chat, *checks))
+    completion = converse(provider, lambda first: [first.message.to_param(**options), *results_of(first)])
+    assert completion.text == "21 degrees."
+    sent = provider.requests[1].json["messages"]
+    assert [message["role"] for message in sent] == ["user", "assistant", "tool", "tool"]
+    assert [shown_id(one["id"]) for one in sent[1]["tool_calls"]] == ["call_a", MADE_UP]
+    assert [one["function"]["arguments"] for one in sent[1]["tool_calls"]] == ['{"city":"Bern"}', "{}"]
+
+
+async def test_the_provider_takes_it_back_async(provider: FakeProvider, chat: ModuleType) -> None:
+    provider.add(FIRST)
+    provider.add(next_turn(chat, check_signatures, check_details))
+    async with httpx.AsyncClient(trust_env=False) as client:
+        async with aconnect(client, "POST", provider.url, json={"messages": [USER]}) as stream:
+            first = await stream.read()
+        messages = [USER, first.message.to_param(), *results_of(first)]
+        async with aconnect(client, "POST", provider.url, json={"messages": messages}) as stream:
+            assert (await stream.read()).text == "21 degrees."
+
+
+@pytest.mark.parametrize(
+    ("checks", "messages", "told"),
+    [
+        pytest.param(
+            [], lambda first: [first.message.to_param()], "no result for call_a, call_[0-9a-f]{24}", id="no results"
+        ),
+        pytest.param(
+            [],
+            lambda first: [first.message.to_param(), USER],
+            "no result for call_a, call_[0-9a-f]{24}",
+            id="something between",
+        ),
+        pytest.param([], results_of, "no call has the id call_a", id="results without the calls"),
+        pytest.param(
+            [check_reasoning],
+            lambda first: [first.message.to_param(), *results_of(first)],
+            "reasoning_content is missing",
+            id="reasoning that was not asked for",
+        ),
+        pytest.param(
+            [],
+            lambda first: [first.message.model_dump(), *results_of(first)],
+            "Expecting value",
+            id="a dump in its place: empty arguments are no JSON",
+        ),
+    ],
+)
+def test_what_a_provider_refuses(
+    provider: FakeProvider, chat: ModuleType, checks: list[Check], messages: Any, told: str
+) -> None:
+    """The provider above looks: without this, it would prove nothing that it takes a message."""
+    provider.add(FIRST)
+    provider.add(next_turn(chat, *checks))
+    with pytest.raises(APIStatusError, match=told) as caught:
+        converse(provider, messages)
+    assert caught.value.status_code == 400
+
+
+def test_a_custom_tool_takes_its_turn(provider: FakeProvider, chat: ModuleType) -> None:
+    provider.add(Answer([delta(tool_calls=[CUSTOM]), delta("tool_calls"), DONE]))
+    provider.add(next_turn(chat))
+    completion = converse(provider, lambda first: [first.message.to_param(), *results_of(first)])
+    assert completion.text == "21 degrees."

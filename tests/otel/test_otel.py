@@ -1,0 +1,1275 @@
+"""Telemetry: what a stream leaves in the SDK's in-memory exporters, however it is read and however it ends.
+
+Whole streams come from a real server, over both fronts and both libraries. Times are exact where the stream has a clock
+that only its body moves. What is secret is marked, and the marks are looked for in all that was exported.
+"""
+
+import contextlib
+import gc
+import json
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from fronts import ASKED, AsyncFront, Sync, each_library, over_both_fronts
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_streams import CUTS, ERROR, STOP, STREAMS, Stream
+
+from chunkfold import (
+    APIStatusError,
+    ChatCompletionParser,
+    ChatCompletionStream,
+    ChunkfoldError,
+    StreamEnd,
+    aconnect,
+    connect,
+)
+from chunkfold.otel import names
+from chunkfold.testing import DONE, HEAD, Answer, FakeProvider, chunk, delta, event, hostile_streams, json_answer
+
+pytest.importorskip("opentelemetry.sdk", reason="needs opentelemetry-sdk (group `test`)")
+
+from opentelemetry import baggage, context, trace
+from opentelemetry.metrics import NoOpMeterProvider
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
+from opentelemetry.trace import SpanKind, StatusCode
+
+from chunkfold.otel import instrument
+
+pytest_generate_tests = over_both_fronts
+library = each_library
+# httpx nests async generators and closes only the outermost, whoever reads it: trio says so of those that were not
+# exhausted. The filter names them, so that a generator of chunkfold's own would be an error.
+pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
+
+PATIENCE = 30.0  # seconds, after which a test that hangs fails
+PAGE = Path(__file__).parents[2] / "docs" / "telemetry.md"
+HI = delta(content="Hi")
+RATIO_LIMIT = 1.5  # far above what is measured, since the machine may be busy
+
+
+class Telemetry:
+    """An SDK whose exporters keep everything."""
+
+    def __init__(self, *, is_sampled: bool = True) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.tracers = TracerProvider(sampler=ALWAYS_ON if is_sampled else ALWAYS_OFF)
+        self.tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.reader = InMemoryMetricReader()
+        self.meters = MeterProvider([self.reader])
+
+    def instrument(self, stream: Any, request: Any = None, **options: Any) -> Any:
+        stream = getattr(stream, "stream", stream)  # of a front that stands in for the other
+        providers = {"tracer_provider": self.tracers, "meter_provider": self.meters}
+        assert instrument(stream, request, **{**providers, **options}) is stream
+        return stream
+
+    def instrument_around(self, connection: Any, request: Any = None, **options: Any) -> Any:
+        providers = {"tracer_provider": self.tracers, "meter_provider": self.meters}
+        return instrument(connection, request, **{**providers, **options})
+
+    @property
+    def spans(self) -> list[ReadableSpan]:
+        return list(self.exporter.get_finished_spans())
+
+    @property
+    def span(self) -> ReadableSpan:
+        (span,) = self.spans
+        return span
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return dict(self.span.attributes or {})
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        data = self.reader.get_metrics_data()
+        scopes = [scope for resource in data.resource_metrics for scope in resource.scope_metrics] if data else []
+        return {metric.name: metric for scope in scopes for metric in scope.metrics}
+
+    def points(self, name: str) -> list[Any]:
+        return list(self.metrics[name].data.data_points)
+
+    def point(self, name: str) -> Any:
+        (point,) = self.points(name)
+        return point
+
+    @property
+    def exported(self) -> str:
+        """Everything, as text."""
+        return "\n".join([*(span.to_json() for span in self.spans), str(self.reader.get_metrics_data())])
+
+
+@pytest.fixture
+def telemetry() -> Iterator[Telemetry]:
+    made = Telemetry()
+    yield made
+    made.tracers.shutdown()
+    made.meters.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def no_opt_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(names.OPT_IN, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def nothing_failed(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Neither our telemetry nor the SDK had anything to complain of."""
+    yield
+    assert [record.getMessage() for record in caplog.get_records("call")] == []
+
+
+@pytest.fixture
+def latest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(names.OPT_IN, f"http, {names.OPT_IN_LATEST}")
+
+
+class Clock:
+    """A clock that only what is read moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def body(self, *pieces: tuple[float, bytes | Exception]) -> Iterator[bytes]:
+        """The pieces, each that many seconds after the one before it."""
+        for seconds, piece in pieces:
+            self.now += seconds
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+
+
+def consume(stream: ChatCompletionStream) -> None:
+    with suppress(ChunkfoldError):
+        for _ in stream:
+            pass
+
+
+# A whole stream
+
+
+async def test_a_stream_leaves_one_client_span(front: Any, library: Any, telemetry: Telemetry) -> None:
+    used = chunk(usage={"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}})
+    body = (HI + STOP + used + DONE).replace(b'"model":"m"', b'"model":"m-2026"')
+    client = front(library, trust_env=False)
+    with FakeProvider(Answer(body)) as provider:
+        async with client.connect(provider.url) as stream:
+            telemetry.instrument(stream, ASKED)
+            async for _ in stream:
+                assert not trace.get_current_span().is_recording()  # the reader's context is the reader's
+        await client.aclose()
+    attributes = telemetry.attributes
+    assert 0 < attributes.pop("gen_ai.response.time_to_first_chunk") < PATIENCE
+    assert attributes == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "_OTHER",
+        "gen_ai.request.model": "m",
+        "gen_ai.request.stream": True,
+        "server.address": "127.0.0.1",
+        "server.port": httpx.URL(provider.url).port,
+        "gen_ai.response.id": HEAD["id"],
+        "gen_ai.response.model": "m-2026",
+        "gen_ai.response.finish_reasons": ("stop",),
+        "gen_ai.usage.input_tokens": 9,
+        "gen_ai.usage.output_tokens": 2,
+        "gen_ai.usage.cache_read.input_tokens": 4,
+        "chunkfold.stream.end": "finished",
+    }
+    span = telemetry.span
+    assert (span.name, span.kind, span.status.status_code) == ("chat m", SpanKind.CLIENT, StatusCode.UNSET)
+    assert span.instrumentation_scope is not None
+    assert span.instrumentation_scope.name == "chunkfold"
+
+
+async def test_the_span_starts_when_the_request_was_sent(front: Any, telemetry: Telemetry) -> None:
+    client = front(httpx, trust_env=False)
+    with FakeProvider(Answer([0.05, HI, STOP, DONE])) as provider:
+        async with client.connect(provider.url) as stream:
+            telemetry.instrument(stream)
+            headers = stream.timing.headers
+            await stream.read()
+        await client.aclose()
+    span = telemetry.span
+    seconds = (span.end_time - span.start_time) / 1e9
+    assert seconds >= stream.timing.last_chunk >= headers > 0
+    assert telemetry.attributes["gen_ai.response.time_to_first_chunk"] == stream.timing.first_chunk
+
+
+def test_times_are_those_of_the_streams_own_clock(telemetry: Telemetry) -> None:
+    clock = Clock()
+    pieces = clock.body((0.5, HI), (0.02, HI), (3.0, HI + HI), (0.0, STOP), (1.0, DONE))
+    with telemetry.instrument(ChatCompletionStream(pieces, clock=clock, started=98.0)) as stream:
+        stream.read()
+    assert telemetry.span.end_time - telemetry.span.start_time == 6_520_000_000
+    assert telemetry.point("gen_ai.client.operation.duration").sum == pytest.approx(6.52)
+    assert telemetry.point("gen_ai.client.operation.time_to_first_chunk").sum == pytest.approx(2.5)
+    # Five chunks: the second of a read came with the first of it.
+    gaps = telemetry.point("gen_ai.client.operation.time_per_output_chunk")
+    assert (gaps.count, gaps.min, gaps.max, gaps.sum) == (4, 0.0, pytest.approx(3.0), pytest.approx(3.02))
+
+
+WAYS: dict[str, Callable[[Any], object]] = {
+    "for": list,
+    "read": lambda stream: stream.read(),
+    "text_deltas": lambda stream: list(stream.text_deltas()),
+    "events": lambda stream: list(stream.events()),
+    "partials": lambda stream: list(stream.partials()),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("size", [1, 2**20])
+def test_however_it_is_read_the_same_is_measured(way: str, size: int, telemetry: Telemetry) -> None:
+    pieces = [delta(content="[") * 1, *[delta(content=" " * 90)] * 600, delta(content="]"), STOP, DONE]
+    whole = b"".join(pieces)
+    reads = pieces if size == 1 else [whole]  # the second is read in slices
+    with telemetry.instrument(ChatCompletionStream(reads)) as stream:
+        WAYS[way](stream)
+    assert telemetry.attributes["gen_ai.response.finish_reasons"] == ("stop",)
+    assert telemetry.attributes["chunkfold.stream.end"] == "finished"
+    assert telemetry.point("gen_ai.client.operation.time_to_first_chunk").count == 1
+    assert telemetry.point("gen_ai.client.operation.time_per_output_chunk").count == len(pieces) - 2
+    assert telemetry.point("gen_ai.client.operation.duration").count == 1
+
+
+def test_the_parent_is_the_context_of_the_call(telemetry: Telemetry) -> None:
+    with telemetry.tracers.get_tracer("t").start_as_current_span("request") as parent:
+        stream = telemetry.instrument(ChatCompletionStream([HI, STOP, DONE]))
+        assert trace.get_current_span() is parent
+    stream.read()
+    (span,) = [span for span in telemetry.spans if span.name == "chat"]
+    assert span.parent is not None
+    assert span.parent.span_id == parent.get_span_context().span_id
+
+
+def test_an_exemplar_leads_to_the_span(telemetry: Telemetry) -> None:
+    telemetry.instrument(ChatCompletionStream([HI, STOP, DONE])).read()
+    span = telemetry.span.context
+    metrics = telemetry.metrics  # once: the SDK forgets exemplars when they were collected
+    for name in ("duration", "time_to_first_chunk"):
+        (point,) = metrics[f"gen_ai.client.operation.{name}"].data.data_points
+        (exemplar,) = point.exemplars
+        assert (exemplar.trace_id, exemplar.span_id) == (span.trace_id, span.span_id)
+
+
+def test_a_parser_is_measured_too(telemetry: Telemetry) -> None:
+    parser = telemetry.instrument(ChatCompletionParser(), ASKED)
+    for data in (HI, STOP, DONE):
+        parser.feed(data)
+    assert telemetry.attributes["gen_ai.response.finish_reasons"] == ("stop",)
+    assert "server.address" not in telemetry.attributes
+
+
+def test_two_streams_share_the_metrics(telemetry: Telemetry) -> None:
+    for _ in range(2):
+        telemetry.instrument(ChatCompletionStream([HI, STOP, DONE])).read()
+    assert telemetry.point("gen_ai.client.operation.duration").count == 2
+    assert len(telemetry.spans) == 2  # and the SDK, which warns of an instrument that is made twice, logged nothing
+
+
+# How it ended: what came, the end, the class of the error, the finish reasons
+
+RESET = httpx.ReadError("reset")
+ENDS: dict[str, tuple[list[bytes | Exception], StreamEnd, str | None, tuple[str, ...]]] = {
+    "finished": ([HI, STOP, DONE], StreamEnd.FINISHED, None, ("stop",)),
+    "finished, then a reset": ([HI, STOP, RESET], StreamEnd.FINISHED, None, ("stop",)),
+    "done without a finish reason": ([HI, DONE], StreamEnd.DONE, None, ("error",)),
+    "empty": ([DONE], StreamEnd.EMPTY, "IncompleteStreamError", ("error",)),
+    "no bytes at all": ([], StreamEnd.EMPTY, "IncompleteStreamError", ("error",)),
+    "truncated": ([HI], StreamEnd.TRUNCATED, "IncompleteStreamError", ("error",)),
+    "an error of the provider": ([HI, ERROR], StreamEnd.FAILED, "503", ("error",)),
+    "an error without a status": ([event({"error": {"message": "x"}})], StreamEnd.FAILED, "APIError", ("error",)),
+    "an error as the finish reason": ([delta("network_error")], StreamEnd.FAILED, "502", ("network_error",)),
+    "no chunk": ([HI, event(b"oops")], StreamEnd.INVALID, "InvalidChunkError", ("error",)),
+    "no event stream": ([b"<html></html>"], StreamEnd.INVALID, "NotAnEventStreamError", ("error",)),
+    "a reset": ([HI, RESET], StreamEnd.INTERRUPTED, "StreamInterruptedError", ("error",)),
+    "one choice of two": ([HI, delta("stop", 1)], StreamEnd.TRUNCATED, "IncompleteStreamError", ("error", "stop")),
+    "two choices": ([delta("length"), delta("stop", 1)], StreamEnd.FINISHED, None, ("length", "stop")),
+}
+
+
+@pytest.mark.parametrize("case", ENDS)
+@pytest.mark.parametrize("way", [consume, ChatCompletionStream.read], ids=["for", "read"])
+def test_each_end(case: str, way: Callable[[Any], object], telemetry: Telemetry) -> None:
+    pieces, end, error, reasons = ENDS[case]
+    stream = ChatCompletionStream(Clock().body(*((0.0, piece) for piece in pieces)))
+    with telemetry.instrument(stream), suppress(ChunkfoldError):
+        way(stream)
+    assert_told(telemetry, end, error, reasons)
+
+
+def assert_told(telemetry: Telemetry, end: StreamEnd, error: str | None, reasons: tuple[str, ...]) -> None:
+    span, attributes = telemetry.span, telemetry.attributes
+    assert attributes["chunkfold.stream.end"] == end
+    assert attributes["gen_ai.response.finish_reasons"] == reasons
+    assert attributes.get("error.type") == error
+    assert span.status.status_code is (StatusCode.UNSET if error is None else StatusCode.ERROR)
+    assert span.status.description is None
+    duration = telemetry.point("gen_ai.client.operation.duration")
+    assert duration.count == 1
+    assert duration.attributes.get("error.type") == error
+
+
+def test_every_end_has_a_case() -> None:
+    elsewhere = {StreamEnd.STALLED, StreamEnd.CLOSED}
+    assert {end for _, end, _, _ in ENDS.values()} | elsewhere == set(StreamEnd)
+
+
+def test_a_stall(telemetry: Telemetry) -> None:
+    clock = Clock()
+    body = clock.body((1.0, HI), (9.0, b": ping\n\n"))
+    with telemetry.instrument(ChatCompletionStream(body, clock=clock, progress_timeout=5.0)) as stream:
+        consume(stream)
+    assert_told(telemetry, StreamEnd.STALLED, "StreamStalledError", ("error",))
+    assert telemetry.point("gen_ai.client.operation.duration").sum == pytest.approx(10.0)
+
+
+async def test_a_status_that_is_not_2xx(front: Any, library: Any, telemetry: Telemetry) -> None:
+    client = front(library, trust_env=False)
+    answer = json_answer({"error": {"message": "slow down", "code": "rate_limit_exceeded"}}, status=429)
+    with FakeProvider(answer) as provider:
+        with suppress(ChunkfoldError):
+            async with client.connect(provider.url) as stream:
+                telemetry.instrument(stream, ASKED)
+                async for _ in stream:
+                    pass
+        await client.aclose()
+    assert_told(telemetry, StreamEnd.FAILED, "429", ("error",))
+
+
+# The request fails before there is a response
+
+
+@contextlib.contextmanager
+def silent_server() -> Iterator[str]:
+    """A server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+
+
+@contextlib.contextmanager
+def closed_port() -> Iterator[str]:
+    with socket.socket() as bound:  # bound and not listening, so that nobody else can take it
+        bound.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
+
+
+UNSENT: dict[str, tuple[Callable[[], Any], str]] = {
+    "unknown name": (lambda: contextlib.nullcontext("http://provider.invalid/v1"), "ConnectError"),
+    "refused": (closed_port, "ConnectError"),
+    "timeout": (silent_server, "ReadTimeout"),
+}
+
+
+@pytest.mark.parametrize("case", UNSENT)
+async def test_a_request_that_fails_before_a_response_has_its_span(
+    case: str, front: Any, library: Any, telemetry: Telemetry
+) -> None:
+    serving, error = UNSENT[case]
+    client = front(library, trust_env=False, timeout=0.2)
+    with serving() as url:
+        connection = measured_connection(client, url, telemetry)
+        tracer = telemetry.tracers.get_tracer("t")
+        with tracer.start_as_current_span("parent") as parent, pytest.raises(getattr(library, error)):
+            async with connection:
+                raise AssertionError
+        await client.aclose()
+    (span,) = [span for span in telemetry.spans if span.name == "chat m"]
+    assert span.parent is not None
+    assert span.parent.span_id == parent.get_span_context().span_id
+    assert dict(span.attributes or {}) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "_OTHER",
+        "gen_ai.request.model": "m",
+        "gen_ai.request.stream": True,
+        "gen_ai.response.finish_reasons": ("error",),
+        "server.address": httpx.URL(url).host,
+        "server.port": httpx.URL(url).port or 80,
+        "error.type": error,
+    }
+    assert (span.status.status_code, span.status.description) == (StatusCode.ERROR, None)
+    point = telemetry.point("gen_ai.client.operation.duration")
+    assert (point.count, point.attributes["error.type"]) == (1, error)
+    assert (span.end_time - span.start_time) / 1e9 == pytest.approx(point.sum, abs=1e-6)
+    if case == "timeout":
+        assert point.sum >= 0.2
+
+
+def measured_connection(client: Any, url: str, telemetry: Telemetry) -> Any:
+    """What `instrument` makes of `connect` or `aconnect`, with the methods of the async one."""
+    open_ = aconnect if isinstance(client, AsyncFront) else connect
+    measured = telemetry.instrument_around(open_(client.client, "POST", url, json=ASKED), ASKED)
+    return measured if isinstance(client, AsyncFront) else as_async(measured)
+
+
+@contextlib.asynccontextmanager
+async def as_async(connection: Any) -> Any:
+    with connection as stream:
+        yield Sync.of(stream)
+
+
+async def test_around_connect_the_stream_is_measured(front: Any, library: Any, telemetry: Telemetry) -> None:
+    client = front(library, trust_env=False)
+    with FakeProvider(Answer(HI + STOP + DONE)) as provider:
+        async with measured_connection(client, provider.url, telemetry) as stream:
+            assert (await stream.read()).text == "Hi"
+            assert stream.response.is_closed is False
+        assert stream.response.is_closed
+        await client.aclose()
+    assert_told(telemetry, StreamEnd.FINISHED, None, ("stop",))
+    assert telemetry.attributes["server.port"] == httpx.URL(provider.url).port
+
+
+async def test_around_connect_a_status_has_its_span(front: Any, library: Any, telemetry: Telemetry) -> None:
+    client = front(library, trust_env=False)
+    with FakeProvider(json_answer({"error": {"message": "no such key"}}, status=401)) as provider:
+        with pytest.raises(APIStatusError):
+            async with measured_connection(client, provider.url, telemetry) as stream:
+                await stream.read()
+        await client.aclose()
+    assert_told(telemetry, StreamEnd.FAILED, "401", ("error",))
+
+
+def test_the_message_of_a_failed_request_is_content(telemetry: Telemetry) -> None:
+    with closed_port() as url, httpx.Client(trust_env=False) as client:
+        connection = connect(client, "POST", url, json=ASKED)
+        measured = telemetry.instrument_around(connection, ASKED, capture_content=True)
+        with pytest.raises(httpx.ConnectError) as caught, measured:
+            raise AssertionError
+    assert telemetry.span.status.description == str(caught.value)
+    assert "gen_ai.input.messages" in telemetry.attributes
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_cancelling_before_a_response_is_no_error(library: Any, telemetry: Telemetry) -> None:
+    client = AsyncFront(library, trust_env=False)
+    with silent_server() as url, anyio.move_on_after(0.1) as scope:
+        async with measured_connection(client, url, telemetry):
+            raise AssertionError
+    await client.aclose()
+    assert scope.cancelled_caught
+    assert "error.type" not in telemetry.attributes
+    assert telemetry.span.status.status_code is StatusCode.UNSET
+
+
+def test_without_an_sdk_a_connection_is_left_as_it_is() -> None:
+    with httpx.Client(trust_env=False) as client:
+        connection = connect(client, "POST", "http://127.0.0.1:9", json=ASKED)
+        assert instrument(connection, ASKED) is connection
+
+
+# The consumer leaves
+
+
+class BoredError(Exception):
+    """The consumer's own."""
+
+
+def throw(stream: object) -> None:
+    raise BoredError
+
+
+LEAVING: dict[str, Callable[[Any], object]] = {
+    "without a word": lambda stream: None,
+    "by close": lambda stream: stream.close(),
+    "by an exception": throw,
+}
+
+
+@pytest.mark.parametrize("way", LEAVING)
+def test_leaving_ends_the_span_and_is_no_error(way: str, telemetry: Telemetry) -> None:
+    with (
+        FakeProvider(Answer([HI], ending="open")) as provider,
+        httpx.Client(trust_env=False) as client,
+        suppress(BoredError),
+        connect(client, "POST", provider.url, json=ASKED) as stream,
+    ):
+        telemetry.instrument(stream, ASKED)
+        for _ in stream:
+            break
+        assert telemetry.spans == []
+        LEAVING[way](stream)
+    assert_told(telemetry, StreamEnd.CLOSED, None, ("error",))
+    stream.close()
+    assert len(telemetry.spans) == 1
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_cancelling_ends_the_span_and_is_no_error(library: Any, telemetry: Telemetry) -> None:
+    client = AsyncFront(library, trust_env=False)
+    with FakeProvider(Answer([HI], ending="open")) as provider:
+        with anyio.CancelScope() as scope:
+            async with aconnect(client.client, "POST", provider.url, json=ASKED) as stream:
+                telemetry.instrument(stream, ASKED)
+                async for _ in stream:
+                    scope.cancel()
+        await client.aclose()
+    assert scope.cancelled_caught
+    assert_told(telemetry, StreamEnd.CLOSED, None, ("error",))
+
+
+def test_leaving_after_every_finish_reason_is_a_finish(telemetry: Telemetry) -> None:
+    with telemetry.instrument(ChatCompletionStream([HI, STOP, DONE])) as stream:
+        next(stream)
+        next(stream)
+    assert_told(telemetry, StreamEnd.FINISHED, None, ("stop",))
+
+
+def test_a_stream_that_nobody_ends_has_no_span_until_it_is_closed(telemetry: Telemetry) -> None:
+    stream = telemetry.instrument(ChatCompletionStream([HI, STOP, DONE]))
+    for _ in stream:
+        break
+    assert telemetry.spans == []
+    stream.close()
+    assert telemetry.attributes["chunkfold.stream.end"] == "closed"
+
+
+def test_a_stream_that_has_ended_before_is_told_at_once(telemetry: Telemetry) -> None:
+    stream = ChatCompletionStream([HI, STOP, DONE])
+    stream.read()
+    telemetry.instrument(stream)
+    assert_told(telemetry, StreamEnd.FINISHED, None, ("stop",))
+
+
+def test_another_thread_may_close_it(telemetry: Telemetry) -> None:
+    released, reading = threading.Event(), threading.Event()
+
+    def body() -> Iterator[bytes]:
+        yield HI
+        reading.set()
+        assert released.wait(PATIENCE)
+        yield STOP + DONE
+
+    stream = telemetry.instrument(ChatCompletionStream(body()))
+    reader = threading.Thread(target=consume, args=(stream,))
+    reader.start()
+    assert reading.wait(PATIENCE)
+    stream.close()
+    released.set()
+    reader.join(PATIENCE)
+    assert_told(telemetry, StreamEnd.CLOSED, None, ("error",))
+
+
+# What was asked for
+
+REQUEST = {
+    "model": "gpt-5-mini",
+    "messages": [],
+    "n": 2,
+    "temperature": 0,
+    "top_p": 0.5,
+    "top_k": 40,
+    "frequency_penalty": 0.25,
+    "presence_penalty": -1,
+    "max_tokens": 10,
+    "max_completion_tokens": 20,
+    "seed": 7,
+    "stop": "END",
+    "response_format": {"type": "json_schema"},
+    "reasoning_effort": "low",
+    "service_tier": "flex",
+}
+ASKED_FOR = {
+    "gen_ai.request.model": "gpt-5-mini",
+    "gen_ai.request.choice.count": 2,
+    "gen_ai.request.temperature": 0.0,
+    "gen_ai.request.top_p": 0.5,
+    "gen_ai.request.top_k": 40.0,
+    "gen_ai.request.frequency_penalty": 0.25,
+    "gen_ai.request.presence_penalty": -1.0,
+    "gen_ai.request.max_tokens": 20,
+    "gen_ai.request.seed": 7,
+    "gen_ai.request.stop_sequences": ("END",),
+    "gen_ai.output.type": "json",
+    "openai.request.service_tier": "flex",
+}
+
+
+def test_the_parameters_of_the_request(telemetry: Telemetry) -> None:
+    telemetry.instrument(ChatCompletionStream([HI, STOP, DONE]), REQUEST, provider="openai").read()
+    attributes = telemetry.attributes
+    assert {name: attributes.get(name) for name in ASKED_FOR} == ASKED_FOR
+    assert isinstance(attributes["gen_ai.request.top_k"], float)
+    assert "gen_ai.request.reasoning.level" not in attributes
+    assert telemetry.span.name == "chat gpt-5-mini"
+
+
+def test_a_request_of_wrong_types_says_nothing(telemetry: Telemetry) -> None:
+    wrong: dict[str, Any] = {name: {"a": object()} for name in REQUEST}
+    telemetry.instrument(ChatCompletionStream([HI, STOP, DONE]), {**wrong, "seed": True, "n": -1}).read()
+    assert telemetry.attributes.keys() & ASKED_FOR.keys() == set()
+    assert telemetry.span.name == "chat"
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind"),
+    [
+        ({"response_format": {"type": "json_object"}}, "json"),
+        ({"response_format": {"type": "text"}}, "text"),
+        ({"response_format": {"type": "another"}}, None),
+        ({"modalities": ["text", "audio"]}, "speech"),
+        ({"modalities": ["text"]}, None),
+    ],
+)
+def test_the_kind_of_output_that_was_asked_for(asked: Any, kind: str | None, telemetry: Telemetry) -> None:
+    telemetry.instrument(ChatCompletionStream([HI, STOP, DONE]), asked).read()
+    assert telemetry.attributes.get("gen_ai.output.type") == kind
+
+
+@pytest.mark.parametrize(
+    ("asked", "body", "reasons"),
+    [
+        (1, HI + STOP, ("stop",)),
+        (3, HI + STOP + DONE, ("stop", "error", "error")),
+        (2, DONE, ("error", "error")),
+        (1, delta("stop", 7), ("error", "stop")),
+        (10**9, DONE, ("error",) * 128),
+    ],
+)
+def test_each_choice_that_was_asked_for_has_a_finish_reason(
+    asked: int, body: bytes, reasons: tuple[str, ...], telemetry: Telemetry
+) -> None:
+    stream = telemetry.instrument(ChatCompletionStream([body]), {"n": asked})
+    consume(stream)
+    assert telemetry.attributes["gen_ai.response.finish_reasons"] == reasons
+
+
+HOSTS = {
+    "https://api.openai.com/v1": ("openai", 443),
+    "https://my.openai.azure.com/openai": ("azure.ai.openai", 443),
+    "https://us-central1-aiplatform.googleapis.com/v1": ("gcp.vertex_ai", 443),
+    "https://generativelanguage.googleapis.com/v1beta/openai": ("gcp.gemini", 443),
+    "https://bedrock-runtime.us-west-2.amazonaws.com/openai/v1": ("aws.bedrock", 443),
+    "https://api.deepseek.com": ("deepseek", 443),
+    "https://api.groq.com/openai/v1": ("groq", 443),
+    "http://api.mistral.ai:8080": ("mistral_ai", 8080),
+    "http://vllm.example/v1": ("_OTHER", 80),
+    "https://api.deepseek.com.example": ("_OTHER", 443),
+}
+
+
+@pytest.mark.parametrize("url", HOSTS)
+def test_the_provider_is_known_by_its_host(url: str, telemetry: Telemetry) -> None:
+    provider, port = HOSTS[url]
+    body = event({**HEAD, "service_tier": "flex", "choices": []}) + STOP + DONE
+    response = httpx.Response(200, content=body, request=httpx.Request("POST", url))
+    telemetry.instrument(ChatCompletionStream(response)).read()
+    attributes = telemetry.attributes
+    assert (attributes["gen_ai.provider.name"], attributes["server.port"]) == (provider, port)
+    assert attributes["server.address"] == httpx.URL(url).host
+    assert ("openai.response.service_tier" in attributes) == (provider == "openai")
+
+
+def test_a_provider_and_more_attributes_can_be_given(telemetry: Telemetry) -> None:
+    given = {"gen_ai.conversation.id": "conv_1", "gen_ai.request.model": "alias"}
+    stream = ChatCompletionStream([HI, STOP, DONE])
+    telemetry.instrument(stream, ASKED, provider="groq", attributes=given).read()
+    assert telemetry.attributes.items() >= given.items()
+    assert telemetry.attributes["gen_ai.provider.name"] == "groq"
+    assert "openai.api.type" not in telemetry.attributes
+    point = telemetry.point("gen_ai.client.operation.duration")
+    assert point.attributes["gen_ai.provider.name"] == "groq"
+    assert "gen_ai.conversation.id" not in point.attributes
+
+
+def test_a_response_that_was_made_by_hand_has_no_server(telemetry: Telemetry) -> None:
+    telemetry.instrument(ChatCompletionStream(httpx.Response(200, content=HI + STOP))).read()
+    assert "server.address" not in telemetry.attributes
+
+
+# The metrics
+
+SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
+SPENT = chunk(
+    usage={
+        "prompt_tokens": 900,
+        "completion_tokens": 30,
+        "prompt_tokens_details": {"cached_tokens": 512, "cache_write_tokens": 100},
+        "completion_tokens_details": {"reasoning_tokens": 20},
+    }
+)
+COMMON = {"gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.response.model"}
+
+
+def counted(telemetry: Telemetry, body: Iterable[bytes]) -> None:
+    with telemetry.instrument(ChatCompletionStream(body), ASKED) as stream:
+        consume(stream)
+
+
+def test_the_released_metrics(telemetry: Telemetry) -> None:
+    counted(telemetry, [HI, STOP, SPENT, DONE])
+    metrics = telemetry.metrics
+    assert {name: (metric.unit, telemetry.points(name)[0].explicit_bounds) for name, metric in metrics.items()} == {
+        "gen_ai.client.operation.duration": ("s", SECONDS),
+        "gen_ai.client.operation.time_to_first_chunk": ("s", SECONDS),
+        "gen_ai.client.operation.time_per_output_chunk": ("s", SECONDS),
+        "gen_ai.client.token.usage": ("{token}", TOKENS),
+    }
+    used = {point.attributes["gen_ai.token.type"]: point.sum for point in telemetry.points("gen_ai.client.token.usage")}
+    assert used == {"input": 900, "output": 30}
+    for name in metrics:
+        for point in telemetry.points(name):
+            assert set(point.attributes) - {"gen_ai.token.type"} == COMMON
+    assert telemetry.attributes["gen_ai.usage.cache_creation.input_tokens"] == 100
+    assert telemetry.attributes["gen_ai.usage.reasoning.output_tokens"] == 20
+
+
+@pytest.mark.usefixtures("latest")
+def test_the_latest_metrics(telemetry: Telemetry) -> None:
+    counted(telemetry, [HI, STOP, SPENT, DONE])
+    metrics = telemetry.metrics
+    histograms = {name: telemetry.point(name) for name in metrics if ".usage." not in name}
+    assert {name: (metrics[name].unit, point.explicit_bounds) for name, point in histograms.items()} == {
+        "gen_ai.client.inference.duration": ("s", SECONDS),
+        "gen_ai.client.inference.time_to_first_chunk": ("s", SECONDS),
+        "gen_ai.client.inference.time_per_output_chunk": ("s", SECONDS),
+        "gen_ai.client.inference.operation.input_tokens": ("{token}", TOKENS),
+        "gen_ai.client.inference.operation.output_tokens": ("{token}", TOKENS),
+    }
+    counters = {name: telemetry.point(name) for name in metrics if ".usage." in name}
+    assert {name: (metrics[name].unit, point.value) for name, point in counters.items()} == {
+        "gen_ai.client.inference.usage.input_tokens": ("{token}", 900),
+        "gen_ai.client.inference.usage.output_tokens": ("{token}", 30),
+        "gen_ai.client.inference.usage.cache_read.input_tokens": ("{token}", 512),
+        "gen_ai.client.inference.usage.cache_write.input_tokens": ("{token}", 100),
+        "gen_ai.client.inference.usage.reasoning.output_tokens": ("{token}", 20),
+    }
+    assert {point.attributes["gen_ai.token.modality"] for point in counters.values()} == {"unknown"}
+    assert all(set(point.attributes) == COMMON for point in histograms.values())
+    span = telemetry.span
+    assert histograms["gen_ai.client.inference.duration"].sum == pytest.approx((span.end_time - span.start_time) / 1e9)
+
+
+@pytest.mark.usefixtures("latest")
+def test_the_latest_attributes(telemetry: Telemetry) -> None:
+    stream = ChatCompletionStream([HI, STOP, SPENT, DONE])
+    telemetry.instrument(stream, REQUEST, capture_content=True).read()
+    attributes = telemetry.attributes
+    assert attributes["gen_ai.usage.cache_write.input_tokens"] == 100
+    assert attributes["gen_ai.request.reasoning.level"] == "low"
+    assert attributes["gen_ai.request.top_k"] == 40
+    assert isinstance(attributes["gen_ai.request.top_k"], int)
+    assert "gen_ai.usage.cache_creation.input_tokens" not in attributes
+    assert json.loads(attributes["gen_ai.output.messages"])[0].keys() == {"role", "parts"}
+
+
+@pytest.mark.usefixtures("latest")
+def test_the_latest_token_histograms_say_that_it_failed(telemetry: Telemetry) -> None:
+    counted(telemetry, [HI, SPENT, ERROR])
+    assert telemetry.point("gen_ai.client.inference.operation.input_tokens").attributes["error.type"] == "503"
+    assert "error.type" not in telemetry.point("gen_ai.client.inference.usage.input_tokens").attributes
+
+
+def test_usage_that_did_not_come_is_not_invented(telemetry: Telemetry) -> None:
+    counted(telemetry, [HI, STOP, DONE])
+    assert [name for name in telemetry.metrics if "token" in name] == []
+    assert [name for name in telemetry.attributes if "usage" in name] == []
+
+
+@pytest.mark.usefixtures("latest")
+@pytest.mark.parametrize("body", [[HI, STOP, DONE], [HI, ERROR], []], ids=["whole", "failed", "nothing came"])
+def test_the_latest_counters_count_0_for_usage_that_did_not_come(body: list[bytes], telemetry: Telemetry) -> None:
+    counted(telemetry, body)
+    counters = [name for name in telemetry.metrics if "token" in name]
+    assert all(".usage." in name for name in counters)
+    assert len(counters) == 5
+    for name in counters:
+        point = telemetry.point(name)
+        assert (point.value, point.attributes["gen_ai.token.modality"]) == (0, "unknown")
+    assert [name for name in telemetry.attributes if "usage" in name] == []
+
+
+MODALITIES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
+    "all of them": (
+        {"text_tokens": 60, "audio_tokens": 30, "image_tokens": 10},
+        {"text": 60, "audio": 30, "image": 10},
+    ),
+    "a part": ({"audio_tokens": 30}, {"audio": 30, "unknown": 70}),
+    "none": ({"audio_tokens": 0, "cached_tokens": 5}, {"unknown": 100}),
+    "more than there are": ({"text_tokens": 80, "audio_tokens": 30}, {"unknown": 100}),
+    "of wrong types": ({"text_tokens": "60", "audio_tokens": -1, "image_tokens": True}, {"unknown": 100}),
+}
+
+
+@pytest.mark.usefixtures("latest")
+@pytest.mark.parametrize("case", MODALITIES)
+@pytest.mark.parametrize(("way", "field"), [("input", "prompt"), ("output", "completion")])
+def test_tokens_are_split_by_the_modalities_that_were_sent(
+    way: str, field: str, case: str, telemetry: Telemetry
+) -> None:
+    details, parts = MODALITIES[case]
+    used = chunk(usage={f"{field}_tokens": 100, f"{field}_tokens_details": details})
+    counted(telemetry, [HI, STOP, used, DONE])
+    points = telemetry.points(f"gen_ai.client.inference.usage.{way}_tokens")
+    assert {point.attributes["gen_ai.token.modality"]: point.value for point in points} == parts
+    assert telemetry.point(f"gen_ai.client.inference.operation.{way}_tokens").sum == 100
+
+
+@pytest.mark.parametrize("opt_in", ["", names.OPT_IN_LATEST])
+def test_the_span_has_the_modalities_by_the_latest_names(
+    opt_in: str, telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(names.OPT_IN, opt_in)
+    spoken = {"audio_tokens": 30, "text_tokens": 70, "image_tokens": 0}
+    used = {"prompt_tokens": 100, "prompt_tokens_details": spoken, "completion_tokens_details": {"audio_tokens": 5}}
+    counted(telemetry, [HI, STOP, chunk(usage=used), DONE])
+    kinds = {name: value for name, value in telemetry.attributes.items() if name.count(".") == 3 and "usage" in name}
+    latest = {"audio.input_tokens": 30, "text.input_tokens": 70, "audio.output_tokens": 5}
+    assert kinds == ({f"gen_ai.usage.{name}": value for name, value in latest.items()} if opt_in else {})
+
+
+def test_a_stream_without_chunks_has_no_time_to_one(telemetry: Telemetry) -> None:
+    counted(telemetry, [DONE])
+    assert set(telemetry.metrics) == {"gen_ai.client.operation.duration"}
+    assert "gen_ai.response.time_to_first_chunk" not in telemetry.attributes
+
+
+# The names
+
+
+def test_the_environment_chooses_the_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value, chosen in {
+        "": names.RELEASED,
+        "http/dup": names.RELEASED,
+        "gen_ai_latest_experimental_2": names.RELEASED,
+        "gen_ai_latest_experimental": names.LATEST,
+        "http, gen_ai_latest_experimental ,db": names.LATEST,
+    }.items():
+        monkeypatch.setenv(names.OPT_IN, value)
+        assert names.names() is chosen
+
+
+def all_names() -> set[str]:
+    """Every name of an attribute or a metric."""
+    texts = {value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)}
+    for version in (names.RELEASED, names.LATEST):
+        texts |= {value for value in map(version.__getattribute__, version.__slots__) if isinstance(value, str)}
+        texts |= {*version.usage_input_tokens_of.values(), *version.usage_output_tokens_of.values()}
+    return {text for text in texts if text.startswith(("gen_ai.", "openai.", "server.", "error.", "chunkfold."))}
+
+
+def test_the_page_has_every_name() -> None:
+    text = PAGE.read_text("utf-8")
+    assert {name for name in all_names() if f"`{name}`" not in text} == set()
+
+
+def test_the_released_names_are_known_to_the_conventions_package() -> None:
+    attributes = pytest.importorskip("opentelemetry.semconv._incubating.attributes.gen_ai_attributes")
+    metrics = pytest.importorskip("opentelemetry.semconv._incubating.metrics.gen_ai_metrics")
+    if not hasattr(pytest.importorskip("opentelemetry.semconv.schemas").Schemas, "V1_41_1"):
+        pytest.skip("needs opentelemetry-semantic-conventions of v1.41 or later")
+    known = {value for module in (attributes, metrics) for value in vars(module).values() if isinstance(value, str)}
+    latest = {names.TOKEN_MODALITY} | {name for name in all_names() if "client.inference." in name}
+    latest |= {names.LATEST.usage_cache_write_tokens, names.LATEST.request_reasoning_level}
+    latest |= {*names.LATEST.usage_input_tokens_of.values(), *names.LATEST.usage_output_tokens_of.values()}
+    assert {name for name in all_names() - latest if name.startswith("gen_ai.")} <= known
+
+
+def test_no_other_module_has_names() -> None:
+    for path in Path(names.__file__).parent.glob("*.py"):
+        if path.name != "names.py":
+            assert '"gen_ai.' not in path.read_text("utf-8"), path.name
+
+
+# Content
+
+SECRET = "Rosebud"
+TALK = {
+    "model": "m",
+    "user": SECRET,
+    "messages": [
+        {"role": "system", "content": f"Be {SECRET}."},
+        {"role": "user", "content": [{"type": "text", "text": SECRET}, {"type": "image_url", "image_url": "data:x"}]},
+        {
+            "role": "assistant",
+            "tool_calls": [
+                {"id": "a", "type": "function", "function": {"name": "f", "arguments": f'{{"a":"{SECRET}"}}'}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "a", "content": SECRET},
+    ],
+    "tools": [{"type": "function", "function": {"name": "f", "description": SECRET}}],
+}
+TOLD = [
+    delta(reasoning_content=SECRET),
+    delta(content=SECRET),
+    delta(refusal=SECRET),
+    delta(tool_calls=[{"index": 0, "id": "b", "function": {"name": "f", "arguments": f'{{"a":"{SECRET}"}}'}}]),
+]
+SPOKEN: dict[str, list[bytes]] = {
+    "an answer": [*TOLD, delta("tool_calls"), DONE],
+    "a cut answer": TOLD,
+    "an error": [*TOLD, event({"error": {"message": SECRET, "type": SECRET, "code": SECRET, "param": SECRET}})],
+    "no chunk": [*TOLD, event(f'"{SECRET}"'.encode())],
+    "no event stream": [SECRET.encode()],
+    "a reply of an unknown kind": [event({**HEAD, SECRET: SECRET, "choices": [{"delta": {SECRET: SECRET}}]})],
+}
+
+
+@pytest.mark.parametrize("case", SPOKEN)
+def test_no_content_is_exported_unless_asked(case: str, telemetry: Telemetry) -> None:
+    with telemetry.instrument(ChatCompletionStream(SPOKEN[case]), TALK) as stream:
+        consume(stream)
+    assert telemetry.spans
+    assert SECRET not in telemetry.exported
+
+
+def test_content_is_captured_when_asked(telemetry: Telemetry) -> None:
+    telemetry.instrument(ChatCompletionStream(SPOKEN["an answer"]), TALK, capture_content=True).read()
+    call = {"type": "tool_call", "id": "a", "name": "f", "arguments": {"a": SECRET}}
+    assert json.loads(telemetry.attributes["gen_ai.input.messages"]) == [
+        {"role": "system", "parts": [{"type": "text", "content": f"Be {SECRET}."}]},
+        {"role": "user", "parts": [{"type": "text", "content": SECRET}, {"type": "image_url"}]},
+        {"role": "assistant", "parts": [call]},
+        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "a", "response": SECRET}]},
+    ]
+    assert json.loads(telemetry.attributes["gen_ai.output.messages"]) == [
+        {
+            "role": "assistant",
+            "parts": [
+                {"type": "reasoning", "content": SECRET},
+                {"type": "text", "content": SECRET},
+                {"type": "refusal", "content": SECRET},
+                {**call, "id": "b"},
+            ],
+            "finish_reason": "tool_calls",
+        }
+    ]
+    assert SECRET not in str(telemetry.reader.get_metrics_data())
+
+
+def test_messages_of_other_kinds_are_captured_as_far_as_they_are_known(telemetry: Telemetry) -> None:
+    custom = {"id": "a", "type": "custom", "custom": {"name": "f", "input": "no JSON"}}
+    calls = [custom, {"id": "b", "type": "x"}, "no call"]
+    messages = [{"role": "assistant", "content": ["Hi", 5, {"type": "file"}], "tool_calls": calls}, "no message"]
+    stream = ChatCompletionStream([HI, STOP, DONE])
+    telemetry.instrument(stream, {"messages": messages}, capture_content=True).read()
+    (message,) = json.loads(telemetry.attributes["gen_ai.input.messages"])
+    assert message["parts"] == [
+        {"type": "text", "content": "Hi"},
+        {"type": "int"},
+        {"type": "file"},
+        {"type": "tool_call", "id": "a", "name": "f", "arguments": "no JSON"},
+        {"type": "tool_call", "id": "b", "name": ""},
+    ]
+
+
+PICTURE = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{SECRET}"}}
+SOUND = {"type": "input_audio", "input_audio": {"data": SECRET, "format": "wav"}}
+TOOL_RESULTS: dict[str, tuple[Any, Any]] = {
+    "a text": ("22 °C", "22 °C"),
+    "nothing": (None, None),
+    "texts": ([{"type": "text", "text": "22"}, "°C"], [{"type": "text", "content": text} for text in ("22", "°C")]),
+    "an image": (
+        [{"type": "text", "text": "Look:"}, PICTURE],
+        [{"type": "text", "content": "Look:"}, {"type": "image_url"}],
+    ),
+    "audio and a number": ([SOUND, 5], [{"type": "input_audio"}, {"type": "int"}]),
+    "an image that stands alone": (PICTURE, {"type": "image_url"}),
+}
+
+
+def told_of_the_request(telemetry: Telemetry, message: Any) -> Any:
+    """What the span has of a request's only message."""
+    stream = ChatCompletionStream([HI, STOP, DONE])
+    telemetry.instrument(stream, {"messages": [message]}, capture_content=True).read()
+    (told,) = json.loads(telemetry.attributes["gen_ai.input.messages"])
+    return told
+
+
+@pytest.mark.parametrize("case", TOOL_RESULTS)
+def test_of_what_a_tool_gave_only_texts_are_captured(case: str, telemetry: Telemetry) -> None:
+    content, response = TOOL_RESULTS[case]
+    told = told_of_the_request(telemetry, {"role": "tool", "tool_call_id": "a", "content": content})
+    assert told == {"role": "tool", "parts": [{"type": "tool_call_response", "id": "a", "response": response}]}
+    assert SECRET not in telemetry.exported
+
+
+TURNS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
+    "a refusal": ({"refusal": "No."}, [{"type": "refusal", "content": "No."}]),
+    "a refusal among the content": (
+        {"content": [{"type": "refusal", "refusal": "No."}]},
+        [{"type": "refusal", "content": "No."}],
+    ),
+    "reasoning_content": ({"reasoning_content": "So."}, [{"type": "reasoning", "content": "So."}]),
+    "reasoning": ({"reasoning": "So."}, [{"type": "reasoning", "content": "So."}]),
+    "reasoning_details": (
+        {"reasoning_details": [{"type": "reasoning.text", "text": "So."}]},
+        [{"type": "reasoning", "content": "So."}],
+    ),
+    "reasoning among the content": (
+        {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "So."}]}, {"type": "text", "text": "Hi"}]},
+        [{"type": "reasoning", "content": "So."}, {"type": "text", "content": "Hi"}],
+    ),
+    "an old function call": (
+        {"function_call": {"name": "f", "arguments": '{"a": 1}'}},
+        [{"type": "tool_call", "id": None, "name": "f", "arguments": {"a": 1}}],
+    ),
+    "audio": ({"audio": {"id": "audio_1"}}, [{"type": "audio"}]),
+    "several": (
+        {"reasoning_content": "So.", "content": "Hi", "refusal": "No.", "function_call": {"name": "f"}},
+        [
+            {"type": "reasoning", "content": "So."},
+            {"type": "text", "content": "Hi"},
+            {"type": "refusal", "content": "No."},
+            {"type": "tool_call", "id": None, "name": "f", "arguments": None},
+        ],
+    ),
+    "values of wrong types": (
+        {"refusal": 5, "reasoning": [1], "reasoning_details": 5, "function_call": "f", "audio": 5, "tool_calls": 5},
+        [],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TURNS)
+def test_whatever_an_earlier_turn_was_it_is_captured(case: str, telemetry: Telemetry) -> None:
+    fields, parts = TURNS[case]
+    told = told_of_the_request(telemetry, {"role": "assistant", "content": None, **fields})
+    assert told == {"role": "assistant", "parts": parts}
+
+
+def test_the_message_of_an_error_counts_as_content(telemetry: Telemetry) -> None:
+    telemetry.instrument(stream := ChatCompletionStream(SPOKEN["an error"]), capture_content=True)
+    consume(stream)
+    assert SECRET in (telemetry.span.status.description or "")
+
+
+def test_what_is_no_text_shows_as_its_kind(telemetry: Telemetry) -> None:
+    audio = delta(audio={"id": "x", "data": "AAAA", "transcript": "Hi"})
+    image = delta(images=[{"type": "image_url", "image_url": {"url": "data:,x"}}])
+    telemetry.instrument(ChatCompletionStream([audio, image, STOP]), capture_content=True).read()
+    (message,) = json.loads(telemetry.attributes["gen_ai.output.messages"])
+    assert {part["type"] for part in message["parts"]} == {"audio", "image"}
+    assert all(part.keys() == {"type"} for part in message["parts"])
+
+
+# What is hostile
+
+
+def exportable(value: Any) -> bool:
+    return all(len(text.encode()) <= 1024 for text in ([value] if isinstance(value, str) else value))
+
+
+def test_a_hostile_head_is_cut_and_can_be_sent(telemetry: Telemetry) -> None:
+    head = {"id": "\ud83d" * 1000, "model": "m" * 10**6, "service_tier": "\ude00", "system_fingerprint": "f" * 10**6}
+    reason = {"index": 0, "delta": {"content": "\ud83d"}, "finish_reason": "x" * 10**6}
+    wrong = {"prompt_tokens": "many", "completion_tokens": -1, "prompt_tokens_details": [1]}
+    body = event({**head, "choices": [reason], "usage": wrong}) + DONE
+    asked = {"model": "half \ud83d", "messages": [{"role": "user", "content": "half \ud83d"}]}
+    telemetry.instrument(ChatCompletionStream([body]), asked, capture_content=True).read()
+    assert telemetry.attributes["gen_ai.request.model"] == "half ?"
+    texts = {name: value for name, value in telemetry.attributes.items() if isinstance(value, str | tuple)}
+    assert all(exportable(value) for value in texts.values()), texts
+    assert [name for name in telemetry.attributes if "usage" in name] == []
+
+
+@pytest.mark.parametrize("case", hostile_streams(), ids=lambda case: case.name)
+def test_whatever_comes_the_span_ends(case: Any, telemetry: Telemetry) -> None:
+    with telemetry.instrument(ChatCompletionStream([case.body]), ASKED, capture_content=True) as stream:
+        consume(stream)
+    assert telemetry.attributes["chunkfold.stream.end"] == stream.end
+    assert telemetry.attributes.get("chunkfold.anomalies", ()) == tuple(a.rule.id for a in stream.anomalies)
+
+
+WRONG: list[Any] = [None, True, -1, 1.5, 10**30, "x", [1], {"a": [{}]}]
+WRONG_PLACES: dict[str, Callable[[Any], Any]] = {
+    **{
+        key: lambda value, key=key: {key: value}
+        for key in ("id", "model", "service_tier", "system_fingerprint", "usage")
+    },
+    **{
+        f"usage.{key}": lambda value, key=key: {"usage": {key: value}}
+        for key in ("prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details")
+    },
+    "cached_tokens": lambda value: {"usage": {"prompt_tokens_details": {"cached_tokens": value}}},
+    "cache_write_tokens": lambda value: {"usage": {"prompt_tokens_details": {"cache_write_tokens": value}}},
+    "cache_creation_input_tokens": lambda value: {"usage": {"cache_creation_input_tokens": value}},
+    **{
+        f"delta.{key}": lambda value, key=key: {"choices": [{"index": 0, "delta": {key: value}}]}
+        for key in ("role", "content", "reasoning", "refusal", "tool_calls", "audio", "images", "function_call")
+    },
+    "index": lambda value: {"choices": [{"index": value, "delta": {"content": "a"}}]},
+    "finish_reason": lambda value: {"choices": [{"index": 0, "delta": {}, "finish_reason": value}]},
+}
+
+
+@pytest.mark.parametrize("place", WRONG_PLACES)
+@pytest.mark.parametrize("opt_in", ["", names.OPT_IN_LATEST])
+def test_a_value_of_a_wrong_type_breaks_no_telemetry(
+    opt_in: str, place: str, telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(names.OPT_IN, opt_in)
+    for value in WRONG:
+        body = [event({**HEAD, "choices": [], **WRONG_PLACES[place](value)}), STOP, DONE]
+        with telemetry.instrument(ChatCompletionStream(body), capture_content=True) as stream:
+            consume(stream)
+        attributes = dict(telemetry.spans[-1].attributes or {})
+        assert attributes["chunkfold.stream.end"] == stream.end
+        assert all(count >= 0 for name, count in attributes.items() if "usage" in name)
+    assert len(telemetry.spans) == len(WRONG)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(STREAMS, CUTS, st.booleans(), st.integers(0, 8))
+def test_a_measured_stream_gives_what_it_gives_otherwise(
+    made: Stream, cuts: list[int], folded: bool, left: int
+) -> None:
+    def result(stream: ChatCompletionStream) -> tuple[Any, ...]:
+        chunks: list[Any] = []
+        with suppress(ChunkfoldError), stream:
+            if folded:
+                stream.read()
+            for chunk in () if folded else stream:
+                chunks.append(chunk.model_dump())
+                if len(chunks) == left:
+                    break
+        return chunks, stream.end, str(stream.error), stream.snapshot.model_dump(), stream.anomalies
+
+    telemetry, pieces = Telemetry(), made.cut(cuts)
+    assert result(telemetry.instrument(ChatCompletionStream(pieces))) == result(ChatCompletionStream(pieces))
+    assert len(telemetry.spans) == 1
+
+
+def test_arguments_that_are_no_json_are_captured_as_written(telemetry: Telemetry) -> None:
+    deep = "[" * 100_000
+    call = delta(tool_calls=[{"index": 0, "id": "b", "function": {"name": "f", "arguments": deep}}])
+    telemetry.instrument(ChatCompletionStream([call, STOP, DONE]), capture_content=True).read()
+    (message,) = json.loads(telemetry.attributes["gen_ai.output.messages"])
+    assert message["parts"][0]["arguments"] == deep
+
+
+# Where nothing is recorded
+
+
+def test_without_an_sdk_the_stream_is_left_as_it_is() -> None:
+    stream = ChatCompletionStream([HI, STOP, DONE])
+    before = dict(vars(stream))
+    assert instrument(stream, ASKED) is stream
+    assert vars(stream) == before
+    assert type(stream._parser) is ChatCompletionParser
+
+
+def test_a_span_that_is_not_sampled_leaves_the_stream_as_it_is() -> None:
+    unsampled = Telemetry(is_sampled=False)
+    stream = unsampled.instrument(ChatCompletionStream([HI, STOP, DONE]), meter_provider=NoOpMeterProvider())
+    assert type(stream._parser) is ChatCompletionParser
+
+
+def test_metrics_do_not_need_a_sampled_span() -> None:
+    unsampled = Telemetry(is_sampled=False)
+    unsampled.instrument(ChatCompletionStream([HI, STOP, SPENT, DONE])).read()
+    assert unsampled.spans == []
+    assert unsampled.point("gen_ai.client.operation.duration").count == 1
+    assert len(unsampled.points("gen_ai.client.token.usage")) == 2
+
+
+def test_a_span_does_not_need_metrics(telemetry: Telemetry) -> None:
+    stream = ChatCompletionStream([HI, STOP, DONE])
+    telemetry.instrument(stream, meter_provider=NoOpMeterProvider()).read()
+    assert telemetry.attributes["gen_ai.response.finish_reasons"] == ("stop",)
+    assert telemetry.metrics == {}
+
+
+def test_an_sdk_that_is_switched_off_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    off = Telemetry()
+    stream = off.instrument(ChatCompletionStream([HI, STOP, DONE]))
+    assert type(stream._parser) is ChatCompletionParser
+
+
+@pytest.mark.slow
+def test_without_an_sdk_it_costs_next_to_nothing() -> None:
+    """The best of several turns each; what is measured stands in the page."""
+    body = [HI] * 1000 + [STOP, DONE]
+
+    def seconds(*, instrumented: bool) -> float:
+        start = process_time()
+        stream = ChatCompletionStream(body)
+        consume(instrument(stream, ASKED) if instrumented else stream)
+        return process_time() - start
+
+    turns: list[tuple[float, float]] = []
+    ratio = RATIO_LIMIT
+    while len(turns) < 60 and ratio >= RATIO_LIMIT:  # the machine may be busy elsewhere
+        turns += [(seconds(instrumented=True), seconds(instrumented=False)) for _ in range(15)]
+        ratio = min(with_it for with_it, _ in turns) / min(without for _, without in turns)
+    assert ratio < RATIO_LIMIT
+
+
+# Where it is not installed
+
+WITHOUT = """\
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "opentelemetry":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+"""
+
+
+def run_without(script: str) -> str:
+    run = subprocess.run([sys.executable, "-c", WITHOUT + script], capture_output=True, check=True, text=True)
+    return run.stdout.strip()
+
+
+def test_without_opentelemetry_the_import_says_what_to_install() -> None:
+    script = "try:\n    from chunkfold.otel import instrument\nexcept ImportError as error:\n    print(error)"
+    said = run_without(script)
+    assert said == 'chunkfold.otel.instrument needs opentelemetry-api: pip install "chunkfold[otel]"'
+
+
+def test_the_package_has_no_other_names() -> None:
+    import chunkfold.otel
+
+    assert chunkfold.otel.__all__ == ["instrument"]
+    with pytest.raises(AttributeError, match="Nothing"):
+        _ = chunkfold.otel.Nothing
+
+
+def test_telemetry_keeps_no_stream(telemetry: Telemetry) -> None:
+    gc.disable()
+    try:
+        stream = telemetry.instrument(ChatCompletionStream([HI, STOP, DONE]), ASKED)
+        stream.read()
+        stream_ref = weakref.ref(stream)
+        del stream
+        assert stream_ref() is None
+    finally:
+        gc.enable()
+
+
+def test_the_callers_context_is_untouched(telemetry: Telemetry) -> None:
+    token = context.attach(baggage.set_baggage("a", "b"))
+    try:
+        before = context.get_current()
+        for _ in telemetry.instrument(ChatCompletionStream([HI, STOP, DONE])):
+            assert context.get_current() is before
+        assert context.get_current() is before
+    finally:
+        context.detach(token)

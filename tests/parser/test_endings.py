@@ -1,0 +1,346 @@
+"""How a stream ended: the verdict on every combination of facts, and what strict mode refuses of it."""
+
+from itertools import product
+from typing import Any
+
+import pytest
+from cases import each_case
+from shared_data import shared_data
+
+from chunkfold import (
+    RULES,
+    ChatCompletionParser,
+    IncompleteStreamError,
+    InvalidChunkError,
+    InvalidStreamError,
+    StreamEnd,
+    StreamInterruptedError,
+    StreamStalledError,
+)
+from chunkfold.anomalies import DONE_MISSING, FINISH_MISSING, LATE_FAULT, Rule
+from chunkfold.parser.endings import Facts, Stop, Verdict, judge
+from chunkfold.testing import DONE, ManualClock, choice, chunk, delta, event
+
+HI = delta(content="Hi")
+STOP = delta("stop")
+UNEXPLAINED = event({"status": "worker restarted"})
+NO_HEAD = event({"object": "chat.completion.chunk", "choices": [choice(content="Hi")]})
+RESET = ConnectionResetError("gone")
+BOTH = (False, True)
+OURS = frozenset(rule.id for rule in (DONE_MISSING, FINISH_MISSING, LATE_FAULT))
+
+
+# The verdict. The first row whose facts are all there holds: why nothing more is read (None: whatever), the other facts
+# that decide, the end, and the rule that is noted.
+FINISHED, OUTPUT, UNKNOWN, FOREIGN = "all_finished", "has_output", "has_unexplained", "is_foreign"
+TABLE: list[tuple[Stop | None, dict[str, bool], StreamEnd, Rule | None]] = [
+    (Stop.ERROR, {}, StreamEnd.FAILED, None),
+    (Stop.INVALID, {}, StreamEnd.INVALID, None),
+    (Stop.REFUSED, {}, StreamEnd.INVALID, None),
+    (Stop.BODY_ENDED, {FINISHED: True}, StreamEnd.FINISHED, DONE_MISSING),
+    (Stop.TRANSPORT, {FINISHED: True}, StreamEnd.FINISHED, LATE_FAULT),
+    (Stop.STALLED, {FINISHED: True}, StreamEnd.FINISHED, LATE_FAULT),
+    (None, {FINISHED: True}, StreamEnd.FINISHED, None),
+    (Stop.TRANSPORT, {}, StreamEnd.INTERRUPTED, None),
+    (Stop.STALLED, {}, StreamEnd.STALLED, None),
+    (Stop.LEFT, {}, StreamEnd.CLOSED, None),
+    (None, {FOREIGN: True}, StreamEnd.INVALID, None),
+    (None, {OUTPUT: False}, StreamEnd.EMPTY, None),
+    (Stop.DONE, {UNKNOWN: False}, StreamEnd.DONE, FINISH_MISSING),
+    (None, {}, StreamEnd.TRUNCATED, None),
+]
+
+
+def expected(facts: Facts) -> tuple[StreamEnd, Rule | None]:
+    """The end and the rule by the table, strict mode left aside."""
+    for stop, needed, end, note in TABLE:
+        if stop in (None, facts.stop) and all(getattr(facts, name) is value for name, value in needed.items()):
+            return end, note
+    raise AssertionError(facts)
+
+
+@pytest.mark.parametrize("stop", Stop)
+def test_every_combination_of_facts(stop: Stop) -> None:
+    for *known, is_refused, refuses in product(*[BOTH] * 6):
+        facts = Facts(stop, *known, is_refused=is_refused, refused_ids=OURS if refuses else frozenset())
+        end, note = expected(facts)
+        # What strict mode refuses: what was noted, where the bytes stopped by themselves; and the ending's own rule.
+        is_by_itself = stop in (Stop.DONE, Stop.BODY_ENDED, Stop.WHOLE_BODY)
+        refused = stop is Stop.REFUSED or (is_refused and is_by_itself) or (refuses and note is not None)
+        assert judge(facts) == Verdict(StreamEnd.INVALID if refused else end, note, is_refused=refused)
+
+
+def test_every_row_of_the_table_decides_something() -> None:
+    found = {expected(Facts(stop, *known)) for stop in Stop for known in product(*[BOTH] * 4)}
+    assert found == {(end, note) for _, _, end, note in TABLE}
+
+
+# Strict mode: which rules
+
+
+def run(body: bytes, way_out: str = "close", **options: Any) -> ChatCompletionParser:
+    clock = ManualClock()
+    parser = ChatCompletionParser(clock=clock, progress_timeout=60, **options)
+    parser.feed(body)
+    if way_out == "close":
+        parser.close()
+    elif way_out == "interrupt":
+        parser.interrupt(RESET)
+    elif way_out == "leave":
+        parser.leave()
+    else:
+        clock.advance(61)
+        parser.feed(b": ping\n\n")
+    return parser
+
+
+def refusal(parser: ChatCompletionParser) -> str | None:
+    """The id of the rule that strict mode refused, None if it refused none."""
+    if type(parser.error) is not InvalidStreamError or parser.error.rule is None:
+        return None
+    assert parser.end is StreamEnd.INVALID
+    return parser.error.rule.id
+
+
+NULLS = HI + b"data: null\n\n" + STOP
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ({}, None),
+        ({"strict": False}, None),
+        ({"strict": ()}, None),
+        ({"strict": True}, "CF105"),
+        ({"strict": ("CF105",)}, "CF105"),
+        ({"strict": {"CF105", "CF501"}}, "CF105"),
+        ({"strict": ["CF501"]}, "CF501"),
+        ({"strict": ("CF502", "CF204")}, None),
+        ({"strict": True, "tolerate": ("CF105",)}, "CF501"),
+        ({"strict": True, "tolerate": frozenset({"CF105", "CF501"})}, None),
+        ({"strict": ("CF105", "CF501"), "tolerate": ("CF105",)}, "CF501"),
+        ({"tolerate": ("CF105",)}, None),
+    ],
+)
+def test_strict_refuses_the_rules_it_is_given(options: dict[str, Any], refused: str | None) -> None:
+    parser = run(NULLS, **options)
+    assert refusal(parser) == refused
+    assert (parser.end is StreamEnd.FINISHED) is (refused is None)
+    assert "CF105" in {anomaly.rule.id for anomaly in parser.anomalies}
+
+
+def test_a_missing_finish_reason_can_be_refused_alone() -> None:
+    """Gateways turn an error in the middle of a stream into a bare [DONE]."""
+    body = HI + b"data: null\n\n" + DONE
+    assert run(body).completion().text == "Hi"
+    assert refusal(run(body, strict=("CF502",))) == "CF502"
+
+
+def test_the_rule_that_is_named_is_the_first_that_is_refused() -> None:
+    error = run(HI + b"data: null\n\n" + delta(content=5), strict=("CF501",)).error
+    assert (type(error), getattr(error, "rule", ...)) == (InvalidChunkError, None)
+
+
+@pytest.mark.parametrize("option", ["strict", "tolerate"])
+@pytest.mark.parametrize(
+    ("ids", "kind", "message"),
+    [
+        ("CF501", TypeError, r"expected .* rule ids such as \('CF501',\), received 'CF501'"),
+        (b"CF501", TypeError, "received b'CF501'"),
+        (501, TypeError, "received 501"),
+        (None, TypeError, "received None"),
+        (iter(["CF501"]), TypeError, "expected .* collection of rule ids"),
+        (("CF501", "CF999"), ValueError, r"expected ids of chunkfold.RULES, received 'CF999'"),
+        (("CF503",), ValueError, "received 'CF503'"),
+        (([],), ValueError, r"received \[\]"),
+    ],
+)
+def test_what_is_no_collection_of_rule_ids(option: str, ids: Any, kind: type[Exception], message: str) -> None:
+    options: dict[str, Any] = {option: ids}
+    with pytest.raises(kind, match=f"{option}: .*{message}"):
+        ChatCompletionParser(**options)
+
+
+# Strict mode: at the end
+
+
+@pytest.mark.parametrize(
+    ("body", "way_out", "end", "rule"),
+    [
+        # A body that ends by itself, well or badly: what is noted at its end is the provider's.
+        pytest.param(NO_HEAD, "close", "invalid", "CF216", id="truncated, and something was noted at the end"),
+        pytest.param(event({"choices": []}), "close", "invalid", "CF206", id="noted at an event"),
+        pytest.param(HI, "close", "truncated", None, id="truncated, and nothing was noted"),
+        pytest.param(b"", "close", "empty", None, id="empty, and nothing was noted"),
+        pytest.param(HI + STOP, "close", "invalid", "CF501", id="finished without [DONE]"),
+        pytest.param(HI + DONE, "close", "invalid", "CF502", id="done"),
+        # Whatever else stopped it: what is noted only then is not the provider's.
+        pytest.param(NO_HEAD, "interrupt", "interrupted", None, id="interrupted"),
+        pytest.param(NO_HEAD, "stall", "stalled", None, id="stalled"),
+        pytest.param(NO_HEAD, "leave", "closed", None, id="left"),
+        pytest.param(HI + STOP, "interrupt", "finished", None, id="interrupted after the finish reason"),
+        pytest.param(HI + STOP, "stall", "finished", None, id="stalled after the finish reason"),
+        pytest.param(HI + STOP, "leave", "finished", None, id="left after the finish reason"),
+        # What was noted before has ended the stream by then.
+        pytest.param(HI + b"data: null\n\n", "interrupt", "invalid", "CF105", id="noted before the transport failed"),
+    ],
+)
+def test_strict_at_the_end(body: bytes, way_out: str, end: str, rule: str | None) -> None:
+    parser = run(body, way_out, strict=True)
+    assert (parser.end, refusal(parser)) == (end, rule)
+
+
+@pytest.mark.parametrize(("way_out", "kind"), [("interrupt", StreamInterruptedError), ("stall", StreamStalledError)])
+def test_strict_never_blames_the_provider_for_a_fault(way_out: str, kind: type[Exception]) -> None:
+    error = run(NO_HEAD, way_out, strict=True).error
+    assert type(error) is kind
+    assert error.is_transient()
+
+
+@pytest.mark.parametrize("way_out", ["interrupt", "stall"])
+def test_a_late_fault_is_refused_where_it_is_named(way_out: str) -> None:
+    parser = run(HI + STOP, way_out, strict=("CF507",))
+    assert refusal(parser) == "CF507"
+    assert (parser.error is not None and parser.error.__cause__) is (RESET if way_out == "interrupt" else None)
+
+
+# Objects that nobody can explain
+
+
+@pytest.mark.parametrize(
+    ("body", "end"),
+    [
+        (HI + UNEXPLAINED + DONE, "truncated"),
+        (UNEXPLAINED + HI + DONE, "truncated"),
+        (HI + UNEXPLAINED, "truncated"),
+        (delta(role="assistant") + UNEXPLAINED + DONE, "empty"),
+    ],
+)
+def test_an_unexplained_object_is_quoted_where_the_stream_is_incomplete(body: bytes, end: str) -> None:
+    parser = run(body)
+    assert parser.end == end
+    assert type(parser.error) is IncompleteStreamError
+    assert '{"status":"worker restarted"}' in str(parser.error)
+    assert [(one.rule.id, one.detail) for one in parser.anomalies] == [("CF219", '\'{"status":"worker restarted"}\'')]
+    assert parser.snapshot.model_extra == {"status": "worker restarted"}
+
+
+def test_an_unexplained_object_is_only_noted_where_every_choice_finished() -> None:
+    for body in (HI + UNEXPLAINED + STOP + DONE, HI + STOP + UNEXPLAINED + DONE):
+        parser = run(body)
+        assert parser.end is StreamEnd.FINISHED
+        assert [one.rule.id for one in parser.anomalies] == ["CF219"]
+
+
+def test_an_unexplained_object_is_quoted_in_bounds_and_escaped() -> None:
+    parser = run(HI + event({"status": "\x1b[31m" + "x" * 10_000}) + DONE)
+    assert str(parser.error).isprintable()
+    assert len(str(parser.error)) < 500
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"id": "c", "object": "chat.completion.chunk", "model": "m"},
+        {"object": "chat.completion.chunk"},
+        {"id": "c", "created": 1},
+        {"id": "c", "model": "m"},
+        {"choices": None},
+        {"usage": None},
+        {"usage": {"total_tokens": 3}, "provider": "p"},
+        {"prompt_filter_results": [{"prompt_index": 0}]},
+        {"x_groq": {"id": "r"}},
+        {"obfuscation": "abc"},
+        {"timings": {"predicted_n": 3}},
+        {"base_resp": {"status_code": 0}},
+        {"error": None},
+        {"type": "ping"},
+        {},
+    ],
+)
+def test_what_a_chunk_without_choices_may_be_is_no_unexplained_object(payload: dict[str, Any]) -> None:
+    parser = run(HI + event(payload) + DONE)
+    assert parser.end is StreamEnd.DONE
+    assert "CF219" not in {one.rule.id for one in parser.anomalies}
+
+
+# Recorded bodies
+
+
+@pytest.mark.parametrize(
+    ("name", "end", "rule", "message"),
+    [
+        ("portkey__anthropic-errmid", "failed", "CF606", "overloaded_error"),
+        ("portkey__bedrock-errmid", "done", "CF502", ""),
+        ("transformers__errmid_badjson", "failed", "CF609", 'can only concatenate str (not "int") to str'),
+        ("dashscope-native__loongsuite-python-agent__test-agent-run-nonstream", "invalid", "CF106", '"output"'),
+    ],
+)
+def test_recorded_failures(name: str, end: str, rule: str, message: str) -> None:
+    parser = run(shared_data(f"recordings-2/{name}.sse").read_bytes())
+    assert parser.end == end
+    assert rule in {one.rule.id for one in parser.anomalies}
+    assert message in str(parser.error)
+
+
+def test_an_error_that_a_gateway_swallowed_can_be_refused() -> None:
+    body = shared_data("recordings-2/portkey__bedrock-errmid.sse").read_bytes()
+    assert refusal(run(body, strict=("CF502",))) == "CF502"
+
+
+# Events of another API
+
+
+GEMINI = event({"candidates": [{"content": {"parts": [{"text": "Hi"}]}}], "usageMetadata": {}})
+ELSEWHERE = {
+    "Gemini's own": GEMINI,
+    "Cohere's": event({"type": "content-delta", "delta": {"message": {"content": {"text": "Hi"}}}}, "content-delta"),
+    "Workers AI's": event({"response": "Hi"}) + event({"response": "", "usage": {"total_tokens": 3}}),
+    "text-generation-inference's": event({"index": 1, "token": {"id": 1, "text": "Hi"}, "generated_text": None}),
+    "Dify's": event({"event": "message", "id": "1", "answer": "Hi"}),
+    "the Assistants'": event({"id": "r", "object": "thread.run"}, "thread.run.created"),
+    "a UI message stream": event({"type": "start"}) + event({"type": "text-delta", "id": "1", "delta": "Hi"}),
+    "DashScope's own": event({"output": {"text": "Hi"}, "usage": {"total_tokens": 3}}, "result"),
+    "DashScope's own, without a name": event({"output": {"text": "Hi"}, "usage": {"total_tokens": 3}}),
+    "Baidu's own": event({"id": "a", "object": "chat.completion", "result": "Hi", "usage": {"total_tokens": 3}}),
+    "Ollama's own": event({"model": "m", "message": {"role": "assistant", "content": "Hi"}, "done": False}),
+    "text of another name": event("Hi", "token"),
+}
+
+
+@each_case("last", [b"", DONE], ids=["no [DONE]", "[DONE]"])
+@each_case("name", ELSEWHERE)
+def test_events_of_another_api_are_invalid(name: str, last: bytes) -> None:
+    body = ELSEWHERE[name]
+    parser = run(b": ping\n\n" + body + last)
+    assert parser.end is StreamEnd.INVALID
+    assert type(parser.error) is InvalidChunkError
+    assert parser.error.position == len(b": ping\n\n")
+    assert body.partition(b"data: ")[2].splitlines()[0].decode()[:50] in str(parser.error)
+    assert not parser.error.retryable
+
+
+@pytest.mark.parametrize(
+    ("body", "way_out", "end"),
+    [
+        (GEMINI, "interrupt", "interrupted"),
+        (GEMINI, "stall", "stalled"),
+        (GEMINI, "leave", "closed"),
+        (GEMINI + delta(role="assistant"), "close", "empty"),
+        (GEMINI + event({"usage": {"total_tokens": 3}}), "close", "empty"),
+        (event({"choices": []}) + GEMINI, "close", "empty"),
+        (GEMINI + event({"error": {"message": "x"}}), "close", "failed"),
+        (event({}, "keepalive") + event("x", "ping") + event({"a": 1}, "heartbeat") + DONE, "close", "empty"),
+        (b"data: \n\ndata: null\n\n" + event({"type": "ping"}) + event({}) + DONE, "close", "empty"),
+        (event({"usage": {"total_tokens": 3}}) + DONE, "close", "empty"),
+        (event({"step": 1}, "progress") + HI + DONE, "close", "done"),
+    ],
+)
+def test_what_is_not_another_api(body: bytes, way_out: str, end: str) -> None:
+    assert run(body, way_out).end == end
+
+
+def test_every_rule_can_be_named() -> None:
+    ids = [rule.id for rule in RULES]
+    assert ChatCompletionParser(strict=ids, tolerate=ids).end is None
+    assert run(chunk(choice("stop", content="Hi")) + DONE, strict=ids).end is StreamEnd.FINISHED

@@ -1,0 +1,1188 @@
+"""Limits: what they count, where a stream stops that passes one, and that nothing a peer sends slips under them.
+
+The attacks are streams without end, each of which makes something grow. Every one is read until it ends, for so long
+at most; then it is too late. Memory is what Python allocated meanwhile (`tracemalloc`).
+"""
+
+import gc
+import gzip
+import itertools
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import made_streams
+import pytest
+from cases import each_case
+from fronts import by_turns, client_of, each_library, generators_of_httpx_are_not_ours, over_both_fronts, read_by
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from linear import assert_linear
+from measured_memory import only_garbage_of_these_tests, traced  # noqa: F401 - a fixture of this module
+from shared_data import shared_data
+
+from chunkfold import (
+    APIStatusError,
+    ChatCompletionAccumulator,
+    ChatCompletionChunk,
+    ChatCompletionParser,
+    ChatCompletionStream,
+    ChunkfoldError,
+    IncompleteStreamError,
+    InvalidChunkError,
+    LimitExceededError,
+    UsageReceived,
+)
+from chunkfold.models import base
+from chunkfold.parser.limits import has_more_items
+from chunkfold.testing import DONE, Answer, FakeProvider, choice, chunk, delta
+from chunkfold.wire import payload
+
+pytestmark = generators_of_httpx_are_not_ours
+pytest_generate_tests = over_both_fronts
+library = each_library
+
+READ = 2**16  # bytes
+STOP = delta("stop")
+HI = delta(content="Hi")
+
+
+def call(**fields: Any) -> bytes:
+    return delta(tool_calls=[fields])
+
+
+def in_reads(body: bytes, size: int = READ) -> Iterator[bytes]:
+    return (body[start : start + size] for start in range(0, len(body), size))
+
+
+def parsed(body: bytes, size: int = READ, **options: Any) -> tuple[ChatCompletionParser, list[ChatCompletionChunk]]:
+    parser = ChatCompletionParser(**options)
+    chunks = [each for data in in_reads(body, size) for each in parser.feed(data)]
+    return parser, chunks + parser.close()
+
+
+# Attacks
+
+LIMIT = 10**6
+EACH = range(100)  # how many new things come at once
+SMALL_LIMIT = LIMIT // 5
+COST = 50  # bytes for a character, at most: an object that is two characters of JSON may take a kilobyte
+MOST_SENT = 50 * LIMIT  # bytes, which is far more than the limit lets through
+
+
+def kept_by(limit: int) -> int:
+    """What may be kept by a limit of so many characters: those, as much again, and 1 MiB; and then there is one read."""
+    return 2 * limit + 2**20 + READ
+
+
+def fresh(n: int, value: Any = "word " * 20) -> dict[str, Any]:
+    """Keys that were never seen before."""
+    return {f"key{n}_{each}": value for each in EACH}
+
+
+def choices(n: int, **fields: Any) -> bytes:
+    return chunk(*({"index": n * len(EACH) + each, **fields} for each in EACH))
+
+
+def calls(n: int, fragment_of: Callable[[int], dict[str, Any]]) -> bytes:
+    return delta(tool_calls=[fragment_of(n * len(EACH) + each) for each in EACH])
+
+
+TOKEN = {"token": "a", "logprob": -1.0, "bytes": [97], "top_logprobs": []}
+EVENT = "max_event_size"
+OUTPUT = "max_output_size"
+# What comes as the n-th piece of a body, and the limit that ends it.
+ATTACKS: dict[str, tuple[str, Callable[[int], bytes]]] = {
+    # Events without end
+    "a line": (EVENT, lambda n: b"x" * 1000 if n else b"data: "),
+    "a line of no field": (EVENT, lambda n: b"x" * 1000),
+    "a comment": (EVENT, lambda n: b":" * 1000),
+    "a name of an event": (EVENT, lambda n: b"x" * 1000 if n else b"event:"),
+    "lines of data": (EVENT, lambda n: b"data: word\n" * 100),
+    "a JSON string": (EVENT, lambda n: b"x" * 1000 if n else b'data: {"choices": "'),
+    "a JSON list": (EVENT, lambda n: b"[" * 1000 if n else b"data: ["),
+    # Output
+    "text": (OUTPUT, lambda n: delta(content="word " * 100)),
+    "wide text": (OUTPUT, lambda n: delta(content="\N{GRINNING FACE}" * 100)),
+    "reasoning": (OUTPUT, lambda n: delta(reasoning_content="word " * 100)),
+    "a refusal": (OUTPUT, lambda n: delta(refusal="word " * 100)),
+    "arguments": (OUTPUT, lambda n: call(index=0, function={"arguments": "word " * 100})),
+    "a name": (OUTPUT, lambda n: call(index=0, function={"name": f"word {n} " * 50})),
+    "input": (OUTPUT, lambda n: call(index=0, custom={"input": "word " * 100})),
+    "a function call": (OUTPUT, lambda n: delta(function_call={"arguments": "word " * 100})),
+    "audio": (OUTPUT, lambda n: delta(audio={"data": "AAAA" * 100})),
+    "a transcript": (OUTPUT, lambda n: delta(audio={"transcript": "word " * 100})),
+    "images": (OUTPUT, lambda n: delta(images=[{"image_url": {"url": "x" * 500}}])),
+    "encrypted reasoning": (OUTPUT, lambda n: delta(reasoning_details=[{"type": "x", "data": "x" * 500}])),
+    "reasoning and text by turns": (OUTPUT, lambda n: b"".join([delta(content="x"), delta(reasoning="y")] * 20)),
+    # Whatever else is kept
+    "choices": (OUTPUT, choices),
+    "choices with strange indexes": (OUTPUT, lambda n: choices([n, -n, 10**18 + n, 10**399 + n][n % 4])),
+    "choices with a whole message": (OUTPUT, lambda n: choices(n, message={"content": "x" * 100})),
+    "calls": (OUTPUT, lambda n: calls(n, lambda place: {"index": place, "id": f"c{place}"})),
+    "calls without an index": (OUTPUT, lambda n: calls(n, lambda place: {"id": f"c{place}", "function": {"name": "f"}})),
+    "calls with an index of 400 digits": (OUTPUT, lambda n: calls(10**399 + n, lambda place: {"index": place})),
+    "ids of one call": (OUTPUT, lambda n: calls(n, lambda place: {"index": 0, "id": f"{place:0100}"})),
+    "ids and indexes of one call": (OUTPUT, lambda n: calls(n, lambda place: {"index": place, "id": f"{place:0100}"})),
+    "types of calls": (OUTPUT, lambda n: call(index=n, function={"name": "f"}) + call(index=n, type="x" * 1000)),
+    "parts of a content list": (OUTPUT, lambda n: delta(content=[{"type": "x", **fresh(n)}])),
+    "empty annotations": (OUTPUT, lambda n: delta(annotations=[{} for _ in EACH])),
+    "log probabilities": (OUTPUT, lambda n: chunk({**choice(), "logprobs": {"content": [TOKEN] * 100}})),
+    "unknown keys of log probabilities": (OUTPUT, lambda n: chunk({**choice(), "logprobs": fresh(n)})),
+    "unknown keys of chunks": (OUTPUT, lambda n: chunk(**fresh(n))),
+    "unknown keys of choices": (OUTPUT, lambda n: chunk({**choice(), **fresh(n)})),
+    "unknown keys of deltas": (OUTPUT, lambda n: delta(**fresh(n))),
+    "unknown keys of calls": (OUTPUT, lambda n: call(index=0, **fresh(n))),
+    "unknown keys of functions": (OUTPUT, lambda n: call(index=0, function=fresh(n))),
+    "unknown keys of function calls": (OUTPUT, lambda n: delta(function_call=fresh(n))),
+    "unknown keys of audio": (OUTPUT, lambda n: delta(audio=fresh(n))),
+    "unknown numbers": (OUTPUT, lambda n: chunk(**fresh(n, n))),
+    "unknown objects": (OUTPUT, lambda n: chunk(**fresh(n, {"a": [{}]}))),
+    "unknown strings": (OUTPUT, lambda n: chunk(**fresh(n, "\N{GRINNING FACE}" * 100))),
+    "reasoning details": (OUTPUT, lambda n: delta(reasoning_details=[{"index": f"{n} {each}"} for each in EACH])),
+    "types of reasoning details": (OUTPUT, lambda n: delta(reasoning_details=[{"type": key} for key in fresh(n)])),
+    "unknown keys of reasoning details": (OUTPUT, lambda n: delta(reasoning_details=[{"index": 0, **fresh(n)}])),
+}  # fmt: skip
+
+
+QUICK = [
+    *("a line", "a comment", "a JSON string", "text", "arguments", "encrypted reasoning"),
+    *("ids of one call", "log probabilities", "unknown keys of functions"),
+]
+
+
+def endless(name: str) -> Iterator[bytes]:
+    """What a socket gives of an attack, read by read, until it is too late."""
+    pieces = map(ATTACKS[name][1], itertools.count())
+    sent = 0
+    while sent < MOST_SENT:
+        data = b""
+        while len(data) < READ:
+            data += next(pieces)
+        sent += len(data)
+        yield data
+    pytest.fail("no limit ends it")
+
+
+def by_feed(reads: Iterator[bytes], **options: Any) -> Any:
+    parser = ChatCompletionParser(**options)
+    while parser.end is None:
+        parser.feed(next(reads))
+    return parser
+
+
+def by_fold(reads: Iterator[bytes], **options: Any) -> Any:
+    parser = ChatCompletionParser(**options)
+    while parser.end is None:
+        parser.fold(next(reads))
+    return parser
+
+
+def by_feed_with_events(reads: Iterator[bytes], **options: Any) -> Any:
+    parser = ChatCompletionParser(**options)
+    parser.events()
+    while parser.end is None:
+        parser.feed(next(reads))
+        parser.events()
+    return parser
+
+
+def by_iterating(reads: Iterator[bytes], **options: Any) -> Any:
+    stream = ChatCompletionStream(reads, **options)
+    with suppress(LimitExceededError):
+        for _ in stream:
+            pass
+    return stream
+
+
+def assert_limited(name: str, stream: Any, value: int) -> None:
+    limit, _ = ATTACKS[name]
+    assert_named(stream, limit, value)
+    assert limit in str(stream.error)
+
+
+def attack(name: str, way: Callable[..., Any], limit: int = LIMIT) -> None:
+    with traced() as memory:
+        stream = way(endless(name), max_output_size=limit, max_event_size=limit)
+    print(f"{memory.peak / 10**6:.1f} MB")
+    assert_limited(name, stream, limit)
+    assert memory.peak < COST * kept_by(limit), f"{memory.peak / kept_by(limit):.0f}"
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_an_attack_ends_at_a_limit(name: str) -> None:
+    attack(name, by_feed, SMALL_LIMIT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ATTACKS)
+def test_every_attack_ends_at_a_limit_also_with_events(name: str) -> None:
+    attack(name, by_feed_with_events, SMALL_LIMIT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "way"), [*zip(QUICK, itertools.cycle([by_fold, by_iterating]))])
+def test_an_attack_ends_at_a_limit_whoever_reads_it(name: str, way: Callable[..., Any]) -> None:
+    assert_limited(name, way(endless(name), max_output_size=SMALL_LIMIT, max_event_size=SMALL_LIMIT), SMALL_LIMIT)
+
+
+ENDLESS = {
+    "comments": b": ping\n",
+    "blocks of comments": b": ping\r\n\r\n",
+    "blank lines": b"\n",
+    "reconnection times": b"retry: 5\n\n",
+    "ids": b"id: 1\n\n",
+    "blank data": b"data:\n\n",
+    "null": b"data: null\n\n",
+    "events of another name": b"event: ping\ndata: {}\n\n",
+    "errors that are none": b"error: null\n\n",
+    "chunks without choices": chunk(),
+    "chunks without output": delta(),
+    "roles": delta(role="assistant"),
+    "ids of chunks that change": chunk(id="c2"),
+    "padding": delta(obfuscation="x" * 1000),
+    "usage": chunk(usage={"prompt_tokens": 1}),
+    "keys of usage": b"".join(chunk(usage={f"key{n}": n, "prompt_tokens_details": {f"key{n}": n}}) for n in range(200)),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_what_is_not_kept_passes_no_limit(name: str) -> None:
+    """It may go on for ever, and costs no memory: the deadlines are for that."""
+    parser = ChatCompletionParser(max_event_size=2000, max_output_size=2)
+    parser.feed(HI)
+    data = ENDLESS[name] * (READ // 8 // len(ENDLESS[name]))
+    with traced() as memory:
+        for _ in range(4):
+            parser.feed(data)
+    assert (parser.end, parser.snapshot.text) == (None, "Hi")
+    assert memory.peak < COST * READ // 8
+
+
+@pytest.mark.slow
+def test_half_a_character_keeps_nothing_else() -> None:
+    parser = ChatCompletionParser(max_output_size=LIMIT)
+    with traced() as memory:
+        for n in range(140):
+            parser.feed(delta(index=n, content=[{"type": "text", "text": "\ud83d", "padding": "x" * LIMIT}]))
+    assert parser.end is not None or memory.peak < COST * kept_by(LIMIT)
+
+
+# Where a stream stops that passes a limit
+
+
+@dataclass
+class Steps:
+    """What came of each piece of a body, and last of its end; and which of them was the end of the stream."""
+
+    parser: ChatCompletionParser
+    chunks: list[list[ChatCompletionChunk]]
+    last: int
+
+    @property
+    def shown(self) -> Any:
+        parser = self.parser
+        all_chunks = list(itertools.chain(*self.chunks))
+        return parser.end, repr(parser.error), all_chunks, parser.snapshot, parser.anomalies
+
+    def begins_like(self, other: "Steps", count: int) -> bool:
+        return self.chunks[:count] == other.chunks[:count] and not any(self.chunks[count + 1 :])
+
+
+def steps(pieces: list[bytes], **options: Any) -> Steps:
+    parser = ChatCompletionParser(**options)
+    chunks, last = [], 0
+    for piece in pieces:
+        last += parser.end is None
+        chunks += [parser.feed(piece)]
+    last -= parser.end is not None
+    return Steps(parser, [*chunks, parser.close()], last)
+
+
+often = settings(max_examples=40, deadline=None)  # no deadline: the machine may be busy
+
+
+@often
+@given(made_streams.STREAMS, st.integers(0, 30), made_streams.CUTS)
+def test_the_event_that_passes_the_output_limit_is_the_last(
+    stream: made_streams.Stream, limit: int, places: list[int]
+) -> None:
+    free = steps(stream.pieces)
+    limited = steps(stream.pieces, max_output_size=limit)
+    output = ChatCompletionAccumulator()
+    passing = None
+    for place, chunks in enumerate(free.chunks):
+        for each in chunks:
+            output.add(each)
+        if passing is None and output.output_size > limit:
+            passing = place
+    if passing is None:
+        assert limited.shown == free.shown
+    else:
+        assert limited.begins_like(free, passing)
+        assert limited.chunks[passing][: len(free.chunks[passing])] == free.chunks[passing]
+        if free.parser.end in ("failed", "invalid") and passing == free.last:
+            assert limited.shown == free.shown  # an error of its own is told first
+        else:
+            assert_named(limited.parser, "max_output_size", limit)
+    assert steps(stream.cut(places).pieces, max_output_size=limit).shown == limited.shown
+
+
+@often
+@given(made_streams.STREAMS, st.integers(0, 400), made_streams.CUTS)
+def test_nothing_comes_of_the_event_that_passes_its_limit(
+    stream: made_streams.Stream, limit: int, places: list[int]
+) -> None:
+    free = steps(stream.pieces)
+    limited = steps(stream.pieces, max_event_size=limit)
+    sizes = [len(piece) - len(b"data: \n\n") for piece in stream.pieces]
+    passing = next((place for place, size in enumerate(sizes) if size > limit), None)
+    if passing is None or passing > free.last:
+        assert limited.shown == free.shown
+    else:
+        assert limited.begins_like(free, passing)
+        assert_named(limited.parser, "max_event_size", limit)
+        before = ChatCompletionParser()
+        before.fold(b"".join(stream.pieces[:passing]))
+        before.leave()
+        assert limited.parser.snapshot == before.snapshot
+    assert steps(stream.cut(places).pieces, max_event_size=limit).shown == limited.shown
+
+
+def test_without_being_told_an_event_may_have_32_mib() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(b"data: " + b"x" * 32 * 2**20)
+    assert parser.end is None
+    parser.feed(b"x")
+    assert_named(parser, "max_event_size", 32 * 2**20)
+
+
+def assert_named(parser: Any, limit: str, value: int) -> None:
+    assert parser.end == "invalid"
+    assert type(parser.error) is LimitExceededError
+    assert (parser.error.limit, parser.error.value) == (limit, value)
+    assert parser.error.snapshot is parser.snapshot
+
+
+def test_what_is_kept_beside_the_output_is_measured_at_the_same_events() -> None:
+    body = HI + b"".join(chunk(**fresh(n)) for n in range(300)) + STOP + DONE
+    chunks = set()
+    for way, read in itertools.product([ChatCompletionParser.feed, ChatCompletionParser.fold], [1000, READ, 10**7]):
+        parser = ChatCompletionParser(max_output_size=1000)
+        for data in in_reads(body, read):
+            way(parser, data)
+        assert_named(parser, "max_output_size", 1000)
+        assert parser.snapshot.text == "Hi"
+        chunks.add(parser.chunks)
+    assert len(chunks) == 1
+
+
+# What is legitimate passes
+
+
+def test_recordings_pass_by_exactly_their_own_output(subtests: pytest.Subtests) -> None:
+    for path in sorted(shared_data("recordings").glob("*.sse")):
+        with subtests.test(path.stem):
+            body = path.read_bytes()
+            parser, chunks = parsed(body)
+            output = ChatCompletionAccumulator()
+            for each in chunks:
+                output.add(each)
+            limited, same_chunks = parsed(body, max_output_size=output.output_size)
+            assert (limited.end, same_chunks, limited.snapshot) == (parser.end, chunks, parser.snapshot)
+            assert (repr(limited.error), limited.anomalies) == (repr(parser.error), parser.anomalies)
+            if output.output_size:
+                limited, some_chunks = parsed(body, max_output_size=output.output_size - 1)
+                assert limited.end == "invalid"
+                assert some_chunks == chunks[: len(some_chunks)]
+                if parser.end != "invalid":  # what is no chunk is told first, if it comes in the same block
+                    assert_named(limited, "max_output_size", output.output_size - 1)
+
+
+@pytest.mark.slow
+def test_recordings_pass_by_exactly_their_own_largest_event(subtests: pytest.Subtests) -> None:
+    for path in sorted(shared_data("recordings").glob("*.sse")):
+        with subtests.test(path.stem):
+            body = path.read_bytes()
+            parser, chunks = parsed(body)
+            largest = largest_of(body)
+            limited, same_chunks = parsed(body, 100, max_event_size=largest)
+            assert (limited.end, same_chunks, limited.snapshot) == (parser.end, chunks, parser.snapshot)
+            limited, some_chunks = parsed(body, 100, max_event_size=largest - 1)
+            assert some_chunks == chunks[: len(some_chunks)]
+            assert_named(limited, "max_event_size", largest - 1)
+
+
+def largest_of(body: bytes) -> int:
+    """The size of the largest data of an event, or line that is none, by a plain look at the body."""
+    sizes = []
+    for block in re.split(rb"\n\n|\r\n\r\n", body):
+        lines = [line.partition(b":") for line in block.splitlines()]
+        data = [value.removeprefix(b" ") for name, _, value in lines if name == b"data"]
+        sizes += [len(b"\n".join(data)), *(len(b"".join(line)) for line in lines if line[0] != b"data")]
+    return max(sizes)
+
+
+def pieces_of(text: str, piece: Callable[[str], bytes], size: int = 1000) -> bytes:
+    return b"".join(piece(text[start : start + size]) for start in range(0, len(text), size))
+
+
+def named_call(index: int) -> bytes:
+    return call(index=index, id=f"call_{index}", function={"name": "f", "arguments": ""})
+
+
+def more_arguments(text: str, index: int = 0) -> bytes:
+    return call(index=index, function={"arguments": text})
+
+
+TEXT = "word " * (LIMIT * 19 // 100)  # 95 % of the limit
+HALF = TEXT[: len(TEXT) // 2]
+FRAGMENTS = 5000
+LEGITIMATE = {
+    "text": pieces_of(TEXT, lambda text: delta(content=text)),
+    "reasoning in both spellings": pieces_of(TEXT, lambda text: delta(reasoning=text, reasoning_content=text)),
+    "reasoning, then text": pieces_of(HALF, lambda text: delta(reasoning=text))
+    + pieces_of(HALF, lambda text: delta(content=text)),
+    "reasoning beside its details": pieces_of(
+        TEXT, lambda text: delta(reasoning=text, reasoning_details=[{"type": "reasoning.text", "index": 0, "text": text}])
+    ),
+    "encrypted reasoning": pieces_of(
+        TEXT, lambda text: delta(reasoning_details=[{"type": "reasoning.encrypted", "index": 0, "data": text}])
+    ),
+    "arguments of one call": named_call(0) + pieces_of(TEXT, more_arguments),
+    "arguments of two calls": named_call(0) + pieces_of(HALF, more_arguments)
+    + named_call(1) + pieces_of(HALF, lambda text: more_arguments(text, 1)),
+    "arguments in fragments that have new ids": named_call(0)
+    + b"".join(call(index=0, id=f"call_{n}", function={"arguments": "word "}) for n in range(FRAGMENTS)),
+    "an image": delta(images=[{"type": "image_url", "image_url": {"url": TEXT}}]),
+    "audio": pieces_of("AAAA" * (LIMIT // 5), lambda text: delta(audio={"data": text})),
+    "usage in every chunk": pieces_of(TEXT, lambda text: chunk(
+        choice(content=text), usage={"completion_tokens": 1, "prompt_tokens_details": {}}
+    )),
+    "padding": pieces_of(TEXT, lambda text: delta(content=text, obfuscation=text)),
+    "log probabilities of a thousand tokens": b"".join(
+        chunk({**choice(content="word "), "logprobs": {"content": [{**TOKEN, "top_logprobs": [TOKEN] * 5}]}})
+        for _ in range(1000)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEGITIMATE)
+def test_a_stream_with_less_output_than_the_limit_is_read(name: str) -> None:
+    parser, _ = parsed(LEGITIMATE[name] + STOP + DONE, max_output_size=LIMIT)
+    assert parser.end == "finished"
+
+
+# How many values an event may have
+
+ITEMS = {
+    b"": 0,
+    b"{}": 1,
+    b"[1,2,3]": 3,
+    b"[{},{}]": 4,
+    b'{"a":1,"b":[{"c":",[{"}]}': 4,
+    b'["\\",[{", "\\\\", {}]': 4,
+    b'["cut,[': 1,
+    b'["cut\\': 1,
+    b",,,": 3,
+    b"no JSON": 0,
+}
+
+
+@pytest.mark.parametrize("data", ITEMS)
+def test_items_are_commas_and_opening_brackets_outside_of_strings(data: bytes) -> None:
+    padded = data + b" " * 20  # what has no more bytes than items are allowed is not looked at
+    assert has_more_items(padded, ITEMS[data] - 1)
+    assert not has_more_items(padded, ITEMS[data])
+    assert not has_more_items(data, len(data))
+
+
+HOSTILE_TEXTS = [b'"",', b'"' + b"x" * 50, b'"\\"' * 20, b'"', b"1", b"}", b'"a":"\\\\",', b"\\"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("piece", HOSTILE_TEXTS)
+def test_items_are_counted_in_linear_time(piece: bytes) -> None:
+    assert_linear(lambda size: partial(has_more_items, piece * (size // len(piece)), size), 300_000)
+
+
+def ones(count: int) -> list[int]:
+    return [1] * count
+
+
+MANY_ITEMS = 2_000_000
+TOO_MANY: dict[str, Callable[[int], bytes]] = {
+    "calls": lambda n: delta(tool_calls=ones(n)),
+    "annotations": lambda n: delta(annotations=ones(n)),
+    "images": lambda n: delta(images=ones(n)),
+    "parts": lambda n: delta(content=ones(n)),
+    "log probabilities": lambda n: chunk({**choice(), "logprobs": {"content": ones(n)}}),
+    "choices": lambda n: chunk(*ones(n)),
+    "empty choices": lambda n: chunk(*[{}] * n),
+    "unknown values": lambda n: chunk(x=ones(n)),
+    "equal keys": lambda n: b"data: {" + b'"a":1,' * n + b'"choices":[]}\n\n',
+    "brackets": lambda n: b"data: " + b"[" * n + b"\n\n",
+    "an error": lambda n: b'data: {"error":' + b"[1," * n + b"}\n\n",
+    "an event named error": lambda n: b"event: error\ndata: [" + b"1," * n + b"1]\n\n",
+    "an event of another name": lambda n: b"event: ping\ndata: [" + b"1," * n + b"1]\n\n",
+    "a field named error": lambda n: b"error: [" + b"1," * n + b"1]\n\n",
+    "lines of one event": lambda n: (b'data: {"a":[1' + b",1" * 100 + b"]}\n") * (n // 200) + b"\n",
+    "no JSON": lambda n: b"data: " + b"{,[" * n + b"\n\n",
+    "a last event that nothing ends": lambda n: b"data: [" + b"1," * n,
+    "a last error that nothing ends": lambda n: b"error: [" + b"1," * n + b"1]",
+}
+
+
+@pytest.mark.parametrize("name", TOO_MANY)
+def test_an_event_with_more_values_than_are_allowed_is_not_read(name: str) -> None:
+    parser, _ = parsed(HI + TOO_MANY[name](2_000), max_event_items=1_000)
+    assert_named(parser, "max_event_items", 1_000)
+    assert parser.snapshot.text == "Hi"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TOO_MANY)
+def test_an_event_with_very_many_values_costs_little_more_than_its_bytes(name: str) -> None:
+    """Each of them would take hundreds of bytes, and some a kilobyte of errors."""
+    body = HI + TOO_MANY[name](MANY_ITEMS)
+    for read in (READ, len(body)):
+        with traced() as memory:
+            parser, _ = parsed(body, read)
+        assert_named(parser, "max_event_items", 250_000)
+        assert parser.snapshot.text == "Hi"
+        assert memory.peak < 8 * len(body)
+    folded = ChatCompletionParser()
+    folded.fold(body)
+    folded.close()
+    assert (folded.end, repr(folded.error)) == (parser.end, repr(parser.error))
+
+
+@pytest.mark.parametrize("start", [b"{", b"["])
+def test_a_whole_body_with_too_many_values_is_not_read(start: bytes) -> None:
+    parser, _ = parsed(start + b'"choices":[' + b"1," * MANY_ITEMS + b"1]}")
+    assert_named(parser, "max_event_items", 250_000)
+
+
+def test_text_that_looks_like_values_is_none() -> None:
+    text = ',[{"' * 500_000
+    parser, _ = parsed(delta(content=text) + STOP + DONE)
+    assert parser.completion().text == text
+
+
+@pytest.mark.slow
+def test_a_whole_completion_with_log_probabilities_is_read() -> None:
+    """4,000 tokens with five top log probabilities each, of four bytes."""
+    token = {"token": "word", "logprob": -0.25, "bytes": list(b"word")}
+    entry = {**token, "top_logprobs": [token] * 5}
+    body = {
+        "object": "chat.completion",
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": "word" * 4000},
+                "logprobs": {"content": [entry] * 4000},
+                "finish_reason": "stop",
+            }
+        ],
+    }
+    parser, _ = parsed(json.dumps(body).encode())
+    logprobs = parser.completion().choices[0].logprobs
+    assert logprobs is not None
+    assert len(logprobs.content or ()) == 4000
+
+
+def test_without_a_limit_there_may_be_any_number_of_values() -> None:
+    body = chunk(x=ones(300_000)) + HI
+    assert_named(parsed(body)[0], "max_event_items", 250_000)
+    assert parsed(body, max_event_items=None)[0].snapshot.text == "Hi"
+    assert parsed(body, max_event_items=300_020)[0].snapshot.text == "Hi"
+    assert_named(parsed(HI, max_event_items=5)[0], "max_event_items", 5)
+
+
+PARTS = 10_000
+MANY_PARTS: dict[str, Callable[[int], bytes]] = {
+    "choices": lambda n: chunk(*({"index": index} for index in range(n))),
+    "empty choices": lambda n: chunk(*[{}] * n),
+    "wrong choices": lambda n: chunk(*ones(n)),
+    "calls": lambda n: delta(tool_calls=[{"index": index} for index in range(n - 1)]),
+    "calls with an id of a wrong type": lambda n: delta(tool_calls=[{"id": 1.5}] * (n - 1)),
+    "annotations": lambda n: delta(annotations=[{}] * (n - 1)),
+    "parts": lambda n: delta(content=[{"type": "text", "text": "x"}] * (n - 1)),
+    "reasoning details": lambda n: delta(reasoning_details=[{"index": index} for index in range(n - 1)]),
+    "log probabilities": lambda n: chunk({**choice(), "logprobs": {"content": [{}] * (6 * n - 6)}}),
+    "other likely tokens": lambda n: chunk(
+        {**choice(), "logprobs": {"refusal": [{"top_logprobs": [{}, {}]}] * (2 * n - 2)}}
+    ),
+    "a message's calls": lambda n: chunk({"index": 0, "message": {"tool_calls": [{}] * (n - 1)}}),
+    "a whole completion's calls": lambda n: json.dumps(
+        {"object": "chat.completion", "choices": [{"message": {"tool_calls": [{}] * (n - 1)}}]}
+    ).encode(),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "choices" else pytest.mark.slow) for name in MANY_PARTS]
+)
+def test_an_event_has_no_more_choices_and_entries_than_that(name: str) -> None:
+    """A model writes no ten thousand calls, and each takes some kilobytes until it stands in a snapshot."""
+    parser, _ = parsed(MANY_PARTS[name](PARTS))
+    assert getattr(parser.error, "limit", None) is None
+    parser, _ = parsed(MANY_PARTS[name](PARTS + 1))
+    assert_named(parser, "max_event_parts", PARTS)
+
+
+@pytest.mark.parametrize("most", [3, pytest.param(40_000, marks=pytest.mark.slow)])
+def test_a_block_has_no_more_payloads_than_that(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came before is delivered, as with every error."""
+    assert payload.MAX_EVENT_PAYLOADS == 40_000
+    monkeypatch.setattr(payload, "MAX_EVENT_PAYLOADS", most)
+    line = b"data: {}\n"
+    parser, chunks = parsed(line * most + b"\n")
+    assert (parser.error and type(parser.error), len(chunks)) == (IncompleteStreamError, most)
+    assert parser.anomalies[0].detail == f"{most} payloads"
+    parser, chunks = parsed(line * (most + 1) + b"\n")
+    assert_named(parser, "max_event_payloads", most)
+    assert len(chunks) == most
+    assert parser.anomalies[0].detail == f"more than {most} payloads"
+
+
+MIB = 2**20
+SHORT: dict[str, Callable[[int], bytes]] = {
+    "data of one character": lambda size: b"data:1\n" * (size // 7) + b"\n",
+    "data with CRLF": lambda size: b"data:1\r\n" * (size // 8) + b"\r\n",
+    "data without a value": lambda size: b"data\n" * (size // 5) + b"\n",
+    "comments": lambda size: b":\n" * (size // 2),
+    "comments behind data": lambda size: b"data: {}\n" + b":\n" * (size // 2) + b"\n",
+    "lines of no field": lambda size: b"x\n" * (size // 2),
+    "blank lines": lambda size: b"\n" * size,
+    "ids": lambda size: b"data: {}\n" + b"id\n" * (size // 3) + b"\n",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHORT)
+def test_a_short_line_costs_little_more_than_its_bytes(name: str) -> None:
+    """There are 16 million of them in 32 MiB."""
+    body = SHORT[name](4 * MIB)
+    tries = [seconds_of(body, with_events=False) for _ in range(3)]
+    assert min(tries) < 0.5, tries  # a tenth of that if nothing else runs; line by line it is a second
+
+
+FULL = 32 * MIB - 200  # bytes
+COSTLY: dict[str, Callable[[], bytes]] = {
+    "empty choices": lambda: chunk(*[{}] * 124_000),
+    "choices with a field": lambda: chunk(*[{"x": 1}] * 62_000),
+    "lines": lambda: b"data: {}\n" * 240_000 + b"\n",
+    "lines of keep-alives": lambda: b"data: {}\n" + b"data: null\n" * 2_000_000 + b"\n",
+    "blank lines of data": lambda: b"data: {}\n" + b"data:  \n" * 2_000_000 + b"\n",
+    "half a character, again and again": lambda: delta(content="?").replace(b"?", b"\\ud83d" * (FULL // 6)),
+    "half a character in an error": lambda: b'data: {"error": {"message": "%b"}}\n\n' % (b"\\ude00" * (FULL // 6)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COSTLY)
+def test_an_event_takes_a_few_seconds_at_most(name: str) -> None:
+    """Two, where nothing else runs."""
+    body = COSTLY[name]()
+    tries: list[float] = []
+    while len(tries) < 5 and not (tries and tries[-1] < 5):
+        tries.append(seconds_of(body, with_events=False))
+    assert tries[-1] < 5, tries
+
+
+@pytest.mark.parametrize("most", [30, pytest.param(25_000, marks=pytest.mark.slow)])
+def test_fields_of_a_wrong_type_are_counted_before_they_are_listed(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert base._MOST_WRONG == 25_000
+    monkeypatch.setattr(base, "_MOST_WRONG", most)
+
+    def body(count: int) -> bytes:
+        return chunk({**choice(), "logprobs": {"content": [{"token": 1}] * count}})
+
+    parser, _ = parsed(body(most) + HI)
+    assert parser.snapshot.text == "Hi"
+    assert [(anomaly.rule.id, anomaly.count) for anomaly in parser.anomalies] == [("CF209", most)]
+    parser, _ = parsed(body(most + 1) + HI)
+    assert (parser.end, parser.snapshot.text) == ("invalid", "")
+    assert f"{most} fields of a wrong type" in str(parser.error)
+
+
+def test_short_lines_of_one_event_take_little_more_than_their_bytes() -> None:
+    """One at a time, as a list of them would take twenty times as much."""
+    parser = ChatCompletionParser()
+    line = b"data:ab\n"
+    with traced() as memory:
+        for _ in range(100):
+            parser.feed(line * 1000)
+    assert memory.peak < 4 * 3 * 100_000
+    parser.feed(b"\n")
+    parser.close()
+    assert isinstance(parser.error, InvalidChunkError)
+
+
+@pytest.mark.slow
+def test_lines_of_one_event_are_read_up_to_the_one_that_ends_the_stream() -> None:
+    body = b'data: {"choices":[]}\n' + b"data: x\n" * 200_000 + b"\n"
+    parser = ChatCompletionParser()
+    with traced() as memory:
+        for data in in_reads(body, 2**14):
+            parser.feed(data)
+    assert isinstance(parser.error, InvalidChunkError)
+    assert memory.peak < 4 * len(body)
+
+
+# Without an option
+
+
+@pytest.mark.slow
+def test_without_being_told_output_may_have_64_mi_characters() -> None:
+    parser = ChatCompletionParser()
+    piece = delta(content="x" * 2**20)
+    for _ in range(64):
+        parser.feed(piece)
+    assert parser.end is None
+    parser.feed(HI)
+    assert_named(parser, "max_output_size", 64 * 2**20)
+    assert len(parser.snapshot.text) == 64 * 2**20 + 2
+
+
+def test_none_turns_the_limit_off() -> None:
+    body = b"".join(chunk(**fresh(n)) for n in range(200))
+    assert_named(parsed(body, max_output_size=1000)[0], "max_output_size", 1000)
+    assert parsed(body, max_output_size=None)[0].end == "empty"
+
+
+@pytest.mark.slow
+def test_without_being_told_what_is_kept_may_take_257_mib() -> None:
+    parser = ChatCompletionParser()
+    for n in range(300):
+        parser.feed(chunk(**{f"key{n}": "x" * 10**6}))
+    assert_named(parser, "max_output_size", 64 * 2**20)
+    assert 264 < parser.chunks < 275
+
+
+def test_what_is_replaced_is_not_added_up() -> None:
+    parser = ChatCompletionParser(max_output_size=1000)
+    body = chunk(choice(content=""), usage={f"k{n}": n for n in range(20)}, provider="x" * 1000) * 10
+    for _ in range(100):
+        parser.feed(body)
+    assert parser.end is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["choices", "calls", "log probabilities", "unknown objects", "wide text", "text"])
+def test_by_default_a_stream_ends_within_a_gigabyte(name: str) -> None:
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1] / "helpers")}
+    code = f"from test_limits import end_by_default; end_by_default({name!r})"
+    subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parent, env=env, check=True, timeout=600)
+
+
+def end_by_default(name: str) -> None:
+    """Read an attack without any option, in a process of its own; fail if that takes a gigabyte."""
+    resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30))
+    pieces = map(ATTACKS[name][1], itertools.count())
+    stream = ChatCompletionStream(pieces)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with suppress(LimitExceededError):
+        for _ in stream.events():
+            pass
+    assert_named(stream, "max_output_size", 64 * 2**20)
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < 2**30
+
+
+# Numbers that mean nothing
+
+HUGE = 10**4000
+NUMBERS: dict[str, list[bytes]] = {
+    "counts": [chunk(usage={"prompt_tokens": HUGE, "completion_tokens": HUGE, "total_tokens": 1})] * 2,
+    "details": [chunk(usage={"prompt_tokens_details": {"cached_tokens": HUGE}, "x": HUGE})],
+    "counts in a choice": [chunk({**choice(), "usage": {"prompt_tokens": HUGE}})],
+    "a choice": [
+        chunk({"index": HUGE, "delta": {"content": "x"}, "finish_reason": "stop"}),
+        chunk({"index": HUGE, "message": {}, "finish_reason": "length"}),
+        chunk({"index": HUGE, "delta": {"content": "x"}}),
+    ],
+    "a creation": [chunk(created=HUGE)],
+    "a call": [
+        call(index=HUGE, id="a", x=HUGE, function={"name": "f", "arguments": "{}", "x": HUGE}),
+        call(index=HUGE, id="b", function={"name": "g", "arguments": "{}"}),
+    ],
+    "arguments that are an object": [call(index=0, function={"name": "f", "arguments": {"x": HUGE}})],
+    "unknown fields": [chunk({**choice(content="x"), "x": HUGE}, x=HUGE)],
+    "reasoning details": [delta(reasoning_details=[{"type": HUGE, "index": HUGE, "id": HUGE, "data": HUGE}])],
+    "an image": [delta(images=[HUGE, {"x": [HUGE]}])],
+    "log probabilities": [chunk({**choice(), "logprobs": {"x": HUGE, "content": [{"bytes": [HUGE]}]}})],
+    "a wrong type": [delta(role=HUGE)],
+}
+
+
+@each_case("digits", [4300, 640])
+@each_case("name", NUMBERS)
+def test_numbers_of_very_many_digits_raise_nothing_but_our_errors(name: str, digits: int) -> None:
+    """The interpreter refuses to print them, and may be told to refuse more."""
+    body = b"".join(NUMBERS[name])
+    sys.set_int_max_str_digits(digits)
+    try:
+        for strict in (False, True):
+            parser = ChatCompletionParser(strict=strict)
+            parser.events()
+            shown = repr([parser.feed(body), parser.events(), parser.snapshot, parser.close(), parser.events()])
+            shown += repr([parser.snapshot, parser.anomalies, parser.error])
+            assert len(shown) < 50_000
+            usage = parser.snapshot.usage
+            assert parser.timing.tokens_per_second(usage and usage.prompt_tokens) is None
+    finally:
+        sys.set_int_max_str_digits(4300)
+
+
+def test_a_count_of_more_than_64_bits_is_kept_raw() -> None:
+    counts = {"prompt_tokens": 2**63 - 1, "completion_tokens": 2**63, "total_tokens": 1e30}
+    parser, _ = parsed(chunk(choice(content="Hi"), usage=counts) + STOP + DONE)
+    assert [anomaly.rule.id for anomaly in parser.anomalies] == ["CF403", "CF209"]
+    assert "usage.completion_tokens: expected an integer of 64 bits" in parser.anomalies[0].detail
+    usage = parser.snapshot.model_dump()["usage"]
+    assert usage["completion_tokens"] is usage["total_tokens"] is None
+    assert usage["raw_values"] == {"completion_tokens": 2**63, "total_tokens": 1e30}
+
+
+def test_a_count_that_means_nothing_never_displaces_one() -> None:
+    parser, _ = parsed(chunk(usage={"prompt_tokens": 5}) + chunk(usage={"prompt_tokens": HUGE}))
+    assert parser.snapshot.usage is not None
+    assert parser.snapshot.usage.prompt_tokens == 5
+
+
+# Usage
+
+
+def test_keys_of_usage_are_bounded() -> None:
+    parser = ChatCompletionParser(max_output_size=2)
+    parser.feed(HI)
+    for n in range(30):
+        details = {f"d{n}": n, "deep": {**fresh(n, n)}}
+        parser.feed(chunk(usage={**fresh(n, n), "details": details, "x": {"y": fresh(n, n)}}))
+    parser.feed(chunk(usage={"prompt_tokens": 7, "prompt_tokens_details": {"cached_tokens": 3, **fresh(0, 1)}}))
+    usage = parser.snapshot.usage
+    assert usage is not None
+    assert (usage.prompt_tokens, usage.cached_tokens, parser.end) == (7, 3, None)
+    assert len(usage.model_dump_json()) < 10_000
+    assert "CF404" in {anomaly.rule.id for anomaly in parser.anomalies}
+
+
+def usage_of(place: int) -> bytes:
+    return chunk(usage={"prompt_tokens": place, "details": {"x": place}, f"key{place}": 1})
+
+
+def test_an_event_keeps_the_usage_of_its_time() -> None:
+    parser = ChatCompletionParser()
+    parser.events()
+    for place in range(1, 200):
+        parser.feed(usage_of(place))
+    events = [event for event in parser.events() if isinstance(event, UsageReceived)]
+    assert [event.usage.prompt_tokens for event in events] == list(range(1, 200))
+    assert [(event.usage.model_extra or {})["details"]["x"] for event in events] == list(range(1, 200))
+    first = events[0]
+    assert first.usage is first.usage
+    assert first == UsageReceived(first.usage) == deepcopy(first)
+    assert "prompt_tokens=1" in repr(first)
+    first.usage.prompt_tokens = 1000
+    assert parser.snapshot.usage is not None
+    assert parser.snapshot.usage.prompt_tokens == 199
+    with pytest.raises(AttributeError):
+        _ = first.nothing  # type: ignore[attr-defined]
+
+
+# The body of a refusal
+
+REFUSED = b'{"error":{"message":"overloaded"},"padding":"%b"}'
+ALLOWED = 2**16
+
+
+def refused(size: int) -> bytes:
+    """A JSON error of so many bytes."""
+    return REFUSED % (b"x" * (size - len(REFUSED) + 2))
+
+
+@pytest.mark.parametrize("read", [1000, ALLOWED - 1, ALLOWED, 10**7])
+@pytest.mark.parametrize("size", [100, ALLOWED - 1, ALLOWED])
+def test_a_refusal_of_up_to_64_kib_is_read_whole(size: int, read: int) -> None:
+    parser, _ = parsed(refused(size), read, status_code=503)
+    assert type(parser.error) is APIStatusError
+    assert parser.error.message == "overloaded"
+    assert parser.error.__cause__ is None
+
+
+@pytest.mark.parametrize("read", [1000, ALLOWED - 1, ALLOWED, ALLOWED + 1, 10**7])
+@pytest.mark.parametrize("size", [ALLOWED + 1, 10 * ALLOWED])
+def test_a_larger_refusal_says_that_it_was_cut(size: int, read: int) -> None:
+    parser, _ = parsed(refused(size), read, status_code=503)
+    error = parser.error
+    assert (type(error), parser.end) == (APIStatusError, "failed")
+    assert error.status_code == 503
+    assert error.raw == refused(size)[:ALLOWED].decode()
+    assert len(str(error)) < 1000
+    cause = error.__cause__
+    assert type(cause) is LimitExceededError
+    assert (cause.limit, cause.value) == ("max_error_body", ALLOWED)
+
+
+def test_of_a_refusal_without_end_no_more_is_read_than_that() -> None:
+    parser = ChatCompletionParser(status_code=503)
+    sent = 0
+    with traced() as memory:
+        while parser.end is None:
+            parser.feed(b"x" * 1000)
+            sent += 1000
+    assert sent == 66_000
+    assert memory.peak < COST * ALLOWED
+
+
+# A compressed body, that explodes
+
+EXPLODED = 10 * LIMIT  # bytes
+
+
+@cache
+def compressed(piece: bytes, start: bytes = b"") -> bytes:
+    return gzip.compress(start + piece * (EXPLODED // len(piece)))
+
+
+# What comes over and over again, behind what, and the limit that ends it.
+BOMBS = {
+    "a line": (b"x", b"data: ", "max_event_size"),
+    "text": (delta(content="word " * 1000), b"", "max_output_size"),
+}
+
+
+@by_turns("name", BOMBS)
+async def test_a_body_that_explodes(library: Any, front: Any, name: str) -> None:
+    """No limit sees it before the client has decoded a read of it: that is what it costs, and a few copies."""
+    piece, start, limit = BOMBS[name]
+    sent = compressed(piece, start)
+    assert len(sent) < 100_000
+    with FakeProvider(Answer(sent, headers={"content-encoding": "gzip"})) as provider:
+        async with client_of(front, library, limits=library.Limits(max_connections=1)) as client:
+            with traced() as memory:
+                stream = await read_by(client, provider.url, max_output_size=LIMIT, max_event_size=LIMIT)
+            assert (await read_by(client, provider.url)).end == "finished"
+    assert provider.requests[0].headers["accept-encoding"] == "identity"
+    assert_named(stream, limit, LIMIT)
+    assert memory.peak < 3 * EXPLODED + COST * READ
+
+
+async def test_a_refusal_that_explodes(library: Any, front: Any) -> None:
+    answer = Answer(compressed(b"x"), 503, headers={"content-encoding": "gzip"})
+    with FakeProvider(answer) as provider:
+        async with client_of(front, library, limits=library.Limits(max_connections=1)) as client:
+            with traced() as memory:
+                stream = await read_by(client, provider.url)
+            assert (await read_by(client, provider.url)).end == "finished"
+    assert type(stream.error) is APIStatusError
+    assert type(stream.error.__cause__) is LimitExceededError
+    assert len(stream.error.raw) <= ALLOWED
+    assert memory.peak < 3 * EXPLODED + COST * READ
+
+
+ENCODINGS = {
+    "gzip, gzip": 1,
+    "deflate, gzip": 1,
+    "gzip , identity,gzip": 1,
+    "br": 0,
+    "zstd": 0,
+    "x-unheard-of": 0,
+}
+
+
+@by_turns("encoding", ENCODINGS)
+async def test_a_body_that_is_encoded_twice_or_unasked_is_not_read(library: Any, front: Any, encoding: str) -> None:
+    """A few hundred bytes of two layers become gigabytes, before any limit sees one of them."""
+    sent = gzip.compress(gzip.compress(b"data: " + b"x" * EXPLODED))
+    for status, kind in ((200, LimitExceededError), (503, APIStatusError)):
+        with FakeProvider(Answer(sent, status, headers={"content-encoding": encoding})) as provider:
+            async with client_of(front, library, limits=library.Limits(max_connections=1)) as client:
+                with traced() as memory:
+                    stream = await read_by(client, provider.url)
+                assert (await read_by(client, provider.url)).end == "finished"
+        assert type(stream.error) is kind
+        limited = stream.error if status == 200 else stream.error.__cause__
+        assert (limited.limit, limited.value) == ("max_content_encodings", ENCODINGS[encoding])
+        assert memory.peak < EXPLODED
+
+
+@by_turns("encoding", ["gzip"])
+async def test_a_body_that_explodes_without_end(library: Any, front: Any, encoding: str) -> None:
+    """Comments pass no limit on what is kept, and cost time all the same."""
+    sent = gzip.compress((b":" + b"x" * 2**16 + b"\n\n") * (40 * 2**4))
+    with FakeProvider(Answer(sent, headers={"content-encoding": encoding})) as provider:
+        async with client_of(front, library) as client:
+            stream = await read_by(client, provider.url)
+    assert (stream.error.limit, stream.error.value) == ("max_expansion", 100)
+
+
+async def test_one_encoding_is_read(library: Any, front: Any) -> None:
+    answer = Answer(gzip.compress((HI * 1000) + STOP + DONE), headers={"content-encoding": "identity, GZIP"})
+    with FakeProvider(answer) as provider:
+        async with client_of(front, library) as client:
+            stream = await read_by(client, provider.url)
+    assert (stream.end, len(stream.snapshot.text)) == ("finished", 2000)
+
+
+class Encoded:
+    """A response of a client of another make."""
+
+    status_code = 200
+
+    def __init__(self, encoding: str, asked: str | None, body: bytes = HI + STOP + DONE) -> None:
+        self.headers = {"Content-Encoding": encoding}
+        self.body = body
+        if asked is not None:
+            self.request = SimpleNamespace(headers={"Accept-Encoding": asked})
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        yield self.body
+
+    def close(self) -> None:
+        pass
+
+
+def test_an_encoding_that_was_asked_for_is_read() -> None:
+    for encoding, asked in (("br", "gzip, br;q=0.5"), ("zstd", "*"), ("zstd", None), ("gzip", "identity")):
+        assert ChatCompletionStream(Encoded(encoding, asked)).read().text == "Hi"
+    with pytest.raises(LimitExceededError):
+        ChatCompletionStream(Encoded("zstd", "gzip")).read()
+
+
+def test_behind_the_end_no_error_field_is_read() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(HI + STOP + DONE + b"error: [" + b"1," * 300_000 + b"1]\n\n")
+    assert parser.end == "finished"
+
+
+def test_the_end_of_a_stream_is_not_changed_afterwards() -> None:
+    parser, _ = parsed(HI + STOP + DONE)
+    assert parser.interrupt(LimitExceededError("late")) == []
+    assert (parser.end, parser.error) == ("finished", None)
+
+
+LARGE = {
+    "LF": HI,
+    "CRLF": HI.replace(b"\n", b"\r\n"),
+    "CR": HI.replace(b"\n", b"\r"),
+    "comments": b":\n",
+    "blocks of comments": b":\n\n",
+    "blank lines": b"\n",
+    "blank lines with CRLF": b"\r\n",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGE)
+def test_a_large_read_costs_a_few_times_its_size(name: str) -> None:
+    data = LARGE[name] * (300_000 // len(LARGE[name]))
+    with traced() as memory:
+        for _ in by_iterating_over(data):
+            pass
+    assert memory.peak < 5 * len(data)
+
+
+def by_iterating_over(data: bytes) -> Iterator[ChatCompletionChunk]:
+    with suppress(ChunkfoldError):
+        yield from ChatCompletionStream([data])
+
+
+# Without any limit, whatever comes costs what it is long
+
+MANY: dict[str, Callable[[int], bytes]] = {
+    "choices": lambda n: chunk(*(choice(index=index) for index in range(n))),
+    "calls": lambda n: delta(tool_calls=[{"index": index, "id": f"c{index}"} for index in range(n)]),
+    "calls without an index": lambda n: delta(tool_calls=[{"id": f"c{n}", "function": {"name": "f"}} for n in range(n)]),
+    "ids of one call": lambda n: delta(tool_calls=[{"index": 0, "id": f"c{index}"} for index in range(n)]),
+    "annotations": lambda n: delta(annotations=[{} for _ in range(n)]),
+    "log probabilities": lambda n: chunk({**choice(), "logprobs": {"content": [TOKEN] * n}}),
+    "reasoning details": lambda n: delta(reasoning_details=[{"index": index} for index in range(n)]),
+    "chunks with a new reasoning detail each": lambda n: b"".join(
+        delta(reasoning_details=[{"index": index, "text": "x"}]) for index in range(n)
+    ),
+    "content parts": lambda n: b"".join(delta(content=[{"type": "text", "text": "x"}] * 10) for _ in range(n // 10)),
+    "payloads in one block": lambda n: HI.rstrip() + b"\n" + b"".join(HI.rstrip() + b"\n" for _ in range(n)) + b"\n",
+    "chunks with a new key each": lambda n: b"".join(chunk(**{f"key{index}": index}) for index in range(n)),
+    "chunks with a new key of usage each": lambda n: b"".join(chunk(usage={f"key{index}": index}) for index in range(n)),
+    "chunks with a new call each": lambda n: b"".join(named_call(index) for index in range(n)),
+}  # fmt: skip
+
+
+def seconds_of(body: bytes, *, with_events: bool) -> float:
+    """Of the processor, as the machine may be busy; and without the collector, whose cost is not of this body."""
+    parser = ChatCompletionParser()
+    if with_events:
+        parser.events()
+    gc.collect()
+    gc.disable()
+    started = time.process_time()
+    for data in in_reads(body):
+        parser.feed(data)
+        if with_events:
+            parser.events()
+    parser.close()
+    seconds = time.process_time() - started
+    gc.enable()
+    return seconds
+
+
+WITH_EVENTS = [(name, told) for name in MANY for told in (False, True)]
+IN_ONE_EVENT = 9_000  # below the limit on parts
+MOST_SIZES = {
+    "log probabilities": 30_000,
+    "payloads in one block": 20_000,
+    "chunks with a new call each": 9_000,  # of more the footprint is measured, once or twice, and of a tenth it is not
+}
+MOST_RATIO = 25  # 10 is linear and 100 quadratic; what no longer fits into a small cache takes up to 18
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "with_events"), WITH_EVENTS)
+def test_ten_times_as_much_takes_ten_times_as_long(name: str, with_events: bool) -> None:
+    is_stream = name.startswith(("chunks", "content parts"))
+    most = MOST_SIZES.get(name, 30_000 if is_stream else IN_ONE_EVENT)
+    few, many = MANY[name](most // 10), MANY[name](most)
+    assert not isinstance(parsed(many)[0].error, LimitExceededError)
+    ratios: list[float] = []
+    while len(ratios) < 5 and not (ratios and ratios[-1] < MOST_RATIO):
+        least = min(seconds_of(few, with_events=with_events) for _ in range(5))
+        ratios.append(min(seconds_of(many, with_events=with_events) for _ in range(2)) / least)
+    assert ratios[-1] < MOST_RATIO, ratios
+
+
+def test_a_whole_completion_is_measured_as_a_stream_is() -> None:
+    choices = [{"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}]
+    body = {"object": "chat.completion", "junk": "x" * 10 * LIMIT, "choices": choices}
+    parser = ChatCompletionParser(max_output_size=LIMIT)
+    parser.feed(json.dumps(body).encode())
+    parser.close()
+    assert isinstance(parser.error, LimitExceededError)
+
+
+def test_a_legacy_function_call_counts_as_output() -> None:
+    parser = ChatCompletionParser(max_output_size=10_000)
+    while parser.end is None:
+        parser.feed(delta(function_call={"name": "f", "arguments": "x" * 100}))
+    assert_named(parser, "max_output_size", 10_000)
+
+
+@pytest.mark.slow
+def test_long_numbers_count_by_their_length() -> None:
+    parser = ChatCompletionParser(max_output_size=1000)
+    for n in range(1000):
+        parser.feed(delta(**{f"k{n}": 10**4000}))
+    assert isinstance(parser.error, LimitExceededError)

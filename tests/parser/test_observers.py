@@ -1,0 +1,193 @@
+"""Plain callables are told what a stream does: its chunks, its end, once, and nothing they do reaches the reader."""
+
+import gc
+import logging
+import weakref
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from chunkfold import APIError, AsyncChatCompletionStream, ChatCompletionParser, ChatCompletionStream, StreamEnd
+from chunkfold.parser.parser import feed_in_slices, observe_as
+from chunkfold.testing import DONE, ManualClock, delta, event
+
+HI = delta(content="Hi")
+STOP = delta("stop")
+ERROR = event({"error": {"message": "overloaded", "code": 503}})
+WAYS: dict[str, Callable[[Any], object]] = {"iterating": list, "reading": lambda stream: stream.read()}
+
+
+class Log:
+    """What an observer was told."""
+
+    def __init__(self) -> None:
+        self.chunks: list[int] = []
+        self.ends: list[StreamEnd | None] = []
+
+    def on_chunks(self, stream: Any, count: int) -> None:
+        assert stream.timing.last_chunk is not None
+        self.chunks.append(count)
+
+    def on_end(self, stream: Any) -> None:
+        self.ends.append(stream.end)
+
+    def observe(self, stream: Any) -> Any:
+        stream.observe(on_chunks=self.on_chunks, on_end=self.on_end)
+        return stream
+
+
+def test_an_observer_is_told_of_each_read_and_of_the_end() -> None:
+    log = Log()
+    stream = log.observe(ChatCompletionStream([HI + HI, b": ping\n\n", HI, STOP + DONE]))
+    assert [chunk.text for chunk in stream] == ["Hi", "Hi", "Hi", ""]
+    assert (log.chunks, log.ends) == ([2, 1, 1], ["finished"])
+
+
+async def async_body(*pieces: bytes) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_an_async_stream_tells_the_same() -> None:
+    log = Log()
+    async with log.observe(AsyncChatCompletionStream(async_body(HI + HI, STOP, DONE))) as stream:
+        await stream.read()
+    assert (log.chunks, log.ends) == ([2, 1], ["finished"])
+
+
+def test_a_large_read_tells_of_every_chunk() -> None:
+    for way in WAYS.values():
+        log = Log()
+        with log.observe(
+            ChatCompletionStream([delta(content=" ") * 4999 + delta(content="1") + STOP + DONE])
+        ) as stream:
+            way(stream)
+        assert (sum(log.chunks), log.ends) == (5001, ["finished"])
+
+
+def test_all_is_known_when_the_end_is_told() -> None:
+    told: list[Any] = []
+    stream = ChatCompletionStream([HI, ERROR])
+    stream.observe(on_end=lambda stream: told.append((stream.error, stream.snapshot.text, stream.timing.last_chunk)))
+    with pytest.raises(APIError):
+        stream.read()
+    assert told == [(stream.error, "Hi", stream.timing.last_chunk)]
+    assert stream.error is not None
+
+
+def test_what_an_observer_raises_is_logged_and_never_reaches_the_reader(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    log = Log()
+    stream = ChatCompletionStream([HI, STOP, DONE]).observe(on_chunks=broken, on_end=broken)
+    log.observe(stream)
+    assert stream.read().text == "Hi"
+    assert (log.chunks, log.ends) == ([1, 1], ["finished"])
+    assert [record.levelno for record in caplog.records] == [logging.ERROR] * 3
+    caplog.clear()
+
+
+def test_a_cancellation_passes_through_an_observer() -> None:
+    def stop(stream: object) -> None:
+        raise KeyboardInterrupt
+
+    stream = ChatCompletionStream([HI, STOP, DONE]).observe(on_end=stop)
+    with pytest.raises(KeyboardInterrupt):
+        stream.read()
+
+
+def test_a_parser_tells_of_every_way_to_feed_it_and_of_its_end() -> None:
+    for feed in (
+        ChatCompletionParser.feed,
+        ChatCompletionParser.fold,
+        lambda *fed: [*feed_in_slices(*fed)],
+    ):
+        log = Log()
+        parser = log.observe(ChatCompletionParser())
+        feed(parser, HI)
+        assert (log.chunks, log.ends) == ([1], [])
+        parser.close()
+        assert (log.chunks, log.ends) == ([1], ["truncated"])
+        parser.leave()
+        assert log.ends == ["truncated"]
+
+
+@pytest.mark.parametrize("way", [ChatCompletionParser.feed, ChatCompletionParser.fold, feed_in_slices])
+def test_a_deadline_that_is_missed_is_told(way: Callable[..., Any]) -> None:
+    log, clock = Log(), ManualClock()
+    parser = log.observe(ChatCompletionParser(total_timeout=5.0, clock=clock))
+    clock.advance(6.0)
+    list(way(parser, HI) or ())
+    assert (log.chunks, log.ends) == ([1], ["stalled"])
+
+
+def test_a_refusal_is_told() -> None:
+    log = Log()
+    parser = log.observe(ChatCompletionParser(status_code=429))
+    parser.feed(b'{"error": "slow down"}')
+    parser.close()
+    assert (log.chunks, log.ends) == ([], ["failed"])
+
+
+def test_a_fault_and_leaving_are_told() -> None:
+    faulty, left = Log(), Log()
+    faulty.observe(ChatCompletionParser()).interrupt(ConnectionError())
+    left.observe(ChatCompletionParser()).leave()
+    assert (faulty.ends, left.ends) == (["interrupted"], ["closed"])
+
+
+def test_an_observer_that_comes_late_is_told_what_comes_then() -> None:
+    first, second, last = Log(), Log(), Log()
+    parser = ChatCompletionParser()
+    parser.feed(HI)
+    first.observe(parser)
+    parser.feed(HI)
+    second.observe(parser)
+    parser.feed(STOP + DONE)
+    last.observe(parser)
+    assert (first.chunks, second.chunks, last.chunks) == ([1, 1], [1], [])
+    assert first.ends == second.ends == last.ends == ["finished"]
+
+
+def test_an_observer_of_one_kind_is_told_only_that() -> None:
+    told: list[object] = []
+    stream = ChatCompletionStream([HI, STOP, DONE])
+    stream.observe(on_chunks=lambda _, count: told.append(count)).observe(on_end=lambda each: told.append(each.end))
+    stream.read()
+    assert told == [1, 1, "finished"]
+
+
+def test_the_time_since_the_request_is_the_streams_own() -> None:
+    clock = ManualClock(100.0)
+    stream = ChatCompletionStream([HI], clock=clock)
+    clock.advance(2.5)
+    assert stream.elapsed == 2.5
+    assert ChatCompletionParser(clock=clock, started=200.0).elapsed == 0.0
+
+
+def test_an_observed_stream_is_freed_as_any_other() -> None:
+    gc.disable()
+    try:
+        stream = Log().observe(ChatCompletionStream([HI, HI]))
+        next(stream)
+        stream_ref, parser_ref = weakref.ref(stream), weakref.ref(stream._parser)
+        del stream
+        assert (stream_ref(), parser_ref()) == (None, None)
+    finally:
+        gc.enable()
+
+
+def test_what_nobody_holds_any_more_is_told_nothing() -> None:
+    class Subject:
+        pass
+
+    log, subject = Log(), Subject()
+    parser = ChatCompletionParser()
+    observe_as(subject, parser, log.on_chunks, log.on_end)
+    del subject
+    parser.feed(HI)
+    parser.close()
+    assert (log.chunks, log.ends) == ([], [])

@@ -1,0 +1,1381 @@
+"""The parser: how a stream ends and what it raises, as the two tables of the design say."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cases import each_case
+
+from chunkfold import (
+    APIError,
+    APIStatusError,
+    ChatCompletionChunk,
+    ChatCompletionParser,
+    ChunkfoldError,
+    IncompleteStreamError,
+    InvalidChunkError,
+    InvalidStreamError,
+    LimitExceededError,
+    NotAnEventStreamError,
+    ServerSentEvent,
+    StreamEnd,
+    StreamInterruptedError,
+    StreamStalledError,
+    TextDelta,
+)
+from chunkfold.json_text.values import copied
+from chunkfold.parser.parser import feed_in_slices
+from chunkfold.testing import DONE, HEAD, ManualClock, bytewise, choice, chunk, delta, event, usage
+from chunkfold.testing.wire import compact_json
+
+
+def text(content: str, index: int = 0) -> bytes:
+    return delta(index=index, content=content)
+
+
+ROLE = delta(role="assistant")
+HI = text("Hi")
+STOP = delta("stop")
+USAGE = chunk(usage=usage(1, 2))
+PING = b": ping\n\n"
+ERROR = event({"error": {"message": "overloaded", "type": "server_error", "code": 503}})
+GARBAGE = b"data: garbage\n\n"
+LIMIT = 1000  # bytes; what `play` allows an event, so that one below is too large
+LARGE = text("x" * LIMIT)
+
+
+def whole(body: bytes) -> list[bytes]:
+    return [body]
+
+
+def parse(body: bytes, cut: Callable[[bytes], list[bytes]] = whole, **options: Any) -> ChatCompletionParser:
+    """A parser that was fed the body and closed."""
+    parser = ChatCompletionParser(**options)
+    for piece in cut(body):
+        parser.feed(piece)
+    parser.close()
+    return parser
+
+
+def rules(parser: ChatCompletionParser) -> list[str]:
+    return [anomaly.rule.id for anomaly in parser.anomalies]
+
+
+cuts = pytest.mark.parametrize("cut", [whole, bytewise])
+
+
+# How a stream ends
+
+
+def test_the_words_for_an_end() -> None:
+    assert {end.value for end in StreamEnd} == {
+        "finished", "done", "empty", "truncated", "failed", "invalid", "interrupted", "stalled", "closed",
+    }  # fmt: skip
+    assert {end for end in StreamEnd if end.complete} == {"finished", "done"}
+
+
+BROKEN_LINE = ConnectionResetError("gone")
+
+
+def stall(parser: ChatCompletionParser, clock: ManualClock) -> list[ChatCompletionChunk]:
+    clock.advance(61)
+    return parser.feed(PING)
+
+
+def leave(parser: ChatCompletionParser, clock: ManualClock) -> list[ChatCompletionChunk]:
+    parser.leave()
+    return []
+
+
+WAYS_OUT: dict[str, Callable[[ChatCompletionParser, ManualClock], list[ChatCompletionChunk]]] = {
+    "close": lambda parser, clock: parser.close(),
+    "interrupt": lambda parser, clock: parser.interrupt(BROKEN_LINE),
+    "stall": stall,
+    "leave": leave,
+}
+
+
+def play(body: bytes, way_out: str, cut: Callable[[bytes], list[bytes]] = whole) -> ChatCompletionParser:
+    """The bytes come, and then the body ends, the transport fails, nothing but pings come, or the consumer leaves."""
+    clock = ManualClock(100.0)
+    parser = ChatCompletionParser(clock=clock, total_timeout=60, max_event_size=LIMIT)
+    for piece in cut(body):
+        parser.feed(piece)
+    WAYS_OUT[way_out](parser, clock)
+    return parser
+
+
+#                                                    the body ends, the transport fails, it stalls, the consumer leaves
+OPEN_WITHOUT_OUTPUT = ("empty", "interrupted", "stalled", "closed")
+OPEN_WITH_OUTPUT = ("truncated", "interrupted", "stalled", "closed")
+
+
+def always(end: str) -> tuple[str, str, str, str]:
+    """What came has decided; how the bytes stop after it changes nothing."""
+    return (end, end, end, end)
+
+
+# What came, and how the stream has ended then, one for each way out.
+ENDS: dict[str, tuple[bytes, tuple[str, str, str, str]]] = {
+    # Not decided by what came.
+    "nothing": (b"", OPEN_WITHOUT_OUTPUT),
+    "a keep-alive": (PING, OPEN_WITHOUT_OUTPUT),
+    "a role": (ROLE, OPEN_WITHOUT_OUTPUT),
+    "an empty text": (text(""), OPEN_WITHOUT_OUTPUT),
+    "usage alone": (USAGE, OPEN_WITHOUT_OUTPUT),
+    "an empty finish reason": (delta(""), OPEN_WITHOUT_OUTPUT),
+    "text": (ROLE + HI, OPEN_WITH_OUTPUT),
+    "the word null as finish reason": (delta("null"), OPEN_WITHOUT_OUTPUT),
+    "text, then the word null as finish reason": (HI + delta("null"), OPEN_WITH_OUTPUT),
+    "text, then an empty finish reason": (HI + delta(""), OPEN_WITH_OUTPUT),
+    "text, then usage": (HI + USAGE, OPEN_WITH_OUTPUT),
+    "one of two choices finished": (HI + text("Ho", 1) + delta("stop", 1), OPEN_WITH_OUTPUT),
+    "a second choice opened after the first finished": (HI + STOP + text("Ho", 1), OPEN_WITH_OUTPUT),
+    "a second choice without output after the first finished": (
+        STOP + delta(index=1, role="assistant"),
+        OPEN_WITHOUT_OUTPUT,
+    ),
+    # Every choice seen has its finish reason: nothing that happens later takes that back.
+    "text and finish": (HI + STOP, always("finished")),
+    "text and finish in one chunk": (delta("length", content="Hi"), always("finished")),
+    "finish without output": (STOP, always("finished")),
+    "an unknown finish reason": (HI + delta("eos_token"), always("finished")),
+    "both choices finished": (HI + text("Ho", 1) + delta("stop", 1) + STOP, always("finished")),
+    "finish, then usage": (HI + STOP + USAGE, always("finished")),
+    "text after the finish reason": (HI + STOP + text("!"), always("finished")),
+    "finish and [DONE]": (HI + STOP + DONE, always("finished")),
+    "finish without output and [DONE]": (STOP + DONE, always("finished")),
+    # [DONE] without a finish reason.
+    "text and [DONE]": (HI + DONE, always("done")),
+    "[DONE], one of two choices finished": (HI + text("Ho", 1) + STOP + DONE, always("done")),
+    "[DONE] alone": (DONE, always("empty")),
+    "[DONE] after a role": (ROLE + DONE, always("empty")),
+    "[DONE] after usage": (USAGE + DONE, always("empty")),
+    # The provider said so.
+    "an error": (ERROR, always("failed")),
+    "an error and [DONE]": (ERROR + DONE, always("failed")),
+    "text, then an error": (HI + ERROR, always("failed")),
+    "finish, then an error": (HI + STOP + ERROR, always("failed")),
+    "finish, then an error event": (HI + STOP + b"event: error\ndata: overloaded\n\n", always("failed")),
+    "finish, then an error field": (HI + STOP + b'error: {"message":"overloaded"}\n\n', always("failed")),
+    "an error beside choices": (
+        chunk(choice("stop", content="Hi"), error={"message": "overloaded"}),
+        always("failed"),
+    ),
+    "an error beside what would be no chunk": (event({"error": {"message": "x"}, "choices": 5}), always("failed")),
+    "finish reason error": (HI + delta("error"), always("failed")),
+    "finish reason network_error": (HI + delta("network_error"), always("failed")),
+    "finish reason insufficient_system_resource": (HI + delta("insufficient_system_resource"), always("failed")),
+    "finish reason abort": (HI + delta("abort"), always("failed")),
+    "finish, then finish reason error": (HI + STOP + delta("error"), always("failed")),
+    # Not a stream of chunks.
+    "an event that is no JSON": (HI + GARBAGE, always("invalid")),
+    "finish, then an event that is no JSON": (HI + STOP + GARBAGE, always("invalid")),
+    "an event that is no object": (event([1, 2]), always("invalid")),
+    "an event of another API": (b'event: message_start\ndata: {"type":"message_start"}\n\n', always("invalid")),
+    "an event that is too large": (HI + LARGE, always("invalid")),
+    "finish, then an event that is too large": (HI + STOP + LARGE, always("invalid")),
+    "finish, then the beginning of one that is too large": (HI + STOP + LARGE[:-20], always("invalid")),
+    # The first that came decides between two that both would.
+    "[DONE], then an error": (HI + STOP + DONE + ERROR, always("finished")),
+    "[DONE], then an event that is no JSON": (HI + DONE + GARBAGE, always("done")),
+    "an error, then an event that is no JSON": (ERROR + GARBAGE, always("failed")),
+    "an event that is no JSON, then an error": (GARBAGE + ERROR, always("invalid")),
+    "an error, then finish and [DONE]": (ERROR + STOP + DONE, always("failed")),
+}
+
+RAISED: dict[str, type[ChunkfoldError] | tuple[type[ChunkfoldError], ...] | None] = {
+    "finished": None,
+    "done": None,
+    "empty": IncompleteStreamError,
+    "truncated": IncompleteStreamError,
+    "failed": APIError,
+    "invalid": (InvalidChunkError, LimitExceededError, NotAnEventStreamError),
+    "interrupted": StreamInterruptedError,
+    "stalled": StreamStalledError,
+    "closed": None,  # leaving raises nothing
+}
+
+
+@cuts
+@pytest.mark.parametrize("what_came", ENDS)
+def test_ends(what_came: str, cut: Callable[[bytes], list[bytes]]) -> None:
+    body, ends = ENDS[what_came]
+    for way_out, expected in zip(WAYS_OUT, ends, strict=True):
+        check_end(play(body, way_out, cut), expected)
+
+
+def check_end(parser: ChatCompletionParser, expected: str) -> None:
+    assert parser.end is StreamEnd(expected)
+    raised = RAISED[expected]
+    if raised is None:
+        assert parser.error is None
+        parser.raise_error()
+    else:
+        kinds = raised if isinstance(raised, tuple) else (raised,)
+        assert type(parser.error) in kinds
+        with pytest.raises(kinds) as caught:
+            parser.raise_error()
+        assert caught.value is parser.error
+
+
+@each_case("what_came", ENDS)
+def test_completion_is_for_those_that_ended_well(what_came: str) -> None:
+    for way_out in WAYS_OUT:
+        parser = play(ENDS[what_came][0], way_out)
+        assert parser.end is not None
+        if parser.end in ("finished", "done"):
+            assert parser.completion() == parser.snapshot
+            continue
+        with pytest.raises(ChunkfoldError) as caught:
+            parser.completion()
+        if parser.end == "closed":
+            assert type(caught.value) is IncompleteStreamError
+            assert caught.value.snapshot == parser.snapshot
+        else:
+            assert caught.value is parser.error
+
+
+@each_case("what_came", ENDS)
+def test_nothing_has_an_effect_after_the_end(what_came: str) -> None:
+    for way_out in WAYS_OUT:
+        parser = play(ENDS[what_came][0], way_out)
+        before = state_of(parser)
+        assert parser.feed(HI + STOP + ERROR) == []
+        assert parser.close() == []
+        assert parser.interrupt(ConnectionError()) == []
+        parser.leave()
+        assert parser.feed(LARGE) == []
+        assert state_of(parser) == before
+
+
+def state_of(parser: ChatCompletionParser) -> tuple[Any, ...]:
+    return (parser.end, parser.error, parser.snapshot.model_dump(), parser.anomalies, asdict(parser.timing))
+
+
+def test_end_is_set_by_the_bytes_that_decide_it() -> None:
+    for decisive in (DONE, ERROR, GARBAGE, delta("error")):
+        parser = ChatCompletionParser()
+        parser.feed(HI)
+        assert parser.end is None
+        assert parser.error is None
+        parser.feed(decisive)
+        assert parser.end is not None
+
+
+def test_finished_waits_for_the_usage_behind_it() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(HI + STOP)
+    assert parser.end is None
+    parser.feed(USAGE)
+    assert parser.end is None
+    parser.feed(DONE)
+    assert parser.completion().usage is not None
+
+
+def test_nothing_is_invented() -> None:
+    done = parse(HI + DONE).completion()
+    assert (done.finish_reason, done.usage) == (None, None)
+    assert done.choices[0].outcome is None
+    truncated = parse(HI).snapshot
+    assert (truncated.finish_reason, truncated.usage) == (None, None)
+    finished = parse(HI + STOP).completion()
+    assert (finished.finish_reason, finished.usage) == ("stop", None)
+
+
+def test_the_cause_of_an_interruption() -> None:
+    parser = play(HI, "interrupt")
+    assert parser.error is not None
+    assert parser.error.__cause__ is BROKEN_LINE
+
+
+@pytest.mark.parametrize(
+    ("what_came", "way_out", "late"),
+    [
+        ("text and finish", "close", "CF501"),  # no [DONE]
+        ("text and finish", "interrupt", "CF507"),
+        ("text and finish", "stall", "CF507"),
+        ("finish and [DONE]", "close", None),
+        ("finish and [DONE]", "interrupt", None),
+        ("finish and [DONE]", "stall", None),
+        ("text and [DONE]", "close", "CF502"),  # no finish reason
+    ],
+)
+def test_a_late_fault_is_an_anomaly(what_came: str, way_out: str, late: str | None) -> None:
+    assert rules(play(ENDS[what_came][0], way_out)) == ([late] if late else [])
+
+
+CALL = {"index": 0, "id": "t1", "type": "function"}
+OUTPUT: dict[str, dict[str, Any]] = {
+    "text": {"content": "Hi"},
+    "a list of parts": {"content": [{"type": "text", "text": "Hi"}]},
+    "reasoning": {"reasoning": "Hm"},
+    "reasoning_content": {"reasoning_content": "Hm"},
+    "reasoning details": {"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "Hm"}]},
+    "a refusal": {"refusal": "No"},
+    "a tool call's name": {"tool_calls": [{**CALL, "function": {"name": "f"}}]},
+    "a tool call's arguments": {"tool_calls": [{**CALL, "function": {"arguments": "{"}}]},
+    "a custom tool's input": {"tool_calls": [{**CALL, "type": "custom", "custom": {"input": "x"}}]},
+    "audio": {"audio": {"data": "AAAA"}},
+    "an audio transcript": {"audio": {"transcript": "Hi"}},
+    "an image": {"images": [{"type": "image_url", "image_url": {"url": "data:,"}}]},
+}
+NO_OUTPUT: dict[str, dict[str, Any]] = {
+    "a role": {"role": "assistant"},
+    "empty texts": {"content": "", "reasoning": "", "refusal": ""},
+    "a tool call's id": {"tool_calls": [CALL]},
+    "an audio's id": {"audio": {"id": "a1"}},
+    "an audio's expiry": {"audio": {"expires_at": 1}},
+    "an unknown key": {"mood": "good"},
+}
+
+
+@pytest.mark.parametrize("kind", OUTPUT | NO_OUTPUT)
+def test_what_counts_as_output(kind: str) -> None:
+    is_output = kind in OUTPUT
+    body = delta(**(OUTPUT | NO_OUTPUT)[kind])
+    assert parse(body + DONE).end is (StreamEnd.DONE if is_output else StreamEnd.EMPTY)
+    assert parse(body).end is (StreamEnd.TRUNCATED if is_output else StreamEnd.EMPTY)
+    failed = parse(body + ERROR)
+    assert failed.error is not None
+    assert failed.error.emitted_output is is_output
+
+
+# While it runs
+
+
+def test_everything_can_be_read_before_the_first_byte() -> None:
+    parser = ChatCompletionParser()
+    assert (parser.end, parser.error, parser.anomalies) == (None, None, ())
+    assert parser.snapshot.choices == []
+    assert (parser.snapshot.text, parser.snapshot.finish_reason, parser.snapshot.usage) == ("", None, None)
+    assert parser.feed(b"") == []
+    assert parser.end is None
+
+
+def test_no_completion_while_it_runs() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(HI)
+    with pytest.raises(IncompleteStreamError) as caught:
+        parser.completion()
+    assert caught.value.snapshot is not None
+    assert caught.value.snapshot.text == "Hi"
+    # That was the caller's mistake, not the stream's.
+    assert parser.error is None
+    parser.feed(text(" there") + STOP + DONE)
+    assert parser.completion().text == "Hi there"
+
+
+def test_a_snapshot_does_not_change_any_more() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(HI)
+    early = parser.snapshot
+    parser.feed(text(" there") + STOP + DONE)
+    assert (early.text, early.finish_reason) == ("Hi", None)
+    assert (parser.snapshot.text, parser.snapshot.finish_reason) == ("Hi there", "stop")
+
+
+def test_chunks_come_with_the_bytes_that_complete_them() -> None:
+    parser = ChatCompletionParser()
+    body = HI + text(" there")
+    assert [c.text for c in parser.feed(body[:-1])] == ["Hi"]
+    assert [c.text for c in parser.feed(body[-1:])] == [" there"]
+
+
+# Errors
+
+
+FAULTS: dict[str, tuple[bytes, type[ChunkfoldError]]] = {
+    "an error": (ERROR, APIError),
+    "an error field": (b'error: {"message":"overloaded"}\n\n', APIError),
+    "garbage": (GARBAGE, InvalidChunkError),
+    "a large event": (LARGE, LimitExceededError),
+    "a finish reason": (delta("abort"), APIError),
+}
+
+
+@cuts
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_arrived_before_an_error_is_delivered(fault: str, cut: Callable[[bytes], list[bytes]]) -> None:
+    body, kind = FAULTS[fault]
+    parser = ChatCompletionParser(max_event_size=LIMIT)
+    chunks = [c for piece in cut(HI + text(" there") + body + text("never")) for c in parser.feed(piece)]
+    assert "".join(c.text for c in chunks) == "Hi there"
+    assert type(parser.error) is kind
+    assert parser.error.snapshot is not None
+    assert parser.error.snapshot.text == "Hi there"
+    assert parser.snapshot == parser.error.snapshot
+    assert parser.error.emitted_output
+    assert not parser.error.retryable
+
+
+def test_text_beside_an_error_is_delivered_too() -> None:
+    parser = ChatCompletionParser()
+    (only,) = parser.feed(chunk(choice(content="Hi"), error={"message": "overloaded", "code": 503}))
+    assert only.text == "Hi"
+    assert isinstance(parser.error, APIError)
+    assert parser.error.emitted_output
+    assert not parser.error.retryable
+    assert parser.snapshot.text == "Hi"
+
+
+@pytest.mark.parametrize(
+    ("body", "way_out", "before_output"),
+    [
+        (event({"error": {"message": "x", "code": 429}}), "close", True),
+        (event({"error": {"message": "x", "code": 503}}), "close", True),
+        (event({"error": {"message": "x", "code": 400}}), "close", False),
+        (event({"error": {"message": "x", "code": 401}}), "close", False),
+        (b"", "interrupt", True),
+        (b"", "stall", True),
+        (GARBAGE, "close", False),
+        (LARGE, "close", False),
+    ],
+)
+def test_nothing_is_retryable_after_output(body: bytes, way_out: str, before_output: bool) -> None:
+    early, late = play(ROLE + body, way_out).error, play(HI + body, way_out).error
+    assert early is not None
+    assert late is not None
+    assert (early.emitted_output, early.retryable) == (False, before_output)
+    assert (late.emitted_output, late.retryable) == (True, False)
+
+
+def test_what_the_provider_said() -> None:
+    headers = {"X-Request-Id": "r1", "Retry-After": "2.5"}
+    sent = {"error": {"message": "slow down", "type": "tokens", "code": "rate_limit_exceeded", "param": "n", "hint": 1}}
+    error = parse(HI + event(sent), status_code=200, headers=headers).error
+    assert type(error) is APIError
+    assert str(error) == "slow down"
+    assert (error.code, error.type, error.param) == ("rate_limit_exceeded", "tokens", "n")
+    assert error.status_code == 429  # from the body, never the outer 200
+    assert (error.request_id, error.retry_after) == ("r1", 2.5)
+    assert error.raw == sent
+    assert error.error.message == "slow down"
+    assert error.error.model_extra == {"hint": 1}
+
+
+def test_no_status_is_made_up() -> None:
+    error = parse(event({"error": {"message": "hm"}}), status_code=200).error
+    assert isinstance(error, APIError)
+    assert (error.status_code, error.code, error.type, error.request_id, error.retry_after) == (None,) * 5
+
+
+def test_where_and_what_an_invalid_chunk_is() -> None:
+    error = parse(HI + delta(content=5)).error
+    assert type(error) is InvalidChunkError
+    assert error.position == len(HI)
+    for word in ("choices[0].delta.content", "string", "int"):
+        assert word in str(error)
+    assert error.rule is None  # no rule of strict mode
+
+
+def test_an_excerpt_is_bounded_and_escaped() -> None:
+    error = parse(b"data: \x1b[31mred \xff" + b"x" * 100_000 + b"\n\n").error
+    assert type(error) is InvalidChunkError
+    assert len(str(error)) < 1000
+    assert str(error).isprintable()
+    assert "red" in str(error)
+
+
+# [DONE]
+
+
+@cuts
+@pytest.mark.parametrize(
+    ("done", "noted"),
+    [
+        (b"data: [DONE]\n\n", []),
+        (b"data:[DONE]\n\n", []),
+        (b"data: [DONE]\r\n\r\n", []),
+        (b"data: [DONE]\r\r", []),
+        (b"id: 7\ndata: [DONE]\n\n", []),
+        (b": bye\ndata: [DONE]\n\n", []),
+        (b"data: [DONE] \n\n", ["CF108"]),
+        (b"data:   [DONE]\t\n\n", ["CF108"]),
+        (b"data: [DONE]", ["CF101"]),
+        (b"data: [DONE]\n", ["CF101"]),
+        (b"data: [DONE] ", ["CF101", "CF108"]),
+    ],
+)
+def test_done(done: bytes, noted: list[str], cut: Callable[[bytes], list[bytes]]) -> None:
+    assert rules(parse(HI + STOP + done, cut)) == noted
+    assert parse(HI + done, cut).end is StreamEnd.DONE
+
+
+@cuts
+@pytest.mark.parametrize("no_done", [b'data: "[DONE]"\n\n', b"data: DONE\n\n", b"data: [DONE]]\n\n"])
+def test_what_is_not_done(no_done: bytes, cut: Callable[[bytes], list[bytes]]) -> None:
+    assert type(parse(HI + no_done + STOP + DONE, cut).error) is InvalidChunkError
+
+
+# Blocks that no blank line ends
+
+
+def unterminated(piece: bytes) -> bytes:
+    return piece.removesuffix(b"\n\n")
+
+
+OVER_TWO_LINES = unterminated(STOP).removeprefix(b"data: ").replace(b',"model"', b',\ndata: "model"')
+UNFINISHED: dict[str, tuple[bytes, str]] = {
+    # Whole: read.
+    "a chunk, its line not ended": (unterminated(STOP), "finished"),
+    "a chunk, its line ended": (unterminated(STOP) + b"\n", "finished"),
+    "a chunk, its line ended by CR": (unterminated(STOP) + b"\r", "finished"),
+    "a chunk over two lines": (b"data: " + OVER_TWO_LINES, "finished"),
+    "a chunk over two lines, both ended": (b"data: " + OVER_TWO_LINES + b"\n", "finished"),
+    "a chunk, then the beginning of a field": (unterminated(STOP) + b"\ndat", "finished"),
+    "an error": (unterminated(ERROR), "failed"),
+    "an error field": (b'error: {"message":"overloaded"}', "failed"),
+    # Without blank lines between them: each line is an event.
+    "two chunks": (unterminated(STOP) + b"\n" + unterminated(USAGE), "finished"),
+    "a chunk and [DONE]": (unterminated(STOP) + b"\n" + unterminated(DONE), "finished"),
+    "a chunk and a cut one": (unterminated(STOP) + b"\n" + STOP[:50], "finished"),
+    "a chunk and text": (unterminated(STOP) + b"\ndata: garbage", "invalid"),
+    # The beginning of JSON: a cut, dropped and never invalid.
+    "a cut object behind the finish reason": (STOP + USAGE[:50], "finished"),
+    "a cut object": (STOP[:50], "truncated"),
+    "a brace": (b"data: {", "truncated"),
+    "an object cut inside a character": (b'data: {"choices":[{"delta":{"content":"\xe4\xbd', "truncated"),
+    "a cut list": (b'data: [{"error":{"message":"ov', "truncated"),
+    "a cut [DONE]": (b"data: [DON", "truncated"),
+    "a cut error": (ERROR[:30], "truncated"),
+    "a cut error event": (b'event: error\ndata: {"message":"ov', "truncated"),
+    "a cut error field": (b'error: {"message":"ov', "truncated"),
+    "whole lines of a cut object": (b'data: {"id":"c1",\ndata: "choices":[\n', "truncated"),
+    "whole lines of a cut object, and a cut line": (b'data: {"id":"c1",\ndata: "choices":[\ndata: {"ind', "truncated"),
+    "an object cut in its first line, ended": (b'data: {"id":"c1",\n', "truncated"),
+    # Nothing that could be an event.
+    "a field name": (b"data", "truncated"),
+    "an empty value": (b"data: ", "truncated"),
+    "an event's name": (b"event: error\n", "truncated"),
+    "an id": (b"id: 7", "truncated"),
+    "a comment": (b": ping", "truncated"),
+    # Other text is judged as if the event were whole, so that an error's text is not lost.
+    "text": (b"data: Internal Server Error", "invalid"),
+    "text, its line ended": (b"data: Internal Server Error\n", "invalid"),
+    "text, then the beginning of an object": (b'data: Internal Server Error\ndata: {"requ', "invalid"),
+    "a number": (b"data: 5\n", "invalid"),
+    "text in an error event": (b"event: error\ndata: overloaded", "failed"),
+    "a keep-alive in data": (b"data: : keepalive", "truncated"),
+    "null": (b"data: null", "truncated"),
+}
+
+
+@cuts
+@pytest.mark.parametrize("way_out", ["close", "interrupt"])
+@pytest.mark.parametrize("tail", UNFINISHED)
+def test_an_unfinished_last_block(tail: str, way_out: str, cut: Callable[[bytes], list[bytes]]) -> None:
+    body, end = UNFINISHED[tail]
+    parser = play(HI + body, way_out, cut)
+    # The transport's fault changes what is missing, not what came.
+    assert parser.end == ("interrupted" if (way_out, end) == ("interrupt", "truncated") else end)
+    if end == "invalid":
+        assert type(parser.error) is InvalidChunkError
+
+
+def test_an_unfinished_last_block_gives_its_chunks_at_the_end() -> None:
+    parser = ChatCompletionParser()
+    assert parser.feed(HI + unterminated(text(" there"))) != []
+    assert [c.text for c in parser.close()] == [" there"]
+    assert parser.snapshot.text == "Hi there"
+
+
+def test_an_unfinished_last_block_gives_its_chunks_before_its_error() -> None:
+    parser = ChatCompletionParser()
+    assert parser.feed(unterminated(HI) + b"\ndata: garbage") == []
+    assert [c.text for c in parser.close()] == ["Hi"]
+    assert type(parser.error) is InvalidChunkError
+    assert parser.error.snapshot is not None
+    assert parser.error.snapshot.text == "Hi"
+
+
+def test_the_text_of_an_unfinished_last_block_is_quoted() -> None:
+    assert "Internal Server Error" in str(parse(HI + b"data: Internal Server Error").error)
+    failed = parse(HI + b"event: error\ndata: the queue is full").error
+    assert isinstance(failed, APIError)
+    assert failed.error.message == "the queue is full"
+
+
+def test_an_unfinished_last_block_is_an_anomaly_where_it_is_read() -> None:
+    assert "CF101" in rules(parse(HI + unterminated(STOP)))
+    assert "CF101" in rules(parse(HI + STOP + unterminated(DONE)))
+    assert rules(parse(HI + STOP + DONE)) == []
+
+
+# Bodies that are no event stream
+
+
+COMPLETION = {
+    "id": "c1",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "m",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3},
+}
+ERROR_BODY = {"error": {"message": "overloaded", "type": "server_error", "code": 503}}
+BODIES: dict[str, tuple[bytes, str]] = {
+    "an error": (compact_json(ERROR_BODY), "failed"),
+    "an error over several lines": (json.dumps(ERROR_BODY, indent=2).encode(), "failed"),
+    "an error behind blank lines": (b"\n\n\n" + compact_json(ERROR_BODY) + b"\n", "failed"),
+    "an error behind CRLFs": (b"\r\n\r\n" + compact_json(ERROR_BODY), "failed"),
+    "an error behind a BOM": (b"\xef\xbb\xbf" + compact_json(ERROR_BODY), "failed"),
+    "an error in a list": (compact_json([ERROR_BODY]), "failed"),
+    "an error that is a string": (compact_json({"error": "overloaded"}), "failed"),
+    "a bare error": (compact_json({"object": "error", "message": "overloaded", "code": 503}), "failed"),
+    "a bare code": (compact_json({"code": 429}), "failed"),
+    "a bare detail": (compact_json({"detail": "Not Found"}), "failed"),
+    "a base_resp": (
+        compact_json({"base_resp": {"status_code": 1002, "status_msg": "rate limit"}, "choices": None}),
+        "failed",
+    ),
+    "a completion that failed": (
+        compact_json({**COMPLETION, "choices": [{**COMPLETION["choices"][0], "finish_reason": "error"}]}),
+        "failed",
+    ),
+    "a completion": (compact_json(COMPLETION), "finished"),
+    "a completion over several lines": (json.dumps(COMPLETION, indent=2).encode(), "finished"),
+    "a completion behind blank lines": (b"\n\n\n" + compact_json(COMPLETION), "finished"),
+    "HTML": (b"<!doctype html>\n<title>Blocked</title>\n<style>\na:hover {}\n:root {}\n</style>", "invalid"),
+    "text": (b"upstream connect error", "invalid"),
+    "text that begins like a field": (b"database is down", "invalid"),
+    "text with a colon": (b"message: not found\n\nplease: retry\n\n", "invalid"),
+    "one object a line": (b'{"message":{"content":"a"},"done":false}\n{"message":{"content":"b"}}\n', "invalid"),
+    "chunks, one a line": (2 * (unterminated(HI).removeprefix(b"data: ") + b"\n"), "invalid"),
+    "JSON of something else": (compact_json({"object": "list", "data": []}), "invalid"),
+    "an empty object": (b"{}", "invalid"),
+    "a JSON list": (b"[]", "invalid"),
+    "a JSON string": (b'"Hi"', "invalid"),
+    "cut JSON": (compact_json(COMPLETION)[:-9], "invalid"),
+    "binary": (bytes(range(128, 256)), "invalid"),
+    "nothing": (b"", "empty"),
+    "blank lines": (b"\n\r\n\r\r\n", "empty"),
+    "blanks": (b"  \n\t", "empty"),
+    "a BOM": (b"\xef\xbb\xbf", "empty"),
+    "the beginning of a BOM": (b"\xef\xbb", "empty"),
+    "the beginning of data": (b"da", "empty"),
+    "the beginning of event": (b"ev", "empty"),
+    "the beginning of id": (b"i", "empty"),
+    "the beginning of retry": (b"retr", "empty"),
+    "the beginning of data behind blank lines": (b"\n\nda", "empty"),
+    # A comment or a field of the standard makes it an event stream, if an empty one.
+    "a comment": (b": ping\n", "empty"),
+    "an id": (b"id: 7\n\n", "empty"),
+    "a retry": (b"retry: 10\n\n", "empty"),
+}
+
+
+@cuts
+@pytest.mark.parametrize("body", BODIES)
+def test_bodies_that_are_no_event_stream(body: str, cut: Callable[[bytes], list[bytes]]) -> None:
+    """Whatever they are said to be."""
+    data, end = BODIES[body]
+    for content_type in (None, "text/event-stream", "application/json"):
+        parser = parse(data, cut, headers={"content-type": content_type} if content_type else None)
+        assert parser.end == end
+        if end == "invalid":
+            assert type(parser.error) is NotAnEventStreamError
+        if end == "failed":
+            assert "CF607" in rules(parser)
+
+
+@pytest.mark.parametrize(
+    ("body", "end"),
+    [
+        ("an error", "failed"),
+        ("a completion", "finished"),
+        ("HTML", "invalid"),
+        ("text", "invalid"),
+        ("nothing", "interrupted"),
+        ("blank lines", "interrupted"),
+        ("the beginning of data", "interrupted"),
+        ("a comment", "interrupted"),
+    ],
+)
+def test_bodies_that_are_no_event_stream_over_a_transport_that_fails(body: str, end: str) -> None:
+    assert play(BODIES[body][0], "interrupt").end == end
+
+
+@cuts
+def test_an_event_stream_is_known_by_its_body(cut: Callable[[bytes], list[bytes]]) -> None:
+    for content_type in ("application/json", "text/html", "text/event-stream; charset=ISO-8859-1"):
+        parser = parse(text("é") + STOP + DONE, cut, headers={"content-type": content_type})
+        assert parser.completion().text == "é"
+        assert parser.anomalies == ()
+
+
+def test_a_json_error_with_status_200() -> None:
+    parser = parse(compact_json(ERROR_BODY), status_code=200, headers={"x-request-id": "r1"})
+    assert type(parser.error) is APIError
+    assert (parser.error.message, parser.error.code, parser.error.type) == ("overloaded", 503, "server_error")
+    assert (parser.error.status_code, parser.error.request_id) == (503, "r1")
+    assert parser.error.raw == ERROR_BODY
+    assert parser.error.retryable
+
+
+def test_a_whole_completion_is_one_chunk() -> None:
+    parser = ChatCompletionParser()
+    assert parser.feed(compact_json(COMPLETION)) == []
+    (only,) = parser.close()
+    assert only.text == "Hi"
+    completion = parser.completion()
+    assert (completion.text, completion.finish_reason, completion.id) == ("Hi", "stop", "c1")
+    assert completion.usage is not None
+    assert completion.usage.total_tokens == 3
+    # That there was no [DONE] and no delta is what the one rule says already.
+    assert "CF109" in rules(parser)
+    assert "CF501" not in rules(parser)
+
+
+def test_the_tool_calls_of_a_whole_completion() -> None:
+    calls = [{"id": f"t{n}", "type": "function", "function": {"name": "f", "arguments": "{}"}} for n in range(2)]
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": None, "tool_calls": calls},
+        "finish_reason": "tool_calls",
+    }
+    completion = parse(compact_json({**COMPLETION, "choices": [choice]})).completion()
+    assert [(call.id, call.name, call.arguments) for call in completion.tool_calls] == [
+        ("t0", "f", "{}"), ("t1", "f", "{}"),
+    ]  # fmt: skip
+
+
+def test_the_error_quotes_the_beginning_of_a_foreign_body() -> None:
+    page = b"<html>\x1b[31m" + b"x" * 100_000
+    error = parse(page, status_code=200, headers={"Content-Type": "text/html"}).error
+    assert type(error) is NotAnEventStreamError
+    assert (error.status_code, error.content_type) == (200, "text/html")
+    assert page.startswith(error.body)
+    assert 0 < len(error.body) <= 4096
+    for word in ("200", "text/html", "<html>"):
+        assert word in str(error)
+    assert len(str(error)) < 1000
+    assert str(error).isprintable()
+    assert not error.retryable
+
+
+@cuts
+def test_a_large_foreign_body_is_still_no_event_stream(cut: Callable[[bytes], list[bytes]]) -> None:
+    """`max_event_size` is about events and lines, not about bodies."""
+    parser = parse(b"<p>not found</p>\n" * 100, cut, max_event_size=100)
+    assert type(parser.error) is NotAnEventStreamError
+
+
+# A field named `error`
+
+
+@cuts
+def test_an_error_field(cut: Callable[[bytes], list[bytes]]) -> None:
+    said = {"code": 400, "message": "the context is full", "n_ctx": 4096}
+    parser = parse(HI + b"error: " + compact_json(said) + b"\n\n" + text("never") + DONE, cut)
+    assert parser.end is StreamEnd.FAILED
+    assert isinstance(parser.error, APIError)
+    assert (parser.error.message, parser.error.code, parser.error.status_code) == ("the context is full", 400, 400)
+    assert parser.error.error.model_extra == {"n_ctx": 4096}
+    assert parser.snapshot.text == "Hi"
+    # It is a field, no event of that name.
+    assert rules(parser) == ["CF602"]
+
+
+@cuts
+@pytest.mark.parametrize(
+    "line", [b"error: boom", b"error", b"error:", b"error: {boom", b"error: [boom", b'error: "boom']
+)
+def test_an_error_field_that_is_no_json_is_an_unknown_field(line: bytes, cut: Callable[[bytes], list[bytes]]) -> None:
+    """Only the value that is JSON is an error; anything else the standard ignores, and the stream goes on."""
+    parser = parse(HI + line + b"\n\n" + text(" there") + STOP + DONE, cut)
+    assert parser.end is StreamEnd.FINISHED
+    assert parser.completion().text == "Hi there"
+
+
+@cuts
+def test_an_error_field_behind_one_that_is_no_json(cut: Callable[[bytes], list[bytes]]) -> None:
+    parser = parse(HI + b'error: {boom\n\nerror: {"message":"overloaded"}\n\n' + STOP + DONE, cut)
+    assert parser.end is StreamEnd.FAILED
+
+
+@cuts
+def test_data_wins_over_an_error_field_in_its_block(cut: Callable[[bytes], list[bytes]]) -> None:
+    parser = parse(b'error: {"message":"overloaded"}\n' + HI + STOP + DONE, cut)
+    assert parser.end is StreamEnd.FINISHED
+    assert parser.completion().text == "Hi"
+
+
+# A status that is not 2xx
+
+
+@cuts
+@pytest.mark.parametrize("status", [302, 400, 401, 404, 429, 500, 503, 529])
+def test_a_status_that_is_not_2xx(status: int, cut: Callable[[bytes], list[bytes]]) -> None:
+    sent = {"error": {"message": "no", "type": "t", "code": "c", "param": "p"}}
+    headers = {"X-Request-Id": "r1", "Retry-After": "7", "X-RateLimit-Remaining-Tokens": "0"}
+    parser = parse(compact_json(sent), cut, status_code=status, headers=headers)
+    assert parser.end is StreamEnd.FAILED
+    error = parser.error
+    assert type(error) is APIStatusError
+    assert error.status_code == status
+    assert (error.message, error.type, error.code, error.param) == ("no", "t", "c", "p")
+    assert (error.request_id, error.retry_after) == ("r1", 7.0)
+    assert error.headers["x-ratelimit-remaining-tokens"] == "0"
+    assert error.raw == sent
+    assert error.snapshot is not None
+    assert error.snapshot.choices == []
+    assert not error.emitted_output
+    assert str(status) in str(error)
+
+
+@pytest.mark.parametrize("status", [200, 201, 206, 299])
+def test_a_status_that_is_2xx_is_a_stream(status: int) -> None:
+    assert parse(HI + STOP + DONE, status_code=status).completion().text == "Hi"
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (b"", ""),
+        (b"<html>Bad Gateway</html>", "Bad Gateway"),
+        (b"upstream connect error", "upstream connect error"),
+        (b"\xff\xfe", ""),
+        (b"[1]", ""),
+        (ERROR, ""),
+        (HI + STOP + DONE, ""),  # not even a perfect stream is one then
+    ],
+)
+def test_whatever_the_body_of_a_refusal_is(body: bytes, shown: str) -> None:
+    parser = ChatCompletionParser(status_code=502)
+    assert parser.feed(body) == []
+    assert parser.close() == []
+    assert type(parser.error) is APIStatusError
+    assert parser.error.status_code == 502
+    assert shown in str(parser.error)
+
+
+def test_a_refusal_that_is_cut_is_still_one() -> None:
+    parser = ChatCompletionParser(status_code=503)
+    parser.feed(compact_json(ERROR_BODY))
+    parser.interrupt(BROKEN_LINE)
+    assert type(parser.error) is APIStatusError
+    assert parser.error.message == "overloaded"
+
+
+def test_the_body_of_a_refusal_is_read_in_bounded_size() -> None:
+    parser = ChatCompletionParser(status_code=500)
+    megabytes = 0
+    while parser.end is None:
+        parser.feed(b"x" * 2**20)
+        megabytes += 1
+        assert megabytes < 10
+    assert type(parser.error) is APIStatusError
+    assert len(parser.error.raw) <= 2**20
+    assert len(str(parser.error)) < 1000
+
+
+def test_the_bound_does_not_depend_on_the_cuts() -> None:
+    body = b"x" * 200_000
+    whole_, small = (
+        parse(body, status_code=500),
+        parse(body, lambda data: [data[:70_001], data[70_001:]], status_code=500),
+    )
+    assert isinstance(whole_.error, APIStatusError)
+    assert isinstance(small.error, APIStatusError)
+    assert whole_.error.raw == small.error.raw
+
+
+def test_a_refusal_that_drips_is_out_of_time_too() -> None:
+    clock = ManualClock(100.0)
+    parser = ChatCompletionParser(status_code=500, total_timeout=60, clock=clock)
+    parser.feed(b"x")
+    clock.advance(61)
+    parser.feed(b"x")
+    assert parser.end is not None
+
+
+# Limits
+
+
+def of_size(data: int) -> bytes:
+    """An event whose data has so many bytes."""
+    padding = data - len(text("")) + len(b"data: \n\n")
+    return text("x" * padding)
+
+
+@cuts
+def test_max_event_size_counts_an_events_data(cut: Callable[[bytes], list[bytes]]) -> None:
+    assert parse(of_size(LIMIT) + STOP + DONE, cut, max_event_size=LIMIT).end is StreamEnd.FINISHED
+    error = parse(HI + of_size(LIMIT + 1) + STOP + DONE, cut, max_event_size=LIMIT).error
+    assert type(error) is LimitExceededError
+    assert (error.limit, error.value) == ("max_event_size", LIMIT)
+    assert error.snapshot is not None
+    assert error.snapshot.text == "Hi"
+
+
+@cuts
+def test_max_event_size_counts_all_lines_of_an_event(cut: Callable[[bytes], list[bytes]]) -> None:
+    blanks = b"data: " + b" " * 99 + b"\n"
+    # Ten lines of 99 bytes and the nine LFs that join them.
+    assert parse(blanks * 10 + b"\n" + HI + DONE, cut, max_event_size=999).end is StreamEnd.DONE
+    assert type(parse(blanks * 10 + b"\n" + HI + DONE, cut, max_event_size=998).error) is LimitExceededError
+
+
+@cuts
+@pytest.mark.parametrize(
+    "line", [b": " + b"x" * LIMIT, b"x" * (LIMIT + 1), b"id: " + b"x" * LIMIT, b"event: " + b"x" * LIMIT]
+)
+def test_max_event_size_holds_for_any_line(line: bytes, cut: Callable[[bytes], list[bytes]]) -> None:
+    parser = parse(HI + line + b"\n" + STOP + DONE, cut, max_event_size=LIMIT)
+    assert type(parser.error) is LimitExceededError
+
+
+@cuts
+def test_max_event_size_is_not_about_the_stream(cut: Callable[[bytes], list[bytes]]) -> None:
+    parser = parse((PING + HI) * 50 + STOP + DONE, cut, max_event_size=LIMIT)
+    assert parser.end is StreamEnd.FINISHED
+
+
+def test_a_line_without_end_is_not_waited_for() -> None:
+    parser = ChatCompletionParser(max_event_size=LIMIT)
+    fed = 0
+    while parser.end is None:
+        parser.feed(b"data: " if not fed else b"x" * 100)
+        fed += 1
+        assert fed < 20
+    assert type(parser.error) is LimitExceededError
+
+
+@pytest.mark.slow
+def test_no_limits_by_none() -> None:
+    large = text("x" * (33 * 2**20))
+    assert parse(large, max_event_size=None).end is StreamEnd.TRUNCATED
+    assert type(parse(large).error) is LimitExceededError
+
+
+@cuts
+@pytest.mark.parametrize("kind", OUTPUT)
+def test_max_output_size_counts_output_of_every_kind(kind: str, cut: Callable[[bytes], list[bytes]]) -> None:
+    error = parse(delta(**OUTPUT[kind]) * 3 + STOP + DONE, cut, max_output_size=0).error
+    assert type(error) is LimitExceededError
+    assert (error.limit, error.value) == ("max_output_size", 0)
+
+
+@cuts
+def test_max_output_size_counts_nothing_else(cut: Callable[[bytes], list[bytes]]) -> None:
+    nothing = b"".join(delta(**NO_OUTPUT[kind]) for kind in ("a role", "empty texts", "an unknown key"))
+    assert parse(nothing + USAGE + PING + STOP + DONE, cut, max_output_size=0).end is StreamEnd.FINISHED
+
+
+@cuts
+def test_max_output_size_counts_the_whole_stream(cut: Callable[[bytes], list[bytes]]) -> None:
+    five = text("abc") + delta(reasoning="de")
+    assert parse(five + STOP + DONE, cut, max_output_size=5).end is StreamEnd.FINISHED
+    parser = parse(five + STOP + text("f") + DONE, cut, max_output_size=5)
+    assert type(parser.error) is LimitExceededError
+    assert (parser.error.limit, parser.error.value) == ("max_output_size", 5)
+    assert parser.snapshot.text.startswith("abc")
+
+
+# Deadlines
+
+
+def test_the_clock_is_read_once_per_feed() -> None:
+    readings = []
+
+    def clock() -> float:
+        readings.append(1)
+        return 100.0
+
+    parser = ChatCompletionParser(clock=clock, progress_timeout=10, total_timeout=60)
+    for data in (HI * 20, b"", b"data:", PING * 20, STOP + DONE):
+        before = len(readings)
+        parser.feed(data)
+        assert len(readings) - before <= 1
+    assert len(readings) >= 4
+
+
+def feed_at(parser: ChatCompletionParser, clock: ManualClock, *reads: tuple[float, bytes]) -> list[ChatCompletionChunk]:
+    """Feed each piece at its time, in seconds since the parser was made."""
+    chunks = []
+    for seconds, data in reads:
+        clock.advance(100.0 + seconds - clock())
+        chunks += parser.feed(data)
+    return chunks
+
+
+@pytest.mark.parametrize(
+    ("reads", "end"),
+    [
+        # Time runs from chunk to chunk; keep-alives do not count.
+        ([(0, HI), (9, PING)], None),
+        ([(0, HI), (9, PING), (11, PING)], "stalled"),
+        ([(0, HI), (5, PING), (10.5, b": ")], "stalled"),
+        ([(0, HI), (11, HI[:20])], "stalled"),
+        ([(0, HI), (11, b"data: null\n\n")], "stalled"),
+        ([(0, HI), (11, b"data: \n\n")], "stalled"),
+        ([(0, HI), (11, b"event: keepalive\ndata: {}\n\n")], "stalled"),
+        ([(0, HI), (9, HI), (18, HI), (27, PING)], None),
+        ([(0, HI), (9, ROLE), (18, USAGE), (27, PING)], None),
+        # Before the first chunk it runs from the start.
+        ([(9, PING)], None),
+        ([(9, PING), (11, PING)], "stalled"),
+        # What comes in the same read is judged first.
+        ([(0, HI), (11, DONE)], "done"),
+        ([(0, HI), (11, ERROR)], "failed"),
+        ([(0, HI), (11, GARBAGE)], "invalid"),
+        ([(0, HI), (5, STOP), (16, PING)], "finished"),
+        ([(0, HI), (5, STOP), (14, USAGE), (23, PING)], None),
+    ],
+)
+def test_progress_timeout(reads: list[tuple[float, bytes]], end: str | None) -> None:
+    clock = ManualClock(100.0)
+    parser = ChatCompletionParser(clock=clock, progress_timeout=10)
+    feed_at(parser, clock, *reads)
+    assert parser.end == end
+
+
+@pytest.mark.parametrize(
+    ("reads", "end"),
+    [
+        ([(0, HI), (30, HI), (59, HI)], None),
+        ([(0, HI), (30, HI), (61, HI)], "stalled"),
+        ([(0, HI), (61, PING)], "stalled"),
+        ([(61, b"d")], "stalled"),
+        ([(0, HI), (61, STOP)], "finished"),
+        ([(0, HI), (61, STOP + USAGE + DONE)], "finished"),
+        ([(0, HI), (61, DONE)], "done"),
+        ([(0, HI), (61, ERROR)], "failed"),
+        ([(0, HI + STOP), (61, PING)], "finished"),
+    ],
+)
+def test_total_timeout(reads: list[tuple[float, bytes]], end: str | None) -> None:
+    clock = ManualClock(100.0)
+    parser = ChatCompletionParser(clock=clock, total_timeout=60)
+    chunks = feed_at(parser, clock, *reads)
+    assert parser.end == end
+    # Late or not, what came is handed out and stands in the snapshot.
+    assert "".join(c.text for c in chunks) == parser.snapshot.text
+
+
+def test_a_stall_says_which_deadline_passed() -> None:
+    for name in ("progress_timeout", "total_timeout"):
+        clock = ManualClock(100.0)
+        options: dict[str, Any] = {name: 10}
+        parser = ChatCompletionParser(clock=clock, **options)
+        feed_at(parser, clock, (0, HI), (11, PING))
+        assert type(parser.error) is StreamStalledError
+        assert name in str(parser.error)
+        assert parser.error.snapshot is not None
+        assert parser.error.snapshot.text == "Hi"
+
+
+def test_no_deadlines_by_default() -> None:
+    clock = ManualClock(100.0)
+    parser = ChatCompletionParser(clock=clock)
+    feed_at(parser, clock, (0, HI), (1e9, PING), (2e9, STOP), (3e9, DONE))
+    assert parser.end is StreamEnd.FINISHED
+
+
+def test_timing() -> None:
+    clock = ManualClock(100.0)
+    parser = ChatCompletionParser(clock=clock)
+    assert set(asdict(parser.timing).values()) == {None}
+    feed_at(parser, clock, (1, PING), (2, ROLE), (4, HI), (8, HI), (16, STOP), (32, PING))
+    timing = parser.timing
+    assert (timing.first_byte, timing.first_chunk, timing.first_output) == (1, 2, 4)
+    assert (timing.last_chunk, timing.last_byte) == (16, 32)
+
+
+def test_timing_of_a_single_read() -> None:
+    clock = ManualClock(100.0)
+    parser = ChatCompletionParser(clock=clock)
+    feed_at(parser, clock, (3, HI + STOP + DONE))
+    timing = parser.timing
+    assert (timing.first_byte, timing.first_chunk, timing.first_output, timing.last_chunk, timing.last_byte) == (3,) * 5
+
+
+# Strict mode
+
+
+NO_ANOMALIES: dict[str, bytes] = {
+    "as OpenAI sends it": ROLE + HI + STOP + USAGE + DONE,
+    "a BOM": b"\xef\xbb\xbf" + HI + STOP + DONE,
+    "CRLF": (HI + STOP + DONE).replace(b"\n", b"\r\n"),
+    "CR": (HI + STOP + DONE).replace(b"\n", b"\r"),
+    "no space behind the colon": (HI + STOP + DONE).replace(b"data: ", b"data:"),
+    "comments": PING + HI + b": x\n" + STOP + PING + DONE,
+    "ids and retries": b"retry: 10\n\nid: 1\n" + HI + b"id: 2\n\n" + STOP + DONE,
+    "an event's default name": HI + b"event: message\n" + STOP + DONE,
+    "a field nobody knows": b"mood: good\n" + HI + STOP + DONE,
+    "data over two lines": HI + b"data: " + OVER_TWO_LINES + b"\n\n" + DONE,
+    "an empty line more": b"\n" + HI + b"\n\n" + STOP + DONE,
+    "keys nobody knows": chunk(choice(content="Hi", mood=1), x=[1], obfuscation="abc") + STOP + DONE,
+    "reasoning": delta(reasoning_content="Hm") + delta(reasoning="Hm") + STOP + DONE,
+    "usage beside the finish reason": HI + chunk(choice("stop"), usage={"total_tokens": 3}) + DONE,
+    "usage null until the end": chunk(choice(content="Hi"), usage=None) + STOP + USAGE + DONE,
+    "usage in the choice": HI + chunk({**choice("stop"), "usage": {"total_tokens": 3}}) + DONE,
+}
+
+
+@cuts
+@pytest.mark.parametrize("body", NO_ANOMALIES)
+def test_what_is_never_an_anomaly(body: str, cut: Callable[[bytes], list[bytes]]) -> None:
+    parser = parse(NO_ANOMALIES[body], cut, strict=True)
+    assert parser.error is None
+    assert parser.end is StreamEnd.FINISHED
+    assert parser.anomalies == ()
+
+
+CREATED = b'"created":%d,' % HEAD["created"]
+BROKEN_RULES: dict[str, bytes] = {
+    "CF101": HI + STOP + unterminated(DONE),
+    "CF102": unterminated(HI) + b"\n" + STOP + DONE,
+    "CF103": HI + b"data: \n\n" + STOP + DONE,
+    "CF104": HI + b"data: : keepalive\n\n" + STOP + DONE,
+    "CF105": HI + b"data: null\n\n" + STOP + DONE,
+    "CF106": HI + b"event: meta\ndata: {}\n\n" + STOP + DONE,
+    "CF107": text("H\0").replace(b"\\u0000", b"\xff") + STOP + DONE,
+    "CF108": HI + STOP + b"data: [DONE] \n\n",
+    "CF109": compact_json(COMPLETION),
+    "CF201": HI + STOP + event(HEAD) + DONE,
+    "CF202": HI + chunk({"index": 0, "finish_reason": "stop"}) + DONE,
+    "CF203": HI + delta("") + STOP + DONE,
+    "CF110": HI + b" data: {}\n\n" + STOP + DONE,
+    "CF111": b"data: " + HI + STOP + DONE,
+    "CF204": ROLE + delta(role="model") + HI + STOP + DONE,
+    "CF205": HI + chunk(choice("stop"), id="c2") + DONE,
+    "CF206": HI + STOP.replace(b"chat.completion.chunk", b"chat.completion") + DONE,
+    "CF216": HI.replace(CREATED, b"") + STOP.replace(CREATED, b"") + DONE,
+    "CF219": HI + event({"status": "ok"}) + STOP + DONE,
+    "CF501": HI + STOP,
+    "CF502": HI + DONE,
+    "CF504": HI + STOP + STOP + DONE,
+    "CF505": STOP + HI + DONE,
+    "CF506": HI + delta("eos_token") + DONE,
+}
+
+
+def test_the_word_null_is_no_finish_reason() -> None:
+    parser = parse(delta("null", content="H") + delta("null", content="i") + STOP + DONE)
+    (choice,) = parser.completion().choices
+    assert (parser.end, choice.finish_reason, choice.message.content) == ("finished", "stop", "Hi")
+    assert [(one.rule.id, one.count, one.detail) for one in parser.anomalies] == [("CF203", 2, "finish_reason")]
+
+
+@cuts
+@pytest.mark.parametrize("rule", BROKEN_RULES)
+def test_strict_mode_names_the_rule(rule: str, cut: Callable[[bytes], list[bytes]]) -> None:
+    body = BROKEN_RULES[rule]
+    tolerant = parse(body, cut)
+    assert tolerant.error is None
+    assert rule in rules(tolerant)
+    strict = parse(body, cut, strict=True)
+    assert strict.end is StreamEnd.INVALID
+    assert type(strict.error) is InvalidStreamError
+    assert strict.error.rule is not None
+    assert strict.error.rule.id == rule
+    assert rule in str(strict.error)
+    assert not strict.error.retryable
+
+
+def test_strict_mode_stops_at_the_first_anomaly_and_delivers_what_came_before() -> None:
+    parser = ChatCompletionParser(strict=True)
+    chunks = parser.feed(HI + b"data: null\n\n" + text("never") + STOP + STOP + DONE)
+    assert [c.text for c in chunks] == ["Hi"]
+    assert isinstance(parser.error, InvalidStreamError)
+    assert parser.error.rule is not None
+    assert parser.error.rule.id == "CF105"
+    assert parser.error.snapshot is not None
+    assert parser.error.snapshot.text == "Hi"
+
+
+def test_a_providers_error_stays_one_in_strict_mode() -> None:
+    # Its shape breaks a rule of its own; what the provider said matters more.
+    for body in (
+        ERROR,
+        event({"error": "overloaded"}),
+        b"event: error\ndata: overloaded\n\n",
+        b'error: {"message":"x"}\n\n',
+    ):
+        parser = parse(HI + body, strict=True)
+        assert parser.end is StreamEnd.FAILED
+        assert type(parser.error) is APIError
+
+
+def test_an_invalid_chunk_is_no_rule() -> None:
+    error = parse(GARBAGE, strict=True).error
+    assert type(error) is InvalidChunkError
+    assert error.rule is None
+
+
+# Anomalies
+
+
+def test_an_anomaly_has_its_rule_a_count_and_the_first_place() -> None:
+    parser = parse(HI + PING + b"data: null\n\n" * 1000 + b"data: \n\n" + STOP + DONE)
+    null, blank = parser.anomalies
+    assert (null.rule.id, null.count, null.offset) == ("CF105", 1000, len(HI + PING))
+    assert (blank.rule.id, blank.count, blank.offset) == ("CF103", 1, len(HI + PING) + 12_000)
+    assert str(null.offset) in null.first
+
+
+def test_an_anomaly_says_what_it_found() -> None:
+    (anomaly,) = parse(HI + delta(role=5) + STOP + DONE).anomalies
+    assert anomaly.rule.id == "CF209"
+    for word in ("choices[0].delta.role", "string", "int"):
+        assert word in anomaly.first
+
+
+def test_anomalies_can_be_read_while_it_runs() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(HI)
+    assert parser.anomalies == ()
+    parser.feed(b"data: null\n\n")
+    early = parser.anomalies
+    parser.feed(b"data: null\n\n")
+    assert [anomaly.count for anomaly in (*early, *parser.anomalies)] == [1, 2]
+
+
+# The tap
+
+
+def tapped(body: bytes, cut: Callable[[bytes], list[bytes]] = whole) -> list[tuple[ServerSentEvent, list[str]]]:
+    """Each event that `on_server_sent_event` was given, with the texts of its chunks."""
+    seen: list[tuple[ServerSentEvent, list[str]]] = []
+
+    def on_server_sent_event(event: ServerSentEvent, chunks: Iterable[ChatCompletionChunk]) -> None:
+        seen.append((event, [c.text for c in chunks]))
+
+    parse(body, cut, on_server_sent_event=on_server_sent_event)
+    return seen
+
+
+@cuts
+def test_on_event_is_called_for_every_event(cut: Callable[[bytes], list[bytes]]) -> None:
+    meta = b"event: meta\nid: 7\ndata: {}\n\n"
+    body = HI + PING + meta + b"data: null\n\n" + unterminated(text("a")) + b"\n" + text("b") + STOP + DONE
+    seen = tapped(body, cut)
+    assert [texts for _, texts in seen] == [["Hi"], [], [], ["a", "b"], [""], []]
+    events = [event for event, _ in seen]
+    assert [event.event for event in events] == ["message", "meta", *["message"] * 4]
+    assert (events[1].id, events[1].data, events[1].offset) == ("7", b"{}", len(HI + PING))
+    assert (events[-1].data, events[-1].text) == (b"[DONE]", "[DONE]")
+
+
+@cuts
+@pytest.mark.parametrize(
+    ("last", "data", "texts"),
+    [
+        (ERROR, unterminated(ERROR).removeprefix(b"data: "), []),
+        (GARBAGE, b"garbage", []),
+        (chunk(choice(content="x"), error="y"), None, ["x"]),
+        (unterminated(text("x")), None, ["x"]),  # an unfinished block that is read
+    ],
+)
+def test_on_event_is_called_for_the_last_event_too(
+    last: bytes, data: bytes | None, texts: list[str], cut: Callable[[bytes], list[bytes]]
+) -> None:
+    seen = tapped(HI + last, cut)
+    assert [texts for _, texts in seen] == [["Hi"], texts]
+    assert data is None or seen[-1][0].data == data
+
+
+@cuts
+def test_on_event_is_not_called_after_the_end(cut: Callable[[bytes], list[bytes]]) -> None:
+    assert [event.data for event, _ in tapped(DONE + HI + STOP, cut)] == [b"[DONE]"]
+    assert len(tapped(ERROR + HI, cut)) == 1
+
+
+@cuts
+def test_the_chunks_of_on_event_are_those_of_feed(cut: Callable[[bytes], list[bytes]]) -> None:
+    seen: list[ChatCompletionChunk] = []
+    parser = ChatCompletionParser(on_server_sent_event=lambda event, chunks: seen.extend(chunks))
+    fed = [c for piece in cut(ROLE + HI + STOP + USAGE + DONE) for c in parser.feed(piece)]
+    assert fed == seen
+    assert len(fed) == 4
+
+
+def test_an_unknown_option_is_a_type_error() -> None:
+    options: dict[str, Any] = {"timeout": 5}
+    with pytest.raises(TypeError, match="timeout"):
+        ChatCompletionParser(**options)
+
+
+# Whole messages are output too
+
+
+def test_a_whole_message_is_bounded_like_its_deltas() -> None:
+    body = chunk({"index": 0, "message": {"content": "x" * 100}, "finish_reason": "stop"})
+    parser = ChatCompletionParser(max_output_size=5)
+    parser.feed(body)
+    parser.close()
+    assert type(parser.error) is LimitExceededError
+    assert parser.snapshot.text == "x" * 100
+
+
+@pytest.mark.parametrize("data", [5, "x", None], ids=["a number", "text", "nothing"])
+def test_only_bytes_are_fed(data: Any) -> None:
+    with pytest.raises(TypeError, match="expected bytes"):
+        ChatCompletionParser().feed(data)
+
+
+def test_any_bytes_like_object_is_fed() -> None:
+    body = HI + STOP + DONE
+    for kind in (bytes, bytearray, memoryview):
+        parser = ChatCompletionParser()
+        parser.feed(kind(body))
+        assert parser.completion().text == "Hi"
+
+
+def test_what_shows_at_the_end_is_noted_once() -> None:
+    """Also where the end is itself an error: a whole message that passes the output limit."""
+    parser = ChatCompletionParser(max_output_size=5)
+    parser.feed(event({"choices": [{"index": 0, "message": {"content": "too long"}, "finish_reason": "stop"}]}))
+    parser.close()
+    assert type(parser.error) is LimitExceededError
+    assert {one.rule.id: one.count for one in parser.anomalies}["CF216"] == 1
+
+
+def test_a_tap_that_raises_in_a_large_read_does_not_garble_what_follows() -> None:
+    taps = iter([True])
+
+    def tap(event: object, chunks: object) -> None:
+        if next(taps, False):
+            raise LookupError
+
+    parser = ChatCompletionParser(on_server_sent_event=tap)
+    body = text("a") * 100 + text("last")
+    with pytest.raises(LookupError):
+        for _ in feed_in_slices(parser, body[:-20]):
+            pass
+    parser.feed(body[-20:] + STOP + DONE)
+    assert parser.end is StreamEnd.FINISHED
+    assert parser.snapshot.text == "alast"
+
+
+def test_opaque_reasoning_is_output() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(event({**HEAD, "choices": [{"index": 0, "delta": {"reasoning_opaque": "x"}}]}))
+    parser.close()
+    assert parser.end == "truncated"
+
+
+def test_a_completion_before_the_stream_has_its_items_counted() -> None:
+    parser = ChatCompletionParser(max_event_items=3)
+    parser.feed(b'{"object":"chat.completion","choices":[{},{},{},{}]}\n\ndata: [DONE]\n\n')
+    assert isinstance(parser.error, LimitExceededError)
+    assert parser.error.limit == "max_event_items"
+
+
+def test_events_asked_for_late_leave_out_parts_that_are_no_text() -> None:
+    parser = ChatCompletionParser()
+    parts = [{"type": "text", "text": "Hi"}, {"type": "reference", "reference_ids": [1]}]
+    parser.feed(event({**HEAD, "choices": [{"index": 0, "delta": {"content": parts}}]}))
+    assert [one.delta for one in parser.events() if isinstance(one, TextDelta)] == ["Hi"]
+
+
+def test_a_copy_of_what_somebody_put_in_by_hand() -> None:
+    by_hand = {"a": [Path("here")]}
+    copy = copied(by_hand)
+    assert copy == by_hand
+    assert copy["a"] is not by_hand["a"]

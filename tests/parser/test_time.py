@@ -1,0 +1,631 @@
+"""Deadlines, by a clock that the test moves: what counts as progress, from when time is counted, and who judges it.
+
+One table of streams, each read with its time, and how it has to end. Every way to read one must judge alike: fed,
+folded, fed in slices, iterated over, read at once, sync and async. Real time passes in the last section alone.
+Silence is no matter of these deadlines: the client's read timeout ends it (`test_stream`).
+"""
+
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio.lowlevel
+import pytest
+from fronts import PATIENCE, URL, by_turns, client_of, generators_of_httpx_are_not_ours, has_left, read_by
+
+from chunkfold import (
+    APIStatusError,
+    AsyncChatCompletionStream,
+    ChatCompletionParser,
+    ChatCompletionStream,
+    ChunkfoldError,
+    StreamInterruptedError,
+    StreamStalledError,
+    TextDelta,
+)
+from chunkfold.event_stream import SLICE, slices
+from chunkfold.parser.parser import feed_in_slices
+from chunkfold.testing import (
+    DONE,
+    Answer,
+    FakeProvider,
+    ManualClock,
+    bytewise,
+    chunk,
+    delta,
+    event,
+    fragment,
+    mock_response,
+    paced,
+    stalled,
+    usage,
+)
+
+pytestmark = generators_of_httpx_are_not_ours
+
+START = 1000.0
+
+HI = delta(content="Hi")
+STOP = delta("stop")
+USAGE = chunk(usage=usage(1, 1))
+ERROR = event({"error": {"message": "overloaded"}})
+GARBAGE = event("{oops}")
+PING = b": ping\n\n"
+
+# Bytes that bring no chunk.
+KEEP_ALIVES = {
+    "comments": PING,
+    "comments without a blank line": b": ping\n",
+    "blank lines": b"\n",
+    "blank lines with CRLF": b"\r\n\r\n",
+    "reconnection times": b"retry: 5\n\n",
+    "ids": b"id: 1\n\n",
+    "names of events": b"event: ping\n\n",
+    "unknown fields": b"foo: bar\n\n",
+    "events of another name": b"event: ping\ndata: {}\n\n",
+    "events of another name with text": b"event: keepalive\ndata: still here\n\n",
+    "events with blank data": b"data:\n\n",
+    "null": b"data: null\n\n",
+    "comments inside data": b"data: : ping\n\n",
+    "data without a blank line": b"data: \n",
+    "a line without end": b"x",
+    "a chunk without end": b"data: ",
+    "nothing": b"",
+}
+# Chunks, whatever they bring.
+CHUNKS = {
+    "text": HI,
+    "reasoning": delta(reasoning="hm"),
+    "reasoning by its other name": delta(reasoning_content="hm"),
+    "reasoning details": delta(reasoning_details=[{"type": "reasoning.text", "index": 0, "text": "hm"}]),
+    "encrypted reasoning": delta(reasoning_details=[{"type": "reasoning.encrypted", "index": 0, "data": "x"}]),
+    "thinking parts": delta(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]),
+    "a tool call": delta(tool_calls=[fragment(0, "a", "f", "")]),
+    "a fragment of a tool call": delta(tool_calls=[fragment(0, arguments="{")]),
+    "another choice": delta(index=1, content="Hi"),
+    "a role": delta(role="assistant"),
+    "an empty text": delta(content=""),
+    "an empty delta": delta(),
+    "no choices": chunk(),
+    "usage": USAGE,
+    "unknown fields": chunk(prompt_filter_results=[]),
+    "a block that lost its blank line": HI.rstrip() + b"\n" + HI,
+}
+
+ENOUGH = STOP + delta("stop", index=1)
+
+Read = tuple[float, bytes]
+
+
+def repeated(data: bytes, *seconds: float) -> list[Read]:
+    """The same data at each of these times, in seconds since the start."""
+    return [(each, data) for each in seconds]
+
+
+def dripped(body: bytes, start: float, pause: float) -> list[Read]:
+    """A body byte by byte."""
+    return [(start + place * pause, byte) for place, byte in enumerate(bytewise(body))]
+
+
+@dataclass
+class Case:
+    """A stream whose bytes come at these times, and how it ends if its body ends behind the last of them.
+
+    `missed` is what the error names, and `after` how many reads end the stream; all, if it is None.
+    """
+
+    reads: list[Read]
+    end: str
+    missed: str = ""
+    after: int | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        body = b"".join(data for _, data in self.reads[: self.after])
+        return "Hi" * body.count(HI.rstrip())
+
+
+def no_progress(reads: list[Read], after: int | None = None, **options: Any) -> Case:
+    return Case(reads, "stalled", "progress_timeout", after, {"progress_timeout": 10, **options})
+
+
+def progress(reads: list[Read], end: str = "truncated", **options: Any) -> Case:
+    return Case(reads, end, options={"progress_timeout": 10, **options})
+
+
+def too_late(reads: list[Read], after: int | None = None, **options: Any) -> Case:
+    return Case(reads, "stalled", "total_timeout", after, {"total_timeout": 60, **options})
+
+
+def in_time(reads: list[Read], end: str = "truncated", **options: Any) -> Case:
+    return Case(reads, end, options={"total_timeout": 60, **options})
+
+
+LARGE_SILENCE = PING * (3 * SLICE // len(PING))
+LARGE_TEXT = HI * (3 * SLICE // len(HI))
+BOTH = {"progress_timeout": 10, "total_timeout": 60}
+SINCE_LONG = {"started": START - 50}
+
+CASES = {
+    **{f"{name}: no progress": no_progress([(0, HI), *repeated(data, *range(1, 20))], 12) for name, data in KEEP_ALIVES.items()},
+    **{f"{name} alone: no progress": no_progress(repeated(data, *range(1, 20)), 11) for name, data in KEEP_ALIVES.items()},
+    **{f"{name}: progress": progress([*repeated(data, 0, 9, 18, 27, 36), (45, ENOUGH)], "finished") for name, data in CHUNKS.items()},
+    # No chunk for so long
+    "not even the first chunk": no_progress([(10, PING), (10.001, PING)]),
+    "a chunk as late as can be": progress([(10, HI), (20, HI), (30, PING)]),
+    "a chunk that is too late is one": progress([(0, HI), (15, HI), (25, PING)]),
+    "behind a chunk that is too late": no_progress([(0, HI), (15, HI), (25.001, PING)]),
+    "a chunk of which a byte comes each second": no_progress([(0, HI), *dripped(HI, 1, 1)], 12),
+    "a chunk of which twenty bytes come each second": progress(dripped(HI, 0, 0.05)),
+    "patience": progress([(0, HI), *repeated(PING, *range(0, 600, 50)), (600, HI)], progress_timeout=600),
+    "no patience": no_progress([(0, HI), (0, PING), (0.001, PING)], progress_timeout=0),
+    "five minutes of thinking": progress([*repeated(CHUNKS["reasoning"], *range(0, 300, 9)), (300, HI)]),
+    "five minutes of arguments": progress(repeated(CHUNKS["a fragment of a tool call"], *range(0, 300, 9))),
+    "a late finish reason": progress([(0, HI), (15, STOP)], "finished"),
+    "a late [DONE]": progress([(0, HI), (15, DONE)], "done"),
+    "a late error": progress([(0, HI), (15, ERROR)], "failed"),
+    "what is no chunk, late": progress([(0, HI), (15, GARBAGE)], "invalid"),
+    "nothing behind the finish reason": progress([(0, HI), (5, STOP), (15.001, PING)], "finished"),
+    "usage behind the finish reason, in time": progress([(0, HI), (5, STOP), (15, PING), (15, USAGE), (25, PING)], "finished"),
+    # The whole takes too long
+    "while output flows": too_late(repeated(HI, 0, 20, 40, 60, 80, 100), 5),
+    "while output drips": too_late(dripped(HI * 9, 0, 0.5), 122),
+    "while nothing flows": too_late([(0, HI), *repeated(PING, 20, 40, 60, 80, 100)], 5),
+    "before the first chunk": too_late([(60, PING), (60.001, b"d")]),
+    "the last moment": in_time([(0, HI), (60, HI)]),
+    "a moment later": too_late([(0, HI), (60.001, HI)]),
+    "the finish reason too late": in_time([(0, HI), (61, STOP)], "finished"),
+    "[DONE] too late": in_time([(0, HI), (61, DONE)], "done"),
+    "[DONE] too late, without output": in_time([(61, DONE)], "empty"),
+    "all too late": in_time([(61, HI + STOP + USAGE + DONE)], "finished"),
+    "an error too late": in_time([(0, HI), (61, ERROR)], "failed"),
+    "what is no chunk too late": in_time([(0, HI), (61, GARBAGE)], "invalid"),
+    "a keep-alive too late, behind the finish reason": in_time([(0, HI + STOP), (61, PING)], "finished"),
+    "one choice of two too late": too_late([(0, HI + CHUNKS["another choice"]), (61, STOP)]),
+    "half a finish reason too late": too_late([(0, HI), (61, STOP[:-9])]),
+    "no time at all": too_late([(0, HI), (0.001, HI)], total_timeout=0),
+    "all the time": in_time([(0, HI), (1e9, HI), (1e12, PING)], total_timeout=math.inf, progress_timeout=math.inf),
+    "no deadline": Case([(0, HI), (1e9, PING), (1e12, STOP)], "finished"),
+    # Both
+    "both, and no progress": no_progress([(0, HI), (9, HI), (20, PING)], **BOTH),
+    "both, and too late": too_late([*repeated(HI, *range(0, 60, 9)), (61, HI)], **BOTH),
+    "both at once": Case([(0, HI), (61, PING)], "stalled", "timeout", None, BOTH),
+    "both in time": progress([*repeated(HI, *range(0, 60, 9)), (60, STOP)], "finished", **BOTH),
+    # Time is counted from when the request was sent
+    "since long, and no progress": no_progress([(0, PING)], **SINCE_LONG),
+    "since long, and too late": too_late([(0, HI), (10, HI), (10.001, HI)], **SINCE_LONG),
+    "since long, and in time": in_time([(0, HI), (10, HI)], **SINCE_LONG),
+    "since long, but then a chunk": progress([(0, HI), (10, PING)], **SINCE_LONG),
+    # Large reads, which are fed in slices
+    "silence in a large read": no_progress([(0, HI), (11, LARGE_SILENCE)]),
+    "a chunk at the start of a large read": progress([(0, HI), (11, HI + LARGE_SILENCE), (21, PING)]),
+    "a chunk at the end of a large read": progress([(0, HI), (11, LARGE_SILENCE + HI), (21, PING)]),
+    "a large read too late": too_late([(0, HI), (61, LARGE_TEXT)]),
+    "a large read too late, and the finish reason at its start": in_time([(0, HI), (61, STOP + LARGE_SILENCE)], "finished"),
+    "a large read too late, and the finish reason at its end": in_time([(0, HI), (61, LARGE_TEXT + STOP)], "finished"),
+    "a large read too late, and [DONE] at its end": in_time([(0, HI), (61, LARGE_TEXT + DONE)], "done"),
+    "a large read too late, and an error at its end": in_time([(0, HI), (61, LARGE_TEXT + ERROR)], "failed"),
+    "a large read too late, and garbage at its end": in_time([(0, HI), (61, LARGE_TEXT + GARBAGE)], "invalid"),
+}  # fmt: skip
+
+
+# Who judges
+
+
+class Clock:
+    """Seconds that pass when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = START
+        self.readings = 0
+
+    def __call__(self) -> float:
+        self.readings += 1
+        return self.now
+
+
+class Source:
+    """A body that takes its time, by the clock; a sync and an async iterable."""
+
+    def __init__(self, clock: Clock, reads: list[Read]) -> None:
+        self.taken = 0
+        self._clock = clock
+        self._reads = reads
+
+    def __iter__(self) -> Iterator[bytes]:
+        for seconds, data in self._reads:
+            self._clock.now = START + seconds
+            self.taken += 1
+            yield data
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for data in self:
+            await anyio.lowlevel.checkpoint()
+            yield data
+
+
+def parse(source: Source, take: Callable[[ChatCompletionParser, bytes], Any], options: Any) -> ChatCompletionParser:
+    parser = ChatCompletionParser(**options)
+    for data in source:
+        take(parser, data)
+        if parser.end is not None:
+            break
+    parser.close()
+    return parser
+
+
+async def fed(source: Source, **options: Any) -> tuple[Any, str]:
+    texts: list[str] = []
+    parser = parse(source, lambda parser, data: texts.extend(chunk.text for chunk in parser.feed(data)), options)
+    return parser, "".join(texts)
+
+
+async def fed_with_times(source: Source, *, clock: Clock, **options: Any) -> tuple[Any, str]:
+    parser = ChatCompletionParser(clock=clock, **options)
+    texts: list[str] = []
+    for data in source:
+        arrived, clock.now = clock.now, math.nan  # what it says by now does not matter
+        texts += [chunk.text for chunk in parser.feed(data, arrived=arrived)]
+        if parser.end is not None:
+            break
+    parser.close()
+    return parser, "".join(texts)
+
+
+async def fed_in_slices(source: Source, **options: Any) -> tuple[Any, str]:
+    texts: list[str] = []
+
+    def take(parser: ChatCompletionParser, data: bytes) -> None:
+        for chunks in feed_in_slices(parser, data):
+            texts.extend(chunk.text for chunk in chunks)
+
+    return parse(source, take, options), "".join(texts)
+
+
+async def folded(source: Source, **options: Any) -> tuple[Any, str]:
+    parser = parse(source, ChatCompletionParser.fold, options)
+    return parser, parser.snapshot.text
+
+
+async def iterated(source: Source, **options: Any) -> tuple[Any, str]:
+    texts: list[str] = []
+    with ChatCompletionStream(source, **options) as stream, suppress(ChunkfoldError):
+        texts.extend(chunk.text for chunk in stream)
+    return stream, "".join(texts)
+
+
+async def read(source: Source, **options: Any) -> tuple[Any, str]:
+    with ChatCompletionStream(source, **options) as stream, suppress(ChunkfoldError):
+        stream.read()
+    return stream, stream.snapshot.text
+
+
+async def told_by_events(source: Source, **options: Any) -> tuple[Any, str]:
+    texts: list[str] = []
+    with ChatCompletionStream(source, **options) as stream, suppress(ChunkfoldError):
+        for each in stream.events():
+            texts += [each.delta] if isinstance(each, TextDelta) and each.choice == 0 else []
+    return stream, "".join(texts)
+
+
+async def iterated_async(source: Source, **options: Any) -> tuple[Any, str]:
+    texts: list[str] = []
+    async with AsyncChatCompletionStream(source, **options) as stream:
+        with suppress(ChunkfoldError):
+            async for chunk in stream:
+                texts += [chunk.text]
+    return stream, "".join(texts)
+
+
+async def read_async(source: Source, **options: Any) -> tuple[Any, str]:
+    async with AsyncChatCompletionStream(source, **options) as stream:
+        with suppress(ChunkfoldError):
+            await stream.read()
+    return stream, stream.snapshot.text
+
+
+WAYS: list[Callable[..., Awaitable[tuple[Any, str]]]] = [
+    *(fed, fed_with_times, fed_in_slices, folded, iterated, read, told_by_events, iterated_async, read_async),
+]
+BY_TURNS = [(name, ("asyncio", "trio")[place % 2]) for place, name in enumerate(CASES)]
+
+
+@pytest.mark.parametrize(("name", "anyio_backend"), BY_TURNS, ids=CASES)
+async def test_deadlines(name: str) -> None:
+    for way in WAYS:
+        clock = Clock()
+        source = Source(clock, CASES[name].reads)
+        stream, text = await way(source, clock=clock, **CASES[name].options)
+        assert_ended(CASES[name], source, stream, text, way.__name__)
+
+
+def assert_ended(case: Case, source: Source, stream: Any, text: str, way: str) -> None:
+    assert (way, stream.end) == (way, case.end)
+    assert (way, source.taken) == (way, case.after or len(case.reads))
+    # Late or not, what came is handed out and stands in the snapshot.
+    assert text == stream.snapshot.text == case.text
+    assert (type(stream.error) is StreamStalledError) == (case.end == "stalled")
+    if case.end == "stalled":
+        assert case.missed in str(stream.error)
+        assert stream.error.end == "stalled"
+        assert stream.error.snapshot == stream.snapshot
+        assert stream.error.retryable == (case.text == "")
+
+
+# Looked at when bytes come, and then alone
+
+OPTIONS = {"progress_timeout": 10, "total_timeout": 60}
+
+
+def stretched(*reads: Read) -> tuple[ChatCompletionParser, Clock]:
+    """A parser with both deadlines that read these, and a clock by which both have passed since."""
+    clock = Clock()
+    parser = ChatCompletionParser(clock=clock, **OPTIONS)
+    for data in Source(clock, list(reads)):
+        parser.feed(data)
+    clock.now = START + 1000
+    return parser, clock
+
+
+def test_as_long_as_nothing_comes_nothing_is_judged() -> None:
+    parser, _ = stretched((0, HI))
+    assert (parser.end, parser.error, parser.snapshot.text) == (None, None, "Hi")
+
+
+@pytest.mark.parametrize(("reads", "end"), [([], "empty"), ([HI], "truncated"), ([HI, STOP], "finished")])
+def test_a_body_that_ends_late_has_ended(reads: list[bytes], end: str) -> None:
+    parser, _ = stretched(*((0, data) for data in reads))
+    parser.close()
+    assert parser.end == end
+
+
+def test_a_last_event_without_a_blank_line_counts_however_late_the_body_ends() -> None:
+    parser, _ = stretched((0, HI + STOP.rstrip()))
+    parser.close()
+    assert parser.end == "finished"
+
+
+def test_a_transport_that_fails_late_has_failed() -> None:
+    """So silence is told from a stall: it is the client that notices it, by its read timeout."""
+    parser, _ = stretched((0, HI))
+    parser.interrupt(timeout := TimeoutError("read timeout"))
+    assert type(parser.error) is StreamInterruptedError
+    assert parser.error.__cause__ is timeout
+
+
+def test_a_consumer_that_leaves_late_has_left() -> None:
+    parser, _ = stretched((0, HI))
+    parser.leave()
+    assert (parser.end, parser.error) == ("closed", None)
+
+
+def test_after_the_end_time_does_not_matter() -> None:
+    parser, _ = stretched((0, HI + STOP + DONE))
+    assert parser.feed(PING) == parser.close() == []
+    assert (parser.end, parser.anomalies) == stretched_end(HI + STOP + DONE)
+
+
+def stretched_end(body: bytes) -> tuple[Any, Any]:
+    parser = ChatCompletionParser()
+    parser.feed(body)
+    return parser.end, parser.anomalies
+
+
+@pytest.mark.parametrize("name", ["progress_timeout", "total_timeout"])
+def test_a_deadline_behind_the_finish_reason_is_noted(name: str) -> None:
+    clock = Clock()
+    parser = ChatCompletionParser(clock=clock, **{name: 10})
+    parser.feed(HI + STOP)
+    clock.now += 11
+    parser.feed(PING)
+    assert parser.completion().text == "Hi"
+    (noted,) = (each for each in parser.anomalies if each.rule.id == "CF507")
+    assert name in noted.detail
+
+
+def test_a_stream_that_is_refused_is_no_stall() -> None:
+    """However late the body of an error comes."""
+    clock = Clock()
+    parser = ChatCompletionParser(clock=clock, status_code=503, **OPTIONS)
+    clock.now += 61
+    parser.feed(b'{"error":{"message":"overloaded"}}')
+    assert (parser.end, type(parser.error)) == ("failed", APIStatusError)
+
+
+# The clock is read once per read
+
+
+def readings_of(call: Callable[[Clock], object]) -> int:
+    clock = Clock()
+    call(clock)
+    return clock.readings
+
+
+@pytest.mark.parametrize("data", [b"", PING, HI, HI * 20, LARGE_TEXT, LARGE_SILENCE, STOP + DONE, ERROR])
+@pytest.mark.parametrize("options", [{}, OPTIONS], ids=["no deadlines", "deadlines"])
+def test_the_clock_is_read_once_per_read(data: bytes, options: dict[str, Any]) -> None:
+    """And once when the parser is made, if it is not told when the request was sent; of a large read once per slice."""
+
+    def parser(clock: Clock) -> ChatCompletionParser:
+        return ChatCompletionParser(clock=clock, started=START, **options)
+
+    assert readings_of(parser) == 0
+    assert readings_of(lambda clock: ChatCompletionParser(clock=clock, **options)) == 1
+    in_slices = len(list(slices(data))) if options else 1
+    assert readings_of(lambda clock: parser(clock).feed(data)) == 1
+    assert readings_of(lambda clock: parser(clock).fold(data)) == max(1, in_slices if len(data) > SLICE else 1)
+    assert readings_of(lambda clock: list(feed_in_slices(parser(clock), data))) == max(1, in_slices)
+    assert readings_of(lambda clock: parser(clock).feed(data, arrived=START)) == 0
+    assert readings_of(lambda clock: parser(clock).fold(data, arrived=START)) == 0
+
+
+def test_behind_the_end_the_clock_is_not_read() -> None:
+    parser, clock = stretched((0, HI + STOP + DONE))
+    before = clock.readings
+    parser.feed(PING)
+    parser.fold(LARGE_TEXT)
+    parser.close()
+    assert clock.readings == before
+
+
+@pytest.mark.parametrize("data", [HI, LARGE_TEXT])
+def test_a_stream_reads_the_clock_once_per_read(data: bytes) -> None:
+    clock = Clock()
+    stream = ChatCompletionStream([data, PING, data, STOP + DONE], clock=clock, **OPTIONS)
+    assert len(list(stream)) == 2 * data.count(b"Hi") + 1
+    assert clock.readings == 1 + 2 + 2 * max(1, len(list(slices(data))))
+
+
+class HurriedClock(Clock):
+    """A clock that goes on by ten seconds whenever it is read."""
+
+    def __call__(self) -> float:
+        self.now += 10
+        return super().__call__()
+
+
+def by_feeding(parser: ChatCompletionParser, data: bytes) -> None:
+    parser.feed(data)
+
+
+def by_folding(parser: ChatCompletionParser, data: bytes) -> None:
+    parser.fold(data)
+
+
+def by_slices(parser: ChatCompletionParser, data: bytes) -> None:
+    list(feed_in_slices(parser, data))
+
+
+@pytest.mark.parametrize("way", [by_feeding, by_folding, by_slices])
+def test_a_large_read_does_not_outlast_the_stream(way: Callable[[ChatCompletionParser, bytes], None]) -> None:
+    """The time that passes while it is parsed counts: what one read holds may take long."""
+    data = PING * (2**20 // len(PING) + 1)
+    parser = ChatCompletionParser(clock=HurriedClock(), started=START, total_timeout=25)
+    parser.feed(HI)
+    way(parser, data)
+    assert (parser.end, parser.snapshot.text) == ("stalled", "Hi")
+    assert "total_timeout" in str(parser.error)
+
+
+def test_a_large_read_that_was_finished_stays_finished() -> None:
+    parser = ChatCompletionParser(clock=HurriedClock(), started=START, total_timeout=25)
+    parser.fold(HI + STOP + LARGE_SILENCE)
+    assert parser.end == "finished"
+
+
+REFUSED = b'{"error":{"message":"slow down"}}'
+
+
+def test_a_refusal_that_drips_is_given_up() -> None:
+    """Its status is known; five seconds after the first bytes of its body are enough, whenever they came."""
+    clock = Clock()
+    parser = ChatCompletionParser(clock=clock, status_code=429)
+    for second in range(30, 36):
+        clock.now = START + second
+        assert parser.end is None
+        parser.feed(b" ")
+    assert parser.end is None
+    clock.now = START + 35.1
+    parser.feed(REFUSED)
+    assert (parser.end, type(parser.error).__name__) == ("failed", "APIStatusError")
+    assert "slow down" in str(parser.error)
+
+
+def test_a_timeout_says_how_long_a_refusal_may_take() -> None:
+    clock = Clock()
+    parser = ChatCompletionParser(clock=clock, status_code=429, total_timeout=60)
+    for second in (1, 30, 60):
+        clock.now = START + second
+        parser.feed(b" ")
+    assert parser.end is None
+    clock.now = START + 61
+    parser.feed(b" ")
+    assert parser.end == "failed"
+
+
+# Two clients, two fronts
+
+# When the headers come, and then the body, in seconds since the request was sent, and since what came before.
+ANSWERS: dict[str, tuple[float, list[bytes | float], str, str]] = {
+    "late headers": (55, [1, HI, 5, HI], "stalled", "total_timeout"),
+    "late headers, but in time": (55, [1, HI, 4, STOP], "finished", ""),
+    "late headers, and no progress": (9, [2, PING], "stalled", "progress_timeout"),
+    "late headers, then a chunk": (9, [6, HI, 10, PING], "truncated", ""),
+    "too late headers": (70, [1, HI], "stalled", "total_timeout"),
+    "too late headers, and all at once": (70, [1, HI + STOP], "finished", ""),
+}
+
+
+@by_turns("name", ANSWERS)
+async def test_time_counts_from_the_request(library: Any, front: Any, name: str) -> None:
+    headers_after, body, end, missed = ANSWERS[name]
+    clock = ManualClock(START)
+
+    def respond(_: Any) -> Any:
+        clock.advance(headers_after)
+        return mock_response(Answer(body), library=library, clock=clock)
+
+    async with client_of(front, library, transport=library.MockTransport(respond)) as client:
+        stream = await read_by(client, URL, clock=clock, **OPTIONS)
+    assert stream.end == end
+    assert missed in str(stream.error)
+
+
+def test_time_counts_from_the_making_of_a_stream_whose_request_nobody_saw() -> None:
+    clock = Clock()
+    source = Source(clock, [(56, HI), (61, HI), (115, HI), (116, HI)])
+    clock.now += 55
+    stream = ChatCompletionStream(source, clock=clock, total_timeout=60)
+    with pytest.raises(StreamStalledError):
+        stream.read()
+    assert stream.snapshot.text == "HiHiHiHi"
+
+
+# In real time
+
+A_WHILE = 0.1  # seconds
+OFTEN = 0.02
+STALLS: dict[str, tuple[list[bytes | float], dict[str, Any]]] = {
+    "keep-alives": (stalled([HI], 1, PATIENCE, keep_alive=PING, every=OFTEN), {"progress_timeout": A_WHILE}),
+    "keep-alives before the first chunk": (
+        stalled([HI], 0, PATIENCE, keep_alive=PING, every=OFTEN),
+        {"progress_timeout": A_WHILE},
+    ),
+    "a chunk byte by byte": (paced([HI, *bytewise(HI * 20)], pace=OFTEN), {"progress_timeout": A_WHILE}),
+    "output": (paced([HI] * 1000, pace=OFTEN), {"total_timeout": A_WHILE}),
+}
+
+
+@by_turns("name", STALLS)
+async def test_a_stall_lets_go_of_the_connection(library: Any, front: Any, name: str) -> None:
+    body, options = STALLS[name]
+    with FakeProvider(Answer(body)) as provider:
+        async with client_of(front, library, limits=library.Limits(max_connections=1)) as client:
+            stream = await read_by(client, provider.url, **options)
+            assert has_left(provider.requests[0])
+            another = await read_by(client, provider.url)
+    assert type(stream.error) is StreamStalledError
+    assert next(iter(options)) in str(stream.error)
+    assert stream.error.snapshot == stream.snapshot
+    assert stream.snapshot.text.startswith("Hi") == (body[0] == HI)
+    assert stream.error.retryable == (body[0] != HI)
+    assert another.end == "finished"
+
+
+def test_what_a_transform_keeps_to_itself_is_progress() -> None:
+    class Silent:
+        def feed(self, chunk: Any) -> list[Any]:
+            return []
+
+        def close(self) -> list[Any]:
+            return []
+
+    parser = ChatCompletionParser(progress_timeout=10, transforms=[Silent()], started=0.0)
+    for seconds in range(5, 60, 5):
+        assert parser.feed(delta(reasoning="hm"), arrived=seconds) == []
+    assert parser.end is None
+    parser.feed(b": ping\n\n", arrived=70.0)
+    assert parser.end == "stalled"

@@ -1,0 +1,123 @@
+"""Arrival times: which moments are told, and what is said of the gaps between them, beside the plain way to say it."""
+
+import copy
+import math
+import pickle
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chunkfold import ChatCompletionParser, StreamTiming
+from chunkfold.parser.parser import feed_in_slices
+from chunkfold.parser.timing import GapLog, Gaps, note_read
+from chunkfold.testing import DONE, delta
+
+HI = delta(content="Hi")
+STOP = delta("stop")
+PING = b": ping\n\n"
+
+
+def timing_of(gaps: list[float]) -> StreamTiming:
+    """The timing of chunks that came that far apart."""
+    timing = StreamTiming()
+    seconds = 1.0
+    note_read(timing, seconds, chunks=True, output=True)
+    for gap in gaps:
+        seconds += gap
+        note_read(timing, seconds, chunks=True, output=True)
+    return timing
+
+
+def percentile(gaps: list[float], share: int) -> float:
+    """The nearest rank: the smallest gap that so many percent of all are no longer than."""
+    return sorted(gaps)[math.ceil(len(gaps) * share / 100) - 1]
+
+
+def told(timing: StreamTiming) -> Gaps:
+    assert timing.gaps is not None
+    return timing.gaps
+
+
+def test_there_are_no_gaps_before_the_second_chunk() -> None:
+    assert StreamTiming().gaps is None
+    assert timing_of([]).gaps is None
+
+
+def test_gaps_are_those_between_reads_that_brought_chunks() -> None:
+    parser = ChatCompletionParser(started=0.0)
+    for seconds, data in [(1.0, PING), (2.0, HI), (3.0, PING), (6.0, HI + HI), (7.0, STOP), (20.0, PING), (21.0, DONE)]:
+        parser.feed(data, arrived=seconds)
+    assert parser.timing.gaps == Gaps(count=2, mean=2.5, p50=1.0, p95=4.0, p99=4.0, longest=4.0)
+
+
+def test_a_large_read_in_slices_is_one_read() -> None:
+    parser = ChatCompletionParser(started=0.0, clock=lambda: 1.0)
+    for _ in feed_in_slices(parser, HI * 500):
+        pass
+    parser.feed(HI, arrived=2.5)
+    assert told(parser.timing).count == 1
+    assert told(parser.timing).longest == 1.5
+
+
+# Sixteenths are added without rounding.
+LENGTHS = st.integers(1, 10_000).map(lambda sixteenths: sixteenths / 16)
+
+
+@given(st.lists(LENGTHS, min_size=1, max_size=300))
+def test_all_is_exact_of_a_stream_of_usual_length(gaps: list[float]) -> None:
+    assert told(timing_of(gaps)) == Gaps(
+        count=len(gaps),
+        mean=sum(gaps) / len(gaps),
+        p50=percentile(gaps, 50),
+        p95=percentile(gaps, 95),
+        p99=percentile(gaps, 99),
+        longest=max(gaps),
+    )
+
+
+@pytest.mark.parametrize("count", [4095, 4096, 4097, 20_000])
+def test_the_percentiles_of_a_long_stream_are_right_to_within_2_percent(count: int) -> None:
+    gaps = [(place * 7919 % 9973 + 1) / 16 for place in range(count)]
+    gaps[7] = 1_000_000.0
+    gaps_told = told(timing_of(gaps))
+    assert (gaps_told.count, gaps_told.longest) == (count, 1_000_000.0)
+    assert gaps_told.mean == pytest.approx(sum(gaps) / count)
+    for share, value in [(50, gaps_told.p50), (95, gaps_told.p95), (99, gaps_told.p99)]:
+        assert value == pytest.approx(percentile(gaps, share), rel=0.02)
+
+
+@settings(max_examples=30)
+@given(st.floats(min_value=1e-9, max_value=1e9))
+def test_a_gap_of_any_length_is_right_to_within_2_percent(gap: float) -> None:
+    log = GapLog()
+    for _ in range(4096):
+        log.note(gap)
+    assert log.gaps is not None
+    assert log.gaps.p50 == pytest.approx(gap, rel=0.02)
+
+
+def test_memory_is_bounded() -> None:
+    def size(gaps: int) -> int:
+        log = GapLog()
+        for place in range(gaps):
+            log.note(1 / 16 + place % 100 / 16)
+        return sum(sys.getsizeof(getattr(log, name)) for name in ("_recent", "_counts"))
+
+    assert size(40_000) <= size(4000) + 16_384
+
+
+def test_a_timing_is_a_value() -> None:
+    timing = timing_of([1.0, 2.0])
+    for other in (copy.deepcopy(timing), pickle.loads(pickle.dumps(timing))):  # noqa: S301 - its own
+        assert other == timing
+        assert other.gaps == timing.gaps
+
+
+def test_there_is_no_rate_without_output() -> None:
+    assert StreamTiming().tokens_per_second(5) is None
+    assert timing_of([]).tokens_per_second(5) is None  # no time has passed
+    assert timing_of([2.0]).tokens_per_second(None) is None
+    assert timing_of([2.0]).tokens_per_second(2**64) is None
+    assert timing_of([2.0]).tokens_per_second(5) == 2.5

@@ -1,0 +1,170 @@
+"""Five providers' bodies, each with what must come out of it: however the bytes are cut, and whoever reads them.
+
+The format of the expected results, and where the facts come from, is told in `golden/README.md`.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cases import each_case
+from fronts import by_turns, client_of, generators_of_httpx_are_not_ours
+
+from chunkfold import (
+    APIError,
+    ChatCompletionChunk,
+    ChatCompletionParser,
+    Choice,
+    ChunkfoldError,
+    StreamInterruptedError,
+)
+from chunkfold.testing import Answer, FakeProvider, ReceivedRequest, cut_every
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+CASES = sorted(path.relative_to(GOLDEN).with_suffix("").as_posix() for path in GOLDEN.rglob("*.sse"))
+PROVIDERS = {"nagaai", "nameless", "opentoken", "sansa", "stepfun"}
+
+# Prime, so that the writes fall anywhere in lines, events and characters; large enough to keep the module quick.
+WRITE_SIZE = 61
+pytestmark = generators_of_httpx_are_not_ours
+
+
+def body_of(case: str) -> bytes:
+    return (GOLDEN / f"{case}.sse").read_bytes()
+
+
+def expected_of(case: str) -> dict[str, Any]:
+    expected = json.loads((GOLDEN / f"{case}.json").read_text("utf-8"))
+    del expected["about"]
+    return expected
+
+
+def pieces(body: bytes, size: int) -> list[bytes]:
+    return cut_every(body, size)
+
+
+# A result in the words of `<case>.json`
+
+
+def told(stream: Any, chunks: list[ChatCompletionChunk], error: ChunkfoldError | None) -> dict[str, Any]:
+    """What a parser or a stream (their views are the same) says at the end, beside the error that was raised."""
+    completion = stream.snapshot
+    usage = completion.usage
+    return {
+        "end": stream.end,
+        "error": error and told_error(error),
+        "chunks": [chunk.model_dump(mode="json", exclude_unset=True) for chunk in chunks],
+        "texts": [chunk.text for chunk in chunks],
+        "completion": {
+            "id": completion.id,
+            "model": completion.model,
+            "created": completion.created,
+            "choices": [told_choice(choice) for choice in completion.choices],
+            "usage": usage and usage.model_dump(mode="json", exclude_unset=True),
+            "cached_tokens": usage and usage.cached_tokens,
+            "reasoning_tokens": usage and usage.reasoning_tokens,
+        },
+    }
+
+
+def told_error(error: ChunkfoldError) -> dict[str, Any]:
+    sent = isinstance(error, APIError)  # only then has it a message of the provider's, and a code
+    return {
+        "type": type(error).__name__,
+        "message": error.message if sent else None,
+        "code": error.code if sent else None,
+        "status_code": error.status_code if sent else None,
+        "error_type": error.type if sent else None,
+    }
+
+
+def told_choice(choice: Choice) -> dict[str, Any]:
+    message = choice.message
+    calls = [{name: getattr(call, name) for name in ("id", "type", "name", "arguments")} for call in message.tool_calls]
+    texts = {name: getattr(message, name) for name in ("role", "content", "reasoning", "refusal")}
+    return {
+        "index": choice.index,
+        "finish_reason": choice.finish_reason,
+        "outcome": choice.outcome,
+        "message": {**texts, "tool_calls": calls},
+    }
+
+
+# Without a network
+
+
+def test_every_provider_has_bodies_and_every_body_its_result() -> None:
+    assert {case.partition("/")[0] for case in CASES} == PROVIDERS
+    assert {path.with_suffix(".sse") for path in GOLDEN.rglob("*.json")} == set(GOLDEN.rglob("*.sse"))
+
+
+@each_case("size", [None, 1], ids=["whole", "byte by byte"])
+@each_case("case", CASES)
+def test_parser(case: str, size: int | None) -> None:
+    body = body_of(case)
+    parser = ChatCompletionParser()
+    chunks = [chunk for data in pieces(body, size or len(body)) for chunk in parser.feed(data)]
+    chunks += parser.close()
+    error = None
+    try:
+        assert parser.completion() == parser.snapshot
+    except ChunkfoldError as exc:
+        error = exc
+    assert told(parser, chunks, error) == expected_of(case)
+    assert error is parser.error
+
+
+# Over HTTP
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[FakeProvider]:
+    with FakeProvider() as provider:
+        yield provider
+
+
+def served(request: ReceivedRequest) -> Answer:
+    """The body that the request names: so no test can be given another one's answer."""
+    asked = request.json
+    return Answer(pieces(body_of(asked["case"]), WRITE_SIZE), ending=asked["ending"])
+
+
+async def read(
+    provider: FakeProvider, front: Any, library: Any, case: str, *, ending: str = "end"
+) -> tuple[dict[str, Any], ChunkfoldError | None]:
+    """What a client is told, and the error itself."""
+    provider.add(served)
+    chunks: list[ChatCompletionChunk] = []
+    error = None
+    async with (
+        client_of(front, library) as client,
+        client.connect(provider.url, json={"case": case, "ending": ending}) as stream,
+    ):
+        try:
+            async for chunk in stream:
+                chunks.append(chunk)  # noqa: PERF401 - what came before an error counts
+        except ChunkfoldError as exc:
+            error = exc
+    return told(stream, chunks, error), error
+
+
+@by_turns("case", CASES)
+async def test_over_http(provider: FakeProvider, front: Any, library: Any, case: str) -> None:
+    result, _ = await read(provider, front, library, case)
+    assert result == expected_of(case)
+
+
+@by_turns("case", [case for case in CASES if case.startswith("nameless/cut_")])
+async def test_a_broken_connection_only_matters_before_the_finish_reason(
+    provider: FakeProvider, front: Any, library: Any, case: str
+) -> None:
+    expected = expected_of(case)
+    result, error = await read(provider, front, library, case, ending="cut")
+    if expected["error"]:  # a clean end of the body had left it truncated or empty
+        expected["end"] = "interrupted"
+        expected["error"]["type"] = "StreamInterruptedError"
+        assert isinstance(error, StreamInterruptedError)
+        assert isinstance(error.__cause__, library.RemoteProtocolError)
+    assert result == expected

@@ -1,0 +1,240 @@
+"""Memory: the unfinished event and the output so far, and nothing that grows with what was read to get there.
+
+Peaks are what Python allocated while the body was read (`tracemalloc`); the body itself is made before.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from measured_memory import only_garbage_of_these_tests, traced  # noqa: F401 - a fixture of this module
+
+from chunkfold import RULES, ChatCompletion, ChatCompletionParser, ChatCompletionStream
+from chunkfold.testing import DONE, chunk, delta, fragment
+
+MEGABYTE = 10**6
+READ = 4096  # bytes
+
+
+def arguments(text: str) -> bytes:
+    return delta(tool_calls=[fragment(0, arguments=text)])
+
+
+FIRST = delta(role="assistant", content="")
+CALL = delta(tool_calls=[fragment(0, "call_a", "f", "")])
+END = delta("stop") + DONE
+KINDS: dict[str, Callable[[str], bytes]] = {
+    "text": lambda text: delta(content=text),
+    "reasoning": lambda text: delta(reasoning_content=text),
+    "reasoning details": lambda text: delta(reasoning_details=[{"type": "reasoning.text", "index": 0, "text": text}]),
+    "arguments": arguments,
+}
+
+
+def in_reads(body: bytes) -> Iterator[bytes]:
+    return (body[start : start + READ] for start in range(0, len(body), READ))
+
+
+def by_iterating(body: bytes) -> ChatCompletion:
+    stream = ChatCompletionStream(in_reads(body))
+    for _ in stream:
+        pass
+    return stream.completion()
+
+
+def by_read(body: bytes) -> ChatCompletion:
+    return ChatCompletionStream(in_reads(body)).read()
+
+
+def by_fold(body: bytes) -> ChatCompletion:
+    parser = ChatCompletionParser()
+    for data in in_reads(body):
+        parser.fold(data)
+    return parser.completion()
+
+
+def by_one_large_read(body: bytes) -> ChatCompletion:
+    return ChatCompletionStream([body]).read()
+
+
+WAYS = [by_iterating, by_read, by_fold]
+
+
+# A stream costs what its output costs
+
+
+def words(count: int) -> Iterator[str]:
+    """Pieces as a language model makes them: most have come before."""
+    return itertools.islice(itertools.cycle([f" {'word'[number % 4 :]}{number % 7}" for number in range(500)]), count)
+
+
+def numbers(count: int) -> Iterator[str]:
+    """Pieces of which no two are equal."""
+    return (f" {number:05}" for number in range(count))
+
+
+def output_of(completion: ChatCompletion) -> int:
+    calls = sum(len(call.arguments) for call in completion.tool_calls)
+    return len(completion.text) + len(completion.reasoning) + calls
+
+
+def assert_little_more_than_its_output(
+    body: bytes, way: Callable[[bytes], ChatCompletion], *, allowed: int = 2 * MEGABYTE
+) -> None:
+    way(b"".join([FIRST, CALL, END]))  # what is loaded when it is used is no cost of the body
+    with traced() as memory:
+        completion = way(body)
+    output = output_of(completion)
+    print(f"{memory.peak / MEGABYTE:.2f} MB for {output / MEGABYTE:.2f} MB of output")
+    assert memory.peak <= 3 * output + allowed, (memory.peak, output)
+
+
+@pytest.mark.parametrize("way", [by_iterating, by_read])
+def test_text_costs_little_more_than_its_output(way: Any) -> None:
+    body = b"".join([FIRST, *map(KINDS["text"], words(10_000)), END])
+    assert_little_more_than_its_output(body, way, allowed=MEGABYTE // 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "way"), [*zip(KINDS, itertools.cycle(WAYS))])
+def test_so_does_all_other_output_also_where_no_two_pieces_are_equal(kind: str, way: Any) -> None:
+    """Was once wrong: Python 3.11's StringIO keeps up to 100,000 pieces as they came, each with some 60 bytes around it."""
+    body = b"".join([FIRST, CALL, *map(KINDS[kind], numbers(20_000)), END])
+    assert_little_more_than_its_output(body, way)
+
+
+def test_a_large_read_is_not_held_as_chunks() -> None:
+    body = b"".join([FIRST, *map(KINDS["text"], words(10_000)), END])
+    assert_little_more_than_its_output(body, by_one_large_read)
+
+
+# Nothing grows with the number of chunks
+
+
+def kept_of(body: bytes) -> int:
+    """What a parser keeps when it has read a body, and its text was asked for."""
+
+    with traced() as memory:
+        parser = ChatCompletionParser()
+        for data in in_reads(body):
+            parser.fold(data)
+        assert output_of(parser.snapshot) > 0
+    return memory.kept
+
+
+def assert_the_pieces_are_gone(kind: str, tiny: int, larger: int, *, allowed: int = 100_000) -> None:
+    text = "abcdefghij" * (tiny // 10)
+    size = tiny // larger
+    bodies = [
+        b"".join([FIRST, CALL, *(KINDS[kind](text[place : place + step]) for place in range(0, len(text), step))])
+        for step in (1, size)
+    ]
+    in_tiny, in_larger = map(kept_of, bodies)
+    print(f"{in_tiny / 1000:.0f} kB after {tiny} chunks, {in_larger / 1000:.0f} kB after {larger}")
+    assert in_tiny <= in_larger + allowed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_tiny_chunks_leave_no_more_behind_than_fewer_larger_ones(kind: str) -> None:
+    assert_the_pieces_are_gone(kind, 2_000, 200, allowed=40_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_very_many_tiny_chunks_leave_no_more_behind(kind: str) -> None:
+    assert_the_pieces_are_gone(kind, 50_000, 5_000)
+
+
+# Nothing is kept of what is ignored
+
+LINES = {
+    "comments": b": ping\n",
+    "comments in blocks": b": ping\n\n",
+    "empty lines": b"\n",
+    "empty lines with CRLF": b"\r\n",
+    "unknown fields": b"foo: bar\n",
+    "reconnection times": b"retry: 5\n\n",
+    "ids": b"id: 1\n\n",
+    "names of events without data": b"event: x\n\n",
+    "blank data": b"data: \n\n",
+    "null": b"data: null\n\n",
+    "events of another name": b"event: ping\ndata: {}\n\n",
+    "chunks that say nothing": chunk(),
+}
+
+
+def assert_nothing_is_kept(lines: bytes, count: int, *, behind: bytes, allowed: int = MEGABYTE // 20) -> None:
+    """Read many lines; what is allocated in between is that for one read."""
+    in_one_read = max(1, READ // len(lines))
+    data = lines * in_one_read
+
+    with traced() as few:
+        ChatCompletionParser().feed(behind + data)
+    with traced() as memory:
+        parser = ChatCompletionParser()
+        parser.feed(behind)
+        for _ in range(count // in_one_read):
+            parser.feed(data)
+    assert parser.end is None
+    assert memory.peak <= few.peak + allowed, (memory.peak, few.peak)
+    assert memory.kept <= 50_000, memory.kept  # of which most are the last gaps between chunks
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_nothing_is_kept_of_what_is_ignored(name: str) -> None:
+    assert_nothing_is_kept(LINES[name], 3_000, behind=FIRST)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LINES)
+def test_nothing_is_kept_of_a_hundred_thousand_of_them(name: str) -> None:
+    assert_nothing_is_kept(LINES[name], 100_000, behind=FIRST)
+
+
+@pytest.mark.parametrize("name", ["comments", "comments in blocks", "empty lines", "empty lines with CRLF"])
+def test_nor_is_anything_kept_of_them_before_the_first_event(name: str) -> None:
+    assert_nothing_is_kept(LINES[name], 10_000, behind=b"")
+
+
+def test_nothing_is_kept_of_comments_inside_a_block() -> None:
+    assert_nothing_is_kept(b": ping\n", 10_000, behind=FIRST + b"data: \n")
+
+
+# Anomalies are bounded
+
+LOUD = "x" * 1000  # what is quoted of it
+ODD: dict[str, Callable[[int], bytes]] = {
+    "ids that change": lambda n: chunk(id=f"{n}{LOUD}"),
+    "names of objects": lambda n: chunk(object=f"{n}{LOUD}"),
+    "choices without an index": lambda n: chunk(*[{"delta": {}}] * 10),
+    "roles": lambda n: delta(role=f"{n}{LOUD}"),
+    "finish reasons": lambda n: delta(f"{n}{LOUD}"),
+    "values of a wrong type": lambda n: chunk(usage=[f"{n}{LOUD}"]),
+    "names of events": lambda n: b"event: %d%b\ndata: {}\n\n" % (n, LOUD.encode()),
+    "late names": lambda n: delta(tool_calls=[fragment(0, "call_a", f"{n}{LOUD}")]),
+}
+
+
+def assert_anomalies_are_bounded(name: str, count: int) -> None:
+    body = FIRST + CALL + arguments("{}") + b"".join(map(ODD[name], range(count)))
+
+    with traced() as memory:
+        parser = ChatCompletionParser()
+        for data in in_reads(body):
+            parser.feed(data)
+    assert sum(anomaly.count for anomaly in parser.anomalies) >= count
+    assert len(parser.anomalies) <= len(RULES)
+    assert memory.kept <= 150_000, memory.kept
+    assert memory.peak <= 0.5 * MEGABYTE, memory.peak
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_anomalies_are_bounded(name: str) -> None:
+    assert_anomalies_are_bounded(name, 500)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ODD)
+def test_ten_thousand_anomalies_are_bounded(name: str) -> None:
+    assert_anomalies_are_bounded(name, 10_000)

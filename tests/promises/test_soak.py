@@ -1,0 +1,327 @@
+"""The soak (`soak.py`) finds nothing, and would find what it looks for: each kind of fault is planted once.
+
+The 20,000 streams that it is made for are run by hand; here are fewer.
+"""
+
+import asyncio
+import gc
+import mmap
+import os
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import httpx
+import pytest
+import soak
+from measured_memory import only_garbage_of_these_tests  # noqa: F401 - a fixture of this module
+
+from chunkfold import AsyncChatCompletionStream, ChatCompletionParser, aconnect
+from chunkfold.testing import DONE, Answer, FakeProvider, delta, paced
+
+pytestmark = pytest.mark.skipif(not soak.PROC.exists(), reason="needs Linux's /proc")
+
+FEW = 12  # streams with a fault each, none of which takes long
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with soak.provider_for(1000) as url:
+        yield url
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where something stays for good, waiting for it is of no use."""
+    monkeypatch.setattr(soak, "SETTLING", 0.02)
+
+
+def run_few(url: str, **options: Any) -> soak.Report:
+    return soak.Soak(url, **{"streams": FEW, "concurrency": 4, "seed": 5, **options}).run()
+
+
+def assert_all_is_well(*arguments: object) -> str:
+    command = [sys.executable, soak.__file__, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "OK: every stream ended as it should" in done.stdout
+    for fault in soak.FAULTS:
+        assert re.search(rf"^{soak.name_of(fault)} +[1-9]", done.stdout, re.MULTILINE), done.stdout
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_each_fault_once_and_some_more() -> None:
+    assert_all_is_well("--streams", 30, "--seed", 5)
+
+
+@pytest.mark.slow
+def test_two_thousand_streams() -> None:
+    said = assert_all_is_well("--streams", 2000)
+    print(said)
+    assert "at most 8 MB more" in said
+
+
+def test_a_stream_depends_on_its_seed_and_number_alone() -> None:
+    assert [soak.scenario_of(5, number) for number in range(100)] == [
+        soak.scenario_of(5, number) for number in range(100)
+    ]
+    assert soak.scenario_of(5, 0) != soak.scenario_of(6, 0)
+
+
+@pytest.mark.slow
+def test_nothing_is_found_where_nothing_is_planted(url: str) -> None:
+    report = run_few(url)
+    assert report.wrong == []
+    assert (report.done, len(report.checkpoints)) == (FEW, soak.CHECKPOINTS)
+
+
+def test_no_stream_is_begun_when_the_time_is_up(url: str) -> None:
+    report = run_few(url, seconds=0.0)
+    assert report.done < FEW
+    assert f"{FEW - report.done} were not begun" in str(report)
+
+
+# What is planted: something that a stream does when its last chunk was handed out
+
+
+Plant = Callable[[Callable[[AsyncChatCompletionStream], None]], None]
+
+
+@pytest.fixture
+def plant(monkeypatch: pytest.MonkeyPatch) -> Plant:
+    finish = AsyncChatCompletionStream._finish
+
+    def plant(fault: Callable[[AsyncChatCompletionStream], None]) -> None:
+        async def finish_and_more(self: AsyncChatCompletionStream) -> None:
+            fault(self)
+            await finish(self)
+
+        monkeypatch.setattr(AsyncChatCompletionStream, "_finish", finish_and_more)
+
+    return plant
+
+
+def assert_found(report: soak.Report, words: str) -> None:
+    assert any(re.search(words, what) for what in report.wrong), report.wrong
+    assert "WRONG: " in str(report)
+    assert "OK" not in str(report)
+
+
+def test_objects_that_are_kept(url: str, plant: Plant) -> None:
+    kept: list[object] = []
+    plant(kept.append)
+    report = run_few(url)
+    assert_found(report, r"after \d+ streams there are still: .*'AsyncChatCompletionStream': ")
+    assert report.ends["whole"].total() > 0
+
+
+def test_memory_that_grows(url: str, plant: Plant) -> None:
+    kept: list[mmap.mmap] = []
+
+    def keep(_: object) -> None:
+        kept.append(mmap.mmap(-1, 4 * soak.MEGABYTE))  # pages of its own, whatever was freed before
+        kept[-1].write(b"x" * len(kept[-1]))
+
+    plant(keep)
+    report = run_few(url)
+    for pages in kept:
+        pages.close()
+    assert [what for what in report.wrong if not what.startswith("the memory grew from ")] == []
+    assert_found(report, "the memory grew from ")
+
+
+def test_objects_of_others_that_grow(url: str, plant: Plant) -> None:
+    kept: list[object] = []
+    plant(lambda _: kept.extend([] for _ in range(1000)))
+    assert_found(run_few(url), "the objects grew from ")
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_task_that_runs_on(url: str, plant: Plant) -> None:
+    tasks: list[object] = []
+    plant(lambda _: tasks.append(asyncio.create_task(asyncio.sleep(1000))))
+    assert_found(run_few(url), r"after \d+ streams: \d+ tasks run")
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_file_that_stays_open(url: str, plant: Plant) -> None:
+    files: list[int] = []
+    plant(lambda _: files.append(os.dup(0)))
+    try:
+        report = run_few(url)
+    finally:
+        for file in files:
+            os.close(file)
+    assert_found(report, r"after \d+ streams: \d+ files are open beside the idle connections")
+    assert_found(report, r"at the end: \d+ files are open that were not at the start")
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_connection_that_is_not_given_back(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def aclose(self: httpx.Response) -> None:
+        pass
+
+    monkeypatch.setattr(httpx.Response, "aclose", aclose)
+    report = run_few(url)
+    assert_found(report, r"after \d+ streams: \d+ connections are in use")
+    assert_found(report, r"its response is open \(--seed 5 --only \d+\)")
+
+
+def test_a_warning(url: str, plant: Plant) -> None:
+    plant(lambda _: warnings.warn("planted", ResourceWarning, stacklevel=1))
+    assert_found(run_few(url), r"\d+ times: ResourceWarning: planted")
+
+
+def test_what_is_raised_where_nobody_can_catch_it(url: str, plant: Plant) -> None:
+    class Failing:
+        def __del__(self) -> None:
+            raise ValueError("planted")
+
+    plant(lambda _: Failing() and None)
+    assert_found(run_few(url), r"times: unraisable: ValueError\('planted'\)")
+    gc.collect()
+
+
+def test_what_is_raised_in_a_callback(url: str, plant: Plant) -> None:
+    def fail() -> None:
+        raise ValueError("planted")
+
+    plant(lambda _: asyncio.get_running_loop().call_soon(fail) and None)
+    assert_found(run_few(url), r"times: the event loop's handler: .*planted")
+
+
+def test_another_end(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ChatCompletionParser, "interrupt", lambda self, exc: self.close())
+    report = run_few(url)
+    assert_found(report, r"cut in chunks: expected the end interrupted, received truncated \(--seed 5 --only 5\)")
+    assert_found(report, r"cut in chunks: expected StreamInterruptedError, raised IncompleteStreamError")
+
+
+def test_an_error_that_is_not_raised(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def finish(self: AsyncChatCompletionStream) -> None:
+        self._consumed = True
+
+    monkeypatch.setattr(AsyncChatCompletionStream, "_finish", finish)
+    assert_found(run_few(url), r"expected \w+, raised None")
+
+
+def test_a_cancellation_that_does_not_pass(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = AsyncChatCompletionStream._read
+
+    async def read_anyway(self: AsyncChatCompletionStream, **options: Any) -> Any:
+        try:
+            return await read(self, **options)
+        except asyncio.CancelledError as exc:
+            return self._parser.interrupt(exc)
+
+    monkeypatch.setattr(AsyncChatCompletionStream, "_read", read_anyway)
+    assert_found(run_few(url), "cancelled at an item: expected CancelledError, raised StreamInterruptedError")
+
+
+def test_another_text(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = ChatCompletionParser.feed
+
+    def feed_more(self: ChatCompletionParser, data: bytes) -> Any:
+        return feed(self, data.replace(b'"content":"', b'"content":"~'))
+
+    monkeypatch.setattr(ChatCompletionParser, "feed", feed_more)
+    assert_found(run_few(url), r"expected the text '.*', received '~")
+
+
+def test_a_stream_that_hangs(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def finish(self: AsyncChatCompletionStream) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(AsyncChatCompletionStream, "_finish", finish)
+    monkeypatch.setattr(soak, "PATIENCE", 0.2)
+    assert_found(run_few(url, streams=3), "it hangs")
+
+
+Command = Callable[..., int]
+
+
+@pytest.fixture
+def run_main(url: str, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """The command in this process, with the provider that is there."""
+
+    def run_main(*arguments: str) -> int:
+        monkeypatch.setattr(soak, "provider_for", lambda streams: nullcontext(url))
+        monkeypatch.setattr(sys, "argv", ["soak.py", *arguments])
+        return soak.main()
+
+    return run_main
+
+
+def test_the_command_fails_where_something_is_wrong(
+    run_main: Command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ChatCompletionParser, "interrupt", lambda self, exc: self.close())
+    assert run_main("--streams", str(FEW), "--seed", "5") == 1
+    assert "WRONG: cut in chunks: " in capsys.readouterr().out
+    assert run_main("--seed", "5", "--only", "5") == 1
+    said = capsys.readouterr().out
+    assert said.startswith("cut in chunks\n")
+    assert "WRONG: expected the end interrupted, received truncated" in said
+
+
+def test_the_command_runs_one_stream_again(run_main: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_main("--seed", "5", "--only", "5") == 0
+    said = capsys.readouterr().out
+    assert said.startswith("cut in chunks\n")
+    assert "WRONG" not in said
+
+
+# What httpcore loses by itself
+
+
+def has_text(stream: AsyncChatCompletionStream) -> bool:
+    return stream.snapshot.text == "Hi"
+
+
+def closes(stream: AsyncChatCompletionStream) -> bool:
+    return stream.response.is_closed
+
+
+async def cancelled_at(moment: Callable[[AsyncChatCompletionStream], bool]) -> tuple[soak.Outcome, int]:
+    """What comes of a task that is cancelled then, and how many connections stay in use."""
+    outcome = soak.Outcome()
+    body = paced([delta(content="Hi"), delta("stop") + DONE], pace=0.1)
+
+    async def read(client: httpx.AsyncClient, url: str) -> None:
+        async with aconnect(client, "POST", url, json={}) as stream:
+            outcome.stream = stream
+            await stream.read()
+
+    async with FakeProvider(Answer(body)) as provider, soak.new_client() as client, asyncio.timeout(30):
+        task = asyncio.create_task(read(client, provider.url))
+        while outcome.stream is None or not moment(outcome.stream):  # noqa: ASYNC110 - the very step counts
+            await asyncio.sleep(0)
+        soak.cancel(task, outcome)
+        try:
+            await task
+        except asyncio.CancelledError as exc:
+            outcome.raised = exc
+        pool = soak.Pool(client)
+        in_use = len(pool.in_use())
+        await pool.let_go()
+        assert pool.in_use() == []
+    return outcome, in_use
+
+
+def test_no_connection_is_lost_where_the_stream_closes() -> None:
+    outcome, in_use = asyncio.run(cancelled_at(closes))
+    assert outcome.was_cancelled
+    assert not outcome.may_lose_its_connection
+    assert in_use == 0
+
+
+def test_a_connection_is_not_httpcores_loss_where_it_reads() -> None:
+    outcome, in_use = asyncio.run(cancelled_at(has_text))
+    assert outcome.was_cancelled
+    assert not outcome.may_lose_its_connection
+    assert in_use == 0

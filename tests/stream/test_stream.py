@@ -1,0 +1,1576 @@
+"""Reading a response, sync and async.
+
+What holds for one front holds for the other, so most tests are written once, with `await`, and run over both. And what holds for one source of bytes holds for any: see `KINDS`.
+"""
+
+import gc
+import itertools
+import math
+import threading
+import time
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import anyio
+import anyio.lowlevel
+import httpx
+import httpx2
+import pytest
+import respx
+from fronts import (
+    LIBRARIES,
+    PATIENCE,
+    STREAMS,
+    URL,
+    Sync,
+    SyncView,
+    by_turns,
+    connections_in_use,
+    each_library,
+    generators_of_httpx_are_not_ours,
+    has_left,
+    over_both_streams,
+    raw_client_of,
+    rescue,
+    send,
+    tls_server_side,
+)
+from measured_memory import only_garbage_of_these_tests  # noqa: F401 - a fixture of this module
+
+from chunkfold import (
+    APIError,
+    APIStatusError,
+    AsyncChatCompletionStream,
+    ChatCompletionChunk,
+    ChatCompletionStream,
+    ChunkfoldError,
+    IncompleteStreamError,
+    InvalidChunkError,
+    InvalidStreamError,
+    NotAnEventStreamError,
+    StreamConsumedError,
+    StreamEnd,
+    StreamInterruptedError,
+    StreamStalledError,
+)
+from chunkfold.stream.network import wake_reader
+from chunkfold.testing import (
+    DONE,
+    Answer,
+    FakeProvider,
+    FakeResponse,
+    delta,
+    event,
+    json_answer,
+    mock_response,
+    stalled,
+)
+from chunkfold.testing.answers import Ending
+
+pytestmark = generators_of_httpx_are_not_ours
+pytest_generate_tests = over_both_streams
+library = each_library
+server_side = tls_server_side
+
+SILENCE = 0.15  # seconds; the read timeout where one is to pass: the headers come in time on a busy machine, too
+
+ROLE, HELLO, WOR, LD = delta(role="assistant"), delta(content="Hello"), delta(content=" wor"), delta(content="ld")
+HI, STOP = delta(content="Hi"), delta("stop")
+ERROR = event({"error": {"message": "overloaded", "code": 503}})
+WHOLE = [ROLE, HELLO, WOR, LD, STOP, DONE]
+IN_ONE_READ = [b"".join(WHOLE)]
+
+
+# Many sources
+
+
+@dataclass
+class Opened:
+    """A source of bytes, and whether it was let go: closed, and its connection not in use."""
+
+    source: Any
+    let_go: Callable[[], bool]
+
+
+class Pieces(httpx.SyncByteStream, httpx.AsyncByteStream, httpx2.SyncByteStream, httpx2.AsyncByteStream):
+    """A body of either library that comes in these pieces; it counts how many were read."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self.pieces = iter(pieces)
+        self.read = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self.pieces:
+            self.read += 1
+            yield piece
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self.pieces:
+            await anyio.lowlevel.checkpoint()
+            self.read += 1
+            yield piece
+
+
+class AsyncList:
+    """An async iterable that is no generator."""
+
+    def __init__(self, items: Iterable[bytes]) -> None:
+        self.items = iter(items)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        await anyio.lowlevel.checkpoint()
+        for item in self.items:
+            return item
+        raise StopAsyncIteration
+
+
+def generator(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    yield from pieces
+
+
+async def async_generator(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        await anyio.lowlevel.checkpoint()
+        yield piece
+
+
+def is_sync(front: Any) -> bool:
+    return front is Sync
+
+
+@asynccontextmanager
+async def mocked(library: Any, front: Any, response: Any) -> AsyncIterator[Any]:
+    """The response as a client gives it: by respx for httpx, which it knows, by a mock transport for httpx2."""
+    if library is httpx:
+        with respx.mock:
+            respx.post(URL).mock(return_value=response)
+            async with raw_client_of(front, library) as client:
+                yield await send(client)
+    else:
+        transport = library.MockTransport(lambda request: response)
+        async with raw_client_of(front, library, transport=transport) as client:
+            yield await send(client)
+
+
+@asynccontextmanager
+async def opened(kind: str, front: Any, pieces: list[bytes]) -> AsyncIterator[Opened]:
+    """The pieces as a source of that kind."""
+    if kind == "iterable":
+        yield Opened(pieces if is_sync(front) else AsyncList(pieces), lambda: True)
+    elif kind == "generator" and is_sync(front):
+        body: Any = generator(pieces)
+        yield Opened(body, lambda: body.gi_frame is None)
+    elif kind == "generator":
+        async_body: Any = async_generator(pieces)
+        yield Opened(async_body, lambda: async_body.ag_frame is None)
+    elif kind.endswith("mock"):
+        library = LIBRARIES[kind.removesuffix(" mock")]
+        async with mocked(library, front, mock_response(Answer(pieces), library=library)) as response:
+            yield Opened(response, lambda: response.is_closed)
+    else:
+        library = LIBRARIES[kind.removesuffix(" socket")]
+        with FakeProvider(Answer(pieces)) as provider:
+            async with raw_client_of(front, library) as client:
+                response = await send(client, provider.url)
+                yield Opened(response, lambda: response.is_closed and not connections_in_use(client))
+
+
+@asynccontextmanager
+async def answered(library: Any, front: Any, answer: Answer, **client_options: Any) -> AsyncIterator[Any]:
+    """A stream over a provider's answer."""
+    async with AsyncExitStack() as stack:
+        provider = stack.enter_context(FakeProvider(answer))
+        client = await stack.enter_async_context(raw_client_of(front, library, **client_options))
+        yield await stack.enter_async_context(front(await send(client, provider.url)))
+
+
+KINDS = ["iterable", "generator", "httpx mock", "httpx2 mock", "httpx socket", "httpx2 socket"]
+# Each kind, and each library, sync and async.
+SOURCES = [
+    *(("iterable", "sync"), ("iterable", "asyncio"), ("generator", "sync"), ("generator", "trio")),
+    *(("httpx mock", "sync"), ("httpx2 mock", "trio"), ("httpx socket", "asyncio"), ("httpx2 socket", "sync")),
+]
+every_source = pytest.mark.parametrize(
+    ("kind", "front", "anyio_backend"),
+    [(kind, *STREAMS[front]) for kind, front in SOURCES],
+    ids=map("-".join, SOURCES),
+)
+
+
+def source(front: Any, pieces: Iterable[bytes]) -> Any:
+    """A source for tests in which its kind plays no part; it needs no closing."""
+    return iter(pieces) if is_sync(front) else AsyncList(pieces)
+
+
+async def texts_of(stream: Any) -> list[str]:
+    return [chunk.text async for chunk in stream]
+
+
+async def collect(stream: Any, texts: list[str]) -> None:
+    """Gather the texts in a list that the caller keeps when the stream raises."""
+    async with stream:
+        async for chunk in stream:
+            texts += [chunk.text]
+
+
+# As it is meant to be used
+
+
+def test_sync_use() -> None:
+    with ChatCompletionStream(WHOLE) as stream:
+        texts = []
+        for chunk in stream:
+            assert isinstance(chunk, ChatCompletionChunk)
+            texts.append(chunk.text)
+    assert texts == ["", "Hello", " wor", "ld", ""]
+    assert stream.completion().text == "Hello world"
+
+
+async def test_async_use() -> None:
+    async with AsyncChatCompletionStream(AsyncList(WHOLE)) as stream:
+        texts = []
+        async for chunk in stream:
+            assert isinstance(chunk, ChatCompletionChunk)
+            texts.append(chunk.text)
+    assert texts == ["", "Hello", " wor", "ld", ""]
+    assert stream.completion().text == "Hello world"
+
+
+@every_source
+@pytest.mark.parametrize("pieces", [WHOLE, IN_ONE_READ], ids=["a read each", "one read"])
+async def test_every_source(kind: str, front: Any, pieces: list[bytes]) -> None:
+    async with opened(kind, front, pieces) as body:
+        async with front(body.source) as stream:
+            assert stream.end is None
+            assert await texts_of(stream) == ["", "Hello", " wor", "ld", ""]
+            assert stream.end is StreamEnd.FINISHED
+            assert stream.completion().text == "Hello world"
+        assert body.let_go()
+    assert (stream.error, stream.anomalies) == (None, ())
+    assert stream.completion() == stream.snapshot
+    assert stream.timing.first_output is not None
+    has_response = kind not in ("iterable", "generator")
+    assert stream.response is (body.source if has_response else None)
+
+
+def test_chunks_come_as_they_arrive() -> None:
+    body = Pieces([HELLO, WOR + LD, STOP, DONE])
+    with ChatCompletionStream(iter(body)) as stream:
+        assert body.read == 0
+        assert [(chunk.text, body.read) for chunk in stream] == [("Hello", 1), (" wor", 2), ("ld", 2), ("", 3)]
+
+
+def test_any_iterable_of_bytes(tmp_path: Any) -> None:
+    file = tmp_path / "body.sse"
+    file.write_bytes(b"".join(WHOLE))
+    with file.open("rb") as lines:
+        assert ChatCompletionStream(lines).read().text == "Hello world"
+    assert ChatCompletionStream(tuple(WHOLE)).read().text == "Hello world"
+    assert ChatCompletionStream(map(bytes, WHOLE)).read().text == "Hello world"
+
+
+class Kin:
+    """A response with just what chunkfold asks of one."""
+
+    def __init__(self, pieces: Iterable[bytes], status_code: int = 200) -> None:
+        self.status_code = status_code
+        self.headers = {"x-request-id": "r1", "content-type": "text/event-stream"}
+        self.pieces = pieces
+        self.closings = 0
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        return iter(self.pieces)
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
+        return AsyncList(self.pieces)
+
+    def close(self) -> None:
+        self.closings += 1
+
+    async def aclose(self) -> None:
+        self.closings += 1
+
+
+async def test_any_response_with_these_methods(front: Any) -> None:
+    response = Kin(WHOLE)
+    async with front(response) as stream:
+        assert (await stream.read()).text == "Hello world"
+    assert (stream.response, stream.request_id) == (response, "r1")
+    assert response.closings == 1
+    refused = front(Kin([b'{"error":{"message":"no"}}'], status_code=401))
+    with pytest.raises(APIStatusError) as caught:
+        await refused.read()
+    assert (caught.value.status_code, caught.value.request_id) == (401, "r1")
+
+
+async def test_status_and_headers_beside_a_plain_iterable(front: Any) -> None:
+    """As with requests or aiohttp, whose responses have no `iter_bytes`."""
+    stream = front(source(front, [b"slow down"]), status_code=429, headers={"Retry-After": "3"})
+    with pytest.raises(APIStatusError) as caught:
+        await stream.read()
+    assert (caught.value.status_code, caught.value.retry_after) == (429, 3.0)
+
+
+async def test_the_parsers_options(front: Any) -> None:
+    seen: list[int] = []
+    times = itertools.count()
+    options = {"on_server_sent_event": lambda event, chunks: seen.append(len(chunks)), "clock": lambda: next(times)}
+    stream = front(source(front, IN_ONE_READ), **options)
+    await stream.read()
+    assert seen == [1, 1, 1, 1, 1, 0]
+    assert stream.timing.first_byte == 1
+    with pytest.raises(InvalidStreamError, match="CF501"):
+        await front(source(front, WHOLE[:-1]), strict=True).read()
+    with pytest.raises(TypeError, match="retries"):
+        front([], retries=3)
+
+
+# Every way out
+
+
+async def read_to_the_end(stream: Any) -> None:
+    await texts_of(stream)
+
+
+async def read_it(stream: Any) -> None:
+    await stream.read()
+
+
+async def read_the_texts(stream: Any) -> None:
+    assert [delta async for delta in stream.text_deltas()] == ["Hello", " wor", "ld"]
+
+
+async def leave_at_the_first(stream: Any) -> None:
+    async for _ in stream:
+        break
+
+
+async def leave_the_texts(stream: Any) -> None:
+    async for _ in stream.text_deltas():
+        break
+
+
+async def leave_at_the_finish_reason(stream: Any) -> None:
+    async for chunk in stream:
+        if chunk.choices[0].finish_reason:
+            break
+
+
+async def leave_at_once(stream: Any) -> None:
+    pass
+
+
+async def close_at_once(stream: Any) -> None:
+    await stream.aclose()
+
+
+async def close_in_the_loop(stream: Any) -> None:
+    async for _ in stream:
+        await stream.aclose()
+
+
+async def close_behind_the_loop(stream: Any) -> None:
+    await texts_of(stream)
+    await stream.aclose()
+    await stream.aclose()
+
+
+WAYS_OUT: dict[Callable[[Any], Awaitable[None]], str] = {
+    read_to_the_end: "finished",
+    read_it: "finished",
+    read_the_texts: "finished",
+    close_behind_the_loop: "finished",
+    leave_at_the_finish_reason: "finished",
+    leave_at_the_first: "closed",
+    leave_the_texts: "closed",
+    leave_at_once: "closed",
+    close_at_once: "closed",
+    close_in_the_loop: "closed",
+}
+
+
+@every_source
+@pytest.mark.parametrize("way_out", WAYS_OUT)
+async def test_every_way_out_closes(kind: str, front: Any, way_out: Callable[[Any], Awaitable[None]]) -> None:
+    async with opened(kind, front, WHOLE) as body:
+        async with front(body.source) as stream:
+            await way_out(stream)
+        assert stream.end == WAYS_OUT[way_out]
+        assert body.let_go()
+    # Leaving raises nothing; only the completion is not to be had.
+    assert stream.error is None
+    if stream.end == "closed":
+        with pytest.raises(IncompleteStreamError) as caught:
+            stream.completion()
+        assert caught.value.snapshot == stream.snapshot
+        assert not caught.value.retryable
+    else:
+        assert stream.completion().text == "Hello world"
+
+
+@every_source
+@pytest.mark.parametrize("read", [0, 2, 5])
+async def test_an_exception_in_the_body_passes_unchanged(kind: str, front: Any, read: int) -> None:
+    mine = KeyError("mine")
+    async with opened(kind, front, WHOLE) as body:
+        stream = front(body.source)
+
+        async def fail_on_the_way() -> None:
+            async with stream:
+                for _ in range(read):
+                    await anext(aiter(stream))
+                raise mine
+
+        with pytest.raises(KeyError) as caught:
+            await fail_on_the_way()
+        assert caught.value is mine
+        assert (mine.__cause__, mine.__context__) == (None, None)
+        assert body.let_go()
+    assert stream.end == ("finished" if read == 5 else "closed")
+
+
+FAULTS: dict[str, tuple[list[bytes], type[ChunkfoldError], str]] = {
+    "an error": ([HI, ERROR, delta(content="never")], APIError, "failed"),
+    "an error in the same read": ([HI + ERROR + delta(content="never")], APIError, "failed"),
+    "an event that is no chunk": ([HI + b"data: garbage\n\n", delta(content="never")], InvalidChunkError, "invalid"),
+    "the end of the body": ([HI], IncompleteStreamError, "truncated"),
+}
+
+
+@every_source
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_every_chunk_then_the_error_once(kind: str, front: Any, fault: str) -> None:
+    pieces, kind_of_error, end = FAULTS[fault]
+    texts: list[str] = []
+    async with opened(kind, front, pieces) as body:
+        stream = front(body.source)
+        with pytest.raises(kind_of_error) as caught:
+            await collect(stream, texts)
+        assert body.let_go()
+    assert texts == ["Hi"]
+    assert (stream.end, stream.error) == (end, caught.value)
+    assert caught.value.snapshot is not None
+    assert caught.value.snapshot.text == stream.snapshot.text == "Hi"
+    assert caught.value.emitted_output
+    for ask in (stream.completion, stream.completion):
+        with pytest.raises(kind_of_error) as again:
+            ask()
+        assert again.value is caught.value
+    with pytest.raises(StreamConsumedError):
+        await texts_of(stream)
+
+
+@every_source
+async def test_an_error_lets_go_without_with(kind: str, front: Any) -> None:
+    async with opened(kind, front, [HI, ERROR]) as body:
+        with pytest.raises(APIError):
+            await front(body.source).read()
+        assert body.let_go()
+
+
+async def test_leaving_stops_the_generation(library: Any, front: Any) -> None:
+    with FakeProvider(Answer([HI, math.inf])) as provider:
+        async with raw_client_of(front, library) as client:
+            async with front(await send(client, provider.url)) as stream:
+                async for _ in stream:
+                    break
+            assert connections_in_use(client) == []
+            assert has_left(provider.requests[0])
+    assert stream.end is StreamEnd.CLOSED
+
+
+async def test_closing_again_changes_nothing(front: Any) -> None:
+    for read, end in [(0, "closed"), (2, "closed"), (5, "finished")]:
+        response = Kin(WHOLE)
+        async with front(response) as stream:
+            for _ in range(read):
+                await anext(aiter(stream))
+            await stream.aclose()
+            await stream.aclose()
+            assert stream.end == end
+        assert (stream.end, response.closings) == (end, 1)
+
+
+# Again, and on
+
+
+async def test_iterating_again_after_the_end(front: Any) -> None:
+    stream = front(source(front, WHOLE))
+    await texts_of(stream)
+    for _ in range(2):
+        with pytest.raises(StreamConsumedError) as caught:
+            await texts_of(stream)
+        assert caught.value.snapshot is not None
+        assert caught.value.snapshot.text == "Hello world"
+        assert not caught.value.retryable
+        with pytest.raises(StreamConsumedError):
+            _ = [delta async for delta in stream.text_deltas()]
+    # The result is still there.
+    assert stream.end is StreamEnd.FINISHED
+    assert stream.completion().text == "Hello world"
+
+
+@pytest.mark.parametrize("finish", [read_it, read_the_texts, close_at_once, close_in_the_loop])
+async def test_iterating_again_after_any_end(front: Any, finish: Callable[[Any], Awaitable[None]]) -> None:
+    stream = front(source(front, WHOLE))
+    await finish(stream)
+    with pytest.raises(StreamConsumedError):
+        await texts_of(stream)
+
+
+async def test_iterating_again_after_with(front: Any) -> None:
+    async with front(source(front, IN_ONE_READ)) as stream:
+        async for _ in stream:
+            break
+    with pytest.raises(StreamConsumedError):
+        await texts_of(stream)
+
+
+@every_source
+@pytest.mark.parametrize("pieces", [WHOLE, IN_ONE_READ], ids=["a read each", "one read"])
+async def test_going_on_after_a_break(kind: str, front: Any, pieces: list[bytes]) -> None:
+    async with opened(kind, front, pieces) as body, front(body.source) as stream:
+        texts = []
+        for _ in range(3):
+            async for chunk in stream:
+                texts.append(chunk.text)
+                break
+        assert texts + await texts_of(stream) == ["", "Hello", " wor", "ld", ""]
+        assert stream.completion().text == "Hello world"
+
+
+async def test_going_on_after_a_break_among_the_texts(front: Any) -> None:
+    async with front(source(front, WHOLE)) as stream:
+        async for delta in stream.text_deltas():
+            assert delta == "Hello"
+            break
+        assert await texts_of(stream) == [" wor", "ld", ""]
+
+
+async def test_nothing_more_comes_after_the_last(front: Any) -> None:
+    stream = front(source(front, WHOLE))
+    chunks = aiter(stream)
+    assert [chunk.text async for chunk in chunks] == ["", "Hello", " wor", "ld", ""]
+    for _ in range(2):
+        with pytest.raises(StopAsyncIteration):
+            await anext(chunks)
+
+
+async def test_read(front: Any) -> None:
+    async with front(source(front, WHOLE)) as stream:
+        completion = await stream.read()
+        assert completion.text == "Hello world"
+        assert completion.finish_reason == "stop"
+        assert stream.completion() == completion
+        assert await stream.read() == completion
+    assert await stream.read() == completion
+
+
+@pytest.mark.parametrize("pieces", [WHOLE, IN_ONE_READ], ids=["a read each", "one read"])
+@pytest.mark.parametrize("before", [1, 3, 5])
+async def test_read_after_some_chunks(front: Any, pieces: list[bytes], before: int) -> None:
+    async with front(source(front, pieces)) as stream:
+        for _ in range(before):
+            await anext(aiter(stream))
+        assert (await stream.read()).text == "Hello world"
+
+
+async def test_read_raises_what_went_wrong_every_time(front: Any) -> None:
+    stream = front(source(front, [HI, ERROR]))
+    for _ in range(2):
+        with pytest.raises(APIError, match="overloaded") as caught:
+            await stream.read()
+        assert caught.value is stream.error
+
+
+async def test_read_after_closing(front: Any) -> None:
+    stream = front(source(front, WHOLE))
+    await anext(aiter(stream))
+    await stream.aclose()
+    with pytest.raises(IncompleteStreamError):
+        await stream.read()
+
+
+async def test_no_completion_while_it_runs(front: Any) -> None:
+    async with front(source(front, WHOLE)) as stream:
+        for expected in ("", "", "Hello", "Hello wor", "Hello world"):
+            assert stream.snapshot.text == expected
+            assert stream.end is None
+            with pytest.raises(IncompleteStreamError) as caught:
+                stream.completion()
+            assert caught.value.snapshot is not None
+            assert caught.value.snapshot.text == expected
+            await anext(aiter(stream))
+        assert stream.snapshot.finish_reason == "stop"
+        assert stream.error is None
+
+
+async def test_text_deltas_have_no_empty_pieces_and_are_of_choice_0(front: Any) -> None:
+    other, reasoning = delta(index=1, content="other"), delta(reasoning_content="hm")
+    pieces = [delta(content=""), reasoning, other, delta(content="a"), STOP, delta(content="b"), DONE]
+    stream = front(source(front, pieces))
+    assert [delta async for delta in stream.text_deltas()] == ["a", "b"]
+    assert stream.end is StreamEnd.DONE  # choice 1 has no finish reason
+
+
+async def test_text_deltas_give_what_neither_chunks_nor_events_have_given(front: Any) -> None:
+    reads = [b"".join(delta(content=text) for text in texts) for texts in ("abcd", ["e", "", "f", "g"])]
+    stream = front(source(front, [*reads, STOP, DONE]))
+    assert await anext(stream.text_deltas()) == "a"
+    assert await anext(stream.text_deltas()) == "b"
+    assert (await anext(stream.events())).delta == "c"
+    assert await anext(stream.text_deltas()) == "d"
+    assert (await anext(aiter(stream))).text == "e"
+    assert [text async for text in stream.text_deltas()] == ["f", "g"]
+
+
+async def test_text_deltas_and_chunks_by_turns(front: Any) -> None:
+    """Was once wrong: the text of a chunk that was handed out came again."""
+    stream = front(source(front, [*(delta(content=text) for text in "abcd"), STOP, DONE]))
+    deltas, chunks = stream.text_deltas(), aiter(stream)
+    assert [(await anext(chunks)).text, await anext(deltas)] == ["a", "b"]
+    assert [(await anext(chunks)).text, await anext(deltas)] == ["c", "d"]
+
+
+async def test_text_deltas_raise_what_went_wrong(front: Any) -> None:
+    deltas = front(source(front, [HI + ERROR])).text_deltas()
+    assert await anext(deltas) == "Hi"
+    with pytest.raises(APIError):
+        await anext(deltas)
+
+
+# [DONE] ends it
+
+
+async def test_nothing_is_read_behind_done(front: Any) -> None:
+    """`[DONE]` ends the loop at once, and only a response of httpx or httpx2 has a connection worth waiting for."""
+
+    def pieces() -> Iterator[bytes]:
+        yield from WHOLE
+        pytest.fail("read on")
+
+    for body in (source(front, pieces()), Kin(pieces())):
+        async with front(body) as stream:
+            assert await texts_of(stream) == ["", "Hello", " wor", "ld", ""]
+        assert stream.end is StreamEnd.FINISHED
+
+
+@pytest.mark.parametrize(("version", "read"), [(b"HTTP/1.1", True), (b"HTTP/2", False), (b"HTTP/1.0", False)])
+async def test_only_http_1_1_is_drained(library: Any, version: bytes, read: bool) -> None:
+    """Async, because there a mock is drained too; in sync code the network stream itself is asked to hurry."""
+    body = Pieces([*WHOLE, b": bye\n\n"])
+    response = library.Response(200, stream=body, extensions={"http_version": version})
+    async with mocked(library, AsyncChatCompletionStream, response) as given:
+        async with AsyncChatCompletionStream(given) as stream:
+            await texts_of(stream)
+            assert body.read == len(WHOLE)
+        assert (body.read > len(WHOLE)) is read
+        assert given.is_closed
+
+
+# Closing from elsewhere
+
+
+@pytest.mark.parametrize("read", [0, 2])
+async def test_closing_from_another_task(library: Any, read: int) -> None:
+    texts: list[str] = []
+    front = AsyncChatCompletionStream
+    with FakeProvider(Answer([b": hello\n\n", *WHOLE[:read], math.inf])) as provider:
+        async with raw_client_of(front, library) as client:
+            stream = front(await send(client, provider.url))
+            with anyio.fail_after(PATIENCE):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(collect, stream, texts)
+                    while len(texts) < read:
+                        await anyio.lowlevel.checkpoint()
+                    await anyio.wait_all_tasks_blocked()
+                    await stream.aclose()
+            # The consumer's loop just ends: whoever closed knows why.
+            assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+            assert stream.response.is_closed
+            assert connections_in_use(client) == []
+        assert has_left(provider.requests[0])
+    assert texts == ["", "Hello"][:read]
+
+
+class Blocking(Kin):
+    """A response whose second read lasts until it is closed."""
+
+    def __init__(self, waiting: threading.Event) -> None:
+        super().__init__([])
+        self.waiting = waiting
+        self.woken = threading.Event()
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        yield HELLO
+        self.waiting.set()
+        assert self.woken.wait(PATIENCE)
+        raise ConnectionError("closed under me")
+
+    def close(self) -> None:
+        super().close()
+        self.woken.set()
+
+
+@contextmanager
+def consumer(stream: ChatCompletionStream, *, folding: bool = False) -> Iterator[list[Any]]:
+    """Consume the stream in a thread; what came of it is in the list on leaving."""
+    seen: list[Any] = []
+
+    def consume() -> None:
+        try:
+            seen.extend([stream.read()] if folding else (chunk.text for chunk in stream))
+        except BaseException as error:  # noqa: BLE001 - shown by the assertion that follows
+            seen.append(error)
+
+    thread = threading.Thread(target=consume, name="consumer", daemon=True)
+    thread.start()
+    yield seen
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
+def test_closing_from_another_thread() -> None:
+    waiting = threading.Event()
+    response = Blocking(waiting)
+    stream = ChatCompletionStream(response)
+    with consumer(stream) as seen:
+        assert waiting.wait(PATIENCE)
+        stream.close()
+    assert seen == ["Hello"]
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+    assert response.closings == 1
+
+
+@pytest.mark.parametrize("folding", [False, True], ids=["a loop", "a read"])
+@pytest.mark.parametrize("tls", [False, True], ids=["in clear", "TLS"])
+def test_closing_from_another_thread_wakes_the_reader(
+    library: Any, tls: bool, folding: bool, request: pytest.FixtureRequest
+) -> None:
+    """The provider is silent, and the client has no timeout."""
+    ssl_context = request.getfixturevalue("server_side") if tls else None
+    waiting = threading.Event()
+    with (
+        FakeProvider(Answer([HELLO, math.inf]), ssl_context=ssl_context) as provider,
+        rescue(provider),
+        library.Client(trust_env=False, verify=False) as client,
+    ):
+        response = client.send(client.build_request("POST", provider.url, timeout=None), stream=True)
+        network_stream = response.extensions["network_stream"]
+        read = network_stream.read
+
+        def watched(*arguments: Any, **options: Any) -> Any:
+            if stream.snapshot.text:
+                waiting.set()
+            return read(*arguments, **options)
+
+        network_stream.read = watched
+        stream = ChatCompletionStream(response)
+        with consumer(stream, folding=folding) as seen:
+            assert waiting.wait(PATIENCE)
+            time.sleep(0.02)  # so that the thread is in its read
+            stream.close()
+            assert response.is_closed
+        assert [type(item) for item in seen] == [IncompleteStreamError if folding else str]
+        assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+        assert stream.snapshot.text == "Hello"
+        assert connections_in_use(client) == []
+        assert has_left(provider.requests[0])
+
+
+def test_closing_from_another_thread_ends_a_drain(library: Any) -> None:
+    with FakeProvider(Answer([HELLO, math.inf])) as provider, rescue(provider):
+        with library.Client(trust_env=False, timeout=None) as client:
+            stream = ChatCompletionStream(client.send(client.build_request("POST", provider.url), stream=True))
+            drained = threading.Thread(target=stream.drain, args=(PATIENCE,), name="drain", daemon=True)
+            drained.start()
+            while not stream.snapshot.text:
+                time.sleep(0.001)
+            stream.close()
+            drained.join(PATIENCE)
+            assert not drained.is_alive()
+        assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+        assert has_left(provider.requests[0])
+
+
+def test_a_connection_that_is_not_the_streams_own_is_not_shut_down(library: Any) -> None:
+    """Over HTTP/2 others use it, too; and there may be no socket at all."""
+
+    class NoSocket:
+        def get_extra_info(self, _: str) -> None:
+            return None
+
+    for version, stream in [(b"HTTP/2", None), (b"HTTP/1.1", None), (b"HTTP/1.1", NoSocket())]:
+        response = library.Response(
+            200, stream=Pieces([]), extensions={"http_version": version, "network_stream": stream}
+        )
+        assert not wake_reader(response)
+    assert not wake_reader(None)
+
+
+async def test_closing_from_another_task_while_a_generator_runs() -> None:
+    """A generator cannot be closed while it runs; its next piece finds the stream closed."""
+    go_on = anyio.Event()
+    texts: list[str] = []
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield HELLO
+        await go_on.wait()
+        yield delta(content=" never")
+
+    stream = AsyncChatCompletionStream(pieces())
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(collect, stream, texts)
+            await anyio.wait_all_tasks_blocked()
+            try:
+                await stream.aclose()
+            finally:
+                go_on.set()
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+    assert texts == ["Hello"]
+
+
+def test_closing_from_another_thread_while_a_generator_runs() -> None:
+    waiting, go_on = threading.Event(), threading.Event()
+
+    def pieces() -> Iterator[bytes]:
+        yield HELLO
+        waiting.set()
+        assert go_on.wait(PATIENCE)
+        yield delta(content=" never")
+
+    stream = ChatCompletionStream(pieces())
+    with consumer(stream) as seen:
+        assert waiting.wait(PATIENCE)
+        try:
+            stream.close()
+        finally:
+            go_on.set()
+    assert seen == ["Hello"]
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+
+
+async def test_closing_at_the_same_time(library: Any) -> None:
+    front = AsyncChatCompletionStream
+    with FakeProvider(Answer([HELLO, math.inf])) as provider:
+        async with raw_client_of(front, library) as client:
+            stream = front(await send(client, provider.url))
+            await anext(stream)
+            async with anyio.create_task_group() as tasks:
+                for _ in range(3):
+                    tasks.start_soon(stream.aclose)
+            assert stream.end is StreamEnd.CLOSED
+            assert connections_in_use(client) == []
+
+
+async def test_cancellation_passes_unchanged_and_closes(library: Any) -> None:
+    front = AsyncChatCompletionStream
+    with FakeProvider(Answer([HELLO, math.inf])) as provider:
+        async with raw_client_of(front, library) as client:
+            response = await send(client, provider.url)
+            with anyio.CancelScope() as scope:
+                async with front(response) as stream:
+                    async for _ in stream:
+                        scope.cancel()
+            assert scope.cancelled_caught
+            assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+            assert response.is_closed
+            assert connections_in_use(client) == []
+            assert has_left(provider.requests[0])
+
+
+async def test_a_read_that_is_cancelled_closes(library: Any) -> None:
+    front = AsyncChatCompletionStream
+    with FakeProvider(Answer([HELLO, math.inf])) as provider:
+        async with raw_client_of(front, library) as client:
+            response = await send(client, provider.url)
+            async with anyio.create_task_group() as tasks:
+                stream = front(response)
+
+                async def consume() -> None:
+                    async with stream:
+                        await stream.read()
+
+                tasks.start_soon(consume)
+                while not stream.snapshot.text:
+                    await anyio.lowlevel.checkpoint()
+                await anyio.wait_all_tasks_blocked()
+                tasks.cancel_scope.cancel()
+            assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+            assert response.is_closed
+            assert connections_in_use(client) == []
+            assert has_left(provider.requests[0])
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit])
+async def test_what_is_no_exception_passes_unchanged(front: Any, stop: type[BaseException]) -> None:
+    body = Raising(stop)
+    given = body if is_sync(front) else AsyncList(body)
+    with pytest.raises(stop):
+        async with front(given) as stream:
+            await stream.read()
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+    assert stream.snapshot.text == "Hello"
+
+
+class Raising:
+    """An iterator that is no generator, since those may not raise GeneratorExit at will."""
+
+    def __init__(self, stop: type[BaseException]) -> None:
+        self.pieces = iter([HELLO])
+        self.stop = stop
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> bytes:
+        for piece in self.pieces:
+            return piece
+        raise self.stop
+
+
+# Draining
+
+
+USAGE = event({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}})
+
+
+@asynccontextmanager
+async def stopped_after_the_first(
+    library: Any, front: Any, *pieces: bytes | float, **options: Any
+) -> AsyncIterator[Any]:
+    """A stream of which one chunk was read, from a client without any timeout unless the options give one."""
+    answer = Answer([HELLO, 0.01, *pieces], ending=options.pop("ending", "end"))
+    with FakeProvider(answer) as provider, rescue(provider):
+        async with raw_client_of(front, library, **{"timeout": None, **options}) as client:
+            async with front(await send(client, provider.url)) as stream:
+                assert (await anext(aiter(stream))).text == "Hello"
+                yield stream
+            assert stream.response.is_closed
+            assert connections_in_use(client) == []
+            assert provider.requests[0].answered.wait(PATIENCE)
+
+
+async def test_draining_reads_on_to_the_usage(library: Any, front: Any) -> None:
+    pieces = [WOR, 0.01, LD, 0.01, STOP, 0.01, USAGE, DONE]
+    async with stopped_after_the_first(library, front, *pieces) as stream:
+        snapshot = await stream.drain()
+        assert snapshot.usage.total_tokens == 7
+        assert stream.response.is_closed
+        assert (stream.end, stream.error) == (StreamEnd.FINISHED, None)
+        assert stream.completion() == snapshot
+        assert await stream.drain() == snapshot
+        assert [chunk async for chunk in _rest_of(stream)] == []
+
+
+async def _rest_of(stream: Any) -> AsyncIterator[Any]:
+    with suppress(StopAsyncIteration):
+        while True:
+            yield await anext(stream) if not isinstance(stream, Sync) else await anext(SyncView(stream.stream))
+
+
+@pytest.mark.parametrize("pieces", [[math.inf], [WOR, 0.01, LD, math.inf]], ids=["at once", "later"])
+async def test_draining_a_provider_that_stalls(library: Any, front: Any, pieces: list[Any]) -> None:
+    """The time is over although nothing comes, in a client without a read timeout."""
+    async with stopped_after_the_first(library, front, *pieces) as stream:
+        snapshot = await stream.drain(within=0.1)
+        assert snapshot.text.startswith("Hello")
+        assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+        assert stream.response.is_closed
+        with pytest.raises(IncompleteStreamError):
+            stream.completion()
+
+
+async def test_draining_a_provider_that_sends_for_ever(library: Any, front: Any) -> None:
+    async with stopped_after_the_first(library, front, *[WOR, 0.005] * 10_000) as stream:
+        assert (await stream.drain(within=0.05)).text.startswith("Hello wor")
+        assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "ending", "end"),
+    [
+        ([WOR, 0.02], "cut", "interrupted"),
+        ([WOR, 0.02], "reset", "interrupted"),
+        ([WOR], "end", "truncated"),
+        ([WOR + ERROR], "end", "failed"),
+        ([WOR + b"data: garbage\n\n"], "end", "invalid"),
+        ([WOR + STOP], "cut", "finished"),
+        ([WOR + DONE, math.inf], "end", "done"),
+    ],
+)
+async def test_draining_raises_nothing_for_what_the_provider_sends(
+    library: Any, front: Any, pieces: list[Any], ending: str, end: str
+) -> None:
+    async with stopped_after_the_first(library, front, *pieces, ending=ending) as stream:
+        assert (await stream.drain()).text == "Hello wor"
+        assert stream.end == end
+        assert (stream.error is None) is stream.end.complete
+
+
+async def test_draining_is_no_longer_than_the_clients_own_read_timeout(library: Any, front: Any) -> None:
+    timeout = library.Timeout(PATIENCE, read=SILENCE)
+    async with stopped_after_the_first(library, front, math.inf, timeout=timeout) as stream:
+        await stream.drain(within=PATIENCE)
+        assert stream.end is StreamEnd.INTERRUPTED
+        assert type(stream.error.__cause__) is library.ReadTimeout
+
+
+async def test_draining_ends_the_loop_that_it_stands_in(front: Any) -> None:
+    """Of a read with many chunks, too, and of each view."""
+    views: list[Callable[[Any], Any]] = [
+        aiter,
+        lambda stream: stream.text_deltas(),
+        lambda stream: stream.events(),
+    ]
+    for pieces in (WHOLE, IN_ONE_READ, [HI * 2000, STOP]):
+        for view in views:
+            stream = front(source(front, pieces))
+            count = 0
+            async for _ in view(stream):
+                count += 1
+                await stream.drain()
+            assert count == 1
+            assert (stream.end, stream.error) == (StreamEnd.FINISHED, None)
+            assert stream.completion().text == ("Hi" * 2000 if len(pieces) == 2 else "Hello world")
+
+
+async def test_draining_raises_nothing_in_the_loop_either(front: Any) -> None:
+    stream = front(source(front, [HELLO, WOR, ERROR]))
+    assert [chunk.text async for chunk in _draining(stream)] == ["Hello"]
+    assert (stream.end, stream.snapshot.text) == (StreamEnd.FAILED, "Hello wor")
+    with pytest.raises(APIError):
+        stream.completion()
+
+
+async def _draining(stream: Any) -> AsyncIterator[Any]:
+    async for chunk in stream:
+        yield chunk
+        await stream.drain()
+
+
+async def test_draining_what_is_over(front: Any) -> None:
+    for prepare in (read_it, close_at_once, read_to_the_end, leave_at_once):
+        response = Kin(WHOLE)
+        stream = front(response)
+        await prepare(stream)
+        end = stream.end
+        assert await stream.drain(within=0) == stream.snapshot
+        assert stream.end == (end or "closed")
+        assert response.closings == 1
+
+
+async def test_draining_for_no_time_at_all(front: Any) -> None:
+    stream = front(source(front, WHOLE))
+    await anext(aiter(stream))
+    assert (await stream.drain(within=0)).text == ""
+    assert stream.end is StreamEnd.CLOSED
+
+
+@pytest.mark.parametrize(
+    ("within", "error"), [(-1, ValueError), (math.nan, ValueError), ("5", TypeError), (None, TypeError)]
+)
+async def test_draining_within_no_time(front: Any, within: Any, error: type[Exception]) -> None:
+    stream = front(source(front, WHOLE))
+    with pytest.raises(error, match="within"):
+        await stream.drain(within=within)
+    assert (await stream.read()).text == "Hello world"  # nothing was done
+
+
+async def test_draining_an_iterable(front: Any) -> None:
+    """Between two pieces the time is looked at."""
+    stream = front(source(front, itertools.repeat(HI)))
+    await stream.drain(within=0.02)
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+    stream = front(source(front, WHOLE))
+    assert (await stream.drain(within=math.inf)).text == "Hello world"
+
+
+async def test_draining_an_async_iterable_that_stalls() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield HELLO
+        await anyio.sleep_forever()
+
+    stream = AsyncChatCompletionStream(pieces())
+    with anyio.fail_after(PATIENCE):
+        assert (await stream.drain(within=0.05)).text == "Hello"
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+
+
+async def test_draining_what_another_task_reads(library: Any) -> None:
+    front = AsyncChatCompletionStream
+    async with stopped_after_the_first(library, front, WOR, math.inf) as stream:
+        texts: list[str] = []
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(collect, stream, texts)
+            while not texts:
+                await anyio.lowlevel.checkpoint()
+            await anyio.wait_all_tasks_blocked()
+            with pytest.raises(StreamConsumedError, match="another task"):
+                await stream.drain()
+            assert stream.end is None
+            await stream.aclose()
+        assert texts == [" wor"]
+        assert (await stream.drain()).text == "Hello wor"
+
+
+def test_draining_what_another_thread_reads() -> None:
+    waiting = threading.Event()
+    response = Blocking(waiting)
+    stream = ChatCompletionStream(response)
+    with consumer(stream) as seen:
+        assert waiting.wait(PATIENCE)
+        with pytest.raises(StreamConsumedError, match="another task or thread"):
+            stream.drain()
+        stream.close()
+    assert seen == ["Hello"]
+
+
+async def test_cancelling_while_draining(library: Any) -> None:
+    """It passes unchanged, and the response is closed."""
+    front = AsyncChatCompletionStream
+    with FakeProvider(Answer([HELLO, math.inf])) as provider:
+        async with raw_client_of(front, library) as client:
+            stream = front(await send(client, provider.url))
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(stream.drain, PATIENCE)
+                    while not stream.snapshot.text:
+                        await anyio.lowlevel.checkpoint()
+                    await anyio.wait_all_tasks_blocked()
+                    scope.cancel()
+            assert scope.cancelled_caught
+            assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+            assert stream.response.is_closed
+            assert connections_in_use(client) == []
+            assert has_left(provider.requests[0])
+
+
+async def test_an_interrupt_while_draining_closes(front: Any) -> None:
+    body = Raising(KeyboardInterrupt)
+    stream = front(body if is_sync(front) else AsyncList(body))
+    with pytest.raises(KeyboardInterrupt):
+        await stream.drain()
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+
+
+# Leaving in the middle of a large read
+
+
+@pytest.mark.parametrize(
+    ("unread", "end"), [(20, StreamEnd.FINISHED), (40_000, StreamEnd.CLOSED)], ids=["a little", "much"]
+)
+async def test_leaving_parses_a_little_of_what_had_arrived(front: Any, unread: int, end: StreamEnd) -> None:
+    """So that a finish reason that had arrived counts, but leaving takes no long time."""
+    stream = front(source(front, [HI * unread + STOP + DONE]))
+    await anext(aiter(stream))
+    await stream.aclose()
+    assert (stream.end, stream.error) == (end, None)
+    text = stream.snapshot.text
+    assert len(HI) * len(text) // 2 <= 2**20 + 2**16
+    assert "Hi" * min(unread, 500) == text[:1000]
+    with pytest.raises(StopAsyncIteration):
+        await anext(SyncView(stream.stream) if isinstance(stream, Sync) else stream)
+
+
+# Dropping
+
+
+@contextmanager
+def told_of_dropping(*, is_open: bool) -> Iterator[None]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    told = [str(warning.message) for warning in caught if warning.category is ResourceWarning]
+    assert all(text.startswith("unclosed <") for text in told)
+    assert len(told) == is_open
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # which plays no part
+@pytest.mark.parametrize("way", [leave_at_the_first, leave_at_once, leave_the_texts, read_it])
+async def test_a_dropped_stream_leaves_nothing_behind(kind: str, way: Callable[[Any], Awaitable[None]]) -> None:
+    """Whoever does not close waits for the garbage collector; where a response was open, a warning says so."""
+    async with opened(kind, Sync, WHOLE) as body:
+        stream: Any = Sync(body.source)
+        await way(stream)
+        body.source = None
+        with told_of_dropping(is_open=stream.response is not None and stream.end is None):
+            del stream
+            gc.collect()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_stream_dropped_unread_leaves_nothing_behind(kind: str) -> None:
+    async with opened(kind, AsyncChatCompletionStream, WHOLE) as body:
+        with told_of_dropping(is_open=hasattr(body.source, "aiter_bytes")):
+            AsyncChatCompletionStream(body.source)
+            body.source = None
+            gc.collect()
+
+
+async def test_dropped_text_deltas_leave_nothing_behind() -> None:
+    stream = AsyncChatCompletionStream(AsyncList(WHOLE))
+    async for _ in stream.text_deltas():
+        break
+    gc.collect()
+    assert await texts_of(stream) == [" wor", "ld", ""]
+
+
+# Cut streams
+
+
+# How the client sees each ending of a body that is not finished. A body that only the end of the connection ends
+# cannot be seen to be cut by one.
+CUTS: dict[str, str | None] = {
+    "chunked, end": None,
+    "chunked, cut": "RemoteProtocolError",
+    "chunked, reset": "ReadError",
+    "content-length, end": None,
+    "content-length, cut": "RemoteProtocolError",
+    "content-length, reset": "ReadError",
+    "close, end": None,
+    "close, cut": None,
+    "close, reset": "ReadError",
+}
+every_cut = by_turns("cut", CUTS, STREAMS)
+
+
+def cut_behind(cut: str, *pieces: bytes) -> Answer:
+    """The pieces, then a cut; before a reset there is time for the client to see them."""
+    framing, ending = cut.split(", ")
+    return Answer([*pieces, *([0.02] if ending == "reset" else [])], framing=framing, ending=ending)  # type: ignore[arg-type]
+
+
+@every_cut
+async def test_a_stream_that_is_cut(library: Any, front: Any, cut: str) -> None:
+    cause = CUTS[cut]
+    with FakeProvider(cut_behind(cut, HELLO)) as provider:
+        async with raw_client_of(front, library) as client:
+            response = await send(client, provider.url)
+            with pytest.raises(IncompleteStreamError) as caught:
+                async with front(response) as stream:
+                    await stream.read()
+            assert response.is_closed
+            assert connections_in_use(client) == []
+    if cause is None:
+        assert stream.end is StreamEnd.TRUNCATED
+        assert type(caught.value) is IncompleteStreamError
+        assert caught.value.__cause__ is None
+    else:
+        assert stream.end is StreamEnd.INTERRUPTED
+        assert type(caught.value) is StreamInterruptedError
+        assert type(caught.value.__cause__) is getattr(library, cause)
+    assert caught.value.snapshot is not None
+    assert caught.value.snapshot.text == "Hello"
+    assert (caught.value.emitted_output, caught.value.retryable) == (True, False)
+
+
+@every_cut
+async def test_a_stream_that_is_cut_before_its_output(library: Any, front: Any, cut: str) -> None:
+    with FakeProvider(cut_behind(cut, b": hello\n\n")) as provider:
+        async with raw_client_of(front, library) as client, front(await send(client, provider.url)) as stream:
+            with pytest.raises(IncompleteStreamError) as caught:
+                await stream.read()
+    assert stream.end is (StreamEnd.INTERRUPTED if CUTS[cut] else StreamEnd.EMPTY)
+    assert (caught.value.emitted_output, caught.value.retryable) == (False, True)
+
+
+@every_cut
+async def test_a_stream_that_is_cut_behind_its_finish_reason(library: Any, front: Any, cut: str) -> None:
+    with FakeProvider(cut_behind(cut, HELLO, STOP)) as provider:
+        async with raw_client_of(front, library) as client, front(await send(client, provider.url)) as stream:
+            assert (await stream.read()).text == "Hello"
+    assert stream.end is StreamEnd.FINISHED
+    (anomaly,) = stream.anomalies
+    assert anomaly.rule.id == ("CF507" if CUTS[cut] else "CF501")
+
+
+async def test_a_read_timeout_is_an_interruption(library: Any, front: Any) -> None:
+    """The longest silence is the client's to say."""
+    with FakeProvider(Answer([HELLO, math.inf])) as provider:
+        async with raw_client_of(front, library, timeout=library.Timeout(PATIENCE, read=SILENCE)) as client:
+            with pytest.raises(StreamInterruptedError) as caught:
+                async with front(await send(client, provider.url)) as stream:
+                    await stream.read()
+            assert connections_in_use(client) == []
+            assert has_left(provider.requests[0])
+    assert type(caught.value.__cause__) is library.ReadTimeout
+    assert "Timeout" in str(caught.value) or "timed out" in str(caught.value)
+    assert stream.end is StreamEnd.INTERRUPTED
+    assert stream.snapshot.text == "Hello"
+
+
+async def test_a_read_timeout_behind_the_finish_reason(library: Any, front: Any) -> None:
+    answer = Answer([HELLO + STOP, math.inf])
+    async with answered(library, front, answer, timeout=library.Timeout(PATIENCE, read=SILENCE)) as stream:
+        assert (await stream.read()).text == "Hello"
+    assert stream.end is StreamEnd.FINISHED
+
+
+@pytest.mark.parametrize("fault", [OSError("gone"), RuntimeError("odd"), ValueError()])
+async def test_whatever_the_source_raises_is_an_interruption(front: Any, fault: Exception) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield HELLO
+        raise fault
+
+    stream = front(source(front, pieces()))
+    with pytest.raises(StreamInterruptedError) as caught:
+        await stream.read()
+    assert caught.value.__cause__ is fault
+
+
+async def test_a_stall_hidden_by_keep_alives(front: Any) -> None:
+    seconds = itertools.count()
+    body = source(front, itertools.chain([HELLO], itertools.repeat(b": ping\n\n")))
+    with pytest.raises(StreamStalledError) as caught:
+        async with front(body, progress_timeout=10, clock=lambda: float(next(seconds))) as stream:
+            await stream.read()
+    assert stream.end is StreamEnd.STALLED
+    assert caught.value.snapshot is not None
+    assert caught.value.snapshot.text == "Hello"
+
+
+# Status 200, and no stream
+
+
+COMPLETION = {
+    "id": "c1",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "m",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}],
+}
+OVERLOADED = {"error": {"message": "overloaded", "type": "server_error", "code": 503}}
+
+
+def whole_body(body: bytes, content_type: str) -> Answer:
+    return Answer(body, headers={"content-type": content_type}, framing="content-length")
+
+
+async def test_a_json_error_with_status_200(library: Any, front: Any) -> None:
+    async with answered(library, front, json_answer(OVERLOADED, headers={"x-request-id": "r1"})) as stream:
+        with pytest.raises(APIError) as caught:
+            await texts_of(stream)
+    assert type(caught.value) is APIError  # there was nothing wrong with the status
+    assert (caught.value.message, caught.value.status_code, caught.value.request_id) == ("overloaded", 503, "r1")
+    assert caught.value.retryable
+    assert stream.end is StreamEnd.FAILED
+
+
+async def test_a_whole_completion_with_status_200(library: Any, front: Any) -> None:
+    async with answered(library, front, json_answer(COMPLETION)) as stream:
+        assert [delta async for delta in stream.text_deltas()] == ["Hello"]
+    assert stream.end is StreamEnd.FINISHED
+    assert stream.completion().text == "Hello"
+    assert "CF109" in {anomaly.rule.id for anomaly in stream.anomalies}
+
+
+async def test_html_with_status_200(library: Any, front: Any) -> None:
+    page = b"<html>You are blocked</html>"
+    async with answered(library, front, whole_body(page, "text/html")) as stream:
+        with pytest.raises(NotAnEventStreamError) as caught:
+            await stream.read()
+    assert (caught.value.status_code, caught.value.content_type, caught.value.body) == (200, "text/html", page)
+    assert "You are blocked" in str(caught.value)
+
+
+async def test_nothing_with_status_200(library: Any, front: Any) -> None:
+    async with answered(library, front, whole_body(b"", "application/json")) as stream:
+        with pytest.raises(IncompleteStreamError) as caught:
+            await stream.read()
+    assert stream.end is StreamEnd.EMPTY
+    assert caught.value.retryable
+
+
+async def test_a_stream_with_another_content_type(library: Any, front: Any) -> None:
+    async with answered(library, front, whole_body(b"".join(WHOLE), "text/html; charset=latin-1")) as stream:
+        assert (await stream.read()).text == "Hello world"
+
+
+# A status that is not 2xx
+
+
+REFUSAL = {"error": {"message": "no", "type": "some_error", "code": "some_code", "param": "n"}}
+
+
+@by_turns("status", [302, 400, 401, 404, 429, 500, 503, 529], STREAMS)
+async def test_a_status_that_is_not_2xx(library: Any, front: Any, status: int) -> None:
+    headers = {
+        "location": "/elsewhere",
+        "x-request-id": "r1",
+        "retry-after": "7",
+        "X-RateLimit-Limit-Requests": "60",
+        "x-ratelimit-remaining-requests": "0",
+        "x-ratelimit-reset-requests": "1s",
+    }
+    async with answered(library, front, json_answer(REFUSAL, status, headers)) as stream:
+        with pytest.raises(APIStatusError) as caught:
+            await texts_of(stream)
+    error = caught.value
+    assert stream.end is StreamEnd.FAILED
+    assert error is stream.error
+    assert error.status_code == status
+    assert (error.message, error.type, error.code, error.param) == ("no", "some_error", "some_code", "n")
+    assert (error.request_id, error.retry_after) == ("r1", 7.0)
+    limits = {name: value for name, value in error.headers.items() if name.startswith("x-ratelimit")}
+    assert set(limits.values()) == {"60", "0", "1s"}
+    assert error.headers["x-ratelimit-limit-requests"] == "60"
+    assert error.raw == REFUSAL
+    assert not error.emitted_output
+    assert error.retryable is (status == 429 or status >= 500)
+    with pytest.raises(APIStatusError):
+        stream.completion()
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "2"}, 2.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "1500"}, 1.5),
+        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5),
+        ({"retry-after-ms": "soon", "retry-after": "2"}, 2.0),
+        # A date counts from the response's own, whatever this machine's clock says.
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:10 GMT", "date": "Wed, 21 Oct 2015 07:28:00 GMT"}, 10.0),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:10 GMT"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "-5"}, None),
+    ],
+)
+def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    with pytest.raises(APIStatusError) as caught:
+        ChatCompletionStream(FakeResponse(json_answer({}, 429, headers))).read()
+    assert caught.value.retry_after == seconds
+
+
+BODIES = {"nothing": b"", "HTML": b"<html>Bad Gateway</html>", "no UTF-8": b"\xff", "a stream": b"".join(WHOLE)}
+
+
+@by_turns("body", BODIES, STREAMS)
+async def test_whatever_the_body_of_a_refusal_is(library: Any, front: Any, body: str) -> None:
+    async with answered(library, front, Answer(BODIES[body], 502)) as stream:
+        with pytest.raises(APIStatusError) as caught:
+            await stream.read()
+    assert caught.value.status_code == 502
+    assert stream.snapshot.choices == []
+
+
+@by_turns("ending", ["cut", "reset"], STREAMS)
+async def test_a_refusal_whose_body_is_cut(library: Any, front: Any, ending: Ending) -> None:
+    answer = Answer([*json_answer(REFUSAL).pieces, 0.02], 503, ending=ending)
+    async with answered(library, front, answer) as stream:
+        with pytest.raises(APIStatusError) as caught:
+            await stream.read()
+    assert (caught.value.status_code, caught.value.message) == (503, "no")
+
+
+async def test_a_refusal_whose_body_hangs(library: Any, front: Any) -> None:
+    answer = Answer(stalled(json_answer(REFUSAL).pieces, 1), 503)
+    async with answered(library, front, answer, timeout=library.Timeout(PATIENCE, read=SILENCE)) as stream:
+        with pytest.raises(APIStatusError, match="no"):
+            await stream.read()
+
+
+async def test_a_large_body_of_a_refusal_is_not_read_to_its_end(library: Any, front: Any) -> None:
+    answer = Answer([b"x" * 2**16] * 1000, 500)
+    with FakeProvider(answer) as provider:
+        async with raw_client_of(front, library) as client:
+            with pytest.raises(APIStatusError) as caught:
+                async with front(await send(client, provider.url)) as stream:
+                    await stream.read()
+            assert connections_in_use(client) == []
+            assert has_left(provider.requests[0])
+    assert len(caught.value.raw) <= 2**20
+    assert len(str(caught.value)) < 1000
+
+
+async def test_a_refusal_that_is_not_read(library: Any, front: Any) -> None:
+    """Nothing was asked, so nothing is raised."""
+    async with answered(library, front, Answer(b"{}", 500)) as stream:
+        pass
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+
+
+# Responses that are not httpx's
+
+
+class Fake:
+    """The least that a response has to have."""
+
+    status_code = 200
+    headers: ClassVar = {"X-Request-ID": "req_1"}
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.pieces = pieces
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        yield from self.pieces
+
+    def close(self) -> None:
+        raise RuntimeError("the socket would not close")
+
+
+def test_headers_in_a_plain_dict_are_found_in_any_case() -> None:
+    assert ChatCompletionStream(Fake()).request_id == "req_1"
+
+
+def test_a_fault_of_closing_does_not_hide_how_the_stream_ended() -> None:
+    with pytest.raises(IncompleteStreamError), ChatCompletionStream(Fake(HELLO)) as stream:
+        list(stream)
+    assert stream.end is StreamEnd.TRUNCATED
+
+
+@pytest.mark.parametrize("body", [b"data: x", "data: x", bytearray(b"data: x")])
+def test_a_body_in_one_piece_is_no_iterable_of_bytes(body: Any) -> None:
+    with pytest.raises(TypeError, match="expected a response or an iterable of bytes"):
+        ChatCompletionStream(body)
+
+
+# A read that was left half done broke its generator: the body did not end, and nobody says so
+
+
+def test_reading_on_after_an_interrupted_read_is_no_clean_end() -> None:
+    def pieces() -> Iterator[bytes]:
+        yield HELLO
+        raise KeyboardInterrupt
+
+    stream = ChatCompletionStream(pieces())
+    next(stream)
+    with pytest.raises(KeyboardInterrupt):
+        next(stream)
+    with pytest.raises(StreamInterruptedError) as caught:
+        stream.read()
+    assert isinstance(caught.value.__cause__, KeyboardInterrupt)
+
+
+async def test_reading_on_after_a_cancelled_read_is_no_clean_end() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield HELLO
+        await anyio.sleep_forever()
+
+    stream = AsyncChatCompletionStream(pieces())
+    await anext(stream)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await anext(stream)
+    assert stream.end is None
+    with pytest.raises(StreamInterruptedError):
+        await stream.read()
+
+
+@pytest.mark.parametrize("kind", [bytearray, memoryview])
+@pytest.mark.parametrize("repeats", [1, 500], ids=["small", "large"])
+def test_other_kinds_of_bytes(kind: type, repeats: int) -> None:
+    pieces = [kind(HI * repeats), kind(STOP)]
+    assert [chunk.text for chunk in ChatCompletionStream(pieces)] == ["Hi"] * repeats + [""]
+    assert ChatCompletionStream(pieces).read().text == "Hi" * repeats

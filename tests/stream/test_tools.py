@@ -1,0 +1,470 @@
+"""The registry of tools: what the arguments of each tool are, said once, and used wherever arguments are parsed."""
+
+import copy
+import json
+import pickle
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+import httpx
+import httpx2
+import pytest
+from fronts import ASKED, URL, AsyncFront, SyncFront, client_of, generators_of_httpx_are_not_ours
+from made_streams import custom
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
+
+from chunkfold import (
+    AsyncChatCompletionStream,
+    ChatCompletion,
+    ChatCompletionAccumulator,
+    ChatCompletionParser,
+    ChatCompletionStream,
+    IncompleteStreamError,
+    ParseError,
+    PartialJSON,
+    ToolCallArgumentsDelta,
+    ToolCallDone,
+    connect,
+)
+from chunkfold.testing import DONE, FakeProvider, StreamBuilder, delta, fragment, fragments, json_answer, mock_transport
+from chunkfold.testing.playback import Playback
+
+pytestmark = generators_of_httpx_are_not_ours
+
+
+class WeatherArgs(BaseModel):
+    city: str
+    days: int = 1
+
+
+class Stop(TypedDict):
+    city: str
+    days: int
+
+
+@dataclass
+class Route:
+    start: str
+    stops: list[Stop]
+
+
+class Nothing(BaseModel):
+    verbose: bool = False
+
+
+class Circle(BaseModel):
+    kind: Literal["circle"]
+    r: float
+
+
+class Square(BaseModel):
+    kind: Literal["square"]
+    a: float
+
+
+Shape = Annotated[Circle | Square, Field(discriminator="kind")]
+TOOLS = {"lookup_weather": WeatherArgs}
+BONN = '{"city": "Bonn", "days": 3}'
+
+
+def answer(*calls: Sequence[str], finish: str = "tool_calls") -> StreamBuilder:
+    """A stream with these calls, each a name and its arguments in pieces."""
+    stream = StreamBuilder()
+    for name, *pieces in calls:
+        stream = stream.tool_call(name, *pieces)
+    return stream.finish(finish).done()
+
+
+def parsed(body: Iterable[bytes], **options: Any) -> ChatCompletionParser:
+    """A parser that has read the whole body."""
+    parser = ChatCompletionParser(**options)
+    parser.events()
+    parser.feed(b"".join(body))
+    parser.close()
+    return parser
+
+
+def done(events: Iterable[Any]) -> list[ToolCallDone]:
+    return [one for one in events if isinstance(one, ToolCallDone)]
+
+
+# Wherever it is given
+
+WHOLE = answer(("lookup_weather", '{"city": "Bo', 'nn", "days": 3}'), ("other", BONN))
+
+
+Seen = tuple[list[Any], ChatCompletion]
+
+
+async def gathered(values: AsyncIterator[Any]) -> list[Any]:
+    return [value async for value in values]
+
+
+async def by_parser(tools: Any) -> Seen:
+    parser = ChatCompletionParser(tools=tools)
+    events = [*parser.events()]
+    for data in WHOLE:
+        parser.feed(data)
+        events += parser.events()
+    return events, parser.completion()
+
+
+async def by_stream(tools: Any) -> Seen:
+    with ChatCompletionStream(WHOLE, tools=tools) as stream:
+        return list(stream.events()), stream.completion()
+
+
+async def by_async_stream(tools: Any) -> Seen:
+    async with AsyncChatCompletionStream(Playback(WHOLE.answer()), tools=tools) as stream:
+        return await gathered(stream.events()), stream.completion()
+
+
+async def by_connection(front: Any, library: Any, tools: Any) -> Seen:
+    with FakeProvider(WHOLE) as provider:
+        async with client_of(front, library) as client, client.connect(provider.url, tools=tools) as stream:
+            events = await gathered(stream.events())
+    assert provider.requests[0].json == {**ASKED, "stream": True}  # the option is ours, and is not sent
+    return events, stream.completion()
+
+
+async def by_connect(tools: Any) -> Seen:
+    return await by_connection(SyncFront, httpx, tools)
+
+
+async def by_aconnect(tools: Any) -> Seen:
+    return await by_connection(AsyncFront, httpx2, tools)
+
+
+every_reader = pytest.mark.parametrize("read", [by_parser, by_stream, by_async_stream, by_connect, by_aconnect])
+
+
+@every_reader
+async def test_a_registered_type_is_what_arguments_are(read: Callable[[Any], Any]) -> None:
+    events, completion = await read(TOOLS)
+    bonn = WeatherArgs(city="Bonn", days=3)
+    assert [one.parsed for one in done(events)] == [bonn, {"city": "Bonn", "days": 3}]
+    assert [one.call.function.parse() for one in done(events)] == [bonn, {"city": "Bonn", "days": 3}]
+    assert [one.function.parse() for one in completion.tool_calls] == [bonn, {"city": "Bonn", "days": 3}]
+    assert [one.function.parse_partial() for one in completion.tool_calls] == [bonn, {"city": "Bonn", "days": 3}]
+
+
+@every_reader
+@pytest.mark.parametrize("tools", [None, {}], ids=["none", "empty"])
+async def test_without_types_arguments_are_dicts(read: Callable[[Any], Any], tools: Any) -> None:
+    events, completion = await read(tools)
+    assert [one.parsed for one in done(events)] == [{"city": "Bonn", "days": 3}] * 2
+    assert [one.function.parse() for one in completion.tool_calls] == [{"city": "Bonn", "days": 3}] * 2
+
+
+@every_reader
+async def test_an_unusable_type_is_a_wrong_argument(read: Callable[[Any], Any]) -> None:
+    with pytest.raises(TypeError, match=r"expected a type that pydantic can validate, received <object object"):
+        await read({**TOOLS, "other": object()})
+
+
+class Undefined(BaseModel):
+    field: "NotDefinedAnywhere"  # noqa: F821 - that is the point
+
+
+def run_a_tool(arguments: Any) -> Any:
+    raise AssertionError(arguments)  # pydantic would call it
+
+
+UNUSABLE = [
+    pytest.param(5, "5", id="a number"),
+    pytest.param(run_a_tool, "run_a_tool", id="a function"),
+    pytest.param(len, "len", id="a built-in function"),
+    pytest.param([WeatherArgs], "WeatherArgs", id="a list of a type"),
+    pytest.param(WeatherArgs(city="Bonn"), "Bonn", id="a value of a type"),
+    pytest.param({"type": "object", "properties": {}}, "properties", id="a JSON schema"),
+    pytest.param("WeatherArgument", "WeatherArgument", id="a name that is not known"),
+    pytest.param(list["WeatherArgument"], "WeatherArgument", id="a list of what is not known"),  # noqa: F821
+    pytest.param(Undefined, "Undefined", id="a model of what is not known"),
+]
+
+
+@pytest.mark.parametrize(("as_type", "name"), UNUSABLE)
+def test_it_is_named(as_type: Any, name: str) -> None:
+    with pytest.raises(TypeError, match=name):
+        ChatCompletionParser(tools={"lookup_weather": as_type})
+    with pytest.raises(TypeError, match=name):
+        ChatCompletionStream([], tools={"lookup_weather": as_type})
+    with pytest.raises(TypeError, match=name):
+        PartialJSON(as_type)
+
+
+@pytest.mark.parametrize("tools", [[WeatherArgs], WeatherArgs, "lookup_weather"])
+def test_types_without_names_are_a_wrong_argument(tools: Any) -> None:
+    with pytest.raises(TypeError):
+        ChatCompletionParser(tools=tools)
+
+
+@pytest.mark.parametrize("make", [dict, MappingProxyType])
+def test_any_mapping_will_do(make: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
+    parser = parsed(WHOLE, tools=make(dict(TOOLS)))
+    assert parser.completion().tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before the events", "after the events"])
+def test_the_mapping_is_copied(late: bool) -> None:
+    tools: dict[str, Any] = dict(TOOLS)
+    parser = ChatCompletionParser(tools=tools)
+    if late:
+        parser.events()
+    tools.clear()
+    tools["other"] = WeatherArgs
+    parser.feed(WHOLE.body)
+    assert [type(one.parsed) for one in done(parser.events())] == [WeatherArgs, dict]
+    assert [type(one.function.parse()) for one in parser.completion().tool_calls] == [WeatherArgs, dict]
+    assert tools == {"other": WeatherArgs}
+
+
+async def test_of_a_stream_too() -> None:
+    tools: dict[str, Any] = dict(TOOLS)
+    streams = [
+        ChatCompletionStream(WHOLE, tools=tools),
+        AsyncChatCompletionStream(Playback(WHOLE.answer()), tools=tools),
+    ]
+    tools.clear()
+    completions = [streams[0].read(), await streams[1].read()]
+    assert [type(one.tool_calls[0].function.parse()) for one in completions] == [WeatherArgs] * 2
+
+
+# What a type may be
+
+TYPES = [
+    pytest.param(WeatherArgs, BONN, WeatherArgs(city="Bonn", days=3), id="a model"),
+    pytest.param(Stop, BONN, {"city": "Bonn", "days": 3}, id="a TypedDict"),
+    pytest.param(
+        Route,
+        '{"start": "Bonn", "stops": [{"city": "Ulm", "days": 2}]}',
+        Route("Bonn", [{"city": "Ulm", "days": 2}]),
+        id="a dataclass",
+    ),
+    pytest.param(dict[str, int], '{"a": 1}', {"a": 1}, id="a dict"),
+    pytest.param(Shape, '{"kind": "square", "a": 2}', Square(kind="square", a=2), id="a discriminated union"),
+    pytest.param(list[int], "[1, 2]", [1, 2], id="a list, which some models send"),
+    pytest.param(Nothing, "", Nothing(), id="no arguments"),
+    pytest.param(Nothing, "{}", Nothing(), id="an empty object"),
+    pytest.param(WeatherArgs, "{}" + BONN, WeatherArgs(city="Bonn", days=3), id="a placeholder"),
+    pytest.param(None, BONN, {"city": "Bonn", "days": 3}, id="none"),
+]
+
+
+@pytest.mark.parametrize(("as_type", "arguments", "value"), TYPES)
+def test_what_a_type_may_be(as_type: Any, arguments: str, value: Any) -> None:
+    parser = parsed(answer(("tool", arguments)), tools={"tool": as_type})
+    (last,) = done(parser.events())
+    (one,) = parser.completion().tool_calls
+    assert (last.parsed, last.error) == (value, None)
+    assert last.call == one
+    assert one.function.parse() == one.function.parse_partial() == value
+    assert type(one.function.parse()) is type(value)
+    assert one.function.arguments == arguments  # the raw text stays
+
+
+@pytest.mark.parametrize("as_type", [WeatherArgs, Stop])
+def test_what_is_known_while_the_arguments_come(as_type: Any) -> None:
+    """In snapshots, with the type and without asking for it; only what fits it."""
+    parser = ChatCompletionParser(tools={"tool": as_type})
+    seen = []
+    role, *calls = StreamBuilder().tool_call("tool", '{"ci', 'ty": "Bo', 'nn", "days', '": "', 'x", "days": 3', "}")
+    parser.feed(role)
+    for data in calls:
+        parser.feed(data)
+        seen.append(parser.snapshot.tool_calls[0].function.parse_partial())
+    whole = as_type(city="Bonn", days=3)
+    assert seen == [{}, {}, {"city": "Bo"}, {"city": "Bonn"}, {"city": "Bonn"}, {"city": "Bonn"}, whole]
+    with pytest.raises(IncompleteStreamError) as caught:
+        parser.completion()
+    assert caught.value.snapshot is not None
+    assert caught.value.snapshot.tool_calls[0].function.parse() == whole
+
+
+def test_half_numbers_of_a_registered_type() -> None:
+    parser = ChatCompletionParser(tools=TOOLS)
+    parser.feed(StreamBuilder().tool_call("lookup_weather", '{"city": "Bonn", "days": 3').body)
+    function = parser.snapshot.tool_calls[0].function
+    assert function.parse_partial() == {"city": "Bonn"}
+    assert function.parse_partial(half_numbers=True) == {"city": "Bonn", "days": 3}
+
+
+def test_arguments_can_be_followed_by_their_events() -> None:
+    """As a user does who wants each value only once: cost stays linear."""
+    live = PartialJSON(WeatherArgs)
+    with ChatCompletionStream(WHOLE, tools=TOOLS) as stream:
+        values = [
+            live.feed(one.delta)
+            for one in stream.events()
+            if isinstance(one, ToolCallArgumentsDelta) and one.position == 0
+        ]
+    assert values == [{"city": "Bo"}, WeatherArgs(city="Bonn", days=3)]
+
+
+# Which call has which type
+
+
+def test_each_call_has_the_type_of_its_name() -> None:
+    body = answer(
+        *(("lookup_weather", BONN), ("route", '{"start": "Ulm", "stops": []}')),
+        *(("Lookup_Weather", BONN), ("lookup_weather", BONN), ("", BONN)),
+    )
+    parser = parsed(body, tools={**TOOLS, "route": Route})
+    kinds = [WeatherArgs, Route, dict, WeatherArgs, dict]
+    assert [type(one.parsed) for one in done(parser.events())] == kinds
+    assert [type(one.function.parse()) for one in parser.completion().tool_calls] == kinds
+
+
+def test_a_name_that_comes_in_pieces() -> None:
+    pieces = [fragment(0, "a", "lookup_"), fragment(0, name="weather"), fragment(0, arguments=BONN)]
+    parser = parsed([fragments(*pieces), delta("tool_calls"), DONE], tools=TOOLS)
+    assert [one.parsed for one in done(parser.events())] == [WeatherArgs(city="Bonn", days=3)]
+    assert parser.completion().tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
+
+
+def test_calls_of_every_choice() -> None:
+    both = StreamBuilder().text("a").tool_call("lookup_weather", BONN, choice=1)
+    parser = parsed(both.finish().finish(choice=1).done(), tools=TOOLS)
+    assert [(one.choice, type(one.parsed)) for one in done(parser.events())] == [(1, WeatherArgs)]
+    message = parser.completion().choices[1].message
+    assert message.tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
+
+
+def test_a_custom_tool_has_text_whatever_is_registered() -> None:
+    parser = parsed([delta("tool_calls", tool_calls=[custom(0, "a", "lookup_weather", BONN)]), DONE], tools=TOOLS)
+    assert [(one.parsed, one.error) for one in done(parser.events())] == [(BONN, None)]
+    assert parser.completion().tool_calls[0].custom.input == BONN
+
+
+def test_a_call_that_is_done_by_the_next_one_is_typed_then() -> None:
+    parser = ChatCompletionParser(tools=TOOLS)
+    parser.events()
+    parser.feed(StreamBuilder().tool_call("lookup_weather", BONN).tool_call("other", "{").body)
+    assert [one.parsed for one in done(parser.events())] == [WeatherArgs(city="Bonn", days=3)]
+
+
+def test_a_completion_that_is_no_stream() -> None:
+    """Some gateways answer with a whole completion instead."""
+    function = {"name": "lookup_weather", "arguments": BONN}
+    message = {"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function": function}]}
+    whole = {"id": "c1", "object": "chat.completion", "choices": [{"message": message, "finish_reason": "tool_calls"}]}
+    with (
+        httpx.Client(transport=mock_transport(json_answer(whole))) as client,
+        connect(client, "POST", URL, json={}, tools=TOOLS) as stream,
+    ):
+        assert [one.parsed for one in done(stream.events())] == [WeatherArgs(city="Bonn", days=3)]
+    assert stream.completion().tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
+
+
+def test_an_accumulator_alone() -> None:
+    accumulator = ChatCompletionAccumulator(tools=TOOLS)
+    parser = ChatCompletionParser()
+    for chunk in parser.feed(WHOLE.body):
+        accumulator.add(chunk)
+    kinds = [type(one.function.parse()) for one in accumulator.snapshot.tool_calls]
+    assert kinds == [WeatherArgs, dict]
+    assert type(parser.completion().tool_calls[0].function.parse()) is dict
+
+
+# What is asked for explicitly
+
+
+def test_a_type_that_is_asked_for_wins() -> None:
+    function = parsed(WHOLE, tools=TOOLS).completion().tool_calls[0].function
+    assert function.parse(Stop) == function.parse(dict) == {"city": "Bonn", "days": 3}
+    assert function.parse_partial(Stop) == function.parse_partial(dict[str, Any]) == {"city": "Bonn", "days": 3}
+    assert function.parse() == function.parse(None) == WeatherArgs(city="Bonn", days=3)
+    with pytest.raises(ParseError) as caught:
+        function.parse(Circle)
+    assert caught.value.path == ("kind",)
+
+
+def test_it_wins_for_what_fits_the_registered_one_no_more() -> None:
+    function = parsed(answer(("lookup_weather", '{"town": "Bonn"}')), tools=TOOLS).completion().tool_calls[0].function
+    with pytest.raises(ParseError):
+        function.parse()
+    assert function.parse(dict[str, str]) == {"town": "Bonn"}
+    assert function.parse_partial(dict[str, str]) == {"town": "Bonn"}
+
+
+# Arguments that are wrong
+
+WRONG = [
+    pytest.param('{"city": 5}', "tool_calls", ("city",), False, id="a field of another type"),
+    pytest.param('{"days": 5}', "tool_calls", ("city",), False, id="a field that is missing"),
+    pytest.param("", "tool_calls", ("city",), False, id="no arguments"),
+    pytest.param("[1]", "tool_calls", (), False, id="no object"),
+    pytest.param("city=Bonn", "tool_calls", (), False, id="no JSON"),
+    pytest.param(BONN + "}", "tool_calls", (), False, id="a brace too many"),
+    pytest.param(BONN[:12], "length", (), True, id="cut by a token limit"),
+    pytest.param(BONN[:12], "tool_calls", (), True, id="cut without a word"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "finish", "path", "cut"), WRONG)
+def test_wrong_arguments(arguments: str, finish: str, path: tuple[str, ...], cut: bool) -> None:
+    body = answer(("lookup_weather", arguments), ("other", BONN), finish=finish)
+    parser = parsed(body, tools=TOOLS)
+    wrong, right = sorted(done(parser.events()), key=lambda one: one.position)
+    assert wrong.parsed is None
+    assert isinstance(wrong.error, ParseError)
+    assert (wrong.error.path, wrong.error.cut) == (path, cut)
+    assert (right.parsed, right.error) == ({"city": "Bonn", "days": 3}, None)
+    function = parser.completion().tool_calls[0].function
+    with pytest.raises(ParseError) as caught:
+        function.parse()
+    assert (caught.value.path, caught.value.cut, caught.value.text) == (path, cut, wrong.error.text)
+    assert (caught.value.position is None) == (wrong.error.position is None)
+    assert function.arguments == arguments
+
+
+def test_what_fits_of_wrong_arguments() -> None:
+    body = answer(("lookup_weather", '{"city": 5, "days": 3}'))
+    function = parsed(body, tools=TOOLS).completion().tool_calls[0].function
+    assert function.parse_partial() == {"days": 3}
+
+
+# Copies, dumps
+
+
+def copies(completion: ChatCompletion) -> list[ChatCompletion]:
+    """The completion copied in each way that the language and pydantic have."""
+    pickled = pickle.loads(pickle.dumps(completion))  # noqa: S301 - our own bytes
+    return [copy.copy(completion), copy.deepcopy(completion), completion.model_copy(deep=True), pickled]
+
+
+def test_copies_know_their_types() -> None:
+    completion = parsed(WHOLE, tools=TOOLS).completion()
+    for other in copies(completion):
+        assert other == completion
+        assert other.tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
+
+
+@pytest.mark.parametrize("as_type", [dict[str, Any], Shape, WeatherArgs | None])
+def test_a_type_that_cannot_be_found_again_is_left_behind(as_type: Any) -> None:
+    """Pickles hold types by their names."""
+
+    class Local(BaseModel):
+        city: str
+
+    for tools in ({"lookup_weather": as_type}, {"lookup_weather": Local}):
+        completion = parsed(WHOLE, tools=tools).completion()
+        other = pickle.loads(pickle.dumps(completion))  # noqa: S301 - our own bytes
+        assert other == completion
+        assert other.tool_calls[0].function.parse() == {"city": "Bonn", "days": 3}
+
+
+def test_a_dump_has_nothing_of_the_types() -> None:
+    typed, untyped = parsed(WHOLE, tools=TOOLS).completion(), parsed(WHOLE).completion()
+    assert typed.model_dump() == untyped.model_dump()
+    assert json.loads(typed.model_dump_json(warnings="error")) == untyped.model_dump(mode="json")
+    assert typed.message.to_param() == untyped.message.to_param()
+    assert repr(typed) == repr(untyped)
+
+
+def test_a_completion_equals_its_own_dump_read_again() -> None:
+    for completion in (parsed(WHOLE).completion(), parsed(WHOLE, tools=TOOLS).completion()):
+        assert ChatCompletion.model_validate_json(completion.model_dump_json()) == completion

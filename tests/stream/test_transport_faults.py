@@ -1,0 +1,511 @@
+"""What the wire can do to a stream, over real sockets: what comes of each fault, for both clients, sync and async.
+
+One table of answers, each with what it has to come to: the ending, the error and its cause, what had arrived, and
+what may be retried. Whatever came of it, the response is closed, no connection is in use, and the client can go on.
+What happens before there is a response is the client's to tell, in its own words.
+"""
+
+import socket
+import ssl
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from fronts import (
+    ALONE,
+    ASKED,
+    by_turns,
+    client_of,
+    connections_in_use,
+    each_library,
+    generators_of_httpx_are_not_ours,
+    over_both_fronts,
+    text_of,
+    tls_server_side,
+)
+
+from chunkfold import (
+    APIStatusError,
+    ChunkfoldError,
+    IncompleteStreamError,
+    NotAnEventStreamError,
+    StreamInterruptedError,
+    connect,
+    is_retryable,
+)
+from chunkfold.testing import DONE, Answer, FakeProvider, Raw, delta, json_answer
+
+pytestmark = generators_of_httpx_are_not_ours
+
+pytest_generate_tests = over_both_fronts
+library = each_library
+server_side = tls_server_side
+
+A_MOMENT = 0.02  # seconds in which the client reads what a reset could cost it
+SECRET = {"Authorization": "Bearer secret"}
+DEFAULT_TEXT = "Hello from the fake provider."
+
+
+ROLE = delta(role="assistant", content="")
+HELLO = delta(content="Hello")
+WORLD = delta(content=" world")
+STOP = delta("stop")
+WHOLE = [ROLE, HELLO, WORLD, STOP, DONE]
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+GZIP = {"content-encoding": "gzip"}
+
+
+def gzipped(*pieces: bytes) -> bytes:
+    """The pieces, compressed, as far as they go: without the end of the compressed data."""
+    compressor = zlib.compressobj(wbits=31)
+    return b"".join(compressor.compress(piece) + compressor.flush(zlib.Z_SYNC_FLUSH) for piece in pieces)
+
+
+def gzip_size(*pieces: bytes) -> int:
+    return len(gzipped(*pieces))
+
+
+# While the answer comes
+
+
+@dataclass
+class Case:
+    """What the provider says, and what has to come of it.
+
+    `cause` is the name of the client's exception, and `tls` whether the provider speaks TLS.
+    """
+
+    answer: Answer
+    end: str
+    text: str = ""
+    error: type[ChunkfoldError] | None = None
+    cause: str | None = None
+    noted: tuple[str, ...] = ()
+    retryable: bool = False
+    tls: bool = False
+
+
+def finished(answer: Answer, text: str = "Hello world", noted: tuple[str, ...] = (), **options: Any) -> Case:
+    return Case(answer, "finished", text, noted=noted, **options)
+
+
+def stopped(end: str, answer: Answer, text: str, **options: Any) -> Case:
+    """It stopped too early, which is worth another try as long as no output came."""
+    return Case(answer, end, text, retryable=not text, **{"error": IncompleteStreamError, **options})
+
+
+def reset(body: list[bytes | float | Raw], text: str = "", noted: tuple[str, ...] = (), **options: Any) -> Case:
+    answer = Answer([*body, A_MOMENT], ending="reset", **options)
+    return stopped("interrupted", answer, text, error=StreamInterruptedError, cause="ReadError", noted=noted)
+
+
+def broken(
+    body: list[bytes | float | Raw], text: str = "", noted: tuple[str, ...] = (), *, tls: bool = False, **options: Any
+) -> Case:
+    """What comes is no whole HTTP/1.1 response: the client says so."""
+    answer = Answer(body, ending="cut", **options)
+    cause = "RemoteProtocolError"
+    return stopped("interrupted", answer, text, error=StreamInterruptedError, cause=cause, noted=noted, tls=tls)
+
+
+def undecodable(body: list[bytes | float | Raw], text: str = "", **options: Any) -> Case:
+    answer = Answer(body, headers=GZIP, **options)
+    return stopped("interrupted", answer, text, error=StreamInterruptedError, cause="DecodingError")
+
+
+def truncated(answer: Answer, text: str = "Hello", **options: Any) -> Case:
+    """The client takes it for the end of the body."""
+    return stopped("truncated", answer, text, **options)
+
+
+def empty(answer: Answer, **options: Any) -> Case:
+    return stopped("empty", answer, "", **options)
+
+
+def refused(answer: Answer, *, retryable: bool) -> Case:
+    return Case(answer, "failed", error=APIStatusError, retryable=retryable)
+
+
+OVERLOADED = b'{"error":{"message":"overloaded"}}'
+
+CASES = {
+    # The connection is reset
+    "reset before the body": reset([]),
+    "reset before the body of declared length": reset([], framing="content-length"),
+    "reset after a comment": reset([b": hello\n\n"]),
+    "reset after the role": reset([ROLE]),
+    "reset in the middle": reset([ROLE, HELLO], "Hello"),
+    "reset in the middle of a body without length": reset([ROLE, HELLO], "Hello", framing="close"),
+    "reset inside an event": reset([HELLO, WORLD[:40]], "Hello"),
+    "reset behind the last byte of an event's data": reset([HELLO, WORLD.rstrip()], "Hello world", ("CF101",)),
+    "reset after the finish reason": finished(Answer([*WHOLE[:4], A_MOMENT], ending="reset"), noted=("CF507",)),
+    "reset inside [DONE]": finished(
+        Answer([*WHOLE[:4], DONE[:8], A_MOMENT], ending="reset"), noted=("CF101", "CF507")
+    ),
+    "reset after [DONE]": finished(Answer([*WHOLE, A_MOMENT], ending="reset")),
+    # The connection is closed, too early
+    "closed before the body": broken([]),
+    "closed between chunks": broken([HELLO], "Hello"),
+    "closed between the chunks of an event": broken([HELLO, WORLD[:40]], "Hello"),
+    "closed inside a chunk": broken([HELLO, Raw(b"ffff\r\n" + WORLD[:40])], "Hello"),
+    "closed inside a chunk, behind an event": broken([HELLO, Raw(b"ffff\r\n" + WORLD)], "Hello world"),
+    "closed inside a chunk's size": broken([HELLO, Raw(b"f")], "Hello"),
+    "closed behind a chunk's size": broken([HELLO, Raw(b"ff\r\n")], "Hello"),
+    "closed inside the last chunk": broken([HELLO, Raw(b"0\r\n")], "Hello"),
+    "closed inside the trailers": broken([HELLO, Raw(b"0\r\nx: 1\r\n")], "Hello"),
+    "closed after the finish reason": finished(Answer(WHOLE[:4], ending="cut"), noted=("CF507",)),
+    "closed after [DONE]": finished(Answer(WHOLE, ending="cut")),
+    "closed before the declared length": broken([HELLO], "Hello", framing="content-length"),
+    "closed at once before the declared length": broken([HELLO], framing="content-length", cut_at=0),
+    "closed inside an event before the declared length": broken(
+        [HELLO, WORLD], "Hello", framing="content-length", cut_at=len(HELLO) + 40
+    ),
+    "closed one byte before the declared length": broken(
+        [HELLO, WORLD], "Hello world", ("CF101",), framing="content-length", cut_at=len(HELLO + WORLD) - 1
+    ),
+    "closed before the declared length, but after the finish reason": finished(
+        Answer(WHOLE[:4], ending="cut", framing="content-length"), noted=("CF507",)
+    ),
+    # It looks like the end
+    "a body without length": finished(Answer(WHOLE, framing="close")),
+    "a body without length, closed too early": truncated(Answer([HELLO], framing="close", ending="cut")),
+    "a body without length, closed inside an event": truncated(
+        Answer([HELLO, WORLD], framing="close", cut_at=len(HELLO) + 40)
+    ),
+    "a body without length, closed at once": empty(Answer([], framing="close", ending="cut")),
+    "a last chunk that comes too early": truncated(Answer([HELLO])),
+    "a last chunk at once": empty(Answer([])),
+    "a declared length that is too small": truncated(
+        Answer([HELLO, Raw(b"".join(WHOLE[2:]))], framing="content-length", headers={"connection": "close"})
+    ),
+    "a declared length of 0": empty(Answer([], framing="content-length")),
+    # The framing is broken
+    "a chunk's size that is no number": broken([HELLO, Raw(b"zz\r\n")], "Hello"),
+    "a negative chunk's size": broken([HELLO, Raw(b"-1\r\n")], "Hello"),
+    "a chunk's size of many digits": broken([HELLO, Raw(b"f" * 40 + b"\r\n")], "Hello"),
+    "a chunk's size that never ends": broken([HELLO, Raw(b"0" * 200_000)], "Hello"),
+    "a chunk that is longer than its size": broken([HELLO, Raw(b"2\r\n: longer\n\n\r\n")], "Hello"),
+    "an event that is not in a chunk": broken([HELLO, Raw(WORLD)], "Hello"),
+    "another response in the middle": broken([HELLO, Raw(HEAD + b"\r\n")], "Hello"),
+    "broken chunks after the finish reason": finished(
+        Answer([*WHOLE[:4], Raw(b"zz\r\n")], ending="cut"), noted=("CF507",)
+    ),
+    # TLS
+    "TLS": finished(Answer(WHOLE), tls=True),
+    "TLS, closed between chunks": broken([HELLO], "Hello", tls=True),
+    "TLS, closed inside a chunk": broken([HELLO, Raw(b"ffff\r\n" + WORLD)], "Hello world", tls=True),
+    "TLS, closed before the declared length": broken([HELLO], "Hello", tls=True, framing="content-length"),
+    "TLS, closed after the finish reason": finished(Answer(WHOLE[:4], ending="cut"), noted=("CF507",), tls=True),
+    "TLS, a body without length": finished(Answer(WHOLE, framing="close"), tls=True),
+    "TLS, a body without length, closed too early": truncated(
+        Answer([HELLO], framing="close", ending="cut"), tls=True
+    ),
+    "TLS, a body without length, closed at once": empty(Answer([], framing="close", ending="cut"), tls=True),
+    # What HTTP allows
+    "204": empty(Answer([], 204)),
+    "201": finished(Answer(WHOLE, 201)),
+    "other responses before": finished(Answer(WHOLE, interim=(100, 102, 103))),
+    "trailers": finished(Answer(WHOLE, trailers={"x-cost": "1"})),
+    "trailers without [DONE]": finished(Answer(WHOLE[:4], trailers={"x-cost": "1"}), noted=("CF501",)),
+    "a chunk's extension": finished(Answer([HELLO, Raw(b"%x;a=b\r\n%b\r\n" % (len(WORLD), WORLD)), STOP, DONE])),
+    "HTTP/1.0": finished(
+        Answer([HEAD.replace(b"1.1", b"1.0"), b"\r\n", *WHOLE], framing="raw", ending="cut")
+    ),
+    # Compression
+    "gzip": finished(Answer(WHOLE, encoding="gzip")),
+    "gzip of declared length": finished(Answer(WHOLE, encoding="gzip", framing="content-length")),
+    "gzip without length": finished(Answer(WHOLE, encoding="gzip", framing="close")),
+    "deflate": finished(Answer(WHOLE, encoding="deflate")),
+    "gzip, closed between chunks": broken([HELLO, WORLD], "Hello", encoding="gzip", cut_at=gzip_size(HELLO)),
+    "gzip, reset": reset([HELLO, WORLD], "Hello", encoding="gzip", cut_at=gzip_size(HELLO)),
+    "gzip, closed at once": broken([HELLO], encoding="gzip", cut_at=0),
+    "gzip, cut between events": truncated(Answer([HELLO, WORLD], encoding="gzip", cut_at=gzip_size(HELLO))),
+    "gzip, cut inside an event": truncated(Answer([HELLO, WORLD], encoding="gzip", cut_at=gzip_size(HELLO) + 3)),
+    "gzip, cut before its last bytes": truncated(
+        Answer([HELLO, WORLD], encoding="gzip", cut_at=gzip_size(HELLO, WORLD)), "Hello world"
+    ),
+    "gzip, cut inside its header": empty(Answer([HELLO], encoding="gzip", cut_at=5)),
+    "gzip, cut at once": empty(Answer([HELLO], encoding="gzip", cut_at=0)),
+    "gzip without length, cut between events": truncated(
+        Answer([HELLO, WORLD], encoding="gzip", cut_at=gzip_size(HELLO), framing="close", ending="cut")
+    ),
+    "gzip, cut after the finish reason": finished(
+        Answer(WHOLE, encoding="gzip", cut_at=gzip_size(*WHOLE[:4])), noted=("CF501",)
+    ),
+    "deflate, cut inside its header": empty(Answer([HELLO], encoding="deflate", cut_at=1)),
+    "deflate, cut between events": truncated(
+        Answer([HELLO, WORLD], encoding="deflate", cut_at=gzip_size(HELLO) - 8)  # its header is 8 bytes shorter
+    ),
+    "garbage instead of gzip": undecodable([b"garbage"]),
+    "an event stream that claims to be gzip": undecodable(WHOLE),
+    "garbage after gzip": undecodable([gzipped(HELLO), b"\xff" * 20], "Hello"),
+    "a wrong checksum of gzip": undecodable([gzipped(HELLO), b"\x03\x00" + b"\x00" * 8], "Hello"),
+    "a wrong checksum of gzip after the finish reason": finished(
+        Answer([gzipped(*WHOLE[:4]), b"\x03\x00" + b"\x00" * 8], headers=GZIP), noted=("CF507",)
+    ),
+    "gzip that claims to be an event stream": Case(
+        Answer([gzipped(*WHOLE)]), "invalid", error=NotAnEventStreamError
+    ),
+    # The request is refused
+    "an error in chunks": refused(Answer(OVERLOADED, 503), retryable=True),
+    "a compressed error": refused(Answer(OVERLOADED, 503, encoding="gzip"), retryable=True),
+    "an error whose body is cut": refused(Answer(OVERLOADED, 503, cut_at=12, ending="cut"), retryable=True),
+    "an error whose body is reset": refused(Answer([OVERLOADED, A_MOMENT], 503, ending="reset"), retryable=True),
+    "an error whose body cannot be decoded": refused(Answer(OVERLOADED, 400, GZIP), retryable=False),
+    "304": refused(Answer([], 304), retryable=False),
+}  # fmt: skip
+
+
+@by_turns("name", CASES)
+async def test_a_fault_while_the_answer_comes(
+    front: Any, library: Any, name: str, request: pytest.FixtureRequest
+) -> None:
+    case = CASES[name]
+    ssl_context = request.getfixturevalue("server_side") if case.tls else None
+    texts: list[str] = []
+    error = None
+    with FakeProvider(case.answer, ssl_context=ssl_context) as provider:
+        async with client_of(front, library) as client:
+            async with client.connect(provider.url) as stream:
+                try:
+                    async for each in stream:
+                        texts += [each.text]
+                except ChunkfoldError as caught:
+                    error = caught
+                    assert stream.response.is_closed
+                    assert connections_in_use(client) == []
+            assert stream.response.is_closed
+            assert connections_in_use(client) == []
+            async with client.connect(provider.url) as another:
+                assert await text_of(another) == DEFAULT_TEXT
+    assert (stream.end, stream.snapshot.text) == (case.end, case.text)
+    assert "".join(texts) == case.text
+    assert tuple(anomaly.rule.id for anomaly in stream.anomalies) == case.noted
+    assert stream.error is error
+    if case.error is None:
+        assert error is None
+        assert stream.completion().text == case.text
+        return
+    assert type(error) is case.error
+    assert error.snapshot is not None
+    assert error.snapshot.text == case.text
+    assert type(error.__cause__) is (type(None) if case.cause is None else getattr(library, case.cause))
+    assert (error.emitted_output, error.retryable) == (case.text != "", case.retryable)
+    if isinstance(error, IncompleteStreamError):
+        assert error.end == case.end
+
+
+@by_turns(
+    "name", ["204", "304", "other responses before", "trailers", "TLS", "gzip", "gzip of declared length", "deflate"]
+)
+async def test_the_connection_is_used_again(
+    front: Any, library: Any, name: str, request: pytest.FixtureRequest
+) -> None:
+    case = CASES[name]
+    ssl_context = request.getfixturevalue("server_side") if case.tls else None
+    with FakeProvider(*[case.answer] * 2, ssl_context=ssl_context) as provider:
+        async with client_of(front, library) as client:
+            for _ in range(2):
+                with suppress(IncompleteStreamError, APIStatusError):
+                    async with client.connect(provider.url) as stream:
+                        assert await text_of(stream) == case.text
+        assert provider.connections == 1
+
+
+def test_a_body_cut_at_any_byte() -> None:
+    """Whatever client and encoding: what had come is there, and nothing is complete that is not."""
+    pieces = [HELLO, WORLD, STOP]
+    for encoding, bits in [("identity", None), ("gzip", 31), ("deflate", 15)]:
+        whole = b"".join(compressed(pieces, bits))
+        answers = [Answer(pieces, encoding=encoding, cut_at=size) for size in range(len(whole) + 1)]
+        with FakeProvider(*answers) as provider, httpx.Client(**ALONE) as client:
+            for size in range(len(whole) + 1):
+                text, is_finished = expected(whole[:size], bits)
+                with connect(client, "POST", provider.url, json=ASKED) as stream:
+                    try:
+                        assert "".join(each.text for each in stream) == text
+                        assert is_finished
+                    except IncompleteStreamError:
+                        assert not is_finished
+                assert stream.end == ("finished" if is_finished else "truncated" if text else "empty")
+                assert stream.snapshot.text == text
+            assert provider.connections == 1
+
+
+def compressed(pieces: list[bytes], bits: int | None) -> Iterator[bytes]:
+    if bits is None:
+        yield from pieces
+        return
+    compressor = zlib.compressobj(wbits=bits)
+    for piece in pieces:
+        yield compressor.compress(piece) + compressor.flush(zlib.Z_SYNC_FLUSH)
+    yield compressor.flush()
+
+
+def expected(data: bytes, bits: int | None) -> tuple[str, bool]:
+    """The text, and whether it is finished, if that much of the body came; an event needs no line end to be read."""
+    decoded = data if bits is None else zlib.decompressobj(wbits=bits).decompress(data)
+    texts = [text for line, text in [(HELLO, "Hello"), (WORLD, " world")] if line.rstrip() in decoded]
+    return "".join(texts), STOP.rstrip() in decoded
+
+
+# Before the answer
+
+
+@dataclass
+class Unopened:
+    """What the provider says instead of a response, and the name of the client's exception."""
+
+    answer: Answer
+    error: str
+    tls: bool = False
+
+
+def no_response(*pieces: bytes, **options: Any) -> Unopened:
+    return Unopened(Answer(list(pieces), framing="raw", **{"ending": "cut", **options}), "RemoteProtocolError")
+
+
+UNOPENED = {
+    "closed": no_response(),
+    "reset": Unopened(Answer([], framing="raw", ending="reset"), "ReadError"),
+    "TLS, closed": Unopened(Answer([], framing="raw", ending="cut"), "RemoteProtocolError", tls=True),
+    "closed inside the status line": no_response(HEAD[:12]),
+    "closed inside the headers": no_response(HEAD),
+    "closed after an interim response": no_response(interim=[103]),
+    "another HTTP version": no_response(b"HTTP/x.1 200 OK\r\n\r\n"),
+    "HTTP/2 unasked": no_response(b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x80"),
+    "another protocol": no_response(b"SSH-2.0-OpenSSH_9.6\r\n"),
+    "an event stream without a head": no_response(*WHOLE),
+    "a status that is no number": no_response(b"HTTP/1.1 OK\r\n\r\n"),
+    "a header without a colon": no_response(HEAD + b"no colon\r\n\r\n"),
+    "two declared lengths": no_response(HEAD + b"content-length: 1\r\ncontent-length: 2\r\n\r\n"),
+    "a length that is no number": no_response(HEAD + b"content-length: x\r\n\r\n"),
+    "an unknown transfer coding": no_response(HEAD + b"transfer-encoding: gzip\r\n\r\n"),
+    "headers without end": no_response(HEAD + b"x: y\r\n" * 50_000),
+}
+
+
+async def open_and_fail(client: Any, url: str, **options: Any) -> None:
+    async with client.connect(url, **options):
+        pytest.fail("connected")
+
+
+@by_turns("name", UNOPENED)
+async def test_a_fault_before_the_answer_is_told_by_the_client(
+    front: Any, library: Any, name: str, request: pytest.FixtureRequest
+) -> None:
+    case = UNOPENED[name]
+    ssl_context = request.getfixturevalue("server_side") if case.tls else None
+    with FakeProvider(case.answer, ssl_context=ssl_context) as provider:
+        async with client_of(front, library) as client:
+            with pytest.raises(library.TransportError) as caught:
+                await open_and_fail(client, provider.url)
+            assert type(caught.value) is getattr(library, case.error)
+            assert is_retryable(caught.value)
+            assert connections_in_use(client) == []
+            async with client.connect(provider.url) as stream:
+                assert await text_of(stream) == DEFAULT_TEXT
+
+
+async def test_a_refused_connection(front: Any, library: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    async with client_of(front, library) as client:
+        with pytest.raises(library.ConnectError) as caught:
+            await open_and_fail(client, f"http://127.0.0.1:{port}/")
+        assert type(caught.value) is library.ConnectError
+        assert is_retryable(caught.value)
+        assert connections_in_use(client) == []
+
+
+async def test_a_certificate_that_is_not_trusted(front: Any, library: Any, server_side: ssl.SSLContext) -> None:
+    with FakeProvider(ssl_context=server_side) as provider:
+        async with client_of(front, library, verify=True) as client:
+            with pytest.raises(library.ConnectError):
+                await open_and_fail(client, provider.url)
+            assert connections_in_use(client) == []
+    assert provider.requests == []
+
+
+async def test_a_provider_without_tls(front: Any, library: Any) -> None:
+    with FakeProvider() as provider:
+        async with client_of(front, library) as client:
+            with pytest.raises(library.ConnectError):
+                await open_and_fail(client, provider.url.replace("http:", "https:"))
+            assert connections_in_use(client) == []
+    assert provider.requests == []
+
+
+# Redirects
+
+
+@pytest.mark.parametrize("status", [301, 308])
+async def test_a_redirect_is_not_followed(front: Any, library: Any, status: int) -> None:
+    with FakeProvider() as other:
+        redirect = json_answer({"error": {"message": "moved"}}, status, {"Location": other.url})
+        with FakeProvider(redirect) as provider:
+            async with client_of(front, library, headers=SECRET) as client, client.connect(provider.url) as stream:
+                with pytest.raises(APIStatusError) as caught:
+                    await anext(aiter(stream))
+                assert stream.response.is_closed
+                assert connections_in_use(client) == []
+    assert (caught.value.status_code, caught.value.headers["location"]) == (status, other.url)
+    assert caught.value.message == "moved"
+    assert (stream.end, caught.value.retryable, caught.value.emitted_output) == ("failed", False, False)
+    assert provider.requests[0].headers["authorization"] == "Bearer secret"
+    assert other.connections == 0
+
+
+@pytest.mark.parametrize(("status", "by"), [(307, "the client"), (308, "the request")])
+async def test_a_redirect_that_the_client_follows(front: Any, library: Any, status: int, by: str) -> None:
+    """The request is sent again, but the key only to whom it was meant for."""
+    of_client: dict[str, Any] = {"follow_redirects": True} if by == "the client" else {}
+    of_request: dict[str, Any] = {} if by == "the client" else {"follow_redirects": True}
+    with FakeProvider() as other, FakeProvider(Answer([], status, {"Location": other.url})) as provider:
+        async with (
+            client_of(front, library, **of_client) as client,
+            client.connect(provider.url, headers=SECRET, **of_request) as stream,
+        ):
+            assert await text_of(stream) == DEFAULT_TEXT
+    (received,) = other.requests
+    assert (received.method, received.json) == ("POST", {**ASKED, "stream": True})
+    assert received.headers["accept"] == "text/event-stream"
+    assert "authorization" not in received.headers
+    assert provider.requests[0].headers["authorization"] == "Bearer secret"
+
+
+@pytest.mark.parametrize("status", [301, 303])
+async def test_a_redirect_that_makes_the_request_a_get(front: Any, library: Any, status: int) -> None:
+    """As clients do with these; then the other host has no stream to give, and says so."""
+    with FakeProvider() as other, FakeProvider(Answer([], status, {"Location": other.url})) as provider:
+        async with (
+            client_of(front, library, follow_redirects=True) as client,
+            client.connect(provider.url, headers=SECRET) as stream,
+        ):
+            with pytest.raises(APIStatusError) as caught:
+                await anext(aiter(stream))
+    (received,) = other.requests
+    assert (received.method, received.body) == ("GET", b"")
+    assert "authorization" not in received.headers
+    assert (caught.value.status_code, stream.end) == (404, "failed")
+
+
+async def test_a_redirect_to_no_url(front: Any, library: Any) -> None:
+    with FakeProvider(Answer([], 307, {"location": "http://host:port/"})) as provider:
+        async with client_of(front, library, follow_redirects=True) as client:
+            with pytest.raises(library.RemoteProtocolError):
+                await open_and_fail(client, provider.url)
+            assert connections_in_use(client) == []
+
+
+async def test_redirects_without_end(front: Any, library: Any) -> None:
+    with FakeProvider(*[lambda request: Answer([], 307, {"location": request.path})] * 30) as provider:
+        async with client_of(front, library, follow_redirects=True, max_redirects=5) as client:
+            with pytest.raises(library.TooManyRedirects):
+                await open_and_fail(client, provider.url)
+            assert connections_in_use(client) == []
+    assert len(provider.requests) == 6

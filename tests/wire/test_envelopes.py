@@ -1,0 +1,910 @@
+"""Errors in the shapes in which providers send them: ten shapes, by number, wherever they come.
+
+An error is recognised by its shape, holds whatever came before it, and is read into an `APIError` whose status comes
+from the body alone: the outer one says 200.
+"""
+
+import json
+from typing import Any, NamedTuple
+
+import pytest
+from cases import each_case
+
+from chunkfold import (
+    APIError,
+    APIStatusError,
+    ChatCompletionParser,
+    InvalidChunkError,
+    NotAnEventStreamError,
+    ServerSentEvent,
+    StreamEnd,
+    error_from_response,
+    parse_payload,
+)
+from chunkfold.testing import DONE, HEAD, choice, event
+from chunkfold.testing.wire import compact_json
+
+ANY: Any = ...  # what the contract does not say
+
+
+def chunk(content: str | None = None, finish_reason: str | None = None, **top: Any) -> dict[str, Any]:
+    fields = {} if content is None else {"content": content}
+    return {**HEAD, "choices": [choice(finish_reason, **fields)], **top}
+
+
+def data(payload: Any, name: str = "message") -> bytes:
+    """An event; bytes are its data as they are, all else is JSON, text too."""
+    return event(payload if isinstance(payload, bytes) else compact_json(payload), name)
+
+
+def failure(payload: Any, event: str = "message") -> APIError:
+    """The error of one event."""
+    value = payload if isinstance(payload, bytes) else compact_json(payload)
+    error = parse_payload(ServerSentEvent(value, event)).error
+    assert isinstance(error, APIError), error
+    return error
+
+
+def is_chunk(payload: Any) -> bool:
+    """Whether an event is a chunk and nothing else."""
+    result = parse_payload(ServerSentEvent(compact_json(payload)))
+    return result.error is None and len(result.chunks) == 1
+
+
+class Envelope(NamedTuple):
+    """What comes, and what it says."""
+
+    block: bytes
+    message: str
+    code: int | str | None = None
+    status: int | None = None
+    retryable: bool = False
+
+
+LIMITED = {"message": "slow down", "type": "rate_limit_error", "code": "rate_limit_exceeded"}
+ENVELOPES = {
+    "1 event: error, an object": Envelope(
+        data({"message": "slow down", "code": 429}, "error"), "slow down", 429, 429, retryable=True
+    ),
+    "1 event: error, an envelope": Envelope(
+        data({"error": LIMITED}, "error"), "slow down", "rate_limit_exceeded", 429, retryable=True
+    ),
+    "1 event: error, a string": Envelope(data("overloaded", "error"), "overloaded"),
+    "1 event: error, plain text": Envelope(data(b"upstream gone", "error"), "upstream gone"),
+    "1 event: error, a list": Envelope(data([{"message": "bad", "code": 400}], "error"), "bad", 400, 400),
+    "1 event: error, no JSON": Envelope(data(b'{"message": ', "error"), '{"message":'),
+    "2 a field named error": Envelope(
+        b'error: {"code":400,"message":"too long","type":"invalid_request_error"}\n\n', "too long", 400, 400
+    ),
+    "2 a field named error, no space": Envelope(b'error:{"code":500,"message":"x"}\n\n', "x", 500, 500, retryable=True),
+    "3 error, an object": Envelope(data({"error": LIMITED}), "slow down", "rate_limit_exceeded", 429, retryable=True),
+    "3 error, a string": Envelope(
+        data({"error": "overloaded", "error_type": "overloaded"}), "overloaded", None, ANY, ANY
+    ),
+    "3 error, a list": Envelope(data({"error": ["overloaded"]}), "overloaded"),
+    "3 error beside a head": Envelope(
+        data({**HEAD, "error": {"message": "bad", "code": "400"}, "choices": []}), "bad", "400", 400
+    ),
+    "3 error and a failed choice (Sansa)": Envelope(
+        data({"error": {"code": 502, "message": "gone"}, "choices": [{"finish_reason": "error"}]}),
+        "gone",
+        502,
+        502,
+        retryable=True,
+    ),
+    "4 object: error (vLLM)": Envelope(
+        data({"object": "error", "message": "bad", "type": "BadRequestError", "param": None, "code": 400}),
+        "bad",
+        400,
+        400,
+    ),
+    "4 type: error": Envelope(data({"type": "error", "message": "bad", "code": 400}), "bad", 400, 400),
+    "4 type: error and an envelope (Anthropic)": Envelope(
+        data({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}), "busy", None, ANY, ANY
+    ),
+    "5 base_resp (MiniMax)": Envelope(
+        data({"base_resp": {"status_code": 1002, "status_msg": "rate limit"}, "choices": None}),
+        "rate limit",
+        1002,
+        429,
+        retryable=True,
+    ),
+    "7 code alone": Envelope(data({"code": 429}), ANY, 429, 429, retryable=True),
+    "7 code in digits": Envelope(data({"code": "429", "msg": "slow down"}), "slow down", "429", 429, retryable=True),
+    "7 code that is no HTTP status (Zhipu)": Envelope(
+        data({"code": 1302, "msg": "slow down"}), "slow down", 1302, ANY, ANY
+    ),
+    "7 status_code": Envelope(data({"status_code": 503, "msg": "busy"}), "busy", None, 503, retryable=True),
+    "7 detail (FastAPI)": Envelope(data({"detail": "Not Found"}), "Not Found"),
+    "7 message": Envelope(data({"message": "no such model"}), "no such model"),
+    "7 Cloudflare": Envelope(
+        data({"success": False, "errors": [{"code": 7003, "message": "no route"}], "messages": [], "result": None}),
+        "no route",
+        7003,
+    ),
+    "7 Cloudflare, several": Envelope(
+        data({"success": False, "errors": [{"code": 10000, "message": "no"}, {"code": 1, "message": "way"}]}),
+        "no; way",
+        10000,
+    ),
+    "7 success is false": Envelope(data({"success": False, "msg": "busy"}), "busy"),
+    "7 watsonx": Envelope(
+        data({"errors": [{"code": "model_not_found", "message": "gone"}], "trace": "t", "status_code": 404}),
+        "gone",
+        "model_not_found",
+        404,
+    ),
+    "7 watsonx, no code": Envelope(data({"errors": ["busy"], "status_code": 503}), "busy", 503, 503, retryable=True),
+    "7 Baidu": Envelope(data({"error_code": 336003, "error_msg": "too long", "id": "a"}), "too long", 336003),
+    "7 Tencent": Envelope(
+        data({"Response": {"Error": {"Code": "AuthFailure.SignatureFailure", "Message": "no"}, "RequestId": "r"}}),
+        "no",
+        "AuthFailure.SignatureFailure",
+        401,
+    ),
+    "7 AWS": Envelope(data({"Message": "denied"}), "denied"),
+    "7 AWS, in a stream": Envelope(
+        data({"throttlingException": {"message": "slow down"}}), "slow down", None, 429, retryable=True
+    ),
+    "7 Databricks": Envelope(
+        data({"error_code": "REQUEST_LIMIT_EXCEEDED", "message": "slow down"}),
+        "slow down",
+        "REQUEST_LIMIT_EXCEEDED",
+        429,
+        retryable=True,
+    ),
+    "7 code before status_code": Envelope(
+        data({"code": 429, "status_code": 400, "message": "slow down"}), "slow down", 429, 429, retryable=True
+    ),
+    "8 a list around an envelope (Google)": Envelope(
+        data([{"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED"}}]),
+        "quota",
+        429,
+        429,
+        retryable=True,
+    ),
+    "8 a list around a bare error": Envelope(
+        data([{"object": "error", "message": "bad", "code": 400}]), "bad", 400, 400
+    ),
+    "8 a list around a code": Envelope(data([{"code": 400, "message": "bad"}]), "bad", 400, 400),
+}
+FAILED_CHOICES = {
+    # Shape 6: these have a chunk too, the one that says so.
+    f"6 finish reason {word}": Envelope(data(chunk(None, word)), ANY, ANY, ANY, ANY)
+    for word in (
+        *("error", "network_error", "insufficient_system_resource", "abort", "timeout", "cancelled", "api_error"),
+        *("overloaded_error", "rate_limit_error", "server_error", "upstream_error", "engine_overloaded", "new_error"),
+        *("MALFORMED_FUNCTION_CALL", "function_call_filter: MALFORMED_FUNCTION_CALL", "Error"),
+    )
+} | {
+    "6 with an error in the choice": Envelope(
+        data(
+            {**HEAD, "choices": [{"delta": {}, "finish_reason": "error", "error": {"message": "gone", "code": 502}}]},
+        ),
+        "gone",
+        502,
+        502,
+        retryable=True,
+    ),
+    "6 with an error in x_groq": Envelope(
+        data(chunk(None, "error", x_groq={"error": "over capacity"})), "over capacity"
+    ),
+}
+TOLD_INSIDE = {
+    # These have a chunk too, and no finish reason that means an error.
+    "9 an error in a choice": Envelope(
+        data({**HEAD, "choices": [{"delta": {}, "index": 0, "error": {"message": "gone", "code": 504}}]}),
+        "gone",
+        504,
+        504,
+        retryable=True,
+    ),
+    "9 an error in a choice that says stop": Envelope(
+        data({**HEAD, "choices": [{"delta": {}, "index": 0, "finish_reason": "stop", "error": "gone"}]}), "gone"
+    ),
+    "9 an error in another choice": Envelope(
+        data({**HEAD, "choices": [choice(), {"delta": {}, "index": 1, "error": {"message": "gone"}}]}), "gone"
+    ),
+    "9 an error in x_groq": Envelope(
+        data({**HEAD, "choices": [], "x_groq": {"id": "r", "error": "stopped early"}}), "stopped early"
+    ),
+    "9 an error in x_groq beside a choice": Envelope(
+        data(chunk(None, "stop", x_groq={"error": {"message": "gone", "code": 503}})), "gone", 503, 503, retryable=True
+    ),
+}
+BROKEN = {
+    "10 broken JSON": Envelope(
+        data(b'{"error": "can only concatenate str (not "int") to str"}'),
+        '{"error": "can only concatenate str (not "int") to str"}',
+    ),
+    "10 broken JSON, blanks": Envelope(data(b' { "error" :{"a'), '{ "error" :{"a'),
+    "10 broken JSON, another name": Envelope(data(b'{"error": "(not "x")"}', "progress"), '{"error": "(not "x")"}'),
+}
+ALL_SHAPES = ENVELOPES | FAILED_CHOICES | TOLD_INSIDE | BROKEN
+PLACES = {
+    # What comes before it and behind it, and the texts that are then delivered.
+    "before chunks": ([], [chunk("b"), chunk(None, "stop")], ""),
+    "between chunks": ([chunk("a")], [chunk("b"), chunk(None, "stop")], "a"),
+    "after chunks": ([chunk("a"), chunk("b")], [], "ab"),
+    "after the finish reason": ([chunk("a"), chunk(None, "stop")], [], "a"),
+}
+
+
+def run(block: bytes, place: str, *, done: bool) -> tuple[ChatCompletionParser, list[str]]:
+    """The parser at the end, and the texts of the chunks it gave."""
+    before, behind, _ = PLACES[place]
+    body = b"".join([*map(data, before), block, *map(data, behind), DONE if done else b""])
+    parser = ChatCompletionParser(status_code=200, headers={"X-Request-Id": "req_1", "Retry-After": "7"})
+    chunks = [*parser.feed(body), *parser.close()]
+    return parser, [one.text for one in chunks]
+
+
+@each_case("done", [True, False], ids=["[DONE]", "no [DONE]"])
+@each_case("place", PLACES)
+@each_case("name", ALL_SHAPES)
+def test_recognised_wherever_it_comes(name: str, place: str, done: bool) -> None:
+    block, message, code, status, retryable = ALL_SHAPES[name]
+    _, _, text = PLACES[place]
+    parser, texts = run(block, place, done=done)
+    error = parser.error
+    assert parser.end is StreamEnd.FAILED
+    assert type(error) is APIError
+    # What it says.
+    if message is not ANY:
+        assert error.message == error.error.message == message
+        assert message in str(error)
+    assert str(error)
+    assert code is ANY or error.code == code
+    assert status is ANY or error.status_code == status
+    assert error.status_code != 200
+    # What came before is there, what came behind is not.
+    assert "".join(texts) == text
+    assert error.snapshot is not None
+    assert error.snapshot.text == parser.snapshot.text == text
+    with pytest.raises(APIError) as raised:
+        parser.completion()
+    assert raised.value is error
+    # Retryable where it makes sense, and never once output was emitted.
+    assert error.emitted_output is bool(text)
+    if retryable is not ANY:
+        assert error.is_transient() is retryable
+        assert error.retryable is (retryable and not text)
+    # What the response's headers add.
+    assert (error.request_id, error.retry_after) == ("req_1", 7.0)
+
+
+SHAPES = {
+    # The rule of the catalogue for each row; OpenAI's own shape is none.
+    "1 event: error": {"CF601"},
+    "2 a field": {"CF602"},
+    "3 error, an object": set(),
+    "3 error, a string": {"CF603"},
+    "3 error, a list": {"CF603"},
+    "3 error beside": set(),
+    "3 error and": set(),
+    "4 ": {"CF604"},
+    "4 type: error and an envelope": set(),
+    "5 ": {"CF605"},
+    "6 ": {"CF606"},
+    "7 ": {"CF604"},
+    "8 a list around": {"CF604"},
+    "8 a list around an envelope": set(),
+    "9 ": {"CF608"},
+    "10 ": {"CF609"},
+}
+
+
+@each_case("name", ALL_SHAPES)
+def test_each_shape_is_noted(name: str) -> None:
+    prefix = max((prefix for prefix in SHAPES if name.startswith(prefix)), key=len)
+    parser, _ = run(ALL_SHAPES[name].block, "after chunks", done=True)
+    noted = {anomaly.rule.id for anomaly in parser.anomalies}
+    assert {rule for rule in noted if rule.startswith("CF6")} == SHAPES[prefix]
+    assert ("CF214" in noted) is (name.startswith("8") or name == "1 event: error, a list")
+
+
+@pytest.mark.parametrize("name", FAILED_CHOICES)
+def test_the_chunk_of_a_failed_choice_is_delivered_as_sent(name: str) -> None:
+    parser = ChatCompletionParser()
+    chunks = parser.feed(data(chunk("a")) + FAILED_CHOICES[name].block)
+    assert len(chunks) == 2
+    (choice,) = parser.snapshot.choices
+    assert choice.finish_reason == chunks[1].choices[0].finish_reason
+    assert choice.outcome == "error"
+    assert choice.message.content == "a"
+
+
+@pytest.mark.parametrize("word", ["error", "network_error", "insufficient_system_resource", "abort"])
+def test_the_message_names_the_finish_reason(word: str) -> None:
+    assert word in str(failure(chunk(None, word)))
+
+
+def test_one_failed_choice_of_several() -> None:
+    choices = [{"index": 0, "delta": {}, "finish_reason": "stop"}, {"index": 1, "delta": {}, "finish_reason": "error"}]
+    assert "1" in str(failure({**HEAD, "choices": choices}))
+
+
+@pytest.mark.parametrize(
+    ("payload", "texts"),
+    [
+        pytest.param(chunk("b", error={"message": "x"}), ["b"], id="an error field"),
+        pytest.param(chunk("b", object="error", message="x"), ["b"], id="an object named error"),
+        pytest.param(chunk("b", base_resp={"status_code": 1013, "status_msg": "x"}), ["b"], id="base_resp"),
+        pytest.param(chunk("b", "error"), ["b"], id="a finish reason"),
+        pytest.param([chunk("b", error={"message": "x"})], ["b"], id="a list"),
+        pytest.param({"error": {"message": "x"}, "choices": [{"finish_reason": "error"}]}, [""], id="no delta"),
+    ],
+)
+def test_text_beside_an_error_counts(payload: Any, texts: list[str]) -> None:
+    for name in ("message", "error"):
+        parser = ChatCompletionParser()
+        chunks = parser.feed(data(payload, name) + DONE)
+        assert [one.text for one in chunks] == texts
+        assert parser.snapshot.text == "".join(texts)
+        assert isinstance(parser.error, APIError)
+        assert parser.error.emitted_output is any(texts)
+
+
+def test_choices_that_are_none_do_not_hide_the_error() -> None:
+    """Error wins: that its choices are wrong is not what went wrong."""
+    for choices in ("x", {}, [5], [{"delta": {"content": 5}}]):
+        parser = ChatCompletionParser()
+        parser.feed(data({"error": {"message": "gone"}, "choices": choices}))
+        assert isinstance(parser.error, APIError)
+        assert parser.error.message == "gone"
+
+
+@pytest.mark.parametrize("body", [{"object": "error"}, {"type": "error"}, {"object": "error", "param": "x"}])
+def test_an_error_object_needs_no_message(body: Any) -> None:
+    assert str(failure(body))
+
+
+def test_an_error_event_needs_no_body() -> None:
+    for body in (b"", b" ", b"null", b"{}", b"[]", b"0", b"[DONE]"):
+        parser = ChatCompletionParser()
+        parser.feed(b"event: error\ndata: " + body + b"\n\n")
+        assert isinstance(parser.error, APIError)
+        assert str(parser.error)
+
+
+# What is no error
+
+LOOKS = [
+    pytest.param('{"error": {"message": "x", "code": 500}}', id="an envelope"),
+    pytest.param('data: {"error": "x"}\n\n', id="a block of a stream"),
+    pytest.param("\n\nevent: error\ndata: x\n\n", id="an error event"),
+    pytest.param("[DONE]", id="[DONE]"),
+    pytest.param("data: [DONE]\n\n", id="the block of [DONE]"),
+    pytest.param("error: {}", id="an error field"),
+    pytest.param("Internal Server Error", id="words"),
+    pytest.param("null", id="null"),
+]
+
+
+@pytest.mark.parametrize("text", LOOKS)
+def test_content_that_looks_like_an_error_is_content(text: str) -> None:
+    deltas = [{"content": text}, {"reasoning": text}, {"tool_calls": [{"index": 0, "function": {"arguments": text}}]}]
+    parser = ChatCompletionParser()
+    for delta in deltas:
+        parser.feed(data({**HEAD, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}))
+    parser.feed(data(chunk(None, "stop")) + DONE)
+    completion = parser.completion()
+    assert (completion.text, completion.reasoning, completion.tool_calls[0].arguments) == (text, text, text)
+
+
+NO_ERRORS = [
+    pytest.param(chunk("a", code=500), id="code beside choices"),
+    pytest.param(chunk("a", status_code=500), id="status_code beside choices"),
+    pytest.param(chunk("a", message="x"), id="message beside choices"),
+    pytest.param(chunk("a", detail="x"), id="detail beside choices"),
+    pytest.param(chunk("a", type="error"), id="type beside choices"),
+    pytest.param(chunk("a", base_resp={"status_code": 0, "status_msg": ""}), id="base_resp of 0"),
+    pytest.param(chunk("a", base_resp=None), id="base_resp null"),
+    pytest.param(chunk("a", metadata={"error": {"message": "x"}}), id="an error inside another key"),
+    pytest.param({**HEAD, "choices": [{"delta": {"error": "x"}}]}, id="an error inside a delta"),
+    pytest.param({**HEAD, "choices": [{"delta": {}, "error": None}]}, id="a null error inside a choice"),
+    *(
+        pytest.param({**HEAD, "choices": [{"delta": {}, "error": value}]}, id=f"an error of {value!r} inside a choice")
+        for value in (False, {}, "", [])
+    ),
+    *(
+        pytest.param({**HEAD, "choices": [], "x_groq": value}, id=f"an x_groq of {value!r}")
+        for value in (None, {}, {"error": None}, {"error": ""}, {"error": {}}, "x")
+    ),
+    pytest.param({"success": True, "errors": [], "messages": [], "result": None}, id="Cloudflare's success"),
+    pytest.param({"error_code": 0, "error_msg": "success"}, id="Baidu's success"),
+    pytest.param({"Response": {"RequestId": "r"}}, id="Tencent's success"),
+    pytest.param({"Message": ""}, id="an empty message of AWS"),
+    pytest.param({"SomeException": "x"}, id="an exception that is no object"),
+    pytest.param({"model": "m", "message": {"role": "assistant", "content": "a"}}, id="a message with a role"),
+    pytest.param(chunk("a", errors=["x"], Message="x", error_code=5, success=False), id="all of them beside choices"),
+    pytest.param(chunk("a", "errored"), id="a finish reason that means none"),
+    pytest.param({**HEAD, "choices": [], "usage": {"total_tokens": 1}}, id="usage alone"),
+    pytest.param({"choices": [], "usage": {"total_tokens": 1}, "code": 0}, id="usage and a code of 0"),
+    pytest.param({**HEAD, "choices": [], "prompt_filter_results": []}, id="Azure's first chunk"),
+    pytest.param({"code": 200}, id="code 200"),
+    pytest.param({"code": 0}, id="code 0"),
+    pytest.param({"id": "c"}, id="an id alone"),
+    pytest.param({**HEAD, "message": "x"}, id="a message in a chunk that has no choices"),
+    pytest.param({"usage": {"total_tokens": 1}, "message": "x"}, id="a message beside usage"),
+]
+
+
+@each_case("payload", NO_ERRORS)
+def test_no_error(payload: Any) -> None:
+    assert is_chunk(payload)
+
+
+@pytest.mark.parametrize(
+    ("value", "alone", "beside"),
+    [
+        pytest.param(None, False, False, id="null"),
+        pytest.param(False, False, False, id="false"),
+        pytest.param({}, True, False, id="an empty object"),
+        pytest.param("", True, False, id="an empty string"),
+        pytest.param([], True, False, id="an empty list"),
+        pytest.param({"x": None}, True, True, id="an object without a message"),
+        pytest.param(True, True, True, id="true"),
+        pytest.param(500, True, True, id="a number"),
+    ],
+)
+def test_an_empty_error(value: Any, alone: bool, beside: bool) -> None:
+    """Null and false are absent; an empty one is an error without choices and absent beside them."""
+    assert is_chunk({"error": value}) is not alone
+    assert is_chunk(chunk("a", error=value)) is not beside
+    if alone:
+        assert str(failure({"error": value}))
+
+
+FIELDS = [
+    pytest.param(b"error: overloaded\n\n", id="no JSON"),
+    pytest.param(b"error\n\n", id="no value"),
+    pytest.param(b'errors: {"message":"x"}\n\n', id="another name"),
+    pytest.param(b': error: {"message":"x"}\n\n', id="in a comment"),
+    pytest.param(b'event: Error\ndata: {"message":"x"}\n\n', id="an event of another name"),
+    pytest.param(b"event: error\n\n", id="an error event without data"),
+]
+
+
+@pytest.mark.parametrize("block", FIELDS)
+def test_no_error_in_the_framing(block: bytes) -> None:
+    parser = ChatCompletionParser()
+    parser.feed(data(chunk("a")) + block + data(chunk("b", "stop")) + DONE)
+    assert parser.completion().text == "ab"
+
+
+# The code, as sent, and the status it means
+
+
+@pytest.mark.parametrize("code", [429, "429", "rate_limit_exceeded", 1302, 0, -1, "", None, "E-17"])
+def test_the_code_is_kept_as_sent(code: Any) -> None:
+    assert failure({"error": {"message": "x", "code": code}}).code == code
+
+
+def test_code_and_type_beside_a_string() -> None:
+    error = failure({"error": "overloaded", "error_type": "overloaded_error", "code": "E1"})
+    assert (error.message, error.type, error.code) == ("overloaded", "overloaded_error", "E1")
+
+
+def test_the_rest_is_kept_too() -> None:
+    body = {
+        "error": {
+            "message": "x",
+            "type": "invalid_request_error",
+            "param": "tools",
+            "code": "tool_use_failed",
+            "failed_generation": "<f>",
+            "metadata": {"raw": [1]},
+        },
+        "user_id": "u",
+    }
+    error = failure(body)
+    assert (error.type, error.param, error.code) == ("invalid_request_error", "tools", "tool_use_failed")
+    assert error.error.failed_generation == "<f>"  # Groq's recoverable payload
+    assert error.error.metadata == {"raw": [1]}
+    assert error.raw == body
+
+
+STATUSES = [
+    # A number, wherever it stands.
+    pytest.param({"error": {"code": 429}}, 429, id="code"),
+    pytest.param({"error": {"code": "503"}}, 503, id="code in digits (LiteLLM)"),
+    pytest.param({"error": {"status_code": 400}}, 400, id="status_code (Groq)"),
+    pytest.param({"error": "x", "status_code": 500}, 500, id="status_code beside a string"),
+    pytest.param({"error": {"message": "x"}, "code": 502}, 502, id="code beside the error"),
+    pytest.param({"error": {"code": 429, "status_code": 400}}, 429, id="code before status_code"),
+    pytest.param({"error": {"status_code": 400, "status": 503}}, 400, id="status_code before status"),
+    # It comes before the words.
+    pytest.param({"error": {"code": "rate_limit_exceeded", "status_code": 400}}, 400, id="a number before a code"),
+    pytest.param({"error": {"type": "rate_limit_error", "code": 503}}, 503, id="a number before a type"),
+    pytest.param({"error": {"type": "rate_limit_error"}, "status_code": 503}, 503, id="also one outside"),
+    pytest.param(
+        {"error": {"code": 402, "metadata": {"error_type": "rate_limit"}}}, 402, id="a number before metadata"
+    ),
+    # The words of code and type.
+    pytest.param({"error": {"code": "rate_limit_exceeded"}}, 429, id="rate_limit_exceeded"),
+    pytest.param({"error": {"code": "invalid_api_key"}}, 401, id="invalid_api_key"),
+    pytest.param({"error": {"code": "model_not_found"}}, 404, id="model_not_found"),
+    pytest.param({"error": {"code": "context_length_exceeded"}}, 400, id="context_length_exceeded"),
+    pytest.param({"error": {"code": "tool_use_failed"}}, 400, id="tool_use_failed"),
+    pytest.param({"error": {"code": "upstream_timeout"}}, 504, id="upstream_timeout (OpenToken)"),
+    pytest.param({"error": {"code": "provider_error"}}, 502, id="provider_error (Sansa)"),
+    pytest.param({"error": {"type": "invalid_request_error"}}, 400, id="invalid_request_error"),
+    pytest.param({"error": {"type": "authentication_error"}}, 401, id="authentication_error"),
+    pytest.param({"error": {"type": "permission_error"}}, 403, id="permission_error"),
+    pytest.param({"error": {"type": "server_error"}}, 500, id="server_error"),
+    pytest.param({"error": {"type": "BadRequestError"}}, 400, id="BadRequestError (vLLM)"),
+    pytest.param({"error": {"type": "RateLimitError"}}, 429, id="RateLimitError"),
+    pytest.param({"error": {"status": "RESOURCE_EXHAUSTED"}}, 429, id="RESOURCE_EXHAUSTED (Google)"),
+    pytest.param({"error": {"status": "UNAVAILABLE"}}, 503, id="UNAVAILABLE (Google)"),
+    # They come before metadata.
+    pytest.param({"error": {"metadata": {"error_type": "rate_limit_exceeded"}}}, 429, id="metadata (OpenRouter)"),
+    pytest.param(
+        {"error": {"type": "server_error", "metadata": {"error_type": "rate_limit_exceeded"}}}, 500, id="a type first"
+    ),
+    pytest.param(
+        {"error": {"code": "invalid_api_key", "metadata": {"error_type": "rate_limit_exceeded"}}},
+        401,
+        id="a code first",
+    ),
+    # Never 200, nor any number that is no status of an error.
+    pytest.param({"error": {"code": 200}}, None, id="200"),
+    pytest.param({"error": {"code": "200"}}, None, id="200 in digits"),
+    pytest.param({"error": {"code": 200, "type": "rate_limit_error"}}, 429, id="200 and a word"),
+    pytest.param({"error": {"code": 0}}, None, id="0"),
+    pytest.param({"error": {"code": 302}}, None, id="302"),
+    pytest.param({"error": {"code": 1302}}, None, id="1302"),
+    pytest.param({"error": {"code": -429}}, None, id="-429"),
+    pytest.param({"error": {"code": 429.5}}, None, id="a fraction"),
+    pytest.param({"error": {"code": True}}, None, id="true"),
+    pytest.param({"error": {"code": "429 Too Many Requests"}}, ANY, id="a status line"),
+    pytest.param({"error": {"code": "no_such_word"}}, None, id="an unknown word"),
+    pytest.param({"error": {"code": ["rate_limit"], "type": {}}}, None, id="no words"),
+    pytest.param({"error": "rate_limit_exceeded"}, None, id="a message is no code"),
+]
+
+
+@each_case(("body", "status"), STATUSES)
+def test_status(body: Any, status: int | None) -> None:
+    """A number in the body, then the words of code and type, then `metadata.error_type`."""
+    error = failure(body)
+    if status is not ANY:
+        assert error.status_code == status
+    assert error.status_code != 200
+
+
+@pytest.mark.parametrize(
+    ("status", "transient"),
+    [
+        *((status, False) for status in (400, 401, 402, 403, 404, 413, 422)),
+        *((status, True) for status in (408, 409, 429, 500, 502, 503, 504, 529)),
+    ],
+)
+def test_what_may_be_gone_at_the_next_try(status: int, transient: bool) -> None:
+    error = failure({"error": {"code": status}})
+    assert error.status_code == status
+    assert error.is_transient() is error.retryable is transient
+
+
+def test_an_empty_account_does_not_fill_by_itself() -> None:
+    """OpenAI's `insufficient_quota` has the status of a rate limit, and no retry helps."""
+    error = failure({"error": {"message": "x", "type": "insufficient_quota", "code": "insufficient_quota"}})
+    assert error.status_code == 429
+    assert not error.retryable
+
+
+MESSAGES = [
+    pytest.param({"error": {"message": "x"}}, "x", id="message"),
+    pytest.param({"error": {"msg": "x"}}, "x", id="msg"),
+    pytest.param({"error": {"detail": "x"}}, "x", id="detail"),
+    pytest.param({"error": "x"}, "x", id="a string"),
+    pytest.param({"error": ["x"]}, "x", id="a list"),
+    pytest.param({"error": [{"message": "x"}]}, "x", id="a list of objects"),
+    pytest.param({"error": {"error": {"message": "x"}}}, "x", id="an envelope in an envelope"),
+    pytest.param({"error": {"message": {"message": "x"}}}, "x", id="a message that is an object"),
+    pytest.param({"detail": [{"loc": ["body"], "msg": "x", "type": "missing"}]}, "x", id="FastAPI's list"),
+    pytest.param({"detail": {"message": "x"}}, "x", id="FastAPI's object"),
+    pytest.param({"message": "x"}, "x", id="bare"),
+]
+
+
+@pytest.mark.parametrize(("body", "message"), MESSAGES)
+def test_message(body: Any, message: str) -> None:
+    error = failure(body)
+    assert error.message == message
+    assert str(error) == message
+
+
+def test_a_message_is_escaped_and_kept_raw() -> None:
+    """The exception's text is fit for a terminal; the message is what was sent."""
+    error = failure({"error": {"message": "a\nb\x1b[31m"}})
+    assert error.message == "a\nb\x1b[31m"
+    assert str(error).isprintable()
+    assert str(error).startswith("a")
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("line 1\nline 2", "line 1 line 2"),
+        ("  line 1\r\n\t line 2\n", "line 1 line 2"),
+        ('it\'s a "quote" and a \\', 'it\'s a "quote" and a \\'),
+        ("\x1b[31m\u202e\x00", "\\x1b[31m\\u202e\\x00"),
+        ("x" * 500, "x" * 500),
+        ("x" * 501, "x" * 500 + "..."),
+        ("x" * 10_000, "x" * 500 + "..."),
+        ("\x1b" * 400, ("\\x1b" * 125) + "..."),
+    ],
+)
+def test_a_message_is_shown_as_text_on_one_line(message: str, shown: str) -> None:
+    body = {"error": {"message": message}}
+    assert str(failure(body)) == shown
+    error = error_from_response(400, {}, compact_json(body))
+    assert (str(error), error.message) == (f"HTTP 400: {shown}", message)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b'{"error":{"message":"a\\ud83d"}}', id="in the message"),
+        pytest.param(b'{"error":"a\\ud83d"}', id="in a string"),
+        pytest.param(b'{"error":{"message":"a","x":"\\ud83d"}}', id="in another value"),
+        pytest.param(b'{"error":{"message":"a","\\ud83d":1}}', id="in a key"),
+    ],
+)
+def test_half_a_character_is_replaced(body: bytes) -> None:
+    """As everywhere: no text that is handed out has half a surrogate pair."""
+    for error in (failure(body), error_from_response(500, {}, body)):
+        assert error.message.startswith("a")
+        assert "\ufffd" in error.error.model_dump_json().encode().decode()
+
+
+# Bodies and data that are no chunk: shapes 9 and 10
+
+
+BODIES = [
+    pytest.param({"error": LIMITED}, "slow down", 429, id="an envelope"),
+    pytest.param({"object": "error", "message": "bad", "code": 400}, "bad", 400, id="vLLM"),
+    pytest.param({"base_resp": {"status_code": 1002, "status_msg": "rate limit"}}, "rate limit", 429, id="MiniMax"),
+    pytest.param([{"error": {"message": "quota", "code": 429}}], "quota", 429, id="Google"),
+    pytest.param({"code": 503, "message": "busy"}, "busy", 503, id="a code"),
+    pytest.param({"detail": "Not Found"}, "Not Found", None, id="FastAPI"),
+    pytest.param({"error": ""}, ANY, None, id="an empty one"),
+]
+
+
+@each_case("lead", [b"", b"\n\n\n", b"\xef\xbb\xbf", b" "], ids=["", "blank lines", "BOM", "blank"])
+@each_case(("body", "message", "status"), BODIES)
+def test_a_json_error_as_the_body(body: Any, message: str, status: int | None, lead: bytes) -> None:
+    parser = ChatCompletionParser(status_code=200, headers={"content-type": "text/event-stream"})
+    parser.feed(lead + json.dumps(body, indent=1).encode())
+    assert parser.close() == []
+    assert parser.end is StreamEnd.FAILED
+    assert isinstance(parser.error, APIError)
+    assert message is ANY or parser.error.message == message
+    assert parser.error.status_code == status
+
+
+def test_a_whole_completion_is_one_chunk() -> None:
+    message = {"role": "assistant", "content": "a", "tool_calls": [{"id": "t", "function": {"name": "f"}}]}
+    body = {**HEAD, "object": "chat.completion", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    parser = ChatCompletionParser()
+    assert parser.feed(compact_json(body)) == []
+    (only,) = parser.close()
+    assert only.text == parser.completion().text == "a"
+    assert parser.completion().tool_calls[0].id == "t"
+    assert parser.end is StreamEnd.FINISHED
+
+
+@pytest.mark.parametrize("body", [b"", b"\n\n", b"d", b"data", b"eve", b"id", b"retry", b"err", b"\xef\xbb"])
+def test_the_beginning_of_a_field_name_is_empty(body: bytes) -> None:
+    parser = ChatCompletionParser()
+    parser.feed(body)
+    parser.close()
+    assert parser.end is StreamEnd.EMPTY
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"<!doctype html>\n<html><body>Blocked</body></html>", id="HTML"),
+        pytest.param(b"upstream connect error", id="text"),
+        pytest.param(b'{"models": []}', id="another JSON"),
+        pytest.param(b'{"message":"a"}\n{"message":"b"}\n', id="a JSON value per line"),
+        pytest.param(b'{"error": {"mess', id="cut JSON"),
+        pytest.param(b"\xff\xfe\x00", id="bytes"),
+        pytest.param(b"5", id="a number"),
+        pytest.param(b'["error"]', id="a list"),
+        pytest.param(b'{"object":"text_completion","choices":[{"text":"a"}]}', id="a completion of another API"),
+    ],
+)
+def test_any_other_body_is_no_event_stream(body: bytes) -> None:
+    parser = ChatCompletionParser(status_code=200, headers={"Content-Type": "text/html"})
+    parser.feed(body)
+    parser.close()
+    assert parser.end is StreamEnd.INVALID
+    error = parser.error
+    assert isinstance(error, NotAnEventStreamError)
+    assert (error.status_code, error.content_type, error.body) == (200, "text/html", body.strip())
+    assert "200" in str(error)
+    assert "text/html" in str(error)
+
+
+@pytest.mark.parametrize("text", ["Internal Server Error", "<html>", "{'error': 'x'}", '{"errors": {"message": "x"'])
+def test_data_that_is_no_json(text: str) -> None:
+    parser = ChatCompletionParser()
+    chunks = parser.feed(data(chunk("a")) + data(text.encode()) + data(chunk("b")) + DONE)
+    assert [one.text for one in chunks] == ["a"]
+    assert type(parser.error) is InvalidChunkError
+    assert parser.end is StreamEnd.INVALID
+    assert text in str(parser.error).replace("\\", "")
+
+
+# HTTP errors
+
+RESPONSES = [
+    pytest.param({"error": LIMITED}, "slow down", "rate_limit_exceeded", id="OpenAI"),
+    pytest.param({"error": "overloaded"}, "overloaded", None, id="a string"),
+    pytest.param([{"error": {"message": "quota", "code": 429}}], "quota", 429, id="Google"),
+    pytest.param({"object": "error", "message": "bad", "code": 40003}, "bad", 40003, id="vLLM"),
+    pytest.param({"detail": "Not Found"}, "Not Found", None, id="FastAPI"),
+    pytest.param({"message": "Forbidden"}, "Forbidden", None, id="AWS"),
+    pytest.param({"Message": "Forbidden"}, "Forbidden", None, id="AWS, in capitals"),
+    pytest.param({"throttlingException": {"message": "slow"}}, "slow", None, id="Bedrock"),
+    pytest.param({"success": False, "errors": [{"code": 7003, "message": "no"}]}, "no", 7003, id="Cloudflare"),
+    pytest.param({"errors": [{"code": "e", "message": "no"}], "status_code": 4}, "no", "e", id="watsonx"),
+    pytest.param({"error_code": 17, "error_msg": "no"}, "no", 17, id="Baidu"),
+    pytest.param({"Response": {"Error": {"Code": "E", "Message": "no"}}}, "no", "E", id="Tencent"),
+    pytest.param({"error_code": "GONE", "message": "no"}, "no", "GONE", id="Databricks"),
+    pytest.param({"msg": "x", "code": "E1"}, "x", "E1", id="others"),
+    pytest.param(b"upstream connect error\n", "upstream connect error", None, id="text"),
+    pytest.param(b"<html>502</html>", "<html>502</html>", None, id="HTML"),
+    pytest.param(b'{"error": {"mess', '{"error": {"mess', None, id="cut JSON"),
+    pytest.param(b"", ANY, None, id="nothing"),
+    pytest.param(b"null", ANY, None, id="null"),
+    pytest.param({"error": None}, ANY, None, id="a null error"),
+    pytest.param(b"[" * 10_000, ANY, None, id="deep"),
+]
+
+
+@each_case(("body", "message", "code"), RESPONSES)
+def test_error_from_response(body: Any, message: str, code: Any) -> None:
+    headers = {"X-Request-ID": "req_1", "Content-Type": "application/json", "x-ratelimit-remaining": "0"}
+    raw = body if isinstance(body, bytes) else compact_json(body)
+    error = error_from_response(429, headers, raw)
+    assert type(error) is APIStatusError
+    assert error.status_code == 429  # the response's own; the body has no say
+    assert error.code == code
+    assert error.request_id == "req_1"
+    assert error.headers["x-ratelimit-remaining"] == "0"
+    assert error.headers["content-type"] == "application/json"
+    assert error.retryable
+    assert "429" in str(error)
+    assert str(error).isprintable()
+    assert len(str(error)) < 1_000
+    if message is not ANY:
+        assert error.message == message
+        assert message.replace('"', "") in str(error).replace('"', "").replace("\\", "")
+    if not isinstance(body, bytes):
+        assert error.raw == (body[0] if isinstance(body, list) else body)
+    elif body and body != b"null" and len(body) < 1000:
+        assert error.raw == body.decode().strip()
+
+
+def test_the_parser_gives_the_same_error() -> None:
+    headers = {"X-Request-ID": "req_1", "Retry-After": "3"}
+    raw = compact_json({"error": LIMITED})
+    parser = ChatCompletionParser(status_code=503, headers=headers)
+    parser.feed(raw)
+    parser.close()
+    error, same = parser.error, error_from_response(503, headers, raw)
+    assert isinstance(error, APIStatusError)
+    assert parser.end is StreamEnd.FAILED
+    assert str(error) == str(same)
+    for name in ("error", "status_code", "code", "type", "param", "request_id", "retry_after", "raw", "headers"):
+        assert getattr(error, name) == getattr(same, name)
+
+
+@pytest.mark.parametrize(("status", "retryable"), [(400, False), (401, False), (404, False), (429, True), (503, True)])
+def test_a_response_is_retried_by_its_own_status(status: int, retryable: bool) -> None:
+    error = error_from_response(status, {}, b'{"error":{"message":"x","code":"server_error"}}')
+    assert error.status_code == status
+    assert error.retryable is retryable
+
+
+# How long to wait
+
+NOON = "Wed, 21 Oct 2015 12:00:00 GMT"
+WAITS = [
+    pytest.param({"retry-after": "7"}, 7.0, id="seconds"),
+    pytest.param({"retry-after": "0"}, 0.0, id="at once"),
+    pytest.param({"retry-after": "1.5"}, 1.5, id="a fraction"),
+    pytest.param({"Retry-After": " 7 "}, 7.0, id="names in any case, blanks around"),
+    pytest.param({"retry-after-ms": "250"}, 0.25, id="milliseconds"),
+    pytest.param({"retry-after-ms": "250", "retry-after": "7"}, 0.25, id="milliseconds first: they say more"),
+    pytest.param({"retry-after-ms": "soon", "retry-after": "7"}, 7.0, id="unless they are nonsense"),
+    pytest.param({"retry-after": "Wed, 21 Oct 2015 12:00:30 GMT", "date": NOON}, 30.0, id="a date, against Date"),
+    pytest.param({"retry-after": "Wed, 21 Oct 2015 14:00:30 +0200", "date": NOON}, 30.0, id="in another time zone"),
+    pytest.param({"retry-after": "Wed, 21 Oct 2015 11:59:00 GMT", "date": NOON}, 0.0, id="a date that has passed"),
+    pytest.param({"retry-after": "Wed, 21 Oct 2015 12:00:30 GMT"}, None, id="a date without Date: no clock is asked"),
+    pytest.param({"retry-after": "Wed, 21 Oct 2015 12:00:30 GMT", "date": "noon"}, None, id="a Date that is none"),
+    pytest.param({"retry-after": "Wed, 21 Oct 2015 12:00:30 -0000", "date": NOON}, ANY, id="a date of no zone"),
+    pytest.param({}, None, id="not sent"),
+    *(
+        pytest.param({"retry-after": text, "date": NOON}, None, id=f"nonsense: {text!r}")
+        for text in (
+            *("", "soon", "-1", "nan", "inf", "-inf", "1e999", "0x10", "1_000", "\u0661", "7 s", "7;8", "--7"),
+            *("Wed, 99 Oct 2015 12:00:30 GMT", "Wed, 21 Oct 99999999999999999999 12:00:30 GMT"),
+            *("Wed, 21 Oct 2015 12:00:30 +99999999999999999999", "21 Oct", ",", "Wed,"),
+        )
+    ),
+    pytest.param({"llm_provider-retry-after": "7"}, 7.0, id="LiteLLM"),
+    pytest.param({"llm_provider-retry-after-ms": "250", "llm_provider-retry-after": "7"}, 0.25, id="LiteLLM, ms"),
+    pytest.param({"llm_provider-retry-after-ms": "250", "retry-after": "7"}, 7.0, id="LiteLLM's own first"),
+    pytest.param({"llm_provider-retry-after": "7", "retry-after": "soon"}, 7.0, id="unless it is nonsense"),
+    pytest.param({"retry-after-ms": "-1"}, None, id="milliseconds below 0"),
+    pytest.param({"retry-after-ms": "nan"}, None, id="no milliseconds"),
+]
+
+
+@each_case(("headers", "seconds"), WAITS)
+def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    error = error_from_response(429, headers, b"")
+    if seconds is not ANY:
+        assert error.retry_after == seconds
+    assert error.retry_after is None or type(error.retry_after) is float
+    # The same from the headers of a stream whose body has the error.
+    parser = ChatCompletionParser(headers=headers)
+    parser.feed(data({"error": {"message": "x"}}))
+    assert isinstance(parser.error, APIError)
+    assert parser.error.retry_after == error.retry_after
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"X-Request-Id": "a"}, "a"),
+        ({"request-id": "a"}, "a"),
+        ({"x-litellm-call-id": "a"}, "a"),
+        ({"X-Portkey-Trace-Id": "a"}, "a"),
+        ({"x-portkey-trace-id": "d", "x-litellm-call-id": "c", "request-id": "b", "x-request-id": "a"}, "a"),
+        ({"x-portkey-trace-id": "d", "x-litellm-call-id": "c", "request-id": "b"}, "b"),
+        ({"x-portkey-trace-id": "d", "x-litellm-call-id": "c"}, "c"),
+        ({"x-requests": "a"}, None),
+    ],
+)
+def test_request_id(headers: dict[str, str], expected: str | None) -> None:
+    """OpenAI, Anthropic, LiteLLM and Portkey have names of their own for it."""
+    assert error_from_response(500, headers, b"").request_id == expected
+    parser = ChatCompletionParser(headers=headers)
+    parser.feed(data({"error": {"message": "x"}}))
+    assert isinstance(parser.error, APIError)
+    assert parser.request_id == parser.error.request_id == expected
+
+
+def test_headers_are_looked_up_in_any_case_and_show_no_values() -> None:
+    headers = error_from_response(429, {"Retry-After": "3", "Set-Cookie": "secret"}, b"").headers
+    assert dict(headers) == {"retry-after": "3", "set-cookie": "secret"}
+    assert headers["RETRY-AFTER"] == "3"
+    assert ("Retry-after" in headers, len(headers), headers.get("x")) == (True, 2, None)
+    assert "secret" not in repr(headers)
+
+
+def test_a_status_with_a_fraction_of_zero_is_one() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(b'data: {"error":{"message":"slow down","code":429.0}}\n\n')
+    assert isinstance(parser.error, APIError)
+    assert parser.error.status_code == 429
+
+
+@pytest.mark.parametrize("before", [b"", b"\n", b": hello\n", b"event: error\n"])
+def test_a_refusal_that_is_told_as_an_event_is_read(before: bytes) -> None:
+    body = before + b'data: {"error":{"message":"no credit","code":"insufficient_quota"}}\n\ndata: [DONE]\n\n'
+    for cut in (body, body.removesuffix(b"\n\ndata: [DONE]\n\n")):
+        error = error_from_response(429, {}, cut)
+        assert (error.message, error.code, error.retryable) == ("no credit", "insufficient_quota", False)
+
+
+@pytest.mark.parametrize("body", [b"data: nothing", b": hello", b"data", b"event: error\n\n"])
+def test_a_refusal_that_only_looks_like_an_event_is_quoted(body: bytes) -> None:
+    assert error_from_response(503, {}, body).message == body.decode().strip()

@@ -1,0 +1,1096 @@
+"""One event: its chunks, an error, or [DONE]; what is repaired, what is refused, and with which words."""
+
+import inspect
+import json
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cases import each_case
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chunkfold import (
+    APIError,
+    ChatCompletionChunk,
+    ChatCompletionParser,
+    InvalidChunkError,
+    InvalidStreamError,
+    NotAnEventStreamError,
+    Payload,
+    ServerSentEvent,
+    StreamEnd,
+    parse_payload,
+)
+from chunkfold.testing import HEAD, choice, sse
+
+SLOW = "chat.completion.chunk"  # an event of this name is a chunk like any other, but takes the slow path
+
+
+def compact(value: Any) -> bytes:
+    """JSON with every character beyond ASCII as an escape, surrogates among them."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def parse(data: Any, event: str = "message") -> Payload:
+    """What one event gives; bytes are its data as they are."""
+    return parse_payload(ServerSentEvent(data if isinstance(data, bytes) else compact(data), event))
+
+
+def read(body: bytes, **options: Any) -> ChatCompletionParser:
+    """A parser that was fed the whole body and closed."""
+    parser = ChatCompletionParser(**options)
+    parser.feed(body)
+    parser.close()
+    return parser
+
+
+def chunk(delta: Any, finish_reason: Any = None, **more: Any) -> dict[str, Any]:
+    """A payload of one choice; what is passed by name stands in the choice."""
+    return {**HEAD, "choices": [{**choice(finish_reason), "delta": delta, **more}]}
+
+
+def stream(*payloads: Any) -> bytes:
+    return b"".join(sse(*(one if isinstance(one, bytes) else compact(one) for one in payloads)))
+
+
+def noted(payload: Payload | ChatCompletionParser) -> set[str]:
+    """The rules that were noted."""
+    if isinstance(payload, Payload):
+        return {rule.id for rule, _ in payload.notes}
+    return {anomaly.rule.id for anomaly in payload.anomalies}
+
+
+def dumped(payload: Payload) -> Any:
+    """The only chunk, as it was sent."""
+    assert payload.error is None
+    (one,) = payload.chunks
+    return one.model_dump(exclude_unset=True, warnings="error")
+
+
+# The fast path and the slow one
+
+SAME = [
+    pytest.param(compact(chunk({"content": "a"})), id="a chunk"),
+    pytest.param(compact(chunk({"content": "a"}, x={"y": [1, None]}) | {"z": 1}), id="unknown fields"),
+    pytest.param(compact({"choices": []}), id="no choice"),
+    pytest.param(compact({"choices": [{}]}), id="an empty choice"),
+    pytest.param(compact({}), id="nothing"),
+    pytest.param(compact({**chunk({"content": "a"}), "error": None}), id="error null"),
+    pytest.param(compact({**chunk({"content": "a"}), "error": False}), id="error false"),
+    pytest.param(compact({**chunk({"content": "a"}), "error": {}}), id="an empty error beside choices"),
+    pytest.param(compact({**chunk({"content": "a"}), "error": {"message": "x"}}), id="an error beside choices"),
+    pytest.param(compact({**chunk({"content": "a"}), "base_resp": {"status_code": 0}}), id="base_resp of 0"),
+    pytest.param(compact({**chunk({"content": "a"}), "base_resp": {"status_code": 1002}}), id="base_resp"),
+    pytest.param(compact({**chunk({"content": "a"}), "object": "error", "message": "x"}), id="object error"),
+    pytest.param(compact({"object": "error"}), id="object error alone"),
+    pytest.param(compact({"object": "error", "param": "x"}), id="object error with a key"),
+    pytest.param(compact({**chunk({"content": "a"}), "type": "error"}), id="type error beside choices"),
+    pytest.param(compact({**chunk({"content": "a"}), "code": 500}), id="a code beside choices"),
+    pytest.param(compact({**HEAD, "choices": [], "code": 500}), id="a code beside no choice"),
+    pytest.param(compact(chunk({}, "error")), id="a finish reason that means an error"),
+    pytest.param(compact(chunk({}, "ABORT")), id="the same in capitals"),
+    pytest.param(compact({"object": "text_completion", "choices": [{"index": 0, "text": "a"}]}), id="another API"),
+    pytest.param(compact({**chunk({"content": "a"}, text="b"), "object": "text_completion"}), id="text beside delta"),
+    pytest.param(compact({"type": "message_start", "message": {}}), id="a type of another API"),
+    pytest.param(b'{"choices":[{"delta":{"content":"a","content":"b"}}],"x":1,"x":2}', id="duplicate keys"),
+    pytest.param(b'{"choices":[{"logprobs":{"content":[{"logprob":-Infinity}]}}],"x":Infinity}', id="infinities"),
+    pytest.param(b' \n{"choices" :\t[ ] } ', id="blanks"),
+]
+
+
+@each_case("data", SAME)
+def test_both_paths_say_the_same(data: bytes) -> None:
+    fast, slow = parse(data), parse(data, SLOW)
+    assert fast.chunks == slow.chunks
+    assert [one.model_dump_json() for one in fast.chunks] == [one.model_dump_json() for one in slow.chunks]
+    assert (type(fast.error), str(fast.error), fast.done) == (type(slow.error), str(slow.error), slow.done)
+
+
+# Keys and values that mean something to one of the paths, in any combination.
+_VALUES = {
+    "error": [None, False, {}, "", {"message": "x"}],
+    "object": [None, "error", "text_completion", "", 5],
+    "type": ["error", "response.created", 5],
+    "code": [0, 200, 429, "429", "x"],
+    "status_code": [0, 503],
+    "message": ["x", ""],
+    "detail": ["x", [{"msg": "x"}]],
+    "base_resp": [{"status_code": 0}, {"status_code": 1002}, "x"],
+    "usage": [None, {}, {"total_tokens": 1}],
+    "x_groq": [None, {"id": "r"}, {"error": "x"}, {"error": {}}],
+    "success": [True, False],
+    "errors": [[], ["x"], [{"code": 1, "message": "x"}]],
+    "error_code": [0, 5, "E"],
+    "Message": ["", "x"],
+    "Response": [{"Error": {"Code": "E", "Message": "x"}}, {}],
+    "xException": [{"message": "x"}, "x"],
+    "id": ["c"],
+    "created": [1],
+    "choices": [
+        *(None, [], [{}], [{"delta": {"content": "a"}}], [{"text": "a"}], [{"finish_reason": "error"}], "x"),
+        *([{"error": value}] for value in (None, {}, "x", {"message": "x"})),
+    ],
+}
+_BODIES = st.fixed_dictionaries({}, optional={key: st.sampled_from(values) for key, values in _VALUES.items()})
+
+
+@given(_BODIES)
+def test_both_paths_say_the_same_of_anything(body: dict[str, Any]) -> None:
+    fast, slow = parse(body), parse(body, SLOW)
+    assert (type(fast.error), str(fast.error)) == (type(slow.error), str(slow.error))
+    assert [one.model_dump(warnings="error") for one in fast.chunks] == [one.model_dump() for one in slow.chunks]
+
+
+# Every repair
+
+
+def calls(*fragments: Any) -> dict[str, Any]:
+    return chunk({"tool_calls": list(fragments)})
+
+
+def call(arguments: Any) -> dict[str, Any]:
+    return {"index": 0, "id": "a", "function": {"name": "f", "arguments": arguments}}
+
+
+REPAIRS = [
+    # What comes, which plain chunk it is read as, and the rule that is noted.
+    pytest.param(
+        compact(chunk({"content": "a?"})).replace(b"?", b"\xff"),
+        chunk({"content": "a\ufffd"}),
+        "CF107",
+        id="a byte that is not UTF-8",
+    ),
+    pytest.param(
+        compact(chunk({"content": "a?"})).replace(b"?", b"\xe4\xbd"),
+        chunk({"content": "a\ufffd"}),
+        "CF107",
+        id="a cut character",
+    ),
+    pytest.param(
+        compact(chunk({"content": "a?b"})).replace(b"?", b"\x00\x1b\t"),
+        chunk({"content": "a\x00\x1b\tb"}),
+        "CF213",
+        id="raw control characters",
+    ),
+    pytest.param([chunk({"content": "a"})], chunk({"content": "a"}), "CF214", id="a list of one chunk"),
+    pytest.param(
+        {**HEAD, "created": "17", "choices": []}, {**HEAD, "created": 17, "choices": []}, "CF215", id="digits"
+    ),
+    pytest.param({**HEAD, "created": 17.0, "choices": []}, {**HEAD, "created": 17, "choices": []}, "CF215", id="17.0"),
+    pytest.param(chunk({}, index="1"), chunk({}, index=1), "CF215", id="an index in digits"),
+    pytest.param(chunk({}, index=1.0), chunk({}, index=1), "CF215", id="an index of 1.0"),
+    pytest.param(calls({**call("{}"), "index": "1"}), calls({**call("{}"), "index": 1}), "CF215", id="a call's index"),
+    pytest.param(
+        {"choices": [], "usage": {"prompt_tokens": "3", "completion_tokens_details": {"reasoning_tokens": 2.0}}},
+        {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens_details": {"reasoning_tokens": 2}}},
+        "CF215",
+        id="counts",
+    ),
+    pytest.param(calls(None, call("{}"), None), calls(call("{}")), "CF217", id="a null among tool calls"),
+    pytest.param(chunk({"tool_calls": call("{}")}), calls(call("{}")), "CF313", id="one object as tool calls"),
+    pytest.param(chunk({"tool_calls": {}}), calls(), "CF313", id="an empty object as tool calls"),
+    pytest.param(calls({**call("{}"), "id": 7}), calls({**call("{}"), "id": "7"}), "CF303", id="a number as id"),
+    pytest.param(calls(call({"a": [1]})), calls(call('{"a":[1]}')), "CF310", id="arguments as an object"),
+    pytest.param(chunk([]), {**HEAD, "choices": [{"index": 0, "finish_reason": None}]}, "CF209", id="an empty list"),
+    pytest.param(chunk(""), {**HEAD, "choices": [{"index": 0, "finish_reason": None}]}, "CF209", id="an empty string"),
+]
+
+
+@pytest.mark.parametrize(("data", "expected", "rule"), REPAIRS)
+def test_repairs(data: Any, expected: Any, rule: str) -> None:
+    payload = parse(data)
+    assert dumped(payload) == expected
+    assert noted(payload) == {rule}
+    # Repaired or not, the chunk is the same as one that needed no repair.
+    assert payload.chunks == [ChatCompletionChunk.model_validate(expected)]
+
+
+@pytest.mark.parametrize(("data", "expected", "rule"), REPAIRS)
+def test_strict_mode_names_the_repair(data: Any, expected: Any, rule: str) -> None:
+    parser = read(stream(data), strict=True)
+    assert parser.end is StreamEnd.INVALID
+    assert isinstance(parser.error, InvalidStreamError)
+    assert parser.error.rule is not None
+    assert parser.error.rule.id == rule
+    assert rule in str(parser.error)
+
+
+NULLS = [
+    pytest.param({**HEAD, "choices": None}, HEAD, id="choices"),
+    pytest.param(chunk(None), {**HEAD, "choices": [{"index": 0, "finish_reason": None}]}, id="delta"),
+    pytest.param(chunk({}, index=None), {**HEAD, "choices": [{"delta": {}, "finish_reason": None}]}, id="index"),
+]
+
+
+@pytest.mark.parametrize(("data", "expected"), NULLS)
+def test_a_null_is_an_absent_field(data: Any, expected: Any) -> None:
+    """The fold notes what is missing (CF201, CF202, CF210), however it is missing."""
+    assert parse(data).chunks == parse(expected).chunks == [ChatCompletionChunk.model_validate(expected)]
+
+
+def test_duplicate_keys_are_what_the_last_says() -> None:
+    for event in ("message", SLOW):
+        assert dumped(parse(b'{"choices":[{"delta":{"content":"a","content":"b"}}],"x":1,"x":2}', event)) == {
+            "choices": [{"delta": {"content": "b"}}],
+            "x": 2,
+        }
+
+
+@pytest.mark.parametrize(("word", "value"), [("NaN", math.nan), ("Infinity", math.inf), ("-Infinity", -math.inf)])
+def test_no_numbers_are_values(word: str, value: float) -> None:
+    """Log probabilities of 0, mostly."""
+    data = b'{"choices":[{"logprobs":{"content":[{"logprob":%b}]}}],"x":%b}' % (word.encode(), word.encode())
+    for event in ("message", SLOW):
+        payload = parse(data, event)
+        (one,) = payload.chunks
+        assert one.choices[0].logprobs is not None
+        assert one.choices[0].logprobs.content is not None
+        for found in (one.choices[0].logprobs.content[0].logprob, one.model_extra["x"]):
+            assert found == value or math.isnan(found) is math.isnan(value) is True
+        assert noted(payload) == set()
+
+
+# What is refused, and with which words
+
+LIST_OF_PARTS = "a string or a list of parts"
+ESSENTIAL = [
+    pytest.param({"choices": {}}, "choices", "a list", "dict", id="choices: object"),
+    pytest.param({"choices": "x"}, "choices", "a list", "str", id="choices: string"),
+    pytest.param({"choices": ["x"]}, "choices[0]", "an object", "str", id="a choice"),
+    pytest.param({"choices": [{}, None]}, "choices[1]", "an object", "NoneType", id="the second choice: null"),
+    pytest.param(chunk({}, index="x"), "choices[0].index", "an integer", "str", id="index: word"),
+    pytest.param(chunk({}, index=1.5), "choices[0].index", "an integer", "float", id="index: fraction"),
+    pytest.param(chunk({}, index=True), "choices[0].index", "an integer", "bool", id="index: true"),
+    pytest.param(chunk({}, index=[]), "choices[0].index", "an integer", "list", id="index: list"),
+    pytest.param(chunk({}, 5), "choices[0].finish_reason", "a string", "int", id="finish_reason: number"),
+    pytest.param(chunk({}, {"reason": "stop"}), "choices[0].finish_reason", "a string", "dict", id="finish_reason"),
+    pytest.param(chunk({}, False), "choices[0].finish_reason", "a string", "bool", id="finish_reason: false"),
+    pytest.param(chunk("x"), "choices[0].delta", "an object", "str", id="delta: string"),
+    pytest.param(chunk([{}]), "choices[0].delta", "an object", "list", id="delta: list"),
+    pytest.param(chunk(5), "choices[0].delta", "an object", "int", id="delta: number"),
+    pytest.param(chunk({"content": 5}), "choices[0].delta.content", LIST_OF_PARTS, "int", id="content: number"),
+    pytest.param(chunk({"content": {}}), "choices[0].delta.content", LIST_OF_PARTS, "dict", id="content: object"),
+    pytest.param(chunk({"content": True}), "choices[0].delta.content", LIST_OF_PARTS, "bool", id="content: true"),
+    pytest.param(
+        {"choices": [{}, {"delta": {"content": 5}}]}, "choices[1].delta.content", LIST_OF_PARTS, "int", id="the second"
+    ),
+    pytest.param(chunk({"tool_calls": 7}), "choices[0].delta.tool_calls", "a list", "int", id="tool_calls"),
+    pytest.param(calls("x"), "choices[0].delta.tool_calls[0]", "an object", "str", id="a call"),
+    pytest.param(calls({"index": "x"}), "choices[0].delta.tool_calls[0].index", "an integer", "str", id="its index"),
+    pytest.param(calls({"id": ["a"]}), "choices[0].delta.tool_calls[0].id", "a string", "list", id="its id"),
+    pytest.param(calls({"id": True}), "choices[0].delta.tool_calls[0].id", "a string", "bool", id="its id: true"),
+    pytest.param(
+        calls({"function": "f"}), "choices[0].delta.tool_calls[0].function", "an object", "str", id="its function"
+    ),
+    pytest.param(calls({"custom": []}), "choices[0].delta.tool_calls[0].custom", "an object", "list", id="its custom"),
+    pytest.param(
+        calls({"function": {"name": 5}}), "choices[0].delta.tool_calls[0].function.name", "a string", "int", id="a name"
+    ),
+    pytest.param(
+        calls(call(5)), "choices[0].delta.tool_calls[0].function.arguments", "a string", "int", id="arguments: number"
+    ),
+    pytest.param(
+        calls(call("{}"), {"custom": {"input": {}}}),
+        "choices[0].delta.tool_calls[1].custom.input",
+        "a string",
+        "dict",
+        id="the second call's input",
+    ),
+]
+
+
+@each_case(("data", "place", "expected", "received"), ESSENTIAL)
+def test_an_essential_field_of_a_wrong_type_is_refused(data: Any, place: str, expected: str, received: str) -> None:
+    """STYLE rule 6: what was expected, what came, and where."""
+    event = ServerSentEvent(compact(data), offset=1234)
+    error = parse_payload(event).error
+    assert isinstance(error, InvalidChunkError)
+    assert f": {place}: expected {expected}, received {received}" in str(error)
+    assert "1234" in str(error).split(":")[0]
+    assert error.position == 1234
+    assert not error.retryable
+
+
+def test_what_came_before_it_is_delivered() -> None:
+    parser = ChatCompletionParser()
+    chunks = parser.feed(stream(chunk({"content": "a"}), chunk({"content": 5}), chunk({"content": "b"})))
+    assert [one.text for one in chunks] == ["a"]
+    assert parser.end is StreamEnd.INVALID
+    assert isinstance(parser.error, InvalidChunkError)
+    assert parser.error.position == len(sse(compact(chunk({"content": "a"})))[0])
+
+
+NO_OBJECTS = [
+    pytest.param(b"5", "int", id="a number"),
+    pytest.param(b'"x"', "str", id="a string"),
+    pytest.param(b"true", "bool", id="true"),
+    pytest.param(b"[]", "list", id="an empty list"),
+    pytest.param(b"[{},{}]", "list", id="a list of two"),
+    pytest.param(b'["x"]', "list", id="a list of one string"),
+    pytest.param(b"[[{}]]", "list", id="a list of a list"),
+]
+
+
+@pytest.mark.parametrize(("data", "received"), NO_OBJECTS)
+def test_json_that_is_no_object_is_refused(data: bytes, received: str) -> None:
+    error = parse(data).error
+    assert isinstance(error, InvalidChunkError)
+    assert f"expected a JSON object, received {received}" in str(error)
+    assert data.decode() in str(error).replace("\\", "")
+
+
+@pytest.mark.parametrize("data", [b"garbage", b"{'a': 1}", b"<html>", b'{"choices":[]', b"{,}", b"[DONE", b"\xff"])
+def test_text_that_is_no_json_is_refused(data: bytes) -> None:
+    error = parse(data).error
+    assert isinstance(error, InvalidChunkError)
+    assert "expected a JSON object" in str(error)
+    assert repr(data.decode("utf-8", "replace"))[1:-1] in str(error)
+
+
+# Excerpts
+
+LONG = 10_000
+HOSTILE = "\x1b[31m\r\n\u202e\x00"  # colours, a new line, right-to-left, NUL: none may reach a terminal
+MESSAGES = [
+    pytest.param(HOSTILE.replace("\r\n", "").encode() * LONG, id="no JSON"),
+    pytest.param(b"\xff" * LONG, id="no UTF-8"),
+    pytest.param(compact(HOSTILE * LONG), id="a string"),
+    pytest.param(compact([HOSTILE] * LONG), id="a list"),
+    pytest.param(b'{"x":' + b"1" * LONG + b"}", id="a number"),
+    pytest.param(b"[" * LONG, id="deep"),
+    pytest.param({"choices": HOSTILE * LONG}, id="a wrong type"),
+    pytest.param(chunk({}, {HOSTILE * LONG: 1}), id="an object that should be a string"),
+    pytest.param({"error": {"message": HOSTILE * LONG}}, id="an error's message"),
+    pytest.param({"error": HOSTILE * LONG}, id="an error that is a string"),
+    pytest.param({"error": [HOSTILE] * LONG}, id="an error that is a list"),
+    pytest.param({"error": {HOSTILE * LONG: HOSTILE * LONG}}, id="an error without a message"),
+    pytest.param({"detail": [{"msg": HOSTILE * 100}] * 1000}, id="a list of details"),
+    pytest.param({"base_resp": {"status_code": 1002, "status_msg": HOSTILE * LONG}}, id="a base_resp"),
+]
+
+
+@pytest.mark.parametrize("data", MESSAGES)
+def test_a_message_is_bounded_and_escaped(data: Any) -> None:
+    error = parse(data).error
+    assert error is not None
+    assert len(str(error)) < 1_000
+    assert str(error).isprintable()
+
+
+def deep(levels: int) -> Any:
+    """Lists, nested so deep."""
+    value: Any = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+NOTES = [
+    # What each rule's detail quotes from the wire.
+    pytest.param("CF106", [b"event: " + b"\x1b[31m" * LONG + b"\ndata: {}\n\n"], id="an event's name"),
+    pytest.param("CF204", [chunk({"role": "a"}), chunk({"role": HOSTILE * LONG})], id="a role"),
+    pytest.param("CF205", [chunk({}), {**chunk({}), "id": HOSTILE * LONG}], id="an id"),
+    pytest.param("CF206", [{**chunk({}), "object": HOSTILE * LONG}], id="an object"),
+    pytest.param("CF206", [{**chunk({}), "object": [HOSTILE] * LONG}], id="an object that is a list"),
+    pytest.param("CF212", [{**chunk({}), HOSTILE * LONG: deep(201)}], id="a key"),
+    pytest.param("CF301", [calls({"id": HOSTILE * LONG, "function": {}})], id="a call's id"),
+    pytest.param("CF303", [calls({"index": 0, "id": int("1" * 4000)})], id="a call's number"),
+    pytest.param("CF304", [calls(call("")), calls({"index": 0, "id": HOSTILE * LONG})], id="a fresh id"),
+    pytest.param("CF305", [calls(call("")), calls({**call(""), "id": HOSTILE * LONG})], id="another id"),
+    pytest.param(
+        "CF307", [calls({"index": 0, "id": "a", "function": {"name": HOSTILE * LONG}})] * 2, id="a name, repeated"
+    ),
+    pytest.param(
+        "CF308", [calls(call("")), calls({"index": 0, "function": {"name": HOSTILE * LONG}})], id="a piece of a name"
+    ),
+    pytest.param(
+        "CF309", [calls(call("1")), calls({**call("2"), "function": {"name": HOSTILE * LONG}})], id="a late name"
+    ),
+    pytest.param(
+        "CF311",
+        [
+            calls({"index": 0, "id": "a", "function": {"name": HOSTILE * LONG, "arguments": "{}"}}),
+            calls({"index": 0, "function": {"arguments": "{}"}}),
+        ],
+        id="the name of a call with a placeholder",
+    ),
+    pytest.param("CF401", [{**chunk({}), "usage": {HOSTILE * LONG: n}} for n in (1, 0)], id="a count's name"),
+    pytest.param("CF504", [chunk({}, "stop"), chunk({}, HOSTILE * LONG)], id="another finish reason"),
+    pytest.param("CF506", [chunk({}, HOSTILE * LONG)], id="a finish reason"),
+]
+
+
+@pytest.mark.parametrize(("rule", "payloads"), NOTES)
+def test_an_anomaly_is_bounded_and_escaped(rule: str, payloads: list[Any]) -> None:
+    """Its detail stands in strict mode's message, and stays in memory for as long as the stream."""
+    body = b"".join(
+        one if isinstance(one, bytes) else stream(one).removesuffix(b"data: [DONE]\n\n") for one in payloads
+    )
+    (anomaly,) = [one for one in read(body).anomalies if one.rule.id == rule]
+    assert len(anomaly.detail) < 1_000
+    assert anomaly.detail.isprintable()
+    error = read(body, strict=True).error
+    assert len(str(error)) < 1_000
+    assert str(error).isprintable()
+
+
+def test_an_anomaly_says_what_was_found() -> None:
+    first, *_ = read(stream({**chunk({}), "id": "one"}, {**chunk({}), "id": "two"})).anomalies
+    assert first.rule.id == "CF205"
+    assert "'one'" in first.detail
+    assert "'two'" in first.detail
+
+
+# Surrogate pairs that are split over deltas
+
+Channel = tuple[Callable[[str | None], Any], Callable[[Any], Any]]
+
+
+def text_of(delta: Any, *path: str | int) -> str:
+    """The text at a place in a delta or a message; "" where there is none."""
+    for part in path:
+        delta = delta[part] if isinstance(part, int) and delta else getattr(delta, str(part), None)
+    return delta or ""
+
+
+CHANNELS: list[Any] = [
+    # The delta that brings a text, and where the text stands in a delta and in the message.
+    pytest.param(lambda text: {"content": text}, lambda part: text_of(part, "content"), id="content"),
+    pytest.param(lambda text: {"refusal": text}, lambda part: text_of(part, "refusal"), id="refusal"),
+    pytest.param(lambda text: {"reasoning": text}, lambda part: text_of(part, "reasoning"), id="reasoning"),
+    pytest.param(
+        lambda text: {"reasoning_content": text},
+        lambda part: text_of(part, "reasoning_content"),
+        id="reasoning_content",
+    ),
+    pytest.param(
+        lambda text: {"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": text}]},
+        lambda part: (text_of(part, "reasoning_details", 0) or {}).get("text") or "",
+        id="reasoning_details: text",
+    ),
+    pytest.param(
+        lambda text: {"reasoning_details": [{"type": "reasoning.summary", "summary": text}]},
+        lambda part: (text_of(part, "reasoning_details", 0) or {}).get("summary") or "",
+        id="reasoning_details: summary",
+    ),
+    pytest.param(
+        lambda text: {"tool_calls": [{"index": 3, "id": "a", "function": {"arguments": text}}]},
+        lambda part: text_of(part, "tool_calls", 0, "function", "arguments"),
+        id="arguments",
+    ),
+    pytest.param(
+        lambda text: {"tool_calls": [{"id": "a", "function": {"arguments": text}}]},
+        lambda part: text_of(part, "tool_calls", 0, "function", "arguments"),
+        id="arguments, by id",
+    ),
+    pytest.param(
+        lambda text: {"tool_calls": [{"index": 3, "custom": {"input": text}}]},
+        lambda part: text_of(part, "tool_calls", 0, "custom", "input"),
+        id="input of a custom tool",
+    ),
+    pytest.param(
+        lambda text: {"function_call": {"arguments": text}},
+        lambda part: text_of(part, "function_call", "arguments"),
+        id="function_call",
+    ),
+    pytest.param(
+        lambda text: {"audio": {"transcript": text}}, lambda part: text_of(part, "audio", "transcript"), id="transcript"
+    ),
+]
+PIECES = [
+    pytest.param(["a\ud83d", "\ude00b"], "a\U0001f600b", id="split once"),
+    pytest.param(["\ud83d", "\ude00\ud83d", "\ude01"], "\U0001f600\U0001f601", id="split twice"),
+    pytest.param(["\ud83d", "", None, "\ude00"], "\U0001f600", id="nothing between"),
+    pytest.param(["\ud83d\ude00"], "\U0001f600", id="not split"),
+    pytest.param(["a\ud83d"], "a\ufffd", id="the first half at the end"),
+    pytest.param(["a\ud83d", "b"], "a\ufffdb", id="the first half alone"),
+    pytest.param(["a", "\ude00b"], "a\ufffdb", id="the second half alone"),
+    pytest.param(["\ud83d", "\ud83d", "\ude00"], "\ufffd\U0001f600", id="the first half twice"),
+    pytest.param(["a\ud83db", "\ude00"], "a\ufffdb\ufffd", id="something between"),
+]
+
+
+@each_case(("pieces", "expected"), PIECES)
+@each_case(("sent", "found"), CHANNELS)
+def test_halves_are_joined(sent: Any, found: Any, pieces: list[str | None], expected: str) -> None:
+    """What is handed out has whole characters only, and adds up to the message."""
+    parser = ChatCompletionParser()
+    chunks = [one for data in sse(*(compact(chunk(sent(piece))) for piece in pieces)) for one in parser.feed(data)]
+    texts = [found(choice.delta) for one in chunks for choice in one.choices]
+    assert "".join(texts) == expected
+    assert found(parser.snapshot.message) == expected
+    assert "".join(texts).encode().decode() == expected  # no half anywhere
+    if all(piece is None or piece.isascii() or piece == "\U0001f600" for piece in pieces):
+        assert "CF211" not in noted(parser)
+    elif pieces != ["\ud83d\ude00"]:
+        assert "CF211" in noted(parser)
+
+
+@pytest.mark.parametrize(("sent", "found"), CHANNELS)
+def test_no_half_is_ever_handed_out(sent: Any, found: Any) -> None:
+    parser = ChatCompletionParser()
+    for piece in ("a\ud83d", "\ude00", "\ude00", "\ud83d"):
+        for one in parser.feed(stream(chunk(sent(piece))).removesuffix(b"data: [DONE]\n\n")):
+            one.model_dump_json().encode()
+        parser.snapshot.model_dump_json().encode()
+        found(parser.snapshot.message).encode()
+
+
+def test_channels_do_not_mix() -> None:
+    """Choices, fields, calls and details that speak in turns, each cut between the halves of another character."""
+
+    def say(half: int) -> list[dict[str, Any]]:
+        def text(place: int) -> str:
+            return ("\ud83d", chr(0xDE00 + place))[half]
+
+        deltas = [
+            {"content": text(0)},
+            {"reasoning": text(1)},
+            {"refusal": text(2)},
+            {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": text(3)}}]},
+            {"tool_calls": [{"index": 1, "id": "b", "function": {"name": "f", "arguments": text(4)}}]},
+            {"tool_calls": [{"index": 2, "id": "c", "custom": {"name": "f", "input": text(5)}}]},
+        ]
+        return [*map(chunk, deltas), chunk({"content": text(6)}, index=1), chunk({"content": text(7)}, index=2)]
+
+    parser = read(stream(*say(0), *say(1)))
+    first, second, third = parser.snapshot.choices
+    assert (first.message.content, first.message.reasoning, first.message.refusal) == ("😀", "😁", "😂")
+    assert [one.arguments for one in first.message.tool_calls] == ["😃", "😄", "😅"]
+    assert (second.message.content, third.message.content) == ("😆", "😇")
+
+
+def test_calls_that_only_ids_tell_apart_do_not_mix_either() -> None:
+    """Which call a fragment belongs to is the same question for half a character."""
+
+    def fragment(id_: str, text: str) -> dict[str, Any]:
+        return calls({"id": id_, "function": {"arguments": text}})
+
+    named = [calls({"id": id_, "function": {"name": "f"}}) for id_ in "ab"]
+    halves = [fragment("a", "\ud83d"), fragment("b", "\ud83d"), fragment("a", "\ude00"), fragment("b", "\ude01")]
+    parser = read(stream(*named, *halves))
+    assert [one.arguments for one in parser.snapshot.tool_calls] == ["😀", "😁"]
+
+
+def test_a_held_half_is_not_lost_at_any_end() -> None:
+    for tail in (b"", b"data: [DONE]\n\n", b'data: {"error":{"message":"x"}}\n\n', b"data: garbage\n\n"):
+        parser = ChatCompletionParser()
+        chunks = parser.feed(stream(chunk({"content": "a\ud83d"})).removesuffix(b"data: [DONE]\n\n"))
+        chunks += parser.feed(tail) + parser.close()
+        assert "".join(one.text for one in chunks) == parser.snapshot.text == "a\ufffd"
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        pytest.param({**chunk({}), "id": "c\ud83d", "model": "\ude00"}, id="id and model"),
+        pytest.param(chunk({"role": "\ud83d"}, "\ude00"), id="role and finish reason"),
+        pytest.param(calls({"index": 0, "id": "\ud83d", "function": {"name": "\ude00"}}), id="a call's id and name"),
+        pytest.param({**chunk({"x": ["\ud83d"]}), "y": {"\ud83d": "\ude00"}}, id="unknown values"),
+        pytest.param({**chunk({}), "\ude00": 1}, id="an unknown key of the chunk"),
+        pytest.param(chunk({"\ude00": 1}), id="an unknown key of the delta"),
+        pytest.param(chunk({}, logprobs={"content": [{"token": "\ud83d"}]}), id="a token"),
+    ],
+)
+def test_elsewhere_a_half_is_replaced(payload: Any) -> None:
+    """Nothing tells what would continue it there."""
+    parser = ChatCompletionParser()
+    (one,) = parser.feed(stream(payload).removesuffix(b"data: [DONE]\n\n"))
+    assert "\ufffd" in one.model_dump_json().encode().decode()
+    assert "\ufffd" in parser.snapshot.model_dump_json().encode().decode()
+
+
+def test_one_event_alone_keeps_the_half_at_its_edge() -> None:
+    """`parse_payload` knows no other event; the parser does."""
+    payload = parse(chunk({"content": "a\ud83d"}))
+    assert payload.chunks[0].text == "a\ud83d"
+    assert noted(payload) == {"CF211"}
+
+
+# Nesting and numbers
+
+DEEP_PLACES = [
+    # Where an unknown value of any depth stands, beside something that must not be lost with it.
+    pytest.param(lambda value: {**chunk({"content": "a"}), "x": value}, id="chunk"),
+    pytest.param(lambda value: chunk({"content": "a"}, x=value), id="choice"),
+    pytest.param(lambda value: chunk({"content": "a", "x": value}), id="delta"),
+    pytest.param(lambda value: chunk({}, message={"content": "a", "x": value}), id="message"),
+    pytest.param(lambda value: calls({**call("a"), "x": value}), id="tool call"),
+    pytest.param(lambda value: calls({"index": 0, "function": {"arguments": "a", "x": value}}), id="function"),
+    pytest.param(lambda value: calls({"index": 0, "custom": {"input": "a", "x": value}}), id="custom"),
+    pytest.param(lambda value: chunk({"function_call": {"arguments": "a", "x": value}}), id="function_call"),
+    pytest.param(lambda value: chunk({"audio": {"transcript": "a", "x": value}}), id="audio"),
+    pytest.param(lambda value: chunk({"annotations": [{"type": "a", "x": value}]}), id="annotation"),
+    pytest.param(lambda value: chunk({}, logprobs={"content": [{"token": "a"}], "x": value}), id="logprobs"),
+    pytest.param(lambda value: {**chunk({}), "usage": {"a": 1, "x": value}}, id="usage"),
+]
+
+
+@pytest.mark.parametrize("place", DEEP_PLACES)
+def test_an_unknown_value_may_be_200_deep(place: Any) -> None:
+    parser = read(stream(place(deep(200))))
+    assert "CF212" not in noted(parser)
+    assert parser.snapshot.model_dump_json(warnings="error").count("[" * 200) == 1
+
+
+@pytest.mark.parametrize("place", DEEP_PLACES)
+def test_a_deeper_one_is_dropped_and_nothing_else(place: Any) -> None:
+    deeper, without = read(stream(place(deep(201)))), read(stream(place(None)))
+    assert "CF212" in noted(deeper)
+    assert "CF212" not in noted(without)
+    assert deeper.snapshot.model_dump(exclude_none=True) == without.snapshot.model_dump(exclude_none=True)
+
+
+def test_a_name_makes_no_arguments() -> None:
+    """Arguments are those of a function; the same key elsewhere is unknown like any other."""
+    for payload in (chunk({"arguments": deep(201)}), calls({"index": 0, "arguments": deep(201)})):
+        assert noted(parse(payload)) == {"CF212"}
+
+
+@pytest.mark.parametrize("value", [deep(201), {"a": deep(200)}, [1, {"a": deep(199)}]])
+def test_objects_and_lists_count_alike(value: Any) -> None:
+    assert "CF212" in noted(parse({"choices": [], "x": value}))
+
+
+def test_an_event_may_be_500_deep() -> None:
+    payload = parse(b'{"choices":[],"x":' + b"[" * 499 + b"]" * 499 + b"}")
+    assert payload.error is None
+    assert noted(payload) == {"CF212"}
+    error = parse(b'{"choices":[],"x":' + b"[" * 500 + b"]" * 500 + b"}").error
+    assert isinstance(error, InvalidChunkError)
+    assert "500" in str(error)
+
+
+@pytest.mark.parametrize("depth", [200, 201, 300, 490])
+def test_arguments_are_no_unknown_value(depth: int) -> None:
+    """An object there becomes text, which has no depth; text that looks deep never had one."""
+    value = {"a": deep(depth - 1)}
+    for arguments in (value, json.dumps(value)):
+        (one,) = parse(calls(call(arguments))).chunks
+        assert json.loads(one.choices[0].delta.tool_calls[0].function.arguments) == value
+
+
+@pytest.mark.parametrize("depth", [200, 201, 300, 490])
+def test_nor_are_those_of_a_function_call(depth: int) -> None:
+    value = {"a": deep(depth - 1)}
+    (one,) = parse(chunk({"function_call": {"name": "f", "arguments": value}})).chunks
+    assert one.choices[0].delta.function_call.arguments is not None
+    assert json.loads(one.choices[0].delta.function_call.arguments) == value
+
+
+@pytest.mark.parametrize("text", ["[" * 10_000, '\\"' + "{" * 10_000, '"[' * 10_000, "\\" * 9_999])
+def test_brackets_in_text_have_no_depth(text: str) -> None:
+    for event in ("message", SLOW):
+        assert dumped(parse(chunk({"content": text}), event)) == chunk({"content": text})
+
+
+@pytest.mark.parametrize("data", [b"[" * 200_000, b'{"x":' * 200_000, b'{"x":' + b"[" * 99_999 + b"]" * 99_999 + b"}"])
+def test_any_depth_is_an_invalid_chunk(data: bytes) -> None:
+    assert isinstance(parse(data).error, InvalidChunkError)
+
+
+def test_an_error_may_be_deep() -> None:
+    error = parse({"error": {"message": "x", "code": 429, "metadata": deep(300)}}).error
+    assert isinstance(error, APIError)
+    assert error.status_code == 429
+
+
+def test_numbers_that_no_interpreter_reads() -> None:
+    error = parse(b'{"choices":[],"x":' + b"1" * 5_000 + b"}").error
+    assert isinstance(error, InvalidChunkError)
+    assert "digits" in str(error)
+
+
+@pytest.mark.parametrize("event", ["message", SLOW])
+def test_numbers_that_it_reads(event: str) -> None:
+    digits = "1" * 4_300
+    data = f'{{"choices":[{{"index":{digits},"delta":{{"content":"a"}}}}],"x":{digits},"y":1e5000}}'.encode()
+    payload = parse(data, event)
+    assert dumped(payload) == {
+        "choices": [{"index": int(digits), "delta": {"content": "a"}}],
+        "x": int(digits),
+        "y": math.inf,
+    }
+    assert read(b"data: " + data + b"\n\n").snapshot.choices[0].message.content == "a"
+
+
+@pytest.mark.parametrize("digits", ["1" * 19, "1" * 5_000, "1e2", "0x1", "1_0", "\u0661", "--1", "", " "])
+def test_what_spells_no_number_is_kept_as_it_is(digits: str) -> None:
+    payload = parse({**HEAD, "created": digits, "choices": []})
+    assert dumped(payload) == {**HEAD, "created": digits, "choices": []}
+    assert noted(payload) == {"CF209"}
+
+
+# What providers do to events and blocks
+
+A, B = chunk({"content": "a"}), chunk({"content": "b"}, "stop")
+
+SKIPPED = [
+    pytest.param(b"data:\n\n", "CF103", id="3 an empty data line"),
+    pytest.param(b"data:  \t\n\n", "CF103", id="3 blanks"),
+    pytest.param(b"data:\ndata:\n\n", "CF103", id="3 two empty data lines"),
+    pytest.param(b"data: : keepalive\n\n", "CF104", id="4 a comment inside data"),
+    pytest.param(b"data: :\n\n", "CF104", id="4 an empty one"),
+    pytest.param(b"data: null\n\n", "CF105", id="5 null"),
+    pytest.param(b'event: meta\ndata: {"foo":1}\n\n', "CF106", id="6 another event"),
+    pytest.param(b"event: keepalive\ndata: ping\n\n", "CF106", id="6 that is no JSON"),
+    pytest.param(b"event: x\ndata: [1,2]\n\n", "CF106", id="6 nor an object"),
+    pytest.param(b'event: x\ndata: {"object":"error","message":"m"}\n\n', "CF106", id="6 envelope 4, object"),
+    pytest.param(b'event: x\ndata: {"type":"error","message":"m"}\n\n', "CF106", id="6 envelope 4, type"),
+    pytest.param(b'event: x\ndata: {"code":500}\n\n', "CF106", id="6 envelope 7, code"),
+    pytest.param(b'event: x\ndata: {"detail":"m"}\n\n', "CF106", id="6 envelope 7, detail"),
+    pytest.param(b'event: x\ndata: {"message":"m"}\n\n', "CF106", id="6 envelope 7, message"),
+    pytest.param(b'event: x\ndata: [{"error":{"message":"m"}}]\n\n', "CF106", id="6 envelope 8"),
+    pytest.param(b' data: {"choices":5}\n\n', "CF110", id="nearly data: a blank before it"),
+    pytest.param(b'Data: {"choices":5}\n\n', "CF110", id="nearly data: a capital"),
+    pytest.param(b'data : {"choices":5}\n\n', "CF110", id="nearly data: a blank behind it"),
+    pytest.param(b"DATA : [DONE]\n\n", "CF110", id="nearly data: [DONE]"),
+    pytest.param(b"data: data:\n\n", "CF111", id="the prefix twice, no data"),
+    pytest.param(b'data: {"status":"ok"}\n\n', "CF219", id="an object that nobody can explain"),
+]
+
+
+@pytest.mark.parametrize(("block", "rule"), SKIPPED)
+def test_what_is_skipped_and_noted(block: bytes, rule: str) -> None:
+    first, second, done = sse(A, B)
+    parser = read(first + block + second + done)
+    assert parser.completion().text == "ab"
+    assert noted(parser) == {rule} | ({"CF103"} if block == b"data: data:\n\n" else set())
+    strict = read(first + block + second + done, strict=True)
+    assert isinstance(strict.error, InvalidStreamError)
+    assert (strict.error.rule and strict.error.rule.id, strict.snapshot.text) == (rule, "a")
+
+
+@pytest.mark.parametrize("block", [b" data: text\n\n", b"Data: 5\n\n", b"data : [1]\n\n", b'"data": {}\n\n'])
+def test_what_is_nearly_data_counts_only_as_an_object_or_done(block: bytes) -> None:
+    first, second, done = sse(A, B)
+    assert noted(read(first + block + second + done)) == set()
+
+
+def test_what_is_nearly_data_is_noted_in_its_place() -> None:
+    first, second, done = sse(A, B)
+    body = first + b" data: {}\n\ndata: null\n\nData: {}\n\nerror: {}\n\n" + second + done
+    for reads in ([body], [body[at : at + 1] for at in range(len(body))]):
+        parser = ChatCompletionParser()
+        for data in reads:
+            parser.feed(data)
+        found = [(one.rule.id, one.count, one.offset) for one in parser.anomalies]
+        after = len(first)
+        assert found[:2] == [("CF110", 2, after), ("CF105", 1, after + 11)]
+        assert (parser.end, parser.snapshot.text) == ("failed", "a")
+
+
+def test_a_body_of_what_is_nearly_data_is_no_event_stream() -> None:
+    body = b"".join(b" " + block for block in sse(A, B))
+    parser = read(body)
+    assert (parser.end, type(parser.error), noted(parser)) == ("invalid", NotAnEventStreamError, {"CF110"})
+    strict = read(body, strict=True)
+    assert isinstance(strict.error, InvalidStreamError)
+    assert strict.error.rule is not None
+    assert strict.error.rule.id == "CF110"
+
+
+DOUBLED = [
+    pytest.param(b"data: data: %b\n\ndata: data: [DONE]\n\n", "done", "a", id="each event"),
+    pytest.param(b"data:data:%b\n\ndata: [DONE]\n\n", "done", "a", id="without blanks"),
+    pytest.param(b"data: data: %b\ndata: data: [DONE]\n\n", "done", "a", id="lost blank lines"),
+    pytest.param(b"data: data: %b", "truncated", "a", id="not ended"),
+    pytest.param(b'data: data: {"choi', "empty", "", id="cut"),
+    pytest.param(b"data: data: data: %b\n\n", "invalid", "", id="only one is taken off"),
+    pytest.param(b"data: data: hello\n\n", "invalid", "", id="text"),
+    pytest.param(b"data: " + b"data: " * 5000 + b"\n\n", "invalid", "", id="any number"),
+]
+
+
+@pytest.mark.parametrize(("body", "end", "text"), DOUBLED)
+def test_a_doubled_prefix_is_taken_off(body: bytes, end: str, text: str) -> None:
+    parser = read(body % compact(A) if b"%b" in body else body)
+    assert (parser.end, parser.snapshot.text) == (end, text)
+    assert ("CF111" in noted(parser)) is (end != "empty")
+
+
+COMPLETION = {**HEAD, "object": "chat.completion", "choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}
+OPENED = [
+    pytest.param(compact(COMPLETION) + b"\n\n", "finished", {"CF109"}, id="a completion"),
+    pytest.param(json.dumps(COMPLETION, indent=2).encode() + b"\n", "finished", {"CF109"}, id="over lines"),
+    pytest.param(b"\r\n" + compact(COMPLETION) + b"\r\n\r\n", "finished", {"CF109"}, id="with CRLF"),
+    pytest.param(compact({"error": {"message": "x"}}) + b"\n\n", "failed", {"CF607"}, id="an error"),
+    pytest.param(compact({"message": "starting"}) + b"\n\n", "empty", set(), id="what may be none"),
+    pytest.param(b'{"a":1}\n{"b":2}\n', "empty", set(), id="several objects"),
+    pytest.param(b"Starting\n", "empty", set(), id="text"),
+]
+
+
+@pytest.mark.parametrize(("opening", "end", "rules"), OPENED)
+def test_what_stands_before_an_event_stream(opening: bytes, end: str, rules: set[str]) -> None:
+    body = opening + b"data: [DONE]\n\n"
+    for reads in ([body], [body[at : at + 1] for at in range(len(body))]):
+        parser = ChatCompletionParser()
+        for data in reads:
+            parser.feed(data)
+        assert (parser.end, parser.snapshot.text) == (end, "Hi" if end == "finished" else "")
+        assert {rule for rule in noted(parser) if rule not in {"CF210", "CF216"}} == rules
+
+
+def test_what_stands_before_a_stream_that_works_takes_nothing_away() -> None:
+    first, second, done = sse(A, B)
+    for opening in (compact({"message": "starting"}), b"Starting", b"<!-- a -->"):
+        assert read(opening + b"\n\n" + first + second + done).completion().text == "ab"
+
+
+@pytest.mark.parametrize("data", [b'{"id":"1","logprodata: {"id":"2"}', b"[HEARTBEAT]", b"OK"])
+def test_what_has_no_clear_meaning_stays_invalid(data: bytes) -> None:
+    """A line spliced into another, words as keep-alives."""
+    payload = parse(data)
+    assert isinstance(payload.error, InvalidChunkError)
+    assert data.decode() in str(payload.error)
+    assert payload.notes == []
+
+
+def test_an_unfinished_error_whose_json_is_broken_is_not_lost() -> None:
+    first, *_ = sse(A)
+    for tail, end in ((b"\n\n", "failed"), (b"\n", "failed"), (b"", "truncated")):
+        parser = read(first + b'data: {"error": "not "int""}' + tail)
+        assert (parser.end, parser.snapshot.text) == (end, "a")
+
+
+def test_a_parsers_error_says_once_where_it_starts() -> None:
+    assert "(Unterminated string at character 1)" in str(parse(b'{"a').error)
+
+
+@pytest.mark.parametrize("name", ["message", "chat.completion.chunk", "meta"])
+def test_an_event_of_any_name_may_be_a_chunk(name: str) -> None:
+    payload = parse(A, name)
+    assert dumped(payload) == A
+    assert noted(payload) == set()
+
+
+@pytest.mark.parametrize("body", [{"error": {"message": "m"}}, {"error": "m"}, {"base_resp": {"status_code": 1}}])
+def test_an_event_of_any_name_may_be_an_error(body: Any) -> None:
+    assert isinstance(parse(body, "meta").error, APIError)
+
+
+def test_bytes_that_are_not_utf8_in_strict_mode() -> None:
+    error = read(b'data: {"choices":[{"delta":{"content":"h\xff"}}]}\n\n', strict=True).error
+    assert isinstance(error, InvalidStreamError)
+    assert error.rule is not None
+    assert error.rule.id == "CF107"
+
+
+ENDS_OPEN = [
+    pytest.param(b"data: %b", "finished", "ab", id="14 a whole chunk, not ended"),
+    pytest.param(b"data: %b\n", "finished", "ab", id="14 a whole chunk, the line ended"),
+    pytest.param(b'data: %b\ndata: {"usage', "finished", "ab", id="14 the beginning of another line"),
+    pytest.param(b'data: {"choices":[{"del', "truncated", "a", id="14 a cut object is dropped"),
+    pytest.param(b"data: [DON", "truncated", "a", id="14 a cut [DONE] too"),
+    pytest.param(b'data: {"id":"c",\ndata: "choices":[\n', "truncated", "a", id="14 and whole lines of one"),
+    pytest.param(b"data: Internal Server Error", "invalid", "a", id="14 other text is judged"),
+    pytest.param(b"event: error\ndata: overloaded", "failed", "a", id="14 so that an error is not lost"),
+]
+
+
+@pytest.mark.parametrize(("tail", "end", "text"), ENDS_OPEN)
+def test_the_last_event_is_not_ended(tail: bytes, end: str, text: str) -> None:
+    first, *_ = sse(A)
+    parser = read(first + (tail % compact(B) if b"%b" in tail else tail))
+    assert (parser.end, parser.snapshot.text) == (end, text)
+    if end == "finished":
+        assert "CF101" in noted(parser)
+
+
+def lines(*values: Any) -> bytes:
+    """One block with a data line for each value, joined as its event has them."""
+    return b"\n".join(value if isinstance(value, bytes) else compact(value) for value in values)
+
+
+SEVERAL = [
+    # The lines of one block; the texts of its chunks; the error; whether it was [DONE].
+    pytest.param(lines(A, B), ["a", "b"], None, False, id="15 two chunks"),
+    pytest.param(lines(A, B, b"[DONE]"), ["a", "b"], None, True, id="15 and [DONE]"),
+    pytest.param(lines(A, b"", B), ["a", "b"], None, False, id="15 an empty line between"),
+    pytest.param(lines(A, b"null", b": ping", B), ["a", "b"], None, False, id="15 keep-alives between"),
+    pytest.param(lines(A, b"garbage", B), ["a"], InvalidChunkError, False, id="15 up to the first that is invalid"),
+    pytest.param(lines(A, b'{"choi', B), ["a"], InvalidChunkError, False, id="15 or cut"),
+    pytest.param(lines(A, {"error": {"message": "x"}}, B), ["a"], APIError, False, id="15 or an error"),
+    pytest.param(lines({"error": {"message": "x"}}, A), [], APIError, False, id="15 an error first"),
+    pytest.param(lines(A, b"[DONE]", B), ["a"], None, True, id="15 [DONE] ends it"),
+    pytest.param(lines(b"[DONE]", B), [], None, True, id="15 also as the first"),
+    pytest.param(lines(A, {"choices": 5}, B), ["a"], InvalidChunkError, False, id="15 or no chunk"),
+    pytest.param(lines(b"garbage", A), [], InvalidChunkError, False, id="15 the first line decides"),
+    pytest.param(lines(b"[]", A), [], InvalidChunkError, False, id="15 and must be an object"),
+]
+
+
+@pytest.mark.parametrize(("data", "texts", "error", "done"), SEVERAL)
+def test_several_payloads_in_one_block(data: bytes, texts: list[str], error: Any, done: bool) -> None:
+    payload = parse(data)
+    assert [one.text for one in payload.chunks] == texts
+    assert (type(payload.error) if payload.error else None, payload.done) == (error, done)
+    is_split = not data.startswith((b"garbage", b"[]"))
+    assert ("CF102" in noted(payload)) is is_split
+
+
+def test_several_payloads_in_one_block_over_the_wire() -> None:
+    body = b"".join(sse(A, B)).replace(b"\n\n", b"\n")
+    parser = read(body)
+    assert parser.completion().text == "ab"
+    assert noted(parser) == {"CF101", "CF102"}
+    assert read(body + b"\n").completion().text == "ab"
+
+
+def test_one_payload_over_several_lines() -> None:
+    data = json.dumps(A, indent=1).encode()
+    body = b"".join(b"data: " + line + b"\n" for line in data.split(b"\n")) + b"\n" + b"".join(sse(B))
+    parser = read(body)
+    assert parser.completion().text == "ab"
+    assert noted(parser) == set()
+
+
+OTHER_APIS = [
+    pytest.param("response.created", {"type": "response.created"}, "/responses", id="98 Responses API"),
+    pytest.param("response.output_text.delta", {"delta": "a"}, "/responses", id="98 its text"),
+    pytest.param("message", {"type": "response.created", "response": {}}, "/responses", id="98 without a name"),
+    pytest.param("message_start", {"type": "message_start", "message": {}}, "/messages", id="98 Messages API"),
+    pytest.param("content_block_delta", {"type": "content_block_delta"}, "/messages", id="98 its text"),
+    pytest.param("message", {"type": "message_start", "message": {}}, "/messages", id="98 without a name"),
+    pytest.param(
+        "message", {"object": "text_completion", "choices": [{"index": 0, "text": "a"}]}, "/completions", id="98 legacy"
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "body", "api"), OTHER_APIS)
+def test_another_api_is_named(name: str, body: Any, api: str) -> None:
+    error = parse(body, name).error
+    assert isinstance(error, InvalidChunkError)
+    assert api in str(error)
+    assert "expected" in str(error)
+    assert "received" in str(error)
+
+
+def test_text_beside_a_delta_is_only_an_extra() -> None:
+    for kind in ("chat.completion.chunk", "text_completion"):
+        payload = parse({**chunk({"content": "a"}, text="b"), "object": kind})
+        assert payload.error is None
+        assert payload.chunks[0].text == "a"
+        assert payload.chunks[0].choices[0].model_extra == {"text": "b"}
+
+
+def test_an_object_alone_is_no_other_api() -> None:
+    body = {**chunk({}, "stop"), "object": "text_completion"}
+    assert dumped(parse(body)) == body
+    del body["choices"][0]["delta"]  # neither delta nor text
+    assert dumped(parse(body)) == body
+
+
+@pytest.mark.parametrize(("data", "rules"), [(b"[DONE]", set()), (b" [DONE]", {"CF108"}), (b"[DONE]\t ", {"CF108"})])
+def test_done_in_every_spelling(data: bytes, rules: set[str]) -> None:
+    payload = parse(data)
+    assert (payload.done, payload.chunks, payload.error) == (True, [], None)
+    assert noted(payload) == rules
+
+
+# Another API, told by its objects where its events' names were lost
+
+
+@pytest.mark.parametrize(
+    ("payload", "api"),
+    [
+        ({"type": "message_start", "message": {"id": "m"}}, "Messages API"),
+        ({"type": "response.created", "message": "x"}, "Responses API"),
+        ({"type": "response.failed", "code": 500}, "Responses API"),
+    ],
+)
+def test_another_api_is_named_without_event_lines(payload: dict[str, Any], api: str) -> None:
+    parser = ChatCompletionParser()
+    parser.feed(stream(payload))
+    assert type(parser.error) is InvalidChunkError
+    assert api in str(parser.error)
+
+
+def test_a_call_is_the_same_by_its_index_and_by_its_id() -> None:
+    first = {"index": 0, "id": "a", "function": {"name": "f", "arguments": '"\ud83d'}}
+    parser = read(stream(calls(first), calls({"id": "a", "function": {"arguments": '\ude00"'}})))
+    assert [one.arguments for one in parser.snapshot.tool_calls] == ['"\U0001f600"']
+
+
+def test_a_half_without_an_index_belongs_to_the_last_call() -> None:
+    begun = calls({"index": 0, "id": "a", "function": {"name": "f", "arguments": '"'}})
+    halves = [{"function": {"arguments": "\ud83d"}}, {"index": 0, "function": {"arguments": '\ude00"'}}]
+    parser = read(stream(begun, *map(calls, halves)))
+    assert [one.arguments for one in parser.snapshot.tool_calls] == ['"\U0001f600"']
+
+
+def test_a_new_call_at_a_taken_index_does_not_get_the_half_of_the_other() -> None:
+    first = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "\ud83d"}}
+    second = {"index": 0, "id": "b", "function": {"name": "g", "arguments": "\ude00"}}
+    parser = read(stream(calls(first), calls(second)))
+    assert [one.arguments for one in parser.snapshot.tool_calls][1] == "\ufffd"
+
+
+@pytest.mark.parametrize(("kind", "view"), [("text", "text"), ("thinking", "reasoning")])
+def test_halves_in_content_parts_are_joined(kind: str, view: str) -> None:
+    halves = [chunk({"content": [{"type": kind, kind: half}]}) for half in ("\ud83d", "\ude00")]
+    assert getattr(read(stream(*halves)).snapshot, view) == "\U0001f600"
+
+
+def test_a_deep_value_beside_text_takes_only_itself_away() -> None:
+    deep: Any = []
+    for _ in range(201):
+        deep = [deep]
+    parser = read(stream(chunk({"content": [{"type": "text", "text": "hi"}, {"type": "x", "v": deep}]})))
+    assert parser.snapshot.text == "hi"
+
+
+# What is left of the interpreter's limits
+
+
+@pytest.mark.parametrize("nested", [b"[" * 450 + b"]" * 450, b'{"a":' * 400 + b"1" + b"}" * 400])
+def test_a_caller_deep_in_its_own_stack_gets_no_recursion_error(nested: bytes) -> None:
+    """Wherever the interpreter's limit is met, it is a chunk that cannot be read: never a RecursionError of ours."""
+    event = ServerSentEvent(b'{"choices":[{"delta":{"content":"a"}}],"x":' + nested + b"}")
+
+    def at_depth(frames: int) -> Any:
+        return parse_payload(event) if frames == 0 else at_depth(frames - 1)
+
+    room = sys.getrecursionlimit() - len(inspect.stack())
+    payloads = [at_depth(room - left) for left in range(600, 20, -1) if left < room]
+    assert {type(payload.error) for payload in payloads} <= {type(None), InvalidChunkError}
+
+
+def test_digits_and_control_characters_at_once() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(b'data: {"choices":[],"x":"\t","y":' + b"1" * 5000 + b"}\n\n")
+    assert type(parser.error) is InvalidChunkError
+    assert "digits" in str(parser.error)
+
+
+def test_a_completion_whose_choice_is_no_object() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(b'{"object":"chat.completion","choices":[5]}')
+    parser.close()
+    assert type(parser.error) is InvalidChunkError
+
+
+def test_halves_beside_what_is_no_object() -> None:
+    parts = [
+        chunk({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": half}]}]})
+        for half in "\ud83d\ude00"
+    ]
+    assert read(stream(*parts)).snapshot.reasoning == "\U0001f600"
+    details = [
+        chunk({"reasoning_details": [None, {"type": "reasoning.text", "text": half}]}) for half in "\ud83d\ude00"
+    ]
+    assert read(stream(*details)).snapshot.reasoning == "\U0001f600"
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [('{"a": "b', "Unterminated string at character 6"), ('{"a" 1}', "Expecting ':' delimiter at character 5")],
+)
+def test_text_that_is_no_json_is_described_in_one_sentence(data: str, what: str) -> None:
+    error = parse_payload(ServerSentEvent(data.encode())).error
+    assert f"received text that is not JSON ({what})" in str(error)
