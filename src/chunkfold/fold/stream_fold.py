@@ -300,7 +300,8 @@ class StreamFold:
 
     def _add_head(self, fields: dict[str, Any]) -> None:
         """The fields that most streams repeat in every chunk: what is equal to the last head says nothing new."""
-        values = tuple(map(fields.get, _HEAD_FIELDS))  # a value of a wrong type is elsewhere
+        # Of a list: a tuple of an iterator is made too large and cut, which fills CPython's store of freed tuples.
+        values = tuple([fields.get(name) for name in _HEAD_FIELDS])  # a value of a wrong type is elsewhere
         if values != self.usual_head:
             self._head_notes = list(self._fold_head(dict(zip(_HEAD_FIELDS, values, strict=True))))
             self.usual_head = None if self._open_thoughts else values
