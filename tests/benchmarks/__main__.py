@@ -48,7 +48,7 @@ def main() -> int:
     options = _options()
     results = report.load()
     if options.check:
-        lines = checking.slower(results)
+        lines = checking.slower(results, options.most)
         print("\n".join(lines) or "nothing is slower than the figures that are kept")
         return 1 if lines or complaints else 0
     if not options.render:
@@ -85,6 +85,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--check", action="store_true", help="only say whether folding is slower than the figures that were kept"
+    )
+    parser.add_argument(
+        "--most", type=float, default=1.25, metavar="TIMES", help="how much slower --check allows (default: 1.25)"
     )
     parser.add_argument("--docs", type=Path, default=DOCS, help="the folder with performance.md")
     options = parser.parse_args()

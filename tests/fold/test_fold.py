@@ -639,6 +639,7 @@ def folded_chunks(events: list[ServerSentEvent], *, usual: bool) -> tuple[Any, .
 @often
 @given(BODIES)
 @example(delta(role="assistant") + delta(content="") + STOP)
+@example(2 * chunk(choice(content="a"), object="text_completion"))
 def test_adding_the_usual_chunk_is_adding_a_chunk(body: bytes) -> None:
     events = EventStreamDecoder().feed(body)
     assert folded_chunks(events, usual=True)[0] == folded_chunks(events, usual=False)[0]

@@ -63,9 +63,7 @@ def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
     """Fold what is reasoning by its field; return its text, and how many characters of output all of it brought."""
     brought, size = _fold_blocks(state, fields)
     reasoning = reasoning_text(fields) or brought
-    if reasoning:
-        state.write("reasoning", reasoning)
-    return reasoning, size + len(reasoning)
+    return reasoning, size + _add_reasoning(state, reasoning)
 
 
 def _fold_unknown_fields(state: ChoiceState, unknown: dict[str, Any]) -> int:
@@ -102,12 +100,8 @@ def _add_content(state: ChoiceState, fields: Fields, known_reasoning: str) -> in
         return _add_content_list(state, content, has_reasoning=bool(known_reasoning))
     if is_thought(fields):
         state.in_thought = True
-        reasoning = "" if known_reasoning else thought_of(content)
-        if reasoning:
-            state.write("reasoning", reasoning)
-        return len(reasoning)
-    state.write("content", content)
-    return len(content)
+        return _add_reasoning(state, "" if known_reasoning else thought_of(content))
+    return _add_text(state, content)
 
 
 def _add_content_list(state: ChoiceState, content: list[Any], *, has_reasoning: bool) -> int:
@@ -196,9 +190,24 @@ def _add_role(state: ChoiceState, role: str) -> None:
             state.role = role
 
 
+def _add_text(state: ChoiceState, text: str) -> int:
+    state.write("content", text)
+    return len(text)
+
+
+def _add_reasoning(state: ChoiceState, text: str) -> int:
+    if text:
+        state.write("reasoning", text)
+    return len(text)
+
+
 def _add_raw_reasoning(state: ChoiceState, text: str) -> int:
     state.buffer("reasoning_content").write(text)
     return 0
+
+
+def _add_reasoning_content(state: ChoiceState, text: str) -> int:
+    return _add_reasoning(state, text) + _add_raw_reasoning(state, text)
 
 
 def fold_tool_calls(state: ChoiceState, fragments: list[Any]) -> int:
@@ -288,6 +297,12 @@ _DELTA_RULES: Final[dict[str, Callable[[ChoiceState, Any], int]]] = {
     "images": _add_images,
     "audio": _add_audio,
     "annotations": _add_annotations,
+}
+# What is left of the rules for a delta that brings one text and nothing else, by its field.
+TEXT_RULES: Final[dict[str, Callable[[ChoiceState, str], int]]] = {
+    "content": _add_text,
+    "reasoning": _add_reasoning,
+    "reasoning_content": _add_reasoning_content,
 }
 
 

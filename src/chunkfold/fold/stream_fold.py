@@ -6,7 +6,7 @@ Choices are kept by their index, which is a key and never a position.
 
 from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
-from typing import Any, Final, overload
+from typing import Any, Final, TypeVar, overload
 
 from chunkfold.anomalies import (
     CHOICES_MISSING,
@@ -33,19 +33,20 @@ from chunkfold.fold.merging import EXTENDED_IN_CHOICE, keep_unknown, merge_usage
 from chunkfold.fold.observer import FoldObserver
 from chunkfold.fold.snapshot import completion_snapshot
 from chunkfold.models import ChatCompletion, ChatCompletionChunk, ChoiceDelta, ChunkChoice, CompletionUsage, Outcome
-from chunkfold.models.chunk import is_unexplained
+from chunkfold.models.chunk import TELLING_OBJECTS, is_unexplained
 from chunkfold.models.content import THOUGHT_TAGS, fields_of, is_of_tool, text_in
 from chunkfold.models.outcome import outcome_of
 from chunkfold.models.tool_calls import ToolTypes, checked_types
 
 _FINISH_REASONS: Final = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
 _FIRST_WINS: Final = ("id", "created", "model", "system_fingerprint")
-_HEAD_FIELDS: Final = (*_FIRST_WINS, "object", "service_tier")
+HEAD_FIELDS: Final = (*_FIRST_WINS, "object", "service_tier")
 _COMPACTION: Final = 1024  # chunks
 _USUAL_CHOICE: Final = frozenset({"index", "delta"})
 _TEXTS: Final = frozenset({"content", "reasoning", "reasoning_content", "refusal", "role"})
 _TELLING: Final = frozenset({"error", "base_resp", "usage", "x_groq"})  # unknown keys that say more
-_head_values = itemgetter(*_HEAD_FIELDS)
+ValueT = TypeVar("ValueT")
+_head_values = itemgetter(*HEAD_FIELDS)
 
 
 class StreamFold:
@@ -132,30 +133,10 @@ class StreamFold:
             if admit is None:
                 return self._add_unusual(chunk)
             return self.add(chunk) if admit(chunk) else None
-        fields, unknown = chunk.__dict__, chunk.__pydantic_extra__
-        choice, usage = fields["choices"][0], fields["usage"]
-        delta, unknown_of_choice = choice.__dict__["delta"], choice.__pydantic_extra__
         self.chunks += 1
         if self._head_notes:
             self.log.note_all(self._head_notes)
-        if unknown and keep_unknown(self._extra, unknown):
-            self.keeps_more = True
-        is_single, fields = len(delta.__pydantic_fields_set__) == 1, delta.__dict__
-        if is_single and type(content := fields["content"]) is str:
-            state.write("content", content)
-            self.output_size += len(content)
-        elif is_single and (fragments := fields["tool_calls"]):
-            calls = state.tool_calls or state.begin_calls()
-            calls.keeps_more = False
-            self.output_size += fold_tool_calls(state, fragments)
-            if calls.keeps_more:
-                self.keeps_more = True
-        else:
-            self._add_delta(state, delta)
-        if unknown_of_choice and keep_unknown(state.extra, unknown_of_choice, EXTENDED_IN_CHOICE):
-            self.keeps_more = True
-        if usage is not None:
-            self._add_usage(usage)
+        self.output_size += self.add_usual(state, chunk)
         return chunk
 
     def _usual_choice(self, chunk: ChatCompletionChunk) -> ChoiceState | None:
@@ -189,17 +170,51 @@ class StreamFold:
             return None
         return state
 
-    def add_text(self, choice: int, text: str, head: object) -> bool:
-        """Fold what `add` would take for usual: a text for an open choice, under the head still in force."""
-        state = self._choices[choice]
-        if head is not self.usual_head or state.finish_reason is not None:
+    def add_again(self, choice: int, head: object, rule: Callable[[ChoiceState, ValueT], int], value: ValueT) -> bool:
+        """Fold what is usual because a chunk like it was; that saves looking at all of it again.
+
+        Args:
+            choice: The index of its one choice.
+            head: The `usual_head` of the chunk that it is like.
+            rule: What folds it into the choice; returns how many characters of output it brought.
+            value: What the rule takes.
+
+        Returns:
+            False, and nothing is folded, if another head came since, or if the choice is not open.
+        """
+        state = self._choices.get(choice)
+        if state is None or state.finish_reason is not None or head is not self.usual_head:
             return False
         self.chunks += 1
         if self._head_notes:
             self.log.note_all(self._head_notes)
-        state.write("content", text)
-        self.output_size += len(text)
+        self.output_size += rule(state, value)
         return True
+
+    def add_usual(self, state: ChoiceState, chunk: ChatCompletionChunk) -> int:
+        """Fold all of a usual chunk but its head; return how many characters of output it brought."""
+        fields, unknown = chunk.__dict__, chunk.__pydantic_extra__
+        choice, usage = fields["choices"][0], fields["usage"]
+        delta, unknown_of_choice = choice.__dict__["delta"], choice.__pydantic_extra__
+        if unknown and keep_unknown(self._extra, unknown):
+            self.keeps_more = True
+        is_single, fields = len(delta.__pydantic_fields_set__) == 1, delta.__dict__
+        if is_single and type(content := fields["content"]) is str:
+            state.write("content", content)
+            size = len(content)
+        elif is_single and (fragments := fields["tool_calls"]):
+            calls = state.tool_calls or state.begin_calls()
+            calls.keeps_more = False
+            size = fold_tool_calls(state, fragments)
+            if calls.keeps_more:
+                self.keeps_more = True
+        else:
+            size = self._add_delta(state, delta)
+        if unknown_of_choice and keep_unknown(state.extra, unknown_of_choice, EXTENDED_IN_CHOICE):
+            self.keeps_more = True
+        if usage is not None:
+            self._add_usage(usage)
+        return size
 
     def _add_unusual(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
         self.chunks += 1
@@ -280,7 +295,7 @@ class StreamFold:
         chunk = ChatCompletionChunk(object="chat.completion.chunk", choices=gaps) if gaps else None
         self.chunks += chunk is not None
         for choice in gaps:
-            self._add_delta(self._choices[choice.index], choice.delta)
+            self.output_size += self._add_delta(self._choices[choice.index], choice.delta)
         for state in self._choices.values():
             if state.tool_calls is not None:
                 state.tool_calls.finish()
@@ -301,10 +316,11 @@ class StreamFold:
     def _add_head(self, fields: dict[str, Any]) -> None:
         """The fields that most streams repeat in every chunk: what is equal to the last head says nothing new."""
         # Of a list: a tuple of an iterator is made too large and cut, which fills CPython's store of freed tuples.
-        values = tuple([fields.get(name) for name in _HEAD_FIELDS])  # a value of a wrong type is elsewhere
+        values = tuple([fields.get(name) for name in HEAD_FIELDS])  # a value of a wrong type is elsewhere
         if values != self.usual_head:
-            self._head_notes = list(self._fold_head(dict(zip(_HEAD_FIELDS, values, strict=True))))
-            self.usual_head = None if self._open_thoughts else values
+            self._head_notes = list(self._fold_head(dict(zip(HEAD_FIELDS, values, strict=True))))
+            is_telling = fields.get("object") in TELLING_OBJECTS
+            self.usual_head = None if self._open_thoughts or is_telling else values
         self.log.note_all(self._head_notes)
 
     def _fold_head(self, head: dict[str, Any]) -> Iterator[tuple[Rule, str]]:
@@ -342,6 +358,7 @@ class StreamFold:
         logprobs, message = fields.get("logprobs"), fields.get("message")
         if "delta" in present:
             size = self._add_delta(state, choice.delta)
+            self.output_size += size
             if size and state.finish_reason and not self._ended:
                 self.log.note(OUTPUT_AFTER_FINISH, f"choice {excerpt(index)}")
         elif message is None:
@@ -377,7 +394,6 @@ class StreamFold:
     def _add_delta(self, state: ChoiceState, delta: ChoiceDelta) -> int:
         """Fold a delta; return how many characters of output it brought."""
         size = fold_delta(state, delta)
-        self.output_size += size
         if not delta.__pydantic_fields_set__ <= _TEXTS or state.content_parts is not None:
             self.keeps_more = True
         if state.in_thought:

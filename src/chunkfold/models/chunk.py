@@ -12,6 +12,9 @@ from chunkfold.models.base import Model
 from chunkfold.models.content import fields_of, reasoning_in, text_in
 from chunkfold.models.shared import Annotation, ChoiceLogprobs, CompletionUsage
 
+TELLING_OBJECTS: Final = ("error", "text_completion")
+"""What the `object` of something is called that may be no chunk, though it is valid as one."""
+
 
 class ChoiceDeltaFunctionCall(Model):
     """A fragment of the legacy function call."""

@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple
 from pydantic_core import from_json
 
 from chunkfold.event_stream import MESSAGE, ServerSentEvent
-from chunkfold.fold.stream_fold import StreamFold
+from chunkfold.fold.deltas import TEXT_RULES
+from chunkfold.fold.stream_fold import HEAD_FIELDS, StreamFold
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.models.base import Model
@@ -123,8 +124,10 @@ class EventTemplate:
 
     def _adding(self, chunk: ChatCompletionChunk) -> Callable[[list[Any]], bool]:
         """What folds the chunk with other values in its holes."""
-        add, places = self._fold.add, [(hole.holder, hole.key) for hole in self._holes]
-        delta = vars(chunk.choices[0].delta)
+        places, index = [(hole.holder, hole.key) for hole in self._holes], vars(chunk.choices[0])
+        add, add_again, add_usual = self._fold.add, self._fold.add_again, self._fold.add_usual
+        has_own_head = any(holder is vars(chunk) and key in HEAD_FIELDS for holder, key in places)
+        head, delta = self._fold.usual_head, vars(chunk.choices[0].delta)
         details = delta["reasoning_details"]
 
         def add_values(values: list[Any]) -> bool:
@@ -132,18 +135,21 @@ class EventTemplate:
                 holder[key] = value
             if details:
                 delta["reasoning_details"] = _copied(details)
-            return add(chunk, _nothing_else) is not None
+            if has_own_head:
+                return add(chunk, _nothing_else) is not None
+            return add_again(index["index"], head, add_usual, chunk)
 
         return add_values
 
     def _adding_text(self, chunk: ChatCompletionChunk) -> Callable[[list[Any]], bool] | None:
-        """The same for a chunk that brings text and nothing else, which saves half; None of any other."""
+        """The same for a chunk that brings one text and nothing else, which saves half; None of any other."""
+        field = _only_text(chunk)
         names = [hole.key for hole in self._holes]
-        if not _is_mere_text(chunk) or "content" not in names or not {*names} <= {"content", "obfuscation"}:
+        if field is None or field not in names or not {*names} <= {field, "obfuscation"}:
             return None
-        place = names.index("content")
-        add_text, index, head = self._fold.add_text, chunk.choices[0].index, self._fold.usual_head
-        return lambda values: add_text(index, values[place], head)
+        add_again, index, head = self._fold.add_again, chunk.choices[0].index, self._fold.usual_head
+        place, rule = names.index(field), TEXT_RULES[field]
+        return lambda values: add_again(index, head, rule, values[place])
 
 
 def _nothing_else(chunk: ChatCompletionChunk) -> bool:
@@ -157,12 +163,15 @@ def _copied(details: list[Any]) -> list[Any]:
     return [dict(detail) if is_object(detail) else detail for detail in details]
 
 
-def _is_mere_text(chunk: ChatCompletionChunk) -> bool:
-    """Whether a chunk brings text, and beside it nothing that is ever kept."""
+def _only_text(chunk: ChatCompletionChunk) -> str | None:
+    """The field of the one text that a chunk brings; None if it brings anything else that is ever kept."""
     choice = chunk.choices[0]
     known = (chunk.usage, choice.__pydantic_extra__, choice.delta.__pydantic_extra__)
     unknown = (chunk.__pydantic_extra__ or {}).keys()
-    return not any(known) and unknown <= {"obfuscation"} and choice.delta.model_fields_set == {"content"}
+    if any(known) or not unknown <= {"obfuscation"}:
+        return None
+    brought = [name for name, value in vars(choice.delta).items() if value is not None]
+    return brought[0] if len(brought) == 1 and brought[0] in TEXT_RULES else None
 
 
 def _holes_of(chunk: ChatCompletionChunk, parts: list[bytes], places: list[int]) -> list[_Hole] | None:

@@ -32,7 +32,7 @@ from chunkfold.event_stream import MESSAGE, SLICE, EventStreamDecoder, ServerSen
 from chunkfold.excerpts import BriefRepr, excerpt
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models import ChatCompletionChunk
-from chunkfold.models.chunk import is_keep_alive, is_unexplained
+from chunkfold.models.chunk import TELLING_OBJECTS, is_keep_alive, is_unexplained
 from chunkfold.wire.envelopes import Headers, api_error, api_status_error, find_error, may_be_error
 from chunkfold.wire.other_apis import names_other_api, other_api, other_api_object
 from chunkfold.wire.parts import MAX_EVENT_PARTS, has_too_many_parts, is_full_of_parts
@@ -45,7 +45,6 @@ MAX_EVENT_PAYLOADS: Final = 40_000  # where a block holds several; of usual chun
 _FIRST_FIELDS: Final = (b"data:", b"event:", b"error:", b":")
 _CHUNK_EVENTS: Final = frozenset({MESSAGE, "error", "chat.completion.chunk"})
 _DATA: Final = b"data:"
-_TELLING_OBJECTS: Final = ("error", "text_completion")
 _NOT_BLANK: Final = re.compile(rb"\S")
 _PREFIX: Final = re.compile(rb"^[^\S\n]*+(?:data: ?+)?+", re.MULTILINE)
 _BROKEN_ERROR: Final = re.compile(rb'\s*\{\s*"error"\s*:')
@@ -95,7 +94,7 @@ def valid_chunk(event: ServerSentEvent) -> ChatCompletionChunk | None:
 
 def is_plain(chunk: ChatCompletionChunk) -> bool:
     """Whether a valid chunk is a chunk and nothing else: no error in it, no other API's."""
-    return chunk.object not in _TELLING_OBJECTS and not may_be_error(chunk)
+    return chunk.object not in TELLING_OBJECTS and not may_be_error(chunk)
 
 
 def parse_slowly(event: ServerSentEvent) -> Payload:
