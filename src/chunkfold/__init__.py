@@ -1,69 +1,32 @@
-"""Read streamed chat completions: typed chunks while they arrive, and one message at the end."""
+"""Read streamed chat completions: typed chunks while they arrive, and one message at the end.
+
+A name is loaded with its layer when it is first used, so that `import chunkfold` costs nothing by itself.
+"""
 
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from chunkfold.anomalies import RULES, Anomaly, Rule
-from chunkfold.errors import (
-    APIError,
-    APIStatusError,
-    ChunkfoldError,
-    IncompleteStreamError,
-    InvalidChunkError,
-    InvalidStreamError,
-    LimitExceededError,
-    NotAnEventStreamError,
-    ParseError,
-    StreamConsumedError,
-    StreamEnd,
-    StreamInterruptedError,
-    StreamStalledError,
-    is_retryable,
-)
-from chunkfold.event_stream import EventStreamDecoder, ServerSentEvent, encode_event
-from chunkfold.fold.accumulator import ChatCompletionAccumulator
-from chunkfold.models import (
-    Annotation,
-    AnnotationURLCitation,
-    ChatCompletion,
-    ChatCompletionAudio,
-    ChatCompletionChunk,
-    ChatCompletionMessage,
-    ChatCompletionMessageCustomToolCall,
-    ChatCompletionMessageFunctionToolCall,
-    ChatCompletionMessageToolCall,
-    ChatCompletionTokenLogprob,
-    Choice,
-    ChoiceDelta,
-    ChoiceDeltaAudio,
-    ChoiceDeltaFunctionCall,
-    ChoiceDeltaToolCall,
-    ChoiceDeltaToolCallCustom,
-    ChoiceDeltaToolCallFunction,
-    ChoiceLogprobs,
-    ChunkChoice,
-    CompletionTokensDetails,
-    CompletionUsage,
-    Custom,
-    ErrorObject,
-    Function,
-    FunctionCall,
-    Outcome,
-    PromptTokensDetails,
-    TopLogprob,
-)
-from chunkfold.parser.options import ParserOptions
-from chunkfold.parser.parser import ChatCompletionParser
-from chunkfold.parser.timing import StreamTiming
-from chunkfold.stream.asynchronous import AsyncChatCompletionStream
-from chunkfold.stream.connection import aconnect, connect
-from chunkfold.stream.sync import ChatCompletionStream
-from chunkfold.stream.transport import ConnectOptions
-from chunkfold.wire.payload import Payload, error_from_response, parse_payload
-
 if TYPE_CHECKING:
+    from chunkfold.anomalies import RULES, Anomaly, Rule
     from chunkfold.archive import fold_record
+    from chunkfold.errors import (
+        APIError,
+        APIStatusError,
+        ChunkfoldError,
+        IncompleteStreamError,
+        InvalidChunkError,
+        InvalidStreamError,
+        LimitExceededError,
+        NotAnEventStreamError,
+        ParseError,
+        StreamConsumedError,
+        StreamEnd,
+        StreamInterruptedError,
+        StreamStalledError,
+        is_retryable,
+    )
+    from chunkfold.event_stream import EventStreamDecoder, ServerSentEvent, encode_event
     from chunkfold.events.types import (
         AnnotationReceived,
         AnomalyNoted,
@@ -79,7 +42,38 @@ if TYPE_CHECKING:
         ToolCallStarted,
         UsageReceived,
     )
+    from chunkfold.fold.accumulator import ChatCompletionAccumulator
     from chunkfold.json_text.partial import PartialJSON
+    from chunkfold.models import (
+        Annotation,
+        AnnotationURLCitation,
+        ChatCompletion,
+        ChatCompletionAudio,
+        ChatCompletionChunk,
+        ChatCompletionMessage,
+        ChatCompletionMessageCustomToolCall,
+        ChatCompletionMessageFunctionToolCall,
+        ChatCompletionMessageToolCall,
+        ChatCompletionTokenLogprob,
+        Choice,
+        ChoiceDelta,
+        ChoiceDeltaAudio,
+        ChoiceDeltaFunctionCall,
+        ChoiceDeltaToolCall,
+        ChoiceDeltaToolCallCustom,
+        ChoiceDeltaToolCallFunction,
+        ChoiceLogprobs,
+        ChunkChoice,
+        CompletionTokensDetails,
+        CompletionUsage,
+        Custom,
+        ErrorObject,
+        Function,
+        FunctionCall,
+        Outcome,
+        PromptTokensDetails,
+        TopLogprob,
+    )
     from chunkfold.models.parts import (
         AudioPart,
         ContentPart,
@@ -90,7 +84,15 @@ if TYPE_CHECKING:
         TextPart,
         ToolCallPart,
     )
+    from chunkfold.parser.options import ParserOptions
+    from chunkfold.parser.parser import ChatCompletionParser
+    from chunkfold.parser.timing import StreamTiming
+    from chunkfold.stream.asynchronous import AsyncChatCompletionStream
+    from chunkfold.stream.connection import aconnect, connect
+    from chunkfold.stream.sync import ChatCompletionStream
+    from chunkfold.stream.transport import ConnectOptions
     from chunkfold.transforms import CumulativeDeltas, OneChoice, ThinkTags, Transform
+    from chunkfold.wire.payload import Payload, error_from_response, parse_payload
 
 __all__ = [
     "RULES",
@@ -182,45 +184,36 @@ __all__ = [
     "parse_payload",
 ]
 
-# What not everybody uses is loaded when it is asked for.
-_LATER = {
-    "archive": ("fold_record",),
-    "events.types": (
-        "AnnotationReceived",
-        "AnomalyNoted",
-        "AudioDelta",
-        "ChatCompletionEvent",
-        "ChoiceFinished",
-        "ImageReceived",
-        "ReasoningDelta",
-        "RefusalDelta",
-        "TextDelta",
-        "ToolCallArgumentsDelta",
-        "ToolCallDone",
-        "ToolCallStarted",
-        "UsageReceived",
-    ),
-    "json_text.partial": ("PartialJSON",),
-    "models.parts": (
-        "AudioPart",
-        "ContentPart",
-        "ImagePart",
-        "MessagePart",
-        "ReasoningPart",
-        "RefusalPart",
-        "TextPart",
-        "ToolCallPart",
-    ),
-    "transforms": ("CumulativeDeltas", "OneChoice", "ThinkTags", "Transform"),
-}
+# Where the public names come from: the layers from the bottom up, then what not everybody uses.
+_MODULES = (
+    "errors",
+    "anomalies",
+    "event_stream",
+    "models",
+    "wire.payload",
+    "fold.accumulator",
+    "parser.options",
+    "parser.timing",
+    "parser.parser",
+    "stream.transport",
+    "stream.sync",
+    "stream.asynchronous",
+    "stream.connection",
+    "events.types",
+    "json_text.partial",
+    "models.parts",
+    "transforms",
+    "archive",
+)
 
+if not TYPE_CHECKING:  # a type checker is to know which names there are
 
-def __getattr__(name: str) -> object:
-    for module, names in _LATER.items():
-        if name in names:
-            value = globals()[name] = getattr(import_module(f"chunkfold.{module}"), name)
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+    def __getattr__(name: str) -> object:
+        for module in _MODULES if name in __all__ else ():
+            if (value := vars(import_module(f"chunkfold.{module}")).get(name)) is not None:
+                globals()[name] = value
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:

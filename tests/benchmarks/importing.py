@@ -1,4 +1,4 @@
-"""Import: `import chunkfold` beside `import pydantic` and a first model, each in a fresh process.
+"""Import: `from chunkfold import connect` beside `import pydantic` and a first model, each in a fresh process.
 
 Each process says how much of the processor the import took, without the start of the interpreter, which would hide the
 difference; the whole process is the second row. What chunkfold adds is mostly the building of its models.
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from measuring import Figure, Scale, at_most, say
 
 TABLE = "import"
-_OURS = "import chunkfold"
+_OURS = "from chunkfold import connect"
 _PYDANTIC = """\
 import pydantic
 class Model(pydantic.BaseModel):

@@ -193,6 +193,16 @@ def test_help_has_an_example() -> None:
     assert run("demo", "--help").exit_code == 0
 
 
+def test_help_loads_none_of_the_libraries_that_take_long() -> None:
+    script = (
+        "import sys\n"
+        "from chunkfold.cli.app import chunkfold\n"
+        "chunkfold(['--help'], standalone_mode=False)\n"
+        "print({'pydantic', 'httpx', 'rich'} & sys.modules.keys())"
+    )
+    assert piped("-c", script, command=sys.executable).stdout.endswith("\nset()\n")
+
+
 def test_version() -> None:
     assert run("--version").stdout == f"chunkfold, version {importlib.metadata.version('chunkfold')}\n"
 

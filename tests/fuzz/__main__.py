@@ -108,11 +108,14 @@ def _fuzz(name: str, seconds: float, seed: int, folder: Path) -> None:
 
     with atheris.instrument_imports(include=["chunkfold"]):
         import chunkfold
+        import chunkfold.models
 
         for package in (chunkfold, chunkfold.models):
             for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
                 if not module.ispkg:  # what is one stands beside the core
                     importlib.import_module(module.name)
+        for public in chunkfold.__all__:
+            getattr(chunkfold, public)  # which loads the packages
     # The helpers only now: what they import of chunkfold is watched already.
     from fuzz.seeds import dictionary, seeds_of
     from fuzz.targets import TARGETS

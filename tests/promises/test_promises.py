@@ -4,13 +4,16 @@
 2. Whatever a peer sends, nothing comes out but chunkfold's own errors, and a snapshot can always be dumped.
 3. What is quoted from a peer is bounded and escaped.
 4. The cost is linear in the bytes.
-5. An import goes down the layers, never up; `import chunkfold` loads pydantic and the standard library only.
+5. An import goes down the layers, never up; the library loads pydantic and the standard library only,
+   and a name of it no more than its layer.
 6. The public names are these and no others.
 """
 
 import ast
+import importlib
 import json
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -29,6 +32,7 @@ from invariants import plain
 from linear import assert_linear
 
 import chunkfold
+import chunkfold.errors
 from chunkfold import (
     RULES,
     Anomaly,
@@ -708,10 +712,20 @@ def test_only_the_stream_knows_of_io(name: str) -> None:
         assert not {found.partition(".")[0] for found in imported(CORE[name])} & IO
 
 
-def test_importing_chunkfold_loads_pydantic_and_the_standard_library_only() -> None:
-    script = "import sys; before = set(sys.modules); import chunkfold; print(*(set(sys.modules) - before))"
+def loaded_by(code: str) -> set[str]:
+    """The modules that a statement loads in a new process."""
+    script = f"import sys; before = set(sys.modules); {code}; print(*(set(sys.modules) - before))"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
-    loaded = {name.partition(".")[0] for name in run.stdout.split()}
+    return set(run.stdout.split())
+
+
+def test_importing_chunkfold_alone_loads_nothing_else() -> None:
+    assert {name for name in loaded_by("import chunkfold") if name.startswith("chunkfold")} == {"chunkfold"}
+    assert "pydantic" not in loaded_by("import chunkfold; chunkfold.ChunkfoldError")
+
+
+def test_using_chunkfold_loads_pydantic_and_the_standard_library_only() -> None:
+    loaded = {name.partition(".")[0] for name in loaded_by("from chunkfold import *")}
     assert "chunkfold" in loaded
     assert loaded.isdisjoint({"httpx", "httpx2", "httpcore", "click", "rich", "anyio", "asyncio", "opentelemetry"})
     pydantic = {"pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection"}
@@ -821,6 +835,23 @@ def test_what_is_loaded_later_is_a_public_name_too() -> None:
 def test_the_public_names_are_these() -> None:
     assert sorted(chunkfold.__all__) == PUBLIC
     assert all(hasattr(chunkfold, name) for name in PUBLIC)
+
+
+def test_a_public_name_is_what_the_imports_for_type_checkers_say() -> None:
+    homes = {
+        alias.name: node.module
+        for node in ast.walk(ast.parse(CORE["chunkfold"].read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("chunkfold")
+        for alias in node.names
+    }
+    assert sorted(homes) == PUBLIC
+    for name, home in homes.items():
+        assert getattr(chunkfold, name) is getattr(importlib.import_module(str(home)), name)
+
+
+def test_public_names_can_be_pickled_by_their_place() -> None:
+    for value in (chunkfold.StreamEnd.FINISHED, chunkfold.ChatCompletion(), chunkfold.TextDelta):
+        assert pickle.loads(pickle.dumps(value)) == value  # noqa: S301
 
 
 def test_all_errors_and_models_are_public() -> None:
