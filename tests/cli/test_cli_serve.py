@@ -29,8 +29,7 @@ pytest.importorskip("rich")
 from command_line import PATIENCE, piped, run, started, wait_until
 
 from chunkfold.cli import serve as serving
-from chunkfold.cli.script_files import KEYS, script_from
-from chunkfold.cli.scripted import in_pieces
+from chunkfold.cli.scripts import Script, in_pieces, script_from
 
 STREAMED = {"model": "m", "messages": [], "stream": True}
 BODY = StreamBuilder().text("recorded").usage(5, 1).finish().done().body
@@ -414,29 +413,29 @@ def test_a_body_is_paced_by_its_events(serve: Callable[..., Served]) -> None:
     [
         ("txt = 'x'", "answer 2: txt: not a known key; did you mean text?"),
         ("'a b' = 1", "answer 2: 'a b': not a known key; known are text, "),
-        ("text = 1", "answer 2: text: expected text or a list of texts, received a number"),
-        ("text = ['a', 1]", "answer 2: text: expected text or a list of texts, received a list"),
-        ("delay = '1'", "answer 2: delay: expected a number of seconds, received text"),
-        ("pace = true", "answer 2: pace: expected a number of seconds, received a boolean"),
+        ("text = 1", "answer 2: text: expected text or a list of texts, received 1"),
+        ("text = ['a', 1]", "answer 2: text[1]: expected text or a list of texts, received 1"),
+        ("delay = '1'", "answer 2: delay: expected seconds, from 0 to 86400, received '1'"),
+        ("pace = true", "answer 2: pace: expected seconds, from 0 to 86400, received True"),
         ("pace = -1", "answer 2: pace: expected seconds, from 0 to 86400, received -1"),
         ("pace = nan", "answer 2: pace: expected seconds, from 0 to 86400, received nan"),
         ("pace = inf", "answer 2: pace: expected seconds, from 0 to 86400, received inf"),
-        ("cut_at = 1.5", "answer 2: cut_at: expected a number of bytes, received a number"),
-        ("cut_at = -1", "answer 2: cut_at: expected 0 bytes or more, received -1"),
-        ("status = '200'", "answer 2: status: expected a status code, received text"),
+        ("cut_at = 1.5", "answer 2: cut_at: expected a number of bytes, received 1.5"),
+        ("cut_at = -1", "answer 2: cut_at: expected a number of bytes, received -1"),
+        ("status = '200'", "answer 2: status: expected a status from 200 to 599, received '200'"),
         ("status = 100", "answer 2: status: expected a status from 200 to 599, received 100"),
-        ("headers = []", "answer 2: headers: expected a table of headers, received a list"),
-        ("headers = { a = 1 }", "answer 2: headers.a: expected text, received a number"),
-        ('headers = { a = "x\\r\\ny: z" }', "answer 2: headers.a: expected a name and a value that a header can have"),
+        ("headers = []", "answer 2: headers: expected a table of texts, received []"),
+        ("headers = { a = 1 }", "answer 2: headers.a: expected a table of texts, received 1"),
+        ('headers = { a = "x\\r\\ny: z" }', "answer 2: headers: a: expected a name and a value that a header can have"),
         ("ending = 'abort'", "answer 2: ending: expected one of end, cut, reset, open, received 'abort'"),
         ("framing = 1", "answer 2: framing: expected one of chunked, content-length, close, raw, received 1"),
         ("encoding = 'br'", "answer 2: encoding: expected one of identity, gzip, deflate, received 'br'"),
-        ("tool_calls = {}", "answer 2: tool_calls: expected a list of tool calls, received a table"),
-        ("tool_calls = [1]", "answer 2: tool_calls[0]: expected a table, received a number"),
+        ("tool_calls = {}", "answer 2: tool_calls: expected a list of tables, each with a name, received {}"),
+        ("tool_calls = [1]", "answer 2: tool_calls[0]: expected a list of tables, each with a name, received 1"),
         ("tool_calls = [{ name = 'a' }, {}]", "answer 2: tool_calls[1].name: expected text, received nothing"),
         ("tool_calls = [{ nam = 'a' }]", "answer 2: tool_calls[0].nam: not a known key; did you mean name?"),
         ("tool_calls = [{ name = 'a', arguments = 1 }]", "answer 2: tool_calls[0].arguments: expected a table or text"),
-        ("error = 1", "answer 2: error: expected a table or text, received a number"),
+        ("error = 1", "answer 2: error: expected a table or text, received 1"),
         ("error = { at = 2026-01-01 }", "answer 2: error: expected what JSON can say"),
         ("body_file = 'none'", "answer 2: body_file: none: No such file or directory"),
         ("recording = 'bad.jsonl'", "answer 2: recording: bad.jsonl: recording: line 1: "),
@@ -463,7 +462,7 @@ def test_what_is_wrong_is_said_with_its_place(
         ("s.toml", "[[answers]\n", "Expected "),
         ("s.toml", "", "expected a list `answers` with one answer or more"),
         ("s.toml", "answers = []", "expected a list `answers` with one answer or more"),
-        ("s.toml", "answers = [1]", "answer 1: expected a table of settings, received a number"),
+        ("s.toml", "answers = [1]", "answer 1: expected a table, received 1"),
         ("s.toml", "[[answer]]\n", "answer: not a known key; did you mean answers?"),
         ("s.json", "{", "Expecting property name"),
         ("s.json", "[" * 100_000, "it is nested too deeply"),
@@ -509,7 +508,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "fold-and-serve.md").read_text("utf
 
 def test_the_page_has_every_key_and_a_script_that_works(tmp_path: Path) -> None:
     tables = PAGE.partition("### The script")[2]
-    assert set(re.findall(r"^\| `(\w+)` \|", tables, re.MULTILINE)) == set(KEYS)
+    assert set(re.findall(r"^\| `(\w+)` \|", tables, re.MULTILINE)) == set(Script.model_fields)
     script = re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     assert script is not None
     (tmp_path / "s.toml").write_text(script[1])

@@ -13,8 +13,7 @@ from typing import Final
 import click
 
 from chunkfold.cli.safe import one_line
-from chunkfold.cli.script_files import SCRIPTS, answer_from, script_from
-from chunkfold.cli.scripted import Scripted
+from chunkfold.cli.scripts import SCRIPTS, ScriptedAnswer, answer_from, script_from
 from chunkfold.cli.sources import reason_of, recording_from
 from chunkfold.testing import Answer, FakeProvider, ReceivedRequest
 from chunkfold.testing.defaults import default_answer
@@ -83,7 +82,7 @@ def serve(files: tuple[str, ...], port: int | None, loop: bool) -> None:  # noqa
             service.stop()
 
 
-def _answers_of(file: str) -> Sequence[Scripted]:
+def _answers_of(file: str) -> Sequence[ScriptedAnswer]:
     try:
         if Path(file).suffix.lower() in SCRIPTS:
             return script_from(file)
@@ -101,7 +100,7 @@ class _Service:
         loop: Whether they start over after the last one.
     """
 
-    def __init__(self, provider: FakeProvider, answers: Sequence[Scripted], *, loop: bool) -> None:
+    def __init__(self, provider: FakeProvider, answers: Sequence[ScriptedAnswer], *, loop: bool) -> None:
         self._provider = provider
         self._answers = cycle(answers) if loop else iter(answers)
         self._lock = threading.Lock()  # the n-th request is given the n-th answer
