@@ -44,7 +44,7 @@ class Served:
         self._capsys = capsys
         self._told: list[str] = []
         self.provider = FakeProvider()
-        answers = [answer for file in files for answer in serving._answers_of(file)]
+        answers = [answer for file in files for answer in serving.answers_of(file)]
         self._service = serving._Service(self.provider, answers, loop=loop)
         self.provider.start()
         self.base_url, self.url = self.provider.base_url, self.provider.url

@@ -10,6 +10,7 @@ from chunkfold.cli.facts import Reply, error_line, footer, reply_json
 from chunkfold.cli.files import recording_from
 from chunkfold.cli.frames import has_times
 from chunkfold.cli.painter import Painter
+from chunkfold.cli.safe import one_line
 from chunkfold.cli.view import AnswerView, answer_view, say
 from chunkfold.recording import Recording
 from chunkfold.recording.replaying import conclude, parser_of
@@ -41,7 +42,9 @@ def _speed(_context: click.Context, _parameter: click.Parameter, value: float) -
     help="How much faster than it arrived; 10 is ten times as fast, 0 is without pauses.",
 )
 @click.option("--json", "as_object", is_flag=True, help="Print only one JSON object, without pauses.")
-@click.option("--serve", is_flag=True, help="Serve it on this machine as the answer to every request, until Ctrl-C.")
+@click.option(
+    "--serve", is_flag=True, help="Serve it on this machine as the answer to every POST request, until Ctrl-C."
+)
 @click.option(
     "--port", type=click.IntRange(1, 65535), metavar="PORT", help="The port to serve on; a free one by default."
 )
@@ -65,11 +68,20 @@ def replay(
         raise click.UsageError("--port needs --serve")
     recording = recording_from(file)
     if serve:
-        from chunkfold.cli.replay_server import serve as serve_until_ctrl_c  # only needed here
-
-        serve_until_ctrl_c(recording, file, speed, port or 0)
+        _serve(recording, file, speed, port)
     else:
         context.exit(_show(recording, 0 if as_object else speed, as_object=as_object))
+
+
+def _serve(recording: Recording, file: str, speed: float, port: int | None) -> None:
+    from chunkfold.cli.scripts import answer_from  # only needed here
+    from chunkfold.cli.serve import serve_answers
+
+    try:
+        answer = answer_from(file, recording, speed)
+    except ValueError as error:
+        raise click.ClickException(f"{one_line(file)}: cannot be sent: {error}") from None
+    serve_answers([answer], port)
 
 
 def _show(recording: Recording, speed: float, *, as_object: bool) -> int:

@@ -23,7 +23,7 @@ from chunkfold.recording import RecordedRead, Recording
 from chunkfold.testing import Answer, Dialect, Raw, ReceivedRequest, StreamBuilder, json_answer
 from chunkfold.testing.answers import Encoding, Ending, Framing
 from chunkfold.testing.defaults import error_answer
-from chunkfold.testing.recorded import BEFORE_RESET, is_header, recorded_answer
+from chunkfold.testing.recorded import BEFORE_RESET, is_header, pause_of, recorded_answer
 
 SCRIPTS: Final = (".toml", ".json")
 _SAID: Final = ("text", "reasoning", "tool_calls", "finish_reason", "error")
@@ -137,17 +137,19 @@ class ScriptedAnswer:
         label: Its place in the script, for people.
         script: What is sent, and how.
         recording: A recording to send, or a file as one.
+        speed: How much faster than it came; 0 for at once.
     """
 
     label: str
     script: Script
     recording: Recording | None = None
+    speed: float = 1.0
 
     @property
     def delay(self) -> float:
         """How many seconds its first byte has to wait."""
         recorded = self.recording.headers_at if self.recording else None
-        return (recorded or 0.0) if self.script.delay is None else self.script.delay
+        return pause_of(recorded or 0.0, self.speed) if self.script.delay is None else self.script.delay
 
     def checked(self) -> Self:
         """The same.
@@ -208,7 +210,7 @@ class ScriptedAnswer:
 
     def _recorded(self, recording: Recording) -> Answer:
         """Cut as it was cut, at its own times unless others are given, and ended as it ended."""
-        answer, pace = recorded_answer(recording), self.script.pace
+        answer, pace = recorded_answer(recording, self.speed), self.script.pace
         pieces = answer.pieces if pace is None else _paced([read.data for read in recording.reads], pace)
         return self._sent(pieces, answer.status, answer.headers, ending=answer.ending)
 
@@ -244,13 +246,13 @@ class ScriptedAnswer:
         )
 
 
-def answer_from(name: str, recording: Recording) -> ScriptedAnswer:
-    """The answer that a recording or a plain body is.
+def answer_from(name: str, recording: Recording, speed: float = 1.0) -> ScriptedAnswer:
+    """The answer that a recording or a plain body is, so many times faster.
 
     Raises:
         ValueError: It cannot be sent.
     """
-    return ScriptedAnswer(name, Script(), recording).checked()
+    return ScriptedAnswer(name, Script(), recording, speed).checked()
 
 
 def script_from(path: str) -> list[ScriptedAnswer]:

@@ -64,7 +64,15 @@ def serve(files: tuple[str, ...], port: int | None, loop: bool) -> None:  # noqa
     plain bodies; their answers follow each other. The first line on standard output is the base URL, and
     each request is logged on standard error. Stop it with Ctrl-C or SIGTERM.
     """
-    answers = [answer for file in files for answer in _answers_of(file)]
+    serve_answers([answer for file in files for answer in answers_of(file)], port, loop=loop)
+
+
+def serve_answers(answers: Sequence[ScriptedAnswer], port: int | None, *, loop: bool = True) -> None:
+    """Answer requests until Ctrl-C or SIGTERM, and log them.
+
+    Raises:
+        click.ClickException: The port is taken.
+    """
     provider = FakeProvider(port=port or 0)
     service = _Service(provider, answers, loop=loop)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -82,7 +90,12 @@ def serve(files: tuple[str, ...], port: int | None, loop: bool) -> None:  # noqa
             service.stop()
 
 
-def _answers_of(file: str) -> Sequence[ScriptedAnswer]:
+def answers_of(file: str) -> Sequence[ScriptedAnswer]:
+    """The answers of a script; of any other file the one that it is.
+
+    Raises:
+        click.ClickException: There is something wrong with it.
+    """
     try:
         if Path(file).suffix.lower() in SCRIPTS:
             return script_from(file)
