@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from chunkfold import (
@@ -30,11 +31,6 @@ _EXCERPT: Final = 400  # characters kept of a piece of text
 _SHOWN: Final = 120  # characters shown of it
 _COUNT: Final = 40  # characters shown of a count, which may be none
 _MOST: Final = 50  # additions told of one frame
-_TEXTS: Final[dict[type[ChatCompletionEvent], str]] = {
-    TextDelta: "text",
-    ReasoningDelta: "reasoning",
-    RefusalDelta: "refusal",
-}
 _WORD: Final = re.compile(r"[\w./:@+-]{1,80}", re.ASCII)
 
 
@@ -92,62 +88,53 @@ def additions_of(events: Sequence[ChatCompletionEvent], chunks: Iterable[ChatCom
             what came before and is repeated.
     """
     told = {type(event) for event in events}
-    of_chunks = [addition for chunk in chunks for addition in _of_chunk(chunk, told)]
-    found = [*of_chunks, *filter(None, map(_of_event, events))]
+    found = [addition for chunk in chunks for addition in _beyond_events(chunk, told)]
+    found += chain.from_iterable(map(_of_event, events))
     rest = len(found) - _MOST
     return (*found[:_MOST], *((Addition(f"and {rest:,} more"),) if rest > 0 else ()))
 
 
-def _of_event(event: ChatCompletionEvent) -> Addition | None:
+def _of_event(event: ChatCompletionEvent) -> Iterator[Addition]:  # noqa: C901 - a row for each event
+    """One, or none for an anomaly: those stand beside what is added."""
     match event:
-        case TextDelta(choice, delta) | ReasoningDelta(choice, delta) | RefusalDelta(choice, delta):
-            return _piece(_TEXTS[type(event)], delta, choice)
-        case ToolCallStarted() | ToolCallArgumentsDelta() | ToolCallDone():
-            return _of_call(event)
-        case AudioDelta():
-            return _of_audio(event)
+        case TextDelta(choice, text):
+            yield _piece("text", text, choice)
+        case ReasoningDelta(choice, text):
+            yield _piece("reasoning", text, choice)
+        case RefusalDelta(choice, text):
+            yield _piece("refusal", text, choice)
+        case ToolCallStarted(choice=choice, position=call, id=id_, name=name):
+            yield Addition("started", name[:_EXCERPT], None, choice, call, _id(id_))
+        case ToolCallArgumentsDelta(choice=choice, position=call, delta=text):
+            yield _piece("arguments", text, choice, call)
+        case ToolCallDone(choice=choice, position=call, error=error):
+            yield Addition("done", "", None, choice, call, "its arguments do not parse" if error else "")
+        case AudioDelta(choice=choice, data=data, transcript=text):
+            size = f"{len(data):,} bytes" if data else ""
+            yield Addition("audio", text[:_EXCERPT], len(text) if text else None, choice, None, size)
         case ImageReceived(choice):
-            return Addition("image", choice=choice)
+            yield Addition("image", choice=choice)
         case AnnotationReceived(choice):
-            return Addition("annotation", choice=choice)
-        case ChoiceFinished(choice, finish_reason, outcome):
-            note = "" if outcome == finish_reason else f"outcome {outcome}"
-            return Addition("finish reason", finish_reason[:_EXCERPT], choice=choice, note=note)
+            yield Addition("annotation", choice=choice)
+        case ChoiceFinished(choice, reason, outcome):
+            note = "" if outcome == reason else f"outcome {outcome}"
+            yield Addition("finish reason", reason[:_EXCERPT], choice=choice, note=note)
         case UsageReceived(usage):
-            return Addition("usage", note=tokens_of(usage))
+            yield Addition("usage", note=tokens_of(usage))
         case _:
-            return None  # anomalies stand beside what is added
+            pass
 
 
-def _of_call(event: ToolCallStarted | ToolCallArgumentsDelta | ToolCallDone) -> Addition:
-    choice, call = event.choice, event.position
-    match event:
-        case ToolCallStarted(id=id_, name=name):
-            note = f"id {word(id_)}" if id_ else "without an id"
-            return Addition("started", name[:_EXCERPT], choice=choice, call=call, note=note)
-        case ToolCallArgumentsDelta(delta=delta):
-            return _piece("arguments", delta, choice, call)
-        case ToolCallDone(error=error):
-            note = "its arguments do not parse" if error else ""
-            return Addition("done", choice=choice, call=call, note=note)
-
-
-def _of_audio(event: AudioDelta) -> Addition:
-    size = f"{len(event.data):,} bytes" if event.data else ""
-    spoken = _piece("audio", event.transcript, event.choice) if event.transcript else Addition("audio")
-    return spoken._replace(choice=event.choice, note=size)
-
-
-def _of_chunk(chunk: ChatCompletionChunk, told: set[type[ChatCompletionEvent]]) -> Iterator[Addition]:
+def _beyond_events(chunk: ChatCompletionChunk, told: set[type[ChatCompletionEvent]]) -> Iterator[Addition]:
     for choice in chunk.choices:
-        index = choice.index
-        delta: Any = choice.delta
+        index, delta = choice.index, choice.delta
         if role := getattr(delta, "role", None):
             yield Addition("role", str(role)[:_EXCERPT], choice=index)
         if choice.message is not None:
             yield Addition("whole message", choice=index)
-        if not told & {ToolCallStarted, ToolCallArgumentsDelta}:
-            yield from _fragments(getattr(delta, "tool_calls", None), index)
+        fragments: Any = getattr(delta, "tool_calls", None)
+        if is_list(fragments) and not told & {ToolCallStarted, ToolCallArgumentsDelta}:
+            yield from (named for fragment in fragments for named in _named(fragment, index))
         if choice.finish_reason and ChoiceFinished not in told:
             yield Addition("finish reason", str(choice.finish_reason)[:_EXCERPT], choice=index)
         tokens = getattr(choice.logprobs, "content", None)
@@ -157,18 +144,20 @@ def _of_chunk(chunk: ChatCompletionChunk, told: set[type[ChatCompletionEvent]]) 
         yield Addition("usage", note="nothing new")
 
 
-def _fragments(calls: Any, choice: int) -> Iterator[Addition]:
-    """Fragments that name calls before their arguments come."""
-    for call in calls if is_list(calls) else ():
-        part: Any = getattr(call, "function", None) or getattr(call, "custom", None)
-        name = getattr(part, "name", None)
-        if isinstance(call, ChoiceDeltaToolCall) and (name or call.id):
-            note = f"id {word(str(call.id))}" if call.id else "without an id"
-            yield Addition("call named" if name else "call", str(name or "")[:_EXCERPT], choice=choice, note=note)
+def _named(fragment: Any, choice: int) -> Iterator[Addition]:
+    """A fragment that names a call before its arguments come."""
+    part: Any = getattr(fragment, "function", None) or getattr(fragment, "custom", None)
+    name = str(getattr(part, "name", None) or "")
+    if isinstance(fragment, ChoiceDeltaToolCall) and (name or fragment.id):
+        yield Addition("call named" if name else "call", name[:_EXCERPT], choice=choice, note=_id(fragment.id))
 
 
-def _piece(what: str, delta: str, choice: int, call: int | None = None) -> Addition:
-    return Addition(what, delta[:_EXCERPT], len(delta), choice, call)
+def _id(value: Any) -> str:
+    return f"id {word(str(value))}" if value else "without an id"
+
+
+def _piece(what: str, text: str, choice: int, call: int | None = None) -> Addition:
+    return Addition(what, text[:_EXCERPT], len(text), choice, call)
 
 
 def tokens_of(usage: CompletionUsage) -> str:
@@ -181,13 +170,10 @@ def tokens_of(usage: CompletionUsage) -> str:
 
 def unknown_fields(chunk: ChatCompletionChunk) -> Iterator[str]:
     """The fields of a chunk that OpenAI's API does not know, by their paths, but for an error: bounded, escaped."""
-    yield from _unknown_in("", chunk)
+    parts: list[tuple[str, Any]] = [("", chunk)]
     for choice in chunk.choices:
-        yield from _unknown_in("choices[].", choice)
-        yield from _unknown_in("choices[].delta.", choice.delta)
-
-
-def _unknown_in(path: str, value: Any) -> Iterator[str]:
-    if isinstance(value, Model):
-        known = type(value).model_fields
-        yield from (f"{path}{word(name)}" for name in value.model_extra or () if name not in known and name != "error")
+        parts += [("choices[].", choice), ("choices[].delta.", choice.delta)]
+    for path, part in parts:
+        if isinstance(part, Model):
+            known = {*type(part).model_fields, "error"}
+            yield from (f"{path}{word(name)}" for name in part.model_extra or () if name not in known)

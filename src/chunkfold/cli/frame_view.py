@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from chunkfold import Anomaly
@@ -17,7 +16,7 @@ from chunkfold.cli.additions import Addition, quoted, word
 from chunkfold.cli.facts import error_object
 from chunkfold.cli.frames import Frame, Inspection, Kind
 from chunkfold.cli.safe import one_line
-from chunkfold.cli.verdict import Fact, by_the_book, described, facts_of, times, verdict_object
+from chunkfold.cli.verdict import by_the_book, described, facts_of, times, verdict_object
 
 _KIND_WIDTH: Final = max(map(len, Kind))
 _TIME_WIDTH: Final = 8
@@ -91,104 +90,69 @@ class JsonFrameView(FrameView):
 
 
 class TextFrameView(FrameView):
-    """For people: what the two kinds of text share."""
+    """For people: in columns on a terminal, where what a frame adds is wrapped; elsewhere a line for each frame."""
+
+    def begin(self) -> None:
+        """The columns' names."""
+        self._print(Text(self._head("offset", "seconds", "what") + "adds", "bold"))
+
+    def frame(self, frame: Frame) -> None:
+        """A frame, and the rules that it breaks: on a terminal a row for each."""
+        head = self._head(str(frame.offset), "" if frame.at is None else f"{frame.at:.3f}", frame.kind)
+        told = "; ".join(told_of(frame))
+        if not self._console.is_interactive:
+            ids = " ".join(noted.rule.id for noted in frame.anomalies)
+            self._print(Text(f"{head}{told}" + (f"  ! {ids}" if ids else "")))
+            return
+        style = "red" if frame.error is not None else _STYLES.get(frame.kind, "")
+        self._beside(Text(head, style or "cyan"), Text(told, style), _LEAST)
+        for rule in _rules_of(frame):
+            self._beside(Text(" " * len(head)), Text(rule, "yellow"), _LEAST)
 
     def verdict(self, inspection: Inspection) -> None:
         """The facts, then the rules."""
         anomalies = inspection.parser.anomalies
-        tolerated = _how_many(anomalies) if anomalies else by_the_book(inspection)
-        self._facts([*facts_of(inspection, timed=self._timed), ("to tolerate", tolerated)])
-        if anomalies:
-            self._console.print()
+        facts = dict(facts_of(inspection, timed=self._timed))
+        facts["to tolerate"] = _how_many(anomalies) if anomalies else by_the_book(inspection)
+        width = max(map(len, facts)) + 2 if self._console.is_interactive else 0
+        self._print(Text())
+        for label, value in facts.items():
+            self._beside(Text(f"{label}: ".ljust(width), "cyan"), Text(value))
+        self._print(*([Text()] if anomalies else []))
         for anomaly in anomalies:
-            self._rule(anomaly)
-
-    def _facts(self, facts: Sequence[Fact]) -> None:
-        """Labels and values, one below the other; they are printed as they are."""
-        self._console.print()
-        if not self._console.is_interactive:
-            for label, value in facts:
-                self._console.out(f"{label}: {value}", highlight=False)
-            return
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style="cyan", no_wrap=True)
-        table.add_column(overflow="fold")
-        for label, value in facts:
-            table.add_row(Text(label), Text(value))
-        self._console.print(table)
-
-    @abstractmethod
-    def _rule(self, anomaly: Anomaly) -> None:
-        """Show a rule that was broken."""
+            rule = anomaly.rule
+            self._beside(Text(f"{rule.id}: ", "yellow"), Text(f"{rule.sentence} ({times(anomaly.count)})"))
+            explained = (("sent by", rule.senders), ("chunkfold", rule.handling)) if self._explained else ()
+            for label, value in (("first", one_line(anomaly.first)), *explained):
+                self._beside(Text("  "), Text(f"{label}: {value}", "dim"))
 
     def _head(self, offset: str, at: str, kind: str) -> str:
         """The columns before what a frame adds."""
         time = f"{at:>{_TIME_WIDTH}}  " if self._timed else ""
         return f"{offset:>{self._offset_width}}  {time}{kind:<{_KIND_WIDTH}}  "
 
-    def _head_of(self, frame: Frame) -> str:
-        return self._head(str(frame.offset), "" if frame.at is None else f"{frame.at:.3f}", frame.kind)
-
-
-class PlainFrameView(TextFrameView):
-    """One line for each frame, in columns, however long it is: for pipes, and for `grep`."""
-
-    def begin(self) -> None:
-        """The columns' names."""
-        self._write(self._head("offset", "seconds", "what") + "adds")
-
-    def frame(self, frame: Frame) -> None:
-        """Write the frame's line."""
-        ids = [noted.rule.id for noted in frame.anomalies]
-        self._write(self._head_of(frame) + "; ".join(told_of(frame)) + (f"  ! {' '.join(ids)}" if ids else ""))
-
-    def _rule(self, anomaly: Anomaly) -> None:
-        self._write(f"{anomaly.rule.id}: {anomaly.rule.sentence} ({times(anomaly.count)})")
-        for label, value in _facts_of_rule(anomaly, explained=self._explained):
-            self._write(f"  {label}: {value}")
-
-    def _write(self, line: str) -> None:
-        self._console.file.write(line + "\n")
-        self._console.file.flush()
-
-
-class ColumnFrameView(TextFrameView):
-    """For a terminal: what a frame adds has a column of its own, or goes below the rest where that is too narrow."""
-
-    def begin(self) -> None:
-        """The columns' names."""
-        self._console.print(
-            Text(self._head("offset", "seconds", "what") + "adds", "bold"), overflow="crop", no_wrap=True
-        )
-
-    def frame(self, frame: Frame) -> None:
-        """Print the frame, with a line for each rule that it breaks."""
-        head = self._head_of(frame)
-        style = "red" if frame.error is not None else _STYLES.get(frame.kind, "")
-        self._beside(Text(head, style or "cyan"), Text("; ".join(told_of(frame)), style))
-        for told in _rules_of(frame):
-            self._beside(Text(" " * len(head)), Text(told, "yellow"))
-
-    def _rule(self, anomaly: Anomaly) -> None:
-        rule = anomaly.rule
-        self._beside(Text(f"{rule.id}  ", "yellow"), Text(f"{rule.sentence} ({times(anomaly.count)})"), 0)
-        for label, value in _facts_of_rule(anomaly, explained=self._explained):
-            self._beside(Text(" " * len(f"{rule.id}  ")), Text(f"{label}: {value}", "dim"), 0)
-
-    def _beside(self, head: Text, told: Text, least: int = _LEAST) -> None:
-        """Print the details, wrapped, beside the head; below it if there is too little room."""
-        left = self._console.width - len(head)
-        is_beside = left >= max(least, 1)
+    def _beside(self, head: Text, told: Text, least: int = 1) -> None:
+        """Print the details beside the head, wrapped on a terminal; below it if there are fewer columns than that."""
+        if not self._console.is_interactive:
+            self._print(head + told)
+            return
+        is_beside = self._console.width - len(head) >= least
         indent = " " * (len(head) if is_beside else 2)
         rows = told.wrap(self._console, max(1, self._console.width - len(indent)))
         if not is_beside and head.plain.strip():
             self._print(head)
-        for number, row in enumerate(rows):
-            self._print(Text.assemble(head if is_beside and not number else indent, row))
+        self._print(
+            *(Text.assemble(indent if number or not is_beside else head, row) for number, row in enumerate(rows))
+        )
 
-    def _print(self, row: Text) -> None:
-        row.rstrip()
-        self._console.print(row, no_wrap=True, overflow="crop")
+    def _print(self, *rows: Text) -> None:
+        for row in rows:
+            if self._console.is_interactive:
+                row.rstrip()
+                self._console.print(row, no_wrap=True, overflow="crop")
+            else:
+                self._console.file.write(f"{row.plain}\n")
+        self._console.file.flush()
 
 
 def told_of(frame: Frame) -> Iterator[str]:
@@ -216,13 +180,6 @@ def _rules_of(frame: Frame) -> Iterator[str]:
 
 def _addition_object(addition: Addition) -> dict[str, Any]:
     return {name: value for name, value in addition._asdict().items() if value not in (None, "") or name == "choice"}
-
-
-def _facts_of_rule(anomaly: Anomaly, *, explained: bool) -> Iterator[Fact]:
-    yield "first", one_line(anomaly.first)
-    if explained:
-        yield "sent by", anomaly.rule.senders
-        yield "chunkfold", anomaly.rule.handling
 
 
 def _how_many(anomalies: Sequence[Anomaly]) -> str:

@@ -3,14 +3,14 @@
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 import click
 
 from chunkfold.cli.exit_codes import EXIT_CODES_HELP, LEFT, exit_code
 from chunkfold.cli.files import recording_from
-from chunkfold.cli.frame_view import ColumnFrameView, FrameView, JsonFrameView, PlainFrameView
+from chunkfold.cli.frame_view import FrameView, JsonFrameView, TextFrameView
 from chunkfold.cli.frames import Frame, Inspection, has_times, inspect_recording
 from chunkfold.cli.request import ChatRequest, chat_request, checked_url, headers_of, request_options
 from chunkfold.cli.safe import one_line
@@ -30,8 +30,7 @@ Examples:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
+class _Shown(NamedTuple):
     """What to show, and how.
 
     Attributes:
@@ -45,10 +44,9 @@ class _Shown:
     explained: bool
 
     def view(self, *, timed: bool, digits: int) -> FrameView:
-        """What shows it: in columns on a terminal, as lines everywhere else."""
-        console = standard_output()
-        kind = JsonFrameView if self.as_json else ColumnFrameView if console.is_interactive else PlainFrameView
-        return kind(console, timed=timed, explained=self.explained, offset_width=digits)
+        """What shows it."""
+        kind = JsonFrameView if self.as_json else TextFrameView
+        return kind(standard_output(), timed=timed, explained=self.explained, offset_width=digits)
 
     def watcher(self, view: FrameView) -> Callable[[Frame], object]:
         """What takes the frames."""

@@ -1,6 +1,6 @@
 """The verdict on a finished stream: how it ended, what it contained, what a client has to tolerate."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
 from chunkfold import (
@@ -8,15 +8,13 @@ from chunkfold import (
     APIError,
     ChatCompletion,
     ChatCompletionMessage,
-    Choice,
     ChunkfoldError,
-    CompletionUsage,
     StreamEnd,
     is_retryable,
 )
 from chunkfold.cli.additions import tokens_of, word
 from chunkfold.cli.exit_codes import exit_code
-from chunkfold.cli.facts import anomaly_object, error_object
+from chunkfold.cli.facts import Reply, anomaly_object, reply_object
 from chunkfold.cli.frames import Inspection
 from chunkfold.cli.safe import one_line
 
@@ -86,7 +84,12 @@ def place_of(anomaly: Anomaly) -> str:
 def described(error: ChunkfoldError) -> str:
     """An error on one line: its type, its message, and what the provider said beside it."""
     message = one_line(str(error))
-    told = [f"{name} {word(str(value))}" for name, value in _error_fields(error) if value is not None]
+    fields = (
+        [("status", error.status_code), ("type", error.type), ("code", error.code)]
+        if isinstance(error, APIError)
+        else []
+    )
+    told = [f"{name} {word(str(value)[:200])}" for name, value in fields if value is not None]
     return f"{type(error).__name__}: {message}" + (f" ({', '.join(told)})" if told else "")
 
 
@@ -99,26 +102,18 @@ def retryable(error: ChunkfoldError) -> str:
 
 
 def verdict_object(inspection: Inspection, *, timed: bool, explained: bool) -> dict[str, Any]:
-    """The verdict for programs."""
-    parser, snapshot = inspection.parser, inspection.parser.snapshot
-    timing = parser.timing
-    return {
-        "end": parser.end,
-        "complete": parser.end is not None and parser.end.complete,
+    """The verdict for programs: the object of every command, and what was counted."""
+    parser = inspection.parser
+    reply = Reply(parser.error, is_timed=timed)
+    reply.take(parser)
+    return reply_object(reply) | {
+        "anomalies": [rule_object(anomaly, explained=explained) for anomaly in parser.anomalies],
         "exit_code": exit_code(parser.end),
-        "error": error_object(parser.error),
         "frames": inspection.frames,
         "events": inspection.events,
         "bytes": inspection.received,
         "unread_bytes": inspection.unread,
-        "times": {"headers": timing.headers, "first_output": timing.first_output, "last_byte": timing.last_byte}
-        if timed
-        else None,
-        "output": [_choice_object(choice) for choice in snapshot.choices],
-        "usage": None if snapshot.usage is None else _usage_object(snapshot.usage),
-        "request_id": parser.request_id,
         "unknown_fields": inspection.unknown_fields,
-        "anomalies": [rule_object(anomaly, explained=explained) for anomaly in parser.anomalies],
     }
 
 
@@ -126,16 +121,6 @@ def rule_object(anomaly: Anomaly, *, explained: bool) -> dict[str, Any]:
     """A rule that was broken, for programs."""
     more = {"senders": anomaly.rule.senders, "handling": anomaly.rule.handling} if explained else {}
     return anomaly_object(anomaly) | more
-
-
-def _error_fields(error: ChunkfoldError) -> Sequence[tuple[str, Any]]:
-    if isinstance(error, APIError):
-        return ("status", error.status_code), ("type", _brief(error.type)), ("code", _brief(error.code))
-    return ()
-
-
-def _brief(value: Any) -> Any:
-    return value if value is None or isinstance(value, int) else str(value)[:200]
 
 
 def _received(inspection: Inspection) -> str:
@@ -181,28 +166,6 @@ def _finish_reasons(snapshot: ChatCompletion) -> Iterator[str]:
         if choice.finish_reason:
             outcome = "" if choice.outcome == choice.finish_reason else f" (outcome {choice.outcome})"
             yield f"{word(choice.finish_reason)}{outcome}"
-
-
-def _choice_object(choice: Choice) -> dict[str, Any]:
-    message = choice.message
-    return {
-        "choice": choice.index,
-        "finish_reason": _brief(choice.finish_reason),
-        "outcome": choice.outcome,
-        "text_length": len(message.content or ""),
-        "reasoning_length": len(message.reasoning or ""),
-        "tool_calls": [{"id": _brief(call.id), "name": _brief(call.name)} for call in message.tool_calls],
-    }
-
-
-def _usage_object(usage: CompletionUsage) -> dict[str, Any]:
-    return {
-        "prompt_tokens": _brief(usage.prompt_tokens),
-        "completion_tokens": _brief(usage.completion_tokens),
-        "total_tokens": _brief(usage.total_tokens),
-        "cached_tokens": usage.cached_tokens,
-        "reasoning_tokens": usage.reasoning_tokens,
-    }
 
 
 def _fields(counts: dict[str, int]) -> str:
