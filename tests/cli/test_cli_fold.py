@@ -146,7 +146,7 @@ def test_what_cannot_be_read_does_not_stop_the_rest(folder: Path, jobs: str) -> 
     assert bad[1]["error"]["message"] == "a folder without files"
     assert "line 3" in bad[2]["error"]["message"]
     assert good["end"] == "finished"
-    assert "unreadable      4" in errors
+    assert "unreadable       4" in errors
 
 
 def test_a_folder_stands_for_the_files_in_it(folder: Path) -> None:

@@ -4,16 +4,15 @@ import os
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import click
 from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
 from chunkfold import RULES, StreamEnd
@@ -21,13 +20,11 @@ from chunkfold.cli.exit_codes import LEFT
 from chunkfold.cli.folding import Folded, Job, Problem, unreadable
 from chunkfold.cli.folding import fold as fold_job
 from chunkfold.cli.safe import one_line
-from chunkfold.cli.view import standard_output
+from chunkfold.cli.view import print_beside, print_row, standard_output
 from chunkfold.cli.workers import Lost, in_processes
 
 _BYTES_FOR_ONE: Final = 8 * 2**20  # what is folded sooner than one more process starts
-_SHOW_BAR_AFTER: Final = 0.7  # seconds
 _LONGEST_NAME: Final = 40  # cells of a file's name, elsewhere than on a terminal
-_WIDE: Final = 1000  # cells of a row there
 _UNREADABLE: Final = "unreadable"
 _ENDINGS: Final = (*StreamEnd, _UNREADABLE)
 _END_WIDTH: Final = max(map(len, _ENDINGS))
@@ -78,10 +75,10 @@ def fold(context: click.Context, files: tuple[str, ...], as_json: bool, jobs: in
 def _fold_all(run: "_Run", jobs: int | None) -> bool:
     """Show the result of every file; return whether it got to the end, and was not stopped by Ctrl-C."""
     try:
-        with _Bar(len(run.names), run.output) as bar, closing(_results(run, jobs)) as results:
+        with _bar(len(run.names), run.output) as advance, closing(_results(run, jobs)) as results:
             for result in results:
                 run.show(result)
-                bar.advance()
+                advance()
     except KeyboardInterrupt:
         return False
     return True
@@ -127,7 +124,7 @@ class _Run:
         if as_json and hasattr(stdout, "reconfigure"):
             stdout.reconfigure(encoding="utf-8")  # as JSON is, whatever a terminal may want
         longest = max(cell_len(one_line(name)) for name, _ in names)
-        is_live = self.output.is_terminal
+        is_live = self.output.is_interactive
         self._name_width = min(longest, self.output.width * 2 // 5 if is_live else _LONGEST_NAME)
         self._excerpt_width = self.output.width - self._name_width - _END_WIDTH - 2 * len(_GAP) if is_live else None
 
@@ -142,10 +139,12 @@ class _Run:
         self.endings[folded.end or _UNREADABLE] += 1
         for rule_id, count in folded.anomalies.items():
             self._rules[rule_id].update(files=1, times=count)
-        if self.as_json:
-            _print_line(self.output, Text(folded.json))
+        if not self.as_json:
+            print_row(self.output, self._row(folded))
+        elif self.output.is_interactive:  # above the bar
+            self.output.print(Text(folded.json), soft_wrap=True)
         else:
-            _print_line(self.output, self._line(folded))
+            click.echo(folded.json)
 
     def summarise(self) -> None:
         """How many streams ended in which way, and which rules they broke."""
@@ -153,37 +152,31 @@ class _Run:
         read, all_ = self.endings.total(), len(self.names)
         of_all = "" if read == all_ else f" of {all_:,}"
         heading = f"{read:,}{of_all} file{'' if all_ == 1 else 's'} in {time.monotonic() - self._started:.1f} s"
-        _print_line(console, Text(f"\n{heading}", "bold"))
+        rows = [Text(), Text(heading, "bold")]
         if read:
-            _print_table(console, ("ending", "files"), self._ending_rows())
-        if rows := self._rule_rows():
-            _print_table(console, ("rule", "files", "times", "what came"), rows)
+            rows += [Text(), Text(f"{'ending':{_END_WIDTH}}{_GAP}files", "dim")]
+        for end in (*StreamEnd, None):
+            if count := self.endings[end or _UNREADABLE]:
+                rows.append(Text.assemble((f"{end or _UNREADABLE:{_END_WIDTH}}", _style_of(end)), f"{_GAP}{count:5,}"))
+        if self._rules:
+            rows += [Text(), Text(_GAP.join(("rule ", "files", "times", "what came")), "dim")]
+        for row in rows:
+            print_row(console, row)
+        sentences = {rule.id: rule.sentence for rule in RULES}
+        for rule_id, counts in sorted(self._rules.items()):
+            head = f"{rule_id}{_GAP}{counts['files']:5,}{_GAP}{counts['times']:5,}{_GAP}"
+            print_beside(console, Text(head), Text(sentences[rule_id]))
 
-    def _line(self, folded: Folded) -> Text:
+    def _row(self, folded: Folded) -> Text:
         name = one_line(folded.file)
         if self._excerpt_width is not None:  # elsewhere than on a terminal it may be needed whole
             name = _last_cells(name, self._name_width)
         name += " " * (self._name_width - cell_len(name))
-        end = folded.end or _UNREADABLE
-        line = Text(f"{name}{_GAP}").append(f"{end:{_END_WIDTH}}", _style_of(folded.end)).append(_GAP)
         excerpt = Text(folded.excerpt)
         if self._excerpt_width is not None:
             excerpt.truncate(max(1, self._excerpt_width), overflow="ellipsis")
-        line.append_text(excerpt)
-        line.rstrip()
-        return line
-
-    def _ending_rows(self) -> list[tuple[Text, ...]]:
-        ends = [*StreamEnd, None]
-        rows = [(end, self.endings[end or _UNREADABLE]) for end in ends]
-        return [(Text(end or _UNREADABLE, _style_of(end)), Text(f"{count:,}")) for end, count in rows if count]
-
-    def _rule_rows(self) -> list[tuple[Text, ...]]:
-        sentences = {rule.id: rule.sentence for rule in RULES}
-        return [
-            (Text(rule_id), Text(f"{counts['files']:,}"), Text(f"{counts['times']:,}"), Text(sentences[rule_id]))
-            for rule_id, counts in sorted(self._rules.items())
-        ]
+        ended = f"{folded.end or _UNREADABLE:{_END_WIDTH}}"
+        return Text.assemble(name, _GAP, (ended, _style_of(folded.end)), _GAP, excerpt)
 
 
 def _results(run: _Run, jobs: int | None) -> Generator[Folded]:
@@ -211,46 +204,26 @@ def _size_of(file: str) -> int:
         return 0
 
 
-class _Bar:
-    """How far it is, once it takes long, on standard error if that is a terminal.
-
-    Where the results go to a terminal, too, they scroll by above it.
+@contextmanager
+def _bar(total: int, output: Console) -> Generator[Callable[[], object]]:
+    """How far it is, on standard error if that is a terminal; results that go to it, too, scroll by above.
 
     Args:
         total: How many files there are.
         output: Where the results go.
     """
-
-    def __init__(self, total: int, output: Console) -> None:
-        errors = Console(stderr=True, force_terminal=None if sys.stderr.isatty() else False)
-        self._progress = Progress(
-            TextColumn("folding"),
-            BarColumn(None),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(compact=True),
-            console=output if output.is_interactive else errors,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-        self._is_wanted = total > 1 and errors.is_interactive
-        self._task = self._progress.add_task("", total=total)
-        self._started = time.monotonic()
-        self._is_shown = False
-
-    def advance(self) -> None:
-        """One more file is done."""
-        self._progress.advance(self._task)
-        if self._is_wanted and not self._is_shown and time.monotonic() - self._started > _SHOW_BAR_AFTER:
-            self._progress.start()
-            self._is_shown = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_shown:
-            self._progress.stop()
+    errors = Console(stderr=True, force_terminal=None if sys.stderr.isatty() else False)
+    columns = (TextColumn("folding"), BarColumn(None), MofNCompleteColumn(), TimeRemainingColumn(compact=True))
+    with Progress(
+        *columns,
+        console=output if output.is_interactive else errors,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+        disable=total == 1 or not errors.is_interactive,
+    ) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda: progress.advance(task)
 
 
 def _last_cells(name: str, width: int) -> str:
@@ -263,28 +236,3 @@ def _last_cells(name: str, width: int) -> str:
 
 def _style_of(end: StreamEnd | None) -> str:
     return "green" if end is not None and end.complete else "yellow" if end is StreamEnd.CLOSED else "red"
-
-
-def _print_table(console: Console, header: Sequence[str], rows: Iterable[tuple[Text, ...]]) -> None:
-    """Counts to the right, words to the left; elsewhere than on a terminal a row is a line."""
-    table = Table.grid(padding=(0, 2))
-    for name in header:
-        is_count = name in {"files", "times"}
-        table.add_column(justify="right" if is_count else "left", no_wrap=name != "what came", overflow="fold")
-    table.add_row(*(Text(name, "dim") for name in header))
-    for row in rows:
-        table.add_row(*row)
-    width = console.width if console.is_terminal else _WIDE
-    _print_line(console, Text())
-    for segments in console.render_lines(table, console.options.update_width(width), pad=False):
-        line = Text.assemble(*((segment.text, segment.style or "") for segment in segments))
-        line.rstrip()
-        _print_line(console, line)
-
-
-def _print_line(console: Console, line: Text) -> None:
-    """A line; elsewhere than on a terminal past rich, which would write it twice if Ctrl-C came at a bad moment."""
-    if console.is_terminal:
-        console.print(line, soft_wrap=True)
-    else:
-        click.echo(line.plain, file=console.file)

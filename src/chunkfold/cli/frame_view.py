@@ -17,6 +17,7 @@ from chunkfold.cli.facts import error_object
 from chunkfold.cli.frames import Frame, Inspection, Kind
 from chunkfold.cli.safe import one_line
 from chunkfold.cli.verdict import by_the_book, described, facts_of, times, verdict_object
+from chunkfold.cli.view import print_beside, print_row
 
 _KIND_WIDTH: Final = max(map(len, Kind))
 _TIME_WIDTH: Final = 8
@@ -94,7 +95,7 @@ class TextFrameView(FrameView):
 
     def begin(self) -> None:
         """The columns' names."""
-        self._print(Text(self._head("offset", "seconds", "what") + "adds", "bold"))
+        print_row(self._console, Text(self._head("offset", "seconds", "what") + "adds", "bold"))
 
     def frame(self, frame: Frame) -> None:
         """A frame, and the rules that it breaks: on a terminal a row for each."""
@@ -102,12 +103,12 @@ class TextFrameView(FrameView):
         told = "; ".join(told_of(frame))
         if not self._console.is_interactive:
             ids = " ".join(noted.rule.id for noted in frame.anomalies)
-            self._print(Text(f"{head}{told}" + (f"  ! {ids}" if ids else "")))
+            print_row(self._console, Text(f"{head}{told}" + (f"  ! {ids}" if ids else "")))
             return
         style = "red" if frame.error is not None else _STYLES.get(frame.kind, "")
-        self._beside(Text(head, style or "cyan"), Text(told, style), _LEAST)
+        print_beside(self._console, Text(head, style or "cyan"), Text(told, style), _LEAST)
         for rule in _rules_of(frame):
-            self._beside(Text(" " * len(head)), Text(rule, "yellow"), _LEAST)
+            print_beside(self._console, Text(" " * len(head)), Text(rule, "yellow"), _LEAST)
 
     def verdict(self, inspection: Inspection) -> None:
         """The facts, then the rules."""
@@ -115,44 +116,24 @@ class TextFrameView(FrameView):
         facts = dict(facts_of(inspection, timed=self._timed))
         facts["to tolerate"] = _how_many(anomalies) if anomalies else by_the_book(inspection)
         width = max(map(len, facts)) + 2 if self._console.is_interactive else 0
-        self._print(Text())
+        print_row(self._console, Text())
         for label, value in facts.items():
-            self._beside(Text(f"{label}: ".ljust(width), "cyan"), Text(value))
-        self._print(*([Text()] if anomalies else []))
+            print_beside(self._console, Text(f"{label}: ".ljust(width), "cyan"), Text(value))
+        if anomalies:
+            print_row(self._console, Text())
         for anomaly in anomalies:
             rule = anomaly.rule
-            self._beside(Text(f"{rule.id}: ", "yellow"), Text(f"{rule.sentence} ({times(anomaly.count)})"))
+            print_beside(
+                self._console, Text(f"{rule.id}: ", "yellow"), Text(f"{rule.sentence} ({times(anomaly.count)})")
+            )
             explained = (("sent by", rule.senders), ("chunkfold", rule.handling)) if self._explained else ()
             for label, value in (("first", one_line(anomaly.first)), *explained):
-                self._beside(Text("  "), Text(f"{label}: {value}", "dim"))
+                print_beside(self._console, Text("  "), Text(f"{label}: {value}", "dim"))
 
     def _head(self, offset: str, at: str, kind: str) -> str:
         """The columns before what a frame adds."""
         time = f"{at:>{_TIME_WIDTH}}  " if self._timed else ""
         return f"{offset:>{self._offset_width}}  {time}{kind:<{_KIND_WIDTH}}  "
-
-    def _beside(self, head: Text, told: Text, least: int = 1) -> None:
-        """Print the details beside the head, wrapped on a terminal; below it if there are fewer columns than that."""
-        if not self._console.is_interactive:
-            self._print(head + told)
-            return
-        is_beside = self._console.width - len(head) >= least
-        indent = " " * (len(head) if is_beside else 2)
-        rows = told.wrap(self._console, max(1, self._console.width - len(indent)))
-        if not is_beside and head.plain.strip():
-            self._print(head)
-        self._print(
-            *(Text.assemble(indent if number or not is_beside else head, row) for number, row in enumerate(rows))
-        )
-
-    def _print(self, *rows: Text) -> None:
-        for row in rows:
-            if self._console.is_interactive:
-                row.rstrip()
-                self._console.print(row, no_wrap=True, overflow="crop")
-            else:
-                self._console.file.write(f"{row.plain}\n")
-        self._console.file.flush()
 
 
 def told_of(frame: Frame) -> Iterator[str]:

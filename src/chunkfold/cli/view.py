@@ -315,6 +315,28 @@ def say(text: str, style: str = "", *, err: bool = True) -> None:
         click.echo(text, err=err)
 
 
+def print_row(console: Console, row: Text) -> None:
+    """A row, no wider than the terminal; elsewhere as it is, and past rich, which may write it twice at a Ctrl-C."""
+    row.rstrip()
+    if console.is_interactive:
+        console.print(row, no_wrap=True, overflow="crop")
+    else:
+        click.echo(row.plain, file=console.file)
+
+
+def print_beside(console: Console, head: Text, told: Text, least: int = 1) -> None:
+    """A text beside a head, wrapped on a terminal; below the head if there are fewer columns than `least` beside it."""
+    if not console.is_interactive:
+        print_row(console, head + told)
+        return
+    is_beside = console.width - len(head) >= least
+    indent = " " * (len(head) if is_beside else 2)
+    if not is_beside and head.plain.strip():
+        print_row(console, head)
+    for number, row in enumerate(told.wrap(console, max(1, console.width - len(indent)))):
+        print_row(console, Text.assemble(head if is_beside and not number else indent, row))
+
+
 def is_live(console: Console) -> bool:
     """Whether it is a terminal that can draw a row again."""
     return console.is_interactive and not console.legacy_windows
