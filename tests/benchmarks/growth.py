@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
+import drawing
 from bodies import chunk, cut, event, rows, text, tool_arguments
-from measuring import Figure, Scale, at_most, interleaved, ratio, say
+from measuring import Figure, Scale, Target, at_most, interleaved, ratio, say
 from pydantic_core import from_json
 
 from chunkfold import ChatCompletion, ChatCompletionParser, ChatCompletionStream, PartialJSON
@@ -20,6 +22,7 @@ from chunkfold import ChatCompletion, ChatCompletionParser, ChatCompletionStream
 TABLE = "growth"
 PARTIAL = "partial"
 _TARGET = at_most(10.5)
+_DRAWN = at_most(11)  # the thread that draws takes its part of the time, whatever there is to draw
 _PIECE = 20  # characters of JSON in a delta
 
 
@@ -30,14 +33,16 @@ class Case:
     Attributes:
         unit: What is counted.
         large: How many there are in the large one; the small one has a tenth.
-        make: Makes the bodies' reads.
-        take: Reads them.
+        make: Makes the bodies' reads, or what is drawn.
+        take: Reads them, or draws it.
+        target: What is meant.
     """
 
     unit: str
     large: int
-    make: Callable[[int], list[bytes]]
-    take: Callable[[list[bytes]], object]
+    make: Callable[[int], Any]
+    take: Callable[[Any], object]
+    target: Target = _TARGET
 
 
 def _feed(reads: list[bytes]) -> ChatCompletion:
@@ -70,7 +75,7 @@ def _tool_calls(count: int) -> list[bytes]:
     return [*(event(chunk({"tool_calls": [fragment]})) for fragment in begun + rest), event(chunk({}, "tool_calls"))]
 
 
-CASES = {
+CASES: dict[str, Case] = {
     "text": Case("chunks", 20_000, lambda n: text(n).events, _feed),
     "tool arguments": Case("chunks", 20_000, lambda n: tool_arguments(n).events, _feed),
     "`events()`": Case("chunks", 20_000, lambda n: text(n).events, _take_events),
@@ -81,6 +86,9 @@ CASES = {
     "comments": Case("lines", 1_000_000, lambda n: [_HI, *cut(b": ping\n" * n, 65536), b"\n", _STOP], _feed),
     "choices": Case("choices", 10_000, _choices, _feed),
     "tool calls": Case("calls", 1_000, _tool_calls, _feed),
+    "drawn tool calls": Case("calls", 10_000, drawing.tool_calls, drawing.draw, _DRAWN),
+    "drawn zero-width characters": Case("characters", 40_000, drawing.zero_width, drawing.draw, _DRAWN),
+    "drawn code": Case("characters", 80_000, drawing.code, drawing.draw, _DRAWN),
 }
 
 
@@ -94,7 +102,11 @@ def measure(scale: Scale) -> Iterator[Figure]:
             "large": partial(case.take, case.make(large)),
         }
         yield Figure(
-            TABLE, (name, f"{small:,} {case.unit}", f"{large:,}"), "times as long", _growth(subjects, scale), _TARGET
+            TABLE,
+            (name, f"{small:,} {case.unit}", f"{large:,}"),
+            "times as long",
+            _growth(subjects, scale),
+            case.target,
         )
     yield from _measure_partial(scale)
 
