@@ -5,12 +5,10 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-import chunkfold
 from chunkfold.testing import Answer, FakeProvider, StreamBuilder
 
 pytest.importorskip("click")
@@ -36,6 +34,7 @@ from command_line import (
 )
 
 from chunkfold.cli.demo_answers import scripted_answers
+from chunkfold.cli.open_calls import Call
 from chunkfold.cli.safe import harmless, one_line
 from chunkfold.cli.view import LiveView, TextView
 
@@ -247,11 +246,8 @@ def test_control_characters_are_made_visible() -> None:
     assert "\n" not in one_line(everything)
 
 
-def calls(*pairs: tuple[str, str]) -> Sequence[chunkfold.ChatCompletionMessageToolCall]:
-    return [
-        chunkfold.ChatCompletionMessageFunctionToolCall(function=chunkfold.Function(name=name, arguments=arguments))
-        for name, arguments in pairs
-    ]
+def calls(*said: tuple[str, str]) -> list[Call]:
+    return [Call(name, arguments) for name, arguments in said]
 
 
 @pytest.mark.parametrize("is_live", [True, False])

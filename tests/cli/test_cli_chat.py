@@ -63,7 +63,8 @@ from rich.console import Console
 from rich.text import Text
 
 from chunkfold.cli.markdown import MarkdownRows
-from chunkfold.cli.painter import Painter, ShownCall
+from chunkfold.cli.open_calls import Call
+from chunkfold.cli.painter import Painter
 from chunkfold.cli.safe import Secrets, SecretsInPieces, json_line
 from chunkfold.cli.tail import Tail
 from chunkfold.cli.view import LiveView
@@ -756,9 +757,9 @@ def test_only_rows_that_changed_are_written_again() -> None:
         before = len(written_to(console))
         view.add_text("| next")
         assert len(written_to(console)) - before < 60
-        view.show_tool_calls([ShownCall("f", '{"a": 1')])
+        view.show_tool_calls([Call("f", '{"a": 1')])
         before = len(written_to(console))
-        view.show_tool_calls([ShownCall("f", '{"a": 12')])
+        view.show_tool_calls([Call("f", '{"a": 12')])
         assert len(written_to(console)) - before < 80
     assert screen_of(written_to(console), 40)[-2:] == ['tool call: f {"a": 12', ""]
 
@@ -778,7 +779,7 @@ def test_of_another_size_only_the_terminal_knows_where_the_rows_are() -> None:
         view.add_text("one")
         console.width = 30
         before = len(written_to(console))
-        view.show_tool_calls([ShownCall("f", "")])
+        view.show_tool_calls([Call("f", "")])
         # So all of them are drawn again, from where the cursor rests.
         assert written_to(console)[before:].startswith("\r\x1b[999M\x1b[?7lone\n")
 
@@ -797,7 +798,7 @@ def test_a_long_line_of_code_is_seen_while_it_grows() -> None:
 def test_more_than_a_screen_is_open_and_its_end_is_shown() -> None:
     console, view = live()  # of 20 rows
     with view:
-        view.show_tool_calls([ShownCall(f"f{number}", "{}") for number in range(50)])
+        view.show_tool_calls([Call(f"f{number}", "{}") for number in range(50)])
         assert screen_of(written_to(console), 40) == [f"tool call: f{number} {{}}" for number in range(31, 50)]
     assert len(screen_of(written_to(console), 40)) == 51
 
@@ -845,7 +846,7 @@ def test_what_came_since_the_last_frame_is_drawn_though_nothing_follows() -> Non
         view.add_text("one")
         view.add_text(" two")
         wait_until(lambda: screen_of(written_to(console), 40) == ["one two"])
-        view.show_tool_call(0, ShownCall("f", "{}"))
+        view.show_tool_call(0, Call("f", "{}"))
         wait_until(lambda: screen_of(written_to(console), 40)[1:] == ["", "tool call: f {}"])
 
 
@@ -972,11 +973,11 @@ def test_a_call_that_grows_draws_no_other_one(monkeypatch: pytest.MonkeyPatch) -
     _, view = live()  # of 20 rows
     with view:
         for position in range(50):
-            view.show_tool_call(position, ShownCall(f"f{position}"))
+            view.show_tool_call(position, Call(f"f{position}"))
         rows.clear()
-        view.show_tool_call(0, ShownCall("f0", "{"))  # which is not to be seen
+        view.show_tool_call(0, Call("f0", "{"))  # which is not to be seen
         assert rows == []
-        view.show_tool_call(49, ShownCall("f49", "{"))
+        view.show_tool_call(49, Call("f49", "{"))
         assert rows == ["tool call: f49 {"]
 
 

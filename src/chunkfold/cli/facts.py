@@ -13,6 +13,8 @@ from chunkfold import (
     APIError,
     APIStatusError,
     ChatCompletion,
+    ChatCompletionParser,
+    ChatCompletionStream,
     Choice,
     ChunkfoldError,
     CompletionUsage,
@@ -36,21 +38,6 @@ class NoResponse(Protocol):
         ...
 
 
-class Source(Protocol):
-    """A stream or a parser that has ended, or was left."""
-
-    @property
-    def end(self) -> StreamEnd | None: ...  # noqa: D102 - the parser's
-    @property
-    def timing(self) -> StreamTiming: ...  # noqa: D102 - the parser's
-    @property
-    def anomalies(self) -> Sequence[Anomaly]: ...  # noqa: D102 - the parser's
-    @property
-    def snapshot(self) -> ChatCompletion: ...  # noqa: D102 - the parser's
-    @property
-    def request_id(self) -> str | None: ...  # noqa: D102 - the parser's
-
-
 @dataclass(slots=True)
 class Reply:
     """The result of a request, or of a recording.
@@ -70,8 +57,8 @@ class Reply:
     request_id: str | None = None
     is_timed: bool = True
 
-    def take(self, source: Source) -> None:
-        """Keep what a stream brought."""
+    def take(self, source: ChatCompletionParser | ChatCompletionStream) -> None:
+        """Keep what a stream brought that has ended, or was left."""
         self.end, self.timing, self.anomalies = source.end, source.timing, source.anomalies
         self.completion, self.request_id = source.snapshot, source.request_id
 

@@ -59,61 +59,35 @@ def fold(job: Job) -> Folded:
         return unreadable(job, job.problem)
     try:
         recording = Recording.load(job.file) if job.data is None else Recording.loads(job.data)
-        return _folded(job, replay(recording))
+        parser = replay(recording)
+        error = parser.error
+        problem = None if error is None else Problem(type(error).__name__, str(error))
+        return _folded(job, problem, parser)
     except Exception as error:  # noqa: BLE001 - one bad file must not end the run, whatever is wrong with it
         said = error.strerror if isinstance(error, OSError) else str(error)
-        return unreadable(job, Problem(type(error).__name__, said or _NOTHING_SAID.get(type(error), "")))
-
-
-_NOTHING_SAID: Final[dict[type[Exception], str]] = {MemoryError: "out of memory"}
+        unsaid = "out of memory" if isinstance(error, MemoryError) else ""
+        return unreadable(job, Problem(type(error).__name__, said or unsaid))
 
 
 def unreadable(job: Job, problem: Problem) -> Folded:
     """The result of a file that has no stream."""
-    return Folded(
-        file=job.file,
-        end=None,
-        anomalies={},
-        excerpt=_excerpt(problem.message or problem.type),
-        json=_json(job, None, problem, {}),
-    )
+    return _folded(job, problem)
 
 
-def _folded(job: Job, parser: ChatCompletionParser) -> Folded:
-    anomalies = {anomaly.rule.id: anomaly.count for anomaly in parser.anomalies}
-    error = parser.error
-    problem = None if error is None else Problem(type(error).__name__, str(error))
-    return Folded(
-        file=job.file,
-        end=parser.end,
-        anomalies=anomalies,
-        excerpt=_excerpt(_said(parser.snapshot) if problem is None else problem.message),
-        json=_json(job, parser.end, problem, anomalies, parser.snapshot),
-    )
-
-
-def _json(
-    job: Job,
-    end: StreamEnd | None,
-    problem: Problem | None,
-    anomalies: dict[str, int],
-    snapshot: ChatCompletion | None = None,
-) -> str:
+def _folded(job: Job, problem: Problem | None, parser: ChatCompletionParser | None = None) -> Folded:
     """What has ended well is a completion, anything else is not more than a snapshot."""
-    if not job.as_json:
-        return ""
-    whole: Any = None if snapshot is None else snapshot.model_dump(mode="json")
-    is_complete = end is not None and end.complete
-    return json_line(
-        {
-            "file": job.file,
-            "end": end,
-            "error": None if problem is None else problem._asdict(),
-            "anomalies": anomalies,
-            "completion": whole if is_complete else None,
-            "snapshot": None if is_complete else whole,
-        }
-    )
+    end, snapshot = (parser.end, parser.snapshot) if parser else (None, None)
+    anomalies = {anomaly.rule.id: anomaly.count for anomaly in parser.anomalies} if parser else {}
+    said = problem.message or problem.type if problem else _said(snapshot or ChatCompletion())
+    json = ""
+    if job.as_json:
+        whole = None if snapshot is None else snapshot.model_dump(mode="json")
+        told = {"file": job.file, "end": end, "error": problem and problem._asdict(), "anomalies": anomalies}
+        is_complete = end is not None and end.complete
+        json = json_line(
+            {**told, "completion": whole if is_complete else None, "snapshot": None if is_complete else whole}
+        )
+    return Folded(job.file, end, anomalies, _excerpt(said), json)
 
 
 def _said(completion: ChatCompletion) -> str:

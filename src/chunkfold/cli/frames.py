@@ -4,7 +4,7 @@ Nothing else decodes the bytes. The parser reports each event, and what changed 
 of that event. What changes between two events, as it does at the end of the body, makes a frame without an event.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Unpack
@@ -130,12 +130,10 @@ class Inspection:
     """
 
     def __init__(self, on_frame: Callable[[Frame], object], **options: Unpack[ParserOptions]) -> None:
-        given: ParserOptions = {**options, "on_server_sent_event": self._on_server_sent_event}
+        given: ParserOptions = {**options, "on_server_sent_event": self._tell}
         self.parser = ChatCompletionParser(**given)
         self.parser.events()  # from now on
-        self.frames = self.events = 0
-        self.received = 0
-        self.unread = 0
+        self.frames = self.events = self.received = self.unread = 0
         self.unknown_fields: dict[str, int] = {}
         self._on_frame = on_frame
         self._at: float | None = None
@@ -181,19 +179,14 @@ class Inspection:
         if not self._ended:  # else an event was left in the decoder, and it was the last
             self._tell(None, chunks or [], note)
 
-    def _on_server_sent_event(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
-        self._tell(event, chunks)
-
     def _tell(self, event: ServerSentEvent | None, chunks: list[ChatCompletionChunk], note: str = "") -> None:
         """Make a frame of all that changed since the last one."""
-        parser = self.parser
+        parser, data = self.parser, b"" if event is None else event.data
         self.frames += 1
         self.events += event is not None
         self._ended = parser.end is not None
         self._note_fields(chunks)
-        anomalies = self._new_anomalies()
-        adds = additions_of(parser.events(), chunks)
-        error = None if isinstance(parser.error, IncompleteStreamError) else parser.error
+        anomalies = tuple(self._new_anomalies())
         rules = {noted.rule for noted in anomalies}
         kind = self._kind(event, chunks, rules)
         frame = Frame(
@@ -202,11 +195,11 @@ class Inspection:
             event=None if event is None else event.event,
             offset=self._offset(event, rules),
             at=self._at,
-            size=0 if event is None else len(event.data),
-            data="" if event is None else event.data[: 4 * _EXCERPT].decode("utf-8", "replace")[:_EXCERPT],
-            adds=adds,
+            size=len(data),
+            data=data[: 4 * _EXCERPT].decode("utf-8", "replace")[:_EXCERPT],
+            adds=additions_of(parser.events(), chunks),
             anomalies=anomalies,
-            error=error,
+            error=None if isinstance(parser.error, IncompleteStreamError) else parser.error,
             note=note if kind is Kind.END else "",
         )
         self._on_frame(frame)
@@ -216,7 +209,7 @@ class Inspection:
         if isinstance(error, LimitExceededError):
             return Kind.LIMIT
         if event is None:
-            return _kind_without_event(error, rules)
+            return Kind.ERROR if ERROR_FIELD in rules else Kind.BODY if self._is_body(rules) else Kind.END
         if isinstance(error, APIError):
             return Kind.ERROR
         if error is not None and not isinstance(error, IncompleteStreamError):
@@ -227,24 +220,24 @@ class Inspection:
             return Kind.USAGE if all(chunk.usage and not chunk.choices for chunk in chunks) else Kind.CHUNK
         return Kind.PING if rules & _PINGS else Kind.FOREIGN if FOREIGN_EVENT in rules else Kind.CHUNK
 
+    def _is_body(self, rules: set[Rule]) -> bool:
+        """Whether what is reported without an event is the whole body, and not its end."""
+        return bool(rules & _BODIES) or isinstance(self.parser.error, NotAnEventStreamError | APIError)
+
     def _offset(self, event: ServerSentEvent | None, rules: set[Rule]) -> int:
         if event is not None:
             return event.offset
         if ERROR_FIELD in rules:
             return next(each.offset for each in self.parser.anomalies if each.rule is ERROR_FIELD)
-        is_body = rules & _BODIES or isinstance(self.parser.error, NotAnEventStreamError | APIError)
-        return 0 if is_body else self.received
+        return 0 if self._is_body(rules) else self.received
 
-    def _new_anomalies(self) -> tuple[Noted, ...]:
+    def _new_anomalies(self) -> Iterator[Noted]:
         """What was noted since the last frame."""
-        found: list[Noted] = []
         for anomaly in self.parser.anomalies:
             known = self._counts.get(anomaly.rule.id, 0)
             if anomaly.count > known:
-                detail = "" if known else anomaly.detail
-                found.append(Noted(anomaly.rule, anomaly.count - known, detail, is_first=not known))
                 self._counts[anomaly.rule.id] = anomaly.count
-        return tuple(found)
+                yield Noted(anomaly.rule, anomaly.count - known, "" if known else anomaly.detail, is_first=not known)
 
     def _note_fields(self, chunks: Iterable[ChatCompletionChunk]) -> None:
         known = self.unknown_fields
@@ -272,11 +265,3 @@ def inspect_recording(recording: Recording, inspection: Inspection) -> None:
 def has_times(recording: Recording) -> bool:
     """Whether it tells when its bytes came: a plain body does not."""
     return recording.headers_at is not None or any(read.at for read in recording.reads)
-
-
-def _kind_without_event(error: ChunkfoldError | None, rules: set[Rule]) -> Kind:
-    if ERROR_FIELD in rules:
-        return Kind.ERROR
-    if rules & _BODIES or isinstance(error, NotAnEventStreamError | APIError):
-        return Kind.BODY
-    return Kind.END

@@ -1,7 +1,8 @@
 """The tool calls that are filling in, below the text of an answer."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import Final
 
 from rich.console import Console
 from rich.text import Text
@@ -9,21 +10,23 @@ from rich.text import Text
 from chunkfold.cli.safe import one_line
 from chunkfold.cli.tail import Tail
 
-OPEN_ARGUMENTS: Final = 400  # characters drawn of a call that is still filling in: the last ones
+_OPEN_ARGUMENTS: Final = 400  # characters drawn of a call that is still filling in: the last ones
 
 
-class Call(Protocol):
-    """What is shown of a tool call."""
+@dataclass(slots=True)
+class Call:
+    """A tool call, or the end of one that is filling in."""
 
-    @property
-    def name(self) -> str:
-        """The tool's name."""
-        ...
+    name: str
+    arguments: str = ""
 
-    @property
-    def arguments(self) -> str:
-        """Its arguments, as far as they have come."""
-        ...
+    def add(self, arguments: str) -> None:
+        """The next piece of its arguments; what is far past the end is dropped."""
+        self.arguments = (self.arguments + arguments)[-_OPEN_ARGUMENTS - 1 :]
+
+    def text(self) -> Text:
+        """The call on one line."""
+        return Text.assemble("tool call: ", (one_line(self.name), "bold cyan"), " ", one_line(self.arguments))
 
 
 class OpenCalls:
@@ -70,17 +73,8 @@ class OpenCalls:
 
     def _made_rows(self, position: int) -> list[str]:
         call = self._calls[position]
-        arguments = call.arguments
-        shown = arguments if len(arguments) <= OPEN_ARGUMENTS else "..." + arguments[-OPEN_ARGUMENTS:]
-        text = _call_row(call.name, shown)
+        if len(call.arguments) > _OPEN_ARGUMENTS:
+            call = Call(call.name, "..." + call.arguments[-_OPEN_ARGUMENTS:])
+        text = call.text()
         rows = self._rows[position] = self._tail.fitted(list(text.wrap(self._console, self._width)))
         return rows
-
-
-def call_text(call: Call) -> Text:
-    """A call on one line."""
-    return _call_row(call.name, call.arguments)
-
-
-def _call_row(name: str, arguments: str) -> Text:
-    return Text.assemble("tool call: ", (one_line(name), "bold cyan"), " ", one_line(arguments))

@@ -1,7 +1,6 @@
 """What the events of a stream change on a screen: the one place that knows which event is drawn how."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from chunkfold import (
     AudioDelta,
@@ -16,21 +15,9 @@ from chunkfold import (
     ToolCallStarted,
 )
 from chunkfold.cli.facts import choice_of
-from chunkfold.cli.open_calls import OPEN_ARGUMENTS
+from chunkfold.cli.open_calls import Call
 from chunkfold.cli.safe import Secrets, SecretsInPieces
 from chunkfold.cli.view import AnswerView
-
-
-@dataclass(slots=True)
-class ShownCall:
-    """A tool call, or the end of one that is filling in."""
-
-    name: str
-    arguments: str = ""
-
-    def add(self, arguments: str) -> None:
-        """The next piece of its arguments; what is far past the end is dropped."""
-        self.arguments = (self.arguments + arguments)[-OPEN_ARGUMENTS - 1 :]
 
 
 class Painter:
@@ -46,7 +33,7 @@ class Painter:
         self._secrets = secrets or Secrets()
         self._pieces = SecretsInPieces(self._secrets)
         self._is_reasoning = False
-        self._calls: dict[int, tuple[ShownCall, SecretsInPieces]] = {}
+        self._calls: dict[int, tuple[Call, SecretsInPieces]] = {}
 
     def draw(self, event: ChatCompletionEvent) -> None:
         """What an event adds."""
@@ -58,7 +45,7 @@ class Painter:
             case ReasoningDelta(choice=0, delta=text):
                 self._add(text, is_reasoning=True)
             case ToolCallStarted(choice=0, position=position, name=name):
-                self._calls[position] = ShownCall(self._secrets.hide(name)), SecretsInPieces(self._secrets)
+                self._calls[position] = Call(self._secrets.hide(name)), SecretsInPieces(self._secrets)
                 self._view.show_tool_call(position, self._calls[position][0])
             case ToolCallArgumentsDelta(choice=0, position=position, delta=arguments):
                 call, pieces = self._calls[position]
@@ -87,7 +74,7 @@ class Painter:
         calls = shown.message.tool_calls if shown else []
         if calls:
             hide = self._secrets.hide
-            self._view.show_tool_calls([ShownCall(hide(call.name), hide(call.arguments)) for call in calls])
+            self._view.show_tool_calls([Call(hide(call.name), hide(call.arguments)) for call in calls])
 
     def _add(self, text: str, *, is_reasoning: bool = False) -> None:
         if is_reasoning != self._is_reasoning:

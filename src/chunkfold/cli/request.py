@@ -78,65 +78,60 @@ def _no_nan(context: click.Context, parameter: click.Parameter, seconds: float) 
     return seconds
 
 
+MODEL_OPTION: Final = click.option(
+    "-m", "--model", required=True, envvar="CHUNKFOLD_MODEL", show_envvar=True, help="The model's name."
+)
+_CONNECTION: Final = (
+    click.option(
+        "--key-env",
+        default="OPENAI_API_KEY",
+        metavar="NAME",
+        show_default=True,
+        help="The environment variable with the API key; no key is sent if it is not set.",
+    ),
+    click.option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="One more header; may be repeated."),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(0, _DAY, min_open=True),
+        callback=_no_nan,
+        default=_LONGEST_SILENCE,
+        show_default=True,
+        metavar="SECONDS",
+        help="The longest silence, thinking included.",
+    ),
+)
+_REQUEST: Final = (
+    MODEL_OPTION,
+    click.option("--system", metavar="TEXT", help="A system message before the prompt."),
+    click.option(
+        "--tool",
+        "tools",
+        multiple=True,
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="A JSON file with a tool, or a list of tools; may be repeated.",
+    ),
+    click.option(
+        "--param",
+        "params",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="One more field of the body; the value is JSON, else text, and null removes the field. May be repeated.",
+    ),
+)
+
+
 def connection_options(command: CommandT) -> CommandT:
     """The options that say how to reach a provider."""
-    for option in reversed(
-        (
-            click.option(
-                "--key-env",
-                default="OPENAI_API_KEY",
-                metavar="NAME",
-                show_default=True,
-                help="The environment variable with the API key; no key is sent if it is not set.",
-            ),
-            click.option(
-                "--header", "headers", multiple=True, metavar="NAME:VALUE", help="One more header; may be repeated."
-            ),
-            click.option(
-                "--timeout",
-                type=click.FloatRange(0, _DAY, min_open=True),
-                callback=_no_nan,
-                default=_LONGEST_SILENCE,
-                show_default=True,
-                metavar="SECONDS",
-                help="The longest silence, thinking included.",
-            ),
-        )
-    ):
+    for option in reversed(_CONNECTION):
         command = option(command)
     return command
 
 
-MODEL_OPTION: Final = click.option(
-    "-m", "--model", required=True, envvar="CHUNKFOLD_MODEL", show_envvar=True, help="The model's name."
-)
-
-
 def request_options(command: CommandT) -> CommandT:
-    """The options that say what to ask for."""
-    for option in reversed(
-        (
-            MODEL_OPTION,
-            click.option("--system", metavar="TEXT", help="A system message before the prompt."),
-            click.option(
-                "--tool",
-                "tools",
-                multiple=True,
-                type=click.Path(exists=True, dir_okay=False, path_type=Path),
-                help="A JSON file with a tool, or a list of tools; may be repeated.",
-            ),
-            click.option(
-                "--param",
-                "params",
-                multiple=True,
-                metavar="NAME=VALUE",
-                help="One more field of the body; the value is JSON, else text, and null removes the field."
-                " May be repeated.",
-            ),
-        )
-    ):
+    """The options that say what to ask for, and those that say how to reach a provider."""
+    for option in reversed((*_REQUEST, *_CONNECTION)):
         command = option(command)
-    return connection_options(command)
+    return command
 
 
 def headers_of(key_env: str, headers: tuple[str, ...]) -> dict[str, str]:

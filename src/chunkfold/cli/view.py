@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.theme import Theme
 
-from chunkfold.cli.open_calls import Call, OpenCalls, call_text
+from chunkfold.cli.open_calls import Call, OpenCalls
 from chunkfold.cli.rows import DimRows, FoldedRows, Rows
 from chunkfold.cli.safe import harmless, one_line
 from chunkfold.cli.signals import on_suspend
@@ -214,7 +214,7 @@ class LiveView(AnswerView):
         self._suspension.__exit__(None, None, None)
         rows = [*self._finished, *(self._rows.end() if self._rows else [])]
         width = self._console.width
-        calls = [row for call in self._calls for row in call_text(call).wrap(self._console, width)]
+        calls = [row for call in self._calls for row in call.text().wrap(self._console, width)]
         self._tail.draw([*rows, *self._gap(calls), *calls], [])
         self._console.show_cursor(show=True)
 
