@@ -74,8 +74,10 @@ class MarkdownRows:
 
     def end(self) -> list[Text]:
         """The rows that are left."""
-        self.add("\n")
         rows = self.settled()
+        if self._source:
+            self.add("\n")  # ends the last line; an empty one is none
+            rows += self.settled()
         if self._code:
             rows += self._code.end()
         else:
