@@ -531,9 +531,7 @@ def test_what_was_recorded_can_be_recorded_again(tmp_path: Path) -> None:
 @contextmanager
 def provided(recording: Recording, speed: float = 0) -> Iterator[str]:
     """What `--serve` would send, without a process of its own."""
-    provider = FakeProvider()
-    serve._Service(provider, [answer_from("it", recording, speed)], loop=True)
-    with provider:
+    with serve.ScriptedProvider([answer_from("it", recording, speed)]) as provider:
         yield provider.url
 
 

@@ -21,7 +21,7 @@ import pytest
 
 from chunkfold import ChatCompletionStream, StreamEnd, StreamInterruptedError, connect
 from chunkfold.recording import RecordedRead, Recording
-from chunkfold.testing import FakeProvider, StreamBuilder, cut
+from chunkfold.testing import StreamBuilder, cut
 
 pytest.importorskip("click")
 pytest.importorskip("rich")
@@ -43,16 +43,14 @@ class Served:
     def __init__(self, capsys: pytest.CaptureFixture[str], *files: str, loop: bool) -> None:
         self._capsys = capsys
         self._told: list[str] = []
-        self.provider = FakeProvider()
         answers = [answer for file in files for answer in serving.answers_of(file)]
-        self._service = serving._Service(self.provider, answers, loop=loop)
-        self.provider.start()
+        self.provider = serving.ScriptedProvider(answers, loop=loop).start()
         self.base_url, self.url = self.provider.base_url, self.provider.url
 
     @property
     def asked(self) -> int:
         """How many requests are being answered."""
-        return len(self._service._watched)
+        return len(self.provider._watched)
 
     @property
     def told(self) -> list[str]:
@@ -62,7 +60,7 @@ class Served:
 
     def stop(self) -> list[str]:
         """End it; gives what was told."""
-        self._service.stop()
+        self.provider.stop()
         return self.told
 
 

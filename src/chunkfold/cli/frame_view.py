@@ -32,28 +32,36 @@ class FrameView(ABC):
 
     Args:
         console: Where.
-        timed: Whether the times of the stream mean something.
         explained: Whether the verdict says of each rule who breaks it, and what chunkfold does.
+        only_odd: Whether only frames that break a rule are shown, and errors.
+        timed: Whether the times of the stream mean something.
         offset_width: How many digits an offset may have.
     """
 
-    def __init__(self, console: Console, *, timed: bool, explained: bool, offset_width: int) -> None:
+    def __init__(
+        self, console: Console, *, explained: bool, only_odd: bool, timed: bool = True, offset_width: int = 7
+    ) -> None:
         self._console = console
         self._timed = timed
         self._explained = explained
+        self._only_odd = only_odd
         self._offset_width = max(len("offset"), offset_width)
+
+    def frame(self, frame: Frame) -> None:
+        """Show a frame, if it is wanted."""
+        if frame.is_odd or not self._only_odd:
+            self._show(frame)
 
     @abstractmethod
     def begin(self) -> None:
         """Show the header above the frames."""
 
     @abstractmethod
-    def frame(self, frame: Frame) -> None:
-        """Show a frame."""
-
-    @abstractmethod
     def verdict(self, inspection: Inspection) -> None:
         """Show the verdict on the whole stream."""
+
+    @abstractmethod
+    def _show(self, frame: Frame) -> None: ...
 
 
 class JsonFrameView(FrameView):
@@ -62,8 +70,7 @@ class JsonFrameView(FrameView):
     def begin(self) -> None:
         """Nothing: every line is an object."""
 
-    def frame(self, frame: Frame) -> None:
-        """Write the frame's line."""
+    def _show(self, frame: Frame) -> None:
         self._write(
             {
                 "frame": frame.number,
@@ -97,7 +104,7 @@ class TextFrameView(FrameView):
         """The columns' names."""
         print_row(self._console, Text(self._head("offset", "seconds", "what") + "adds", "bold"))
 
-    def frame(self, frame: Frame) -> None:
+    def _show(self, frame: Frame) -> None:
         """A frame, and the rules that it breaks: on a terminal a row for each."""
         head = self._head(str(frame.offset), "" if frame.at is None else f"{frame.at:.3f}", frame.kind)
         told = "; ".join(told_of(frame))

@@ -4,21 +4,22 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final
 
 import click
 
 from chunkfold.cli.exit_codes import EXIT_CODES_HELP, LEFT, exit_code
 from chunkfold.cli.files import recording_from
 from chunkfold.cli.frame_view import FrameView, JsonFrameView, TextFrameView
-from chunkfold.cli.frames import Frame, Inspection, has_times, inspect_recording
+from chunkfold.cli.frames import Inspection, has_times, inspect_recording
 from chunkfold.cli.request import ChatRequest, chat_request, checked_url, headers_of, request_options
 from chunkfold.cli.safe import one_line
 from chunkfold.cli.view import standard_output
 from chunkfold.recording import Recorder, Recording
 
 _PROMPT: Final = "Say hello."
-_LIVE_DIGITS: Final = 7  # the width of an offset in a body of unknown length
+_View = Callable[..., FrameView]  # with what is still to be said of the stream
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -28,29 +29,6 @@ Examples:
   chunkfold inspect body.sse --json | jq .kind
   chunkfold inspect $OPENAI_BASE_URL -m gpt-5-mini "Say hello."
 """
-
-
-class _Shown(NamedTuple):
-    """What to show, and how.
-
-    Attributes:
-        as_json: As JSON Lines.
-        only: "anomalies", for frames that break a rule, and errors; None for all.
-        explained: Each rule with who breaks it.
-    """
-
-    as_json: bool
-    only: str | None
-    explained: bool
-
-    def view(self, *, timed: bool, digits: int) -> FrameView:
-        """What shows it."""
-        kind = JsonFrameView if self.as_json else TextFrameView
-        return kind(standard_output(), timed=timed, explained=self.explained, offset_width=digits)
-
-    def watcher(self, view: FrameView) -> Callable[[Frame], object]:
-        """What takes the frames."""
-        return view.frame if self.only is None else lambda frame: frame.is_odd and view.frame(frame)
 
 
 @click.command(epilog=f"{_EXAMPLES}\n{EXIT_CODES_HELP}")
@@ -77,11 +55,12 @@ def inspect(
     FILE is a recording or a body as curl saves it, "-" is standard input. With --model a URL is
     asked for an answer to the PROMPT ("Say hello."), and without it for a body that is stored there.
     """
-    shown = _Shown(as_json, only, explained)
     if options["model"] is None and prompt is not None:
         raise click.UsageError("a prompt is for a URL, with --model")
+    kind = JsonFrameView if as_json else TextFrameView
+    view = partial(kind, standard_output(), explained=explained, only_odd=only is not None)
     try:
-        code = _show(source, prompt, shown, options)
+        code = _show(source, prompt, view, options)
     except KeyboardInterrupt:  # before anything was there to be shown
         code = LEFT
     context.exit(code)
@@ -92,14 +71,14 @@ _model = next(option for option in inspect.params if option.name == "model")
 _model.required, _model.envvar = False, None
 
 
-def _show(source: str, prompt: str | None, shown: _Shown, options: dict[str, Any]) -> int:
+def _show(source: str, prompt: str | None, make_view: _View, options: dict[str, Any]) -> int:
     if _is_url(source):
         if options["model"] is None:
-            return _show_recording(_stored_at(source, **options), shown)
-        return _show_answer(chat_request(source, prompt or _PROMPT, **options), shown)
+            return _show_recording(_stored_at(source, **options), make_view)
+        return _show_answer(chat_request(source, prompt or _PROMPT, **options), make_view)
     if options["model"] is not None:
         raise click.UsageError(f"--model is for a URL, and {one_line(source)} is none")
-    return _show_recording(recording_from(source), shown)
+    return _show_recording(recording_from(source), make_view)
 
 
 def _is_url(source: str) -> bool:
@@ -110,11 +89,11 @@ def _is_url(source: str) -> bool:
     return is_url(source)
 
 
-def _show_recording(recording: Recording, shown: _Shown) -> int:
+def _show_recording(recording: Recording, make_view: _View) -> int:
     timed = has_times(recording)
-    view = shown.view(timed=timed, digits=len(str(sum(len(read.data) for read in recording.reads))))
+    view = make_view(timed=timed, offset_width=len(str(len(recording.body))))
     inspection = Inspection(
-        shown.watcher(view),
+        view.frame,
         status_code=recording.status_code,
         headers=recording.headers,
         started=0.0,
@@ -123,15 +102,15 @@ def _show_recording(recording: Recording, shown: _Shown) -> int:
     return _watch(view, inspection, lambda: inspect_recording(recording, inspection))
 
 
-def _show_answer(request: ChatRequest, shown: _Shown) -> int:
+def _show_answer(request: ChatRequest, make_view: _View) -> int:
     from chunkfold.cli.live import LiveAnswer, answer_to
     from chunkfold.cli.sources import client_for
 
-    view = shown.view(timed=True, digits=_LIVE_DIGITS)
+    view = make_view()
     with client_for(request) as client:
         started = time.monotonic()
         with answer_to(client, request) as response:
-            answer = LiveAnswer(response, started, shown.watcher(view), request.read_timeout)
+            answer = LiveAnswer(response, started, view.frame, request.read_timeout)
             return _watch(view, answer.inspection, answer.read)
 
 

@@ -18,7 +18,6 @@ from chunkfold.cli.sources import reason_of, recording_from
 from chunkfold.testing import Answer, FakeProvider, ReceivedRequest
 from chunkfold.testing.defaults import default_answer
 
-_AT_ONCE: Final = 256  # requests that may be on their way to their answers at the same moment
 _LONGEST_PATH: Final = 200  # characters shown of it
 _LAST_BYTES: Final = 0.1  # seconds for answers that are about to end
 _LAST_LINES: Final = 2.0  # seconds for what is logged at the end
@@ -73,8 +72,7 @@ def serve_answers(answers: Sequence[ScriptedAnswer], port: int | None, *, loop: 
     Raises:
         click.ClickException: The port is taken.
     """
-    provider = FakeProvider(port=port or 0)
-    service = _Service(provider, answers, loop=loop)
+    provider = ScriptedProvider(answers, port=port or 0, loop=loop)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         provider.start()
@@ -87,7 +85,7 @@ def serve_answers(answers: Sequence[ScriptedAnswer], port: int | None, *, loop: 
             while True:
                 time.sleep(3600)
         finally:
-            service.stop()
+            provider.stop()
 
 
 def answers_of(file: str) -> Sequence[ScriptedAnswer]:
@@ -104,24 +102,22 @@ def answers_of(file: str) -> Sequence[ScriptedAnswer]:
         raise click.ClickException(f"{one_line(file)}: {reason_of(error)}") from None
 
 
-class _Service:
-    """Gives a provider's requests their answers, and logs each when it is over.
+class ScriptedProvider(FakeProvider):
+    """Gives requests their answers, and logs each when it is over.
 
     Args:
-        provider: It is not started yet.
         answers: For requests by POST, one after the other; others get the provider's built-in answers.
-        loop: Whether they start over after the last one.
+        port: Where; 0 for a free port.
+        loop: Whether the answers start over after the last one.
     """
 
-    def __init__(self, provider: FakeProvider, answers: Sequence[ScriptedAnswer], *, loop: bool) -> None:
-        self._provider = provider
+    def __init__(self, answers: Sequence[ScriptedAnswer], *, port: int = 0, loop: bool = True) -> None:
+        super().__init__(port=port)
         self._answers = cycle(answers) if loop else iter(answers)
         self._lock = threading.Lock()  # the n-th request is given the n-th answer
-        self._stopping = threading.Event()
+        self._ending = threading.Event()
         self._watched: list[tuple[ReceivedRequest, threading.Thread]] = []
         self._cut_short = frozenset[ReceivedRequest]()  # by the end of all this
-        for _ in range(_AT_ONCE):
-            provider.add(self._respond)
 
     def stop(self) -> None:
         """End every answer; its outcome is logged before this returns."""
@@ -129,17 +125,17 @@ class _Service:
         for request, _ in self._watched:
             request.answered.wait(max(0.0, deadline - time.monotonic()))
         self._cut_short = frozenset(request for request, _ in self._watched if not request.answered.is_set())
-        self._stopping.set()
-        self._provider.stop()
+        self._ending.set()
+        super().stop()
         deadline = time.monotonic() + _LAST_LINES
         for _, watching in self._watched:
             watching.join(max(0.0, deadline - time.monotonic()))
 
-    def _respond(self, request: ReceivedRequest) -> Answer:
+    def answer_unscripted(self, request: ReceivedRequest) -> Answer:
+        """The next answer of the script, when its time has come."""
         started = time.monotonic()
         with self._lock:
-            self._provider.add(self._respond)  # for one of the next
-            self._provider.requests.clear()  # they are not used, and they hold keys
+            self.requests.clear()  # they are not used, and they hold keys
             scripted = next(self._answers, None) if request.method == "POST" else None
         label = _OWN if scripted is None else scripted.label
         answer = default_answer(request) if scripted is None else scripted.answer_to(request)
@@ -148,7 +144,7 @@ class _Service:
             self._watched = [*(watched for watched in self._watched if watched[1].is_alive()), (request, watching)]
             watching.start()
         if scripted is not None:
-            self._stopping.wait(scripted.delay)
+            self._ending.wait(scripted.delay)
         return answer
 
     def _tell(self, request: ReceivedRequest, label: str, answer: Answer, started: float) -> None:

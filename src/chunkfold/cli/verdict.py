@@ -42,7 +42,7 @@ def facts_of(inspection: Inspection, *, timed: bool) -> Iterator[Fact]:
         timed: Whether its times mean something.
     """
     parser, snapshot = inspection.parser, inspection.parser.snapshot
-    yield "ended", ended(parser.end)
+    yield "ended", "not yet" if parser.end is None else f"{parser.end}: {_MEANINGS[parser.end]}"
     if parser.error is not None:
         yield "error", described(parser.error)
         yield "retryable", retryable(parser.error)
@@ -58,11 +58,6 @@ def facts_of(inspection: Inspection, *, timed: bool) -> Iterator[Fact]:
         yield "also sent", _fields(inspection.unknown_fields)
 
 
-def ended(end: StreamEnd | None) -> str:
-    """How it ended, in words."""
-    return "not yet" if end is None else f"{end}: {_MEANINGS[end]}"
-
-
 def by_the_book(inspection: Inspection) -> str:
     """The verdict if no rule was broken."""
     end = inspection.parser.end
@@ -74,11 +69,6 @@ def by_the_book(inspection: Inspection) -> str:
 def times(count: int) -> str:
     """How often, in words."""
     return "once" if count == 1 else f"{count:,} times"
-
-
-def place_of(anomaly: Anomaly) -> str:
-    """The first place, in words."""
-    return one_line(anomaly.first)
 
 
 def described(error: ChunkfoldError) -> str:
