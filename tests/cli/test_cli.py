@@ -202,6 +202,12 @@ def test_help_loads_none_of_the_libraries_that_take_long() -> None:
     assert piped("-c", script, command=sys.executable).stdout.endswith("\nset()\n")
 
 
+@pytest.mark.parametrize("command", ["fold", "inspect", "replay", "report", "serve"])
+def test_a_file_is_read_without_a_client(command: str) -> None:
+    script = f"import sys, chunkfold.cli.{command}; print({{'httpx', 'httpx2', 'h11'}} & sys.modules.keys())"
+    assert piped("-c", script, command=sys.executable).stdout == "set()\n"
+
+
 def test_version() -> None:
     assert run("--version").stdout == f"chunkfold, version {importlib.metadata.version('chunkfold')}\n"
 

@@ -6,7 +6,6 @@ those about pipes, signals and terminals run it as a person would.
 
 import json
 import re
-import sys
 import tracemalloc
 from collections import Counter
 from pathlib import Path
@@ -434,11 +433,6 @@ def test_ctrl_c_before_anything_came_is_quiet() -> None:
     with silent as provider, started("inspect", provider.url, "-m", "m") as process:
         wait_until(lambda: provider.requests or process.poll() is not None)
         assert press_ctrl_c(process) == ("", "", 130)
-
-
-def test_a_file_is_read_without_a_client() -> None:
-    script = "import sys; from chunkfold.cli.inspect import inspect; sys.exit(any(name in sys.modules for name in ('httpx', 'h11')))"
-    assert piped("-c", script, command=sys.executable).exit_code == 0
 
 
 def test_what_comes_after_the_end_is_not_waited_for() -> None:

@@ -20,6 +20,11 @@ def recording_from(source: str) -> Recording:
         raise click.ClickException(f"{one_line(source)}: {reason_of(error)}") from None
 
 
+def has_times(recording: Recording) -> bool:
+    """Whether it tells when its bytes came: a plain body does not."""
+    return recording.headers_at is not None or any(read.at for read in recording.reads)
+
+
 def reason_of(error: Exception) -> str:
     """What an exception says, in one line; its type where it says nothing."""
     said = error.strerror if isinstance(error, OSError) else None

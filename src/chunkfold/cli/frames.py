@@ -30,6 +30,7 @@ from chunkfold.anomalies import (
     WHOLE_COMPLETION,
 )
 from chunkfold.cli.additions import Addition, additions_of, unknown_fields
+from chunkfold.cli.files import has_times
 from chunkfold.excerpts import excerpt
 from chunkfold.parser.options import ParserOptions
 from chunkfold.recording import RecordedTransportError, Recording
@@ -260,8 +261,3 @@ def inspect_recording(recording: Recording, inspection: Inspection) -> None:
         inspection.close(ended_at)
     else:
         inspection.leave(ended_at)
-
-
-def has_times(recording: Recording) -> bool:
-    """Whether it tells when its bytes came: a plain body does not."""
-    return recording.headers_at is not None or any(read.at for read in recording.reads)

@@ -10,9 +10,9 @@ from typing import Any, Final
 import click
 
 from chunkfold.cli.exit_codes import EXIT_CODES_HELP, LEFT, exit_code
-from chunkfold.cli.files import recording_from
+from chunkfold.cli.files import has_times, recording_from
 from chunkfold.cli.frame_view import FrameView, JsonFrameView, TextFrameView
-from chunkfold.cli.frames import Inspection, has_times, inspect_recording
+from chunkfold.cli.frames import Inspection, inspect_recording
 from chunkfold.cli.request import ChatRequest, chat_request, checked_url, headers_of, request_options
 from chunkfold.cli.safe import one_line
 from chunkfold.cli.view import standard_output

@@ -7,8 +7,7 @@ import click
 from chunkfold import ChatCompletionParser, StreamEnd
 from chunkfold.cli.exit_codes import EXIT_CODES_HELP, exit_code
 from chunkfold.cli.facts import Reply, error_line, footer, reply_json
-from chunkfold.cli.files import recording_from
-from chunkfold.cli.frames import has_times
+from chunkfold.cli.files import has_times, recording_from
 from chunkfold.cli.painter import Painter
 from chunkfold.cli.safe import one_line
 from chunkfold.cli.view import AnswerView, answer_view, say

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from chunkfold.cli.files import reason_of, recording_from
 from chunkfold.cli.safe import one_line
-from chunkfold.cli.sources import reason_of, recording_from
 from chunkfold.recording import Recording
 from chunkfold.report import StreamFacts, facts_of, motion, page, trace
 

@@ -12,9 +12,9 @@ from typing import Final
 
 import click
 
+from chunkfold.cli.files import reason_of, recording_from
 from chunkfold.cli.safe import one_line
 from chunkfold.cli.scripts import SCRIPTS, ScriptedAnswer, answer_from, script_from
-from chunkfold.cli.sources import reason_of, recording_from
 from chunkfold.testing import Answer, FakeProvider, ReceivedRequest
 from chunkfold.testing.defaults import default_answer
 
