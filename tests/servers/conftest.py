@@ -1,6 +1,7 @@
-"""Gateways that run: each is started once, as its documentation says, in front of an upstream on this machine.
+"""Servers that run: each is started once, as its documentation says. The gateways stand in front of an upstream on this
+machine; the servers that run a model get one whose answers are known, from `transition_model`.
 
-A gateway that cannot be had is skipped, with the reason.
+A server that cannot be had is skipped, with the reason.
 """
 
 import importlib.util
@@ -18,9 +19,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from transition_model import CONTEXT, write_folder, write_gguf
 from upstreams import Upstream
 
-PORTKEY = Path(__file__).parent / "node_modules" / "@portkey-ai" / "gateway" / "build" / "start-server.js"
+HERE = Path(__file__).parent
+PORTKEY = HERE / "node_modules" / "@portkey-ai" / "gateway" / "build" / "start-server.js"
 KEY = "sk-for-these-tests-alone-7c1e0f9a4b2d83e6"
 PATIENCE = 300.0  # seconds for a start; LiteLLM's imports alone take some
 MODELS = {"anthropic": "claude-3-7-sonnet-20250219", "gemini": "gemini-2.5-flash"}
@@ -42,6 +45,21 @@ class Gateway:
         return f"{self.base_url}/chat/completions"
 
 
+@dataclass(frozen=True)
+class ModelServer:
+    """A server that runs the model, and its process."""
+
+    name: str
+    base_url: str
+    model: str
+    headers: dict[str, str]
+    process: "subprocess.Popen[bytes]"
+
+    @property
+    def url(self) -> str:
+        return f"{self.base_url}/chat/completions"
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
@@ -49,7 +67,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(command: list[str], ready: str, log: Path, **env: str) -> Iterator[None]:
+def running(command: list[str], ready: str, log: Path, **env: str) -> "Iterator[subprocess.Popen[bytes]]":
     """A server, from the moment on at which a URL answers; it is stopped at the end."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "ANTHROPIC_"))}
     with log.open("wb") as output:
@@ -59,8 +77,8 @@ def running(command: list[str], ready: str, log: Path, **env: str) -> Iterator[N
             while not answers(ready):
                 if process.poll() is not None or time.monotonic() > deadline:
                     pytest.fail(f"{command[0]} did not start: {log.read_text('utf-8', 'replace')[-2000:]}")
-                time.sleep(0.3)
-            yield
+                time.sleep(0.1)
+            yield process
         finally:
             process.terminate()
             try:
@@ -109,7 +127,7 @@ def portkey(upstream: Upstream, folder: Path) -> Iterator[tuple[str, dict[str, d
     hosts = {"anthropic": ("anthropic", f"{host}/v1"), "gemini": ("google", f"{host}/v1beta")}
     headers = {
         protocol: {
-            "authorization": "Bearer none",
+            "authorization": f"Bearer {KEY}",
             "x-portkey-provider": provider,
             "x-portkey-custom-host": path,
             "x-portkey-strict-open-ai-compliance": "false",  # else it leaves the reasoning out
@@ -121,7 +139,32 @@ def portkey(upstream: Upstream, folder: Path) -> Iterator[tuple[str, dict[str, d
         yield f"{base}/v1", headers
 
 
+def llama_cpp(folder: Path, context: int) -> Iterator[ModelServer]:
+    for package in ("xllamacpp", "gguf"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"needs {package} (group `servers`)")
+    write_gguf(folder / "model.gguf")
+    port = free_port()
+    command = [sys.executable, str(HERE / "llama_cpp.py"), str(folder / "model.gguf"), str(port), KEY, str(context)]
+    base = f"http://127.0.0.1:{port}"
+    with running(command, f"{base}/health", folder / "llama.cpp.log") as process:
+        yield ModelServer("llama.cpp", f"{base}/v1", "tiny", {"authorization": f"Bearer {KEY}"}, process)
+
+
+def mlx_lm(folder: Path, context: int) -> Iterator[ModelServer]:
+    for package in ("mlx", "mlx_lm"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"needs {package} (`uv run --with 'mlx[cpu]' --with mlx-lm`)")
+    write_folder(folder / "model")
+    port = free_port()
+    command = [sys.executable, "-m", "mlx_lm", "server", "--model", str(folder / "model"), "--port", str(port)]
+    base = f"http://127.0.0.1:{port}"
+    with running(command, f"{base}/health", folder / "mlx.log", HF_HUB_OFFLINE="1") as process:
+        yield ModelServer("mlx-lm", f"{base}/v1", "default_model", {}, process)
+
+
 GATEWAYS = {"litellm": litellm, "portkey": portkey}
+MODEL_SERVERS = {"llama.cpp": llama_cpp, "mlx-lm": mlx_lm}
 
 
 @pytest.fixture(scope="session")
@@ -145,7 +188,22 @@ def gateway(started: tuple[str, str, dict[str, dict[str, str]]], protocol: str, 
     return Gateway(name, protocol, base, MODELS[protocol], headers[protocol], upstream)
 
 
+@pytest.fixture(scope="session")
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServer]:
+    yield from MODEL_SERVERS[request.param](tmp_path_factory.mktemp(request.param), 8192)
+
+
+@pytest.fixture
+def mortal_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ModelServer]:
+    """One that the test may kill, with a context that takes it seconds to fill."""
+    yield from MODEL_SERVERS[request.param](tmp_path, CONTEXT)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "server" in metafunc.fixturenames:
+        metafunc.parametrize("server", MODEL_SERVERS, indirect=True, scope="session")
+    if "mortal_server" in metafunc.fixturenames:
+        metafunc.parametrize("mortal_server", MODEL_SERVERS, indirect=True)
     if "gateway" in metafunc.fixturenames:
         metafunc.parametrize("started", GATEWAYS, indirect=True, scope="session")
         metafunc.parametrize("protocol", MODELS)

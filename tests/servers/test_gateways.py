@@ -5,9 +5,6 @@ upstream said, the comment says so. What openai's SDK makes of the same answers 
 """
 
 import json
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,13 +12,13 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+from command_line import Ran, run
 from upstreams import CITIES, COMPLETION_TOKENS, OVERLOADED, PROMPT_TOKENS, SIGNATURE, TEXT, THOUGHT
 
 from chunkfold import APIError, APIStatusError, ChatCompletion, ChunkfoldError, aconnect, connect
 
 pytestmark = pytest.mark.servers
 
-CHUNKFOLD = str(Path(sys.executable).with_name("chunkfold"))
 SAID = "".join(TEXT)
 TOOL = {
     "type": "function",
@@ -132,42 +129,26 @@ async def test_a_hundred_at_once(gateway: Any, anyio_backend_name: str) -> None:
     assert came == [SAID] * 100
 
 
-def command(gateway: Any, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def command(gateway: Any, name: str, *arguments: str) -> Ran:
     headers = [part for name, value in gateway.headers.items() for part in ("--header", f"{name}: {value}")]
-    return subprocess.run(
-        [CHUNKFOLD, *arguments, *headers],
-        cwd=cwd,
-        env=os.environ | {"no_proxy": "127.0.0.1", "PYTHONUTF8": "1"},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=240,
-        check=False,
-    )
+    return run(name, gateway.base_url, "-m", gateway.model, *arguments, *headers)
 
 
 def test_chat_record_and_replay(gateway: Any, tmp_path: Path) -> None:
-    where = [gateway.base_url, "-m", gateway.model, "--param", "max_tokens=1000"]
-    chat = command(gateway, "chat", *where, "scenario-text", cwd=tmp_path)
+    file = tmp_path / "answer.jsonl"
+    limited = ["scenario-text", "--param", "max_tokens=1000"]
+    chat = command(gateway, "chat", *limited)
     assert SAID in chat.stdout, chat.stderr
-    record = command(gateway, "record", *where, "scenario-text", "-o", "answer.jsonl", cwd=tmp_path)
-    assert record.returncode == 0, record.stderr
-    for value in gateway.headers.values():
-        assert value not in (tmp_path / "answer.jsonl").read_text("utf-8")
-    replay = subprocess.run(
-        [CHUNKFOLD, "replay", "answer.jsonl"],
-        cwd=tmp_path,
-        capture_output=True,
-        encoding="utf-8",
-        env=os.environ | {"PYTHONUTF8": "1"},
-        timeout=60,
-        check=False,
-    )
-    assert SAID.split()[0] in replay.stdout, replay.stderr
+    record = command(gateway, "record", *limited, "-o", str(file))
+    assert record.exit_code == 0, record.stderr
+    assert gateway.headers["authorization"].removeprefix("Bearer ") not in file.read_text("utf-8")
+    replay = run("replay", str(file))
+    assert SAID in replay.stdout, replay.stderr
 
 
-def test_the_doctor_finds_nothing_that_fails(gateway: Any, tmp_path: Path) -> None:
+def test_the_doctor_finds_nothing_that_fails(gateway: Any) -> None:
     wanted = [part for name in ("text", "tools", "parallel-tools", "usage") for part in ("--only", name)]
-    doctor = command(gateway, "doctor", gateway.base_url, "-m", gateway.model, *wanted, "--json", cwd=tmp_path)
+    doctor = command(gateway, "doctor", *wanted, "--json")
     results = {check["check"]: check["result"] for check in json.loads(doctor.stdout)["checks"]}
     assert results.keys() == {"text", "tools", "parallel-tools", "usage"}
     assert set(results.values()) <= {"pass", "tolerated"}, doctor.stdout

@@ -1,0 +1,366 @@
+"""Servers that run a model, read by this library, through its fronts and its commands.
+
+The model's answers are known, so that every server has to give the same ones. What differs is in tables, as it was found.
+What openai's SDK makes of the same bytes stands beside it.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from command_line import Ran, piped, run
+from transition_model import ANSWER, CITIES, TEXT, THOUGHT, completion_tokens
+
+from chunkfold import (
+    APIStatusError,
+    ChatCompletion,
+    ChatCompletionStream,
+    IncompleteStreamError,
+    InvalidStreamError,
+    StreamEnd,
+    aconnect,
+    connect,
+)
+from chunkfold.testing import Answer, FakeProvider
+
+pytestmark = pytest.mark.servers
+
+PATIENCE = 60.0
+CONTEXT = 8192  # of the server that is not killed
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string", "enum": [*CITIES]}},
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+    },
+}
+SCHEMA = TOOL["function"]["parameters"]  # type: ignore[index]
+# What a request asks for beside the scenario, and the scenario.
+REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "text": ("text", {}),
+    "thinking": ("thinking", {}),
+    "calls": ("calls", {"tools": [TOOL]}),
+    "calls that are required": ("calls", {"tools": [TOOL], "tool_choice": "required", "parallel_tool_calls": True}),
+    "log probabilities": ("text", {"logprobs": True, "top_logprobs": 2}),
+    "progress and timings": ("text", {"return_progress": True, "timings_per_token": True}),
+    "two choices": ("text", {"n": 2}),
+    "a limit": ("endless", {"max_tokens": 20}),
+}
+RULES = {
+    "llama.cpp": set(),
+    "mlx-lm": {"CF206"},  # the object of the chunk with the usage is a chat.completion
+}
+# A bad request: the status, and a part of the message.
+BAD_REQUESTS: dict[str, list[tuple[dict[str, Any], int, str]]] = {
+    "llama.cpp": [
+        ({"messages": "x"}, 400, "Expected 'messages' to be an array"),
+        ({"temperature": "hot"}, 400, "type must be number, but is string"),
+        ({"n": 20}, 400, "Field 'n': Value must be between 1 <= value <= 4"),
+        (
+            {"messages": [{"role": "user", "content": "?" * CONTEXT}]},
+            400,
+            f"available context size ({CONTEXT} tokens)",
+        ),
+    ],
+    "mlx-lm": [
+        ({"messages": "x"}, 400, "'str' object has no attribute 'get'"),
+        ({"temperature": "hot"}, 400, "temperature must be of type"),
+        ({"messages": []}, 404, "empty conversation"),
+        ({"model": "nobody/nothing"}, 404, "outgoing traffic has been disabled"),
+    ],
+}
+DOCTOR = {
+    "llama.cpp": {"wrong-model": "fail"},  # it has one model, and answers with that
+    "mlx-lm": {
+        "usage": "tolerated",
+        "structured-output": "fail",
+        "wrong-key": "fail",
+    },  # it knows neither schemas nor keys
+}
+# The other one refuses connections where more than five wait to be accepted.
+CONNECTIONS = {"llama.cpp": 100, "mlx-lm": 5}
+# Whether the SDK raises where the server died. The other one says HTTP/1.0, which has no end of a body but the end of the
+# connection: to the SDK that is the end of the answer.
+SDK_NOTICES_A_CUT = {"llama.cpp": True, "mlx-lm": False}
+
+
+def asked(server: Any, scenario: str, **more: Any) -> dict[str, Any]:
+    question = {"role": "user", "content": f"scenario-{scenario}"}
+    return {"model": server.model, "messages": [question], "stream_options": {"include_usage": True}, **more}
+
+
+def read(server: Any, scenario: str, *, strict: bool = False, **more: Any) -> tuple[ChatCompletion, set[str]]:
+    body = asked(server, scenario, **more)
+    with (
+        httpx.Client(timeout=PATIENCE, headers=server.headers) as client,
+        connect(client, "POST", server.url, json=body, strict=strict) as stream,
+    ):
+        completion = stream.read()
+    return completion, {anomaly.rule.id for anomaly in stream.anomalies}
+
+
+def bytes_of(server: Any, scenario: str, **more: Any) -> bytes:
+    body = asked(server, scenario, stream=True, **more)
+    return httpx.post(server.url, json=body, headers=server.headers, timeout=PATIENCE).content
+
+
+def key_of(server: Any) -> str:
+    return server.headers.get("authorization", "Bearer sk-to-a-server-without-keys").removeprefix("Bearer ")
+
+
+def openai_client(base_url: str, key: str = "none") -> Any:
+    openai = pytest.importorskip("openai")
+    return openai.OpenAI(base_url=base_url, api_key=key, max_retries=0, timeout=PATIENCE)
+
+
+def calls_of(completion: ChatCompletion) -> list[tuple[str | None, Any]]:
+    return [(call.name, json.loads(call.arguments)) for call in completion.tool_calls]
+
+
+def test_text_and_usage(server: Any) -> None:
+    completion, rules = read(server, "text")
+    assert (completion.text, completion.choices[0].outcome) == (TEXT, "stop")
+    assert completion.usage is not None
+    assert completion.usage.completion_tokens == completion_tokens("text")
+    assert completion.usage.total_tokens == completion.usage.prompt_tokens + completion_tokens("text")
+    assert rules == RULES[server.name]
+
+
+def test_thinking(server: Any) -> None:
+    completion, _ = read(server, "thinking")
+    assert (completion.text.strip(), completion.reasoning.strip()) == (ANSWER, THOUGHT)
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"tool_choice": "required", "parallel_tool_calls": True}], ids=["auto", "required"]
+)
+def test_parallel_calls(server: Any, more: dict[str, Any]) -> None:
+    completion, _ = read(server, "calls", tools=[TOOL], **more)
+    assert calls_of(completion) == [("get_weather", {"city": city}) for city in CITIES]
+    assert len({call.id for call in completion.tool_calls}) == len(CITIES)
+    assert (completion.text.strip(), completion.choices[0].outcome) == ("", "tool_calls")
+    assert completion.usage is not None
+    assert completion.usage.completion_tokens == completion_tokens("calls")
+
+
+def test_the_answer_goes_back_with_the_results(server: Any) -> None:
+    completion, _ = read(server, "calls", tools=[TOOL])
+    question = {"role": "user", "content": "scenario-calls"}
+    results = [{"role": "tool", "tool_call_id": call.id, "content": "rain"} for call in completion.tool_calls]
+    messages = [question, completion.message.to_param(), *results]
+    assert read(server, "", tools=[TOOL], messages=messages)[0].text == TEXT
+
+
+def test_two_choices(server: Any) -> None:
+    if server.name == "mlx-lm":
+        pytest.skip("mlx-lm's server ignores `n`")
+    completion, _ = read(server, "text", n=2)
+    assert [(choice.index, choice.message.content) for choice in completion.choices] == [(0, TEXT), (1, TEXT)]
+
+
+def test_a_grammar_makes_another_answer_of_it(server: Any) -> None:
+    if server.name == "mlx-lm":
+        pytest.skip("mlx-lm's server ignores `response_format`")
+    schema = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHEMA}}
+    completion, _ = read(server, "text", response_format=schema)
+    assert json.loads(completion.text)["city"] in CITIES
+
+
+def test_what_ends_at_a_limit_or_where_the_context_is_full(server: Any) -> None:
+    completion, _ = read(server, "endless", max_tokens=20)
+    assert completion.choices[0].outcome == "length"
+    assert completion.usage is not None
+    assert completion.usage.completion_tokens == 20
+    if server.name == "mlx-lm":
+        return  # to it a context has no end
+    question = {"role": "user", "content": f"scenario-endless{'?' * (CONTEXT - 1000)}"}
+    full, _ = read(server, "", messages=[question])
+    assert full.choices[0].outcome == "length"
+    assert full.usage is not None
+    assert full.usage.total_tokens == CONTEXT
+
+
+@pytest.mark.parametrize("request_name", REQUESTS)
+def test_strict_mode(server: Any, request_name: str) -> None:
+    scenario, more = REQUESTS[request_name]
+    if not RULES[server.name]:
+        assert read(server, scenario, strict=True, **more)[1] == set()
+        return
+    with pytest.raises(InvalidStreamError, match="|".join(RULES[server.name])):
+        read(server, scenario, strict=True, **more)
+    assert read(server, scenario, strict=True, stream_options=None, **more)[1] == set()  # it is the usage alone
+
+
+def test_errors_before_the_stream(server: Any) -> None:
+    for more, status, message in BAD_REQUESTS[server.name]:
+        with pytest.raises(APIStatusError) as caught:
+            read(server, "text", **more)
+        assert (caught.value.status_code, caught.value.retryable) == (status, False)
+        assert message in caught.value.message
+
+
+def test_a_key_that_is_refused(server: Any) -> None:
+    if not server.headers:
+        pytest.skip("mlx-lm's server knows no keys")
+    with httpx.Client() as client, connect(client, "POST", server.url, json=asked(server, "text")) as stream:
+        with pytest.raises(APIStatusError, match="Invalid API Key") as caught:
+            stream.read()
+        assert caught.value.status_code == 401
+
+
+def test_a_server_that_dies_is_none_of_an_answer(mortal_server: Any) -> None:
+    server = mortal_server
+    body = asked(server, "endless", max_tokens=60_000)
+    with (
+        openai_client(server.base_url, key_of(server)) as sdk,
+        sdk.chat.completions.create(**body, stream=True) as beside,
+        httpx.Client(timeout=PATIENCE, headers=server.headers) as client,
+        connect(client, "POST", server.url, json=body) as stream,
+    ):
+        said = next(
+            chunk.choices[0].delta.content for chunk in beside if chunk.choices and chunk.choices[0].delta.content
+        )
+        assert next(chunk.text for chunk in stream if chunk.text) == said
+        server.process.kill()
+        server.process.wait()
+        with pytest.raises(IncompleteStreamError) as caught:
+            stream.read()
+        assert stream.end == (StreamEnd.INTERRUPTED if SDK_NOTICES_A_CUT[server.name] else StreamEnd.TRUNCATED)
+        assert caught.value.snapshot.text.startswith(said)
+        assert caught.value.snapshot.choices[0].finish_reason is None
+
+        def rest() -> None:
+            assert all(choice.finish_reason is None for chunk in beside for choice in chunk.choices)
+
+        if SDK_NOTICES_A_CUT[server.name]:
+            with pytest.raises(Exception, match=r"peer closed connection|Connection error"):
+                rest()
+        else:
+            rest()
+
+
+def predicted(server: Any) -> int:
+    """How many tokens the server says to have made."""
+    metrics = httpx.get(f"{server.base_url.removesuffix('/v1')}/metrics", headers=server.headers).text
+    return next(
+        int(line.split()[1]) for line in metrics.splitlines() if line.startswith("llamacpp:tokens_predicted_total")
+    )
+
+
+def test_a_client_that_leaves_can_ask_again(server: Any) -> None:
+    before = predicted(server) if server.name == "llama.cpp" else 0
+    with httpx.Client(timeout=PATIENCE, headers=server.headers) as client:
+        for _ in range(6):  # more than the server answers at once
+            with connect(client, "POST", server.url, json=asked(server, "endless", max_tokens=CONTEXT - 100)) as stream:
+                assert next(chunk.text for chunk in stream if chunk.text)
+            assert stream.end == "closed"
+        with connect(client, "POST", server.url, json=asked(server, "text")) as stream:
+            assert stream.read().text == TEXT
+    if server.name == "llama.cpp":  # which stops when it is left
+        assert predicted(server) - before < 6 * (CONTEXT - 100)
+
+
+async def test_a_hundred_at_once(server: Any, anyio_backend_name: str) -> None:
+    if (server.name, anyio_backend_name) == ("mlx-lm", "trio"):
+        pytest.skip("httpx leaves bodies that have not ended to the garbage collector, and trio warns about each")
+    came: list[str] = []
+
+    async def one(client: httpx.AsyncClient) -> None:
+        async with aconnect(client, "POST", server.url, json=asked(server, "text")) as stream:
+            came.append((await stream.read()).text)
+
+    limits = httpx.Limits(max_connections=CONNECTIONS[server.name])
+    async with (
+        httpx.AsyncClient(timeout=240, headers=server.headers, limits=limits) as client,
+        anyio.create_task_group() as group,
+    ):
+        for _ in range(100):
+            group.start_soon(one, client)
+    assert came == [TEXT] * 100
+
+
+@pytest.mark.parametrize("reuse_connection", [True, False])
+def test_one_request_after_the_other(server: Any, *, reuse_connection: bool) -> None:
+    """llama.cpp's server closes connections that it announced to keep: that happens to a client once, or never."""
+    failed = 0
+    with httpx.Client(timeout=PATIENCE, headers=server.headers) as client:
+        for _ in range(100):
+            try:
+                with connect(
+                    client, "POST", server.url, json=asked(server, "text"), reuse_connection=reuse_connection
+                ) as stream:
+                    assert stream.read().text == TEXT
+            except httpx.TransportError:
+                failed += 1
+    assert failed <= (1 if reuse_connection and server.name == "llama.cpp" else 0)
+
+
+@pytest.mark.parametrize("request_name", REQUESTS)
+def test_what_the_openai_sdk_makes_of_the_same_bytes(server: Any, request_name: str) -> None:
+    scenario, more = REQUESTS[request_name]
+    body = bytes_of(server, scenario, **more)
+    with ChatCompletionStream([body]) as stream:
+        completion = stream.read()
+    with FakeProvider(Answer(body)) as provider, openai_client(provider.base_url) as sdk:
+        chunks = list(sdk.chat.completions.create(model=server.model, messages=[], stream=True))
+    for choice in completion.choices:
+        theirs = [each for chunk in chunks for each in chunk.choices if each.index == choice.index]
+        assert "".join(each.delta.content or "" for each in theirs) == (choice.message.content or "")
+        assert [each.finish_reason for each in theirs if each.finish_reason] == [choice.finish_reason]
+        fragments = [call for each in theirs for call in each.delta.tool_calls or ()]
+        assert [(call.id, call.function.name) for call in fragments if call.id] == [
+            (call.id, call.name) for call in completion.tool_calls
+        ]
+        assert "".join(call.function.arguments or "" for call in fragments) == "".join(
+            call.arguments for call in completion.tool_calls
+        )
+    usage = [chunk.usage for chunk in chunks if chunk.usage][-1]
+    assert completion.usage is not None
+    assert completion.usage.total_tokens == usage.total_tokens
+
+
+def command(server: Any, name: str, *arguments: str, in_a_pipe: bool = False) -> Ran:
+    where = [name, server.base_url, "-m", server.model]
+    return (piped if in_a_pipe else run)(*where, *arguments, OPENAI_API_KEY=key_of(server))
+
+
+def test_the_command_chat(server: Any) -> None:
+    chat = command(server, "chat", "scenario-text", "--param", "max_tokens=100", in_a_pipe=True)
+    assert (chat.stdout.strip(), chat.exit_code) == (TEXT, 0), chat.stderr
+    refused = command(server, "chat", "scenario-text", "--param", "temperature=hot")
+    assert (refused.stdout, refused.exit_code) == ("", 3)
+    assert "HTTP 400" in refused.stderr
+
+
+def test_the_commands_record_and_replay(server: Any, tmp_path: Path) -> None:
+    file = tmp_path / "answer.jsonl"
+    record = command(server, "record", "scenario-thinking", "-o", str(file))
+    assert record.exit_code == 0, record.stderr
+    assert key_of(server) not in file.read_text("utf-8")
+    replay = run("replay", str(file))
+    assert (replay.stdout.strip(), replay.exit_code) == (ANSWER, 0), replay.stderr
+    fold = run("fold", "--json", str(file))
+    assert json.loads(fold.stdout)["completion"]["choices"][0]["message"]["content"].strip() == ANSWER
+
+
+def test_the_command_doctor(server: Any) -> None:
+    doctor = command(server, "doctor", "--json")
+    results = {check["check"]: check["result"] for check in json.loads(doctor.stdout)["checks"]}
+    assert len(results) == 8
+    # The connection is usable again, or not: which one depends on how fast the server closes it.
+    assert results.pop("text") in ("pass", "tolerated")
+    assert {check: result for check, result in results.items() if result != "pass"} == DOCTOR[server.name], (
+        doctor.stdout
+    )
+
+
+def test_vllm() -> None:
+    pytest.skip("vLLM is not run: it needs torch, and with it gigabytes of packages")
