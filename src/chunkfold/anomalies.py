@@ -184,7 +184,7 @@ ID_CHANGED: Final = Rule(
 OBJECT_UNUSUAL: Final = Rule(
     "CF206",
     "`object` is missing or is not chat.completion.chunk",
-    "MiniMax, Perplexity, GitHub Copilot, Z.AI, Sansa, NagaAI",
+    "MiniMax, Perplexity, GitHub Copilot, Z.AI, Sansa, NagaAI, mlx-lm",
     "ignores it",
 )
 FULL_MESSAGE: Final = Rule(

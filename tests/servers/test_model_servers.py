@@ -12,7 +12,7 @@ import anyio
 import httpx
 import pytest
 from command_line import Ran, piped, run
-from transition_model import ANSWER, CITIES, TEXT, THOUGHT, completion_tokens
+from transition_model import ANSWER, ANSWERS, CITIES, TEXT, THOUGHT, completion_tokens
 
 from chunkfold import (
     APIStatusError,
@@ -21,6 +21,7 @@ from chunkfold import (
     IncompleteStreamError,
     InvalidStreamError,
     StreamEnd,
+    ThinkTags,
     aconnect,
     connect,
 )
@@ -53,6 +54,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "progress and timings": ("text", {"return_progress": True, "timings_per_token": True}),
     "two choices": ("text", {"n": 2}),
     "a limit": ("endless", {"max_tokens": 20}),
+    "a limit in a call": ("calls", {"tools": [TOOL], "max_tokens": 15}),
 }
 RULES = {
     "llama.cpp": set(),
@@ -139,6 +141,19 @@ def test_thinking(server: Any) -> None:
     assert (completion.text.strip(), completion.reasoning.strip()) == (ANSWER, THOUGHT)
 
 
+def test_thinking_that_the_server_leaves_in_the_text(server: Any) -> None:
+    if server.name == "mlx-lm":
+        pytest.skip("mlx-lm's server always separates it")
+    body = asked(server, "thinking", reasoning_format="none")
+    assert read(server, "thinking", reasoning_format="none")[0].text == ANSWERS["thinking"]
+    with (
+        httpx.Client(timeout=PATIENCE, headers=server.headers) as client,
+        connect(client, "POST", server.url, json=body, transforms=[ThinkTags()]) as stream,
+    ):
+        completion = stream.read()
+    assert (completion.text.strip(), completion.reasoning.strip()) == (ANSWER, THOUGHT)
+
+
 @pytest.mark.parametrize(
     "more", [{}, {"tool_choice": "required", "parallel_tool_calls": True}], ids=["auto", "required"]
 )
@@ -164,6 +179,8 @@ def test_two_choices(server: Any) -> None:
         pytest.skip("mlx-lm's server ignores `n`")
     completion, _ = read(server, "text", n=2)
     assert [(choice.index, choice.message.content) for choice in completion.choices] == [(0, TEXT), (1, TEXT)]
+    assert completion.usage is not None
+    assert completion.usage.completion_tokens == completion_tokens("text")  # it sends one for each choice
 
 
 def test_a_grammar_makes_another_answer_of_it(server: Any) -> None:
