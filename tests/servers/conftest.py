@@ -193,6 +193,12 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     yield from MODEL_SERVERS[request.param](tmp_path_factory.mktemp(request.param), 8192)
 
 
+@pytest.fixture(scope="session")
+def portkey_url(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with portkey(upstream, tmp_path_factory.mktemp("portkey")) as (base, _):
+        yield base
+
+
 @pytest.fixture
 def mortal_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ModelServer]:
     """One that the test may kill, with a context that takes it seconds to fill."""
