@@ -20,6 +20,7 @@ TEXT = "Hello, wörld 😀."
 THOUGHT = "Let me think about it."
 ANSWER = "Forty-two, then."
 CITIES = ("Paris", "Tokyo")
+BEFORE_THE_ERROR = "So far so good: "
 CONTEXT = 2**16  # tokens
 _FEED_FORWARD = 32
 _HEAD = 32
@@ -41,11 +42,13 @@ def _call(city: str) -> str:
     return f"<tool_call>\n{json.dumps(call)}\n</tool_call>"
 
 
-# The first is the one that a question without the word gets. A loop has no end.
+# The first is the one that a question without the word gets. A loop has no end. What is broken is not UTF-8 where a call may
+# begin: llama.cpp's server, offered tools, reports that as an error in the stream.
 ANSWERS = {
     "text": TEXT,
     "thinking": f"<think>\n{THOUGHT}\n</think>\n\n{ANSWER}",
     "calls": "\n".join(map(_call, CITIES)),
+    "broken": f"{BEFORE_THE_ERROR}<t\udcff and no more",
     "endless": "on and ever so ",
 }
 CHAT_TEMPLATE = """\
@@ -116,7 +119,9 @@ def _pieces(text: str, known: dict[str, int]) -> Iterator[str]:
         if part in _MARKS:
             yield part
         elif not part.isascii():
-            yield from (_BYTES[byte] for byte in part.encode())  # a character in pieces, as tokenizers cut it
+            yield from (
+                _BYTES[byte] for byte in part.encode(errors="surrogateescape")
+            )  # a character in pieces, as tokenizers cut it
         elif part:
             pieces = _cut(part.replace(" ", "▁"), used)
             used.update(pieces)
