@@ -298,7 +298,7 @@ _DELTA_RULES: Final[dict[str, Callable[[ChoiceState, Any], int]]] = {
     "audio": _add_audio,
     "annotations": _add_annotations,
 }
-# What is left of the rules for a delta that brings one text and nothing else, by its field.
+# The rule for a delta that has one text and nothing else, by its field: the rest of `fold_delta` does not apply to it.
 TEXT_RULES: Final[dict[str, Callable[[ChoiceState, str], int]]] = {
     "content": _add_text,
     "reasoning": _add_reasoning,
