@@ -1,7 +1,7 @@
 """The pytest plugin: fixtures from `chunkfold.testing`, and failures that show the events where two bodies differ.
 
-It is beside the package because pytest imports it in every run: no module of chunkfold is loaded before a test asks
-for a fixture or a comparison of bodies fails.
+It is outside the package because pytest imports it in every run: no module of chunkfold is loaded before a test
+requests a fixture or a comparison of bodies fails.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def chunkfold_provider() -> Iterator[FakeProvider]:
-    """A provider on a loopback port, as a `FakeProvider` that runs; `add` gives it its answers."""
+    """A running `FakeProvider` on a loopback port; `add` appends an answer to its script."""
     from chunkfold.testing import FakeProvider
 
     with FakeProvider() as provider:
@@ -47,7 +47,9 @@ def chunkfold_provider() -> Iterator[FakeProvider]:
 
 @pytest.fixture
 def chunkfold_stream() -> Iterator[Callable[..., ChatCompletionStream]]:
-    """A function from a `StreamBuilder`, an `Answer` or a body to a stream that reads it; closed at the end.
+    """A function that takes a `StreamBuilder`, an `Answer` or a body and returns a stream that reads it.
+
+    The stream is closed when the test ends.
 
     Its options are those of `FakeResponse` (`clock`, `read_timeout`) and of the stream.
     """
@@ -66,9 +68,9 @@ def chunkfold_stream() -> Iterator[Callable[..., ChatCompletionStream]]:
 
 @pytest.fixture
 def chunkfold_async_stream() -> Iterator[Callable[..., AsyncChatCompletionStream]]:
-    """The same to an `AsyncChatCompletionStream`, for any event loop; closing it is left to the test.
+    """The same with an `AsyncChatCompletionStream`, for any event loop; the test has to close it.
 
-    One that is left open holds no resources: it does no I/O.
+    An unclosed stream holds no resources, since it does no I/O.
     """
     from chunkfold import AsyncChatCompletionStream
     from chunkfold.testing import FakeResponse
@@ -87,11 +89,11 @@ def chunkfold_async_stream() -> Iterator[Callable[..., AsyncChatCompletionStream
 
 @pytest.fixture
 def chunkfold_recording(request: pytest.FixtureRequest) -> Iterator[Callable[..., RecordedProvider]]:
-    """A function from a real provider's base URL to a provider that answers with what that one said once.
+    """A function that takes a real provider's base URL and returns a provider that replays its recorded answers.
 
-    It runs until the test ends, or to the end of a `with`. The recordings are in `recordings/MODULE/TEST` beside the
-    test, or `recordings/MODULE/CLASS/TEST`; see `--chunkfold-record`. Its options are `name`, in place of the test's,
-    and `speed`.
+    It runs until the test ends, or until the end of a `with` block. The recordings are in `recordings/MODULE/TEST`
+    beside the test, or `recordings/MODULE/CLASS/TEST`; see `--chunkfold-record`. Its options are `name`, which replaces
+    the test's name, and `speed`.
     """
     from chunkfold.testing import RecordedProvider
 
@@ -117,7 +119,7 @@ def chunkfold_dialect(request: pytest.FixtureRequest) -> str:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for `chunkfold_dialect` once for each dialect, by its name."""
+    """Run a test that requests `chunkfold_dialect` once for each dialect, by its name."""
     if _DIALECT not in metafunc.fixturenames or _is_parametrized(metafunc, _DIALECT) or _is_replaced(metafunc):
         return
     from chunkfold.testing import DIALECTS
@@ -126,7 +128,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """Where two bodies of streams are not equal, show the events around the first difference."""
+    """If two bodies of streams are not equal, show the events around the first difference."""
     if op != "==" or not (_is_body(left) and _is_body(right)):
         return None
     one, other = _bytes_of(left), _bytes_of(right)
@@ -138,7 +140,7 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
 
 
 def _is_parametrized(metafunc: pytest.Metafunc, name: str) -> bool:
-    """Whether the test says itself which ones it is run with."""
+    """Whether the test chooses the dialects itself."""
     marks = metafunc.definition.iter_markers("parametrize")
     names = (mark.args[0] if mark.args else mark.kwargs["argnames"] for mark in marks)
     return any(name in (each.replace(" ", "").split(",") if isinstance(each, str) else each) for each in names)
@@ -151,7 +153,7 @@ def _is_replaced(metafunc: pytest.Metafunc) -> bool:
 
 
 def _folder_of(request: pytest.FixtureRequest, name: str | None) -> Path:
-    """Where the recordings of the test are, or those of that name; no two tests share a folder."""
+    """The folder with the recordings of the test, or with those of that name; no two tests share a folder."""
     path: Path = request.path
     nodeid: str = request.node.nodeid
     _, *parts = nodeid.split("::")

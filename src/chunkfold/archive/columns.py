@@ -15,7 +15,7 @@ class ToolCall(TypedDict):
         id: As sent; made up where a stream ended without one.
         type: `function` or `custom`; `function_call` is the legacy one.
         name: The tool's name.
-        arguments: The raw text; of a custom tool its input.
+        arguments: The raw text; for a custom tool, its input.
     """
 
     choice: int | None
@@ -38,18 +38,18 @@ class AnomalyCount(TypedDict):
 
 
 class Ending(TypedDict):
-    """How it ended.
+    """How the stream ended.
 
     Attributes:
         size: The record's size in bytes.
-        url: Where the request went, without user, query and fragment; of recordings that know it.
+        url: The URL of the request, without user, query and fragment; None for plain bodies.
         ending: A `StreamEnd`; None if the record could not be read.
         complete: Whether the message is whole.
         error_type: The name of the exception's type.
-        error: What it says.
-        error_status: What an error of the provider means as an HTTP status.
+        error: The exception's message.
+        error_status: The HTTP status that a provider's error is equivalent to.
         error_code: The provider's code, a number or a word, as text.
-        anomalies: The rules that were broken, in the order in which that was first seen.
+        anomalies: The rules that were broken, in the order of their first occurrence.
     """
 
     size: int
@@ -64,19 +64,19 @@ class Ending(TypedDict):
 
 
 class Message(TypedDict):
-    """What had arrived by then. The lists but the last are parallel: an item for each choice, by index.
+    """What had arrived by then. All lists except `tool_calls` have an item for each choice, sorted by index.
 
     Attributes:
-        id: The completion's.
+        id: The completion's id.
         model: As sent.
         created: Seconds since 1970, as sent.
         choices: The indexes of the choices.
-        finish_reasons: As sent; None of a choice that is still open.
+        finish_reasons: As sent; None for a choice that is still open.
         outcomes: What they mean, an `Outcome` each.
         texts: The contents.
         reasonings: The reasoning texts.
         refusals: The refusals.
-        tool_calls: Those of all choices, in order.
+        tool_calls: The calls of all choices, in order.
     """
 
     id: str | None
@@ -92,7 +92,7 @@ class Message(TypedDict):
 
 
 class Usage(TypedDict):
-    """The provider's token counts, with those of `CompletionUsage` wherever they were sent."""
+    """The provider's token counts, read from wherever they were sent, as in `CompletionUsage`."""
 
     prompt_tokens: int | None
     completion_tokens: int | None
@@ -102,20 +102,20 @@ class Usage(TypedDict):
 
 
 class Timing(TypedDict):
-    """When things came, in seconds since the request was sent. All None for a plain body, which does not know.
+    """Times, in seconds since the request was sent. All are None for a plain body, which has no times.
 
     Attributes:
-        seconds: How long all of it took.
+        seconds: The duration of the whole stream.
         headers_seconds: Until status and headers.
         first_byte_seconds: Until the first bytes of the body.
         first_chunk_seconds: Until the first chunk.
         first_output_seconds: Until the first text, reasoning, tool call fragment, audio or image.
         last_chunk_seconds: Until the last chunk.
         last_byte_seconds: Until the last bytes that were parsed.
-        gaps: How many gaps there were between reads that brought chunks.
-        gap_p50_seconds: Half of them were no longer than this.
-        gap_p95_seconds: 95 % of them were no longer than this.
-        gap_longest_seconds: The longest.
+        gaps: The number of gaps between reads that brought chunks.
+        gap_p50_seconds: The median gap.
+        gap_p95_seconds: The 95th percentile of the gaps.
+        gap_longest_seconds: The longest gap.
         tokens_per_second: From the first output to the last chunk.
     """
 

@@ -1,8 +1,7 @@
 """Fold the bytes of one record into its row. A fault in a record is reported in its row and never raises.
 
 A process that folds a billion records meets every kind of fault. So each value is checked against its column: a value
-that is not the expected text or number is left out, and so is one that no column can hold, such as half a character or
-a number beyond 64 bits.
+of the wrong type is left out, and so is one that no column can hold, such as a number beyond 64 bits.
 """
 
 from collections.abc import Iterator
@@ -40,18 +39,18 @@ def fold_record(
 ) -> FoldedRecord:
     """Fold one recorded stream into a flat row; `chunkfold.archive.columns` describes each column.
 
-    It is what `chunkfold fold` says of the same file, without what has no column: audio, images, annotations, log
-    probabilities and unknown fields. Nothing is kept between two calls.
+    The row has what `chunkfold fold --json` prints for the same file, except values without a column: audio, images,
+    annotations, log probabilities and unknown fields. Nothing is kept between two calls.
 
     Args:
         data: The content of a file: a recording, or a plain body as `curl -N` saves it.
-        max_size: The most bytes it may have; 64 MiB by default, None for no limit. What is larger is not read.
+        max_size: The most bytes it may have; 64 MiB by default, None for no limit. A larger record is not read.
         max_event_size: The most bytes one event may have, as the parser's; 8 MiB by default. How many values
             it may have is bounded by the default of the parser's `max_event_items`.
         max_output_size: The most characters of output, as the parser's; 16 Mi by default.
 
     Raises:
-        TypeError: The data is no bytes. Nothing else: a record that cannot be read is a row with an `error`.
+        TypeError: The data is not bytes. Nothing else is raised: a record that cannot be read is a row with an `error`.
     """
     size = memoryview(data).nbytes  # raises the TypeError
     if max_size is not None and size > max_size:

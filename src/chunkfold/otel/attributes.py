@@ -1,7 +1,6 @@
 """The attributes of a request and of its answer. None of them has content.
 
-A provider can send values of any type and size: a value of another type than the attribute's is left out, and a text is
-cut.
+A provider can send values of any type and size: a value of the wrong type is left out, and a long text is truncated.
 """
 
 from collections.abc import Mapping
@@ -30,12 +29,12 @@ _OUTPUT_TYPES: Final = {"json_object": "json", "json_schema": "json", "text": "t
 
 
 def text_of(value: Any) -> str | None:
-    """A text that any exporter can send: cut, without halves of characters; None for what is no text, or empty."""
+    """A text that any exporter can send: truncated, without halves of characters; None if it is empty or not a text."""
     return value[:_LONGEST].encode("utf-8", "replace").decode() or None if isinstance(value, str) else None
 
 
 def server_of(sent: Any) -> tuple[str, int | None] | None:
-    """Host and port that a request went to, by its response or by the client's exception; None if it is not known."""
+    """The host and port of a request, by its response or by the client's exception; None if unknown."""
     try:
         url = urlsplit(str(sent.request.url))
         return (url.hostname, url.port or _DEFAULT_PORTS.get(url.scheme)) if url.hostname else None
@@ -46,7 +45,7 @@ def server_of(sent: Any) -> tuple[str, int | None] | None:
 def common_attributes(
     request: Mapping[str, Any], provider: str | None, server: tuple[str, int | None] | None
 ) -> Attributes:
-    """What the span and all metrics have, known when the request is sent."""
+    """The attributes of the span and of all metrics, known when the request is sent."""
     host, port = server or (None, None)
     found: dict[str, Value | None] = {
         names.OPERATION_NAME: names.CHAT,
@@ -59,7 +58,7 @@ def common_attributes(
 
 
 def request_attributes(request: Mapping[str, Any], provider: Value, version: Names) -> Attributes:
-    """What the span says of the request, besides the common."""
+    """The span's attributes of the request, besides the common ones."""
     found: dict[str, Value | None] = {
         names.REQUEST_STREAM: True,
         **{name: _number(request.get(key)) for key, name in _NUMBERS.items()},
@@ -85,9 +84,9 @@ def response_attributes(completion: ChatCompletion, choices: int, provider: Valu
 
     Args:
         completion: The answer.
-        choices: How many choices were asked for.
-        provider: Who sent it.
-        version: Of the names.
+        choices: How many choices were requested.
+        provider: The provider's name.
+        version: The version of the names.
     """
     usage = usage_of(completion)
     found: dict[str, Value | None] = {
@@ -110,7 +109,7 @@ def response_attributes(completion: ChatCompletion, choices: int, provider: Valu
 
 
 def finish_reasons(completion: ChatCompletion, choices: int) -> list[str]:
-    """One for each choice that was asked for or came, as sent; `error` where one was expected and did not come."""
+    """One for each choice that was requested or received, as sent; `error` if one was expected and not received."""
     sent = {choice.index: text_of(choice.finish_reason) for choice in completion.choices}
     return [sent.get(index) or names.FINISH_ERROR for index in sorted({*range(choices), *sent})]
 
@@ -122,14 +121,14 @@ def choices_asked(request: Mapping[str, Any]) -> int:
 
 
 def error_type(error: BaseException) -> str:
-    """The class of an error, one of few: the HTTP status that the provider meant, else the exception's name."""
+    """The class of an error, from a small set: the HTTP status that the provider meant, else the exception's name."""
     if isinstance(error, APIError) and error.status_code is not None and 100 <= error.status_code <= 599:
         return str(error.status_code)
     return type(error).__name__
 
 
 def usage_of(completion: ChatCompletion) -> CompletionUsage | None:
-    """The usage that came; None if none did, or something else in its place."""
+    """The usage; None if none was received, or a value of another type."""
     usage: Any = completion.usage
     return usage if isinstance(usage, CompletionUsage) else None
 
@@ -155,9 +154,9 @@ def output_modalities(usage: CompletionUsage | None) -> dict[str, int]:
 
 
 def by_modality(total: int, sent: Mapping[str, int]) -> dict[str, int]:
-    """The total in parts that add up to it: what was sent of each modality, and the rest as not known.
+    """The total, split by modality: the counts that were sent, and the remainder as unknown.
 
-    Where more was sent than the total, or no modality, all of it is not known.
+    If the counts exceed the total, or if there are none, all of the total is unknown.
     """
     rest = total - sum(sent.values())
     if rest < 0 or not sent:

@@ -1,6 +1,6 @@
 """Messages in the form that the conventions define (gen-ai-input-messages.json, gen-ai-output-messages.json).
 
-Texts, reasoning and tool calls are included; for images, audio and files only the fact that they were there.
+Texts, reasoning and tool calls are included; for images, audio and files only the fact that they were present.
 """
 
 import json
@@ -106,7 +106,7 @@ def _call(id_: Any, name: Any, arguments: Any) -> Part:
 
 
 def _value(arguments: Any) -> Any:
-    """Arguments as JSON where they are, else as they were written."""
+    """Arguments as a JSON value if they are JSON, else as the raw text."""
     try:
         return json.loads(arguments) if isinstance(arguments, str) else arguments
     except (ValueError, RecursionError):

@@ -27,7 +27,7 @@ def instruments_of(provider: MeterProvider, version: Names, library_version: str
 
 
 def is_apis_own(maker: object) -> bool:
-    """Whether a provider or a meter is opentelemetry-api's: it does nothing, or waits for one that does."""
+    """Whether a provider or a meter is opentelemetry-api's own, which does nothing, or not yet."""
     return type(maker).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
 
 
@@ -35,10 +35,10 @@ class Instruments:
     """The metrics of one meter, by one version of the names.
 
     Attributes:
-        duration: How long streams took, in seconds.
-        time_to_first_chunk: When the first chunk came, in seconds since the request was sent.
-        time_per_output_chunk: How long after the one before it each further chunk came, in seconds.
-        tokens: How many tokens were used.
+        duration: The duration of streams, in seconds.
+        time_to_first_chunk: The time from the request to the first chunk, in seconds.
+        time_per_output_chunk: The time from one chunk to the next, in seconds.
+        tokens: The number of tokens used.
     """
 
     def __init__(self, meter: Meter, version: Names) -> None:
@@ -61,7 +61,7 @@ class _TokenUsage:
         error: Attributes,  # noqa: ARG002 - as below, but these names have no place for it
         context: Context,
     ) -> None:
-        """Take the usage of one stream into account; what was not sent is not recorded."""
+        """Record the usage of one stream; counts that were not sent are not recorded."""
         counts = {names.INPUT: attributes.input_tokens(usage), names.OUTPUT: attributes.output_tokens(usage)}
         for kind, count in counts.items():
             if count is not None:
@@ -69,7 +69,7 @@ class _TokenUsage:
 
 
 class _CountedTokens:
-    """Counters for what is spent, histograms for what one stream spends."""
+    """Counters for all tokens, histograms for the tokens of one stream."""
 
     def __init__(self, meter: Meter) -> None:
         self._input = _tokens(meter, names.OPERATION_INPUT_TOKENS, "Tokens of the prompt.")
@@ -86,10 +86,10 @@ class _CountedTokens:
         }
 
     def record(self, usage: CompletionUsage | None, common: Attributes, error: Attributes, context: Context) -> None:
-        """Take the usage of one stream into account.
+        """Record the usage of one stream.
 
-        A counter that was not sent counts 0, as the conventions ask for: it adds nothing, and shows that a stream was.
-        A histogram takes nothing instead: a 0 in it would be a stream without tokens.
+        For a count that was not sent the counter adds 0, as the conventions require: this shows that there was a
+        stream. The histogram records nothing: a 0 in it would be a stream without tokens.
         """
         counts = {
             names.COUNTED_INPUT_TOKENS: attributes.input_tokens(usage),

@@ -1,4 +1,4 @@
-"""What is measured of one request: its span, and the metrics, from when it was sent until its stream ends."""
+"""Measure one request, from when it is sent until its stream ends: the span and the metrics."""
 
 import time
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ _VERSION: Final = _version_of_library()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measuring:
-    """What to measure, and where it goes; the arguments of `instrument`, which describes them."""
+    """The arguments of `instrument`, which describes them."""
 
     request: Mapping[str, Any]
     provider: str | None
@@ -111,18 +111,18 @@ class Measuring:
 
 @dataclass(kw_only=True, slots=True)
 class _Measured:
-    """What is being measured of one stream.
+    """The measurement of one stream.
 
     Attributes:
         span: Its span.
-        context: The span's, for the metrics: so that an exemplar leads to it.
+        context: The span's context, for the metrics: it links exemplars to the span.
         started: When the span started, in nanoseconds since 1970.
-        common: What the span and all metrics have.
-        choices: How many choices were asked for.
-        version: Of the names.
+        common: The attributes of the span and of all metrics.
+        choices: How many choices were requested.
+        version: The version of the names.
         instruments: The metrics, None if none are recorded.
-        capture_content: Whether the messages are wanted.
-        last_chunk: When the last chunk came, in seconds since the request was sent.
+        capture_content: Whether the span gets the messages.
+        last_chunk: When the last chunk arrived, in seconds since the request was sent.
     """
 
     span: Span
@@ -136,7 +136,7 @@ class _Measured:
     last_chunk: float | None = None
 
     def on_chunks(self, stream: Observable, count: int) -> None:
-        """Chunks came: one time for each of them; those of one read came at once."""
+        """Record the time of each chunk; the chunks of one read arrive at the same time."""
         before, now = self.last_chunk, stream.timing.last_chunk
         if self.instruments is None or now is None:
             return
@@ -150,7 +150,7 @@ class _Measured:
             self.instruments.time_per_output_chunk.record(0.0, self.common, self.context)
 
     def on_end(self, stream: Observable) -> None:
-        """The stream ended: all that is known of it now."""
+        """The stream ended: complete the span and the metrics."""
         seconds = stream.elapsed
         self._note_model(stream.snapshot.model)
         error: Attributes = {} if stream.error is None else {names.ERROR_TYPE: error_type(stream.error)}
@@ -183,7 +183,7 @@ class _Measured:
             self.common = {**self.common, names.RESPONSE_MODEL: name}
 
     def _describe(self, stream: Observable, error: Attributes) -> None:
-        """Put on the span what came, and how it ended."""
+        """Set the span's attributes of the answer, and how it ended."""
         provider = self.common[names.PROVIDER_NAME]
         self.span.set_attributes(response_attributes(stream.snapshot, self.choices, provider, self.version))
         self.span.set_attribute(names.STREAM_END, str(stream.end))
@@ -196,7 +196,7 @@ class _Measured:
         self._set_error(stream.error, error)
 
     def _set_error(self, error: BaseException | None, kind: Attributes) -> None:
-        """Put on the span what went wrong, if anything did."""
+        """Set the span's attributes of the error, if there is one."""
         if kind:
             self.span.set_attributes(kind)
             message = text_of(str(error)) if self.capture_content else None  # it may quote what was sent

@@ -9,8 +9,8 @@ They are those of OpenTelemetry's semantic conventions for generative AI, in two
   https://github.com/open-telemetry/semantic-conventions-genai/tree/main/docs/gen-ai (client-inference.md,
   gen-ai-token-metrics.md, openai.md; what changed: non-normative/migration.md).
 
-Which of them is used is said by the environment, as the conventions ask for: `OTEL_SEMCONV_STABILITY_OPT_IN` is a list
-with commas, and `gen_ai_latest_experimental` in it means the latest ones, instead of the released ones.
+The environment selects the version, as the conventions require: `OTEL_SEMCONV_STABILITY_OPT_IN` is a comma-separated
+list, and `gen_ai_latest_experimental` in it selects the latest names instead of the released ones.
 """
 
 import os
@@ -100,20 +100,20 @@ TOKEN_BUCKETS: Final = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Names:
-    """What one version of the conventions calls what the versions call differently.
+    """The names that differ between the versions of the conventions, in one version.
 
     Attributes:
-        schema_url: Where the version is described for machines, None if it has no number.
-        duration: The metric of how long the stream took.
-        time_to_first_chunk: The metric of when the first chunk came.
-        time_per_output_chunk: The metric of how far apart the chunks came.
+        schema_url: The URL of the version's schema, None if the version has no number.
+        duration: The metric for the duration of the stream.
+        time_to_first_chunk: The metric for the time to the first chunk.
+        time_per_output_chunk: The metric for the time between chunks.
         usage_cache_write_tokens: The span's attribute for tokens written to a cache.
         usage_input_tokens_of: The span's attributes for tokens of the input, by their modality.
         usage_output_tokens_of: The same of the output.
         request_reasoning_level: The span's attribute for the reasoning effort, None if the version has none.
         has_whole_top_k: Whether `top_k` is a whole number.
-        has_finish_reason_in_messages: Whether captured messages of the output say why they ended.
-        has_token_counters: Whether the token metrics are those with counters.
+        has_finish_reason_in_messages: Whether captured output messages have a finish reason.
+        has_token_counters: Whether the token metrics include counters.
     """
 
     schema_url: str | None
@@ -183,13 +183,13 @@ _PROVIDERS: Final = {
 
 
 def names() -> Names:
-    """Those that the environment asks for, now."""
+    """The names that the environment selects at this moment."""
     opted_in = (word.strip() for word in os.environ.get(OPT_IN, "").split(","))
     return LATEST if OPT_IN_LATEST in opted_in else RELEASED
 
 
 @lru_cache(maxsize=64)
 def provider_of(host: str | None) -> str:
-    """The provider whose host that is, `_OTHER` if it is not known."""
+    """The provider with this host, `_OTHER` if it is unknown."""
     matching = (provider for pattern, provider in _PROVIDERS.items() if fnmatchcase(host or "", pattern))
     return next(matching, OTHER)

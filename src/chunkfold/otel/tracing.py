@@ -44,7 +44,7 @@ def instrument(
     with the stream: when it is complete, when it fails, or when it is closed. Closing a stream early is not an error. A
     stream that is neither read to its end nor closed has no end, and so no span.
 
-    If no SDK is set up, nothing is recorded, and what was given is returned as it is.
+    If no SDK is set up, nothing is recorded, and the argument is returned unchanged.
 
     Args:
         stream: What `connect` or `aconnect` returns, to be entered; or a stream or a parser, before it is read.
@@ -52,12 +52,12 @@ def instrument(
         provider: `gen_ai.provider.name`; by default it follows from the host, and is `_OTHER` for an unknown host.
         attributes: More attributes for the span, such as `gen_ai.conversation.id`.
         capture_content: Whether the span gets the messages, of the request and of the answer, and the error's message,
-            which may quote them. Think of who reads your traces.
+            which may quote them. Consider who can read your traces.
         tracer_provider: Where the span goes; by default the global one.
         meter_provider: Where the metrics go; by default the global one.
 
     Returns:
-        The stream or the parser itself; for what `connect` returns, a context manager that gives the same stream.
+        The stream or the parser itself; for the result of `connect`, a context manager that returns the same stream.
     """
     measuring = Measuring(
         request=request or {},

@@ -1,8 +1,8 @@
-"""Find the secrets of a request and a response, wherever they appear again.
+"""Find the secrets of a request and a response, so that they can be removed wherever else they appear.
 
-These are all values in places made for credentials, and elsewhere everything but plain words, numbers, dates and
-versions. In a URL's path most segments are names (of a version, a deployment, a model), so there a secret is a segment
-that looks like a key, or one that follows a segment such as `key` or `token`.
+All values in places meant for credentials are secrets, and elsewhere all values except plain words, numbers, dates and
+versions. In a URL's path most segments are names (of a version, a deployment, a model), so only a segment that looks
+like a key, or that follows a segment such as `key` or `token`, is a secret.
 """
 
 import re
@@ -45,7 +45,7 @@ _SHORT_WORDS: Final = 2.75  # characters on average
 
 
 def secrets_of(response: Any) -> set[str]:
-    """Those of a response, of its request, and of the requests that were redirected to it."""
+    """The secrets of a response, of its request, and of the requests that were redirected to it."""
     found: set[str] = set()
     for each in (*getattr(response, "history", ()), response):
         found |= secrets_in_request(*request_of(each)) | _secrets_in_response(each.headers)
@@ -53,7 +53,7 @@ def secrets_of(response: Any) -> set[str]:
 
 
 def secrets_in_request(url: str, headers: Mapping[str, str]) -> set[str]:
-    """Those of a request: in its URL, and in its headers."""
+    """The secrets of a request: in its URL and in its headers."""
     return _secrets_in_url(url).union(*(_secrets_in(name, value) for name, value in headers.items()))
 
 
@@ -96,7 +96,7 @@ def _looks_like_key(segment: str) -> bool:
 
 
 def _is_random(run: str) -> bool:
-    """Whether letters and digits were drawn at random, and are no name."""
+    """Whether letters and digits look random, and not like a name."""
     if len(run) > _LONGEST_NAME:
         return True
     return len(run) >= _LEAST_RANDOM and len(run) <= _SHORT_WORDS * len(_WORD.findall(run))
@@ -115,7 +115,7 @@ def _secrets_in_response(headers: Mapping[str, str]) -> set[str]:
 
 
 def _secrets_in(name: str, value: str) -> set[str]:
-    """What may be a secret in a value of that name."""
+    """The possible secrets in a value with this name."""
     words = set(_words(value))
     if _CREDENTIAL.search(name):
         return {word for word in (*words, value) if len(word) >= _SHORTEST}

@@ -6,12 +6,13 @@ r"""Read and write the file of a recording: JSON Lines in UTF-8, one object in e
     {"end":"body","at":0.9}
 
 The first line has the format's version (1), the response's status, an allow-list of its headers, the URL without user
-and query, and when the headers came. Then a line for each read, as it came: its bytes as `text` where they are UTF-8,
-else as `base64`. The last line says how reading ended: `body`, `error` (then `error` is the name of the exception's
-type) or `left`. A file without it was cut, and counts as left; so does one whose last line is not whole.
+and query, and the time of the headers. Then there is a line for each read: its bytes as `text` if they are UTF-8, else
+as `base64`. The last line has the way in which reading ended: `body`, `error` (then `error` is the name of the
+exception's type) or `left`. A file without it was truncated, and counts as left; so does one whose last line is not
+whole.
 
-Times are seconds since the request was sent, and never go back; null, or none, where they are not known. Unknown
-keys are ignored, and so are lines with nothing but these, so that later versions can add some. A file whose first
+Times are seconds since the request was sent, and never decrease; they are null or absent if they are not known. Unknown
+keys are ignored, and so are lines that have only unknown keys, so that later versions can add some. A file whose first
 line has no version is a plain body.
 """
 
@@ -49,10 +50,10 @@ def dumps(recording: Mapping[str, Any]) -> bytes:
 
 
 def loads(data: bytes) -> dict[str, Any]:
-    """The recording that a file holds, as those of its fields that are known, by name.
+    """The recording in a file, as its known fields by name.
 
     Raises:
-        ValueError: It has a version or a line that is not known; the message names the line.
+        ValueError: Its version or one of its lines is unknown; the message names the line.
     """
     lines = [(number, line) for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), 1) if line.strip()]
     if not lines or not _is_marked(lines[0][1]):
@@ -75,7 +76,7 @@ def _line(number: int) -> Generator[None]:
 
 
 def _is_marked(line: bytes) -> bool:
-    """Whether it is the first line of a recording; one that is damaged is known by its beginning."""
+    """Whether it is the first line of a recording; a damaged one is recognised by its beginning."""
     return bool(_LOOKS_MARKED.match(line)) or (_is_object(line) and _MARK in _object(line))
 
 

@@ -10,10 +10,10 @@ RecordedEnd: TypeAlias = Literal["body", "error", "left"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RecordedRead(BriefRepr):
-    """What one read of the body gave.
+    """The result of one read of the body.
 
     Attributes:
-        at: When, in seconds since the request was sent.
+        at: The time of the read, in seconds since the request was sent.
         data: The bytes.
     """
 

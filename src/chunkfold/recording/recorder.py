@@ -18,19 +18,19 @@ from chunkfold.stream.transport import aclose_if_possible, close_if_possible
 
 
 class Recorder:
-    """A response that remembers what was read of it, and when; everything else is the response's own.
+    """A response that records everything that is read from it, with times; all other attributes are the response's.
 
-    Recorded is what `iter_bytes` and `read` give, or `aiter_bytes` and `aread`. It is kept in memory.
+    It records the bytes that `iter_bytes` and `read` return, or `aiter_bytes` and `aread`, in memory.
 
     Args:
         response: A response of httpx, httpx2 or a similar client, whose body has not been read yet.
         secrets: Further secrets that must not be stored, besides those of the request and the response.
-        started: What the clock said when the request was sent; now, if not given.
+        started: The clock's reading when the request was sent; now, if not given.
         clock: Seconds from any fixed point.
 
     Raises:
-        TypeError: The secrets are one string.
-        ValueError: The clock has not come to `started` yet: it was another clock's.
+        TypeError: `secrets` is one string.
+        ValueError: `started` is later than the clock's reading: it is from another clock.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Recorder:
         return getattr(self._response, name)
 
     def iter_bytes(self, *args: Any, **options: Any) -> Iterator[bytes]:
-        """The response's body, recorded as it comes."""
+        """The response's body, recorded as it arrives."""
         return _Reads(self._log, self._response.iter_bytes(*args, **options))
 
     def aiter_bytes(self, *args: Any, **options: Any) -> AsyncIterator[bytes]:
@@ -89,7 +89,7 @@ class Recorder:
 
     @property
     def recording(self) -> Recording:
-        """What was recorded so far, without secrets. Each access creates it again, in 0.2 seconds for a megabyte."""
+        """The recording so far, without secrets. Each access creates it again, in 0.2 seconds for a megabyte."""
         response, log = self._response, self._log
         redactor = Redactor(self._secrets | secrets_of(response))
         url, _ = request_of(response)

@@ -15,9 +15,9 @@ _LONGEST_SLEEP: Final = 86_400.0  # seconds; systems refuse some longer ones
 
 
 class RecordedTransportError(Exception):
-    """What the transport raised when the stream was recorded; of it only the type's name is stored.
+    """Stands for the exception that the transport raised when the stream was recorded; only its type's name is stored.
 
-    It is also raised at the end of a recording of a stream that was left, if you read on there.
+    It is also raised at the end of a recording of a stream that was left, if you continue to read there.
     """
 
 
@@ -25,18 +25,18 @@ class RecordedTransportError(Exception):
 class Recording(BriefRepr):
     """The body of a response, read by read, and how it ended.
 
-    It is a response itself, for sync and for async streams, which gives the reads at once. A recording of a stream that
-    was left has no more than that: a stream that reads on to its end is interrupted there. `replay` is exact.
+    It can be read like a response, by sync and async streams, without waiting. If the stream was left when it was
+    recorded, a stream that reads the recording to its end is interrupted there; `replay` gives the original ending.
 
     Attributes:
-        reads: What was read, in order, cut as it came.
+        reads: The reads, in order, with their original boundaries.
         status_code: The response's status.
-        headers: Those of its headers that say something about a stream, by lower-case names.
-        url: Where the request went, without user, query and fragment; "" if not known.
+        headers: The headers that matter for a stream, by lower-case names.
+        url: The URL of the request, without user, query and fragment; "" if not known.
         headers_at: When the response began, in seconds since the request was sent; None if not known.
         end: How reading ended: `body` (the body ended), `error` (the transport raised), `left` (not read further).
-        ended_at: When, in seconds since the request was sent; None if not known.
-        error: The name of the type of what the transport raised, "" if nothing.
+        ended_at: When reading ended, in seconds since the request was sent; None if not known.
+        error: The name of the type of the transport's exception, "" if there was none.
     """
 
     reads: tuple[RecordedRead, ...]
@@ -55,7 +55,7 @@ class Recording(BriefRepr):
 
     @property
     def seconds(self) -> float:
-        """How long it took, from the request to the end or to the last that is known of it."""
+        """The duration, from the request to the end or to the last known time."""
         times = (self.headers_at, *(read.at for read in self.reads[-1:]), self.ended_at)
         return max((at for at in times if at is not None), default=0.0)
 
@@ -64,7 +64,7 @@ class Recording(BriefRepr):
         """Read a file: a recording, or a plain body, which counts as read at once.
 
         Raises:
-            ValueError: It is a recording with a version or a line that this library does not know.
+            ValueError: It is a recording whose version or one of whose lines is unknown.
             OSError: It cannot be read.
         """
         return Recording.loads(Path(path).read_bytes())
@@ -79,19 +79,19 @@ class Recording(BriefRepr):
 
     @staticmethod
     def loads(data: bytes) -> "Recording":
-        """The recording that a file's bytes are; see `load`.
+        """Read the bytes of a file; see `load`.
 
         Raises:
-            ValueError: It has a version or a line that this library does not know.
+            ValueError: It is a recording whose version or one of whose lines is unknown.
         """
         return Recording(**loads(data))
 
     def dumps(self) -> bytes:
-        """Its file's bytes."""
+        """The bytes of its file."""
         return dumps({each.name: getattr(self, each.name) for each in fields(self)})
 
     def paced(self, speed: float = 1.0) -> Iterator[RecordedRead]:
-        """The reads, each at its time, so many times faster; 0 for all at once. Waits for the end, too.
+        """Yield the reads at their times, `speed` times faster; 0 for all at once. Waits for the end, too.
 
         Raises:
             ValueError: The speed is negative or NaN.
@@ -101,13 +101,13 @@ class Recording(BriefRepr):
         return self._paced(speed)
 
     def iter_paced(self, speed: float = 1.0) -> Iterator[bytes]:
-        """The bytes of the reads, each at its time, then what the transport raised; see `paced`."""
+        """Yield the bytes of the reads at their times, then raise the transport's exception; see `paced`."""
         for read in self.paced(speed):
             yield read.data
         self._raise_at_end()
 
     def iter_bytes(self) -> Iterator[bytes]:
-        """The reads at once, then what the transport raised."""
+        """Yield the reads without waiting, then raise the transport's exception."""
         return self.iter_paced(0)
 
     def aiter_bytes(self) -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""Keep secrets out of recordings: known secrets, and what looks like one, are overwritten with stars.
+"""Keep secrets out of recordings: known secrets, and strings that look like one, are overwritten with stars.
 
 The length stays the same, so that every read keeps its boundaries, and a body its offsets. A known secret is found
 however it is escaped: by JSON, in a URL, in HTML. Strings in the form of providers' keys look like secrets.
@@ -37,13 +37,13 @@ _LOOKS_SECRET: Final = re.compile(
 
 
 def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Those of a response's headers that are stored, by lower-case names."""
+    """The headers of a response that are stored, by lower-case names."""
     pairs = ((name.lower(), value) for name, value in headers.items())
     return {name: value for name, value in pairs if _KEPT_HEADERS.fullmatch(name)}
 
 
 def bare_url(url: str) -> str:
-    """The URL without user, password, query and fragment; "" for what is none."""
+    """The URL without user, password, query and fragment; "" if it is not a URL."""
     try:
         parts = urlsplit(url)
         _ = parts.port  # this may be a half of a password
@@ -62,7 +62,7 @@ class Redactor:
     """Overwrites secrets.
 
     Args:
-        secrets: Those that are known.
+        secrets: The known secrets.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -71,7 +71,7 @@ class Redactor:
         self._spellings = [spelling for secret in known for spelling in _spellings(secret)]
 
     def clean(self, data: bytes) -> bytes:
-        """The data with stars in place of every secret, as long as before; it may end within one."""
+        """The data with stars in place of every secret, of the same length; the data may end within a secret."""
         if self._known is not None:
             data = self._known.sub(_stars, data)
         data = _LOOKS_SECRET.sub(_stars, data)
@@ -91,7 +91,7 @@ def _pattern(secret: str) -> bytes:
 
 @cache
 def _ways_to_write(character: str) -> bytes:
-    """A pattern for a character as it is, and as JSON, URLs and HTML may escape it, also in each other."""
+    """A pattern for a character, unescaped or escaped by JSON, a URL or HTML, also nested."""
     code, data = ord(character), character.encode("utf-8", "surrogatepass")
     units = character.encode("utf-16-be", "surrogatepass")
     ways = [
@@ -120,7 +120,7 @@ def _spellings(secret: str) -> set[bytes]:
 
 
 def _length_begun(secret: bytes, data: bytes) -> int:
-    """How many bytes at the end of the data are the beginning of a secret; 0 for few."""
+    """How many bytes at the end of the data are the beginning of a secret; 0 if they are too few to be sure."""
     end = data[max(0, len(data) - len(secret) + 1) :]
     at = end.find(secret[:_LEAST_BEGINNING])
     while at >= 0 and not secret.startswith(end[at:]):

@@ -8,14 +8,14 @@ from chunkfold.recording.recording import RecordedTransportError, Recording
 
 
 def replay(recording: Recording, **options: Unpack[ParserOptions]) -> ChatCompletionParser:
-    """The parser that has read it to its end: the same ending, error, events and timing as live.
+    """Return a parser that has read the recording to its end: with the same ending, error, events and timing as live.
 
     A stream that was left ends as it did then: with what had arrived. For the chunks, iterate over
     `ChatCompletionStream(recording)`.
 
     Args:
-        recording: What to read.
-        options: The parser's; status, headers and clock are the recording's own, unless given.
+        recording: The recording.
+        options: The parser's options; status, headers and clock are the recording's own, unless given.
     """
     parser = parser_of(recording, **options)
     for read in recording.reads:
@@ -25,7 +25,7 @@ def replay(recording: Recording, **options: Unpack[ParserOptions]) -> ChatComple
 
 
 def parser_of(recording: Recording, **options: Unpack[ParserOptions]) -> ChatCompletionParser:
-    """A parser that has read nothing yet, for who feeds it the reads, each as having `arrived` at its time."""
+    """A parser that has read nothing yet; the caller feeds it the reads, with their times as `arrived`."""
     given: ParserOptions = {
         "status_code": recording.status_code,
         "headers": recording.headers,

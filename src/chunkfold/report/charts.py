@@ -1,9 +1,9 @@
 """Charts as inline SVG.
 
-Shapes are in the SVG, which stretches to any width; words are beside it in HTML, so that they are as large on a phone
-as they are on a desk.
+Shapes are in the SVG, which stretches to any width; text is beside it in HTML, so that it has the same size on every
+screen.
 
-However many chunks there are, a chart has at most a few hundred places: what falls into one is counted there.
+However many chunks there are, a chart has at most a few hundred places; events in the same place are added up.
 """
 
 import math
@@ -30,7 +30,7 @@ _GROWING: Final = (Kind.REASONING, Kind.TEXT, Kind.TOOL_CALL)
 
 
 def css_name(kind: Kind) -> str:
-    """What the page's style calls a kind."""
+    """The name of a kind in the page's style sheet."""
     return f"k-{kind.split()[0].strip(',')}"
 
 
@@ -45,7 +45,7 @@ def axis(seconds: float) -> Html:
 
 
 def strip(facts: StreamFacts, kind: Kind) -> Html:
-    """When the events of a kind came: a bar for each place in time, the higher the more came there."""
+    """When the events of a kind arrived: a bar for each place in time, whose height is their number."""
     times = [mark.at for mark in facts.marks if kind in mark.brought]
     counts = [0] * _PLACES
     for at in times:
@@ -62,7 +62,7 @@ def strip(facts: StreamFacts, kind: Kind) -> Html:
 
 
 def stall_strip(facts: StreamFacts) -> Html:
-    """The stalls, as bars as long as they were."""
+    """The stalls, as bars whose length is their duration."""
     bars = "".join(
         f"M{_x(stall.at, facts.seconds):g} 25h{max(2, _x(stall.seconds, facts.seconds)):g}v50"
         f"H{_x(stall.at, facts.seconds):g}z"
@@ -73,7 +73,7 @@ def stall_strip(facts: StreamFacts) -> Html:
 
 
 def phases(facts: StreamFacts) -> list[tuple[str, str, float, float]]:
-    """What a stream was busy with: the style's name, what it is, from when, to when."""
+    """The phases of a stream: the style's name, the label, the start and the end of each."""
     timing = facts.timing
     found: list[tuple[str, str, float, float]] = []
     start = 0.0
@@ -90,7 +90,7 @@ def phases(facts: StreamFacts) -> list[tuple[str, str, float, float]]:
 
 
 def phase_strip(facts: StreamFacts, seconds: float) -> Html:
-    """What a stream was busy with, as one bar on a scale of that many seconds."""
+    """The phases of a stream, as one bar on a scale of that many seconds."""
     found = phases(facts)
     bars = (
         _path(f"M{_x(start, seconds):g} 0H{_x(end, seconds):g}V{_HEIGHT}H{_x(start, seconds):g}z", name)
@@ -101,7 +101,7 @@ def phase_strip(facts: StreamFacts, seconds: float) -> Html:
 
 
 def growth(facts: StreamFacts) -> Html:
-    """How many characters had come when: an area for each kind, one on top of the other."""
+    """The cumulative characters over time: an area for each kind, stacked."""
     areas: list[Html] = []
     below = [0] * (_PLACES + 1)
     total = sum(sum(mark.brought.get(kind, 0) for kind in _GROWING) for mark in facts.marks)
@@ -118,7 +118,7 @@ def growth(facts: StreamFacts) -> Html:
 
 
 def token_growth(facts: StreamFacts) -> Html:
-    """How many completion tokens the usage had told when."""
+    """The completion tokens over time, as the usage reported them."""
     times = [at for at, _ in facts.tokens]
     most = max(tokens for _, tokens in facts.tokens)
     counts = [
@@ -131,7 +131,7 @@ def token_growth(facts: StreamFacts) -> Html:
 
 
 def histogram(lengths: Sequence[float], gaps: Gaps) -> Html:
-    """How many gaps were how long, in steps of 1, 2, 5, 10, ... milliseconds, with the percentiles above."""
+    """A histogram of the gaps, in steps of 1, 2, 5, 10, ... milliseconds, with the percentiles above."""
     edges, counts = _binned(lengths)
     most, width = max(counts), _WIDTH / len(counts)
     bars = "".join(
@@ -172,7 +172,7 @@ def _binned(lengths: Sequence[float]) -> tuple[list[float], list[int]]:
 
 
 def _evenly_binned(ordered: Sequence[float]) -> tuple[list[float], list[int]]:
-    """The same in steps of one round length, for gaps so even that steps of 1, 2, 5 would say nothing."""
+    """The same in steps of equal length, for gaps so even that steps of 1, 2, 5 would show nothing."""
     least = (ordered[-1] - ordered[0]) / _EVEN
     power = 10 ** math.floor(math.log10(least))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least)
@@ -205,7 +205,7 @@ def _cells(labels: Iterable[str], class_: str) -> Html:
 
 
 def _cumulated(facts: StreamFacts, kind: Kind) -> list[int]:
-    """How many characters of a kind had come by the end of each place."""
+    """How many characters of a kind had arrived by the end of each place."""
     places = [0] * _PLACES
     for mark in facts.marks:
         places[_place(mark.at, facts.seconds)] += mark.brought.get(kind, 0)
@@ -245,7 +245,7 @@ def _grid(seconds: float) -> Html:
 
 
 def _svg(what: str, *shapes: Html) -> Html:
-    """A picture, and what it says in words."""
+    """A picture, with a description in words."""
     title = tag("title", what)
     view = f"0 0 {_WIDTH} {_HEIGHT}"
     return tag("svg", title, *shapes, viewBox=view, preserveAspectRatio="none", role="img", aria_label=what)
@@ -268,7 +268,7 @@ def _percent(value: float, most: float) -> str:
 
 
 def _times(seconds: float) -> list[float]:
-    """Round times from 0 on: of what takes minutes, round minutes."""
+    """Round times from 0 on; round minutes if the chart spans minutes."""
     unit = 60 if seconds >= _MINUTES else 1
     return [at * unit for at in ticks(seconds / unit, _TICKS)]
 

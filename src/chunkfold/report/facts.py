@@ -1,4 +1,4 @@
-"""The facts of a recording that a report shows, as values.
+"""The facts about a recording that a report shows, as values.
 
 The recording is parsed once more, each read at its time, so that every fact is what a live reader knew. Nothing else
 decodes the bytes: the parser reports each event, and what changed in it since the last one is the result of that event.
@@ -40,7 +40,7 @@ _STALL_MEDIANS: Final = 10
 
 
 class Kind(StrEnum):
-    """What an event brings."""
+    """The kind of content that an event has."""
 
     REASONING = "reasoning"
     TEXT = "text"
@@ -55,8 +55,8 @@ class Mark:
     """One server-sent event, or a read that held nothing but a comment.
 
     Attributes:
-        at: When it came, in seconds since the request was sent.
-        brought: What it brought, and how many characters of it; `other` only where there is nothing else.
+        at: When it arrived, in seconds since the request was sent.
+        brought: The kinds of its content, each with the number of characters; `other` only if there is no other kind.
         size: The bytes of its data.
         is_chunk: Whether it is a chunk.
     """
@@ -69,11 +69,11 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A gap between chunks that was long beside the others.
+    """A gap between chunks that was much longer than the others.
 
     Attributes:
         at: When it began, in seconds since the request was sent.
-        seconds: How long it was.
+        seconds: Its duration.
     """
 
     at: float
@@ -82,22 +82,22 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class StreamFacts:
-    """All facts of one recording.
+    """All facts about one recording.
 
     Attributes:
-        name: What the recording is called.
+        name: The recording's name.
         recording: The recording.
-        is_timed: Whether it tells when its bytes came; a plain body does not, and its times mean nothing.
+        is_timed: Whether the recording has times; a plain body has none, and the times here are meaningless.
         end: How the stream ended.
-        error: What went wrong, None if nothing did.
-        completion: What had come at the end.
+        error: The error, None if there is none.
+        completion: The completion as far as it had arrived at the end.
         timing: When things arrived.
         anomalies: What was tolerated.
-        chunks: How many chunks came.
-        marks: What came, in order.
+        chunks: The number of chunks.
+        marks: The events, in order.
         gaps: The times between reads that brought chunks, in seconds, in order.
-        stalls: The longest of those that are long, in order: at least a quarter of a second, and ten times the median.
-        tokens: When the usage changed, and the completion tokens that it told then.
+        stalls: The longest stalls, in order: gaps of at least a quarter of a second and ten times the median.
+        tokens: The times at which the usage changed, each with the completion tokens reported then.
     """
 
     name: str
@@ -116,12 +116,12 @@ class StreamFacts:
 
     @property
     def url(self) -> str:
-        """Where the request went, without secrets: the recording may have been made by hand, or long ago."""
+        """The URL of the request, without secrets: the recording may have been made by hand, or long ago."""
         return clean_url(self.recording.url)
 
     @property
     def seconds(self) -> float:
-        """How long the recording is."""
+        """The duration of the recording in seconds."""
         return self.recording.seconds
 
     @property
@@ -133,7 +133,7 @@ class StreamFacts:
         return self.timing.tokens_per_second(usage.__dict__.get("completion_tokens"))
 
     def totals(self) -> dict[Kind, tuple[int, int]]:
-        """Of each kind that came: how many events brought it, and how many characters."""
+        """For each kind: the number of events and the number of characters."""
         found: dict[Kind, tuple[int, int]] = {}
         for mark in self.marks:
             for kind, characters in mark.brought.items():
@@ -143,11 +143,11 @@ class StreamFacts:
 
 
 def facts_of(recording: Recording, name: str) -> StreamFacts:
-    """The facts of a recording.
+    """Collect the facts about a recording.
 
     Args:
-        recording: What was recorded.
-        name: What it is to be called.
+        recording: The recording.
+        name: The name to show.
     """
     reader = _Reader(recording)
     reader.read()
@@ -172,15 +172,15 @@ def facts_of(recording: Recording, name: str) -> StreamFacts:
 
 
 class _Reader:
-    """Reads a recording, and notes what came when.
+    """Reads a recording, and notes its events with their times.
 
     Args:
         recording: The recording.
 
     Attributes:
-        marks: What came.
-        starts: When the reads that brought chunks came, each time once.
-        tokens: When completion tokens were reported, and how many.
+        marks: The events.
+        starts: The times of the reads that brought chunks, each once.
+        tokens: The times at which completion tokens were reported, and their number.
     """
 
     def __init__(self, recording: Recording) -> None:

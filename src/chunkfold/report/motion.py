@@ -1,8 +1,7 @@
-"""Recordings as a picture that moves: the bytes above, as they came, and below the message that they come to.
+"""Recordings as an animated picture: the bytes above, as they arrive, and the resulting message below.
 
-The picture is SVG and moves by CSS alone, so that it works wherever an image does. What comes with one read has one
-class, whose keyframes say from when until when it is seen. If the reader prefers reduced motion, the first stream is
-shown at its end.
+The picture is SVG animated only by CSS, so it works wherever an image does. Everything from one read has one class,
+whose keyframes define when it is visible. If the viewer prefers reduced motion, the end of the first stream is shown.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,12 +43,12 @@ text { fill: #e6edf3 } .ground { fill: #0d1117; stroke: #30363d } .pane { fill: 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Something that is seen from a time on.
+    """A piece that becomes visible at a time.
 
     Attributes:
         at: Seconds since the stream began.
         kind: Its class.
-        text: As it comes.
+        text: Its text.
         block: Pieces of the same block are placed together.
     """
 
@@ -60,7 +59,7 @@ class _Piece:
 
 
 class _Act:
-    """One stream: what is seen of it, and when."""
+    """One stream: its pieces, and when they become visible."""
 
     def __init__(self, recording: Recording, speed: float) -> None:
         self._now = 0.0
@@ -91,7 +90,7 @@ class _Act:
 
     @property
     def verdict(self) -> str:
-        """What to do with it, in a line."""
+        """The advice on this ending, in one line."""
         return _verdict(self._parser.snapshot, self._parser.error)
 
     def _take_frame(self, event: ServerSentEvent, _chunks: object) -> None:
@@ -116,11 +115,11 @@ class _Act:
 
 
 def motion(recordings: Sequence[Recording], *, speed: float = 1.0) -> str:
-    """The picture, as the text of an SVG file of 600 by 424 pixels. It plays one stream after the other, forever.
+    """Return an SVG file of 600 by 424 pixels, as text. It shows one stream after the other, in an endless loop.
 
     Args:
-        recordings: With their times; text that is not in a Latin script may be squeezed.
-        speed: How much faster they are seen than they came.
+        recordings: Recordings with times; text that is not in a Latin script may be squeezed.
+        speed: How many times faster than the original they are shown.
 
     Raises:
         ValueError: There is no recording, or the speed is not above 0.
@@ -154,7 +153,7 @@ def motion(recordings: Sequence[Recording], *, speed: float = 1.0) -> str:
 
 
 class _Drawing:
-    """Draws one act, which is seen from one time to another of the whole."""
+    """Draws one act, which is visible during one interval of the whole animation."""
 
     def __init__(self, number: int, start: float, stop: float, total: float) -> None:
         self._number = number
@@ -252,7 +251,7 @@ def _verdict(snapshot: ChatCompletion, error: ChunkfoldError | None) -> str:
 
 
 def _excerpt(data: str) -> str:
-    """What is special about an event: its delta, if it has one."""
+    """The part of an event to show: its delta, if it has one."""
     _, delta, rest = data.partition('"delta":')
     shown = f"data: {{..{rest}" if delta else f"data: {data}"
     shown = "".join(character if character.isprintable() else " " for character in shown)

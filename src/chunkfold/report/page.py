@@ -1,6 +1,7 @@
-"""The page: recordings as one file of HTML that needs no other, no network and no script.
+"""The page: recordings as one self-contained HTML file, without network access and without scripts.
 
-Whatever a provider sent goes through `tag`, which escapes it. The page forbids itself everything but its own style.
+Everything that a provider sent goes through `tag`, which escapes it. The page's content security policy allows only its
+own style.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,10 +47,10 @@ _ENDS: Final = {
 
 
 def page(streams: Sequence[StreamFacts]) -> str:
-    """The page of one or of several recordings.
+    """Return the page of one or several recordings, as HTML.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is no recording.
     """
     if not streams:
         raise ValueError("streams: expected at least one")

@@ -17,7 +17,7 @@ _CATEGORY: Final = "chunkfold"
 
 
 def trace(streams: Sequence[StreamFacts]) -> dict[str, Any]:
-    """The trace of those recordings that have times, as JSON; of others there is nothing to tell."""
+    """The trace, as JSON, of the recordings that have times; others are left out."""
     events = [event for pid, facts in enumerate(streams, 1) if facts.is_timed for event in _events_of(facts, pid)]
     return {"traceEvents": events, "displayTimeUnit": "ms"}
 

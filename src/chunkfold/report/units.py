@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers in the form that people read."""
 
 from collections.abc import Iterator
 from math import floor, log10
@@ -36,14 +36,14 @@ def short(number: int) -> str:
 
 
 def ticks(most: float, wanted: int) -> list[float]:
-    """Round values from 0 up to a most that is above 0, about as many as wanted."""
+    """Round values from 0 up to a positive maximum, about as many as requested."""
     power = 10.0 ** floor(log10(most / wanted))
     step = next(factor * power for factor in (*_STEPS, 10) if factor * power * wanted >= most * 0.999)
     return [step * number for number in range(floor(most / step * 1.000001) + 1)]
 
 
 def steps_up_to(most: float, start: float = 0.001) -> Iterator[float]:
-    """1, 2, 5, 10, 20, ... times a start, up to the first that is above a most."""
+    """1, 2, 5, 10, 20, ... times a start, up to the first that is above a maximum."""
     power = 0
     while True:
         for factor in _STEPS:

@@ -1,4 +1,4 @@
-"""For tests of what reads streamed chat completions, whichever client they use.
+"""Test code that reads or forwards streamed chat completions, with any client.
 
     from chunkfold.testing import FakeProvider, StreamBuilder
 
@@ -8,11 +8,11 @@
 
 Bodies: `StreamBuilder` in one of the `DIALECTS`, or spelled out with `sse`, `event`, `chunk`, `delta`. Cuts, pauses and
 faults: `cut`, `cut_every`, `bytewise`, `cut_randomly`, `paced`, `stalled`, `without_done`, `with_bad_utf8`, and the
-options of an `Answer`. Where they are played: `FakeProvider` (a real server), `FakeResponse`, `mock_response` (respx),
-`mock_transport`. Assertions about the result: `assert_folds_to`, `assert_same_however_cut`, and the hostile set, to
-which `python -m chunkfold.testing` holds this library and others. With hypothesis: `chunkfold.testing.strategies`.
+options of an `Answer`. What sends them: `FakeProvider` (a real server), `FakeResponse`, `mock_response` (respx),
+`mock_transport`. Assertions about the result: `assert_folds_to`, `assert_same_however_cut`, and the hostile set, with
+which `python -m chunkfold.testing` tests this library and others. With hypothesis: `chunkfold.testing.strategies`.
 
-Everything here is the standard library's and this library's own; nothing in the library imports it.
+It needs only the standard library and chunkfold; no other package of chunkfold imports it.
 """
 
 from chunkfold.testing.answers import Answer, Raw, json_answer

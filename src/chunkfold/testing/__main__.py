@@ -1,4 +1,4 @@
-"""Hold this library, other libraries and any function to the hostile set: `python -m chunkfold.testing`."""
+"""Test this library, other libraries and any function with the hostile set: `python -m chunkfold.testing`."""
 
 import argparse
 import difflib

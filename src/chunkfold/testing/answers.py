@@ -1,7 +1,7 @@
-"""What the provider says, as values, and the bytes and pauses a value becomes.
+"""Answers of the provider, as values, and the bytes and pauses that they become.
 
-No socket is known here: `wire_steps` takes an `Answer` apart into what has to be done, in order
-(write these bytes, wait that long), so that playing it needs no knowledge of HTTP.
+No socket is involved here: `wire_steps` splits an `Answer` into steps (write these bytes, wait that long), so that
+sending it needs no knowledge of HTTP.
 """
 
 import math
@@ -27,10 +27,10 @@ _WITHOUT_BODY: Final = (204, 304)
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Bytes among the pieces of a body that are written as they are: neither compressed nor framed.
+    """Bytes among the pieces of a body that are written unchanged: neither compressed nor framed.
 
-    For what no framing would write: a chunk with a bad size, the beginning of a chunk, garbage.
-    They are not counted, neither for `cut_at` nor for a declared length.
+    Use it for invalid framing: a chunk with a bad size, the beginning of a chunk, garbage.
+    These bytes count neither for `cut_at` nor for a declared length.
 
     Raises:
         TypeError: They are not bytes.
@@ -55,19 +55,18 @@ class Answer:
             goes past the framing.
         status: The HTTP status code, from 200 to 599. With 204 and 304 there is no body, and no header that
             describes one.
-        headers: Added to, or put in place of, those that come by themselves: `content-type` (an
-            event stream), `content-encoding`, and the one that the framing needs. Names are sent in
-            lower case.
-        framing: What tells the client where the body ends: its last chunk, its declared length, or
-            the end of the connection. With `raw` nothing does, and no status line and no headers
-            are written: the body is all there is, for what is no HTTP/1.1.
-        encoding: What the body is compressed with. Each piece can be read as soon as it has
+        headers: Added to the default headers, or replacing them: `content-type` (an event stream),
+            `content-encoding`, and the one that the framing needs. Names are sent in lower case.
+        framing: How the client knows where the body ends: by its last chunk, its declared length, or
+            the end of the connection. With `raw` neither a status line nor headers nor framing are
+            written: the body is all that is sent, for invalid HTTP.
+        encoding: How the body is compressed. Each piece can be read as soon as it has
             arrived; the end of the compressed data is one more piece after the last.
         cut_at: How many bytes of the body, as they are sent, without their framing, are written;
             `ending` follows at once. A declared length is still that of the whole body. None for
             all of them.
         trailers: Header fields after the last chunk.
-        interim: Statuses of 1xx, such as 103, that are sent ahead of the answer.
+        interim: 1xx statuses, such as 103, that are sent before the answer.
         ending: What follows the last piece.
             `end`: the body is finished, and the connection is kept unless the framing is `close`.
             `cut`: the connection is closed (FIN) with the body unfinished: without its last chunk,
@@ -80,10 +79,10 @@ class Answer:
 
     Raises:
         TypeError: The body is neither bytes nor several of them, or a piece is neither bytes nor a number nor a `Raw`.
-        ValueError: The status is none of an answer; a pause or `cut_at` is negative or NaN; the
-            framing, the encoding or the ending is none of those above; an interim status is none; or
-            two of them contradict each other: trailers without chunks, a status without a body and a
-            body, a body that has ended although its declared length is not reached.
+        ValueError: The status is not that of an answer; a pause or `cut_at` is negative or NaN; the
+            framing, the encoding or the ending is not one of those above; an interim status is not a 1xx
+            status; or two options contradict each other: trailers without chunks, a body with a status that
+            has none, a body that ends before its declared length.
     """
 
     body: bytes | Sequence[bytes | float | Raw]
@@ -121,7 +120,7 @@ class Answer:
 
 
 class Answerable(Protocol):
-    """What has an answer: a `StreamBuilder`."""
+    """An object that can be sent as an answer: a `StreamBuilder`."""
 
     def answer(self) -> Answer:
         """The answer."""
@@ -132,10 +131,10 @@ Answerish: TypeAlias = Answer | Answerable | bytes | Sequence[bytes | float | Ra
 
 
 def as_answer(value: Answerish) -> Answer:
-    """The answer itself, that of a builder, or one whose body are these bytes, or these pieces.
+    """Return the answer itself, a builder's answer, or an answer whose body is these bytes or pieces.
 
     Raises:
-        TypeError: It is none of them.
+        TypeError: It is not one of these.
     """
     make: Any = getattr(value, "answer", None)
     answer: object = make() if callable(make) else value
@@ -149,7 +148,7 @@ def as_answer(value: Answerish) -> Answer:
 
 
 def json_answer(payload: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
-    """An answer that is one JSON text with a declared length: a whole completion, an error body.
+    """Create an answer that is one JSON text with a declared length: a whole completion, an error body.
 
     Raises:
         TypeError: `json.dumps` cannot write the payload.
@@ -159,11 +158,11 @@ def json_answer(payload: object, status: int = 200, headers: Mapping[str, str] |
 
 
 def wire_steps(answer: Answer, method: str = "GET") -> Iterator[bytes | float]:
-    """What to do, in order: bytes to write, each in one write, and pauses in seconds.
+    """The steps, in order: bytes, each for one write, and pauses in seconds.
 
     Each interim response, and the status line with the headers, is one write of its own. An answer
-    that stays open ends in an infinite pause. To a HEAD the body is left out (RFC 9110, section
-    9.3.2), but where there is no framing.
+    that stays open ends with an infinite pause. The answer to a HEAD request has no body (RFC 9110, section
+    9.3.2), unless its framing is `raw`.
     """
     for status in answer.interim:
         yield _block([_status_line(status)])
@@ -273,7 +272,7 @@ def _chunk(data: bytes) -> bytes:
 
 
 def _check_body(body: Any) -> None:
-    """Refuse what has pieces that mean something else: a text its letters, a bytearray its numbers."""
+    """Refuse types whose items are not pieces: a text has letters, a bytearray numbers."""
     kind = type(body).__name__
     if isinstance(body, str | bytearray | memoryview | Mapping | AbstractSet) or not isinstance(body, Iterable):
         raise TypeError(f"body: expected bytes, or a list of bytes, pauses and Raws, received {kind}")
@@ -297,7 +296,7 @@ def _check_interim(name: str, status: int) -> None:
 
 
 def _check_sense(answer: Answer) -> None:
-    """Refuse what cannot all be true of one answer."""
+    """Refuse options that contradict each other."""
     if answer.trailers and answer.framing != "chunked":
         raise ValueError(f"trailers: expected a chunked framing, received {answer.framing!r}")
     if not _has_body(answer) and (_size(answer.pieces) or answer.encoding != "identity" or answer.trailers):

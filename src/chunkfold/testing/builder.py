@@ -1,13 +1,13 @@
-"""A stream said in words: what the model says, in the pieces in which it comes; the dialect says how it is sent.
+"""Describe a stream: what the model says, piece by piece; the dialect defines how it is sent.
 
     stream = StreamBuilder("stepfun").reasoning("Hm", "m.").text("Hel", "lo").usage(10, 5).finish().done()
 
     stream.body        # the bytes
     stream.events      # the same in pieces, one for each event
     stream.answer()    # what a FakeProvider sends
-    stream.reading     # what a client must make of it
+    stream.reading     # the result that a client must get
 
-The dialect may be changed at any time: nothing is written before it is asked for.
+The dialect can be changed at any time: the bytes are written when they are requested.
 """
 
 import json
@@ -40,19 +40,19 @@ from chunkfold.testing.writing import Writer
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StreamBuilder:
-    """A streamed chat completion as a provider sends it. Each method gives a new one with one thing more.
+    """A streamed chat completion as a provider sends it. Each method returns a new builder with one more step.
 
-    Nothing comes by itself but what the dialect adds: a stream without `finish` and `done` is one that was cut.
-    It can be iterated, and read as it is: `ChatCompletionStream(builder)`.
+    Only the dialect adds anything by itself: a stream without `finish` and `done` is cut off.
+    You can iterate over a builder, and pass it to a stream: `ChatCompletionStream(builder)`.
 
     Attributes:
-        dialect: Whose way of streaming: a name among `DIALECTS`, or a `Dialect`.
-        head: In place of the `id`, `object`, `created` and `model` that chunks have.
+        dialect: The name of a dialect among `DIALECTS`, or a `Dialect`.
+        head: Replaces the `id`, `object`, `created` and `model` that chunks have by default.
         steps: The steps so far.
-        counts: What it costs.
+        counts: The usage, None if there is none.
 
     Raises:
-        ValueError: There is no such dialect.
+        ValueError: There is no dialect of that name.
 
     Examples:
         >>> StreamBuilder().text("Hi").finish().done().reading.text
@@ -69,36 +69,36 @@ class StreamBuilder:
         dialect_of(self.dialect)
 
     def text(self, *pieces: str, choice: int = 0) -> Self:
-        """Text, a chunk for each piece."""
+        """Add text, a chunk for each piece."""
         return self._and(Say("content", pieces, choice))
 
     def reasoning(self, *pieces: str, choice: int = 0) -> Self:
-        """Reasoning, a chunk for each piece; nothing in a dialect without."""
+        """Add reasoning, a chunk for each piece; a dialect without reasoning does not send it."""
         return self._and(Say("reasoning", pieces, choice))
 
     def refusal(self, *pieces: str, choice: int = 0) -> Self:
-        """A refusal, a chunk for each piece."""
+        """Add a refusal, a chunk for each piece."""
         return self._and(Say("refusal", pieces, choice))
 
     def tool_call(self, name: str, *arguments: str | Mapping[str, Any], id: str | None = None, choice: int = 0) -> Self:
-        """A tool call whose arguments come in these pieces; the id is made up unless it is given.
+        """Add a tool call whose arguments are sent in these pieces; the id is generated unless you pass one.
 
         Args:
-            name: The tool's.
-            arguments: The JSON in pieces; or a dict, which comes as its JSON in one piece.
-            id: The call's.
-            choice: The choice that has it.
+            name: The tool's name.
+            arguments: The JSON in pieces; or a dict, which is sent as JSON in one piece.
+            id: The call's id.
+            choice: The index of the choice that has the call.
 
         Raises:
-            TypeError: A piece is neither text nor a dict, or there are pieces beside a dict.
+            TypeError: A piece is neither text nor a dict, or there are other pieces beside a dict.
         """
         call = SaidCall(name, _pieces(arguments), id or next(self._new_ids(choice)))
         return self._and(CallTools((call,), len(self._calls(choice)), choice))
 
     def tool_calls(self, *calls: Sequence[str | Mapping[str, Any]], choice: int = 0) -> Self:
-        """Several tool calls at once, whose pieces come in turns: each a name, then pieces of arguments or a dict.
+        """Add several tool calls with interleaved pieces: each is a name, then pieces of arguments or a dict.
 
-        In a dialect that sends whole calls, or tells them apart by nothing but their order, they come one by one.
+        In a dialect that sends whole calls, or that distinguishes calls only by their order, they are sent one by one.
 
         Raises:
             TypeError: One of them is text.
@@ -115,36 +115,36 @@ class StreamBuilder:
         return self._and(CallTools(tuple(said), len(self._calls(choice)), choice))
 
     def usage(self, prompt: int, completion: int, *, cached: int | None = None, reasoning: int | None = None) -> Self:
-        """What it costs, in tokens. It comes where the dialect has it, wherever it is said; not without a `finish`.
+        """Add the usage, in tokens. It is sent where the dialect has it, and only if there is a `finish`.
 
-        Unless it is said none comes, in the dialects of those too who send it unasked.
+        Without this step no usage is sent, even in the dialect of a provider that always sends it.
         """
         return replace(self, counts=UsageCounts(prompt, completion, cached, reasoning))
 
     def finish(self, reason: str | None = None, *, choice: int = 0) -> Self:
-        """The finish reason; if none is given, tool_calls behind tool calls and else stop."""
+        """Add the finish reason: by default `tool_calls` if there are tool calls, else `stop`."""
         return self._and(Finish(reason or ("tool_calls" if self._calls(choice) else "stop"), choice))
 
     def error(
         self, message: str, *, code: int | str | None = None, type: str | None = None, shape: ErrorShape | None = None
     ) -> Self:
-        """The provider's error, in the dialect's shape unless another of `ERROR_SHAPES` is given.
+        """Add a provider's error, in the dialect's shape unless you pass another of `ERROR_SHAPES`.
 
         Args:
-            message: The provider's words.
+            message: The error message.
             code: An HTTP status, or a word.
-            type: The kind of error, in the provider's words.
+            type: The provider's name for this kind of error.
             shape: How it is sent. Some shapes have no place for the code or the type.
 
         Raises:
-            ValueError: There is no such shape.
+            ValueError: There is no shape of that name.
         """
         if shape is not None:
             check_shape(shape)
         return self._and(Fail(ToldError(message, code, type), shape))
 
     def comment(self, text: str = "keep-alive") -> Self:
-        """A comment, which some providers send to keep the connection alive.
+        """Add a comment, which some providers send to keep the connection alive.
 
         Raises:
             ValueError: The text has more than one line.
@@ -154,11 +154,11 @@ class StreamBuilder:
         return self.raw(f": {text}\n\n".encode())
 
     def event(self, payload: object, name: str = "message") -> Self:
-        """One more event: text and bytes are its data, anything else becomes JSON."""
+        """Add one more event: text and bytes are its data, anything else becomes JSON."""
         return self._and(Encoded(event(payload, name)))
 
     def raw(self, data: bytes) -> Self:
-        """Bytes as they are.
+        """Add bytes, which are sent unchanged.
 
         Raises:
             TypeError: They are not bytes.
@@ -166,14 +166,14 @@ class StreamBuilder:
         return self._and(Verbatim(data))
 
     def done(self) -> Self:
-        """The last event, `[DONE]`, if the dialect has it."""
+        """Add the last event, `[DONE]`, if the dialect has it."""
         return self._and(SayDone())
 
     def in_dialect(self, dialect: str | Dialect) -> Self:
-        """The same, said by another provider.
+        """Return the same stream as another provider sends it.
 
         Raises:
-            ValueError: There is no such dialect.
+            ValueError: There is no dialect of that name.
         """
         return replace(self, dialect=dialect)
 
@@ -199,12 +199,12 @@ class StreamBuilder:
     def answer(
         self, *, first: float = 0.0, pace: float = 0.0, jitter: float = 0.0, seed: int = 0, **options: Any
     ) -> Answer:
-        """What a FakeProvider, or a mocked client, answers with.
+        """The answer that a FakeProvider or a mocked client sends.
 
         Args:
             first: Seconds before the first event.
             pace: Seconds between two events.
-            jitter: How much of a pause may be longer or shorter; see `paced`.
+            jitter: By how much of itself a pause may be longer or shorter; see `paced`.
             seed: For the jitter.
             options: As `Answer` has them: `ending`, `cut_at`, `encoding`, `status`, ...
         """
@@ -212,7 +212,7 @@ class StreamBuilder:
 
     @property
     def reading(self) -> Reading:
-        """What a client must make of it, as far as it was said in words: `raw` and `event` are not looked into."""
+        """The result that a client must get; steps of `raw` and `event` are not included."""
         return reading_of(self.steps, dialect_of(self.dialect), self.counts)
 
     def _calls(self, choice: int) -> list[SaidCall]:

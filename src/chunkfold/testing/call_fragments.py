@@ -1,4 +1,4 @@
-"""The fragments in which a tool call comes, for each of the ways that `Dialect.calls` names."""
+"""The fragments of a tool call, for each of the ways that `Dialect.calls` names."""
 
 import json
 from collections.abc import Callable
@@ -10,13 +10,13 @@ from chunkfold.testing.wire import fragment
 
 
 def fragments_of(call: SaidCall, index: int, dialect: Dialect) -> list[dict[str, Any]]:
-    """The fragments of a call that is the one at this index."""
+    """The fragments of the call at this index."""
     parts = _FRAGMENTS[dialect.calls](call, index)
     return [_with_object(part) for part in parts] if dialect.object_arguments and len(call.pieces) == 1 else parts
 
 
 def _with_object(part: dict[str, Any]) -> dict[str, Any]:
-    """A fragment with an object for arguments that are the JSON of one."""
+    """A fragment whose arguments, if they are the JSON of an object, are that object."""
     function = part["function"]
     try:
         arguments = json.loads(function.get("arguments", ""))

@@ -1,10 +1,10 @@
 """One TCP connection of the provider: requests in, answers out, in a thread of its own.
 
-The strategy: whatever the thread waits for, it waits for on its socket. A pause is a read with a
-timeout, an answer that stays open is a read without one. So a client that leaves is seen at once,
-and to stop the thread it is enough to shut the socket down from outside.
+The strategy: the thread waits only on its socket. A pause is a read with a timeout, an answer that
+stays open is a read without one. So the thread notices at once when a client leaves, and it stops
+when another thread shuts the socket down.
 
-Over TLS the same is done beneath it, by the methods of `socket.socket` itself.
+Under TLS it waits in the same way below the TLS layer, by the methods of `socket.socket` itself.
 """
 
 import os
@@ -33,7 +33,7 @@ class Connection:
     Args:
         accepted: The socket; it belongs to the connection from here on.
         respond: Gives the answer to a request. Called in the connection's thread; must not raise.
-        ssl_context: For a server that speaks TLS; None for one in clear.
+        ssl_context: For a server that speaks TLS; None without TLS.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A body in the pieces in which it may be read: cut anywhere, since nothing in HTTP keeps an event together."""
+"""Cut a body into reads, anywhere, since nothing in HTTP keeps an event together."""
 
 import random
 import re
@@ -21,7 +21,7 @@ def cut(body: Body, *places: int) -> list[bytes]:
         places: How many bytes are before each cut, in any order; negative ones count from the end.
 
     Raises:
-        ValueError: A place is outside of the body.
+        ValueError: A place is outside the body.
 
     Examples:
         >>> cut(b"abcdef", 2, -1)
@@ -58,10 +58,10 @@ def cut_every(body: Body, size: int) -> list[bytes]:
 
 
 def cut_randomly(body: Body, seed: int = 0, reads: int = 8) -> list[bytes]:
-    """The body in so many reads, cut at random; some may be empty. The same seed cuts at the same places.
+    """The body in this number of reads, cut at random; some may be empty. The same seed cuts at the same places.
 
     Raises:
-        ValueError: There is to be less than one read.
+        ValueError: The number of reads is less than one.
     """
     if reads < 1:
         raise ValueError(f"reads: expected 1 or more, received {reads}")
@@ -71,10 +71,10 @@ def cut_randomly(body: Body, seed: int = 0, reads: int = 8) -> list[bytes]:
 
 
 def ways_to_cut(body: Body, seed: int = 0) -> Iterator[tuple[str, list[bytes]]]:
-    """Ways to cut a body that find what breaks, each with its name; the whole body is not among them.
+    """Ways to cut a body that break naive parsers, each with its name; the whole body is not included.
 
-    Byte by byte, at each line end (also between CR and LF), at random, and, for a body of up to 4,096 bytes, in two at
-    each place. An empty body is cut in no way.
+    The cuts are: byte by byte, at each line end (also between CR and LF), at random, and, for a body of up to 4,096
+    bytes, in two at each place. For an empty body there are none.
     """
     data = bytes_of(body)
     if not data:

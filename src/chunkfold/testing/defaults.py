@@ -1,6 +1,6 @@
-"""What the provider says when no answer was scripted: the least that satisfies an OpenAI client.
+"""The provider's answers when none is scripted: the minimum that an OpenAI client accepts.
 
-All of it is fixed, the times too, so that a test may compare it whole.
+All values are fixed, including times, so that a test can compare whole answers.
 """
 
 from collections.abc import Mapping
@@ -48,15 +48,15 @@ def error_answer(
     param: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
-    """A refusal with an error in OpenAI's form: `{"error": {message, type, param, code}}`.
+    """Create a refusal with an error in OpenAI's form: `{"error": {message, type, param, code}}`.
 
     Args:
         status: The HTTP status.
-        message: What it says.
+        message: The error message.
         type: The kind of error.
-        code: A word for it.
+        code: The error code, a word.
         param: The key of the request that is wrong.
-        headers: Such as `retry-after`.
+        headers: Headers such as `retry-after`.
     """
     error = {"message": message, "type": type, "param": param, "code": code}
     return json_answer({"error": error}, status, headers)
@@ -86,7 +86,7 @@ def _wrong(param: str, expected: str) -> Answer:
 
 
 def _stream(asked: Mapping[str, Any], choices: range, *, with_usage: bool) -> StreamBuilder:
-    """The same text in each choice, their pieces in turns, and the usage if it was asked for."""
+    """The same text in each choice, with interleaved pieces, and the usage if it was requested."""
     stream = StreamBuilder(head=_head("chat.completion.chunk", asked))
     for piece in _TEXT_PIECES:
         for choice in choices:

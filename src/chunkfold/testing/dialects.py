@@ -4,8 +4,8 @@
     def test_my_adapter(dialect): ...
 
 The facts come from the providers' documentation, public threads and recorded bodies. A dialect is what a provider is
-known to send, not all that it may send. The comments beside the fields name the evidence: a recording, else a row of
-QUIRKS.md. Where the two differ, the recording holds.
+known to send, not everything that it may send. The comments beside the fields name the evidence, which is in the folder
+`shared` beside the clone: a recording, or a row of QUIRKS.md. If the two differ, the dialect follows the recording.
 """
 
 from collections.abc import Mapping
@@ -49,44 +49,44 @@ class Dialect:
 
     Attributes:
         about: What is special, in a few words.
-        role: Where the role comes: in a first chunk of its own, in each chunk, as an empty text in each, or with the
+        role: Where the role is sent: in a first chunk of its own, in each chunk, as an empty text in each, or with the
             first output.
         left_out: The keys among id, object, created and model that no chunk has.
-        empty: Those among them that are an empty text in each.
-        open_finish_reason: The finish reason of a choice that goes on.
-        has_open_finish_reason: Whether a choice that goes on has one at all.
-        has_finish_reason: Whether a choice that ends has one.
-        before_finish: What else a choice has in a chunk of its own, without a delta, before the one with the finish
+        empty: The keys among these that are an empty text in each chunk.
+        open_finish_reason: The finish reason of a choice that is not finished.
+        has_open_finish_reason: Whether a choice that is not finished has the key `finish_reason` at all.
+        has_finish_reason: Whether a choice that ends has a finish reason.
+        before_finish: Extra fields of a choice in a chunk of its own, without a delta, before the chunk with the finish
             reason; None if there is no such chunk.
-        finish_reasons: Words of the provider's own for OpenAI's.
+        finish_reasons: The provider's words for OpenAI's finish reasons.
         finish_left_out: As `left_out`, for the chunks with a finish reason.
-        finish_object: The object of the chunks with a finish reason, if it is another one.
+        finish_object: The `object` of the chunks with a finish reason, if it differs.
         head: Payloads before the first chunk.
         keep_alive: Bytes before the first chunk, such as a comment.
-        more_of_first: What else the first chunk has at its top level.
-        reasoning: The fields in which each piece of reasoning comes; none if it does not come.
+        more_of_first: Extra fields at the top level of the first chunk.
+        reasoning: The fields that have each piece of reasoning; empty if reasoning is not sent.
             `reasoning_parts` and `thinking`: as a part of a content list. `thoughts`: as content with a flag, in a tag
             that the next piece of text closes.
-        after_reasoning: What comes behind reasoning, in a delta of its own: a signature, if anything.
-        calls: How tool calls come.
+        after_reasoning: A delta that is sent after the reasoning, such as one with a signature.
+        calls: How tool calls are sent.
             `index`: id, name and index first, then arguments by index. `whole`: in one fragment. `whole without
             index`; `whole at 0`: each call at index 0. `id`: distinguished by id alone. `repeated`: id and name in each
             fragment. `empty`: "" for id and name in all fragments but the first. `fresh ids`: another id in each.
-            `no ids`. `name in two`: the name, too, comes in pieces. `in one delta`: as `index`, and all fragments of a
+            `no ids`. `name in two`: the name is sent in pieces, too. `in one delta`: as `index`, and all fragments of a
             call in one chunk.
-        object_arguments: Whether arguments that are said in one piece come as an object, if they are one.
-        more_of_call: What else a call has in its first fragment, the first one alone where several are said together.
-        usage: Where usage comes.
+        object_arguments: Whether arguments in one piece are sent as an object instead of its text.
+        more_of_call: Extra fields of a call's first fragment; if several calls are sent together, of the first call's.
+        usage: Where usage is sent.
             `trailer`: in a last chunk without choices. `bare trailer`: that chunk has nothing else. `finish`: beside
             the last finish reason. `each`: in each chunk, growing. `choice`: inside the last choice. `x_groq`: as
             `finish`, and once more inside `x_groq`. `after finish`: in one more chunk with an empty choice.
-        null_usage: Whether it is null in the chunks before, where it comes as `trailer` or `finish`.
-        usage_before: With `each`: what comes in its place up to the finish reason, if it does not grow.
-        more_usage: What else usage has; what is said of an object in it is added to it.
+        null_usage: With `trailer` or `finish`: whether `usage` is null in the chunks before.
+        usage_before: With `each`: the usage until the finish reason, if it does not grow.
+        more_usage: Extra fields of usage; objects among them are merged with those of the same name.
         cached_tokens: Where the cached tokens are; with `prompt_cache_hit_tokens`, in `prompt_tokens_details` too.
-        message: Where the message so far comes beside the delta: nowhere, in the last chunk, in each.
+        message: Where the message so far is sent beside the delta: nowhere, in the last chunk, in each.
         error: The shape of an error.
-        has_space: Whether a space follows the colon of a field, in all that is not said as bytes.
+        has_space: Whether a space follows the colon of a field, except in bytes that are sent unchanged.
         done: The last event.
     """
 
@@ -339,10 +339,10 @@ DIALECTS: Final[dict[str, Dialect]] = {
 
 
 def dialect_of(value: str | Dialect) -> Dialect:
-    """A dialect by its name, or as it is.
+    """Return a dialect by its name; a `Dialect` is returned unchanged.
 
     Raises:
-        ValueError: None has that name.
+        ValueError: No dialect has that name.
     """
     if isinstance(value, Dialect):
         return value

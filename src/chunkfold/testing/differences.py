@@ -29,7 +29,7 @@ class _Part(NamedTuple):
     has_come: Callable[[Reading, Reading], HasCome]
 
     def agrees(self, wanted: Reading, found: Reading) -> bool:
-        """Whether they are the same, as far as both say something."""
+        """Whether they are the same, where both have a value."""
         one, other = getattr(wanted, self.name), getattr(found, self.name)
         return one is None or other is None or self.same(one, other)
 
@@ -75,7 +75,7 @@ def where_it_raises(body: bytes, raises: Callable[[bytes], bool]) -> str:
 
 
 def first_difference(wanted: Any, found: Any, path: str = "") -> str | None:
-    """Where what is wanted of a JSON value is not found, first, and how."""
+    """The first place at which a JSON value differs from the expected one, and how."""
     pairs: Iterable[tuple[str, Any, Any]] = ()
     if is_object(wanted) and is_object(found):
         pairs = ((f"{path}.{key}", wanted.get(key), found.get(key)) for key in wanted)

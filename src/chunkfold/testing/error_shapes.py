@@ -27,7 +27,7 @@ ErrorShape: TypeAlias = Literal[
 
 
 class ToldError(NamedTuple):
-    """What a provider says of an error: a sentence, a code of its own or an HTTP status, a kind.
+    """A provider's error: its message, its code (the provider's own or an HTTP status), its type.
 
     The head is that of the chunk, for the shape that is one.
     """
@@ -55,10 +55,10 @@ def error_event(error: ToldError, shape: ErrorShape = "object") -> bytes:
 
 
 def check_shape(shape: str) -> None:
-    """Refuse what is none of the shapes.
+    """Refuse a name that is not the name of a shape.
 
     Raises:
-        ValueError: There is no such shape.
+        ValueError: There is no shape of that name.
     """
     if shape not in ERROR_SHAPES:
         raise ValueError(f"shape: expected one of {', '.join(ERROR_SHAPES)}, received {shape!r}")
@@ -109,4 +109,4 @@ ERROR_SHAPES: Final[dict[ErrorShape, Callable[[ToldError], bytes]]] = {
     "list": lambda error: event([{"error": error.fields}]),  # Google
     "errors": _errors,  # Cloudflare
 }
-"""Each shape, by its name, with one of those who send it."""
+"""Each shape, by its name, with a provider that sends it."""

@@ -9,7 +9,7 @@ from chunkfold.testing.steps import CallTools, Fail, Finish, Say, SayDone, Step,
 
 
 def reading_of(steps: Sequence[Step], dialect: Dialect, counts: UsageCounts | None) -> Reading:
-    """The reading that is right for these steps."""
+    """The reading that these steps have to give."""
     heard = list(_heard(steps, dialect))
     failure = _failure(heard[-1]) if heard else None
     finishes = {step.choice: step.reason for step in heard if isinstance(step, Finish) and dialect.has_finish_reason}
@@ -49,14 +49,14 @@ def _comes(step: Step, dialect: Dialect) -> bool:
 
 
 def _failure(step: Step) -> str | None:
-    """What is said of the error that a step is; None if it is none."""
+    """The error of a step; None if the step is not an error."""
     if isinstance(step, Finish) and is_failure(step.reason):
         return step.reason
     return step.error.message if isinstance(step, Fail) else None
 
 
 def _has_usage(steps: Sequence[Step], heard: Sequence[Step]) -> bool:
-    """Whether the last of the finish reasons, with which the whole usage comes, is heard."""
+    """Whether the last finish reason, with which the whole usage is sent, arrives."""
     finishes = [step for step in steps if isinstance(step, Finish)]
     return bool(finishes) and any(step is finishes[-1] for step in heard)
 

@@ -1,6 +1,6 @@
-"""What goes wrong with a body before it is sent; what goes wrong on the wire is said by an `Answer`.
+"""Faults in a body. Faults of the connection are options of an `Answer`.
 
-Cut at a byte, reset, never finished, compressed, framed otherwise: `Answer(body, cut_at=..., ending=...)`.
+Cut at a byte, reset, never finished, compressed, framed differently: `Answer(body, cut_at=..., ending=...)`.
 """
 
 import math
@@ -35,7 +35,7 @@ def with_bad_utf8(body: Body, at: int | None = None) -> bytes:
         at: How many bytes are before it; None for the beginning of the first text that is not empty.
 
     Raises:
-        ValueError: The place is outside of the body, or there is no text.
+        ValueError: The place is outside the body, or there is no text.
     """
     data = bytes_of(body)
     if at is None:
@@ -60,10 +60,10 @@ def stalled(
 
     Args:
         pieces: The body, in the pieces in which it is sent.
-        after: How many of the pieces (pauses do not count) come before it.
+        after: How many of the pieces (pauses do not count) are sent before it.
         seconds: How long it lasts; forever by default.
-        keep_alive: What is sent meanwhile, such as a comment `b": ping\n\n"`; needs a silence that ends.
-        every: Seconds before each of them.
+        keep_alive: Bytes that are sent meanwhile, such as a comment `b": ping\n\n"`; the silence has to end then.
+        every: Seconds before each keep-alive.
 
     Raises:
         ValueError: There are fewer pieces, a time is negative, or the keep-alives would never end.

@@ -1,4 +1,4 @@
-"""The events of a body around a place, for people: where two results begin to differ, and what came there."""
+"""The events of a body around a place, for failure messages: where two results start to differ, and what was sent."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Assertions for any parser of streams: that it makes the right thing of a body, and the same however it is cut.
+"""Assertions for any parser of streams: that a body gives the right result, and the same one however it is cut.
 
     assert_folds_to(body, {"text": "Hello", "tool_calls": []}, fold=my_fold)
     assert_same_however_cut(body, fold_reads=my_fold_of_reads)
@@ -42,25 +42,25 @@ _TRIES: Final = 300  # single cuts that are tried to find one that is enough
 
 
 def assert_folds_to(body: Body, completion: object = None, *, fold: Fold | None = None) -> None:
-    """Assert that a body becomes what it should.
+    """Assert that a body gives the expected result.
 
-    The texts of all choices are compared where both sides have `choices`, else that of choice 0. Tool calls, reasoning
-    and the finish reason are judged for choice 0. Whether a stream that failed or was cut had to be refused is judged
-    by the rules of `chunkfold.testing.hostile`.
+    The texts of all choices are compared if both sides have `choices`, else that of choice 0. Tool calls, reasoning
+    and the finish reason are compared for choice 0. The rules of `chunkfold.testing.hostile` decide whether a stream
+    that failed or was cut had to be refused.
 
     Args:
         body: The bytes, whole or in pieces; or a `StreamBuilder`.
         completion: The expected result: an object or a dict with `text` and `tool_calls`, and, if they are to be
-            judged, `reasoning`, `finish_reason`, `usage`; text alone; a `Reading`. With a `ChatCompletion`, or a dict
-            that has `choices`, and no `fold`, everything that it says is compared; what is None in a `ChatCompletion`
-            is not said. None for the builder's own reading.
+            compared, `reasoning`, `finish_reason`, `usage`; text alone; a `Reading`. With a `ChatCompletion`, or a dict
+            that has `choices`, and no `fold`, all of its values are compared, except those that are None in a
+            `ChatCompletion`. None for the builder's own reading.
         fold: The parser, plain or async (on asyncio): from the bytes of a body to an object or a dict with `text` and
-            `tool_calls`, or to a completion in OpenAI's form. What it raises, and an `error` on what it returns, is a
-            refusal. This library if there is none.
+            `tool_calls`, or to a completion in OpenAI's form. An exception, or an `error` on the returned value, counts
+            as a refusal. By default this library.
 
     Raises:
-        AssertionError: Something else came; the message says what and where.
-        TypeError: There is nothing to compare with, or the parser returned something else.
+        AssertionError: The result differs; the message names the difference and the place.
+        TypeError: There is no expected result, or the parser returned a value of another form.
     """
     __tracebackhide__ = True
     data = bytes_of(body)
@@ -82,21 +82,21 @@ def assert_folds_to(body: Body, completion: object = None, *, fold: Fold | None 
 def assert_same_however_cut(body: Body, *, fold_reads: FoldReads | None = None, seed: int = 0) -> None:
     """Assert that the result of a body does not depend on where its reads are cut.
 
-    It is cut byte by byte, at each line end, at random, and, up to 4,096 bytes, in two at each place; an empty body in
-    no way.
+    It is cut byte by byte, at each line end, at random, and, up to 4,096 bytes, in two at each place. An empty body is
+    not cut.
 
     Args:
         body: The bytes, whole or in pieces; or a `StreamBuilder`.
         fold_reads: The parser, plain or async (on asyncio): from the reads of a body to anything that can be compared.
-            The type of what it raises counts as its result. This library if there is none: chunks, ending, snapshot,
-            error and anomalies.
+            If it raises, the exception's type is its result. By default this library: chunks, ending, snapshot, error
+            and anomalies.
         seed: For the random cuts.
 
     Raises:
-        AssertionError: A cut makes a difference; the message says which, and where.
-        TypeError: The parser's results cannot be compared: two of the whole body differ.
-        Exception: What the parser raised for the whole body, if this library reads that to its end, or if it is a
-            TypeError or an AttributeError: the parser is broken, or takes something else than reads.
+        AssertionError: A cut makes a difference; the message names the cut and the place.
+        TypeError: The parser's results cannot be compared: two results of the whole body differ.
+        Exception: The parser's own exception for the whole body, if this library reads that body to its end, or if it
+            is a TypeError or an AttributeError: the parser is broken, or does not take a list of reads.
     """
     __tracebackhide__ = True
     data = bytes_of(body)

@@ -3,8 +3,8 @@ r"""Answers for clients that are mocked: a response for respx, a transport for h
     route.mock(return_value=mock_response(builder.answer()))
     client = httpx.Client(transport=mock_transport(builder, b"data: [DONE]\n\n"))
 
-Reads come as the pieces of the answer are, and its faults are the client's own exceptions. httpx is imported where it
-is used, unless another library is given.
+Each piece of the answer is one read, and its faults are the client's own exceptions. httpx is imported when it is
+needed, unless another library is given.
 """
 
 from collections import deque
@@ -23,14 +23,14 @@ def mock_response(
     clock: ManualClock | None = None,
     read_timeout: float | None = None,
 ) -> Any:
-    """A response of httpx, or of another library like it, that plays an answer, as often as it is asked for.
+    """Create a response of httpx, or of a similar library, that delivers an answer; it can be used repeatedly.
 
     Args:
         answer: An `Answer`, a `StreamBuilder`, or the bytes of a body, whole or in a list with pauses.
         library: The module whose response it is: `httpx`, which is the default, or `httpx2`, which openai's SDK uses.
-        clock: What passes in its pauses; None to wait for real.
-        read_timeout: Seconds after which a pause raises the library's `ReadTimeout`. A pause without an end always
-            does, and at once.
+        clock: The clock that pauses advance; None to really wait.
+        read_timeout: Seconds after which a pause raises the library's `ReadTimeout`. An endless pause always raises
+            it, and at once.
 
     Returns:
         `library.Response`, for sync and async clients.
@@ -46,19 +46,19 @@ def mock_response(
 
 
 def mock_transport(*answers: Answerish, library: Any = None, clock: ManualClock | None = None) -> Any:
-    """A transport that answers the requests of a client, sync or async, one after the other.
+    """Create a transport that answers the requests of a client, sync or async, one after the other.
 
     Args:
-        answers: One for each request; the last one is given again to all that follow.
+        answers: One for each request; the last one is repeated for all that follow.
         library: The client's module: `httpx`, which is the default, or `httpx2`.
-        clock: What passes in pauses; None to wait for real. A pause longer than the request's read timeout raises the
-            library's `ReadTimeout`, and so does, at once, a pause without an end.
+        clock: The clock that pauses advance; None to really wait. A pause longer than the request's read timeout raises
+            the library's `ReadTimeout`; an endless pause raises it at once.
 
     Returns:
         `library.MockTransport`.
 
     Raises:
-        TypeError: One of them is no answer.
+        TypeError: One of them is not an answer.
         ValueError: There is no answer, or one that only a socket can send.
     """
     module = _httpx() if library is None else library

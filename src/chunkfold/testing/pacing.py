@@ -1,4 +1,4 @@
-"""When pieces come: pauses between them, and a clock that passes only when it is told to."""
+"""Pauses between pieces, and a clock that only moves when a test advances it."""
 
 import random
 from collections.abc import Iterable
@@ -20,14 +20,14 @@ class ManualClock:
         self._now = now
 
     def __call__(self) -> float:
-        """What it says, in seconds."""
+        """The time, in seconds."""
         return self._now
 
     def advance(self, seconds: float) -> None:
         """Let time pass.
 
         Raises:
-            ValueError: It would go back, or forever.
+            ValueError: The number of seconds is negative or not finite.
         """
         if not 0 <= seconds < float("inf"):
             raise ValueError(f"seconds: expected a finite number of 0 or more, received {seconds}")

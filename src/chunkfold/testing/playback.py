@@ -1,8 +1,8 @@
-"""An answer without a server: the same bytes, pauses and faults, out of memory.
+"""An answer without a server: the same bytes, pauses and faults, from memory.
 
     stream = ChatCompletionStream(FakeResponse(builder.answer(first=2.0), clock=clock), clock=clock)
 
-What a socket alone can show (framing, TLS, what a client does to a connection) needs a `FakeProvider`.
+Use a `FakeProvider` for everything that needs a socket: framing, TLS, closing and reusing connections.
 """
 
 import math
@@ -23,7 +23,7 @@ _WINDOW: Final = zlib.MAX_WBITS | 32  # a gzip or a zlib header
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What is raised for what a wire does: called with a message, each gives the exception."""
+    """The exceptions for faults of a connection: each is called with a message."""
 
     cut: Callable[[str], Exception] = ConnectionAbortedError
     reset: Callable[[str], Exception] = ConnectionResetError
@@ -31,16 +31,16 @@ class Faults:
 
 
 class Playback:
-    """The body of an answer as it is sent, for `for` and `async for`, as often as one likes.
+    """The body of an answer as it is sent, for `for` and `async for`; it can be iterated repeatedly.
 
     Args:
-        answer: What is sent.
-        clock: What passes in its pauses; None to wait for real.
-        read_timeout: Seconds after which a pause is a timeout. A pause without an end always is one, and at once.
-        faults: What is raised.
+        answer: The answer.
+        clock: The clock that pauses advance; None to really wait.
+        read_timeout: Seconds after which a pause is a timeout. An endless pause always is one, and at once.
+        faults: The exceptions to raise.
 
     Raises:
-        ValueError: Only a socket can send that answer: there is a `Raw` in it, it has no framing, it has trailers or
+        ValueError: Only a socket can send that answer: it contains a `Raw`, has no framing, or has trailers or
             interim responses.
     """
 
@@ -70,7 +70,7 @@ class Playback:
         return self.async_reads()
 
     def reads(self, decode: Callable[[bytes], bytes] = bytes) -> Iterator[bytes]:
-        """The reads, decoded; what comes to nothing is left out."""
+        """The reads, decoded; reads that decode to nothing are left out."""
         for step in self._steps():
             if not isinstance(step, bytes):
                 (self._clock.advance if self._clock else time.sleep)(step)
@@ -84,7 +84,7 @@ class Playback:
     def _steps(self) -> Iterator[bytes | float]:
         """Bytes, and pauses that end; a pause longer than the read timeout is a timeout. Faults come last.
 
-        A pause without an end takes time only on a clock: waiting for a certain timeout is no use in a test.
+        An endless pause takes time only on a clock: a test need not wait for a timeout that is certain.
         """
         open_end = [math.inf] if self._answer.ending == "open" else []
         for piece in (*sent_pieces(self._answer), *open_end):
@@ -130,12 +130,12 @@ class _AsyncReads:
 
 
 class FakeResponse:
-    """An answer as a response: what `ChatCompletionStream` and `AsyncChatCompletionStream` take.
+    """An answer as a response that `ChatCompletionStream` and `AsyncChatCompletionStream` can read.
 
     Args:
         answer: An `Answer`, a `StreamBuilder`, or the bytes of a body, whole or in a list with pauses.
-        clock: What passes in its pauses; None to wait for real.
-        read_timeout: Seconds after which a pause is a timeout. A pause without an end always is one, and at once.
+        clock: The clock that pauses advance; None to really wait.
+        read_timeout: Seconds after which a pause is a timeout. An endless pause always is one, and at once.
 
     Attributes:
         status_code: The HTTP status.

@@ -1,7 +1,7 @@
 """The embedded provider: a real HTTP/1.1 server on 127.0.0.1 that gives scripted answers.
 
-Here are the script and the life of the server: one thread accepts, and each connection has a thread
-(`connection`). An answer is defined in `answers`, the built-in answers in `defaults`.
+This module has the script and the server's life cycle: one thread accepts, and each connection has a
+thread (`connection`). `answers` defines an answer, `defaults` the built-in answers.
 """
 
 import socket
@@ -28,7 +28,7 @@ _STOP_TIMEOUT: Final = 2.0  # seconds for all threads together; they need millis
 
 
 def _checked(answerer: Answerer) -> Answerer:
-    """Refuse what can be called, and would give something else than an answer."""
+    """Refuse callables that do not return an answer: classes and async functions."""
     call = getattr(answerer, "__call__", None)  # noqa: B004 - its value is checked: an object's own may be async
     is_async = any(is_one(each) for is_one in (iscoroutinefunction, isasyncgenfunction) for each in (answerer, call))
     if is_async or isclass(answerer):
@@ -41,29 +41,29 @@ def _checked(answerer: Answerer) -> Answerer:
 class FakeProvider:
     r"""An OpenAI-compatible provider for tests, on a port of this machine.
 
-    It runs between `start` and `stop`, or inside `with` or `async with`. Starting and stopping
-    take milliseconds and await nothing, so that they may be used under any event loop.
+    It runs between `start` and `stop`, or inside `with` or `async with`. Starting and stopping take
+    milliseconds and do not await anything, so you can do both under any event loop.
 
     Args:
         answers: One for each request, whatever its path, in the order in which the requests were
-            received whole. A `StreamBuilder` is the answer that it gives; bytes are the body of an
-            event stream, in one piece, and a list of bytes and pauses is one in several. A callable,
-            not an async one, is given the request, in a thread of the server, and returns the answer. When all are
-            used up, the provider says what OpenAI's API would: a short chat completion, streamed if
-            that was asked for, with `n` choices, the list of models, a model, or 404.
-        ssl_context: A server's, with its certificate: the provider speaks TLS then, and its
-            `base_url` is https. A client that breaks off the handshake is no failure.
-        port: Where it listens; 0 is a free one.
+            completely received. Each is an `Answer`, a `StreamBuilder`, the bytes of an event stream, or a
+            list of bytes and pauses. Or it is a function, not an async one, that takes the request and
+            returns the answer; it is called in a thread of the server. When all are used up, the provider
+            answers like OpenAI's API: with a short chat completion, streamed if requested, with `n`
+            choices, or with the list of models, a model, or 404.
+        ssl_context: A server's context with its certificate: the provider then speaks TLS, and its
+            `base_url` is https. A client that aborts the handshake is not a failure.
+        port: The port; 0 for a free one.
 
     Attributes:
-        requests: Those received so far, in the order of their answers.
-        connections: How many TCP connections were accepted so far.
-        failures: What callables among the answers raised (their clients get a status 500), and what
-            kept the server from accepting. Leaving `with` raises the first of them, unless an
-            exception is on its way already.
+        requests: The requests received so far, in the order of their answers.
+        connections: The number of TCP connections accepted so far.
+        failures: The exceptions that functions among the answers raised (their clients get a status 500),
+            and those that kept the server from accepting. Leaving `with` raises the first of them, unless
+            another exception is propagating.
 
     Raises:
-        TypeError: One of the answers is none of these.
+        TypeError: One of the answers is of another type.
         ssl.SSLError: The context is a client's.
 
     Examples:
@@ -95,17 +95,16 @@ class FakeProvider:
             self.add(answer)
 
     def add(self, answer: Scripted) -> None:
-        """Put one more answer at the end of the script, at any time.
+        """Append an answer to the script, at any time.
 
         Raises:
-            TypeError: It is not an answer, a builder, bytes or a plain callable, which a class and an async function
-                are not.
+            TypeError: It is not an answer, a builder, bytes or a function. Classes and async functions are refused.
         """
         self._script.append(_checked(answer) if callable(answer) else as_answer(answer))
 
     @property
     def base_url(self) -> str:
-        """What an OpenAI client calls its base URL; known from the start on.
+        """The base URL to pass to an OpenAI client; known once the provider has started.
 
         Raises:
             RuntimeError: The provider was not started.
@@ -134,13 +133,20 @@ class FakeProvider:
         headers: Mapping[str, str] | None = None,
         json: Mapping[str, Any] | None = None,
     ) -> list[ReceivedRequest]:
-        """Assert that so many requests came; see `matching` for which ones count.
+        """Assert that this number of requests was received, counting those that match all other arguments.
+
+        Args:
+            times: The number of matching requests.
+            method: The method, for example "POST".
+            path: The end of the path, for example "/chat/completions".
+            headers: Some of the request's headers, names in any case.
+            json: Some of the keys at the top of the request's body, with their values.
 
         Returns:
-            The requests that count.
+            The requests that match.
 
         Raises:
-            AssertionError: There were more, or fewer; the message lists what came.
+            AssertionError: There were more, or fewer; the message lists the requests that were received.
         """
         __tracebackhide__ = True
         found = matching(self.requests, method=method, path=path, headers=headers, json=json)
@@ -150,7 +156,7 @@ class FakeProvider:
         return found
 
     def assert_script_used(self) -> None:
-        """Assert that every answer of the script was asked for.
+        """Assert that every answer of the script was requested.
 
         Raises:
             AssertionError: Some were not; the message lists them.
@@ -163,15 +169,15 @@ class FakeProvider:
             )
 
     def answer_unscripted(self, request: ReceivedRequest) -> Answer:
-        """What a request gets when the script is used up; for subclasses to replace."""
+        """The answer to a request when the script is used up; subclasses can override it."""
         return default_answer(request)
 
     def start(self) -> Self:
-        """Listen, and serve in threads from now on.
+        """Start to listen, and serve in threads.
 
         Raises:
-            RuntimeError: It was started before; a provider lives once.
-            OSError: The port is taken, or may not be used.
+            RuntimeError: It was started before; a provider cannot be restarted.
+            OSError: The port is in use, or not permitted.
         """
         if self._acceptor is not None:
             raise RuntimeError("a provider is started once")
@@ -186,8 +192,8 @@ class FakeProvider:
     def stop(self) -> None:
         """Close every connection, whatever it is doing, and wait for the threads.
 
-        It takes milliseconds, or two seconds if a callable among the answers does not return.
-        Without effect before the start and the second time.
+        It takes milliseconds, or two seconds if a function among the answers does not return.
+        Without effect before the start and after the first call.
         """
         if self._acceptor is None or self._stopping:
             return
@@ -204,7 +210,7 @@ class FakeProvider:
             connection.join(max(0.0, deadline - time.monotonic()))
 
     def __enter__(self) -> Self:
-        """Start, unless it runs already, as that of a fixture does."""
+        """Start, unless it is already running, as a fixture's provider is."""
         is_running = self._acceptor is not None and not self._stopping
         return self if is_running else self.start()
 
@@ -229,7 +235,7 @@ class FakeProvider:
                 self._served = [*(served for served in self._served if served.alive), connection]
 
     def _next_socket(self, listener: socket.socket) -> socket.socket | None:
-        """Wait for the next client; None when there will be none any more."""
+        """Wait for the next client; None after the server was stopped."""
         try:
             accepted, _ = listener.accept()
         except OSError as error:  # no file descriptor is left, for example

@@ -1,4 +1,4 @@
-"""What a client makes of a body, as a value that any client's result can be turned into."""
+"""The result that a client gets from a body, as a value to which any client's result can be converted."""
 
 import inspect
 import json
@@ -45,18 +45,18 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a client made of a body. None always means that it has no notion of the thing, or did not say.
+    """The result that a client got from a body. None always means that the client does not report the value.
 
     Attributes:
         texts: The text of each choice that the client keeps separate.
         calls: The tool calls of choice 0.
         reasoning: The reasoning text.
-        finish_reason: "" where the client has one but says that none came.
-        usage: Counts by OpenAI's names; empty where none came.
-        refused: One line on the exception, or on the explicit error; None if an answer came.
-        ending: What kind of ending the client says it was.
-        has_crashed: Whether `refused` is an exception of the interpreter's or of `json`, which no client raises to say
-            something: see `is_crash`.
+        finish_reason: "" if the client reports finish reasons and there was none.
+        usage: Counts by OpenAI's names; empty if no usage was sent.
+        refused: The exception or the explicit error, in one line; None if the client returned an answer.
+        ending: The kind of ending that the client reports.
+        has_crashed: Whether `refused` is a built-in exception or one of `json`, which no client raises on purpose: see
+            `is_crash`.
     """
 
     texts: tuple[str, ...] | None = None
@@ -75,14 +75,14 @@ class Reading:
 
 
 def as_reading(value: Any) -> Reading:
-    """A reading from what a function returned: an object or a dict with `text` and `tool_calls`.
+    """Create a reading from a function's result: an object or a dict with `text` and `tool_calls`.
 
-    It may have `reasoning`, `finish_reason`, `usage` and `error` too; text and calls that are absent are empty, but
-    beside an `error` nothing is known of them. Text alone is a reading that knows no more, and what has `choices` is
-    a completion in OpenAI's form.
+    It may also have `reasoning`, `finish_reason`, `usage` and `error`. Absent text and calls count as empty, or as not
+    reported if there is an `error`. A string is a text alone, and a result with `choices` is a completion in OpenAI's
+    form.
 
     Raises:
-        TypeError: It is none of these.
+        TypeError: It has none of these forms.
     """
     if isinstance(value, Reading):
         return value
@@ -132,15 +132,15 @@ def refusal(error: Exception) -> Reading:
 
 
 def is_crash(error: Exception) -> bool:
-    """Whether it is what a mistake raises: a key or an attribute that is not there, JSON or UTF-8 that does not parse.
+    """Whether an exception shows a bug: a missing key or attribute, JSON or UTF-8 that does not parse.
 
-    An exception of a client's own is none, even one that inherits from these.
+    A client's own exception class is never a crash, even if it inherits from one of these.
     """
     return type(error) in _CRASHES
 
 
 def without_our_frames(error: Exception) -> Exception:
-    """The error with a traceback that begins in the caller's code, after this kit's frames and an event loop's."""
+    """The error with a traceback that starts in the caller's code, without frames of this kit and the event loop."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         module: str = traceback.tb_frame.f_globals.get("__name__", "")
@@ -156,11 +156,11 @@ def is_failure(finish_reason: str | None) -> bool:
 
 
 def takes_rightly(ending: Ending, reading: Reading) -> bool:
-    """Whether a stream that ends so is taken for that, by the rules of the hostile set.
+    """Whether a client treats a stream with this ending correctly, by the rules of the hostile set.
 
-    A complete one wants an answer. Another one wants a refusal, which a crash is not, or the answer's finish reason
-    tells it: for an error a word that means one, else that none came. A client that distinguishes the kinds of endings
-    has to report the right one.
+    A complete stream has to give an answer. Every other stream has to be refused, and a crash is not a refusal; or the
+    answer's finish reason has to show it: a word for an error, else the absence of one. A client that distinguishes the
+    kinds of endings has to report the right one.
     """
     if reading.ending not in (None, ending):
         return False
@@ -172,9 +172,9 @@ def takes_rightly(ending: Ending, reading: Reading) -> bool:
 
 
 def awaited(value: Any) -> Any:
-    """What an awaitable comes to, on an event loop of its own; anything else as it is.
+    """Return the result of an awaitable; anything else is returned unchanged.
 
-    The loop is asyncio's, and runs in a thread of its own, so that this can be called where another one runs.
+    The awaitable runs on asyncio, in a thread of its own, so this works even inside another event loop.
     """
     if not inspect.isawaitable(value):
         return value
@@ -198,7 +198,7 @@ def as_call(call: Any) -> Call:
 
 
 def as_text(value: Any) -> str:
-    """Text as it is, nothing as "", anything else as JSON or as Python shows it."""
+    """Text unchanged, None as "", anything else as JSON or as its repr."""
     return value if isinstance(value, str) else json.dumps(value, default=str) if value else ""
 
 
@@ -214,7 +214,7 @@ def same_calls(expected: tuple[Call, ...], calls: tuple[Call, ...]) -> bool:
 
 
 def one_line(text: str) -> str:
-    """Bounded, without characters that would break a line, and the same in every run: without addresses."""
+    """A bounded line of text that is the same in every run: without line ends and memory addresses."""
     text = _ADDRESS.sub("", " ".join(text.split()))
     line = "".join(char if char.isprintable() else "\ufffd" for char in text)
     return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + "..."
@@ -226,7 +226,7 @@ def _same_call(expected: Call, call: Call) -> bool:
 
 
 def _value(arguments: str) -> Any:
-    """Arguments are the same if they mean the same JSON; none at all mean an empty object."""
+    """Arguments are the same if they are equal as JSON; absent ones equal an empty object."""
     try:
         return json.loads(arguments or "{}")
     except ValueError:

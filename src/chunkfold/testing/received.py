@@ -1,7 +1,7 @@
-"""What the provider received: one HTTP/1.1 request, read whole from a stream of bytes.
+"""Requests that the provider received: each one HTTP/1.1 request, read completely from a stream of bytes.
 
-Just enough of the protocol for API clients: a request line, headers, and a body with a declared
-length or in chunks.
+It implements the part of the protocol that API clients use: a request line, headers, and a body with a
+declared length or in chunks.
 """
 
 import json
@@ -17,19 +17,19 @@ _EXCERPT: Final = 200  # bytes of a body
 
 @dataclass(slots=True, eq=False)
 class ReceivedRequest:
-    """One request, as it arrived, and whether the client stayed while it was answered.
+    """One request, as it arrived, and whether the client left before the answer was complete.
 
     Attributes:
         method: As sent: "POST".
-        path: The target without its query: "/v1/chat/completions".
+        path: The request target without its query: "/v1/chat/completions".
         headers: By lower-case name; the values of a repeated one are joined by ", ".
         body: The body's bytes, without the framing of a chunked one.
         query: What followed the "?", undecoded; "" if nothing did.
-        client_left: Whether the client closed its side, or reset, before the answer was finished.
-            It is noticed while the answer pauses or stays open, or when a write fails; bytes that
-            fit into the sockets' buffers count as written, read or not. False if the provider
-            stopped first. Final once `answered` is set.
-        answered: Set as soon as no more of the answer will be written, however it ended.
+        client_left: Whether the client closed or reset the connection before the answer was finished.
+            The provider notices this while the answer pauses or stays open, or when a write fails; bytes
+            that fit into the sockets' buffers count as written, whether they are read or not. False if the
+            provider stopped first. Final once `answered` is set.
+        answered: Set as soon as nothing more of the answer will be written, however it ended.
     """
 
     method: str
@@ -58,14 +58,14 @@ def matching(
     headers: Mapping[str, str] | None = None,
     json: Mapping[str, Any] | None = None,
 ) -> list[ReceivedRequest]:
-    """Those of the requests that have all of this.
+    """The requests that match all of the arguments.
 
     Args:
-        requests: Where to look.
-        method: "POST", for example.
-        path: How it ends: "/chat/completions", for example.
-        headers: Some of its headers, in any case.
-        json: Some of the keys at the top of its body, each with its value.
+        requests: The requests to search.
+        method: The method, for example "POST".
+        path: The end of the path, for example "/chat/completions".
+        headers: Some of the request's headers, names in any case.
+        json: Some of the keys at the top of the request's body, with their values.
     """
     wanted = {name.lower(): value for name, value in (headers or {}).items()}
     return [
@@ -79,7 +79,7 @@ def matching(
 
 
 def summary(request: ReceivedRequest) -> str:
-    """One line: what was asked for, and the beginning of the body; no headers, as a key is among them."""
+    """The request in one line: method, path and the beginning of the body; no headers, as they include a key."""
     body = request.body[:_EXCERPT].decode("utf-8", "backslashreplace")
     more = "..." if len(request.body) > _EXCERPT else ""
     return f"{request.method} {request.path} {body}{more}".rstrip()
@@ -97,12 +97,12 @@ def read_request(source: BinaryIO, ask_for_body: Callable[[], object]) -> Receiv
     """Wait for one request and read it to its end.
 
     Args:
-        source: Where it comes from.
-        ask_for_body: Called before the body is read if the client waits to be asked for it (RFC 9110, section 10.1.1).
+        source: The client's bytes.
+        ask_for_body: Called before the body is read if the client waits for `100 Continue` (RFC 9110, section 10.1.1).
 
     Raises:
-        EOFError: The client closed the connection before there was a whole request.
-        ValueError: What came is not HTTP/1.1.
+        EOFError: The client closed the connection before it had sent a whole request.
+        ValueError: The bytes are not HTTP/1.1.
     """
     method, target, version = _read_line(source).split()
     if version != "HTTP/1.1":

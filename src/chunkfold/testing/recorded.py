@@ -1,11 +1,11 @@
-"""A provider that answers with recordings, and can make them: requests are passed on once, and replayed ever after.
+"""A provider that answers with recordings, and can make them: a request is forwarded once, and replayed from then on.
 
     with RecordedProvider("https://api.openai.com/v1", "tests/recordings/greeting", record="new") as provider:
         ...  # point any OpenAI client at provider.base_url
 
-The n-th request gets the n-th recording of the folder; those that a script answered, or whose key was refused, are not
-counted. What is stored is what `chunkfold record` stores: the bytes,
-their times and few headers, without keys; never the request.
+The n-th request gets the n-th recording of the folder; requests that a script answered, or whose key was refused, are
+not counted. A recording has what `chunkfold record` stores: the bytes, their times and a few headers, without keys. The
+request is never stored.
 """
 
 import re
@@ -36,14 +36,14 @@ class RecordedProvider(FakeProvider):
     """A FakeProvider whose answers are recordings.
 
     Args:
-        upstream: The base URL of the real provider, to which the paths behind `base_url` are passed on.
-        folder: Where the recordings are: 1.jsonl, 2.jsonl, ...
-        record: `none` to pass nothing on; `new` to make a recording where there is none. A refusal of the key
-            (401, 403) is passed back and not kept, and leaving `with` raises a PermissionError.
-        speed: How much faster the recordings come than they came; 0 for at once.
+        upstream: The base URL of the real provider, to which the paths below `base_url` are forwarded.
+        folder: The folder with the recordings: 1.jsonl, 2.jsonl, ...
+        record: `none` to forward nothing; `new` to make a recording if there is none. A refusal of the key
+            (401, 403) is returned to the client but not stored, and leaving `with` raises a PermissionError.
+        speed: How many times faster than the original the recordings are sent; 0 for no pauses.
 
     Raises:
-        ValueError: The upstream is no URL, or `record` is another word.
+        ValueError: The upstream is not a URL, or `record` is another word.
     """
 
     def __init__(self, upstream: str, folder: str | Path, *, record: Record = "none", speed: float = 0.0) -> None:
@@ -61,16 +61,16 @@ class RecordedProvider(FakeProvider):
         self._lock = threading.Lock()  # of both, as requests come in several threads
 
     def stop(self) -> None:
-        """Stop, and close the client that has passed requests on."""
+        """Stop, and close the client that forwarded requests."""
         super().stop()
         if self._client is not None:
             self._client.close()
 
     def answer_unscripted(self, request: ReceivedRequest) -> Answer:
-        """The recording of the request's number, made now if that was asked for.
+        """The recording with the request's number, made now if `record` is `new`.
 
         Raises:
-            FileNotFoundError: There is none, and none is to be made.
+            FileNotFoundError: There is none, and `record` is `none`.
         """
         number = self._take_number()
         path = self._folder / f"{number}.jsonl"
@@ -103,7 +103,7 @@ class RecordedProvider(FakeProvider):
         recording.save(path)
 
     def _passed_on(self, request: ReceivedRequest) -> Recording:
-        """What the real provider answers. It is read to its end first."""
+        """The real provider's answer, read to its end."""
         import httpx
 
         with self._lock:
@@ -128,17 +128,17 @@ class RecordedProvider(FakeProvider):
 
 
 def recorded_answer(recording: Recording, speed: float = 1.0) -> Answer:
-    """A recording as an answer: cut as it was cut, at its own times, and ended as it ended.
+    """A recording as an answer: with the same reads, times and ending.
 
-    A recording that was left is cut where reading stopped, unless the stream was complete. What failed is cut where it
-    failed, or reset, if that was the fault.
+    If reading stopped early, the answer is cut there, unless the stream was complete. If the transport failed, it is
+    cut there, or reset if that was the fault.
 
     Args:
-        recording: What to send.
-        speed: How much faster than it came; 0 for at once.
+        recording: The recording to send.
+        speed: How many times faster than the original; 0 for no pauses.
 
     Raises:
-        ValueError: It is not an answer that can be sent.
+        ValueError: The recording cannot be sent as an answer.
     """
     return Answer(
         list(_pieces(recording, speed)),

@@ -22,7 +22,7 @@ def shown_script(scripted: Answer | Callable[..., Any]) -> str:
 
 
 def _said(body: bytes) -> str:
-    """What a stream says; of another body its beginning."""
+    """The text of a stream; for any other body, its beginning."""
     parser = ChatCompletionParser()
     parser.fold(body)
     parser.close()

@@ -1,4 +1,4 @@
-"""What can be said in a stream, step by step; a `Writer` writes it down in a dialect."""
+"""The steps of a stream, such as text or a tool call; a `Writer` writes them in a dialect."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from chunkfold.testing.error_shapes import ErrorShape, ToldError
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Text in pieces, of one of the kinds that a message has."""
+    """Pieces of text, reasoning or a refusal."""
 
     kind: Literal["content", "reasoning", "refusal"]
     pieces: tuple[str, ...]
@@ -22,7 +22,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class SaidCall:
-    """A tool call whose arguments come in pieces."""
+    """A tool call, with its arguments in pieces."""
 
     name: str
     pieces: tuple[str, ...]
@@ -35,7 +35,7 @@ class SaidCall:
 
 @dataclass(frozen=True, slots=True)
 class CallTools:
-    """Tool calls; the pieces of several come in turns."""
+    """Tool calls; the pieces of several calls are interleaved."""
 
     calls: tuple[SaidCall, ...]
     first: int = 0  # the index of the first of them
@@ -93,7 +93,7 @@ Step: TypeAlias = Say | CallTools | Finish | Fail | Encoded | Verbatim | SayDone
 
 @dataclass(frozen=True, slots=True)
 class UsageCounts:
-    """What the answer cost, in tokens."""
+    """The usage, in tokens."""
 
     prompt: int
     completion: int

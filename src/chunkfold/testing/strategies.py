@@ -1,10 +1,10 @@
-"""Hypothesis strategies: dialects, streams said in words, bodies that providers might send, cuts.
+"""Hypothesis strategies: dialects, stream builders, bodies that providers might send, cuts.
 
     @given(builders())
     def test_my_fold(stream):
         assert_folds_to(stream, fold=my_fold)
 
-They need hypothesis, which nothing else of the kit does.
+This is the only part of the kit that needs hypothesis.
 """
 
 import json
@@ -40,12 +40,12 @@ def dialects() -> st.SearchStrategy[str]:
 
 @st.composite
 def builders(draw: st.DrawFn, dialect: str | Dialect | None = None, *, whole: bool = True) -> StreamBuilder:
-    """Streams said in words: text, reasoning and tool calls in pieces, usage, a finish reason, `[DONE]`.
+    """Stream builders: text, reasoning and tool calls in pieces, usage, a finish reason, `[DONE]`.
 
     Args:
-        draw: Given by hypothesis.
-        dialect: The one they are in; any if there is none.
-        whole: Whether all of them end well; else some are cut, some fail, and some have `[DONE]` alone.
+        draw: Passed by hypothesis.
+        dialect: Their dialect; by default any.
+        whole: Whether all of them end well; if not, some are cut, some fail, and some have only `[DONE]`.
     """
     built = StreamBuilder(draw(dialects()) if dialect is None else dialect)
     for kind in draw(st.lists(st.sampled_from(["text", "reasoning", "tool_call"]), min_size=1, max_size=4)):
@@ -68,7 +68,7 @@ def builders(draw: st.DrawFn, dialect: str | Dialect | None = None, *, whole: bo
 
 @st.composite
 def events(draw: st.DrawFn) -> bytes:
-    """Events that might stand anywhere in a body: chunks of all shapes, comments, errors, `[DONE]`."""
+    """Events that might appear anywhere in a body: chunks of all shapes, comments, errors, `[DONE]`."""
     if draw(st.integers(0, 4)) == 0:
         return draw(st.sampled_from(_OTHERS))
     choices = draw(st.lists(_choices(), max_size=2))
@@ -95,7 +95,7 @@ def cuts(body: bytes, *, max_reads: int = 8) -> st.SearchStrategy[list[bytes]]:
 
 
 def cut_bodies(of: st.SearchStrategy[bytes] | None = None) -> st.SearchStrategy[list[bytes]]:
-    """Bodies in reads; `of` says which bodies, any if there is none."""
+    """Bodies in reads; `of` generates the bodies, by default any."""
     return (bodies() if of is None else of).flatmap(cuts)
 
 

@@ -1,6 +1,6 @@
 """The parts of a body, as JSON and bytes: events, chunks, choices, deltas, tool call fragments, usage.
 
-To write what a model says, and not how it is sent, use `StreamBuilder`; this is for what a test spells out.
+To describe only what a model says, use `StreamBuilder`; use these functions to write the exact bytes.
 """
 
 import json
@@ -21,7 +21,7 @@ DONE: Final = b"data: [DONE]\n\n"
 
 
 def event(payload: object, name: str = "message") -> bytes:
-    r"""One event, with a name other than the standard's "message" if one is given.
+    r"""Create one event; `name` is its type, by default the standard's "message".
 
     Text and bytes are sent unchanged, anything else becomes compact JSON in UTF-8.
 
@@ -30,13 +30,13 @@ def event(payload: object, name: str = "message") -> bytes:
         b'data: {"choices":[]}\n\n'
 
     Raises:
-        ValueError: The name has a CR, LF or NUL.
+        ValueError: The name contains a CR, LF or NUL.
     """
     return encode_event(payload if isinstance(payload, str | bytes) else compact_json(payload), event=name)
 
 
 def sse(*payloads: Mapping[str, Any] | bytes | str, done: bool = True) -> list[bytes]:
-    r"""The body of a stream, an event for each payload.
+    r"""Create the body of a stream, an event for each payload.
 
     Args:
         payloads: As `event` takes them.
@@ -50,36 +50,36 @@ def sse(*payloads: Mapping[str, Any] | bytes | str, done: bool = True) -> list[b
 
 
 def chunk(*choices: Mapping[str, Any], **more: Any) -> bytes:
-    """An event with a chunk of these choices; what is passed by name is put at its top level."""
+    """Create an event with a chunk of these choices; keywords become fields at the top level."""
     return event({**HEAD, "choices": choices, **more})
 
 
 def choice(finish_reason: str | None = None, index: int = 0, **delta: Any) -> dict[str, Any]:
-    """A choice whose delta is what is passed by name."""
+    """Create a choice; keywords become the fields of its delta."""
     return {"index": index, "delta": delta, "finish_reason": finish_reason}
 
 
 def delta(finish_reason: str | None = None, index: int = 0, **fields: Any) -> bytes:
-    """An event with a chunk of one choice, whose delta is what is passed by name."""
+    """Create an event with a chunk of one choice; keywords become the fields of its delta."""
     return chunk(choice(finish_reason, index, **fields))
 
 
 def fragment(
     index: int | None, id: str | int | None = None, name: str | None = None, arguments: Any = None
 ) -> dict[str, Any]:
-    """A fragment of a tool call; what is None is not sent."""
+    """Create a fragment of a tool call; values that are None are not sent."""
     outer = {key: value for key, value in (("index", index), ("id", id)) if value is not None}
     function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
     return {**outer, **({"type": "function"} if name is not None else {}), "function": function}
 
 
 def fragments(*parts: Mapping[str, Any]) -> bytes:
-    """A chunk for each fragment of a tool call."""
+    """Create a chunk for each fragment of a tool call."""
     return b"".join(delta(tool_calls=[part]) for part in parts)
 
 
 def usage(prompt: int, completion: int, **more: Any) -> dict[str, Any]:
-    """A usage in OpenAI's names, with the sum as its total; what is passed by name is added."""
+    """Create a usage with OpenAI's names and the sum as its total; keywords are added as further fields."""
     counts = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
     return {**counts, **more}
 

@@ -1,7 +1,7 @@
-"""What was said, written down in a dialect: one event for each piece.
+"""Write the steps of a stream in a dialect: one event for each piece.
 
-A `Writer` knows where in the stream it is, and no more: which choices have begun, what their messages have so far, how
-many pieces were written. Each kind of step is one method.
+A `Writer` only keeps its position in the stream: which choices have started, their messages so far, and how many pieces
+were written. Each kind of step has one method.
 """
 
 import re
@@ -33,9 +33,9 @@ class Writer:
     """Writes one stream.
 
     Args:
-        dialect: How.
+        dialect: The dialect.
         head: The id, object, created and model of each chunk.
-        usage: What it cost; None if the provider does not tell.
+        usage: The usage; None if the provider does not send it.
     """
 
     def __init__(self, dialect: Dialect, head: Mapping[str, Any], usage: UsageCounts | None) -> None:
@@ -49,7 +49,7 @@ class Writer:
         self._is_first = True  # no chunk was made yet
 
     def write(self, steps: Sequence[Step]) -> Iterator[bytes]:
-        """The events of the stream; bytes that are none stand by themselves."""
+        """The events of the stream; raw bytes that are not events are items of their own."""
         yield from self._ahead(steps)
         finishes = [step for step in steps if isinstance(step, Finish)]
         for step in steps:
@@ -86,7 +86,7 @@ class Writer:
             yield from self._output(step.choice, dict(self._dialect.after_reasoning))
 
     def _text(self, piece: str, step: Say) -> dict[str, Any]:
-        """A piece of text; the first one behind thoughts that are content closes their tag."""
+        """A piece of text; the first one after thoughts that are content closes their tag."""
         closes = step.kind == "content" and step.choice in self._thinking
         if closes:
             self._thinking.remove(step.choice)
@@ -112,7 +112,7 @@ class Writer:
             yield from self._output(step.choice, {"tool_calls": parts})
 
     def _fragments(self, call: SaidCall, first: int, place: int) -> list[dict[str, Any]]:
-        """The fragments of a call, which is the one at this place among those that are said together."""
+        """The fragments of a call; `place` is its position among the calls of the step."""
         parts = fragments_of(call, first + place, self._dialect)
         return [{**parts[0], **self._dialect.more_of_call}, *parts[1:]] if place == 0 else parts
 
@@ -160,12 +160,12 @@ class Writer:
         yield self._event(self._chunk([self._open_choice(choice, {**role, **fields})]))
 
     def _role_in_each(self) -> dict[str, Any]:
-        """What each delta begins with."""
+        """The fields that each delta starts with."""
         roles = {"each": "assistant", "empty": ""}
         return {"role": roles[self._dialect.role], "content": ""} if self._dialect.role in roles else {}
 
     def _open_choice(self, index: int, delta: dict[str, Any]) -> dict[str, Any]:
-        """A choice that goes on."""
+        """A choice that is not finished."""
         choice: dict[str, Any] = {"index": index, "delta": delta}
         if self._dialect.has_open_finish_reason:
             choice["finish_reason"] = self._dialect.open_finish_reason
@@ -199,7 +199,7 @@ class Writer:
         return head if self._dialect.finish_object is None else {**head, "object": self._dialect.finish_object}
 
     def _so_far(self, usage: UsageCounts) -> UsageCounts:
-        """As much of the usage as there is after so many pieces."""
+        """The usage after the pieces written so far."""
         completion = min(self._written, usage.completion)
         reasoning = None if usage.reasoning is None else min(usage.reasoning, completion)
         return replace(usage, completion=completion, reasoning=reasoning)
@@ -232,7 +232,7 @@ class Writer:
         return self._framed(event(payload))
 
     def _framed(self, data: bytes) -> bytes:
-        """An event as the dialect frames it. A space with which the data itself begins keeps the one before it."""
+        """An event as the dialect frames it. The optional space is kept if the data itself starts with a space."""
         return data if self._dialect.has_space else re.sub(rb"(?m)^(\w+): (?! )", rb"\1:", data)
 
 

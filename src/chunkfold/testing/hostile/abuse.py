@@ -1,4 +1,4 @@
-"""Streams that cost much rather than say something odd: bodies of up to a megabyte, and what reading one may cost.
+"""Streams that are expensive rather than odd: bodies of up to a megabyte, each with the cost that reading it may have.
 
 Anyone who controls what a provider sends, through a relay or a base URL of their own, can send these. Test a client
 that is not meant for such bodies with the set without them: `hostile_streams(abuse=False)`.

@@ -22,7 +22,7 @@ def answer(
     finish_reason: str | None = "stop",
     usage: Mapping[str, int] | None = None,
 ) -> HostileStream:
-    """A whole answer in text: "Hi" unless told otherwise."""
+    """A whole answer in text, by default "Hi"."""
     return HostileStream(
         name,
         sentence,
@@ -49,14 +49,14 @@ def calling(
 
 
 def error(name: str, sentence: str, senders: str, body: bytes, message: str, *, text: str = "Hi") -> HostileStream:
-    """The provider's error, after some text unless told otherwise."""
+    """The provider's error, by default after some text."""
     return HostileStream(name, sentence, senders, body, "error", texts=(text,), message=message)
 
 
 def cut(
     name: str, sentence: str, senders: str, body: bytes, *, text: str = "Hi", calls: tuple[Call, ...] = ()
 ) -> HostileStream:
-    """Too little came."""
+    """A stream that ended too early."""
     return HostileStream(name, sentence, senders, body, "cut", texts=(text,), calls=calls)
 
 

@@ -1,4 +1,4 @@
-"""Streams whose chunks are odd: what is missing, null, empty, doubled or of another type."""
+"""Streams whose chunks are odd: with values that are missing, null, empty, doubled or of another type."""
 
 from typing import Any, Final
 

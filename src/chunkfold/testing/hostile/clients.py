@@ -1,4 +1,4 @@
-"""What is held to the set: a client is a name, a version and a function from a body to a reading."""
+"""Clients to test with the set: each is a name, a version and a function from a body to a reading."""
 
 import importlib
 from collections.abc import Callable, Iterable
@@ -26,9 +26,9 @@ class Client:
     """Something that reads streams.
 
     Attributes:
-        name: As shown.
-        version: As shown, "" if there is none.
-        fold: Gives the reading for a body. What it raises is a refusal.
+        name: The name to show.
+        version: The version to show, "" if there is none.
+        fold: Returns the reading for a body. An exception is a refusal.
     """
 
     name: str
@@ -38,12 +38,12 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a client did on a stream.
+    """A client's result for a stream.
 
     Attributes:
         stream: The stream.
-        instead: One line on what came where that was wrong.
-        has_crashed: Whether the client crashed where it had to refuse the stream.
+        instead: The wrong result, in one line; None if the result was right.
+        has_crashed: Whether the client crashed although it had to refuse the stream.
     """
 
     stream: HostileStream
@@ -52,12 +52,12 @@ class Verdict:
 
     @property
     def right(self) -> bool:
-        """Whether it got what a correct client must get."""
+        """Whether the client got the expected result."""
         return self.instead is None
 
 
 def hold(client: Client | Callable[[bytes], Any], streams: Iterable[HostileStream]) -> list[Verdict]:
-    """Hold a client, or a function as `client_of` takes it, to the streams; those with a `cost` are read twice."""
+    """Test a client, or a function as `client_of` takes it, with the streams; those with a `cost` are read twice."""
     held = client if isinstance(client, Client) else client_of("client", client)
     return [_verdict(held, stream) for stream in streams]
 
@@ -72,7 +72,7 @@ def _verdict(client: Client, stream: HostileStream) -> Verdict:
 
 
 def reading_of(client: Client, body: bytes) -> tuple[Reading, Exception | None]:
-    """What a client makes of a body, and what it raised, with the traceback from its own code on."""
+    """A client's reading of a body, and its exception, with the traceback from its own code on."""
     try:
         return client.fold(body), None
     except Exception as error:  # noqa: BLE001 - whatever it raises is its refusal
@@ -80,23 +80,23 @@ def reading_of(client: Client, body: bytes) -> tuple[Reading, Exception | None]:
 
 
 def client_of(name: str, function: Callable[[bytes], Any], release: str = "") -> Client:
-    """A client from a function, plain or async (on asyncio), that takes a body and returns an object or a dict.
+    """Create a client from a function, plain or async (on asyncio), that takes a body and returns an object or a dict.
 
-    What it returns has `text` and `tool_calls` (each with `name` and `arguments`, itself or in its `function`, and
-    perhaps `id`). It may have `reasoning`, `finish_reason`, `usage`, and `error`: an explicit error, as good as an
-    exception. What it lacks is not judged.
+    The result has `text` and `tool_calls` (each with `name` and `arguments`, itself or in its `function`, and perhaps
+    `id`). It may have `reasoning`, `finish_reason`, `usage`, and `error`: an explicit error, which counts like an
+    exception. Values that it does not have do not count.
     """
     return Client(name, release, lambda body: as_reading(awaited(function(body))))
 
 
 def load_client(path: str) -> Client:
-    """A client from `module:callable`.
+    """Create a client from `module:callable`.
 
     Raises:
-        ValueError: The text is not of that form.
-        ImportError: There is no such module.
-        AttributeError: The module has no such name.
-        TypeError: What has that name cannot be called.
+        ValueError: The text does not have that form.
+        ImportError: The module cannot be imported.
+        AttributeError: The module does not have that name.
+        TypeError: The object of that name is not callable.
     """
     module_name, _, name = path.partition(":")
     if not module_name or not name:

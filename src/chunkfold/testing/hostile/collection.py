@@ -10,7 +10,7 @@ def hostile_streams(*, abuse: bool = True) -> tuple[HostileStream, ...]:
     """The set: those written for it, then the example of each rule of the catalogue. Built at the first call.
 
     Args:
-        abuse: Whether the cases of abuse are among them, each of which has a `cost`. Without them the set fits a client
+        abuse: Whether to include the cases of abuse, each of which has a `cost`. Without them the set suits a client
             that reads from providers it trusts.
     """
     from chunkfold.testing.hostile.abuse import ABUSE

@@ -1,4 +1,4 @@
-"""What reading a body costs, for the streams that say what it may cost."""
+"""Measure the cost of reading a body, for the streams that have a limit on it."""
 
 import time
 import tracemalloc
@@ -13,10 +13,10 @@ _MEGABYTE = 10**6
 
 
 def measured(read: Callable[[], Result], cost: Cost) -> tuple[Result, str | None]:
-    """The result, and one line on the limit that it exceeds.
+    """The result, and the limit that it exceeds, in one line.
 
-    It is read twice: time is processor time, which other processes do not add to, and memory is measured in a second
-    reading, as that is slow. Limits are far above what a reader needs that is linear in the bytes.
+    The body is read twice: once for the CPU time, which other processes do not increase, and once for the memory, since
+    measuring that is slow. The limits are far above the needs of a reader that is linear in the bytes.
     """
     started = time.process_time()
     result = read()

@@ -1,4 +1,4 @@
-"""Streams in which the provider says that it failed, after a status of 200, in every shape it is said in."""
+"""Streams in which the provider reports an error after a status of 200, in every known shape."""
 
 from typing import Any, Final
 

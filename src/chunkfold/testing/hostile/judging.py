@@ -1,4 +1,4 @@
-"""Whether a reading is right, by the counting rules in the package's docstring; if not, what came instead."""
+"""Whether a reading is right, by the counting rules in the package's docstring; if not, the wrong result."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ _LONGEST: Final = 150
 
 
 def judge(stream: HostileStream, reading: Reading) -> str | None:
-    """None if the reading is right; else one line on what came instead."""
+    """None if the reading is right; else the wrong result in one line."""
     if not takes_rightly(stream.ending, reading):
         return _mistaken(stream, reading)
     if stream.ending == "complete":
@@ -23,7 +23,7 @@ def judge(stream: HostileStream, reading: Reading) -> str | None:
 
 
 def _mistaken(stream: HostileStream, reading: Reading) -> str:
-    """What it was taken for."""
+    """The wrong result, in one line."""
     came = _shown_answer(reading) if reading.refused is None else reading.refused
     if reading.ending not in (None, stream.ending):
         return f"taken as {reading.ending}: {came}"

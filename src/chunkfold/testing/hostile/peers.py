@@ -1,8 +1,8 @@
-"""Other libraries, each used as its documentation says, against a provider on this machine that says the body.
+"""Other libraries, each used as its documentation says, against a provider on this machine that sends the body.
 
-They are loaded only when they are held to the set, and by name, since none of them is a dependency. Each is asked in
-its most forgiving way: no retries, usage asked for, the message taken as it is, without the checks that refuse a
-`length`; openai by `create` and its state, which get more right than its `stream`.
+They are imported only when they are tested, and by name, since none of them is a dependency. Each is used in its most
+lenient way: no retries, usage requested, the message taken unchanged, without the checks that refuse a `length`; openai
+by `create` and its state, which get more right than its `stream`.
 """
 
 import gc
@@ -39,8 +39,8 @@ def is_installed(name: str) -> bool:
 def running_peers() -> Generator[list[Client]]:
     """The peers that are installed; the provider they talk to runs until the block ends.
 
-    Inside the block nothing is warned of and nothing logged: they do much of both on such streams. And garbage is
-    collected between streams only: a stream that a peer abandoned after an exception is closed when it is collected,
+    Inside the block warnings and logs are turned off, since the peers emit many of both for such streams. And garbage
+    is collected only between streams: a stream that a peer abandoned after an exception is closed when it is collected,
     and if that happens while the same thread holds the lock of httpcore's connection pool, the thread waits forever.
     """
     disabled = logging.root.manager.disable

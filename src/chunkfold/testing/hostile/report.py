@@ -24,8 +24,8 @@ class Score(NamedTuple):
     """How many streams of a kind a client got right.
 
     Attributes:
-        right: So many.
-        total: Of so many.
+        right: The number of streams that it got right.
+        total: The number of streams of that kind.
     """
 
     right: int
@@ -43,11 +43,11 @@ def score_of(verdicts: Sequence[Verdict], *, complete: bool | None = None) -> Sc
 
 
 def plain_text(results: Results, *, with_peers: bool = True) -> str:
-    """How many streams each client got right, then what came instead where it did not.
+    """How many streams each client got right, then its wrong results.
 
     Args:
         results: The verdicts, client by client.
-        with_peers: Whether other libraries were wanted, so that those which are not installed are named.
+        with_peers: Whether other libraries were requested: then those that are not installed are named.
     """
     rows = [("", *_COLUMNS), *((_title(client), *_cells(verdicts)) for client, verdicts in results)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -81,7 +81,7 @@ def as_json(results: Results) -> str:
 
 
 def in_full(stream: HostileStream, clients: Sequence[Client]) -> str:
-    """One stream: its body, what is expected of it, and of each client what came and what it raised."""
+    """One stream: its body, the expected result, and each client's result or exception."""
     lines = [f"{stream.name}: {stream.sentence} ({stream.senders})", "", *_shown_body(stream.body), ""]
     lines += ["expected:", f"  {_ENDINGS[stream.ending]}", *_facts(_expected(stream))]
     for client in clients:
@@ -113,7 +113,7 @@ def markdown(results: Results) -> str:
 
 
 def check_page(path: Path) -> None:
-    """See whether tables can be put into a page, before they are made.
+    """Check that a page can take the tables, before they are made.
 
     Raises:
         OSError: It cannot be read.
@@ -127,7 +127,7 @@ def write_markdown(path: Path, results: Results) -> None:
 
     Raises:
         OSError: It cannot be read or written.
-        ValueError: It has no markers, or is no UTF-8.
+        ValueError: It has no markers, or is not UTF-8.
     """
     before, after = _parts(path)
     path.write_text(f"{before}{BEGIN}\n\n{markdown(results)}\n\n{END}{after}", "utf-8")
@@ -178,7 +178,7 @@ def _expected(stream: HostileStream) -> Reading:
 
 
 def _facts(reading: Reading) -> list[str]:
-    """A line for each thing that is said."""
+    """The values of a reading, a line for each."""
     found = {name: value_of(reading) for name, value_of in _FACTS.items()}
     shown = ((name, repr(value)) for name, value in found.items() if value is not None)
     return [f"  {name}: {value[:_LONGEST_VALUE]}{'...' * (len(value) > _LONGEST_VALUE)}" for name, value in shown]

@@ -1,4 +1,4 @@
-"""Streams that say how many tokens were used, wherever they say it."""
+"""Streams with usage, in every place where providers send it."""
 
 from typing import Any, Final
 

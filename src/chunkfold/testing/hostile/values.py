@@ -1,4 +1,4 @@
-"""The entries of the hostile set: a stream, and the result that is expected."""
+"""The entries of the hostile set: each is a stream and the expected result."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,11 +8,11 @@ from chunkfold.testing.readings import Call, Ending
 
 
 class Cost(NamedTuple):
-    """What reading a body may cost.
+    """The cost that reading a body may have.
 
     Attributes:
-        seconds: Of processor time.
-        megabytes: Of Python's memory at the peak, the result included.
+        seconds: CPU time.
+        megabytes: Python's peak memory, the result included.
     """
 
     seconds: float
@@ -21,22 +21,22 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HostileStream:
-    """A body that a provider sends with status 200, and what a correct client gets of it.
+    """A body that a provider sends with status 200, and the result that a correct client gets.
 
     Attributes:
         name: Short and unique; the rule's id where the body is a rule's example.
-        sentence: What comes.
+        sentence: What is sent.
         senders: Who sends it.
         body: The bytes of the response's body.
-        ending: `complete`: an answer, however odd. `error`: the provider's error has to surface. `cut`: too little
-            came, which must not pass for a whole answer. `invalid`: no stream of chat completion chunks.
-        texts: The text of each choice, by index; of what came before the end, where that is not `complete`.
-        reasoning: The reasoning text; None is not judged.
+        ending: `complete`: an answer, however odd. `error`: the provider's error has to surface. `cut`: the stream
+            ended too early and must not be taken for a whole answer. `invalid`: not a stream of chat completion chunks.
+        texts: The text of each choice, by index; if the ending is not `complete`, the text that arrived before it.
+        reasoning: The reasoning text; None if it does not count.
         calls: The tool calls of choice 0, in order.
-        finish_reason: As sent; None is not judged.
-        usage: Counts that have to come out, by OpenAI's names; others may be there.
-        message: Words of the provider's error.
-        cost: What reading it may cost; None for all but the cases of abuse.
+        finish_reason: The finish reason as sent; None if it does not count.
+        usage: Counts that the result must have, by OpenAI's names; it may have others.
+        message: A part of the message of the provider's error.
+        cost: The cost that reading it may have; None except for the cases of abuse.
     """
 
     name: str
