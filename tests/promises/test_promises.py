@@ -7,6 +7,7 @@
 5. An import goes down the layers, never up; the library loads pydantic and the standard library only,
    and a name of it no more than its layer.
 6. The public names are these and no others.
+7. Files and functions are short.
 """
 
 import ast
@@ -862,3 +863,26 @@ def test_all_errors_and_models_are_public() -> None:
     }
     parts = set(models.__all__) - {"Model", "WrongType"}  # what the models are made with
     assert errors | parts <= set(chunkfold.__all__)
+
+
+# 7. Files and functions are short
+
+FILE_LINES = 400
+FUNCTION_LINES = 40  # the signature and the docstring are not counted
+
+
+def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    statements = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return statements[-1].end_lineno - statements[0].lineno + 1 if statements else 0
+
+
+@each_case("name", MODULES)
+def test_a_file_and_its_functions_are_short(name: str) -> None:
+    source = MODULES[name].read_text("utf-8")
+    assert len(source.splitlines()) <= FILE_LINES
+    functions = [
+        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    assert {
+        f"{function.name}, line {function.lineno}" for function in functions if body_lines(function) > FUNCTION_LINES
+    } == set()

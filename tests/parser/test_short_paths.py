@@ -1,0 +1,66 @@
+"""The usual event passes through few functions. A detour gives the same result, so only its cost shows it.
+
+What is counted are the calls of chunkfold's functions, which do not depend on the machine.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from chunkfold import ChatCompletionParser
+from chunkfold.testing import chunk, delta, fragment
+from chunkfold.testing.wire import choice
+
+# An event of its kind, the most calls for one that comes alone, and for each of many in one read.
+FED = {
+    "text": (lambda word: delta(content=word), 11, 3),
+    "text and padding": (lambda word: chunk(choice(content=word), obfuscation="x" * (len(word) % 5)), 12, 4),
+    "reasoning": (lambda word: delta(reasoning_content=word), 19, 11),
+    "arguments": (lambda word: delta(tool_calls=[fragment(0, arguments=word)]), 14, 6),
+}
+FOLDED = {
+    "text": (FED["text"][0], 12, 5),
+    "text and padding": (FED["text and padding"][0], 12, 5),
+    "reasoning": (FED["reasoning"][0], 21, 14),
+    "arguments": (FED["arguments"][0], 16, 9),
+}
+
+
+def calls(take: Callable[[bytes], object], data: bytes) -> list[str]:
+    """The functions of chunkfold that are called for a read."""
+    called: list[str] = []
+
+    def note(frame: Any, what: str, _: object) -> None:
+        if what == "call" and frame.f_globals["__name__"].startswith("chunkfold."):
+            called.append(frame.f_code.co_qualname)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        take(data)
+    finally:
+        sys.setprofile(before)
+    return called
+
+
+@pytest.mark.parametrize("name", FED)
+@pytest.mark.parametrize("verb", ["feed", "fold"])
+def test_the_usual_event_takes_few_calls(verb: str, name: str) -> None:
+    of, alone, among_many = (FED if verb == "feed" else FOLDED)[name]
+    parser = ChatCompletionParser()
+    take = getattr(parser, verb)
+    take(delta(role="assistant", content="") + delta(tool_calls=[fragment(0, "call_1", "f", "")]))
+    for number in range(20):
+        take(of(f"word {number}"))
+    assert len(calls(take, of("another"))) <= alone
+    few, many = (calls(take, b"".join(of(f"word {number}") for number in range(count))) for count in (10, 20))
+    assert len(many) - len(few) <= 10 * among_many
+
+
+def test_so_does_one_that_is_observed() -> None:
+    parser = ChatCompletionParser(on_server_sent_event=lambda event, chunks: None)
+    for number in range(20):
+        parser.feed(delta(content=f"word {number}"))
+    assert len(calls(parser.feed, delta(content="another"))) <= 28
