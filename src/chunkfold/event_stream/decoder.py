@@ -142,7 +142,6 @@ class EventStreamDecoder:
         self._forget_asides()
         self._is_between_blocks = False
         if self._closed or self.limit_exceeded:
-            self._closed = True
             return
         if self._start:
             # Fewer than three bytes came, and they look like the beginning of a BOM: no line, but not lost.
@@ -160,7 +159,6 @@ class EventStreamDecoder:
             error = self._error_event() if event is None else None
             self.unfinished = UnfinishedBlock(event, error, whole_lines == len(self._data))
         self._end_nearly_data()
-        self._new_block()
 
     def _without_bom(self, data: bytes) -> bytes:
         """Hold the first bytes until it is clear whether they are a BOM."""
