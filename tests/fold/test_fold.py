@@ -1347,6 +1347,14 @@ def test_a_change_now_and_then_is_learned_soon(monkeypatch: pytest.MonkeyPatch) 
     assert validations(monkeypatch, body) <= 20 * 8
 
 
+@pytest.mark.parametrize("length", [20, 100])
+def test_reasoning_and_text_by_turns_are_hardly_read(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Was once wrong: the key, which is another one there, was taken for a value that changes."""
+    befores = (BEFORE.replace(b"content", b"reasoning"), BEFORE)
+    body = numbered(20 * length, lambda number: said(f" word{number}", befores[number // length % 2]))
+    assert validations(monkeypatch, body) <= 20 * 8
+
+
 CHANGING: dict[str, Callable[[int], bytes]] = {
     "obfuscation": lambda n: b'{%b,"choices":[{"index":0,"delta":{"content":"a"}}],"obfuscation":"%d"}' % (PLAIN_HEAD, n),
     "a delta's id": lambda n: said("a", behind=b'","id":"%d"}}]}' % n),

@@ -116,6 +116,7 @@ class EventTemplate:
             vars(delta)["reasoning_details"] = _copied(delta.reasoning_details)  # the fold may keep the others
         holes = _holes_of(chunk, parts, places)
         if holes is None:
+            self._places = set()  # where text follows reasoning one is a key, which changes only there
             return
         self._before, self._behind = b"".join(parts[: places[0]]), b"".join(parts[places[-1] + 1 :])
         self._before_size, self._behind_size = len(self._before), len(self._behind)
