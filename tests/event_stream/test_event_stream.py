@@ -470,6 +470,17 @@ def test_what_came_before_the_limit_is_delivered_and_nothing_after(too_large: by
         assert decoded == Decoded([event(b"12345", id="1")], [], [], b"", "1", None, True, None, None)
 
 
+@pytest.mark.parametrize("begin", [b"data: ", b"data:", b"data: 12\ndata: ", b": 1"])
+def test_an_unfinished_line_may_have_the_limit_and_no_byte_more(begin: bytes) -> None:
+    line = begin + b"1234567890"
+    largest = decode([line + b"\n\n"]).events
+    limit = len(largest[0].data) if largest else len(line)
+    for size, is_passed in ((limit, False), (limit - 1, True)):
+        decoder = EventStreamDecoder(max_event_size=size)
+        decoder.feed(line)
+        assert decoder.limit_exceeded is is_passed
+
+
 def test_a_line_without_end_is_refused_as_soon_as_it_is_too_long() -> None:
     decoder = EventStreamDecoder(max_event_size=100)
     read = 0

@@ -219,6 +219,13 @@ def test_what_is_html_already_is_not_escaped_again() -> None:
     assert tag("a", class_="x", aria_label="y", href=None) == '<a class="x" aria-label="y"></a>'
 
 
+def test_visible_characters_are_shown_as_they_are() -> None:
+    """The neighbors of those that are not, too."""
+    text = "\t\n ~\xa0\u061b\u061d\u200a\u200c\u200d\u2010\u2027\u202f\u205f\u2065\u206a\ud7ff\ue000\ufefe\uff00\ufff8\ufffd"
+    text += "\U00010000\U000dffff\U000e0080"
+    assert escaped(text) == text
+
+
 def test_nobody_pays_for_it_who_does_not_ask() -> None:
     script = "import sys, chunkfold; chunkfold.ChatCompletion(); print('chunkfold.models.html' in sys.modules)"
     assert (

@@ -18,12 +18,14 @@ FED = {
     "text": (lambda word: delta(content=word), 11, 3),
     "text and padding": (lambda word: chunk(choice(content=word), obfuscation="x" * (len(word) % 5)), 12, 4),
     "reasoning": (lambda word: delta(reasoning_content=word), 19, 11),
+    "details": (lambda word: delta(reasoning_details=[{"type": "reasoning.text", "index": 0, "text": word}]), 27, 19),
     "arguments": (lambda word: delta(tool_calls=[fragment(0, arguments=word)]), 14, 6),
 }
 FOLDED = {
     "text": (FED["text"][0], 12, 5),
     "text and padding": (FED["text and padding"][0], 12, 5),
     "reasoning": (FED["reasoning"][0], 21, 14),
+    "details": (FED["details"][0], 32, 25),
     "arguments": (FED["arguments"][0], 16, 9),
 }
 
@@ -55,7 +57,7 @@ def test_the_usual_event_takes_few_calls(verb: str, name: str) -> None:
     for number in range(20):
         take(of(f"word {number}"))
     assert len(calls(take, of("another"))) <= alone
-    few, many = (calls(take, b"".join(of(f"word {number}") for number in range(count))) for count in (10, 20))
+    few, many = (calls(take, b"".join(of(f"word {number}") for number in range(count))) for count in (5, 15))
     assert len(many) - len(few) <= 10 * among_many
 
 

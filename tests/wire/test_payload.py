@@ -724,6 +724,12 @@ def test_what_spells_no_number_is_kept_as_it_is(digits: str) -> None:
     assert noted(payload) == {"CF209"}
 
 
+def test_what_spells_a_number_under_an_unknown_key_is_kept_as_it_is() -> None:
+    unknown = {"x": {"index": "5", "y": [{"created": "5"}]}}
+    payload = parse({**HEAD, **unknown, "created": "5", "choices": []})
+    assert dumped(payload) == {**HEAD, **unknown, "created": 5, "choices": []}
+
+
 # What providers do to events and blocks
 
 A, B = chunk({"content": "a"}), chunk({"content": "b"}, "stop")
