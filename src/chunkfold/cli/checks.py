@@ -1,25 +1,37 @@
 """What `chunkfold doctor` asks a provider, and what it expects of each answer: a table.
 
-A check is a request and a function that judges the result. The stream is read tolerantly: an answer that is right
-although rules were broken on the way counts as tolerated, and the rules are listed.
+A check is a request, perhaps a second one that depends on the first answer, and a function that judges the result. The
+stream is read tolerantly: an answer that is right although rules were broken on the way counts as tolerated, and the
+rules are listed.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
-from chunkfold import APIError, APIStatusError, ChatCompletionParser, ParseError, StreamEnd
+from chunkfold import (
+    APIError,
+    APIStatusError,
+    ChatCompletion,
+    ChatCompletionParser,
+    Choice,
+    ChunkfoldError,
+    ParseError,
+    StreamEnd,
+)
 from chunkfold.cli.additions import quoted, tokens_of, word
 from chunkfold.cli.frames import Frame
 from chunkfold.cli.safe import one_line
+from chunkfold.cli.sources import NoResponseError
 from chunkfold.cli.verdict import described
 
 WRONG_KEY: Final = "chunkfold-doctor-wrong-key"
 WRONG_MODEL: Final = "chunkfold-doctor-no-such-model"
-_TOO_OFTEN: Final = 429
+_TOO_MANY_REQUESTS: Final = 429
 _NOT_SUPPORTED: Final = frozenset({400, 404, 405, 415, 422, 501})  # what a provider says of what it does not know
 
 
@@ -29,6 +41,7 @@ class Result(StrEnum):
     PASS = "pass"  # noqa: S105 - no password
     TOLERATED = "tolerated"
     FAIL = "fail"
+    UNSUPPORTED = "unsupported"
     SKIPPED = "skipped"
 
 
@@ -48,31 +61,32 @@ class Judgement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The result of a request.
+    """The answer to one request.
 
     Attributes:
         parser: The parser that read it to its end.
+        completion: What came, without secrets.
         odd_frames: Of its frames those that broke a rule for the first time, and the one with the error.
+        connection: What it came over.
+        closes: What announced that the connection ends with the body; "" if nothing did.
         body_ended: Whether the body ended with the stream, so that the connection can be used again.
         left_after: When it was left, in seconds; None if it was not.
-        following: The result of the next request, if one was sent.
+        noticed_after: When the provider noticed that; see `LiveAnswer.hang_up`.
     """
 
     parser: ChatCompletionParser
-    odd_frames: Sequence[Frame] = ()
-    body_ended: bool = True
-    left_after: float | None = None
-    following: "Reply | None" = None
+    completion: ChatCompletion
+    odd_frames: Sequence[Frame]
+    connection: object
+    closes: str
+    body_ended: bool
+    left_after: float | None
+    noticed_after: float | None
 
     @property
-    def text(self) -> str:
-        """The text."""
-        return self.parser.snapshot.text
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the limit of tokens cut it."""
-        return self.parser.snapshot.finish_reason == "length"
+    def error(self) -> ChunkfoldError | None:
+        """What went wrong; leaving is no error."""
+        return self.parser.error if self.left_after is None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +97,19 @@ class Check:
         name: Its name.
         asks: What it asks for, in words.
         body: The request's body, beside the model and the limit of tokens.
-        judge: What judges the answer.
-        has_wrong_key: Whether it is sent with an invalid key.
-        is_left: Whether it is left at the first output, and another request sent.
+        judge: What judges the first and the last answer, if both ended well.
+        next_body: The body of a second request over the same client, given the first answer; None for none.
+        refused_with: The statuses of which one is expected; none if an answer is.
+        is_left: Whether it is left at the first output.
     """
 
     name: str
     asks: str
     body: Mapping[str, Any]
-    judge: Callable[[Reply], Judgement]
-    has_wrong_key: bool = field(default=False, kw_only=True)
-    is_left: bool = field(default=False, kw_only=True)
+    judge: Callable[[Reply, Reply], Judgement] = lambda _first, _last: Judgement(Result.PASS, "")
+    next_body: Callable[[Reply], Mapping[str, Any] | None] = lambda _: None
+    refused_with: tuple[int, ...] = ()
+    is_left: bool = False
 
 
 # What is asked for
@@ -103,215 +119,100 @@ def _say(text: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}]}
 
 
-_CITIES: Final = ("Paris", "Tokyo")
-_WEATHER: Final = {
-    "type": "function",
-    "function": {
-        "name": "get_weather",
-        "description": "The weather in a city, now.",
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"type": "string", "description": "The city's name."}},
-            "required": ["city"],
-            "additionalProperties": False,
-        },
-    },
-}
+class _Weather(BaseModel, extra="forbid"):
+    """What the tool takes."""
 
-
-class _Weather(BaseModel):
-    """The arguments of the tool."""
-
-    model_config = ConfigDict(extra="forbid")
     city: str
 
 
-class City(BaseModel):
-    """What the structured output is to be."""
+class _City(BaseModel, extra="forbid"):
+    """A city."""
 
-    model_config = ConfigDict(extra="forbid")
     name: str
     country: str
 
 
-_CITY_FORMAT: Final = {
-    "type": "json_schema",
-    "json_schema": {
-        "name": "city",
-        "strict": True,
-        "schema": {
-            "type": "object",
-            "properties": {"name": {"type": "string"}, "country": {"type": "string"}},
-            "required": ["name", "country"],
-            "additionalProperties": False,
-        },
-    },
+_WEATHER: Final = {
+    "name": "get_weather",
+    "description": "The weather in a city, now.",
+    "parameters": _Weather.model_json_schema(),
 }
+_TOOLS: Final = {"tools": [{"type": "function", "function": _WEATHER}]}
+_CITY: Final = {"name": "city", "strict": True, "schema": _City.model_json_schema()}
+_GREETING: Final = _say("Say hello in one short sentence.")
+_WITH_USAGE: Final = {**_GREETING, "stream_options": {"include_usage": True}}
+_WRONG_MODEL: Final = {**_GREETING, "model": WRONG_MODEL}
+_ONE_CALL: Final = {**_say("What is the weather in Paris? Call get_weather."), **_TOOLS}
+_TWO_CALLS: Final = {**_say("What is the weather in Paris and in Tokyo? Call get_weather for both at once."), **_TOOLS}
+_JSON: Final = {
+    **_say("Which city is the capital of Japan?"),
+    "response_format": {"type": "json_schema", "json_schema": _CITY},
+}
+
+
+def _second_turn(reply: Reply) -> dict[str, Any] | None:
+    """The answer sent back, with a result for each of its calls, or else with another question."""
+    calls = [call for call in reply.completion.tool_calls if call.name]
+    results = [{"role": "tool", "tool_call_id": call.id, "content": "18 degrees, sunny"} for call in calls]
+    more = results or _say("Say goodbye in one short sentence.")["messages"]
+    return {**_TOOLS, "messages": [*_ONE_CALL["messages"], reply.completion.message.to_param(), *more]}
 
 
 # What is expected
 
 
-def judge_text(reply: Reply) -> Judgement:
-    """The stream ends well, and brings text, or as much reasoning as the limit allows."""
-    if (failure := _failure(reply)) is not None:
-        return failure
-    if not reply.text.strip() and not (reply.is_cut and reply.parser.snapshot.reasoning):
-        return Judgement(Result.FAIL, f"no text came; the stream {_ended(reply)}")
-    if not reply.body_ended:
-        return Judgement(
-            Result.TOLERATED, "the body did not end within 0.1 s of [DONE]: the connection cannot be used again"
-        )
-    if not reply.text.strip():
+def judge(check: Check, replies: Sequence[Reply], lost: NoResponseError | None = None) -> Judgement:
+    """What is said of the answers to a check, and of the request after these that got no response."""
+    judgement = _judged(check, replies, lost)
+    if judgement.result is Result.PASS and any(reply.parser.anomalies for reply in replies):
+        judgement = judgement._replace(result=Result.TOLERATED)
+    if not replies or replies[0].left_after is None:
+        return judgement
+    left = f"left after {replies[0].left_after:.2f} s; {_noticed(replies[0].noticed_after)}"
+    return judgement._replace(reason=f"{left}; {judgement.reason}")
+
+
+def _judged(check: Check, replies: Sequence[Reply], lost: NoResponseError | None) -> Judgement:
+    if lost is not None:
+        told = "then the next request got no response" if replies else "there was no response"
+        return Judgement(Result.FAIL, told, lost.message)
+    first, last = replies[0], replies[-1]
+    if is_one_too_many(last.error) and first.left_after is None:  # else what was left may be why
+        return Judgement(Result.SKIPPED, "there were too many requests", described(last.error))
+    if check.refused_with:
+        return _judge_refusal(last, check.refused_with)
+    if last.error is not None:
+        is_status = isinstance(last.error, APIStatusError) and last.error.status_code in _NOT_SUPPORTED
+        if is_status and first is last and len(check.body) > 1:  # more is asked for than a text
+            return Judgement(Result.UNSUPPORTED, "the provider refuses the request", described(last.error))
+        told = f"the stream {_ended(last)}" if first is last else "then the next request failed"
+        return Judgement(Result.FAIL, told, described(last.error))
+    if first.completion.finish_reason == "length" and not check.body.keys().isdisjoint(("tools", "response_format")):
+        return Judgement(Result.SKIPPED, "the limit of tokens cut the answer")
+    return check.judge(first, last)
+
+
+def is_one_too_many(error: object) -> TypeGuard[APIError]:
+    """Whether it says that there were too many requests."""
+    return isinstance(error, APIError) and error.status_code == _TOO_MANY_REQUESTS
+
+
+def _judge_text(reply: Reply, _: Reply) -> Judgement:
+    """Text comes, or as much reasoning as the limit allows."""
+    if reply.completion.text.strip():
+        return Judgement(Result.PASS, "text came", _excerpt(reply.completion.text))
+    if any(map(_has_text, reply.completion.choices)):
         return Judgement(Result.PASS, "only reasoning came, up to the limit of tokens")
-    return Judgement(Result.PASS, "text came", _excerpt(reply.text))
+    return Judgement(Result.FAIL, f"no text came; the stream {_ended(reply)}")
 
 
-def judge_tool_call(reply: Reply) -> Judgement:
-    """One call of the tool comes, with its arguments whole."""
-    return _failure(reply, optional=True) or _judge_calls(reply, _CITIES[:1])
-
-
-def judge_parallel_calls(reply: Reply) -> Judgement:
-    """Two calls of the tool come in one answer, with their own ids and arguments."""
-    return _failure(reply, optional=True) or _judge_calls(reply, _CITIES)
-
-
-def judge_usage(reply: Reply) -> Judgement:
-    """Usage comes, and adds up."""
-    if (failure := _failure(reply, optional=True)) is not None:
-        return failure
-    usage = reply.parser.snapshot.usage
-    if usage is None:
-        return Judgement(Result.FAIL, "no usage came, although stream_options.include_usage asked for it")
-    if not usage.prompt_tokens or not usage.completion_tokens:
-        return Judgement(Result.FAIL, "usage came without the tokens of prompt or completion", tokens_of(usage))
-    total = usage.total_tokens
-    if total is not None and total < usage.prompt_tokens + usage.completion_tokens:  # it may hold more
-        return Judgement(Result.FAIL, "the total is less than prompt + completion", tokens_of(usage))
-    return Judgement(Result.PASS, "usage came", tokens_of(usage))
-
-
-def judge_structured_output(reply: Reply) -> Judgement:
-    """The text is JSON that fits the schema."""
-    if (failure := _failure(reply, optional=True)) is not None:
-        return failure
-    if reply.is_cut:
-        return Judgement(Result.SKIPPED, "the limit of tokens cut the answer")
-    if reply.parser.snapshot.choices[0].message.refusal:
-        return Judgement(Result.SKIPPED, "the model refused to answer")
-    try:
-        city = reply.parser.snapshot.choices[0].message.parse(City)
-    except ParseError as error:
-        return Judgement(Result.FAIL, "the text does not fit the schema", one_line(str(error)))
-    return Judgement(Result.PASS, "JSON came that fits the schema", city.model_dump_json())
-
-
-def judge_early_close(reply: Reply) -> Judgement:
-    """The stream can be left, and the next request is answered."""
-    if reply.left_after is None:
-        if (failure := _failure(reply)) is not None:
-            return failure
-        return Judgement(Result.SKIPPED, "the answer was over before it could be left")
-    following = reply.following
-    left = f"left after {reply.left_after:.2f} s"
-    if following is None:
-        return Judgement(Result.FAIL, f"{left}; the next request got no response")
-    if (error := following.parser.error) is not None:
-        return Judgement(Result.FAIL, f"{left}; then the next request failed", described(error))
-    first = following.parser.timing.first_output
-    began = "" if first is None else f", from {first:.2f} s on"
-    return Judgement(Result.PASS, f"{left}; the next request was answered{began}")
-
-
-def judge_wrong_key(reply: Reply) -> Judgement:
-    """The request is refused with 401 or 403, before any stream, by an error as OpenAI's."""
-    return _judge_refusal(reply, (401, 403))
-
-
-def judge_wrong_model(reply: Reply) -> Judgement:
-    """The request is refused with 404 or 400, before any stream, by an error as OpenAI's."""
-    return _judge_refusal(reply, (404, 400, 403, 422))
-
-
-CHECKS: Final[tuple[Check, ...]] = (
-    Check("text", "a sentence of text", _say("Say hello in one short sentence."), judge_text),
-    Check(
-        "tools",
-        "one call of a tool",
-        {**_say("What is the weather in Paris? Call get_weather."), "tools": [_WEATHER]},
-        judge_tool_call,
-    ),
-    Check(
-        "parallel-tools",
-        "two calls of a tool in one answer",
-        {**_say("What is the weather in Paris and in Tokyo? Call get_weather for both at once."), "tools": [_WEATHER]},
-        judge_parallel_calls,
-    ),
-    Check(
-        "usage",
-        "usage, by `stream_options`",
-        {**_say("Say hello in one short sentence."), "stream_options": {"include_usage": True}},
-        judge_usage,
-    ),
-    Check(
-        "structured-output",
-        "JSON that fits a schema, by `response_format`",
-        {**_say("Which city is the capital of Japan?"), "response_format": _CITY_FORMAT},
-        judge_structured_output,
-    ),
-    Check(
-        "early-close",
-        "an answer that is closed at its first output, and another one",
-        _say("Count from 1 to 200, in digits."),
-        judge_early_close,
-        is_left=True,
-    ),
-    Check(
-        "wrong-key",
-        "an error, by an invalid key",
-        _say("Say hello in one short sentence."),
-        judge_wrong_key,
-        has_wrong_key=True,
-    ),
-    Check(
-        "wrong-model",
-        "an error, by a model that does not exist",
-        {**_say("Say hello in one short sentence."), "model": WRONG_MODEL},
-        judge_wrong_model,
-    ),
-)
-
-
-# What the judges share
-
-
-def _failure(reply: Reply, *, optional: bool = False) -> Judgement | None:
-    """What is said of a stream that did not end well; None if it did.
-
-    Args:
-        reply: The answer.
-        optional: Whether a provider may say that it does not know what it was asked for.
-    """
-    error = reply.parser.error
-    if error is None:
-        return None
-    if isinstance(error, APIStatusError):
-        if error.status_code == _TOO_OFTEN:
-            return Judgement(Result.SKIPPED, "there were too many requests", described(error))
-        if optional and error.status_code in _NOT_SUPPORTED:
-            return Judgement(Result.SKIPPED, "the provider refuses the request", described(error))
-    return Judgement(Result.FAIL, f"the stream {_ended(reply)}", described(error))
-
-
-def _judge_calls(reply: Reply, cities: Sequence[str]) -> Judgement:
-    calls = reply.parser.snapshot.tool_calls
-    if reply.is_cut:
-        return Judgement(Result.SKIPPED, "the limit of tokens cut the answer")
-    if not calls and "get_weather" in reply.text:
-        return Judgement(Result.FAIL, "the call came as text", _excerpt(reply.text))
+def _judge_calls(reply: Reply, _: Reply, least: int = 1) -> Judgement:
+    """Calls of the tool come in one answer, with their own ids, and their arguments whole."""
+    calls = reply.completion.tool_calls
+    if not calls and "get_weather" in reply.completion.text:
+        return Judgement(Result.FAIL, "the call came as text", _excerpt(reply.completion.text))
     if not calls:
-        return Judgement(Result.SKIPPED, "the model called no tool; it said", _excerpt(reply.text))
+        return Judgement(Result.SKIPPED, "the model called no tool; it said", _excerpt(reply.completion.text))
     found: list[str] = []
     for place, call in enumerate(calls):
         if call.type != "function" or call.name != "get_weather":
@@ -322,20 +223,117 @@ def _judge_calls(reply: Reply, cities: Sequence[str]) -> Judgement:
             return Judgement(Result.FAIL, f"the arguments of call {place} do not fit the tool", one_line(str(error)))
     if len({call.id for call in calls}) < len(calls):
         return Judgement(Result.FAIL, "two calls have the same id")
-    if len(calls) < len(cities):
+    if len(calls) < least:
         return Judgement(Result.SKIPPED, "the model made one call, not two at once")
     return Judgement(Result.PASS, "calls came", ", ".join(f"get_weather({word(city)})" for city in found[:4]))
 
 
+def _judge_second_turn(first: Reply, last: Reply) -> Judgement:
+    """The provider takes its own answer back, with the results of its calls, and answers with text."""
+    if last.completion.tool_calls:
+        return Judgement(Result.SKIPPED, "the call and its result were sent back; the model called a tool once more")
+    judgement = _judge_text(last, last)
+    if first.completion.tool_calls:
+        return judgement._replace(reason=f"the call and its result were sent back; {judgement.reason}")
+    result = Result.SKIPPED if judgement.result is Result.PASS else judgement.result
+    return judgement._replace(
+        result=result, reason=f"the model called no tool; its text was sent back; {judgement.reason}"
+    )
+
+
+def _judge_choices(reply: Reply, _: Reply) -> Judgement:
+    """Two choices come, each with text."""
+    choices = reply.completion.choices
+    if len(choices) == 1:
+        return Judgement(Result.UNSUPPORTED, "`n` was ignored: one choice came", _excerpt(reply.completion.text))
+    if (indexes := [choice.index for choice in choices]) != [0, 1]:
+        return Judgement(Result.FAIL, "expected choices 0 and 1, received", one_line(str(indexes[:9])))
+    if empty := [choice.index for choice in choices if not _has_text(choice)]:
+        return Judgement(Result.FAIL, f"no text came in choice {empty[0]}")
+    return Judgement(Result.PASS, "two choices came", ", ".join(_excerpt(each.message.content) for each in choices))
+
+
+def _judge_usage(reply: Reply, _: Reply) -> Judgement:
+    """Usage comes, and adds up."""
+    usage = reply.completion.usage
+    if usage is None:
+        return Judgement(Result.FAIL, "no usage came, although stream_options.include_usage asked for it")
+    if not usage.prompt_tokens or not usage.completion_tokens:
+        return Judgement(Result.FAIL, "usage came without the tokens of prompt or completion", tokens_of(usage))
+    total = usage.total_tokens
+    if total is not None and total < usage.prompt_tokens + usage.completion_tokens:  # it may hold more
+        return Judgement(Result.FAIL, "the total is less than prompt + completion", tokens_of(usage))
+    return Judgement(Result.PASS, "usage came", tokens_of(usage))
+
+
+def _judge_structured_output(reply: Reply, _: Reply) -> Judgement:
+    """The text is JSON that fits the schema."""
+    message = reply.completion.message
+    if message.refusal:
+        return Judgement(Result.SKIPPED, "the model refused to answer")
+    try:
+        return Judgement(Result.PASS, "JSON came that fits the schema", message.parse(_City).model_dump_json())
+    except ParseError as error:
+        return Judgement(Result.FAIL, "the text does not fit the schema", one_line(str(error)))
+
+
+def _judge_reuse(first: Reply, last: Reply) -> Judgement:
+    """The second request is answered over the connection of the first."""
+    if last.connection is first.connection:
+        return Judgement(Result.PASS, "both requests were answered over one connection")
+    if first.closes:
+        return Judgement(Result.UNSUPPORTED, "the provider closes the connection after each answer", first.closes)
+    why = "was closed after the first answer, without notice"
+    if not first.body_ended:
+        why = "cannot be used again: the body did not end within 0.1 s of [DONE]"
+    return Judgement(Result.TOLERATED, f"the connection {why}; the next request needed another one")
+
+
+def _judge_early_close(first: Reply, last: Reply) -> Judgement:
+    """The stream can be left, and the next request is answered."""
+    if first is last:
+        return Judgement(Result.SKIPPED, "the answer was over before it could be left")
+    began = last.parser.timing.first_output
+    return Judgement(Result.PASS, "the next request was answered" + (f", from {began:.2f} s on" if began else ""))
+
+
+CHECKS: Final = (
+    Check("text", "a sentence of text", _GREETING, _judge_text),
+    Check("tools", "one call of a tool", _ONE_CALL, _judge_calls),
+    Check(
+        "parallel-tools",
+        "two calls of a tool in one answer",
+        _TWO_CALLS,
+        lambda first, last: _judge_calls(first, last, 2),
+    ),
+    Check("second-turn", "an answer to the result of its call", _ONE_CALL, _judge_second_turn, next_body=_second_turn),
+    Check("choices", "two choices, by `n`", {**_GREETING, "n": 2}, _judge_choices),
+    Check("usage", "usage, by `stream_options`", _WITH_USAGE, _judge_usage),
+    Check("structured-output", "JSON that fits a schema, by `response_format`", _JSON, _judge_structured_output),
+    Check("reuse", "two answers over one connection", _GREETING, _judge_reuse, next_body=lambda _: _GREETING),
+    Check(
+        "early-close",
+        "an answer that is closed at its first output, and another one",
+        _say("Count from 1 to 200, in digits."),
+        _judge_early_close,
+        next_body=lambda reply: None if reply.left_after is None else _GREETING,
+        is_left=True,
+    ),
+    Check("wrong-key", "an error, by an invalid key", _GREETING, refused_with=(401, 403)),
+    Check("wrong-model", "an error, by a model that does not exist", _WRONG_MODEL, refused_with=(404, 400, 403, 422)),
+)
+
+
+# What the judges share
+
+
 def _judge_refusal(reply: Reply, expected: Sequence[int]) -> Judgement:
-    error = reply.parser.error
+    error = reply.error
     told = f"expected HTTP {expected[0]} or {expected[1]}"
     if error is None:
-        return Judgement(Result.FAIL, f"{told}, received an answer", _excerpt(reply.text))
+        return Judgement(Result.FAIL, f"{told}, received an answer", _excerpt(reply.completion.text))
     if not isinstance(error, APIError):
         return Judgement(Result.FAIL, f"{told}, received a stream that {_ended(reply)}", described(error))
-    if error.status_code == _TOO_OFTEN:
-        return Judgement(Result.SKIPPED, "there were too many requests", described(error))
     if error.status_code not in expected:
         return Judgement(Result.FAIL, f"{told}, received", described(error))
     if not isinstance(error, APIStatusError):
@@ -350,5 +348,20 @@ def _ended(reply: Reply) -> str:
     return str(end) if end in (StreamEnd.FAILED, StreamEnd.FINISHED) else f"was {end}"
 
 
-def _excerpt(text: str) -> str:
-    return quoted(text.strip(), len(text.strip()))
+def _excerpt(text: str | None) -> str:
+    text = (text or "").strip()
+    return quoted(text, len(text))
+
+
+def _has_text(choice: Choice) -> bool:
+    message = choice.message
+    return bool((message.content or "").strip() or (choice.finish_reason == "length" and message.reasoning))
+
+
+def _noticed(seconds: float | None) -> str:
+    """Whether the provider stopped, in words."""
+    if seconds is None:
+        return "the answer was over before the provider could notice"
+    if math.isinf(seconds):
+        return "the provider did not react within 1 s"
+    return f"the provider stopped {seconds:.2f} s later"

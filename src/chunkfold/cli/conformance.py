@@ -6,29 +6,27 @@ Everything that a provider said is in it as code: bounded, on one line, and with
 import importlib.metadata
 import json
 import platform
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import groupby
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx
 
-from chunkfold.cli.checks import Check, Judgement, Reply, Result
+from chunkfold import Anomaly, ChunkfoldError
+from chunkfold.cli.checks import Check, Judgement, Reply, Result, is_one_too_many
 from chunkfold.cli.facts import error_object
 from chunkfold.cli.frames import Frame
 from chunkfold.cli.safe import one_line
+from chunkfold.cli.sources import NoResponseError
 from chunkfold.cli.verdict import rule_object, times
+from chunkfold.excerpts import code_fence, code_span, markdown_table
 
 _EXCERPT: Final = 300  # characters of an event that was off
-_PAST: Final = {
-    Result.PASS: "passed",
-    Result.TOLERATED: "tolerated",
-    Result.FAIL: "failed",
-    Result.SKIPPED: "skipped",
-}
+_PAST: Final = {Result.PASS: "passed", Result.FAIL: "failed"}
 _TITLES: Final = ("check", "result", "ended", "first output", "rules")
 
 
@@ -38,28 +36,34 @@ class Finding:
 
     Attributes:
         check: The check.
-        judgement: What is said of the answer.
-        reply: The answer, None if there was none.
+        judgement: What is said of the answers.
+        replies: The answers.
+        lost: Why the request after these got no response; None if there was none.
     """
 
     check: Check
     judgement: Judgement
-    reply: Reply | None = None
+    replies: Sequence[Reply] = ()
+    lost: NoResponseError | None = None
 
     @property
-    def ended(self) -> str:
-        """How the stream ended, in a word."""
-        return str(self.reply.parser.end) if self.reply else "-"
+    def error(self) -> ChunkfoldError | NoResponseError | None:
+        """What went wrong."""
+        return next((reply.error for reply in self.replies if reply.error), self.lost)
 
     @property
-    def first_output(self) -> float | None:
-        """When the first output came, in seconds since the request was sent."""
-        return self.reply.parser.timing.first_output if self.reply else None
+    def is_one_too_many(self) -> bool:
+        """Whether already its first request was one too many."""
+        return any(is_one_too_many(reply.error) for reply in self.replies[:1])
 
     @property
-    def rules(self) -> list[str]:
-        """The ids of the rules that were broken."""
-        return [anomaly.rule.id for anomaly in self.reply.parser.anomalies] if self.reply else []
+    def anomalies(self) -> list[Anomaly]:
+        """The rules that were broken, each once."""
+        found: dict[str, Anomaly] = {}
+        for reply in self.replies:
+            for anomaly in reply.parser.anomalies:
+                found.setdefault(anomaly.rule.id, anomaly)
+        return [*found.values()]
 
 
 @dataclass(slots=True)
@@ -81,16 +85,10 @@ class Report:
     findings: list[Finding] = field(default_factory=list[Finding])
 
     @property
-    def has_failed(self) -> bool:
-        """Whether anything failed."""
-        return any(finding.judgement.result is Result.FAIL for finding in self.findings)
-
-    @property
-    def is_unanswered(self) -> bool:
-        """Whether not even the plain request was answered, as after too many: nothing is known of the provider."""
-        return any(
-            finding.check.name == "text" and finding.judgement.result is Result.SKIPPED for finding in self.findings
-        )
+    def is_bad(self) -> bool:
+        """Whether anything failed, or the first request was one too many, so that nothing is known."""
+        has_failed = any(finding.judgement.result is Result.FAIL for finding in self.findings)
+        return has_failed or any(finding.is_one_too_many for finding in self.findings[:1])
 
     @property
     def host(self) -> str:
@@ -103,12 +101,6 @@ class Report:
         """How many checks had each result."""
         found = Counter(finding.judgement.result for finding in self.findings)
         return {result: found[result] for result in Result}
-
-    @property
-    def versions(self) -> str:
-        """What it was asked with."""
-        chunkfold = importlib.metadata.version("chunkfold")
-        return f"chunkfold {chunkfold}, Python {platform.python_version()}, httpx {httpx.__version__}"
 
 
 def markdown(report: Report, width: int | None = None) -> str:
@@ -124,9 +116,7 @@ def markdown(report: Report, width: int | None = None) -> str:
 def as_json(report: Report) -> str:
     """The report as JSON."""
     value = {
-        "chunkfold": importlib.metadata.version("chunkfold"),
-        "python": platform.python_version(),
-        "httpx": httpx.__version__,
+        **_versions(),
         "host": report.host,
         "model": report.model,
         "date": report.date.isoformat(timespec="seconds"),
@@ -137,86 +127,83 @@ def as_json(report: Report) -> str:
     return json.dumps(value, indent=2) + "\n"
 
 
+def _versions() -> dict[str, str]:
+    """What was asked with."""
+    chunkfold = importlib.metadata.version("chunkfold")
+    return {"chunkfold": chunkfold, "python": platform.python_version(), "httpx": httpx.__version__}
+
+
 def _lines(report: Report, width: int | None) -> Iterator[str]:
-    counts = ", ".join(f"{count} {_PAST[result]}" for result, count in report.counts.items() if count)
+    counts = ", ".join(f"{count} {_PAST.get(result, result)}" for result, count in report.counts.items() if count)
+    versions = ", ".join(f"{name.replace('py', 'Py')} {version}" for name, version in _versions().items())
     yield f"## chunkfold doctor: {code(report.model)}"
     yield ""
     yield f"- host: {code(report.host)}"
     yield f"- date: {report.date:%Y-%m-%d %H:%M} UTC"
-    yield f"- with: {report.versions}"
+    yield f"- with: {versions}"
     yield f"- result: {counts or 'nothing was checked'}"
     if report.note:
         yield f"- note: {report.note}"
     yield ""
-    yield from _overview(report.findings, width)
-    for finding in report.findings:
-        if finding.judgement.result is not Result.PASS:
-            yield ""
-            yield from _details(finding)
-
-
-def _overview(findings: Sequence[Finding], width: int | None) -> Iterator[str]:
-    rows = [_TITLES, *map(_row, findings)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    if width is not None and sum(widths) + 3 * len(widths) + 1 > width:
-        yield from map(_item, findings)
-        return
-    yield _table_row(_TITLES, widths)
-    yield _table_row(["-" * width for width in widths], widths)
-    for row in rows[1:]:
-        yield _table_row(row, widths)
+    table = markdown_table([_TITLES, *map(_row, report.findings)], is_aligned=True)
+    yield from table if width is None or len(table[0]) <= width else map(_item, report.findings)
+    passed = [finding for finding in report.findings if finding.judgement.result is Result.PASS]
+    if passed:
+        yield from ("", "### Passed", "")
+        yield from (f"- {finding.check.name}: {_reason(finding)}" for finding in passed)
+    others = [finding for finding in report.findings if finding.judgement.result is not Result.PASS]
+    for _, group in groupby(others, lambda finding: finding.judgement if not finding.replies else finding):
+        yield ""
+        yield from _details([*group])
 
 
 def _row(finding: Finding) -> tuple[str, ...]:
-    first = finding.first_output
-    result = finding.judgement.result
-    shown = f"**{result}**" if result is Result.FAIL else str(result)
+    parser, result = finding.replies[0].parser if finding.replies else None, finding.judgement.result
+    first = parser.timing.first_output if parser else None
     return (
         finding.check.name,
-        shown,
-        finding.ended,
+        f"**{result}**" if result is Result.FAIL else str(result),
+        str(parser.end) if parser else "-",
         "-" if first is None else f"{first:.2f} s",
-        " ".join(finding.rules) or "-",
+        " ".join(anomaly.rule.id for anomaly in finding.anomalies) or "-",
     )
 
 
 def _item(finding: Finding) -> str:
     name, result, ended, first, rules = _row(finding)
-    told = [f"{name}: {result}", *([rules] if finding.rules else ()), *([f"ended {ended}"] if finding.reply else ())]
-    return "- " + ", ".join([*told, f"first output {first}"] if finding.first_output is not None else told)
+    told = [f"{name}: {result}", rules, f"ended {ended}", f"first output {first}"]
+    return "- " + ", ".join(each for each in told if not each.endswith("-"))
 
 
-def _table_row(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + " |"
+def _reason(finding: Finding) -> str:
+    judgement = finding.judgement
+    return judgement.reason + (f": {code(judgement.quote)}" if judgement.quote else "")
 
 
-def _details(finding: Finding) -> Iterator[str]:
-    """Why it is not a plain pass, and what was wrong."""
-    judgement, reply = finding.judgement, finding.reply
-    yield f"### {finding.check.name}: {judgement.result}"
+def _details(findings: Sequence[Finding]) -> Iterator[str]:
+    """Why it is not a plain pass, and what was wrong; of several for which nothing was sent, once."""
+    finding = findings[0]
+    yield f"### {', '.join(each.check.name for each in findings)}: {finding.judgement.result}"
     yield ""
-    yield f"- asked for: {finding.check.asks}"
-    yield f"- found: {judgement.reason}" + (f": {code(judgement.quote)}" if judgement.quote else "")
-    if reply is None:
-        return
-    if reply.parser.request_id and judgement.result is Result.FAIL:
-        yield f"- request id: {code(reply.parser.request_id)}"
-    for anomaly in reply.parser.anomalies:
+    if finding.replies or finding.lost:
+        yield f"- asked for: {finding.check.asks}"
+    yield f"- found: {_reason(finding)}"
+    for reply in finding.replies:
+        if reply.parser.request_id and finding.judgement.result is Result.FAIL:
+            yield f"- request id: {code(reply.parser.request_id)}"
+    for anomaly in finding.anomalies:
         rule = anomaly.rule
         first = f"byte {anomaly.offset}" + (f", {code(anomaly.detail)}" if anomaly.detail else "")
         yield f"- {rule.id}, {times(anomaly.count)}: {rule.sentence} (first at {first}); chunkfold {rule.handling}"
-    seen = [f"byte {frame.offset}: {_shortened(frame)}" for frame in reply.odd_frames if frame.data]
+    frames = (frame for reply in finding.replies for frame in reply.odd_frames)
+    seen = [f"byte {frame.offset}: {_shortened(frame)}" for frame in frames if frame.data]
     if seen:
-        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", "".join(seen))), default=0))
-        yield from ("", fence, *seen, fence)
+        yield from ("", code_fence("".join(seen)), *seen, code_fence("".join(seen)))
 
 
 def code(text: str) -> str:
     """A provider's words as Markdown shows them unchanged, on one line."""
-    text = one_line(text) or " "
-    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
-    pad = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{fence}{pad}{text}{pad}{fence}"
+    return code_span(one_line(text))
 
 
 def _shortened(frame: Frame) -> str:
@@ -226,32 +213,19 @@ def _shortened(frame: Frame) -> str:
 
 
 def _finding_object(finding: Finding) -> dict[str, Any]:
-    judgement, reply = finding.judgement, finding.reply
-    told = {
+    parser = finding.replies[0].parser if finding.replies else None
+    return {
         "check": finding.check.name,
         "asks": finding.check.asks,
-        "result": judgement.result,
-        "reason": judgement.reason,
-        "quote": judgement.quote,
-    }
-    if reply is None:
-        return told | {
-            "end": None,
-            "first_output": None,
-            "error": None,
-            "request_id": None,
-            "anomalies": [],
-            "frames": [],
-        }
-    parser = reply.parser
-    return told | {
-        "end": parser.end,
-        "first_output": finding.first_output,
-        "error": error_object(parser.error),
-        "request_id": parser.request_id,
-        "anomalies": [rule_object(anomaly, explained=True) for anomaly in parser.anomalies],
+        **finding.judgement._asdict(),
+        "end": parser and parser.end,
+        "first_output": parser and parser.timing.first_output,
+        "error": error_object(finding.error),
+        "request_id": next((reply.parser.request_id for reply in reversed(finding.replies)), None),
+        "anomalies": [rule_object(anomaly, explained=True) for anomaly in finding.anomalies],
         "frames": [
             {"offset": frame.offset, "event": frame.event, "bytes": frame.size, "data": frame.data[:_EXCERPT]}
+            for reply in finding.replies
             for frame in reply.odd_frames
         ],
     }

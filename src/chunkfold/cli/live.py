@@ -4,6 +4,9 @@ Providers quote keys in their errors. So that no message, excerpt or delta can h
 parser never sees it: stars stand in its place, as many as it had characters.
 """
 
+import math
+import re
+import socket
 import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
@@ -18,8 +21,10 @@ from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE
 from chunkfold.recording import RecordedTransportError
 from chunkfold.recording.credentials import secrets_of
 from chunkfold.recording.redaction import Redactor
-from chunkfold.stream.network import owns_connection, read_to_end
+from chunkfold.stream.network import DeadlineReachedError, read_to_end, reads_until
 
+_LONGEST_REACTION: Final = 1.0  # seconds that a provider has to notice that its client left
+_IS_WHOLE: Final = re.compile(rb'\[DONE\]|"finish_reason":\s?"')
 _HEADERS: Final = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
 
 
@@ -87,6 +92,7 @@ class LiveAnswer:
         started: What the monotonic clock said when the request was sent.
         on_frame: Called with each frame.
         progress_timeout: The most seconds from chunk to chunk while bytes arrive; None for no limit.
+        one_choice: Whether one choice was asked for.
 
     Attributes:
         inspection: What takes the body.
@@ -98,8 +104,11 @@ class LiveAnswer:
         started: float,
         on_frame: Callable[[Frame], object],
         progress_timeout: float | None = None,
+        *,
+        one_choice: bool = False,
     ) -> None:
         self._response = response
+        self._reads = response.iter_bytes()
         self._started = started
         self._redactor = Redactor(secrets_of(response))
         self.inspection = Inspection(
@@ -109,6 +118,7 @@ class LiveAnswer:
             started=0.0,
             clock=self._now,
             progress_timeout=progress_timeout,
+            one_choice=one_choice,
         )
         self.inspection.parser.timing.headers = self._now()
 
@@ -119,11 +129,10 @@ class LiveAnswer:
             is_enough: Asked after each read whether to leave.
         """
         inspection, lines = self.inspection, LineRedactor(self._redactor)
-        reads = self._response.iter_bytes()
         while inspection.parser.end is None:
             failure: Exception | None = None
             try:
-                data = next(reads, None)
+                data = next(self._reads, None)
             except Exception as error:  # noqa: BLE001 - whatever a transport raises, it interrupted the stream
                 data, failure = None, error
             at = self._now()
@@ -135,8 +144,29 @@ class LiveAnswer:
                 inspection.close(at)
             elif is_enough(inspection):
                 inspection.leave(at)
-        if inspection.parser.end.complete and owns_connection(self._response):
-            read_to_end(self._response, reads)
+        if inspection.parser.end.complete and not self._response.is_closed:
+            read_to_end(self._response, self._reads)
+
+    def hang_up(self) -> float | None:
+        """Close this side of the connection, and see whether the provider notices.
+
+        Returns:
+            After how many seconds it ended the answer early; infinity if it did not within one second, and None if the
+            answer was over by then.
+        """
+        begun, rest = time.monotonic(), list[bytes]()
+        with reads_until(self._response, begun + _LONGEST_REACTION) as is_bounded:
+            if not is_bounded:
+                return math.inf
+            try:
+                connected = self._response.extensions["network_stream"].get_extra_info("socket")
+                socket.socket.shutdown(connected, socket.SHUT_WR)  # below TLS: what a close would send, too
+                rest.extend(self._reads)
+            except DeadlineReachedError:
+                return math.inf
+            except (httpx.TransportError, OSError):
+                pass  # this is how it ends where the provider notices
+        return None if _IS_WHOLE.search(b"".join(rest)) else time.monotonic() - begun
 
     def _now(self) -> float:
         return time.monotonic() - self._started

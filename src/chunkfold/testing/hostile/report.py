@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from chunkfold.excerpts import code_span, markdown_table
 from chunkfold.testing.hostile.clients import Client, Verdict, reading_of
 from chunkfold.testing.hostile.judging import judge
 from chunkfold.testing.hostile.peers import PEERS, is_installed
@@ -96,19 +97,19 @@ def in_full(stream: HostileStream, clients: Sequence[Client]) -> str:
 def markdown(results: Results) -> str:
     """The scores for the documentation, and a table of all streams."""
     names = [client.name for client, _ in results]
-    score = [_row(client.name, client.version, *_cells(verdicts)) for client, verdicts in results]
+    scores = [(client.name, client.version, *_cells(verdicts)) for client, verdicts in results]
     streams = [verdict.stream for verdict in results[0][1]]
     marks = [["✓" if v.right else "crash" if v.has_crashed else "✗" for v in verdicts] for _, verdicts in results]
     rows = [
-        _row(f"`{stream.name}`", _cell(stream.sentence), _cell(stream.senders), stream.ending, *of_stream)
+        (f"`{stream.name}`", _cell(stream.sentence), _cell(stream.senders), stream.ending, *of_stream)
         for stream, *of_stream in zip(streams, *marks, strict=True)
     ]
-    lines = [_row("client", "version", *_COLUMNS), _row(*["---"] * (2 + len(_COLUMNS))), *score, ""]
-    lines += [_row("stream", "what comes", "who sends it", "ending", *names), _row(*["---"] * (4 + len(names))), *rows]
+    lines = [*markdown_table([("client", "version", *_COLUMNS), *scores]), ""]
+    lines += markdown_table([("stream", "what comes", "who sends it", "ending", *names), *rows])
     for client, verdicts in results:
-        wrong = [_row(f"`{v.stream.name}`", _code(v.instead or "")) for v in _wrong(verdicts)]
+        wrong = [(f"`{v.stream.name}`", code_span(v.instead or "").replace("|", "\\|")) for v in _wrong(verdicts)]
         if wrong:
-            lines += ["", f"### {_title(client)}", "", _row("stream", "what came instead"), _row("---", "---"), *wrong]
+            lines += ["", f"### {_title(client)}", "", *markdown_table([("stream", "what came instead"), *wrong])]
     return "\n".join(lines)
 
 
@@ -205,14 +206,5 @@ def _missing() -> list[str]:
     return ["", f"To compare with other libraries too: pip install {' '.join(names)}"] if names else []
 
 
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
-
-
-def _code(text: str) -> str:
-    shown = text.replace("|", "\\|").replace("`", "'")
-    return f"`{shown}`"
