@@ -165,12 +165,12 @@ def by_modality(total: int, sent: Mapping[str, int]) -> dict[str, int]:
 
 
 def cache_read_tokens(usage: CompletionUsage | None) -> int | None:
-    """Tokens of the prompt that came from a cache, None if not sent."""
+    """Tokens of the prompt that were read from a cache, None if not sent."""
     return None if usage is None else _count(usage.cached_tokens)
 
 
 def cache_write_tokens(usage: CompletionUsage | None) -> int | None:
-    """Tokens of the prompt that went to a cache (OpenAI's field, or Anthropic's), None if not sent."""
+    """Tokens of the prompt that were written to a cache (OpenAI's field, or Anthropic's), None if not sent."""
     if usage is None:
         return None
     details: Any = usage.prompt_tokens_details  # kept raw, if it is of a wrong type

@@ -106,7 +106,7 @@ class Recorder:
 
 
 class _Log:
-    """What was read so far. Nothing is taken any more once the end came: the first one counts."""
+    """The reads so far. After the end nothing more is recorded, and only the first end counts."""
 
     def __init__(self, clock: Callable[[], float], started: float) -> None:
         self._clock = clock
@@ -117,19 +117,19 @@ class _Log:
         self.error = ""
 
     def take(self, data: bytes) -> None:
-        """The next bytes of the body came just now."""
+        """Note the next bytes of the body, with the current time."""
         if self.end is None:
             self._reads.append((self._clock(), bytes(data)))
 
     def take_whole(self, data: bytes) -> bytes:
-        """The whole body came just now, if it was not read before."""
+        """Note the whole body, with the current time, if it was not read before."""
         if not self._reads:
             self.take(data)
         self.conclude("body")
         return data
 
     def conclude(self, end: RecordedEnd, error: BaseException | None = None) -> None:
-        """The end came just now."""
+        """Note the end, with the current time."""
         if self.end is None:
             self.end = end
             self.ended_at = self._clock() - self._started
@@ -137,7 +137,7 @@ class _Log:
 
     @contextmanager
     def errors(self) -> Generator[None]:
-        """What the transport raises is the end."""
+        """Note an exception of the transport as the end."""
         try:
             yield
         except Exception as error:
@@ -154,7 +154,7 @@ class _Log:
 
 
 class _AnyReads:
-    """What both share: what is noted."""
+    """The part that the sync and the async iterator share: noting reads and the end."""
 
     def __init__(self, log: _Log, source: Any) -> None:
         self._log = log
@@ -166,7 +166,7 @@ class _AnyReads:
         self._log.take(data)
 
     def _note(self, raised: BaseException) -> None:
-        """What a read raised: the end of the body, unless a read that was left half done broke the source; a fault."""
+        """Note what a read raised. A `StopIteration` is the end, unless an interrupted read broke the source before."""
         if isinstance(raised, StopIteration | StopAsyncIteration):
             self._log.conclude("body" if self._cut_short is None else "error", self._cut_short)
         elif isinstance(raised, Exception):
@@ -176,7 +176,7 @@ class _AnyReads:
 
 
 class _Reads(_AnyReads):
-    """What a response gives, noted; no generator, so that leaving early leaves none behind."""
+    """The bytes of a response, noted as they are read; not a generator, so that leaving early leaves none behind."""
 
     def __iter__(self) -> Self:
         return self

@@ -141,7 +141,7 @@ class Recording(BriefRepr):
 
 
 class _AsyncBytes:
-    """What an iterator gives, for `async for`; no generator, so that leaving early leaves none behind."""
+    """The items of an iterator, for `async for`; not a generator, so that leaving early leaves none behind."""
 
     def __init__(self, source: Iterator[bytes]) -> None:
         self._source = source

@@ -109,7 +109,7 @@ def shown(body: bytes) -> str:
     """A body in readable form, without losing any of it."""
     text = _HIDDEN.sub(lambda match: f"⟨{match[0].hex()}⟩".encode(), body).decode()
     text = _RUN.sub(lambda match: f"⟨{len(match[0])} times {match['character']}⟩", text)
-    # A body that ends as an event stream does ends in a blank line, which says enough by itself.
+    # A body that ends with a blank line, as event streams do, needs no mark for its end.
     return text[:-1] if text.endswith("\n") else f"{text}⟨end⟩"
 
 

@@ -84,7 +84,7 @@ class Connection:
         if self._ssl_context is None:
             return self._socket
         # The standard library leaves a socket open that it could not wrap as it was reset before: so
-        # wait for what the client says first.
+        # wait for the client's first bytes.
         self._socket.recv(1, socket.MSG_PEEK)
         return self._ssl_context.wrap_socket(self._socket, server_side=True, do_handshake_on_connect=False)
 

@@ -273,7 +273,7 @@ DIALECTS: Final[dict[str, Dialect]] = {
         usage="after finish",
         error="choices",
     ),
-    # Sends usage unasked. Here it comes if it is said, as everywhere: its counts are a part of the answer.
+    # The provider always sends usage. Here, as in every dialect, it is sent only after `usage()`, which has its counts.
     "opentoken": Dialect(about="usage in the last chunk alone, errors as one more chunk", null_usage=False),
     "perplexity": Dialect(
         about="role, usage and the message so far in each chunk, no finish reason but the last, another object there",
@@ -325,7 +325,7 @@ DIALECTS: Final[dict[str, Dialect]] = {
         null_usage=False,
         error="bare",
     ),
-    # In all recordings xai__* with usage it comes as a trailer, not beside the finish reason (row 56) or in each chunk
+    # In all recordings xai__* with usage it is a trailer, not beside the finish reason (row 56) or in each chunk
     # (row 57), and none has an empty text for what is absent (row 45).
     "xai": Dialect(
         about="the role with the first token, no finish reason but the last, whole calls",

@@ -19,8 +19,8 @@ class _Part(NamedTuple):
         name: The field of a `Reading`.
         title: In words.
         same: Whether two values of it are the same; None is a value of neither.
-        has_come: From two readings that differ in it to a function that says of a snapshot whether what they differ in
-            has come by then.
+        has_come: A function of two readings that differ in it. It returns a function of a snapshot: whether the part
+            in which they differ has arrived by then.
     """
 
     name: str
@@ -60,8 +60,8 @@ def where_it_raises(body: bytes, raises: Callable[[bytes], bool]) -> str:
 
     Args:
         body: The whole body.
-        raises: Whether the parser raises the same for a beginning of it. For an empty one it does where the error is
-            not about an event: then the end is shown.
+        raises: Whether the parser raises the same for a prefix of it. If it does for an empty prefix, the error is not
+            about an event, and the end is shown.
     """
     frames = frames_of(body)
     if not frames or raises(b""):
@@ -92,7 +92,7 @@ def shown(value: Any) -> str:
 
 
 def _value(reading: Reading, part: _Part) -> Any:
-    """What is compared; the text, where there is one choice."""
+    """The values to compare; the text alone if there is one choice."""
     return reading.text if part.name == "texts" and len(reading.texts or ()) == 1 else getattr(reading, part.name)
 
 
@@ -103,7 +103,7 @@ def _common(one: str, other: str) -> int:
 
 
 def _more_text(expected: Reading, came: Reading) -> HasCome:
-    """More of the text of the first choice that differs than both have in common."""
+    """Arrived once the first choice that differs has more text than both readings have in common."""
     pairs = zip_longest(expected.texts or (), came.texts or (), fillvalue="")
     choice = next((index for index, (one, other) in enumerate(pairs) if one != other), 0)
     size = _common(_text_of(expected, choice), _text_of(came, choice))

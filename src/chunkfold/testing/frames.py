@@ -58,7 +58,7 @@ def frame_at(frames: list[Frame], offset: int) -> int | None:
 
 
 def first_frame(body: bytes, frames: list[Frame], has_come: Callable[[ChatCompletion], bool]) -> int | None:
-    """The first of the body's frames after which something has come; the last one if it never comes."""
+    """The first of the body's frames after which a part has arrived; the last frame if it never arrives."""
 
     def comes_by(end: int) -> bool:
         parser = ChatCompletionParser()
@@ -85,7 +85,7 @@ def brought_by(body: bytes, frames: list[Frame], place: int) -> str:
 
 
 def _words(event: ChatCompletionEvent) -> str | None:
-    """What an event of the answer says; None for what sums up others."""
+    """An event of the answer in words; None for an event that only sums up others."""
     match event:
         case TextDelta() | ReasoningDelta() | RefusalDelta():
             return f"{type(event).__name__.removesuffix('Delta').lower()} {one_line(repr(event.delta))}"

@@ -119,7 +119,7 @@ def assert_same_however_cut(body: Body, *, fold_reads: FoldReads | None = None, 
 
 
 def _expected(body: Body, completion: object) -> tuple[Reading, object]:
-    """The reading that must come, and what said it."""
+    """The expected reading, and the value that it was made from."""
     if completion is None and isinstance(body, StreamBuilder):
         return body.reading, body.reading
     if completion is None:
@@ -171,7 +171,7 @@ def _ending_of(expected: Reading) -> Ending:
 
 
 def _misjudgement(expected: Reading, came: Reading) -> str | None:
-    """What is wrong if an answer came where none should, or none where one should."""
+    """The message if there is an answer where a refusal is expected, or a refusal where an answer is expected."""
     ending = _ending_of(expected)
     if takes_rightly(ending, came):
         return None
@@ -209,7 +209,7 @@ def _of_first_choice(reading: Reading) -> Reading:
 
 
 def _everything(reads: Sequence[bytes]) -> Any:
-    """All that this library says of a body."""
+    """All of this library's results for a body."""
     parser = ChatCompletionParser()
     chunks = [chunk for read in reads for chunk in parser.feed(read)]
     chunks += parser.close()
@@ -254,7 +254,7 @@ def _shown_result(result: Any) -> str:
 
 
 def _first_bad_cut(fold: FoldReads, body: bytes, reads: Sequence[bytes], whole: Any) -> tuple[int, str]:
-    """The first cut that makes a difference alone, or with which those before it do, and what is to be said of it."""
+    """The first cut that makes a difference, alone or together with those before it, and a description of it."""
     places = list(accumulate(map(len, reads)))[:-1] or [0]
 
     def differs(*some: int) -> bool:

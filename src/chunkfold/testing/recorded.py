@@ -25,7 +25,7 @@ Record: TypeAlias = Literal["none", "new"]
 
 _KEY_REFUSED: Final = (401, 403)
 _RESETS: Final = ("ReadError", "ConnectionResetError")  # what httpx calls it, and the system
-BEFORE_RESET: Final = 0.1  # seconds: what a client has not read when a reset comes is lost to it
+BEFORE_RESET: Final = 0.1  # seconds: a client loses the bytes that it has not read when a reset arrives
 _FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TIMEOUT: Final = 600.0  # seconds of silence, for models that think
 _NOT_PASSED_ON: Final = {"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "expect"}
