@@ -277,7 +277,7 @@ def test_of_a_body_without_times_no_time_is_told() -> None:
 
 
 def test_tokens_are_drawn_where_usage_comes_more_than_once() -> None:
-    assert "8 completion tokens, told 8 times over 2.00 s" in read(EVERY["usage in each"]).pictures
+    assert "8 completion tokens, reported 8 times over 2.00 s" in read(EVERY["usage in each"]).pictures
     assert not [picture for picture in read(WHOLE).pictures if "completion token" in picture]
 
 

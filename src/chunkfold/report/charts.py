@@ -125,7 +125,7 @@ def token_growth(facts: StreamFacts) -> Html:
         facts.tokens[known - 1][1] if (known := bisect_right(times, facts.seconds * place / _PLACES)) else 0
         for place in range(_PLACES + 1)
     ]
-    what = f"{count(most, 'completion token')}, told {count(len(times), 'time')} over {duration(facts.seconds)}"
+    what = f"{count(most, 'completion token')}, reported {count(len(times), 'time')} over {duration(facts.seconds)}"
     area = _path(_area([0] * (_PLACES + 1), counts, most), "k-usage")
     return _plot(_svg(what, _grid(facts.seconds), area), most, facts.seconds)
 

@@ -143,8 +143,8 @@ def _notices(facts: StreamFacts) -> Iterator[Html]:
             parts.append(f" (status {error.status_code})")
         yield tag("p", *parts, class_="notice bad")
     if not facts.is_timed:
-        told = "This body has no times: it was not recorded with them. So nothing is said of when something came."
-        yield tag("p", told, class_="notice")
+        notice = "This body has no times: it was not recorded. So the page does not show when its events arrived."
+        yield tag("p", notice, class_="notice")
 
 
 def _tiles(facts: StreamFacts) -> Html:
@@ -165,7 +165,7 @@ def _tiles(facts: StreamFacts) -> Html:
 def _waterfall(facts: StreamFacts) -> Iterator[Html]:
     totals = facts.totals()
     if not totals:
-        yield tag("p", "No event came.")
+        yield tag("p", "No event arrived.")
         return
     names = ("Kind", "Events", "Characters", *(["When"] if facts.is_timed else []))
     rows = [_lane(facts, kind, *total) for kind, total in totals.items()]
@@ -190,7 +190,7 @@ def _waterfall(facts: StreamFacts) -> Iterator[Html]:
     if Kind.OTHER in totals:
         note += " Other: roles, finish reasons, [DONE], keep-alives, and events that are not chunks."
     if facts.is_timed:
-        note += " The higher a bar, the more came there."
+        note += " The higher a bar, the more arrived at that time."
         note += f" Of the stalls the {len(facts.stalls)} longest are shown." if len(facts.stalls) == MOST_STALLS else ""
     yield tag("p", note, class_="soft")
 
@@ -240,10 +240,10 @@ def _growth(facts: StreamFacts) -> Iterator[Html]:
     if came:
         items = (tag("li", swatch(css_name(kind)), str(kind)) for kind in came)
         legend = tag("ul", *items, class_="legend")
-        stacked = tag("p", "From below in this order, one on top of the other.", class_="soft") if len(came) > 1 else ""
+        stacked = tag("p", "Stacked in this order, from the bottom up.", class_="soft") if len(came) > 1 else ""
         yield section("Cumulative characters", growth(facts), legend, stacked)
     if len(facts.tokens) > 1 and any(tokens for _, tokens in facts.tokens):
-        note = tag("p", "Completion tokens, as the usage told them.", class_="soft")
+        note = tag("p", "Completion tokens, as the usage reported them.", class_="soft")
         yield section("Cumulative tokens", token_growth(facts), note)
 
 
@@ -268,7 +268,7 @@ def _anomalies(facts: StreamFacts) -> Iterator[Html]:
 def _output(facts: StreamFacts) -> Iterator[Html]:
     choices = facts.completion.choices
     if not choices:
-        yield tag("p", "No choice came.")
+        yield tag("p", "No choice arrived.")
     for choice in choices[:_CHOICES]:
         message = vars(choice.message)
         if len(choices) > 1:
