@@ -630,7 +630,7 @@ def folded_chunks(events: list[ServerSentEvent], *, usual: bool) -> tuple[Any, .
         for one in parse_payload(sent).chunks:
             accumulator._add_unusual(one)
     sizes = accumulator.has_output, accumulator.output_size, accumulator.chunks, accumulator.all_finished
-    before_the_end = plain(accumulator.snapshot), sizes, accumulator.usual_head
+    before_the_end = plain(accumulator.snapshot), sizes, accumulator.head.usual
     last = plain(accumulator.finish())
     told = shown(recorder.take()), accumulator.log.entries()
     return (plain(accumulator.snapshot), before_the_end, last, told), taken

@@ -85,7 +85,7 @@ class Reply:
 
     @property
     def error(self) -> ChunkfoldError | None:
-        """What went wrong; leaving is no error."""
+        """What went wrong; leaving is not an error."""
         return self.parser.error if self.left_after is None else None
 
 

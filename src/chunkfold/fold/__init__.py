@@ -2,7 +2,7 @@
 
 Input: chunks. Output: a snapshot on demand, and calls of an observer as things happen. Read in this order:
 
-- `stream_fold`: the fields of the whole completion, and which choice continues; `accumulator`: its public class;
+- `stream_fold`: which choice continues; `head`: what every chunk repeats; `accumulator`: the public class;
 - `deltas`: the rule for each field of a delta; `choice_state`: the state that it is folded into;
 - `tool_calls`, and `call_router`: which call a fragment belongs to;
 - `merging`: blocks of reasoning, content parts, usage, unknown keys; `audio`, `text_buffer`: pieces, joined late;

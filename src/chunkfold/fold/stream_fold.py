@@ -4,8 +4,7 @@ Most deltas carry one field: the fold checks the common one first and leaves the
 Choices are kept by their index, which is a key and never a position.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from operator import itemgetter
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar, overload
 
 from chunkfold.anomalies import (
@@ -16,12 +15,9 @@ from chunkfold.anomalies import (
     FINISHED_TWICE,
     FULL_MESSAGE,
     HEAD_MISSING,
-    ID_CHANGED,
     INDEX_MISSING,
-    OBJECT_UNUSUAL,
     OUTPUT_AFTER_FINISH,
     AnomalyLog,
-    Rule,
 )
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.call_router import CallIdentity, CallRouter, silent_router
@@ -29,24 +25,22 @@ from chunkfold.fold.choice_state import ChoiceState, replay, tell_finish
 from chunkfold.fold.deltas import fold_delta, fold_logprobs, fold_tool_calls
 from chunkfold.fold.footprint import Footprint
 from chunkfold.fold.gaps import gap_in, role_of
+from chunkfold.fold.head import Head, head_values
 from chunkfold.fold.merging import EXTENDED_IN_CHOICE, keep_unknown, merge_usage, nested_usage
 from chunkfold.fold.observer import FoldObserver
 from chunkfold.fold.snapshot import completion_snapshot
 from chunkfold.models import ChatCompletion, ChatCompletionChunk, ChoiceDelta, ChunkChoice, CompletionUsage, Outcome
-from chunkfold.models.chunk import TELLING_OBJECTS, is_unexplained
+from chunkfold.models.chunk import is_unexplained
 from chunkfold.models.content import THOUGHT_TAGS, fields_of, is_of_tool, text_in
 from chunkfold.models.outcome import outcome_of
 from chunkfold.models.tool_calls import ToolTypes, checked_types
 
 _FINISH_REASONS: Final = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
-_FIRST_WINS: Final = ("id", "created", "model", "system_fingerprint")
-HEAD_FIELDS: Final = (*_FIRST_WINS, "object", "service_tier")
 _COMPACTION: Final = 1024  # chunks
 _USUAL_CHOICE: Final = frozenset({"index", "delta"})
 _TEXTS: Final = frozenset({"content", "reasoning", "reasoning_content", "refusal", "role"})
 _TELLING: Final = frozenset({"error", "base_resp", "usage", "x_groq"})  # unknown keys that say more
 ValueT = TypeVar("ValueT")
-_head_values = itemgetter(*HEAD_FIELDS)
 
 
 class StreamFold:
@@ -66,21 +60,18 @@ class StreamFold:
         keeps_more: Whether more than text was kept since this was set to False.
         log: What was tolerated.
         tools: The types of the tools' arguments.
-        usual_head: The fields that all chunks repeat, as last seen; None where the next chunk is not a usual one.
+        head: The fields that all chunks repeat.
     """
 
     def __init__(self, log: AnomalyLog | None = None, tools: ToolTypes | None = None) -> None:
         self.log = AnomalyLog() if log is None else log
         self.tools = checked_types(tools or {})
+        self.head = Head(self.log)
         self.output_size = 0
         self.chunks = 0
         self.unexplained = 0
         self.keeps_more = False
         self._next_compaction = _COMPACTION
-        self.usual_head: tuple[Any, ...] | None = None
-        self._head_notes: list[tuple[Rule, str]] = []  # what is odd about it, noted with every chunk
-        self._head: dict[str, Any] = {}
-        self._service_tier: str | None = None
         self._usage: dict[str, Any] | None = None
         self._extra: dict[str, Any] = {}
         self._choices: dict[int, ChoiceState] = {}
@@ -98,7 +89,7 @@ class StreamFold:
     @property
     def footprint(self) -> int:
         """Roughly how much is kept, in bytes: the output, and whatever else came with it."""
-        return self._footprint.of([self._choices, self._head, self._service_tier, self._usage, self._extra])
+        return self._footprint.of([self._choices, self.head.fields, self.head.service_tier, self._usage, self._extra])
 
     @property
     def all_finished(self) -> bool:
@@ -134,8 +125,8 @@ class StreamFold:
                 return self._add_unusual(chunk)
             return self.add(chunk) if admit(chunk) else None
         self.chunks += 1
-        if self._head_notes:
-            self.log.note_all(self._head_notes)
+        if self.head.notes:
+            self.log.note_all(self.head.notes)
         self.output_size += self.add_usual(state, chunk)
         return chunk
 
@@ -148,7 +139,7 @@ class StreamFold:
         try:
             choices = fields["choices"]
             if (
-                _head_values(fields) != self.usual_head
+                head_values(fields) != self.head.usual
                 or len(choices) != 1
                 or (unknown and not _TELLING.isdisjoint(unknown))
             ):
@@ -175,7 +166,7 @@ class StreamFold:
 
         Args:
             choice: The index of its one choice.
-            head: The `usual_head` of the chunk that it is like.
+            head: The usual head of the chunk that it is like.
             rule: What folds it into the choice; returns how many characters of output it brought.
             value: What the rule takes.
 
@@ -183,11 +174,11 @@ class StreamFold:
             False, and nothing is folded, if another head came since, or if the choice is not open.
         """
         state = self._choices.get(choice)
-        if state is None or state.finish_reason is not None or head is not self.usual_head:
+        if state is None or state.finish_reason is not None or head is not self.head.usual:
             return False
         self.chunks += 1
-        if self._head_notes:
-            self.log.note_all(self._head_notes)
+        if self.head.notes:
+            self.log.note_all(self.head.notes)
         self.output_size += rule(state, value)
         return True
 
@@ -229,7 +220,7 @@ class StreamFold:
         # By the dict, not by attribute: a value of a wrong type is kept raw beside the fields, not among them.
         fields, unknown = vars(chunk), chunk.__pydantic_extra__
         if chunk.choices or not unknown or "prompt_filter_results" not in unknown:  # Azure's chunk ahead has no head
-            self._add_head(fields)
+            self.head.add(fields, is_usual=not self._open_thoughts)
         if unknown:
             keep_unknown(self._extra, unknown)
         for choice in chunk.choices:
@@ -301,7 +292,7 @@ class StreamFold:
                 state.tool_calls.finish()
             state.role = role_of(state)
             state.message = None
-        missing = [name for name in ("id", "created", "model") if name not in self._head]
+        missing = self.head.missing
         if missing and self.chunks > self.unexplained:
             self.log.note(HEAD_MISSING, ", ".join(missing))
         return chunk
@@ -310,33 +301,8 @@ class StreamFold:
     def snapshot(self) -> ChatCompletion:
         """What has arrived so far; costs as much as the output is long."""
         return completion_snapshot(
-            self._extra, self._head, self._choices, self._service_tier, self._usage, tools=self.tools
+            self._extra, self.head.fields, self._choices, self.head.service_tier, self._usage, tools=self.tools
         )
-
-    def _add_head(self, fields: dict[str, Any]) -> None:
-        """The fields that most streams repeat in every chunk: what is equal to the last head says nothing new."""
-        # Of a list: a tuple of an iterator is made too large and cut, which fills CPython's store of freed tuples.
-        values = tuple([fields.get(name) for name in HEAD_FIELDS])  # a value of a wrong type is elsewhere
-        if values != self.usual_head:
-            self._head_notes = list(self._fold_head(dict(zip(HEAD_FIELDS, values, strict=True))))
-            is_telling = fields.get("object") in TELLING_OBJECTS
-            self.usual_head = None if self._open_thoughts or is_telling else values
-        self.log.note_all(self._head_notes)
-
-    def _fold_head(self, head: dict[str, Any]) -> Iterator[tuple[Rule, str]]:
-        """Keep what is new in a head; give what is odd about it."""
-        for name in _FIRST_WINS:
-            value = head[name]
-            if value:
-                first = self._head.setdefault(name, value)
-                if first != value and name in ("id", "model"):
-                    yield ID_CHANGED, f"{name}: {excerpt(value)} after {excerpt(first)}"
-            elif value is not None and name != "system_fingerprint":
-                yield EMPTY_FOR_ABSENT, name
-        if head["object"] != "chat.completion.chunk":
-            yield OBJECT_UNUSUAL, excerpt(head["object"])
-        if head["service_tier"]:
-            self._service_tier = head["service_tier"]
 
     def _add_usage(self, usage: CompletionUsage) -> None:
         self.keeps_more = True
@@ -349,7 +315,7 @@ class StreamFold:
         index = choice.index
         state = self._choices.get(index)
         if state is None:
-            state = self._choices[index] = ChoiceState(index, self.log, self._head, self._observer)
+            state = self._choices[index] = ChoiceState(index, self.log, self.head.fields, self._observer)
             self._open_choices += 1
         present = choice.__pydantic_fields_set__
         if "index" not in present:
@@ -398,7 +364,7 @@ class StreamFold:
             self.keeps_more = True
         if state.in_thought:
             self._open_thoughts.add(state.index)
-            self.usual_head = None  # so that no chunk takes a shorter way before the thought is closed
+            self.head.usual = None  # so that no chunk takes a shorter way before the thought is closed
         return size
 
     def _close_thoughts(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:

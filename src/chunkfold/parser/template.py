@@ -4,7 +4,12 @@ Two events that differ only in strings and numbers share a template: the bytes a
 An event with exactly these bytes, and with one JSON string or integer in each hole, is the same chunk with other
 values. So the values are put into a chunk that is kept for it, and that chunk is folded as any other. Which hole is
 which field is verified: the template is tried once with marker values, each of which has to appear in the chunk in
-exactly one place. If there is any doubt, the event is parsed as usual.
+exactly one place. If there is any doubt, the event is parsed as usual. For example, these two events
+
+    {"id":"c1","choices":[{"index":0,"delta":{"content":"Hel"},"finish_reason":null}]}
+    {"id":"c1","choices":[{"index":0,"delta":{"content":"lo"},"finish_reason":null}]}
+
+share a template with one hole, the string behind `"content":`.
 """
 
 import re
@@ -16,7 +21,8 @@ from pydantic_core import from_json
 
 from chunkfold.event_stream import MESSAGE, ServerSentEvent
 from chunkfold.fold.deltas import TEXT_RULES
-from chunkfold.fold.stream_fold import HEAD_FIELDS, StreamFold
+from chunkfold.fold.head import HEAD_FIELDS
+from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.models.base import Model
@@ -128,7 +134,7 @@ class EventTemplate:
         places, index = [(hole.holder, hole.key) for hole in self._holes], vars(chunk.choices[0])
         add, add_again, add_usual = self._fold.add, self._fold.add_again, self._fold.add_usual
         has_own_head = any(holder is vars(chunk) and key in HEAD_FIELDS for holder, key in places)
-        head, delta = self._fold.usual_head, vars(chunk.choices[0].delta)
+        head, delta = self._fold.head.usual, vars(chunk.choices[0].delta)
         details = delta["reasoning_details"]
 
         def add_values(values: list[Any]) -> bool:
@@ -148,7 +154,7 @@ class EventTemplate:
         names = [hole.key for hole in self._holes]
         if field is None or field not in names or not {*names} <= {field, "obfuscation"}:
             return None
-        add_again, index, head = self._fold.add_again, chunk.choices[0].index, self._fold.usual_head
+        add_again, index, head = self._fold.add_again, chunk.choices[0].index, self._fold.head.usual
         place, rule = names.index(field), TEXT_RULES[field]
         return lambda values: add_again(index, head, rule, values[place])
 

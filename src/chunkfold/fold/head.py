@@ -1,0 +1,73 @@
+"""Fold the fields that every chunk repeats: the id of the completion, its model, and the like.
+
+Almost every chunk has the same head as the one before. So the head is compared as a whole, and folded field by field
+only if it differs.
+"""
+
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import Any, Final
+
+from chunkfold.anomalies import EMPTY_FOR_ABSENT, ID_CHANGED, OBJECT_UNUSUAL, AnomalyLog, Rule
+from chunkfold.excerpts import excerpt
+from chunkfold.models.chunk import TELLING_OBJECTS
+
+_FIRST_WINS: Final = ("id", "created", "model", "system_fingerprint")
+HEAD_FIELDS: Final = (*_FIRST_WINS, "object", "service_tier")
+head_values = itemgetter(*HEAD_FIELDS)
+"""The head of a chunk, from its fields. `KeyError`: a value of a wrong type is kept elsewhere."""
+
+
+class Head:
+    """The head of one stream.
+
+    Args:
+        log: Where to note what was tolerated.
+
+    Attributes:
+        fields: What is kept of it: the first values that are not empty.
+        service_tier: The last one.
+        usual: The values of the last chunk's head; None if the next chunk is not a usual one, whatever its head.
+        notes: What is odd about the last chunk's head, noted with every chunk that repeats it.
+    """
+
+    def __init__(self, log: AnomalyLog) -> None:
+        self.fields: dict[str, Any] = {}
+        self.service_tier: str | None = None
+        self.usual: tuple[Any, ...] | None = None
+        self.notes: list[tuple[Rule, str]] = []
+        self._log = log
+
+    def add(self, chunk: dict[str, Any], *, is_usual: bool) -> None:
+        """Fold the head of a chunk.
+
+        Args:
+            chunk: The fields of the chunk.
+            is_usual: Whether a chunk that repeats this head can be a usual one.
+        """
+        # Of a list: a tuple of an iterator is made too large and cut, which fills CPython's store of freed tuples.
+        values = tuple([chunk.get(name) for name in HEAD_FIELDS])
+        if values != self.usual:
+            self.notes = list(self._fold(dict(zip(HEAD_FIELDS, values, strict=True))))
+            self.usual = values if is_usual and chunk.get("object") not in TELLING_OBJECTS else None
+        self._log.note_all(self.notes)
+
+    @property
+    def missing(self) -> list[str]:
+        """The fields that every completion has and this one does not."""
+        return [name for name in ("id", "created", "model") if name not in self.fields]
+
+    def _fold(self, head: dict[str, Any]) -> Iterator[tuple[Rule, str]]:
+        """Keep what is new; give what is odd."""
+        for name in _FIRST_WINS:
+            value = head[name]
+            if value:
+                first = self.fields.setdefault(name, value)
+                if first != value and name in ("id", "model"):
+                    yield ID_CHANGED, f"{name}: {excerpt(value)} after {excerpt(first)}"
+            elif value is not None and name != "system_fingerprint":
+                yield EMPTY_FOR_ABSENT, name
+        if head["object"] != "chat.completion.chunk":
+            yield OBJECT_UNUSUAL, excerpt(head["object"])
+        if head["service_tier"]:
+            self.service_tier = head["service_tier"]
