@@ -88,6 +88,11 @@ def excerpt(value: object, limit: int = _EXCERPT) -> str:
     return shown if len(shown) <= limit else shown[:limit] + "..."
 
 
+def excerpt_of(data: bytes, limit: int = _EXCERPT) -> str:
+    """The same of UTF-8 data, of which no more is decoded than is shown."""
+    return excerpt(data[: 4 * (limit + 1)].decode("utf-8", "replace"), limit)
+
+
 def escaped(text: str, limit: int = _EXCERPT) -> str:
     """At most `limit` characters of a text on one line: what is blank as a space, what cannot be seen escaped."""
     words = " ".join(text[: limit + 1].split())

@@ -32,6 +32,7 @@ _WORDS = {
     ),
 }
 _OUTCOMES = {word: outcome for outcome, words in _WORDS.items() for word in words.split()}
+_LONGEST_WORD = 100  # characters; a longer one is in no table
 _ABSENT = ("", "null")  # relays in front of DashScope and iFlytek write the word (CF203)
 
 
@@ -55,9 +56,12 @@ def outcome_of(finish_reason: str | None, *, has_tool_calls: bool = False) -> Ou
     """
     if finish_reason is None or finish_reason in _ABSENT:
         return None
-    outcome = _OUTCOMES.get(finish_reason) or _other_outcome(finish_reason.lower().partition(":")[0].strip())
+    outcome = _OUTCOMES.get(finish_reason) or _other_outcome(finish_reason)
     return Outcome.TOOL_CALLS if outcome is Outcome.STOP and has_tool_calls else outcome
 
 
-def _other_outcome(word: str) -> Outcome:
+def _other_outcome(finish_reason: str) -> Outcome:
+    if len(finish_reason) > 2 * _LONGEST_WORD:
+        finish_reason = finish_reason[:_LONGEST_WORD] + finish_reason[-_LONGEST_WORD:]
+    word = finish_reason.lower().partition(":")[0].strip()
     return Outcome.ERROR if word.endswith("_error") else _OUTCOMES.get(word, Outcome.OTHER)

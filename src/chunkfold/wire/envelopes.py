@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from chunkfold.anomalies import ERROR_BARE, ERROR_BASE_RESP, ERROR_FINISH, ERROR_INSIDE, ERROR_SHAPE, Rule
 from chunkfold.errors import APIError, APIStatusError
-from chunkfold.excerpts import escaped, excerpt
+from chunkfold.excerpts import escaped, excerpt, printed
 from chunkfold.json_text.surrogates import scrubbed
 from chunkfold.json_text.values import is_integer, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, ErrorObject, Outcome
@@ -32,6 +32,7 @@ _BARE_KEYS: Final = frozenset(
     {"code", "status_code", "message", "detail", "type", "error_code", "error_msg", "errors", "Message", "Response"}
 )
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
+_LONGEST_WORD: Final = 100  # characters; a longer one is in no table
 
 
 class Headers(Mapping[str, str]):
@@ -166,7 +167,9 @@ def _told_of(message: Any) -> Any:
 
 def api_error(value: Any, raw: Any) -> APIError:
     """An `APIError` from the value that describes it and the whole body it stood in."""
-    value, raw = scrubbed(value), scrubbed(raw)
+    is_same = value is raw
+    raw = scrubbed(raw)
+    value = raw if is_same else scrubbed(value)
     error = _error_object(value, raw)
     return APIError(_shown(error.message), error=error, status_code=_status(value, raw), raw=raw)
 
@@ -285,7 +288,7 @@ def _words(parts: list[dict[str, Any]]) -> Iterator[str]:
         metadata = part.get("metadata")
         inner = metadata.get("error_type") if is_object(metadata) else None
         names = (part.get(name) for name in ("code", "type", "status", "error_type", "finish_reason"))
-        yield from (str(word) for word in (*names, inner) if isinstance(word, str | int))
+        yield from (printed(word)[:_LONGEST_WORD] for word in (*names, inner) if isinstance(word, str | int))
 
 
 def _plain(word: str) -> str:

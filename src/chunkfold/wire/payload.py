@@ -27,9 +27,9 @@ from chunkfold.anomalies import (
     WRAPPED_IN_LIST,
     Rule,
 )
-from chunkfold.errors import APIStatusError, ChunkfoldError, InvalidChunkError, LimitExceededError
+from chunkfold.errors import APIError, APIStatusError, ChunkfoldError, InvalidChunkError, LimitExceededError
 from chunkfold.event_stream import MESSAGE, SLICE, EventStreamDecoder, ServerSentEvent
-from chunkfold.excerpts import BriefRepr, excerpt
+from chunkfold.excerpts import BriefRepr, excerpt, excerpt_of
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.models.chunk import TELLING_OBJECTS, is_keep_alive, is_unexplained
@@ -137,10 +137,9 @@ def _take_data(event: ServerSentEvent, payload: Payload) -> None:
 
 def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
     """An event named error is one, whatever its data."""
-    try:
-        body = read_json(event.data, payload.notes)
-    except UnreadableError:
-        payload.error = api_error(event.text.strip(), event.text)
+    body, problem = _read(event, payload.notes)
+    if problem:
+        payload.error = _unread_error(event)
         return
     body = _unwrapped(body, payload.notes)
     envelope = find_error(body) if is_object(body) else None
@@ -149,24 +148,18 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
     payload.error = api_error(envelope.value if envelope else body, body)
 
 
+def _unread_error(event: ServerSentEvent) -> APIError:
+    """The error that data means which is not JSON: all of it is the message."""
+    text = event.text
+    return api_error(text.strip(), text)
+
+
 def _take_json(event: ServerSentEvent, payload: Payload) -> None:
     is_foreign = event.event not in _CHUNK_EVENTS
     notes: Notes = []
-    try:
-        body = read_json(event.data, notes)
-    except UnreadableError as error:
-        if _holds_several(event):
-            count = sum(1 for _ in islice(_lines(event.data), MAX_EVENT_PAYLOADS + 1))
-            shown = count if count <= MAX_EVENT_PAYLOADS else f"more than {MAX_EVENT_PAYLOADS}"
-            payload.notes.append((SEVERAL_PAYLOADS, f"{shown} payloads"))
-            _take_lines(event, payload)
-        elif _BROKEN_ERROR.match(event.data):
-            payload.notes.append((ERROR_BROKEN, ""))
-            payload.error = api_error(event.text.strip(), event.text)
-        elif is_foreign:
-            _skip_foreign(event, payload)
-        else:
-            payload.error = _invalid(event, f"{error}: {excerpt(event.text)}")
+    body, problem = _read(event, notes)
+    if problem:
+        _take_unread(event, problem, payload, is_foreign=is_foreign)
         return
     if not is_foreign:
         body = _unwrapped(body, notes)
@@ -177,13 +170,36 @@ def _take_json(event: ServerSentEvent, payload: Payload) -> None:
         _take_object(event, body, payload)
     else:
         kind = type(body).__name__
-        payload.error = _invalid(event, f"expected a JSON object, received {kind}: {excerpt(event.text)}")
+        payload.error = _invalid(event, f"expected a JSON object, received {kind}: {excerpt_of(event.data)}")
+
+
+def _read(event: ServerSentEvent, notes: Notes) -> tuple[Any, str]:
+    """The JSON of an event, and the problem if it has none: an exception would keep what was decoded of it."""
+    try:
+        return read_json(event.data, notes), ""
+    except UnreadableError as error:
+        return None, str(error)
+
+
+def _take_unread(event: ServerSentEvent, problem: str, payload: Payload, *, is_foreign: bool) -> None:
+    if _holds_several(event):
+        count = sum(1 for _ in islice(_lines(event.data), MAX_EVENT_PAYLOADS + 1))
+        shown = count if count <= MAX_EVENT_PAYLOADS else f"more than {MAX_EVENT_PAYLOADS}"
+        payload.notes.append((SEVERAL_PAYLOADS, f"{shown} payloads"))
+        _take_lines(event, payload)
+    elif _BROKEN_ERROR.match(event.data):
+        payload.notes.append((ERROR_BROKEN, ""))
+        payload.error = _unread_error(event)
+    elif is_foreign:
+        _skip_foreign(event, payload)
+    else:
+        payload.error = _invalid(event, f"{problem}: {excerpt_of(event.data)}")
 
 
 def _skip_foreign(event: ServerSentEvent, payload: Payload) -> None:
     payload.notes.append((FOREIGN_EVENT, excerpt(event.event)))
     if not is_keep_alive(event.event):
-        payload.foreign = excerpt(event.text)
+        payload.foreign = excerpt_of(event.data)
 
 
 def _take_object(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -> None:
@@ -214,7 +230,7 @@ def _take_chunk(event: ServerSentEvent, body: dict[str, Any], payload: Payload) 
         return
     payload.chunks.append(chunk)
     if is_unexplained(chunk):
-        payload.foreign = excerpt(event.text)
+        payload.foreign = excerpt_of(event.data)
         payload.notes.append((UNEXPLAINED_OBJECT, payload.foreign))
 
 
