@@ -1,10 +1,10 @@
 """A small language model whose answers are known: its weights are a table that says which token follows which.
 
-It is a llama of one layer whose attention adds nothing, so that the next token depends on the last one alone: the embedding
-of a token is a unit vector, and the head holds the transitions. A real server runs it as it runs any other model. The chat
-template ends the prompt with a token of its own for each answer, chosen by the question: "scenario-thinking". Without that
-word it is the text, or two calls where tools are offered. Where a grammar forbids what the model would say, it writes the
-shortest JSON that it may, and otherwise any token is as likely as another.
+It is a llama model of one layer whose attention adds nothing, so that the next token depends only on the last one: the
+embedding of a token is a unit vector, and the head holds the transitions. A real server runs it like any other model. The
+chat template ends the prompt with a different token for each answer. The question selects it: "scenario-thinking". Without
+that word the answer is the text, or two calls if the request has tools. Where a grammar forbids the token that follows, the
+model writes the shortest JSON that is allowed; all other tokens are equally likely.
 """
 
 import json
@@ -29,12 +29,8 @@ _MARKS = ("<think>", "</think>")
 _ROLES = ("<|system|>", "<|user|>", "<|assistant|>", "<|tool|>")
 _BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 _LOGIT = 60.0  # of the token that follows; of most others it is 0
-_FORCED_LOGITS = {
-    _END: 30.0,
-    "<0x22>": 25.0,
-    "<0x7B>": 20.0,
-    "<0x7D>": 20.0,
-}  # after any token: the end, and short JSON
+# After any token: the end, and what closes JSON. They are weaker than the token that follows.
+_FORCED_LOGITS = {_END: 30.0, "<0x22>": 25.0, "<0x7B>": 20.0, "<0x7D>": 20.0}
 
 
 def _call(city: str) -> str:
@@ -42,8 +38,8 @@ def _call(city: str) -> str:
     return f"<tool_call>\n{json.dumps(call)}\n</tool_call>"
 
 
-# The first is the one that a question without the word gets. A loop has no end. What is broken is not UTF-8 where a call may
-# begin: llama.cpp's server, offered tools, reports that as an error in the stream.
+# "endless" repeats until a limit. "broken" has a byte that is not UTF-8 where a call may begin: if the request has tools,
+# llama.cpp's server reports that as an error in the stream.
 ANSWERS = {
     "text": TEXT,
     "thinking": f"<think>\n{THOUGHT}\n</think>\n\n{ANSWER}",
@@ -113,15 +109,14 @@ def _prompt_end(name: str) -> str:
 
 
 def _pieces(text: str, known: dict[str, int]) -> Iterator[str]:
-    """The text in tokens none of which was there before, since a token is followed by the same one each time."""
+    """The text in tokens that no other answer has, since each token is always followed by the same one."""
     used = set(known)
     for part in re.split("(<think>|</think>|[^\x00-\x7f])", text):
         if part in _MARKS:
             yield part
         elif not part.isascii():
-            yield from (
-                _BYTES[byte] for byte in part.encode(errors="surrogateescape")
-            )  # a character in pieces, as tokenizers cut it
+            data = part.encode(errors="surrogateescape")
+            yield from (_BYTES[byte] for byte in data)  # a character in pieces, as tokenizers cut it
         elif part:
             pieces = _cut(part.replace(" ", "▁"), used)
             used.update(pieces)
@@ -142,7 +137,7 @@ def _cut(text: str, used: set[str]) -> list[str]:
 
 
 def completion_tokens(name: str) -> int:
-    """How many tokens the answer has, the end included; not of an endless one."""
+    """The number of tokens of an answer, with the end of sequence; "endless" has none."""
     following = _vocabulary().following
     token, count = _vocabulary().tokens.index(_prompt_end(name)), 0
     while token in following:

@@ -1,7 +1,7 @@
-"""Servers that run: each is started once, as its documentation says. The gateways stand in front of an upstream on this
-machine; the servers that run a model get one whose answers are known, from `transition_model`.
+"""Real servers: each is started once, as its documentation says. The gateways are in front of an upstream on this machine;
+the other servers run the model of `transition_model`, whose answers are known.
 
-A server that cannot be had is skipped, with the reason.
+A server that is not installed is skipped, with the reason.
 """
 
 import importlib.util
@@ -200,7 +200,7 @@ def portkey_url(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture
-def mortal_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ModelServer]:
+def killable_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ModelServer]:
     """One that the test may kill, with a context that takes it seconds to fill."""
     yield from MODEL_SERVERS[request.param](tmp_path, CONTEXT)
 
@@ -208,8 +208,8 @@ def mortal_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mo
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "server" in metafunc.fixturenames:
         metafunc.parametrize("server", MODEL_SERVERS, indirect=True, scope="session")
-    if "mortal_server" in metafunc.fixturenames:
-        metafunc.parametrize("mortal_server", MODEL_SERVERS, indirect=True)
+    if "killable_server" in metafunc.fixturenames:
+        metafunc.parametrize("killable_server", MODEL_SERVERS, indirect=True)
     if "gateway" in metafunc.fixturenames:
         metafunc.parametrize("started", GATEWAYS, indirect=True, scope="session")
         metafunc.parametrize("protocol", MODELS)
