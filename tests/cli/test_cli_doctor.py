@@ -442,6 +442,45 @@ def test_after_a_plain_request_that_is_refused_nothing_more_is_asked() -> None:
     assert result.stdout.count("- found: ") == 2
 
 
+class Busy(FakeProvider):
+    """One that answers everything with 429."""
+
+    def answer_unscripted(self, request: ReceivedRequest) -> Answer:
+        del request
+        return refusal(429, "Slow down", **{"retry-after": "20"})
+
+
+@pytest.mark.parametrize("only", [(), ("tools", "usage", "wrong-key")])
+def test_a_provider_that_answers_everything_with_429_is_reported_once(only: tuple[str, ...]) -> None:
+    options = [part for name in only for part in ("--only", name)]
+    names = list(only) or NAMES
+    with Busy() as busy:
+        shown = doctor(busy.base_url, "-m", "m", *options)
+        assert len(busy.requests) == 1
+        report = doctor(busy.base_url, "-m", "m", "--json", *options)
+    assert (shown.exit_code, report.exit_code) == (1, 1)
+    assert f"- result: {len(names)} skipped\n" in shown.stdout
+    assert shown.stdout.count("too many requests") == shown.stdout.count("HTTP 429: Slow down") == 1
+    first, *others = json.loads(report.stdout)["checks"]
+    assert (first["reason"], first["error"]["status_code"], first["error"]["retry_after"]) == (
+        "there were too many requests",
+        429,
+        20.0,
+    )
+    assert {(check["result"], check["reason"], check["error"]) for check in others} == {
+        ("skipped", "not asked, since the first request was refused", None)
+    }
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_chat_exits_with_3_at_429(options: tuple[str, ...]) -> None:
+    with Busy() as busy:
+        result = run("chat", busy.base_url, "-m", "m", "Hi", *options)
+    assert result.exit_code == 3
+    assert result.stderr.startswith("Error: HTTP 429: Slow down (")
+    assert not options or json.loads(result.stdout)["error"]["status_code"] == 429
+
+
 def test_max_tokens_gives_way_to_its_successor() -> None:
     def newer(request: ReceivedRequest) -> Given:
         if "max_tokens" in request.json:
@@ -597,6 +636,35 @@ def test_no_response_later_fails_that_check() -> None:
         found = findings(bad)
     assert (found["usage"]["result"], found["usage"]["reason"]) == ("fail", "there was no response")
     assert found["structured-output"]["result"] == "pass"
+
+
+def error_keys() -> list[str]:
+    """Those that the page lists."""
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text("utf-8")
+    table = page.partition("### Error objects")[2].partition("\n### ")[0]
+    return re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+
+
+def test_errors_look_the_same_in_all_commands(tmp_path: Path) -> None:
+    nowhere, body = "http://127.0.0.1:9/v1", str(tmp_path / "body.sse")
+    Path(body).write_bytes(StreamBuilder().error("overloaded", code=503).body)
+    with provider(usage=Answer(b"", framing="raw", ending="cut"), tools=refusal(500)) as bad:
+        found = findings(bad)
+    lines = [
+        run("chat", nowhere, "-m", "m", "Hi", "--json").stdout,
+        run("replay", body, "--json").stdout,
+        run("inspect", body, "--json").stdout.splitlines()[-1],
+        *run("fold", body, f"{body}.missing", "--json").stdout.splitlines(),
+    ]
+    values = [value.get("verdict", value) for value in map(json.loads, lines)]
+    errors = [value["error"] for value in (*values, found["usage"], found["tools"])]
+    assert [list(error) for error in errors] == [error_keys()] * len(errors)
+    assert [error["type"] for error in errors] == [
+        *("ConnectError", "APIError", "APIError", "APIError", "FileNotFoundError"),
+        *("RemoteProtocolError", "APIStatusError"),
+    ]
+    assert errors[1] == errors[2] == errors[3]
+    assert (errors[3]["status_code"], errors[3]["retryable"], errors[3]["message"]) == (503, True, "overloaded")
 
 
 def test_silence_is_an_interruption_after_the_timeout() -> None:

@@ -27,7 +27,8 @@ pytest.importorskip("rich")
 from command_line import PATIENCE, Ran, on_a_terminal, piped, press_ctrl_c, read_a_line_and_close, run, started
 from worker_functions import double
 
-from chunkfold.cli.folding import Folded, Job, fold
+from chunkfold.cli.facts import error_object
+from chunkfold.cli.folding import Folded, Job, Problem, fold
 from chunkfold.cli.workers import Lost, in_processes
 
 HAS_PROC = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
@@ -82,7 +83,7 @@ def test_json_has_a_line_for_each_file_in_their_order(folder: Path) -> None:
         assert line == {
             "file": line["file"],
             "end": parser.end,
-            "error": {"type": type(error).__name__, "message": str(error)} if error else None,
+            "error": error_object(error),
             "anomalies": {anomaly.rule.id: anomaly.count for anomaly in parser.anomalies},
             "completion": snapshot if error is None else None,
             "snapshot": snapshot if error else None,
@@ -90,6 +91,8 @@ def test_json_has_a_line_for_each_file_in_their_order(folder: Path) -> None:
     assert [line["end"] for line in lines] == [
         *("failed", "finished", "interrupted", "truncated", "failed", "finished", "finished")
     ]
+    assert (lines[0]["error"]["type"], lines[0]["error"]["status_code"]) == ("APIStatusError", 429)
+    assert (lines[2]["error"]["type"], lines[2]["error"]["retryable"]) == ("StreamInterruptedError", False)
     assert lines[5]["anomalies"] == {"CF204": 2}
     assert lines[3]["snapshot"]["choices"][0]["message"]["content"] == "Hel"
 
@@ -142,7 +145,7 @@ def test_what_cannot_be_read_does_not_stop_the_rest(folder: Path, jobs: str) -> 
         "ValueError",
         "ValueError",
     ]
-    assert bad[0]["error"]["message"] == "No such file or directory"
+    assert bad[0]["error"] == error_object(Problem("FileNotFoundError", "No such file or directory"))
     assert bad[1]["error"]["message"] == "a folder without files"
     assert "line 3" in bad[2]["error"]["message"]
     assert good["end"] == "finished"
@@ -336,7 +339,7 @@ def test_no_memory_for_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Recording, "load", load)
     folded = fold(Job(str(folder / "a.sse"), as_json=True))
     assert (folded.end, folded.excerpt) == (None, "out of memory")
-    assert json.loads(folded.json)["error"] == {"type": "MemoryError", "message": "out of memory"}
+    assert json.loads(folded.json)["error"] == error_object(Problem("MemoryError", "out of memory"))
 
 
 # The processes

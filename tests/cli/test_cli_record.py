@@ -32,6 +32,7 @@ from chunkfold.testing import (
     fragment,
     hostile_streams,
     json_answer,
+    stalled,
     usage,
 )
 from chunkfold.testing.recorded import recorded_answer
@@ -173,6 +174,21 @@ def test_the_exit_code_says_how_the_stream_ended(
     facts, *again_errors = again.stderr.splitlines()[-1 - len(errors) :]
     assert facts.startswith(end)
     assert again_errors == errors  # what was said live
+
+
+def test_a_stall_is_the_same_wherever_the_recording_is_read(output: Path) -> None:
+    pings = stalled(SAID, 2, 10.0, keep_alive=b": ping\n\n", every=0.05)
+    with FakeProvider(Answer(pings, ending="open")) as provider:
+        result = run("record", provider.url, "-m", "m", "hi", "-o", str(output), "--timeout", "0.3")
+    summary, error = result.stderr.splitlines()
+    assert (result.exit_code, summary.rpartition("; ")[2]) == (6, "ended: stalled")
+    assert error == "Error: bytes but no chunk came for 0.3 s (progress_timeout)"
+    again = run("replay", str(output), "--speed", "0")
+    assert (again.exit_code, again.stderr.splitlines()[-1]) == (6, error)
+    for command in ("fold", "replay", "inspect"):
+        value = json.loads(run(command, str(output), "--json").stdout.splitlines()[-1])
+        value = value.get("verdict", value)
+        assert (value["end"], f"Error: {value['error']['message']}") == ("stalled", error)
 
 
 def test_no_key_is_stored_or_shown(output: Path) -> None:

@@ -124,6 +124,17 @@ def test_what_cannot_be_read_or_written_is_told_in_one_line(arguments: list[str]
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("file", ["picture.png", "-"])
+def test_a_binary_is_refused(file: str) -> None:
+    picture = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+    Path("picture.png").write_bytes(picture)
+    result = report(file, "-o", "report.html", stdin=picture)
+    told = f"Error: {file}: expected a recording or the body of a stream, received binary data\n"
+    assert result == ("", told, 1)
+    assert not Path("report.html").exists()
+
+
 @pytest.mark.skipif(os.name == "nt", reason="needs a file system that takes any name")
 def test_the_name_of_a_file_does_nothing_to_the_page_nor_to_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -733,6 +733,17 @@ def test_the_file_is_as_documented(tmp_path: Path) -> None:
     left = replace(EXAMPLE, end="left", ended_at=None, error="")
     assert left.dumps().splitlines()[-1] == b'{"end":"left","at":null}'
     assert stored(left) == left
+    limited = replace(left, progress_timeout=0.0)
+    assert limited.dumps().splitlines()[-1] == b'{"end":"left","at":null,"progress_timeout":0.0}'
+    assert stored(limited) == limited
+
+
+def test_the_limit_that_a_stream_was_read_with_is_that_of_a_replay() -> None:
+    late = recorded_reads((0.1, HELLO), (0.5, b": ping\n\n"), end="left", progress_timeout=0.3)
+    assert replay(late).end is StreamEnd.STALLED
+    assert replay(stored(late)).end is StreamEnd.STALLED
+    assert replay(late, progress_timeout=None).end is StreamEnd.CLOSED
+    assert replay(replace(late, progress_timeout=None)).end is StreamEnd.CLOSED
 
 
 def test_the_example_of_the_format_is_one() -> None:
@@ -762,6 +773,7 @@ def recordings(draw: st.DrawFn) -> Recording:
         draw(st.sampled_from(["body", "error", "left"])),
         ended_at,
         draw(PRINTABLE),
+        draw(st.none() | TIMES),
     )
 
 
@@ -849,6 +861,8 @@ DAMAGED = {
     "an end of another kind": ([GOOD, b'{"end":"gone"}'], 2, "end: expected one of body, error, left, received 'gone'"),
     "an end that is a list": ([GOOD, b'{"end":[]}'], 2, "received []"),
     "an error that is a number": ([GOOD, b'{"end":"error","error":1}'], 2, "error: expected str, received int"),
+    "a limit that is text": ([GOOD, b'{"end":"left","progress_timeout":"1"}'], 2, "progress_timeout: expected seconds, received str"),
+    "a negative limit": ([GOOD, b'{"end":"left","progress_timeout":-1}'], 2, "progress_timeout: expected seconds, 0 or more, received -1"),
     "something behind the end": ([GOOD, b'{"end":"body"}', b"", b'{"text":"a"}'], 4, "expected nothing after the end"),
     "two recordings": ([GOOD, b'{"end":"body"}', GOOD], 3, "expected nothing after the end"),
 }  # fmt: skip
@@ -869,7 +883,9 @@ JSON_LIKE = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
     max_leaves=4,
 )
-KEYS = st.sampled_from(["chunkfold_recording", "status", "headers", "url", "at", "text", "base64", "end", "error"])
+KEYS = st.sampled_from(
+    ["chunkfold_recording", "status", "headers", "url", "at", "text", "base64", "end", "error", "progress_timeout"]
+)
 ANY_LINE = (
     st.binary(max_size=30)
     | st.dictionaries(KEYS, JSON_LIKE | st.just(1), max_size=4).map(lambda line: json.dumps(line).encode())
@@ -1113,6 +1129,30 @@ def test_what_a_client_says_of_itself_is_no_secret() -> None:
     recorder = Recorder(response)
     list(recorder.iter_bytes())
     assert recorder.recording.body == text.encode()
+
+
+PORTKEY = {  # a gateway's headers, and whether their values are secrets
+    "x-portkey-provider": ("vertex-ai-eu1", False),
+    "x-portkey-trace-id": ("checkout-8f3a21bc", False),
+    "x-portkey-span-id": ("span-77b01c2d", False),
+    "x-portkey-api-key": ("pk9-marked-1", True),
+    "x-portkey-virtual-key": ("vk9-marked-2", True),
+    "authorization": ("Bearer marked-3-upstream", True),
+    "x-portkey-aws-secret-access-key": ("marked-4-aws", True),
+    "x-portkey-aws-session-token": ("marked-5-aws", True),
+    "x-portkey-custom-host": ("https://user:marked-6-host@own.example/v1", True),
+}
+
+
+@pytest.mark.parametrize("name", PORTKEY)
+def test_of_portkeys_headers_only_the_provider_and_the_ids_are_kept(name: str) -> None:
+    headers = {name: value for name, (value, _) in PORTKEY.items()}
+    value, is_secret = PORTKEY[name]
+    quoted = value.removeprefix("Bearer ")
+    request = httpx.Request("POST", "https://api.portkey.example/v1/chat/completions", headers=headers)
+    recorder = Recorder(httpx.Response(200, content=delta(content=f"sent: {quoted}."), request=request))
+    list(recorder.iter_bytes())
+    assert recorder.recording.body == delta(content=f"sent: {'*' * len(quoted) if is_secret else quoted}.")
 
 
 def test_a_short_key_is_only_hidden_where_the_scheme_stands_before_it() -> None:

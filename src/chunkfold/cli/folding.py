@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from chunkfold import ChatCompletion, ChatCompletionMessage, ChatCompletionParser, StreamEnd
+from chunkfold import ChatCompletion, ChatCompletionMessage, ChatCompletionParser, ChunkfoldError, StreamEnd
+from chunkfold.cli.facts import error_object
 from chunkfold.cli.safe import json_line, one_line
 from chunkfold.recording import Recording, replay
 
@@ -11,10 +12,14 @@ _EXCERPT: Final = 200  # characters kept for people
 
 
 class Problem(NamedTuple):
-    """Why there is no completion: the name of the exception's type, and what it says."""
+    """Why a file could not be read: the name of the exception's type, and what it says."""
 
-    type: str
+    kind: str
     message: str
+
+    def __str__(self) -> str:
+        """As people read it."""
+        return self.message or self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +64,7 @@ def fold(job: Job) -> Folded:
         return unreadable(job, job.problem)
     try:
         recording = Recording.load(job.file) if job.data is None else Recording.loads(job.data)
-        parser = replay(recording)
-        error = parser.error
-        problem = None if error is None else Problem(type(error).__name__, str(error))
-        return _folded(job, problem, parser)
+        return _folded(job, replay(recording))
     except Exception as error:  # noqa: BLE001 - one bad file must not end the run, whatever is wrong with it
         said = error.strerror if isinstance(error, OSError) else str(error)
         unsaid = "out of memory" if isinstance(error, MemoryError) else ""
@@ -74,15 +76,16 @@ def unreadable(job: Job, problem: Problem) -> Folded:
     return _folded(job, problem)
 
 
-def _folded(job: Job, problem: Problem | None, parser: ChatCompletionParser | None = None) -> Folded:
+def _folded(job: Job, outcome: ChatCompletionParser | Problem) -> Folded:
     """What has ended well is a completion, anything else is not more than a snapshot."""
+    parser, error = (None, outcome) if isinstance(outcome, Problem) else (outcome, outcome.error)
     end, snapshot = (parser.end, parser.snapshot) if parser else (None, None)
     anomalies = {anomaly.rule.id: anomaly.count for anomaly in parser.anomalies} if parser else {}
-    said = problem.message or problem.type if problem else _said(snapshot or ChatCompletion())
+    said = _said(snapshot or ChatCompletion()) if error is None else str(error)
     json = ""
     if job.as_json:
         whole = None if snapshot is None else snapshot.model_dump(mode="json")
-        told = {"file": job.file, "end": end, "error": problem and problem._asdict(), "anomalies": anomalies}
+        told = {"file": job.file, "end": end, "error": error_object(error), "anomalies": anomalies}
         is_complete = end is not None and end.complete
         json = json_line(
             {**told, "completion": whole if is_complete else None, "snapshot": None if is_complete else whole}

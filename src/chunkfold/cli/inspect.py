@@ -17,6 +17,7 @@ from chunkfold.cli.request import ChatRequest, chat_request, checked_url, header
 from chunkfold.cli.safe import one_line
 from chunkfold.cli.view import standard_output
 from chunkfold.recording import Recorder, Recording
+from chunkfold.recording.replaying import options_of
 
 _PROMPT: Final = "Say hello."
 _View = Callable[..., FrameView]  # with what is still to be said of the stream
@@ -92,13 +93,7 @@ def _is_url(source: str) -> bool:
 def _show_recording(recording: Recording, make_view: _View) -> int:
     timed = has_times(recording)
     view = make_view(timed=timed, offset_width=len(str(len(recording.body))))
-    inspection = Inspection(
-        view.frame,
-        status_code=recording.status_code,
-        headers=recording.headers,
-        started=0.0,
-        clock=lambda: recording.seconds,
-    )
+    inspection = Inspection(view.frame, **options_of(recording))
     return _watch(view, inspection, lambda: inspect_recording(recording, inspection))
 
 

@@ -58,8 +58,9 @@ def record(
         context.exit(LEFT)
     except NO_RESPONSE as error:
         raise no_response(request, error) from None
-    _write(recording, output)
-    parser = replay(recording, progress_timeout=request.read_timeout)
+    data = recording.dumps()
+    _write(data, output)
+    parser = replay(Recording.loads(data))  # so that a replay of the file says the same
     reply = Reply(parser.error)
     reply.take(parser)
     if show:
@@ -94,12 +95,12 @@ def _check_folder(output: str) -> None:
         raise click.UsageError(f"-o: {one_line(str(folder))}: no folder, or one that cannot be written to")
 
 
-def _write(recording: Recording, output: str) -> None:
+def _write(data: bytes, output: str) -> None:
     try:
         if output == "-":
-            _print(recording.dumps())
+            _print(data)
         else:
-            recording.save(output)
+            Path(output).write_bytes(data)
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -83,16 +83,34 @@ def recording_of(request: ChatRequest, on_data: Callable[[ChatCompletionParser],
     body = {**request.body, "stream": True}
     is_over = False
     with client_for(request) as client:
-        started = time.monotonic()  # now that the certificates are loaded
+        clock = _LastReading()
+        started = clock()  # now that the certificates are loaded
         with client.stream("POST", request.url, json=body, headers=headers) as response:
-            recorder = Recorder(response, started=started)
+            recorder = Recorder(response, started=started, clock=clock)
+            parser = ChatCompletionParser(
+                status_code=response.status_code,
+                headers=response.headers,
+                progress_timeout=request.read_timeout,
+                started=started,
+                clock=lambda: clock.last,
+            )
             with suppress(Exception, KeyboardInterrupt):  # the recording says how it ended
-                is_over = _read(recorder, request.read_timeout, on_data)
-    recording = recorder.recording
+                is_over = _read(recorder, parser, on_data)
+    recording = replace(recorder.recording, progress_timeout=request.read_timeout)
     if is_over and recording.error in (DeadlineReachedError.__name__, "ReadTimeout", "TimeoutError"):
         # this side waited no longer
         return replace(recording, end="left", error="")
     return recording
+
+
+class _LastReading:
+    """A clock that remembers what it said, so that a parser has the times of the recording."""
+
+    last = 0.0
+
+    def __call__(self) -> float:
+        self.last = time.monotonic()
+        return self.last
 
 
 def no_response(request: ChatRequest, error: Exception) -> NoResponseError:
@@ -123,9 +141,10 @@ def is_url(source: str) -> bool:
     return source.startswith(("http://", "https://")) and not Path(source).exists()
 
 
-def _read(recorder: Recorder, patience: float, on_data: Callable[[ChatCompletionParser], object] | None) -> bool:
+def _read(
+    recorder: Recorder, parser: ChatCompletionParser, on_data: Callable[[ChatCompletionParser], object] | None
+) -> bool:
     """Read to the end of the body, or of the stream; return whether the stream's came first."""
-    parser = ChatCompletionParser(status_code=recorder.status_code, headers=recorder.headers, progress_timeout=patience)
     reads = recorder.iter_bytes()
     for data in reads:
         if on_data is None:

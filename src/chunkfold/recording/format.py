@@ -8,8 +8,9 @@ r"""Read and write the file of a recording: JSON Lines in UTF-8, one object in e
 The first line has the format's version (1), the response's status, an allow-list of its headers, the URL without user
 and query, and the time of the headers. Then there is a line for each read: its bytes as `text` if they are UTF-8, else
 as `base64`. The last line has the way in which reading ended: `body`, `error` (then `error` is the name of the
-exception's type) or `left`. A file without it was truncated, and counts as left; so does one whose last line is not
-whole.
+exception's type) or `left`. It may have the `progress_timeout` that the stream was read with, in seconds: if bytes
+arrived but no chunks, only this distinguishes a stream that stalled from one that was left. A file without a last line
+was truncated, and counts as left; so does one whose last line is not whole.
 
 Times are seconds since the request was sent, and never decrease; they are null or absent if they are not known. Unknown
 keys are ignored, and so are lines that have only unknown keys, so that later versions can add some. A file whose first
@@ -94,7 +95,7 @@ def _head(line: dict[str, Any]) -> dict[str, Any]:
         "status_code": status,
         "headers": {name.lower(): _of_type(headers, name, str) for name in headers},
         "url": _of_type(line, "url", str, ""),
-        "headers_at": _time(line, 0.0),
+        "headers_at": _seconds(line, "at", 0.0),
     }
 
 
@@ -107,7 +108,7 @@ def _body(lines: list[tuple[int, bytes]], last_at: float) -> dict[str, Any]:
             if end:
                 raise ValueError("expected nothing after the end")
             line = _object(text)
-            at = _time(line, last_at)
+            at = _seconds(line, "at", last_at)
             last_at = last_at if at is None else at
             if "end" in line:
                 end = {**_ending(line), "ended_at": at}
@@ -120,7 +121,8 @@ def _ending(line: dict[str, Any]) -> dict[str, Any]:
     end, known = line["end"], get_args(RecordedEnd)
     if end not in known:
         raise ValueError(f"end: expected one of {', '.join(known)}, received {brief(end)}")
-    return {"end": end, "error": _of_type(line, "error", str, "")}
+    error = _of_type(line, "error", str, "")
+    return {"end": end, "error": error, "progress_timeout": _seconds(line, "progress_timeout", 0.0)}
 
 
 def _data(line: dict[str, Any]) -> bytes:
@@ -133,14 +135,14 @@ def _data(line: dict[str, Any]) -> bytes:
     return text.encode()
 
 
-def _time(line: dict[str, Any], earliest: float) -> float | None:
-    value = line.get("at")
+def _seconds(line: dict[str, Any], key: str, least: float) -> float | None:
+    value = line.get(key)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"at: expected seconds, received {type(value).__name__}")
-    if not earliest <= value <= _LONGEST:
-        raise ValueError(f"at: expected seconds, {earliest:g} or more, received {brief(value)}")
+        raise TypeError(f"{key}: expected seconds, received {type(value).__name__}")
+    if not least <= value <= _LONGEST:
+        raise ValueError(f"{key}: expected seconds, {least:g} or more, received {brief(value)}")
     return float(value)
 
 
@@ -183,7 +185,8 @@ def _lines(recording: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for read in recording["reads"]:
         yield {"at": _rounded(read.at), **_encoded(read.data)}
     last: dict[str, Any] = {"end": recording["end"], "at": _rounded(recording["ended_at"])}
-    yield {**last, "error": recording["error"]} if recording["error"] else last
+    more = {name: recording[name] for name in ("error", "progress_timeout")}
+    yield last | {name: value for name, value in more.items() if value not in ("", None)}
 
 
 def _encoded(data: bytes) -> dict[str, str]:

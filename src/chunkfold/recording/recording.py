@@ -37,6 +37,8 @@ class Recording(BriefRepr):
         end: How reading ended: `body` (the body ended), `error` (the transport raised), `left` (not read further).
         ended_at: When reading ended, in seconds since the request was sent; None if not known.
         error: The name of the type of the transport's exception, "" if there was none.
+        progress_timeout: The limit that the stream was read with, in seconds; None if there was none, or it is not
+            known. `replay` applies it, so that a stream that stalled does so again.
     """
 
     reads: tuple[RecordedRead, ...]
@@ -47,6 +49,7 @@ class Recording(BriefRepr):
     end: RecordedEnd = "body"
     ended_at: float | None = None
     error: str = ""
+    progress_timeout: float | None = None
 
     @property
     def body(self) -> bytes:

@@ -15,7 +15,8 @@ def replay(recording: Recording, **options: Unpack[ParserOptions]) -> ChatComple
 
     Args:
         recording: The recording.
-        options: The parser's options; status, headers and clock are the recording's own, unless given.
+        options: The parser's options; status, headers, clock and `progress_timeout` are the recording's own, unless
+            given.
     """
     parser = parser_of(recording, **options)
     for read in recording.reads:
@@ -26,16 +27,21 @@ def replay(recording: Recording, **options: Unpack[ParserOptions]) -> ChatComple
 
 def parser_of(recording: Recording, **options: Unpack[ParserOptions]) -> ChatCompletionParser:
     """A parser that has read nothing yet; the caller feeds it the reads, with their times as `arrived`."""
-    given: ParserOptions = {
+    given: ParserOptions = {**options_of(recording), **options}
+    parser = ChatCompletionParser(**given)
+    parser.timing.headers = recording.headers_at
+    return parser
+
+
+def options_of(recording: Recording) -> ParserOptions:
+    """The options with which a parser reads it as it was read live."""
+    return {
         "status_code": recording.status_code,
         "headers": recording.headers,
         "started": 0.0,
         "clock": lambda: recording.seconds,
-        **options,
+        "progress_timeout": recording.progress_timeout,
     }
-    parser = ChatCompletionParser(**given)
-    parser.timing.headers = recording.headers_at
-    return parser
 
 
 def conclude(parser: ChatCompletionParser, recording: Recording) -> None:
