@@ -216,9 +216,9 @@ BAD: list[tuple[str, Given, str, str]] = [
     ("parallel-tools", called(PARIS, ("get_weather", "")), "fail", "the arguments of call 1 do not fit the tool"),
     ("parallel-tools", SAME_ID, "fail", "two calls have the same id"),
     ("parallel-tools", called(PARIS), "skipped", "the model made one call, not two at once"),
-    ("second-turn", refusal(400, "no such role: tool"), "fail", "then the next request failed"),
-    ("second-turn", StreamBuilder().text("Sun").answer(ending="cut"), "fail", "then the next request failed"),
-    ("second-turn", Answer(b"", framing="raw", ending="cut"), "fail", "then the next request got no response"),
+    ("second-turn", refusal(400, "no such role: tool"), "fail", "the next request failed"),
+    ("second-turn", StreamBuilder().text("Sun").answer(ending="cut"), "fail", "the next request failed"),
+    ("second-turn", Answer(b"", framing="raw", ending="cut"), "fail", "the next request got no response"),
     ("second-turn", refusal(429), "skipped", "there were too many requests"),
     ("second-turn", text(" "), "fail", "the call and its result were sent back; no text came; the stream finished"),
     ("second-turn", called(PARIS), "skipped", "the call and its result were sent back; the model called a tool once more"),
@@ -294,7 +294,7 @@ def test_a_provider_that_does_not_let_go_of_what_was_left() -> None:
     assert found["text"]["result"] == "pass"
     assert found["early-close"]["result"] == "fail"
     assert re.fullmatch(
-        r"left after .* s; the provider stopped .* s later; then the next request failed",
+        r"left after .* s; the provider stopped .* s later; the next request failed",
         found["early-close"]["reason"],
     )
     assert "one stream at a time" in found["early-close"]["quote"]

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from pydantic import BaseModel
@@ -98,7 +99,7 @@ class Check:
         asks: What it asks for, in words.
         body: The request's body, beside the model and the limit of tokens.
         judge: What judges the first and the last answer, if both ended well.
-        next_body: The body of a second request over the same client, given the first answer; None for none.
+        next_body: The body of a second request over the same client, given the first answer.
         refused_with: The statuses of which one is expected; none if an answer is.
         is_left: Whether it is left at the first output.
     """
@@ -107,7 +108,7 @@ class Check:
     asks: str
     body: Mapping[str, Any]
     judge: Callable[[Reply, Reply], Judgement] = lambda _first, _last: Judgement(Result.PASS, "")
-    next_body: Callable[[Reply], Mapping[str, Any] | None] = lambda _: None
+    next_body: Callable[[Reply], Mapping[str, Any]] | None = None
     refused_with: tuple[int, ...] = ()
     is_left: bool = False
 
@@ -120,26 +121,19 @@ def _say(text: str) -> dict[str, Any]:
 
 
 class _Weather(BaseModel, extra="forbid"):
-    """What the tool takes."""
-
     city: str
 
 
 class _City(BaseModel, extra="forbid"):
-    """A city."""
-
     name: str
     country: str
 
 
-_WEATHER: Final = {
-    "name": "get_weather",
-    "description": "The weather in a city, now.",
-    "parameters": _Weather.model_json_schema(),
-}
+_WEATHER: Final = {"name": "get_weather", "parameters": _Weather.model_json_schema()}
 _TOOLS: Final = {"tools": [{"type": "function", "function": _WEATHER}]}
 _CITY: Final = {"name": "city", "strict": True, "schema": _City.model_json_schema()}
 _GREETING: Final = _say("Say hello in one short sentence.")
+_COUNT: Final = _say("Count from 1 to 200, in digits.")
 _WITH_USAGE: Final = {**_GREETING, "stream_options": {"include_usage": True}}
 _WRONG_MODEL: Final = {**_GREETING, "model": WRONG_MODEL}
 _ONE_CALL: Final = {**_say("What is the weather in Paris? Call get_weather."), **_TOOLS}
@@ -150,7 +144,11 @@ _JSON: Final = {
 }
 
 
-def _second_turn(reply: Reply) -> dict[str, Any] | None:
+def _greeting(_: Reply) -> dict[str, Any]:
+    return _GREETING
+
+
+def _second_turn(reply: Reply) -> dict[str, Any]:
     """The answer sent back, with a result for each of its calls, or else with another question."""
     calls = [call for call in reply.completion.tool_calls if call.name]
     results = [{"role": "tool", "tool_call_id": call.id, "content": "18 degrees, sunny"} for call in calls]
@@ -174,7 +172,7 @@ def judge(check: Check, replies: Sequence[Reply], lost: NoResponseError | None =
 
 def _judged(check: Check, replies: Sequence[Reply], lost: NoResponseError | None) -> Judgement:
     if lost is not None:
-        told = "then the next request got no response" if replies else "there was no response"
+        told = "the next request got no response" if replies else "there was no response"
         return Judgement(Result.FAIL, told, lost.message)
     first, last = replies[0], replies[-1]
     if is_one_too_many(last.error) and first.left_after is None:  # else what was left may be why
@@ -185,7 +183,7 @@ def _judged(check: Check, replies: Sequence[Reply], lost: NoResponseError | None
         is_status = isinstance(last.error, APIStatusError) and last.error.status_code in _NOT_SUPPORTED
         if is_status and first is last and len(check.body) > 1:  # more is asked for than a text
             return Judgement(Result.UNSUPPORTED, "the provider refuses the request", described(last.error))
-        told = f"the stream {_ended(last)}" if first is last else "then the next request failed"
+        told = f"the stream {_ended(last)}" if first is last else "the next request failed"
         return Judgement(Result.FAIL, told, described(last.error))
     if first.completion.finish_reason == "length" and not check.body.keys().isdisjoint(("tools", "response_format")):
         return Judgement(Result.SKIPPED, "the limit of tokens cut the answer")
@@ -289,9 +287,9 @@ def _judge_reuse(first: Reply, last: Reply) -> Judgement:
     return Judgement(Result.TOLERATED, f"the connection {why}; the next request needed another one")
 
 
-def _judge_early_close(first: Reply, last: Reply) -> Judgement:
+def _judge_leaving(first: Reply, last: Reply) -> Judgement:
     """The stream can be left, and the next request is answered."""
-    if first is last:
+    if first.left_after is None:
         return Judgement(Result.SKIPPED, "the answer was over before it could be left")
     began = last.parser.timing.first_output
     return Judgement(Result.PASS, "the next request was answered" + (f", from {began:.2f} s on" if began else ""))
@@ -300,25 +298,13 @@ def _judge_early_close(first: Reply, last: Reply) -> Judgement:
 CHECKS: Final = (
     Check("text", "a sentence of text", _GREETING, _judge_text),
     Check("tools", "one call of a tool", _ONE_CALL, _judge_calls),
-    Check(
-        "parallel-tools",
-        "two calls of a tool in one answer",
-        _TWO_CALLS,
-        lambda first, last: _judge_calls(first, last, 2),
-    ),
-    Check("second-turn", "an answer to the result of its call", _ONE_CALL, _judge_second_turn, next_body=_second_turn),
+    Check("parallel-tools", "two calls of a tool in one answer", _TWO_CALLS, partial(_judge_calls, least=2)),
+    Check("second-turn", "an answer to the result of its call", _ONE_CALL, _judge_second_turn, _second_turn),
     Check("choices", "two choices, by `n`", {**_GREETING, "n": 2}, _judge_choices),
     Check("usage", "usage, by `stream_options`", _WITH_USAGE, _judge_usage),
     Check("structured-output", "JSON that fits a schema, by `response_format`", _JSON, _judge_structured_output),
-    Check("reuse", "two answers over one connection", _GREETING, _judge_reuse, next_body=lambda _: _GREETING),
-    Check(
-        "early-close",
-        "an answer that is closed at its first output, and another one",
-        _say("Count from 1 to 200, in digits."),
-        _judge_early_close,
-        next_body=lambda reply: None if reply.left_after is None else _GREETING,
-        is_left=True,
-    ),
+    Check("reuse", "two answers over one connection", _GREETING, _judge_reuse, _greeting),
+    Check("early-close", "an answer that is left early, and another", _COUNT, _judge_leaving, _greeting, is_left=True),
     Check("wrong-key", "an error, by an invalid key", _GREETING, refused_with=(401, 403)),
     Check("wrong-model", "an error, by a model that does not exist", _WRONG_MODEL, refused_with=(404, 400, 403, 422)),
 )

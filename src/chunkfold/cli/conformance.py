@@ -103,16 +103,6 @@ class Report:
         return {result: found[result] for result in Result}
 
 
-def markdown(report: Report, width: int | None = None) -> str:
-    """The report as Markdown.
-
-    Args:
-        report: The report.
-        width: How many columns there are; where a table would be wider, there is a list instead. None for no limit.
-    """
-    return "\n".join(_lines(report, width)) + "\n"
-
-
 def as_json(report: Report) -> str:
     """The report as JSON."""
     value = {
@@ -124,7 +114,7 @@ def as_json(report: Report) -> str:
         "counts": report.counts,
         "checks": [_finding_object(finding) for finding in report.findings],
     }
-    return json.dumps(value, indent=2) + "\n"
+    return json.dumps(value, indent=2)
 
 
 def _versions() -> dict[str, str]:
@@ -133,7 +123,8 @@ def _versions() -> dict[str, str]:
     return {"chunkfold": chunkfold, "python": platform.python_version(), "httpx": httpx.__version__}
 
 
-def _lines(report: Report, width: int | None) -> Iterator[str]:
+def markdown(report: Report, width: int | None = None) -> Iterator[str]:
+    """The report as the lines of a page; where the table would be wider, there is a list instead."""
     counts = ", ".join(f"{count} {_PAST.get(result, result)}" for result, count in report.counts.items() if count)
     versions = ", ".join(f"{name.replace('py', 'Py')} {version}" for name, version in _versions().items())
     yield f"## chunkfold doctor: {code(report.model)}"

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -27,6 +27,8 @@ from chunkfold.recording.redaction import Redactor
 _MOST_TOKENS: Final = 256
 _LIMITS: Final = ("max_tokens", "max_completion_tokens")  # OpenAI's newer models refuse the first
 _KEY_HEADER: Final = re.compile(r"auth|(?<!port)key|token", re.IGNORECASE)
+_NOT_ASKED: Final = Judgement(Result.SKIPPED, "not asked, since the first request was refused")
+_KEY: Final = re.compile(r"(Bearer )?.*")
 _STYLES: Final = {"pass": "green", "tolerated": "yellow", "fail": "bold red", "unsupported": "dim", "skipped": "dim"}
 
 _EPILOG: Final = """\b
@@ -64,7 +66,8 @@ class Provider:
         """Send a check's requests, and judge the answers."""
         headers = self._request.headers
         if check.name == "wrong-key":
-            headers = {name: _wrong(value) if _KEY_HEADER.search(name) else value for name, value in headers.items()}
+            names = filter(_KEY_HEADER.search, headers)
+            headers = headers | {name: _KEY.sub(rf"\1{WRONG_KEY}", headers[name], 1) for name in names}
             if headers == self._request.headers:
                 return Finding(check, Judgement(Result.SKIPPED, "no key is set, so that there is none to replace"))
         replies: list[Reply] = []
@@ -76,9 +79,8 @@ class Provider:
                 if isinstance(error, APIStatusError) and self._limit == _LIMITS[0] and _LIMITS[0] in str(error):
                     self._limit, self.note = _LIMITS[1], f"`{_LIMITS[0]}` was refused, `{_LIMITS[1]}` sent instead"
                     replies = [self._send(client, check.body, headers, is_left=check.is_left)]
-                body = check.next_body(replies[0]) if replies[0].error is None else None
-                if body is not None:
-                    replies.append(self._send(client, body, headers))
+                if check.next_body is not None and replies[0].error is None:
+                    replies.append(self._send(client, check.next_body(replies[0]), headers))
             except NoResponseError as error:
                 lost = error
         return Finding(check, judge(check, replies, lost), replies, lost)
@@ -166,8 +168,7 @@ def doctor(
     is_interrupted = False
     with waiting_for(model) as show:
         try:
-            for finding in _findings(provider, [check for check in CHECKS if not names or check.name in names], show):
-                report.findings.append(finding)
+            _examine(provider, [check for check in CHECKS if not names or check.name in names], report, show)
         except KeyboardInterrupt:
             is_interrupted = True
     report.note = provider.note
@@ -175,8 +176,8 @@ def doctor(
     context.exit(LEFT if is_interrupted else int(report.is_bad))
 
 
-def _findings(provider: Provider, checks: Sequence[Check], show: Callable[[str], object]) -> Iterator[Finding]:
-    """The result of each check, as soon as it is known.
+def _examine(provider: Provider, checks: Sequence[Check], report: Report, show: Callable[[str], object]) -> None:
+    """Add the result of each check to the report, as soon as it is known.
 
     Where the plain request is refused, or the first one of another kind is one too many, nothing more is asked.
 
@@ -186,15 +187,12 @@ def _findings(provider: Provider, checks: Sequence[Check], show: Callable[[str],
     is_refused = False
     for number, check in enumerate(checks, 1):
         show(f"{check.name} ({number} of {len(checks)})")
-        if is_refused:
-            yield Finding(check, Judgement(Result.SKIPPED, "not asked, since the first request was refused"))
-            continue
-        finding = provider.examine(check)
+        finding = Finding(check, _NOT_ASKED) if is_refused else provider.examine(check)
         if finding.lost and number == 1 and not finding.replies:
             raise finding.lost
-        yield finding
-        is_plain = check is CHECKS[0] and isinstance(finding.error, APIStatusError)
-        is_refused = is_plain or (number == 1 and finding.is_one_too_many)
+        report.findings.append(finding)
+        is_refused |= check is CHECKS[0] and isinstance(finding.error, APIStatusError)
+        is_refused |= number == 1 and finding.is_one_too_many
 
 
 def _closing(response: httpx.Response) -> str:
@@ -204,18 +202,13 @@ def _closing(response: httpx.Response) -> str:
     return "connection: close" if "close" in response.headers.get("connection", "").lower() else ""
 
 
-def _wrong(value: str) -> str:
-    return f"Bearer {WRONG_KEY}" if value.startswith("Bearer ") else WRONG_KEY
-
-
 def _print(report: Report, secrets: Sequence[str], *, as_object: bool) -> None:
     """Print the report without secrets: as it is into a pipe, wrapped on a terminal."""
     console = standard_output()
     width = console.width if console.is_interactive else None
-    text = Redactor(secrets).clean_text(as_json(report) if as_object else markdown(report, width))
+    text = Redactor(secrets).clean_text(as_json(report) if as_object else "\n".join(markdown(report, width)))
     if as_object or width is None:
-        console.file.write(text)
-        console.file.flush()
+        click.echo(text, file=console.file)
         return
     for line in text.splitlines():
         indent = "  " if line.startswith("- ") else ""
