@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from chunkfold import ChatCompletion, ChatCompletionMessage, ChatCompletionParser, ChunkfoldError, StreamEnd
+from chunkfold import ChatCompletion, ChatCompletionMessage, ChatCompletionParser, StreamEnd
 from chunkfold.cli.facts import error_object
 from chunkfold.cli.safe import json_line, one_line
 from chunkfold.recording import Recording, replay
