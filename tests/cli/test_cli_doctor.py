@@ -394,15 +394,22 @@ def test_a_provider_that_does_not_notice() -> None:
     )
 
 
-def test_an_answer_that_is_over_too_soon() -> None:
+@pytest.mark.parametrize("keeps", [False, True])
+def test_an_answer_that_is_over_too_soon(keeps: bool) -> None:
     def finish(connected: socket.socket, request: ReceivedRequest) -> None:
-        connected.sendall(HEAD + b"connection: close\r\n\r\n" + delta(content="Hello"))
+        pieces = [delta(content="Hello"), STOP + DONE]
+        size = f"content-length: {len(b''.join(pieces))}" if keeps else "connection: close"
+        connected.sendall(HEAD + f"{size}\r\n\r\n".encode() + pieces[0])
         if check_of(request) == "early-close":
             assert connected.recv(1) == b""  # the client has left
-        connected.sendall(STOP + DONE)
+        connected.sendall(pieces[1])
+        if keeps:
+            may_close.wait(PATIENCE)
 
+    may_close = threading.Event()
     with served(finish) as url:
         found = found_at(url, "early-close")
+        may_close.set()
     assert (found["result"], found["end"]) == ("pass", "closed")
     assert re.fullmatch(
         r"left after .* s; the answer was over before the provider could notice; the next request was answered, .*",

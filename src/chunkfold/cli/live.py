@@ -154,18 +154,22 @@ class LiveAnswer:
             After how many seconds it ended the answer early; infinity if it did not within one second, and None if the
             answer was over by then.
         """
+        if self._response.is_closed:
+            return None
         begun, rest = time.monotonic(), list[bytes]()
+        network_stream = self._response.extensions["network_stream"]
         with reads_until(self._response, begun + _LONGEST_REACTION) as is_bounded:
             if not is_bounded:
                 return math.inf
             try:
-                connected = self._response.extensions["network_stream"].get_extra_info("socket")
-                socket.socket.shutdown(connected, socket.SHUT_WR)  # below TLS: what a close would send, too
+                socket.socket.shutdown(network_stream.get_extra_info("socket"), socket.SHUT_WR)  # FIN alone, below TLS
                 rest.extend(self._reads)
+            except (httpx.TransportError, OSError):
+                pass  # this is how it ends if the provider notices
             except DeadlineReachedError:
                 return math.inf
-            except (httpx.TransportError, OSError):
-                pass  # this is how it ends where the provider notices
+            finally:
+                network_stream.close()  # nothing can be sent over it
         return None if _IS_WHOLE.search(b"".join(rest)) else time.monotonic() - begun
 
     def _now(self) -> float:
