@@ -1,7 +1,7 @@
 """The command line, `chunkfold`: click and rich, which the extra `cli` brings.
 
-Each command is a file of its own. `screen`, `answer` and `facts` are what they draw with, and what
-comes from a model goes through `safe` before it reaches a terminal.
+Each command is a file of its own, loaded when it is used. `view`, `painter` and `facts` are what they draw with, and
+what comes from a model goes through `safe` before it reaches a terminal.
 """
 
 import sys

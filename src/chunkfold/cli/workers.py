@@ -53,80 +53,70 @@ def in_processes(function: Callable[[T], R], items: Iterable[T], count: int) -> 
     """
     queue = enumerate(items)
     upcoming = next(queue, None)
-    idle: list[_Worker[T, R]] = []
-    busy: dict[object, _Worker[T, R]] = {}
+    free: list[_Worker[T, R]] = []
+    busy: dict[Any, _Worker[T, R]] = {}
     results: dict[int, R | Lost] = {}
     wanted = 0
     try:
+        free.extend(_Worker(function) for _ in range(count))
         while upcoming or busy:
-            while upcoming and len(busy) < count and upcoming[0] < wanted + count * _AHEAD:
-                worker = _working(idle, function, upcoming)
+            while upcoming and free and upcoming[0] < wanted + count * _AHEAD:
+                worker = free.pop()
+                worker.begin(*upcoming)
                 busy[worker.connection] = worker
                 upcoming = next(queue, None)
-            for connection in wait([worker.connection for worker in busy.values()]):
+            for connection in wait(list(busy)):
                 worker = busy.pop(connection)
-                results[worker.index] = result = worker.result()
-                if not isinstance(result, Lost):
-                    idle.append(worker)
+                results[worker.index] = worker.result()
+                free.append(worker)
             while wanted in results:
                 yield results.pop(wanted)
                 wanted += 1
     finally:
-        for worker in (*idle, *busy.values()):
+        for worker in (*free, *busy.values()):
             worker.kill()
 
 
 class _Worker(Generic[T, R]):
-    """A process that calls the function with one item after the other."""
+    """A process that calls the function with one item after the other, and is replaced if it dies."""
 
     def __init__(self, function: Callable[[T], R]) -> None:
         self.index = 0
-        self.connection, theirs = _CONTEXT.Pipe()
-        self._process = _CONTEXT.Process(target=_work, args=(function, theirs), daemon=True)
-        with _interrupts_held():
-            self._process.start()
-        theirs.close()
+        self._function = function
+        self._start()
 
-    def give(self, index: int, item: T) -> None:
-        """Begin with an item.
-
-        Raises:
-            OSError: The process has died.
-        """
+    def begin(self, index: int, item: T) -> None:
+        """Begin with an item, in a new process if the last one has died."""
         self.index = index
-        self.connection.send(item)
+        try:
+            self.connection.send(item)
+        except OSError:
+            self.kill()
+            self._start()
+            with suppress(OSError):  # it died at once: this shows when its result is asked for
+                self.connection.send(item)
 
     def result(self) -> R | Lost:
-        """Its result."""
+        """The result of the item."""
         try:
             result: R = self.connection.recv()
         except (EOFError, OSError):
             self._process.join()
-            self.connection.close()
             return Lost(self._process.exitcode)
         return result
 
     def kill(self) -> None:
-        """End it, whatever it is doing."""
+        """End the process, whatever it is doing."""
         self._process.kill()
         self._process.join()
         self.connection.close()
 
-
-def _working(idle: list[_Worker[T, R]], function: Callable[[T], R], item: tuple[int, T]) -> _Worker[T, R]:
-    """A process that has begun with the item: one that has nothing to do, or else a new one."""
-    while idle:
-        worker = idle.pop()
-        try:
-            worker.give(*item)
-        except OSError:  # it died while it had nothing to do
-            worker.kill()
-        else:
-            return worker
-    worker = _Worker(function)
-    with suppress(OSError):  # it died at once: this shows when its result is asked for
-        worker.give(*item)
-    return worker
+    def _start(self) -> None:
+        self.connection, theirs = _CONTEXT.Pipe()
+        self._process = _CONTEXT.Process(target=_work, args=(self._function, theirs), daemon=True)
+        with _interrupts_held():
+            self._process.start()
+        theirs.close()
 
 
 @contextmanager
