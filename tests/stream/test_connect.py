@@ -325,6 +325,13 @@ def test_a_wrong_option_is_refused_before_a_request_is_sent(options: dict[str, A
             open_stream(None, "POST", "https://provider.test/", json=ASKED, **options)
 
 
+@pytest.mark.parametrize(("client", "json"), [(None, ASKED), (httpx.Client(), None), (httpx.Client(), [ASKED])])
+def test_what_is_no_request_is_refused_before_it_is_sent(client: Any, json: Any) -> None:
+    for open_stream in (connect, aconnect):
+        with pytest.raises(TypeError, match="^client: expected" if client is None else "^json: expected"):
+            open_stream(client, "POST", "https://provider.test/", json=json)
+
+
 def test_a_wrong_option_of_the_stream() -> None:
     for make in (
         partial(ChatCompletionStream, []),

@@ -23,12 +23,13 @@ _CR: Final = 0x0D
 _MOST_LINES: Final = 1024  # of one event that are kept one by one
 _SHORT_LINE: Final = 16  # bytes; where lines are shorter on average, they are taken in runs
 # Lines that follow each other and are taken as one: those of data; those of no known field, which mean nothing (what
-# begins with a letter of a field's name, or a blank, is checked); and any line that only repeats the one before.
+# begins with a letter of a field's name, a brace or a blank is checked); and any line that only repeats the one before.
 _RUN: Final = re.compile(
     rb"(?P<data>(?:data(?::[^\r\n]*+)?+(?:\n|\r\n?+))++)"
-    rb"|(?P<ignored>(?:[^dDeir\s][^\r\n]*+(?:\n|\r\n?+))++)"
+    rb"|(?P<ignored>(?:[^dDeir{\s][^\r\n]*+(?:\n|\r\n?+))++)"
     rb"|(?P<line>[^\r\n]*+(?:\n|\r\n?+))(?:(?P=line)(?!(?<=\r)\n))*+"
 )
+_BARE_ERROR: Final = re.compile(rb'\{ *"error" *: *(?:\{ *"|"[^"])')  # no `data:` before it; null and {} are no errors
 _MAX_RETRY_DIGITS: Final = 640  # what int() converts whatever limit the interpreter was given
 
 # What the class does when it is called, in half the time.
@@ -47,7 +48,8 @@ class EventStreamDecoder:
         reconnection_time: The last valid `retry` value in milliseconds, None at first.
         limit_exceeded: Whether `max_event_size` was exceeded. Everything after that is ignored.
         unfinished: After `close`, the block that was not ended by a blank line.
-        error_fields: Of the last `feed`, the blocks with a field `error` and no data, as events.
+        error_fields: Of the last `feed`, the blocks without data that have a field `error`, or an error as bare JSON,
+            as events.
         nearly_data: Of the last `feed`, for each block that had any, the first line whose field is `data` but for
             blanks around it or capitals: its value, as an event with the line's own offset.
         preamble: The body so far while nothing in it belongs to an event stream; None once something does.
@@ -308,6 +310,8 @@ class EventStreamDecoder:
             self._take_retry(value)
         elif name == b"error":
             self._error = value
+        elif self._foreign is None and _BARE_ERROR.match(line):
+            self._error = line
         elif name:
             if self._nearly_data is None and name.strip().lower() == b"data":
                 self._nearly_data = ServerSentEvent(value, MESSAGE, self.last_event_id, self._offset)

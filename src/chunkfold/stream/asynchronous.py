@@ -82,6 +82,8 @@ class AsyncChatCompletionStream(StreamDriver):
         while True:  # what `_get` does; two calls fewer for each read save a tenth of the floor
             for chunk in self._ready:
                 return chunk
+            if self._folding:
+                self._check_no_events_wait()
             if self._step() is OVER:
                 await self._finish()
                 raise StopAsyncIteration

@@ -78,6 +78,9 @@ class _Opening:
         self._started = 0.0
         self._parser_options["started"] = self._started  # until it is sent; else the parser would ask the clock
         ChatCompletionParser(**self._parser_options)  # what it refuses must not cost a request
+        if not hasattr(client, "stream"):
+            msg = f"client: expected a client of httpx or httpx2, received {type(client).__name__}"
+            raise TypeError(msg)
         self._now = self._parser_options.get("clock", time.monotonic)
         self._client = client
         self._method = method

@@ -76,6 +76,7 @@ class StreamDriver:
         self._is_parsing_slice = False
         self._folding = False  # whether the last read was taken without making chunks
         self._ready_events: Iterator[ChatCompletionEvent] = iter(())
+        self._gives_events = False  # whether any were asked for
         self._reader: int | None = None  # the thread that waits for the source
         self._exhausted = False
         self._cut_short: BaseException | None = None  # what left a read half done, such as a cancellation
@@ -182,6 +183,7 @@ class StreamDriver:
         return event
 
     def _next_event(self) -> "ChatCompletionEvent | Step":
+        self._gives_events = True
         for event in self._ready_events:
             return event
         self._ready = iter(())  # what its chunks mean is among the events
@@ -216,6 +218,16 @@ class StreamDriver:
         return self.error
 
     # Who may read
+
+    def _check_no_events_wait(self) -> None:
+        """Chunks of the next read must not pass over events that have not been taken."""
+        if not self._gives_events or self._consumed or self._closed:
+            return
+        waiting = [*self._ready_events, *self._parser.events()]
+        self._ready_events = iter(waiting)
+        if waiting:
+            what = f"the last read brought {len(waiting)} more events, which chunks would skip"
+            raise self._consumed_error(f"{what}: go on with events(), text_deltas() or read()")
 
     def _check_not_consumed(self) -> None:
         if self._consumed or self._closed:

@@ -84,6 +84,8 @@ class ChatCompletionStream(StreamDriver):
         while True:  # what `_get` does; two calls fewer for each read save a tenth of the floor
             for chunk in self._ready:
                 return chunk
+            if self._folding:
+                self._check_no_events_wait()
             if self._step() is OVER:
                 self._finish()
                 raise StopIteration

@@ -75,11 +75,14 @@ class AsyncResponse(Response, Protocol):
         ...
 
 
-def split_options(json: Mapping[str, Any], options: ConnectOptions) -> tuple[ParserOptions, dict[str, Any]]:
+def split_options(json: Any, options: ConnectOptions) -> tuple[ParserOptions, dict[str, Any]]:
     """The parser's options and the client's; whatever the caller gave is copied, never changed.
 
     A request for one choice says that the answer has one, whatever indexes the provider gives it.
     """
+    if not isinstance(json, Mapping):
+        msg = f"json: expected the request as a mapping, received {type(json).__name__}"
+        raise TypeError(msg)
     parser_options: Any = {name: value for name, value in options.items() if name in ReadOptions.__optional_keys__}
     parser_options.setdefault("one_choice", json.get("n") in (None, 1))
     request: dict[str, Any] = {name: value for name, value in options.items() if name not in parser_options}

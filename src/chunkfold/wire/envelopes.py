@@ -27,10 +27,11 @@ _WAIT_PREFIXES: Final = ("", "llm_provider-")
 READ_HEADERS: Final = frozenset(
     {*_REQUEST_IDS, *(f"{prefix}{name}" for prefix in _WAIT_PREFIXES for name in ("retry-after", "retry-after-ms"))}
 )
-# Keys of the errors without an envelope, in addition to `...Exception`.
+# Keys of the errors without an envelope, in addition to those that end in this.
 _BARE_KEYS: Final = frozenset(
-    {"code", "status_code", "message", "detail", "type", "error_code", "error_msg", "errors", "Message", "Response"}
+    {"code", "status_code", "message", "detail", "type", "error_code", "errors", "success", "Message", "Response"}
 )
+_EXCEPTION: Final = "Exception"
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 _LONGEST_WORD: Final = 100  # characters; a longer one is in no table
 
@@ -39,6 +40,9 @@ class Headers(Mapping[str, str]):
     """A response's headers: names in lower case, looked up in any."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:
+        if not hasattr(headers, "items"):
+            msg = f"headers: expected a mapping, received {type(headers).__name__}"
+            raise TypeError(msg)
         self._headers = {str(name).lower(): str(value) for name, value in headers.items()}
 
     def __getitem__(self, name: str) -> str:
@@ -67,7 +71,7 @@ def may_be_error(chunk: ChatCompletionChunk) -> bool:
     extra = chunk.__pydantic_extra__
     if "choices" not in chunk.__pydantic_fields_set__:
         return True  # any of the shapes; such objects are few
-    if not chunk.choices and extra and not _BARE_KEYS.isdisjoint(extra):
+    if not chunk.choices and extra and any(name in _BARE_KEYS or name.endswith(_EXCEPTION) for name in extra):
         return True
     if extra and _is_told(extra):
         return True
@@ -81,20 +85,21 @@ def find_error(body: dict[str, Any], *, named: bool = False) -> Envelope | None:
         body: The object.
         named: Whether its event had a name that is not a chunk's: then only shapes that leave no doubt count.
     """
-    has_choices = body.get("choices") is not None
+    choices = body.get("choices")
+    has_choices = choices is not None
     error = body.get("error")
     if error is not None and error is not False and (error or not has_choices):
         return Envelope(error, None if error and is_object(error) else ERROR_SHAPE)
-    if not named and (body.get("object") == "error" or (body.get("type") == "error" and not has_choices)):
+    if not named and (body.get("object") == "error" or (body.get("type") == "error" and not choices)):
         return Envelope(body, ERROR_BARE)
     base = body.get("base_resp")
     if is_object(base) and base.get("status_code") not in (None, 0, "0"):
         return Envelope({**base, "code": base["status_code"]}, ERROR_BASE_RESP)
     inside = _error_inside(body)
-    if inside is not None or named or has_choices:
+    if inside is not None or named or choices or (has_choices and body.get("usage")):
         return inside
     vendor = _vendor_error(body)
-    if vendor is not None or _is_bare_error(body):
+    if vendor is not None or _has_failure_code(body) or (not has_choices and _has_message(body)):
         return Envelope(vendor or body, ERROR_BARE)
     return None
 
@@ -147,15 +152,17 @@ def _vendor_error(body: dict[str, Any]) -> dict[str, Any] | None:
     if isinstance(body.get("Message"), str) and body["Message"]:  # AWS
         return {**body, "message": body["Message"]}
     for name, value in body.items():
-        if name.endswith("Exception") and is_object(value):  # Bedrock, inside a stream
+        if name.endswith(_EXCEPTION) and is_object(value):  # Bedrock, inside a stream
             return {**value, "type": name}
     return None
 
 
-def _is_bare_error(body: dict[str, Any]) -> bool:
-    if any(_is_failure(body.get(name)) for name in ("code", "status_code")):
-        return True
-    # A chunk that only carries usage has neither; nor is an object that calls itself a chunk one.
+def _has_failure_code(body: dict[str, Any]) -> bool:
+    return any(_is_failure(body.get(name)) for name in ("code", "status_code"))
+
+
+def _has_message(body: dict[str, Any]) -> bool:
+    """Whether an object has an error's message, and is no chunk by its name or its usage."""
     told = _told_of(body.get("message")) or body.get("detail")
     return bool(told) and "usage" not in body and not str(body.get("object", "")).startswith("chat.completion")
 
