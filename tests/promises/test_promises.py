@@ -20,6 +20,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import FrozenInstanceError, fields, is_dataclass
 from functools import partial
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -863,6 +864,22 @@ def test_all_errors_and_models_are_public() -> None:
     }
     parts = set(models.__all__) - {"Model", "WrongType"}  # what the models are made with
     assert errors | parts <= set(chunkfold.__all__)
+
+
+GROWING = {"Payload", "StreamTiming"}  # while they are made
+VALUES = {
+    name: value
+    for name in chunkfold.__all__
+    if name not in GROWING and isinstance(value := getattr(chunkfold, name), type) and is_dataclass(value)
+}
+
+
+@each_case("name", VALUES)
+def test_values_cannot_be_changed(name: str) -> None:
+    value = object.__new__(VALUES[name])
+    with pytest.raises(FrozenInstanceError):
+        setattr(value, fields(value)[0].name, "changed")
+    assert not hasattr(value, "__dict__")
 
 
 # 7. Files and functions are short

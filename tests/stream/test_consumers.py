@@ -1001,6 +1001,23 @@ async def test_closing_that_is_cancelled_anywhere(
     assert set(ends) == {StreamEnd.FINISHED if prepare is read_to_done else StreamEnd.CLOSED}
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_closing_that_is_cancelled_waits_no_longer_for_the_end_of_the_body(
+    library: Any, anyio_backend: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On asyncio the closing is a task of its own, which nobody cancels."""
+    monkeypatch.setattr(network, "MAX_SECONDS", math.inf)
+    async with asked(library, AsyncChatCompletionStream, Answer(SOON, ending="open"), timeout=None) as to:
+        stream = await to.open()
+        await stream.read()
+        closing = asyncio.create_task(stream.aclose())
+        await anyio.wait_all_tasks_blocked()
+        closing.cancel()
+        await asyncio.wait((closing,), timeout=PATIENCE)
+        assert closing.cancelled()
+        assert not stream.connection_was_kept
+
+
 async def test_closing_that_is_cancelled_anywhere_lets_the_reader_go(library: Any, anyio_backend: Any) -> None:
     async def once(place: int) -> bool:
         async with asked(library, AsyncChatCompletionStream, Answer([*NUMBERS, math.inf])) as to:
