@@ -628,6 +628,13 @@ def test_an_outer_field_of_a_wrong_type_takes_what_is_inside_with_it() -> None:
     assert len(wrong) == 2
 
 
+def test_a_value_of_a_wrong_type_stands_in_the_place_of_its_field() -> None:
+    chunk, _ = validate_leniently(ChatCompletionChunk, {"created": [5], "choices": [{"finish_reason": 5}]})
+    assert (chunk.created, chunk.choices[0].finish_reason) == ([5], 5)
+    dump = chunk.model_dump_json()
+    assert (dump.count('"created":'), dump.count('"finish_reason":')) == (1, 1)
+
+
 def test_what_is_no_object_of_fields_cannot_be_kept_raw() -> None:
     with pytest.raises(TypeError):
         validate_leniently(ChatCompletionChunk, {"\ud83d": 1})
