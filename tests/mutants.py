@@ -33,9 +33,15 @@ QUICK = ("wire", "event_stream", "json_text", "models", "events", "test_errors.p
 TESTS = (*QUICK, "test_catalogue.py", "kit/test_hostile.py", "parser", "fold", "promises", "stream")
 SURVIVED, KILLED, TIMED_OUT, HARMLESS = "survived", "killed", "timed out", "equivalent"
 TIME_LIMIT = 600  # seconds, of each of the two runs
+_SHOWN = 120  # characters of the changed statement; of a longer one the part that is changed
 
 # Changes that no user can notice, as they are printed but without the line's number, and why. They are not run.
-EQUIVALENT: dict[str, str] = {}
+EQUIVALENT = {
+    "event_stream/slicing.py: slices: if end < 2:  ->  if end < 3:": "whatever is found stands behind 4096 bytes",
+    "parser/template.py: _WORTH_LEARNING: Final = 8  ->  _WORTH_LEARNING: Final = 9": "a number that was tuned",
+    "stream/driver.py: __init__: self._is_parsing_slice = False  ->  self._is_parsing_slice = True": "set by the first slice",
+    "wire/payload.py: ChatCompletionChunk.model_rebuild()  ->  pass": "pydantic builds the model on its first use, too",
+}
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -70,15 +76,18 @@ class Mutant:
         """The whole file with the change, and the change as a line."""
         tree = ast.parse((CORE / self.path).read_text("utf-8"))
         node: Any = next(node for number, node in enumerate(ast.walk(tree)) if number == self.place)
-        statements = (one for one in ast.walk(tree) if isinstance(one, ast.stmt) and node in ast.walk(one))
-        *_, innermost = statements
-        before, line = _shown(innermost), node.lineno
+        around = [one for one in ast.walk(tree) if isinstance(one, ast.stmt | ast.expr) and node in ast.walk(one)]
+        innermost = max(place for place, one in enumerate(around) if isinstance(one, ast.stmt))
+        shown = next((one for one in around[innermost:] if len(_shown(one)) <= _SHOWN), node)
+        functions = [one.name for one in around if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+        place = ": ".join([f"{self.path}:{node.lineno}", *functions[-1:]])
+        before = _shown(shown)
         _change(node, value=self.value)
-        return ast.unparse(tree), f"{self.path}:{line}: {before}  ->  {_shown(innermost)}"
+        return ast.unparse(tree), f"{place}: {before}  ->  {_shown(shown)}"
 
 
-def _shown(statement: ast.stmt) -> str:
-    return ast.unparse(statement).partition("\n")[0]
+def _shown(node: ast.AST) -> str:
+    return ast.unparse(node).partition("\n")[0]
 
 
 def mutants_of(path: Path) -> Iterator[Mutant]:

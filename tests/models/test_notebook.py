@@ -226,6 +226,10 @@ def test_visible_characters_are_shown_as_they_are() -> None:
     assert escaped(text) == text
 
 
+def test_others_are_shown_as_their_number() -> None:
+    assert escaped("\x00\x9f\u061c\uffff\U000e0000\U000e007f") == r"\x00\x9f\u061c\uffff\U000e0000\U000e007f"
+
+
 def test_nobody_pays_for_it_who_does_not_ask() -> None:
     script = "import sys, chunkfold; chunkfold.ChatCompletion(); print('chunkfold.models.html' in sys.modules)"
     assert (

@@ -60,6 +60,7 @@ from chunkfold import (
     connect,
 )
 from chunkfold.stream import network
+from chunkfold.stream.cancellation import run_to_completion
 from chunkfold.testing import DONE, Answer, FakeProvider, ReceivedRequest, delta, event, paced
 
 pytest_generate_tests = over_both_streams
@@ -1016,6 +1017,22 @@ async def test_closing_that_is_cancelled_waits_no_longer_for_the_end_of_the_body
         await asyncio.wait((closing,), timeout=PATIENCE)
         assert closing.cancelled()
         assert not stream.connection_was_kept
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_scope_that_is_cancelled_does_not_wake_the_closing_in_every_turn_of_the_event_loop(
+    anyio_backend: Any,
+) -> None:
+    cancelled: list[None] = []
+
+    async def several_turns() -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await run_to_completion(several_turns(), on_cancel=lambda: cancelled.append(None))
+    assert len(cancelled) <= 1
 
 
 async def test_closing_that_is_cancelled_anywhere_lets_the_reader_go(library: Any, anyio_backend: Any) -> None:

@@ -1121,6 +1121,24 @@ async def test_draining_what_another_task_reads(library: Any) -> None:
         assert (await stream.drain()).text == "Hello wor"
 
 
+async def test_reading_what_another_task_drains() -> None:
+    """The error has what arrived so far, and the drain goes on."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield HELLO
+        await anyio.sleep_forever()
+
+    stream = AsyncChatCompletionStream(pieces())
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stream.drain, PATIENCE)
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(IncompleteStreamError) as caught:
+            await stream.read()
+        assert (caught.value.snapshot.text, stream.end) == ("Hello", None)
+        tasks.cancel_scope.cancel()
+    assert stream.end is StreamEnd.CLOSED
+
+
 def test_draining_what_another_thread_reads() -> None:
     waiting = threading.Event()
     response = Blocking(waiting)
