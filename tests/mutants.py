@@ -214,7 +214,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
         copies = Copies(Path(folder), options.jobs)
         if copies.verdict_of_none() != SURVIVED:
-            sys.exit("the tests fail without any change")
+            sys.exit("without any change the tests fail, or take too long")
         verdicts = Counter(pool.map(copies.verdict, mutants))
     print(", ".join(f"{verdicts[verdict]} {verdict}" for verdict in (KILLED, TIMED_OUT, HARMLESS, SURVIVED)))
     return 0
