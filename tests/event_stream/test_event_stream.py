@@ -558,6 +558,10 @@ def test_without_data_or_error_nothing_is_unfinished(body: bytes) -> None:
         (b"error: oops\n\nerror\n\n", [event(b"oops", "error"), event(b"", "error", offset=13)]),
         (b"error: {}\ndata: a\n\n", []),
         (b"ERROR: {}\n\n", []),
+        (b'data: a\n\n{"error":{"code":1}}\n\n', [event(b'{"error":{"code":1}}', "error", offset=9)]),
+        (b': a\n\n{ "error" : "oops"}\n\n', [event(b'{ "error" : "oops"}', "error", offset=5)]),
+        (b'data: a\n\n{"error":null}\n\n{"error":{}}\n\n{"error":""}\n\n{"a":1}\n\n', []),
+        (b'data: a\n{"error":"oops"}\n\n', []),
     ],
 )
 def test_a_block_with_a_field_error_and_without_data_is_shown(body: bytes, expected: list[ServerSentEvent]) -> None:

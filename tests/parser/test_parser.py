@@ -781,6 +781,18 @@ def test_an_error_field(cut: Callable[[bytes], list[bytes]]) -> None:
 
 
 @cuts
+@pytest.mark.parametrize("behind", [b"", b"\n", b"\n\n", b"\n\n" + STOP + DONE])
+@pytest.mark.parametrize("before", [HI, HI + STOP, b": ping\n\n", b":\n" * 30])
+def test_an_error_as_bare_json(cut: Callable[[bytes], list[bytes]], before: bytes, behind: bytes) -> None:
+    """Was once wrong: what is no field is nothing to the standard, so the stream seemed to end well, or empty."""
+    parser = parse(before + b'{"error":{"message":"overloaded","code":529}}' + behind, cut)
+    assert parser.end is StreamEnd.FAILED
+    assert isinstance(parser.error, APIError)
+    assert (parser.error.message, parser.error.status_code) == ("overloaded", 529)
+    assert rules(parser) == ["CF602"]
+
+
+@cuts
 @pytest.mark.parametrize(
     "line", [b"error: boom", b"error", b"error:", b"error: {boom", b"error: [boom", b'error: "boom']
 )

@@ -638,6 +638,29 @@ async def test_text_deltas_and_chunks_by_turns(front: Any) -> None:
     assert [(await anext(chunks)).text, await anext(deltas)] == ["c", "d"]
 
 
+@pytest.mark.parametrize("view", ["text_deltas", "events"])
+@pytest.mark.parametrize("size", [None, 4096])
+async def test_chunks_do_not_skip_events_that_wait(front: Any, view: str, size: int | None) -> None:
+    """Was once wrong: text that the events of a read still had was in no chunk either, and nothing said so."""
+    words = [delta(content=f"{number} " * 100) for number in range(60)]
+    stream = front(source(front, [b"".join(words) if size is None else b"".join(words[:9]), STOP, DONE]))
+    items = getattr(stream, view)()
+    first = await anext(items)
+    for _ in range(2):
+        with pytest.raises(StreamConsumedError, match=r"more events, which chunks would skip.*events\(\)"):
+            await anext(aiter(stream))
+    rest = [item async for item in items]
+    said = [item if view == "text_deltas" else getattr(item, "delta", "") for item in (first, *rest)]
+    assert "".join(said) == stream.snapshot.text
+
+
+async def test_chunks_go_on_behind_the_last_event_of_a_read(front: Any) -> None:
+    stream = front(source(front, [HI + delta(content="a"), delta(content="b"), delta(content="c") + STOP + DONE]))
+    texts = stream.text_deltas()
+    assert [await anext(texts), await anext(texts)] == ["Hi", "a"]
+    assert [chunk.text async for chunk in stream] == ["b", "c", ""]
+
+
 async def test_text_deltas_raise_what_went_wrong(front: Any) -> None:
     deltas = front(source(front, [HI + ERROR])).text_deltas()
     assert await anext(deltas) == "Hi"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from cases import each_case
+from measured_memory import traced
 
 from chunkfold import (
     APIError,
@@ -21,9 +22,13 @@ from chunkfold import (
     error_from_response,
     parse_payload,
 )
-from chunkfold.testing import DONE, HEAD, choice, event
+from chunkfold.models import Outcome
+from chunkfold.models.outcome import outcome_of
+from chunkfold.testing import DONE, HEAD, choice, delta, event
 from chunkfold.testing.wire import compact_json
+from chunkfold.wire.envelopes import api_error
 
+HI = delta(content="Hi")
 ANY: Any = ...  # what the contract does not say
 
 
@@ -273,6 +278,56 @@ def test_recognised_wherever_it_comes(name: str, place: str, done: bool) -> None
     assert (error.request_id, error.retry_after) == ("req_1", 7.0)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"code": 500, "message": "boom"},
+        {"status_code": 503, "usage": None},
+        {"type": "error", "message": "boom"},
+        {"errors": [{"message": "boom"}]},
+        {"success": False},
+        {"ThrottlingException": {"message": "boom"}},
+    ],
+)
+def test_an_empty_list_of_choices_hides_no_error(fields: dict[str, Any]) -> None:
+    """Was once wrong: the stream seemed to end well."""
+    parser = ChatCompletionParser()
+    for data in (HI, event({"choices": [], **fields}), DONE):
+        parser.feed(data)
+    assert parser.end is StreamEnd.FAILED
+    assert [anomaly.rule.id for anomaly in parser.anomalies] == ["CF604"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"code": 0, "message": "ok"},
+        {"code": 500, "usage": {"total_tokens": 3}},
+        {"message": "a notice"},
+        {"success": True, "errors": []},
+    ],
+)
+def test_nor_is_every_empty_list_of_choices_an_error(fields: dict[str, Any]) -> None:
+    parser = ChatCompletionParser()
+    for data in (HI, delta("stop"), event({"choices": [], **fields}), DONE):
+        parser.feed(data)
+    assert parser.end is StreamEnd.FINISHED
+
+
+@pytest.mark.parametrize("word", ["x" * 10**6, "1" * 10**6, "\U0001f600" * 10**6, "rate_limit." + "x" * 10**6])
+def test_a_very_long_word_is_not_searched(word: str) -> None:
+    """Was once wrong: seconds, and ten times its memory."""
+    for body in ({"code": word}, {"type": word}, {"message": "m", "status": word}, {"finish_reason": word}):
+        with traced() as memory:
+            status = api_error(body, body).status_code
+        assert memory.peak < 100_000
+        assert status == (429 if word.startswith("rate") else None)
+    with traced() as memory:
+        assert outcome_of(word) is Outcome.OTHER
+        assert outcome_of(f"{word}_error") is Outcome.ERROR
+    assert memory.peak < len(word) * 5
+
+
 SHAPES = {
     # The rule of the catalogue for each row; OpenAI's own shape is none.
     "1 event: error": {"CF601"},
@@ -385,8 +440,8 @@ LOOKS = [
 def test_content_that_looks_like_an_error_is_content(text: str) -> None:
     deltas = [{"content": text}, {"reasoning": text}, {"tool_calls": [{"index": 0, "function": {"arguments": text}}]}]
     parser = ChatCompletionParser()
-    for delta in deltas:
-        parser.feed(data({**HEAD, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}))
+    for each in deltas:
+        parser.feed(data({**HEAD, "choices": [{"index": 0, "delta": each, "finish_reason": None}]}))
     parser.feed(data(chunk(None, "stop")) + DONE)
     completion = parser.completion()
     assert (completion.text, completion.reasoning, completion.tool_calls[0].arguments) == (text, text, text)

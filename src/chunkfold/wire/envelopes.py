@@ -162,7 +162,7 @@ def _has_failure_code(body: dict[str, Any]) -> bool:
 
 
 def _has_message(body: dict[str, Any]) -> bool:
-    """Whether an object has an error's message, and is no chunk by its name or its usage."""
+    """Whether an object has an error's message, and is not a chunk by its name or its usage."""
     told = _told_of(body.get("message")) or body.get("detail")
     return bool(told) and "usage" not in body and not str(body.get("object", "")).startswith("chat.completion")
 
