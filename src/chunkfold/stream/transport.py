@@ -1,7 +1,7 @@
 """What the streams need to know of HTTP clients: responses, how to close them, and how to build a request."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from chunkfold.errors import LimitExceededError, exceeded
 from chunkfold.parser.options import ParserOptions, ReadOptions
@@ -83,10 +83,11 @@ def split_options(json: Any, options: ConnectOptions) -> tuple[ParserOptions, di
     if not isinstance(json, Mapping):
         msg = f"json: expected the request as a mapping, received {type(json).__name__}"
         raise TypeError(msg)
+    body = cast("Mapping[str, Any]", json)
     parser_options: Any = {name: value for name, value in options.items() if name in ReadOptions.__optional_keys__}
-    parser_options.setdefault("one_choice", json.get("n") in (None, 1))
+    parser_options.setdefault("one_choice", body.get("n") in (None, 1))
     request: dict[str, Any] = {name: value for name, value in options.items() if name not in parser_options}
-    request["json"] = {**json, "stream": True}
+    request["json"] = {**body, "stream": True}
     request["headers"] = _headers(request.get("headers"))
     return parser_options, request
 
