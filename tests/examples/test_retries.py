@@ -163,7 +163,7 @@ CASES: dict[str, tuple[list[ChunkfoldError], float | None]] = {
         [failed(b"{}", status_code=status) for status in (301, 400, 401, 402, 403, 404, 405, 413, 422, 451)],
         7.0,
     ),
-    "`APIError` that stands for no status": ([failed(failing()), failed(failing(code="odd", type="odder"))], 7.0),
+    "`APIError` without an equivalent status": ([failed(failing()), failed(failing(code="odd", type="odder"))], 7.0),
     "either with `insufficient_quota` or `billing_hard_limit_reached`": (
         [
             failed(body, status_code=status)
@@ -177,7 +177,7 @@ CASES: dict[str, tuple[list[ChunkfoldError], float | None]] = {
         [failed(b""), failed(b": hi\n\n"), failed(b"data: [DONE]\n\n"), failed(ROLE)],
         None,
     ),
-    "`IncompleteStreamError` of a stream that runs or was left": (
+    "`IncompleteStreamError` of a stream that still runs or that you left": (
         [failed(b"", left=True), failed(HI, left=True), raised(ChatCompletionParser(headers=HEADERS).completion)],
         None,
     ),
@@ -213,7 +213,7 @@ def test_the_table_is_closed() -> None:
     assert named == {kind.__name__ for kind in tree if kind.__module__.startswith("chunkfold")} - {"ChunkfoldError"}
     rows = {raised for raised, _ in OURS}
     assert {type(error).__name__ for errors, _ in CASES.values() for error in errors} == named
-    assert rows - CASES.keys() == {"`APIError` that stands for one of those statuses", "any of them after output"}
+    assert rows - CASES.keys() == {"`APIError` that is equivalent to one of those statuses", "any of them after output"}
 
 
 def subclasses(kind: type[BaseException]) -> Iterator[type[BaseException]]:
