@@ -312,6 +312,12 @@ def test_a_wrong_option_of_the_parser(options: dict[str, Any], error: type[Excep
         ChatCompletionParser(**options)
 
 
+@pytest.mark.parametrize("headers", [5, [("x-request-id", "a")]])
+def test_headers_that_are_no_mapping(headers: Any) -> None:
+    with pytest.raises(TypeError, match="headers: expected a mapping, received"):
+        ChatCompletionParser(headers=headers)
+
+
 @pytest.mark.parametrize(("started", "error"), [("now", TypeError), (True, TypeError), (math.inf, ValueError)])
 def test_a_wrong_start(started: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="started"):
