@@ -1,10 +1,12 @@
 """The embedded provider, as real clients see it."""
 
+import errno
 import json
 import math
 import socket
 import ssl
 import struct
+import sys
 import threading
 import zlib
 from collections.abc import AsyncIterator, Iterator
@@ -216,6 +218,15 @@ def test_a_failed_callable_does_not_hide_the_exception_of_the_body() -> None:
         get(httpx, provider.url).raise_for_status()
     messages = [str(error) for error in provider.failures]
     assert messages == ["answer: expected an Answer, a StreamBuilder, bytes or a list of them, received str"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only a connection wakes accept()")
+def test_stopping_needs_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Was once wrong: where no connection could be made, the acceptor's thread stayed."""
+    with FakeProvider() as provider:
+        monkeypatch.setattr(socket.socket, "connect_ex", lambda *_: errno.EADDRNOTAVAIL)
+        assert httpx.get(provider.url).text
+    assert provider.failures == []
 
 
 def test_requests_are_recorded(library: Any) -> None:

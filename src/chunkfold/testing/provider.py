@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from inspect import isasyncgenfunction, isclass, iscoroutinefunction
 from typing import Any, Final, Self, TypeAlias
 
@@ -87,6 +88,7 @@ class FakeProvider:
         self._wanted_port = port
         self._port = 0
         self._acceptor: threading.Thread | None = None
+        self._listener: socket.socket | None = None
         self._served: list[Connection] = []
         self._stopping = False
         self._has_raised = False
@@ -181,7 +183,7 @@ class FakeProvider:
         """
         if self._acceptor is not None:
             raise RuntimeError("a provider is started once")
-        listener = socket.create_server((_HOST, self._wanted_port), backlog=_BACKLOG)
+        self._listener = listener = socket.create_server((_HOST, self._wanted_port), backlog=_BACKLOG)
         self._port = listener.getsockname()[1]
         self._acceptor = threading.Thread(
             target=self._accept, args=(listener,), name="fake-provider-acceptor", daemon=True
@@ -199,11 +201,15 @@ class FakeProvider:
             return
         deadline = time.monotonic() + _STOP_TIMEOUT
         self._stopping = True
-        # Closing a socket does not wake accept() on every system; a connection does.
+        # Closing a socket does not wake accept() on every system; a connection does, and comes after those that wait.
         with socket.socket() as waker:
             waker.setblocking(False)  # noqa: FBT003 - the standard library's signature
             waker.connect_ex((_HOST, self._port))
-            self._acceptor.join(_STOP_TIMEOUT)
+            self._acceptor.join(_STOP_TIMEOUT / 2)
+        if self._acceptor.is_alive() and self._listener is not None:  # no connection could be made
+            with suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)
+            self._acceptor.join(_STOP_TIMEOUT / 2)
         for connection in self._served:
             connection.stop()
         for connection in self._served:
@@ -239,7 +245,8 @@ class FakeProvider:
         try:
             accepted, _ = listener.accept()
         except OSError as error:  # no file descriptor is left, for example
-            self.failures.append(error)
+            if not self._stopping:
+                self.failures.append(error)
             return None
         if self._stopping:
             accepted.close()
