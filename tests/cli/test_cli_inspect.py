@@ -321,7 +321,7 @@ def added(frames: list[dict[str, Any]], what: str, index: int) -> int:
 
 def test_no_frame_is_kept() -> None:
     piece = delta(content="x", padding="y" * 500)
-    body = piece * 4_000
+    body = piece * 8_000
     inspection = Inspection(lambda _: None)
     tracemalloc.start()
     try:
@@ -329,7 +329,7 @@ def test_no_frame_is_kept() -> None:
         held, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert inspection.frames == 4_000
+    assert inspection.frames == 8_000
     assert held < len(body) / 10
     assert peak < len(body) / 5
 
