@@ -29,7 +29,7 @@ _RUN: Final = re.compile(
     rb"|(?P<ignored>(?:[^dDeir{\s][^\r\n]*+(?:\n|\r\n?+))++)"
     rb"|(?P<line>[^\r\n]*+(?:\n|\r\n?+))(?:(?P=line)(?!(?<=\r)\n))*+"
 )
-_BARE_ERROR: Final = re.compile(rb'\{ *"error" *: *(?:\{ *"|"[^"])')  # no `data:` before it; null and {} are no errors
+_BARE_ERROR: Final = re.compile(rb'\{ *"error" *: *(?:\{ *"|"[^"])')  # a line of its own; null and {} mean no error
 _MAX_RETRY_DIGITS: Final = 640  # what int() converts whatever limit the interpreter was given
 
 # What the class does when it is called, in half the time.

@@ -190,7 +190,7 @@ class Intake:
             self._take_events(events[begin:], chunks, template)
 
     def _take_aside(self, field: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
-        """An `error` field, or a line that is nearly `data`."""
+        """An `error` field, an error as bare JSON, or a line that is nearly `data`."""
         if field.event == "error":
             if self._is_error_field(field):
                 self._take_error_field(field, chunks)

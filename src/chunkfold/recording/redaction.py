@@ -23,7 +23,7 @@ _LEAST_BEGINNING: Final = 6  # bytes of a secret that the data ends with; fewer 
 _KEPT_HEADERS: Final = re.compile(
     r"content-(type|encoding)|date|server|openai-processing-ms|x-ratelimit-[a-z-]+|" + "|".join(sorted(READ_HEADERS))
 )
-# Keys as providers make them: a known prefix and 16 random letters and digits; what a provider leaves of such a key
+# Keys as providers make them: a known prefix and 16 random letters and digits; what a provider leaves of a key
 # when it quotes it; Google's and Amazon's; tokens in three parts; what follows "Bearer". A repetition that could fail
 # at every place has a bound, so that looking stays linear.
 _PREFIX: Final = KEY_PREFIX.encode()

@@ -62,6 +62,7 @@ class ChatCompletionStream(StreamDriver):
 
     Raises:
         ChunkfoldError: Iterating or `read` failed.
+        StreamConsumedError: Iterating after the end, or while events of the last read still wait to be taken.
     """
 
     def __init__(

@@ -149,7 +149,7 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
 
 
 def _unread_error(event: ServerSentEvent) -> APIError:
-    """The error that data means which is not JSON: all of it is the message."""
+    """The error in data that is not JSON: all of the text is its message."""
     text = event.text
     return api_error(text.strip(), text)
 
