@@ -15,18 +15,18 @@ from chunkfold.testing.wire import choice
 
 # An event of its kind, the most calls for one that comes alone, and for each of many in one read.
 FED = {
-    "text": (lambda word: delta(content=word), 12, 4),
-    "text and padding": (lambda word: chunk(choice(content=word), obfuscation="x" * (len(word) % 5)), 13, 5),
-    "reasoning": (lambda word: delta(reasoning_content=word), 21, 13),
+    "text": (lambda word: delta(content=word), 13, 5),
+    "text and padding": (lambda word: chunk(choice(content=word), obfuscation="x" * (len(word) % 5)), 14, 6),
+    "reasoning": (lambda word: delta(reasoning_content=word), 16, 8),
     "details": (lambda word: delta(reasoning_details=[{"type": "reasoning.text", "index": 0, "text": word}]), 29, 21),
     "arguments": (lambda word: delta(tool_calls=[fragment(0, arguments=word)]), 15, 7),
 }
 FOLDED = {
-    "text": (FED["text"][0], 13, 6),
-    "text and padding": (FED["text and padding"][0], 13, 6),
-    "reasoning": (FED["reasoning"][0], 16, 9),
-    "details": (FED["details"][0], 33, 26),
-    "arguments": (FED["arguments"][0], 16, 9),
+    "text": (FED["text"][0], 13, 5),
+    "text and padding": (FED["text and padding"][0], 13, 5),
+    "reasoning": (FED["reasoning"][0], 16, 8),
+    "details": (FED["details"][0], 33, 25),
+    "arguments": (FED["arguments"][0], 16, 8),
 }
 
 
@@ -65,4 +65,4 @@ def test_so_does_one_that_is_observed() -> None:
     parser = ChatCompletionParser(on_server_sent_event=lambda event, chunks: None)
     for number in range(20):
         parser.feed(delta(content=f"word {number}"))
-    assert len(calls(parser.feed, delta(content="another"))) <= 29
+    assert len(calls(parser.feed, delta(content="another"))) <= 30

@@ -59,6 +59,18 @@ def fold_delta(state: ChoiceState, delta: ChoiceDelta) -> int:
     return size + _fold_unknown_fields(state, unknown) if unknown else size
 
 
+def only_brought(delta: ChoiceDelta, role: str | None) -> str:
+    """The one field that a delta brings, beside nulls and a known role; "" if it is none, or not the only one."""
+    fields, only = delta.__dict__, ""
+    if not delta.__pydantic_extra__:
+        for name in delta.__pydantic_fields_set__:
+            if fields[name] is not None and (name != "role" or fields[name] != role):
+                if only:
+                    return ""
+                only = name
+    return only
+
+
 def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
     """Fold what is reasoning by its field; return its text, and how many characters of output all of it brought."""
     brought, size = _fold_blocks(state, fields)

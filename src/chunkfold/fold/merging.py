@@ -61,12 +61,11 @@ def merge_usage(usage: dict[str, Any], new: CompletionUsage, log: AnomalyLog) ->
     Usage is cumulative where it comes more than once, so nothing is summed. But a total that falls below prompt +
     completion by such a merge (Anthropic's counts come in two parts) becomes their sum.
     """
-    sent = _sent(new)
-    merged = _merge_counts(usage, sent, log)
+    merged = _merge_counts(usage, _fields_of(new), log)
     if merged is usage:
         return usage
     prompt, completion, total = counts = _counts_in(merged)
-    is_mixed = counts != _counts_in(sent)
+    is_mixed = counts != _counts_in(vars(new))
     if is_mixed and _is_count(prompt) and _is_count(completion) and _is_count(total) and total < prompt + completion:
         log.note(TOTAL_TOO_SMALL, f"{total} < {prompt} + {completion}")
         merged["total_tokens"] = prompt + completion
@@ -78,15 +77,10 @@ def _counts_in(usage: dict[str, Any]) -> tuple[Any, Any, Any]:
     return usage.get("prompt_tokens"), usage.get("completion_tokens"), usage.get("total_tokens")
 
 
-def _sent(model: BaseModel) -> dict[str, Any]:
-    """The fields of a model that were sent, like a dump without unset fields, which takes longer."""
-    present, unknown = model.__pydantic_fields_set__, model.__pydantic_extra__
-    fields = {
-        name: _sent(value) if isinstance(value, BaseModel) else value
-        for name, value in model.__dict__.items()
-        if value is not None and name in present
-    }
-    return {**fields, **copied(unknown)} if unknown else fields
+def _fields_of(model: BaseModel) -> dict[str, Any]:
+    """The fields of a model, the unknown ones among them; those that were not sent are None."""
+    unknown = model.__pydantic_extra__
+    return {**vars(model), **unknown} if unknown else vars(model)
 
 
 def _merge_counts(
@@ -94,34 +88,52 @@ def _merge_counts(
 ) -> dict[str, Any]:
     """Merge the counts of one level; `usage` itself if nothing changes, else a new object.
 
-    A value that cannot be a count never displaces one. It is noted here, unless it was noted when the chunk was read:
-    there the types of the `typed` keys are checked, and the size of all whole numbers.
+    Args:
+        usage: What was merged before.
+        new: What came now.
+        log: Where to note what was tolerated.
+        typed: The keys whose types are checked when a chunk is read.
     """
     merged = usage
     for key, value in new.items():
-        old = merged.get(key)
-        if value is None or old == value:  # 5 and 5.0 are the same
+        if value is None or (old := merged.get(key)) == value:  # 5 and 5.0 are the same
             continue
-        if is_object(value) and is_object(old):
-            kept = _merge_counts(old, value, log, _DETAIL_COUNTS)
-            if kept is old:
-                continue
-        elif not _is_right(key, value) and _is_right(key, old):
-            if key not in typed and not is_integer(value):
-                log.note(WRONG_TYPE, f"usage: {excerpt(key)}: received {type(value).__name__} after a count")
+        kept = _merged(key, old, value, log, is_typed=key in typed)
+        if kept is old:
             continue
-        elif value == 0 and _is_positive(old):
-            log.note(ZERO_USAGE, excerpt(key))
-            continue
-        elif len(merged) >= _MOST_KEYS and key not in merged and key not in _KNOWN_KEYS and _is_full(merged):
+        if len(merged) >= _MOST_KEYS and key not in merged and key not in _KNOWN_KEYS and _is_full(merged):
             log.note(TOO_MANY_KEYS, excerpt(key))
             continue
-        else:
-            kept = _with_few_keys(value, log)
         if merged is usage:
             merged = dict(usage)
         merged[key] = kept
     return merged
+
+
+def _merged(key: str, old: Any, value: Any, log: AnomalyLog, *, is_typed: bool) -> Any:
+    """What becomes of one key: a value that cannot be a count never displaces one, nor does a 0 a positive one.
+
+    It is noted here, unless it was noted when the chunk was read: there the types of typed keys are checked, and the
+    size of all whole numbers.
+    """
+    if _is_count(old) and _is_count(value) and value:
+        return value
+    details = _fields_of(value) if isinstance(value, BaseModel) else value
+    if is_object(details) and is_object(old):
+        return _merge_counts(old, details, log, _DETAIL_COUNTS)
+    if not _is_right(key, details) and _is_right(key, old):
+        if not is_typed and not is_integer(value):
+            log.note(WRONG_TYPE, f"usage: {excerpt(key)}: received {type(value).__name__} after a count")
+        return old
+    if value == 0 and _is_positive(old):
+        log.note(ZERO_USAGE, excerpt(key))
+        return old
+    return _with_few_keys(_own(value), log)
+
+
+def _own(value: Any) -> Any:
+    """A value apart from the chunk that brought it; of a model what was sent."""
+    return value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else copied(value)
 
 
 def _is_full(usage: dict[str, Any]) -> bool:

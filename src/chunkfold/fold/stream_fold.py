@@ -22,7 +22,7 @@ from chunkfold.anomalies import (
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.call_router import CallIdentity, CallRouter, silent_router
 from chunkfold.fold.choice_state import ChoiceState, replay, tell_finish
-from chunkfold.fold.deltas import fold_delta, fold_logprobs, fold_tool_calls
+from chunkfold.fold.deltas import TEXT_RULES, fold_delta, fold_logprobs, fold_tool_calls, only_brought
 from chunkfold.fold.footprint import Footprint
 from chunkfold.fold.gaps import gap_in, role_of
 from chunkfold.fold.head import Head, head_values
@@ -189,11 +189,15 @@ class StreamFold:
         delta, unknown_of_choice = choice.__dict__["delta"], choice.__pydantic_extra__
         if unknown and keep_unknown(self._extra, unknown):
             self.keeps_more = True
-        is_single, fields = len(delta.__pydantic_fields_set__) == 1, delta.__dict__
-        if is_single and type(content := fields["content"]) is str:
-            state.write("content", content)
-            size = len(content)
-        elif is_single and (fragments := fields["tool_calls"]):
+        fields, present = delta.__dict__, delta.__pydantic_fields_set__
+        if len(present) == 1:
+            [name] = present
+        else:
+            name = only_brought(delta, state.role)
+        value = fields.get(name)
+        if type(value) is str and name in TEXT_RULES:
+            size = TEXT_RULES[name](state, value)
+        elif name == "tool_calls" and (fragments := fields.get(name)):
             calls = state.tool_calls or state.begin_calls()
             calls.keeps_more = False
             size = fold_tool_calls(state, fragments)
