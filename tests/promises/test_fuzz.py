@@ -31,7 +31,7 @@ from chunkfold import (
 from chunkfold.events.recorder import EventRecorder
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.parser import parser as parser_module
-from chunkfold.parser.course import Course
+from chunkfold.parser.lifecycle import Lifecycle
 from chunkfold.parser.surrogate_joiner import SurrogateJoiner
 from chunkfold.parser.template import EventTemplate
 from chunkfold.testing import DONE, choice, chunk, delta, event, fragment
@@ -209,8 +209,8 @@ PLANTED = {
     "a short way that is none": Planted(EventTemplate, "take", lambda self, event: True, TEXT),
     "a snapshot that is shared": Planted(ChatCompletionParser, "snapshot", property(lambda self: self.__dict__.setdefault("x", self._fold.snapshot)), TEXT),
     "every end complete": Planted(StreamEnd, "complete", property(lambda self: True), delta(content="a")),
-    "an error that is lost": Planted(Course, "with_context", lambda self, error: error if "no completion" in str(error) else None, delta(content="a")),
-    "an end that comes twice": Planted(ChatCompletionParser, "leave", lambda self: self._course._intake._flush([]) or setattr(self._course, "end", StreamEnd.CLOSED), TEXT),
+    "an error that is lost": Planted(Lifecycle, "with_context", lambda self, error: error if "no completion" in str(error) else None, delta(content="a")),
+    "an end that comes twice": Planted(ChatCompletionParser, "leave", lambda self: self._lifecycle._body._flush([]) or setattr(self._lifecycle, "end", StreamEnd.CLOSED), TEXT),
     "output that is not counted": Planted(StreamFold, "has_output", property(lambda self: False), TEXT),
     "strict that is tolerant": Planted(parser_module, "refused_rules", lambda **_: frozenset(), delta(content="a", role="") + STOP),
     "a message that is not escaped": Planted(payload, "excerpt_of", bytes.decode, b"data: {\x1b\n\n"),

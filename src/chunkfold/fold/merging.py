@@ -111,7 +111,7 @@ def _merge_counts(
 
 
 def _merged(key: str, old: Any, value: Any, log: AnomalyLog, *, is_typed: bool) -> Any:
-    """What becomes of one key: a value that cannot be a count never displaces one, nor does a 0 a positive one.
+    """The merged value of one key: what cannot be a count never displaces one, nor does a 0 a positive one.
 
     It is noted here, unless it was noted when the chunk was read: there the types of typed keys are checked, and the
     size of all whole numbers.

@@ -4,9 +4,9 @@ Input: the bytes of a body, in pieces of any size, and the information that the 
 chunks or events, then the end, the error and the message. Read in this order:
 
 - `parser`: `ChatCompletionParser`, the public class; `options`: its options and their checks;
-- `course`: the effect of each read on the stream, its times, and its end;
-- `intake`: events through their payloads into the fold; `template`: chunks folded without parsing their JSON again;
-- `refused_body`: the body of a response whose status is not 2xx;
+- `lifecycle`: the effect of each read on the stream, its times, and its end;
+- `streamed_body`: bytes into events; `refused_body`: the body of a response whose status is not 2xx;
+- `event_intake`: events through their payloads into the fold; `template`: folding without parsing all JSON again;
 - `endings`: `judge`, how a stream ended as a function of the facts, and the error for each ending;
 - `limits`: what a stream may cost in values, output and time; `timing`: when chunks arrived;
 - `surrogate_joiner`, `choice_merger`: chunks repaired before they are returned; `observers`: notifications.

@@ -22,8 +22,7 @@ from chunkfold.event_stream import SLICE
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.models.tool_calls import ToolTypes
-from chunkfold.parser.course import Course
-from chunkfold.parser.intake import Intake
+from chunkfold.parser.lifecycle import Lifecycle
 from chunkfold.parser.limits import (
     DEFAULT_MAX_EVENT_ITEMS,
     DEFAULT_MAX_OUTPUT_SIZE,
@@ -40,6 +39,7 @@ from chunkfold.parser.options import (
     check_transforms,
 )
 from chunkfold.parser.refused_body import RefusedBody
+from chunkfold.parser.streamed_body import StreamedBody
 from chunkfold.parser.timing import StreamTiming
 from chunkfold.wire.envelopes import Headers
 
@@ -115,9 +115,9 @@ class ChatCompletionParser:
         self._log = AnomalyLog(refused_ids)
         self._fold = StreamFold(self._log, tools)
         deadlines = Deadlines(total_timeout, progress_timeout, clock() if started is None else started)
-        intake: Intake | RefusedBody
+        body: StreamedBody | RefusedBody
         if status_code is None or 200 <= status_code <= 299:
-            intake = Intake(
+            body = StreamedBody(
                 self._fold,
                 max_event_size=max_event_size,
                 max_event_items=max_event_items,
@@ -129,23 +129,23 @@ class ChatCompletionParser:
                 response=(status_code, given.get("content-type")),
             )
         else:
-            intake = RefusedBody(status_code, given, deadlines.shortest)
-        self._course = Course(self._fold, intake, deadlines, headers=given, clock=clock, refused_ids=refused_ids)
+            body = RefusedBody(status_code, given, deadlines.shortest)
+        self._lifecycle = Lifecycle(self._fold, body, deadlines, headers=given, clock=clock, refused_ids=refused_ids)
 
     @property
     def end(self) -> StreamEnd | None:
         """How the stream ended, None while it runs."""
-        return self._course.end
+        return self._lifecycle.end
 
     @property
     def error(self) -> ChunkfoldError | None:
         """The error, None if there is none. Everything before it was delivered."""
-        return self._course.error
+        return self._lifecycle.error
 
     @property
     def timing(self) -> StreamTiming:
         """When things arrived."""
-        return self._course.timing
+        return self._lifecycle.timing
 
     @property
     def snapshot(self) -> ChatCompletion:
@@ -153,7 +153,7 @@ class ChatCompletionParser:
 
         While the stream runs, each access creates a new one, which you can change. After the end there is only one.
         """
-        return self._course.snapshot
+        return self._lifecycle.snapshot
 
     @property
     def anomalies(self) -> tuple[Anomaly, ...]:
@@ -163,12 +163,12 @@ class ChatCompletionParser:
     @property
     def request_id(self) -> str | None:
         """The response's `x-request-id`, or a gateway's name for it; None if it has none."""
-        return self._course.request_id
+        return self._lifecycle.request_id
 
     @property
     def elapsed(self) -> float:
         """How many seconds ago the request was sent, on the clock that `timing` has its times from."""
-        return self._course.elapsed
+        return self._lifecycle.elapsed
 
     @property
     def chunks(self) -> int:
@@ -190,7 +190,7 @@ class ChatCompletionParser:
         self.raise_error()
         if self.end is None or not self.end.complete:
             what = "the stream still runs" if self.end is None else "the stream was left before it ended"
-            raise self._course.with_context(IncompleteStreamError(f"no completion: {what}", end=self.end))
+            raise self._lifecycle.with_context(IncompleteStreamError(f"no completion: {what}", end=self.end))
         return self.snapshot
 
     def events(self) -> "list[ChatCompletionEvent]":
@@ -199,7 +199,7 @@ class ChatCompletionParser:
         Events are made from the first call on, and kept until the next one. A late first call starts with
         everything that has arrived, in as few events as possible.
         """
-        return self._course.events()
+        return self._lifecycle.events()
 
     def observe(
         self,
@@ -215,7 +215,7 @@ class ChatCompletionParser:
             on_end: Called as `on_end(parser)` exactly once, as soon as `end` is set, in whichever way; at once if it
                 is already.
         """
-        self._course.observe(self, on_chunks, on_end)
+        self._lifecycle.observe(self, on_chunks, on_end)
 
     def raise_error(self) -> None:
         """Raise `error`, if there is one."""
@@ -229,12 +229,12 @@ class ChatCompletionParser:
             data: The bytes.
             arrived: The clock's reading when they arrived; now, if not given.
         """
-        course = self._course
-        if course.end is not None:
+        lifecycle = self._lifecycle
+        if lifecycle.end is not None:
             return []
         if type(data) is bytes and len(data) > _LARGE_READ:
-            return list(chain.from_iterable(course.take_slices(data, arrived)))
-        return course.take(data, arrived)
+            return list(chain.from_iterable(lifecycle.take_slices(data, arrived)))
+        return lifecycle.take(data, arrived)
 
     def fold(self, data: bytes | bytearray | memoryview, *, arrived: float | None = None) -> None:
         """Take the next bytes of the body like `feed`, without making chunks, if you only need the result.
@@ -246,29 +246,29 @@ class ChatCompletionParser:
             data: The bytes.
             arrived: The clock's reading when they arrived; now, if not given.
         """
-        course = self._course
-        if course.end is not None:
+        lifecycle = self._lifecycle
+        if lifecycle.end is not None:
             return
         if type(data) is bytes and len(data) > SLICE:
-            for _ in course.take_slices(data, arrived, folding=True):
+            for _ in lifecycle.take_slices(data, arrived, folding=True):
                 pass
         else:
-            course.take(data, arrived, folding=True)
+            lifecycle.take(data, arrived, folding=True)
 
     def close(self) -> list[ChatCompletionChunk]:
         """Mark the end of the body. May return last chunks; `end` is set from here at the latest."""
-        return self._course.end_of_body(None)
+        return self._lifecycle.end_of_body(None)
 
     def interrupt(self, exc: BaseException) -> list[ChatCompletionChunk]:
         """Mark that the transport raised. Like `close`, but an incomplete stream counts as interrupted.
 
         If the exception is one of chunkfold's, such as that of a body that expands too much, it is the error.
         """
-        return self._course.end_of_body(exc)
+        return self._lifecycle.end_of_body(exc)
 
     def leave(self) -> None:
         """Mark that the consumer left. This is not an error; if every choice has finished, the stream has too."""
-        self._course.leave()
+        self._lifecycle.leave()
 
 
 def feed_in_slices(
@@ -278,7 +278,7 @@ def feed_in_slices(
 
     With a deadline the clock is read once per slice, and `total_timeout` ends the stream between two of them.
     """
-    return parser._course.take_slices(data, folding=folding)  # pyright: ignore[reportPrivateUsage] - of this module
+    return parser._lifecycle.take_slices(data, folding=folding)  # pyright: ignore[reportPrivateUsage] - of this module
 
 
 def observe_as(
@@ -288,4 +288,4 @@ def observe_as(
     on_end: Callable[[Any], object] | None,
 ) -> None:
     """Like the parser's `observe`, but with the stream that the parser belongs to. It is not kept alive."""
-    parser._course.observe(subject, on_chunks, on_end)  # pyright: ignore[reportPrivateUsage] - of this module
+    parser._lifecycle.observe(subject, on_chunks, on_end)  # pyright: ignore[reportPrivateUsage] - of this module

@@ -1,6 +1,6 @@
 """Read the body of a response whose status is not 2xx, in bounded size and time: it has the reason.
 
-The body is fed like the events of a stream, see `intake`, but yields no chunks.
+The body is fed like the events of a stream, see `streamed_body`, but yields no chunks.
 """
 
 from collections.abc import Mapping
@@ -56,8 +56,8 @@ class RefusedBody:
     def tell_last(self) -> None:
         """Nothing watches this kind of body."""
 
-    def lose(self, data: bytes) -> None:
-        """So none of it is lost."""
+    def skip(self, data: bytes) -> None:
+        """Nothing here could be misread."""
 
     def take_rest(self, chunks: list[ChatCompletionChunk], exc: BaseException | None = None) -> None:
         """The body has no more bytes."""

@@ -1,4 +1,4 @@
-"""The course of one stream: the effect of each read, its times, and how it ends."""
+"""The lifecycle of one stream: the effect of each read, its times, and how it ends."""
 
 from collections.abc import Callable, Collection, Generator
 from typing import TYPE_CHECKING, Any
@@ -17,11 +17,11 @@ from chunkfold.event_stream import slices
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser.endings import Facts, Stop, conclude
-from chunkfold.parser.intake import Intake
 from chunkfold.parser.limits import (
     Deadlines,
 )
 from chunkfold.parser.refused_body import RefusedBody
+from chunkfold.parser.streamed_body import StreamedBody
 from chunkfold.parser.timing import StreamTiming, note_read
 from chunkfold.wire.envelopes import Headers, request_id, retry_after
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from chunkfold.parser.observers import Observers
 
 
-class Course:
+class Lifecycle:
     """Take what a transport brings, until the stream ends.
 
     Args:
         fold: Where chunks are folded.
-        intake: What takes the bytes.
+        body: What takes the bytes.
         deadlines: The limits on the time.
         headers: The response's.
         clock: Seconds from any fixed point.
@@ -51,7 +51,7 @@ class Course:
     def __init__(
         self,
         fold: StreamFold,
-        intake: Intake | RefusedBody,
+        body: StreamedBody | RefusedBody,
         deadlines: Deadlines,
         *,
         headers: Headers,
@@ -62,7 +62,7 @@ class Course:
         self.error: ChunkfoldError | None = None
         self.timing = StreamTiming()
         self._fold = fold
-        self._intake = intake
+        self._body = body
         self._deadlines = deadlines
         self._has_deadline = deadlines.is_set
         self._headers = headers
@@ -160,7 +160,7 @@ class Course:
                 chunks = self._take_data(piece, now, folding=folding)
             except BaseException:  # a tap's: the read is lost, but what follows it must not be misread
                 for lost in pieces:
-                    self._intake.lose(lost)
+                    self._body.skip(lost)
                 raise
             self._tell_observers()
             yield chunks
@@ -172,14 +172,14 @@ class Course:
         chunks: list[ChatCompletionChunk] = []
         if self.end is not None:
             return chunks
-        intake = self._intake
+        body = self._body
         try:
-            intake.take_rest(chunks, exc)
+            body.take_rest(chunks, exc)
         finally:
-            if intake.stop is not None:
-                self._conclude(intake.stop)
-        intake.tell_last()
-        if intake.stop is None:
+            if body.stop is not None:
+                self._conclude(body.stop)
+        body.tell_last()
+        if body.stop is None:
             self._end_by_itself(chunks, exc)
         if chunks and self.timing.last_byte is not None:  # they came with the last bytes
             note_read(self.timing, self.timing.last_byte, chunks=True, output=self._fold.has_output)
@@ -207,19 +207,19 @@ class Course:
     def _take_data(
         self, data: bytes | bytearray | memoryview, now: float, *, folding: bool = False
     ) -> list[ChatCompletionChunk]:
-        fold, intake, deadlines = self._fold, self._intake, self._deadlines
+        fold, body, deadlines = self._fold, self._body, self._deadlines
         known, seconds = fold.chunks, now - deadlines.started
         try:
-            chunks = intake.take(data, seconds, folding=folding)
+            chunks = body.take(data, seconds, folding=folding)
         finally:  # a transform may raise as it gives out what it held
-            if intake.stop is not None:
-                self._conclude(intake.stop)
-        if intake.stop is not None:
-            intake.tell_last()
+            if body.stop is not None:
+                self._conclude(body.stop)
+        if body.stop is not None:
+            body.tell_last()
         has_chunks = fold.chunks > known
-        if has_chunks or intake.has_progress:
+        if has_chunks or body.has_progress:
             deadlines.last_progress = now
-            intake.has_progress = False
+            body.has_progress = False
         note_read(self.timing, seconds, chunks=has_chunks, output=fold.output_size > 0)
         return chunks
 
@@ -253,22 +253,22 @@ class Course:
             error: What is wrong, if something is.
             cause: What the transport raised.
         """
-        self._intake.end(stop, chunks, error)
-        self._conclude(self._intake.stop or stop, cause)
+        self._body.end(stop, chunks, error)
+        self._conclude(self._body.stop or stop, cause)
 
     def _conclude(self, stop: Stop, cause: BaseException | None = None) -> None:
         """Say how the stream ended."""
-        fold, log, intake = self._fold, self._log, self._intake
+        fold, log, body = self._fold, self._log, self._body
         facts = Facts(
             stop,
             all_finished=fold.all_finished,
             has_output=fold.has_output,
             has_unexplained=log.get(UNEXPLAINED_OBJECT) is not None,
-            is_foreign=intake.foreign is not None and fold.chunks == fold.unexplained,
+            is_foreign=body.foreign is not None and fold.chunks == fold.unexplained,
             is_refused=log.refused is not None,
             refused_ids=self._refused_ids,
         )
-        self.end, error = conclude(facts, log, intake.foreign, intake.error, cause)
+        self.end, error = conclude(facts, log, body.foreign, body.error, cause)
         self.error = None if error is None else self.with_context(error)
         self._tell_end()
 

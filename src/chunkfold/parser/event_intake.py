@@ -1,0 +1,226 @@
+"""Pass events through their payloads into the fold.
+
+The payload decides what an event is. This module decides what happens to it in which order: limits, repairs, merged
+choices, joined halves of characters, transforms, the fold, observers.
+"""
+
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+
+from pydantic import ValidationError
+
+from chunkfold.anomalies import SPLIT_SURROGATES
+from chunkfold.errors import APIError, ChunkfoldError, exceeded
+from chunkfold.event_stream import MESSAGE, ServerSentEvent
+from chunkfold.fold.stream_fold import StreamFold
+from chunkfold.models import ChatCompletionChunk
+from chunkfold.parser.choice_merger import merger_for
+from chunkfold.parser.endings import Stop
+from chunkfold.parser.limits import OutputLimit, has_more_items
+from chunkfold.parser.options import OnServerSentEvent
+from chunkfold.parser.surrogate_joiner import SurrogateJoiner
+from chunkfold.parser.template import EventTemplate
+from chunkfold.wire.parts import MAX_EVENT_PARTS
+from chunkfold.wire.payload import Payload, is_plain, parse_slowly, valid_chunk, validate_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chunkfold.transforms import Transform
+
+_LARGE: Final = 2 * MAX_EVENT_PARTS  # bytes; an event that has no more is below all limits on what it holds
+
+
+class EventOptions(TypedDict):
+    """The options of the parser that say how events are taken, and whether strict mode refuses anything."""
+
+    max_event_items: int | None
+    max_output_size: int | None
+    on_server_sent_event: OnServerSentEvent | None
+    transforms: "Sequence[Transform]"
+    one_choice: bool
+    is_strict: bool
+
+
+class EventIntake:
+    """Take the events of one stream.
+
+    Args:
+        fold: Where chunks are folded; what is tolerated is noted in its log.
+        options: See `EventOptions`.
+
+    Attributes:
+        stop: Why nothing more is taken, None as long as events are.
+        error: The error that an event or a limit caused, if any.
+        has_progress: Whether chunks came, which a transform may have kept. The reader of this flag resets it.
+        foreign: The place and the start of the first event that does not belong to a stream of chunks.
+    """
+
+    def __init__(self, fold: StreamFold, **options: Unpack[EventOptions]) -> None:
+        self.stop: Stop | None = None
+        self.error: ChunkfoldError | None = None
+        self.has_progress = False
+        self.foreign: tuple[int, str] | None = None
+        self._fold = fold
+        self._log = fold.log
+        self._max_event_items = most = options["max_event_items"]
+        self._large = _LARGE if most is None else min(_LARGE, most)
+        self._on_server_sent_event = options["on_server_sent_event"]
+        self._last: tuple[ServerSentEvent, list[ChatCompletionChunk]] | None = None  # the event that ended the stream
+        self._transforms = transforms = tuple(options["transforms"])
+        self._sees_all = options["is_strict"] or self._on_server_sent_event is not None or bool(transforms)
+        self._is_direct = not self._sees_all  # whether a plain chunk may go straight to the fold
+        self._merger = merger_for(fold, transforms) if options["one_choice"] else None
+        self._output_limit = OutputLimit(options["max_output_size"], fold)
+        # Transforms can change calls, so fragments cannot be routed before; but then all chunks pass through them.
+        self._joiner = SurrogateJoiner(None if transforms else fold.call_router)
+
+    def _take_events(  # noqa: C901 - the loop of every event, in which one more call can be measured
+        self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], template: EventTemplate | None = None
+    ) -> None:
+        """Each event in the fastest way that is right for it; up to the one that ends the stream."""
+        fold, output_limit, log, large = self._fold, self._output_limit, self._log, self._large
+        for event in events:
+            log.offset = offset = event.offset
+            data = event.data
+            if len(data) > large:
+                self._take_large(event, chunks)
+                if self.stop is not None:
+                    return
+            elif template is None or not self._is_direct or not template.take(event):
+                try:
+                    chunk = validate_json(data) if event.event == MESSAGE else None
+                except ValidationError:
+                    chunk = None
+                added = fold.add(chunk, self._admit) if chunk is not None and self._is_direct else None
+                if added is not None:
+                    chunks.append(added)
+                else:
+                    self._take(event, chunk, chunks)
+                    if self.stop is not None:
+                        return
+            if fold.keeps_more:
+                fold.keeps_more = False
+                output_limit.take(data)
+            if offset >= output_limit.look_at:
+                fold.compact()
+                self._check_guards(chunks)
+                if self.stop is not None:
+                    return
+
+    def _take_large(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
+        """An event that could have too many values, which are counted before they are made."""
+        if not self._has_too_many_items(event.data, chunks):
+            self._take(event, valid_chunk(event), chunks)
+
+    def _has_too_many_items(self, data: bytes, chunks: list[ChatCompletionChunk]) -> bool:
+        """Whether an event has more values than are allowed; then the stream is over, before they are made."""
+        most = self._max_event_items
+        if most is None or not has_more_items(data, most):
+            return False
+        self._exceed("max_event_items", most, chunks)
+        return True
+
+    def _take(
+        self, event: ServerSentEvent, chunk: ChatCompletionChunk | None, chunks: list[ChatCompletionChunk]
+    ) -> None:
+        """Take an event that is more than the next piece of text, or that is observed.
+
+        Args:
+            event: The event.
+            chunk: The event as a chunk, None if it is not valid.
+            chunks: Where the chunks go.
+        """
+        known = len(chunks)
+        self._output_limit.take(event.data)
+        if chunk is not None and not is_plain(chunk):
+            chunk = None  # it may be large, and is read again
+        payload = parse_slowly(event) if chunk is None else Payload([chunk])
+        if payload.foreign and self.foreign is None:
+            self.foreign = (event.offset, payload.foreign)
+        self._absorb(payload, chunks)
+        if self._on_server_sent_event is None:
+            return
+        if self.stop is None:
+            self._on_server_sent_event(event, chunks[known:])
+        else:
+            self._last = (event, chunks[known:])
+
+    def tell_last(self) -> None:
+        """Notify observers of the event that ended the stream; to be called when it is known how it ended."""
+        if self._last is not None and self._on_server_sent_event is not None:
+            last, self._last = self._last, None
+            self._on_server_sent_event(*last)
+
+    def end(self, stop: Stop, chunks: list[ChatCompletionChunk], error: ChunkfoldError | None = None) -> None:
+        """Take nothing more: return what was held back.
+
+        Args:
+            stop: Why.
+            chunks: Where last chunks go.
+            error: What is wrong, if something is.
+        """
+        self.stop, self.error = stop, error
+        self._flush(chunks)
+        limit = self._output_limit
+        if error is None and stop not in (Stop.REFUSED, Stop.LEFT) and limit.is_passed(self._log.offset):
+            self.stop, self.error = Stop.INVALID, exceeded("max_output_size", limit.most or 0)
+
+    def _admit(self, chunk: ChatCompletionChunk) -> bool:
+        """Whether an unusual chunk is a chunk and nothing else; then its choices are merged."""
+        if not is_plain(chunk):
+            return False
+        if self._merger is not None:
+            self._merger.merge(chunk)
+        return True
+
+    def _absorb(self, payload: Payload, chunks: list[ChatCompletionChunk]) -> None:
+        """Process the payload of an event: merge choices, join halves of characters, transform, fold."""
+        self._log.note_all(payload.notes)
+        if self._merger is not None:
+            for chunk in payload.chunks:
+                self._merger.merge(chunk)
+        is_split = any(rule is SPLIT_SURROGATES for rule, _ in payload.notes)
+        if is_split or self._joiner.is_needed:
+            payload.chunks = [self._joiner.join(chunk, is_split=is_split) for chunk in payload.chunks]
+            self._is_direct = not (self._sees_all or self._joiner.is_needed)
+        self.has_progress |= bool(payload.chunks)
+        chunks += map(self._fold.add, self._transformed(payload.chunks, self._transforms))
+        if payload.error is not None:
+            self._fail(payload.error, chunks)
+        else:
+            self._check_guards(chunks)
+        if payload.done and self.stop is None:
+            self.end(Stop.DONE, chunks)
+
+    def _transformed(
+        self, chunks: list[ChatCompletionChunk], transforms: "Sequence[Transform]"
+    ) -> list[ChatCompletionChunk]:
+        for transform in transforms:
+            chunks = [new for chunk in chunks for new in transform.feed(chunk)]
+        return chunks
+
+    def _check_guards(self, chunks: list[ChatCompletionChunk]) -> None:
+        """The output limit, and strict mode."""
+        self._fold.keeps_more = False
+        if self._output_limit.is_passed(self._log.offset):
+            self._exceed("max_output_size", self._output_limit.most, chunks)
+        elif self._log.refused is not None:
+            self.end(Stop.REFUSED, chunks)
+
+    def _flush(self, chunks: list[ChatCompletionChunk]) -> None:
+        """Return what was held back: halves of characters, and what whole messages add to the deltas."""
+        held = self._joiner.flush()
+        last_chunks = self._transformed([held] if held is not None else [], self._transforms)
+        for place, transform in enumerate(self._transforms, 1):
+            last_chunks += self._transformed(transform.close(), self._transforms[place:])
+        chunks += last_chunks
+        rest = self._fold.finish(last_chunks)
+        if rest is not None:
+            chunks.append(rest)
+
+    def _exceed(self, limit: str, value: int | None, chunks: list[ChatCompletionChunk]) -> None:
+        self._fail(exceeded(limit, value or 0), chunks)
+
+    def _fail(self, error: ChunkfoldError, chunks: list[ChatCompletionChunk]) -> None:
+        """A provider's error, an invalid event, a limit: they hold whatever came before them."""
+        self.end(Stop.ERROR if isinstance(error, APIError) else Stop.INVALID, chunks, error)
