@@ -205,7 +205,7 @@ PLANTED = {
     "an event that is lost": Planted(EventStreamDecoder, "feed", plant(EventStreamDecoder.feed, lambda events: events[:2]), TEXT),
     "a retry of any kind": Planted(EventStreamDecoder, "_take_retry", lambda self, value: setattr(self, "reconnection_time", 5), b"retry: x\n\n"),
     "a limit that is not looked at": Planted(EventStreamDecoder, "_exceed", lambda self: None, TEXT, Options(max_event_size=9)),
-    "a text that is folded twice": Planted(StreamFold, "add_again", lambda self, choice, head, rule, value: bool(rule(self._choices[choice], value) + rule(self._choices[choice], value)), TEXT),
+    "a text that is folded twice": Planted(StreamFold, "add_again", lambda self, choice, head, rule, value, count=1: bool(rule(self._choices[choice], value) + rule(self._choices[choice], value)), TEXT),
     "a short way that is none": Planted(EventTemplate, "take", lambda self, event: True, TEXT),
     "a snapshot that is shared": Planted(ChatCompletionParser, "snapshot", property(lambda self: self.__dict__.setdefault("x", self._fold.snapshot)), TEXT),
     "every end complete": Planted(StreamEnd, "complete", property(lambda self: True), delta(content="a")),

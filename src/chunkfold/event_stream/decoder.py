@@ -106,6 +106,15 @@ class EventStreamDecoder:
         self._is_between_blocks = self._is_at_rest()
         return events
 
+    @property
+    def next_block(self) -> int | None:
+        """The place of the next byte in the body, if a block begins there whatever came before; else None."""
+        return self._offset if self._is_between_blocks else None
+
+    def skip(self, size: int) -> None:
+        """Pass over blocks that were read elsewhere, each of one `data` line and a blank one, from `next_block` on."""
+        self._offset += size
+
     def _is_at_rest(self) -> bool:
         """Whether nothing that came before has any bearing on what comes next."""
         is_over = self._closed or self.limit_exceeded

@@ -4,18 +4,24 @@ from collections.abc import Iterator
 from typing import Final
 
 SLICE: Final = 4096  # bytes, which is some 12 chunks
+LARGE_SLICE: Final = 4 * SLICE  # where no chunks are made of it
 _LONGEST_SLICE: Final = 8 * SLICE
 
 
-def slices(data: bytes) -> Iterator[bytes]:
+def slices(data: bytes, *, large: bool = False) -> Iterator[bytes]:
     """Cut a large read into slices, so that few chunks are held at a time: many cost more.
 
-    At the ends of blocks, which is what reading them is fastest with, if one is near; else anywhere.
+    At the ends of blocks, which is what reading them is fastest with, if one is near; else anywhere. The first slice
+    ends with the first block, which may have begun in an earlier read.
+
+    Args:
+        data: The read.
+        large: Whether no chunks are made of them, so that the slices may be larger.
     """
-    begin = 0
+    begin = least = 0
     while begin < len(data):
-        end = data.find(b"\n\n", begin + SLICE, begin + _LONGEST_SLICE) + 2
+        end = data.find(b"\n\n", begin + least, begin + _LONGEST_SLICE) + 2
         if end < 2:
             end = begin + _LONGEST_SLICE
         yield data[begin:end]
-        begin = end
+        begin, least = end, LARGE_SLICE if large else SLICE

@@ -92,6 +92,11 @@ class StreamFold:
         return self._footprint.of([self._choices, self.head.fields, self.head.service_tier, self._usage, self._extra])
 
     @property
+    def is_observed(self) -> bool:
+        """Whether an observer is notified."""
+        return self._observer is not None
+
+    @property
     def all_finished(self) -> bool:
         """Whether at least one choice was seen, and every one has its finish reason."""
         return bool(self._choices) and not self._open_choices
@@ -161,7 +166,9 @@ class StreamFold:
             return None
         return state
 
-    def add_again(self, choice: int, head: object, rule: Callable[[ChoiceState, ValueT], int], value: ValueT) -> bool:
+    def add_again(
+        self, choice: int, head: object, rule: Callable[[ChoiceState, ValueT], int], value: ValueT, count: int = 1
+    ) -> bool:
         """Fold what is usual because a chunk like it was; that saves looking at all of it again.
 
         Args:
@@ -169,6 +176,7 @@ class StreamFold:
             head: The usual head of the chunk that it is like.
             rule: What folds it into the choice; returns how many characters of output it brought.
             value: What the rule takes.
+            count: How many chunks brought it.
 
         Returns:
             False, and nothing is folded, if another head came since, or if the choice is not open.
@@ -176,9 +184,9 @@ class StreamFold:
         state = self._choices.get(choice)
         if state is None or state.finish_reason is not None or head is not self.head.usual:
             return False
-        self.chunks += 1
+        self.chunks += count
         if self.head.notes:
-            self.log.note_all(self.head.notes)
+            self.log.note_all(self.head.notes * count)
         self.output_size += rule(state, value)
         return True
 

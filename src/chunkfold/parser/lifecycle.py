@@ -149,7 +149,7 @@ class Lifecycle:
         now = self._clock() if arrived is None else arrived
         # Time that passes meanwhile counts. A read that came too late is judged as a whole: it may hold the end.
         is_timed = self._has_deadline and arrived is None and self._deadlines.overdue(now) is None
-        pieces = iter(slices(data))
+        pieces = iter(slices(data, large=folding))
         for place, piece in enumerate(pieces):
             if self.end is not None:
                 return

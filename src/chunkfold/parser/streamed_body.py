@@ -18,6 +18,7 @@ from chunkfold.parser.template import EventTemplate
 from chunkfold.wire.payload import is_json, is_meant, parse_body, parse_slowly, valid_chunk, whole_part
 
 _FIELD_NAMES: Final = (b"data", b"event", b"id", b"retry", b"error")
+_LONG: Final = 1024  # bytes; what is shorter is one event, or few
 _BOM: Final = b"\xef\xbb\xbf"
 
 _offset = attrgetter("offset")
@@ -63,6 +64,8 @@ class StreamedBody(EventIntake):
             self._template = EventTemplate(self._fold)
         template = self._template if folding else None
         decoder = self._decoder
+        if template is not None and type(data) is bytes and len(data) >= _LONG:
+            data = self._without_run(data, template)
         events = decoder.feed(data)
         if decoder.error_fields or decoder.nearly_data or decoder.opening:
             self._take_asides(events, chunks, template)
@@ -71,6 +74,19 @@ class StreamedBody(EventIntake):
         if decoder.limit_exceeded and self.stop is None:
             self._exceed("max_event_size", self._max_event_size, chunks)
         return chunks
+
+    def _without_run(self, data: bytes, template: EventTemplate) -> bytes:
+        """Fold the events that data begins with all at once, if they are like the one before; return the rest."""
+        fold, limit, offset = self._fold, self._output_limit, self._decoder.next_block
+        most = len(data) if self._max_event_size is None else self._max_event_size
+        if not self._is_direct or offset is None or len(data) > most:
+            return data
+        size = template.take_run(data[: max(limit.look_at - offset, 0)], offset)
+        self._decoder.skip(size)
+        if fold.keeps_more:
+            fold.keeps_more = False
+            limit.take(data[self._log.offset - offset : size])
+        return data[size:]
 
     def skip(self, data: bytes) -> None:
         """Let bytes pass unread, so that what follows them is not misread."""

@@ -13,8 +13,8 @@ share a template with one hole, the string behind `"content":`.
 """
 
 import re
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
 from pydantic_core import from_json
@@ -31,11 +31,21 @@ from chunkfold.wire.payload import valid_chunk
 _VALUE: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+"|-?\d[\d.eE+-]*+)', re.DOTALL)
 _MOST_HOLES: Final = 8
 _LONGEST_INTEGER: Final = 18  # digits, which are less than 64 bits
+_LONG_INTEGER: Final = re.compile(rb"\d{%d}" % (_LONGEST_INTEGER + 1))
 _LONGEST_WAIT: Final = 1024  # events
 _WORTH_LEARNING: Final = 8  # events that were taken since
 _LISTS: Final = frozenset({"choices", "tool_calls", "reasoning_details"})  # of which the fold keeps nothing as it is
 
-_Place = tuple[dict[str, Any], str]
+
+# Folds the values of as many events; whether that was possible.
+_Add = Callable[[Sequence[Any], int], bool]
+
+
+class _Place(NamedTuple):
+    """The field that a value is in."""
+
+    holder: dict[str, Any]
+    key: str
 
 
 class _Hole(NamedTuple):
@@ -61,7 +71,9 @@ class EventTemplate:
         self._behind = b""
         self._behind_size = 0
         self._holes: list[_Hole] = []
-        self._add: Callable[[list[Any]], bool] = bool
+        self._add: _Add = _add_nothing
+        self._appended: int | None = None  # the hole of a text that appends, if no other value is kept
+        self._may_run = False  # whether many events may be folded at once
         self._parts: list[bytes] = []  # of the last event that was compared: between its values, and each value
         self._places: set[int] = set()  # of the holes, in the parts
         self._wait = 0  # events to let pass before learning again
@@ -87,10 +99,77 @@ class EventTemplate:
                 values.append(value)
         except ValueError:
             return self._take_other(event)
-        if not self._add(values):
+        if not self._add(values, 1):
             return self._take_other(event)  # the head was sent again in the meantime
         self._hits += 1
         return True
+
+    def take_run(self, data: bytes, offset: int) -> int:
+        """Fold the events that data begins with at once, if all of them up to the last one like these are alike.
+
+        They are plain blocks. For text in large reads this takes a third of the time of taking them one by one.
+
+        Args:
+            data: The bytes of the events, and of what follows.
+            offset: Where they begin in the body.
+
+        Returns:
+            How many bytes were folded.
+        """
+        start, end = b"data: " + self._before, self._behind + b"\n\n"
+        if not self._may_run or not data.startswith(start):
+            return 0
+        *parts, _ = data.split(end)
+        rows = [*self._values_of([part.removeprefix(start) for part in parts])]
+        places = [offset, *accumulate((len(part) + len(end) for part in parts), initial=offset)]
+        count = self._add_each(rows, places[1:])
+        if not count:
+            return 0
+        self._hits += count
+        self._fold.log.offset = places[count]
+        return places[count + 1] - offset
+
+    def _add_each(self, rows: list[tuple[Any, ...]], places: list[int]) -> int:
+        """Fold the values of events that begin at these places; return of how many.
+
+        Texts that append are joined, unless an observer is told of each. Where more than two characters came at once,
+        no rule applies to what an argument begins with (CF311).
+        """
+        appended = None if self._fold.is_observed else self._appended
+        may_join = False
+        for count, values in enumerate(rows):
+            self._fold.log.offset = places[count]
+            if may_join and appended is not None:
+                joined = [*values]
+                joined[appended] = "".join([row[appended] for row in rows[count:]])
+                return len(rows) if self._add(joined, len(rows) - count) else count
+            if not self._may_run or not self._add(values, 1):
+                return count
+            self._may_run = not self._fold.keeps_more  # what is kept beside text is counted event by event
+            may_join = self._may_run and appended is not None and len(values[appended]) > len("{}")
+        return len(rows)
+
+    def _values_of(self, events: list[bytes]) -> Iterable[tuple[Any, ...]]:
+        """The values of events that are like the last one, given without the bytes around them; none in case of doubt.
+
+        All are parsed at once. A number and a line break take the place of the bytes between two values. No string of
+        JSON has a line break, so if there are as many of each as there have to be, there is one value between them.
+        """
+        kinds = [hole.kind for hole in self._holes]
+        text = b",0,\n".join(events)
+        for place, hole in enumerate(self._holes[:-1], 1):
+            text = text.replace(hole.behind, b",%d,\n" % place)
+        between = [*range(1, len(kinds)), 0] * len(events)
+        try:
+            values = from_json(b"[%b,0]" % text)
+        except ValueError:
+            return ()
+        if values[1::2] != between or text.count(b"\n") != len(between) - 1 or _LONG_INTEGER.search(text):
+            return ()
+        values = values[::2]
+        if [*map(type, values)] != kinds * len(events):
+            return ()
+        return zip(*[iter(values)] * len(kinds), strict=True)
 
     def _take_other(self, event: ServerSentEvent) -> bool:
         """Learn from an event that is not like the last one learned from, if it is time to try that."""
@@ -128,8 +207,18 @@ class EventTemplate:
         self._before_size, self._behind_size = len(self._before), len(self._behind)
         self._holes = holes
         self._add = self._adding_text(chunk) or self._adding(chunk)
+        self._appended = self._place_appended(chunk)
+        self._may_run = True
 
-    def _adding(self, chunk: ChatCompletionChunk) -> Callable[[list[Any]], bool]:
+    def _place_appended(self, chunk: ChatCompletionChunk) -> int | None:
+        """The hole of a text that appends to another, if no other value that changes is kept."""
+        kept = [(place, hole) for place, hole in enumerate(self._holes) if hole.key != "obfuscation"]
+        text = _only_text(chunk)
+        if len(kept) != 1 or text is None or kept[0][1].holder is not text.holder or kept[0][1].key != text.key:
+            return None
+        return kept[0][0]
+
+    def _adding(self, chunk: ChatCompletionChunk) -> _Add:
         """What folds the chunk with other values in its holes."""
         places, index = [(hole.holder, hole.key) for hole in self._holes], vars(chunk.choices[0])
         add, add_again, add_usual = self._fold.add, self._fold.add_again, self._fold.add_usual
@@ -137,26 +226,38 @@ class EventTemplate:
         head, delta = self._fold.head.usual, vars(chunk.choices[0].delta)
         details = delta["reasoning_details"]
 
-        def add_values(values: list[Any]) -> bool:
+        def add_values(values: Sequence[Any], count: int) -> bool:
             for (holder, key), value in zip(places, values, strict=True):
                 holder[key] = value
             if details:
                 delta["reasoning_details"] = _copied(details)
             if has_own_head:
                 return add(chunk, _nothing_else) is not None
-            return add_again(index["index"], head, add_usual, chunk)
+            return add_again(index["index"], head, add_usual, chunk, count)
 
         return add_values
 
-    def _adding_text(self, chunk: ChatCompletionChunk) -> Callable[[list[Any]], bool] | None:
+    def _adding_text(self, chunk: ChatCompletionChunk) -> _Add | None:
         """The same for a chunk that brings one text and nothing else, which saves half; None of any other."""
-        field = _only_text(chunk)
+        text = _only_text(chunk)
         names = [hole.key for hole in self._holes]
-        if field is None or field not in names or not {*names} <= {field, "obfuscation"}:
+        if text is None or text.holder is not vars(chunk.choices[0].delta):
+            return None
+        field = text.key
+        if field not in names or not {*names} <= {field, "index", "obfuscation"}:
             return None
         add_again, index, head = self._fold.add_again, chunk.choices[0].index, self._fold.head.usual
         place, rule = names.index(field), TEXT_RULES[field]
-        return lambda values: add_again(index, head, rule, values[place])
+        if "index" in names:
+            of = names.index("index")
+            return lambda values, count: add_again(values[of], head, rule, values[place], count)
+        return lambda values, count: add_again(index, head, rule, values[place], count)
+
+
+def _add_nothing(values: Sequence[Any], count: int) -> bool:
+    """Nothing was learned."""
+    del values, count
+    return False
 
 
 def _nothing_else(chunk: ChatCompletionChunk) -> bool:
@@ -170,15 +271,27 @@ def _copied(details: list[Any]) -> list[Any]:
     return [dict(detail) if is_object(detail) else detail for detail in details]
 
 
-def _only_text(chunk: ChatCompletionChunk) -> str | None:
-    """The field of the one text that a chunk brings; None if it brings anything else that is ever kept."""
+def _only_text(chunk: ChatCompletionChunk) -> _Place | None:
+    """The one text that a chunk brings, of a message or of a call's arguments; None if it brings more that is kept."""
     choice = chunk.choices[0]
-    known = (chunk.usage, choice.__pydantic_extra__, choice.delta.__pydantic_extra__)
     unknown = (chunk.__pydantic_extra__ or {}).keys()
-    if any(known) or not unknown <= {"obfuscation"}:
+    if chunk.usage or choice.__pydantic_extra__ or not unknown <= {"obfuscation"}:
         return None
-    brought = [name for name, value in vars(choice.delta).items() if value is not None]
-    return brought[0] if len(brought) == 1 and brought[0] in TEXT_RULES else None
+    part: Model = choice.delta
+    brought = _brought(part)
+    if brought == {"tool_calls"}:
+        calls = choice.delta.tool_calls or []
+        if len(calls) != 1 or calls[0].function is None:
+            return None
+        part = calls[0].function  # the call's other fields are kept with it or not at all
+        brought = _brought(part)
+    [name, *others] = brought or {""}
+    return None if others or name not in (*TEXT_RULES, "arguments") else _Place(vars(part), name)
+
+
+def _brought(model: Model) -> set[str]:
+    """The fields that are not null."""
+    return {name for name, value in [*model] if value is not None}
 
 
 def _holes_of(chunk: ChatCompletionChunk, parts: list[bytes], places: list[int]) -> list[_Hole] | None:
@@ -202,7 +315,7 @@ def _holes_of(chunk: ChatCompletionChunk, parts: list[bytes], places: list[int])
         if key != key_tried or value in probes or hole in found or (hole is None and value != value_tried):
             return None
         if hole is not None:
-            found[hole] = (holder, key)
+            found[hole] = _Place(holder, key)
     if found.keys() != {*places}:
         return None
     behind = [b"".join(parts[place + 1 : following]) for place, following in pairwise(places)]
@@ -229,14 +342,14 @@ def _values(model: Model) -> Iterator[_Place]:
                 msg = f"{key}: expected one value, received several"
                 raise ValueError(msg)
             else:
-                yield holder, key
+                yield _Place(holder, key)
 
 
 def _values_of_item(item: Any) -> Iterator[_Place]:
     if isinstance(item, Model):
         yield from _values(item)
     elif is_object(item) and not any(is_list(value) or is_object(value) for value in item.values()):
-        yield from ((item, key) for key in item)
+        yield from (_Place(item, key) for key in item)
     else:
         msg = "expected an object of single values"
         raise ValueError(msg)
