@@ -3,9 +3,9 @@
     @pytest.mark.parametrize("dialect", DIALECTS)
     def test_my_adapter(dialect): ...
 
-The facts come from the providers' documentation, public threads and recorded bodies. A dialect is what a provider is
-known to send, not everything that it may send. The comments beside the fields name the evidence, which is in the folder
-`shared` beside the clone: a recording, or a row of QUIRKS.md. If the two differ, the dialect follows the recording.
+The facts come from the providers' documentation, public threads and recorded bodies; if these differ, from the bodies.
+A dialect is what a provider was observed to send, not everything that it may send. A deviation that has a rule is named
+by its id: `chunkfold.RULES` describes it.
 """
 
 from collections.abc import Mapping
@@ -132,14 +132,14 @@ _AZURE_HEAD: Final[Mapping[str, Any]] = {
 
 _MINIMAX: Final = Dialect(
     about="id and name in each fragment, arguments as objects, usage 0 until a whole message, errors in base_resp",
-    role="each",  # with an empty content beside reasoning and calls: row 45
+    role="each",  # with an empty content beside reasoning and calls
     finish_object="chat.completion",
-    calls="repeated",  # row 71
-    object_arguments=True,  # row 78
+    calls="repeated",  # CF307
+    object_arguments=True,  # CF310
     usage="each",
-    usage_before={"total_tokens": 0, "total_characters": 0},  # row 60
-    more_usage={"total_characters": 0},  # row 60
-    message="last",
+    usage_before={"total_tokens": 0, "total_characters": 0},
+    more_usage={"total_characters": 0},
+    message="last",  # CF207
     error="base_resp",
 )
 _SEARCHED: Final[Mapping[str, Any]] = {
@@ -147,7 +147,7 @@ _SEARCHED: Final[Mapping[str, Any]] = {
     "choices": [
         {
             "index": 0,
-            "delta": {"role": "tool", "tool_call_id": "call_search", "content": '[{"title":"Oslo"}]'},  # row 109
+            "delta": {"role": "tool", "tool_call_id": "call_search", "content": '[{"title":"Oslo"}]'},  # CF220
             "finish_reason": None,
         }
     ],
@@ -160,15 +160,15 @@ DIALECTS: Final[dict[str, Dialect]] = {
         about="as azure, and a choice without delta, of the asynchronous content filter, before the finish reason",
         head=(_AZURE_HEAD,),
         reasoning=(),
-        before_finish={"content_filter_offsets": {"check_offset": 0, "start_offset": 0, "end_offset": 0}},  # row 43
+        before_finish={"content_filter_offsets": {"check_offset": 0, "start_offset": 0, "end_offset": 0}},  # CF202
     ),
-    "cloudflare": Dialect(about="errors in a list of its own envelope", reasoning=(), error="errors"),  # row 101
+    "cloudflare": Dialect(about="errors in a list of its own envelope", reasoning=(), error="errors"),  # CF604
     "copilot": Dialect(
         about="reasoning_text with an opaque end, no object, the role in each chunk, whole calls",
         role="each",
         left_out=frozenset({"object"}),
         has_open_finish_reason=False,
-        reasoning=("reasoning_text",),  # row 104
+        reasoning=("reasoning_text",),
         after_reasoning={"reasoning_opaque": _SIGNED},
         calls="whole",
         usage="finish",
@@ -176,7 +176,7 @@ DIALECTS: Final[dict[str, Dialect]] = {
     ),
     "databricks": Dialect(
         about="reasoning as parts of a content list, with a signature, usage on each chunk",
-        reasoning=("reasoning_parts",),  # row 105
+        reasoning=("reasoning_parts",),  # CF208
         after_reasoning={
             "content": [
                 {"type": "reasoning", "summary": [{"type": "summary_text", "text": "", "signature": _SIGNED}]},
@@ -192,33 +192,33 @@ DIALECTS: Final[dict[str, Dialect]] = {
     ),
     "gemini": Dialect(
         about="thoughts in content, whole calls without index, stop beside them, usage on each chunk, errors in a list",
-        reasoning=("thoughts",),  # row 107
+        reasoning=("thoughts",),
         calls="whole without index",
-        more_of_call={"extra_content": {"google": {"thought_signature": _SIGNED}}},  # row 54
+        more_of_call={"extra_content": {"google": {"thought_signature": _SIGNED}}},
         finish_reasons={"tool_calls": "stop"},
         usage="each",
         error="list",
     ),
-    "evolink": Dialect(about="no finish reason, only [DONE]", has_finish_reason=False),  # row 84
+    "evolink": Dialect(about="no finish reason, only [DONE]", has_finish_reason=False),  # CF502
     "groq": Dialect(
         about="usage in x_groq and beside it, whole calls, errors in an event named error",
-        more_of_first={"x_groq": {"id": "req_1"}},  # all recordings groq__* with an answer
+        more_of_first={"x_groq": {"id": "req_1"}},
         reasoning=("reasoning",),
         calls="whole",
-        usage="x_groq",  # groq__vercel-groq-tool-call; others have a trailer, too
+        usage="x_groq",  # some of its streams have a trailer too
         error="event_object",
     ),
     "kimi": Dialect(
         about="no space after the colon, another id in each fragment of a call, usage inside the choice",
-        calls="fresh ids",
+        calls="fresh ids",  # CF304
         usage="choice",
-        has_space=False,  # row 7
+        has_space=False,
     ),
     "litellm": Dialect(
         about="reasoning twice, once in thinking_blocks with a signature, no finish reason but the last",
         role="with output",
         has_open_finish_reason=False,
-        reasoning=("reasoning_content", "thinking_blocks"),  # litellm__anthropic-think
+        reasoning=("reasoning_content", "thinking_blocks"),
         after_reasoning={"thinking_blocks": [{"type": "thinking", "thinking": "", "signature": _SIGNED}]},
         null_usage=False,
     ),
@@ -248,7 +248,7 @@ DIALECTS: Final[dict[str, Dialect]] = {
         reasoning=("reasoning_content", "reasoning_details"),
         calls="whole without index",
         usage="bare trailer",
-        more_usage={"completion_tokens_details": {"image_tokens": 0}},  # row 60 and its own in the table of providers
+        more_usage={"completion_tokens_details": {"image_tokens": 0}},
     ),
     "nameless": Dialect(
         about="no created and no model, the role with the first token, a call's name in pieces",
@@ -289,7 +289,7 @@ DIALECTS: Final[dict[str, Dialect]] = {
         about="reasoning_details with a signature, usage beside the finish reason, which lacks object and created",
         finish_left_out=frozenset({"object", "created"}),
         reasoning=("reasoning_details",),
-        after_reasoning={"reasoning_details": [{"type": "reasoning.text", "index": 0, "signature": _SIGNED}]},  # row 53
+        after_reasoning={"reasoning_details": [{"type": "reasoning.text", "index": 0, "signature": _SIGNED}]},
         usage="finish",
         null_usage=False,
         error="choices",
@@ -298,15 +298,15 @@ DIALECTS: Final[dict[str, Dialect]] = {
         about="empty role and finish reason, calls distinguished by id, usage on each chunk",
         role="empty",
         open_finish_reason="",
-        reasoning=("reasoning",),  # the table of providers; that it comes in both spellings (row 52) is seen in `vllm`
+        reasoning=("reasoning",),  # some of its streams repeat it in `reasoning_content`
         calls="id",
         usage="each",
         cached_tokens="cached_tokens",
     ),
     "tgi": Dialect(
         about="empty id, the role in each chunk, eos_token for stop, errors as text",
-        role="each",  # row 46
-        empty=frozenset({"id"}),  # row 45
+        role="each",
+        empty=frozenset({"id"}),  # CF203
         reasoning=(),
         calls="no ids",
         finish_reasons={"stop": "eos_token"},
@@ -321,12 +321,12 @@ DIALECTS: Final[dict[str, Dialect]] = {
     "vllm-speculative": Dialect(
         about="as vllm, and all fragments of a call in one chunk",
         reasoning=("reasoning", "reasoning_content"),
-        calls="in one delta",  # row 75
+        calls="in one delta",
         null_usage=False,
         error="bare",
     ),
-    # In all recordings xai__* with usage it is a trailer, not beside the finish reason (row 56) or in each chunk
-    # (row 57), and none has an empty text for what is absent (row 45).
+    # Usage beside the finish reason or in each chunk, and empty texts for absent values, were reported of this provider
+    # too. In the recorded bodies usage is a trailer, and no text is empty.
     "xai": Dialect(
         about="the role with the first token, no finish reason but the last, whole calls",
         role="with output",
