@@ -165,13 +165,6 @@ def cells_of(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_the_endings() -> None:
-    rows = tables_of("docs/parser.md", "`end`", "when", "`completion()`")
-    endings = {end.strip("`"): result for end, _, result in rows}
-    assert list(endings) == list(StreamEnd)
-    assert {end for end, result in endings.items() if result == "returns"} == {end for end in StreamEnd if end.complete}
-
-
 # The table of bad input
 
 
