@@ -251,10 +251,8 @@ def test_the_figures_of_the_hostile_set() -> None:
     endings = Counter(stream.ending for stream in hostile_streams())
     says(f"| this project | {size} bodies | {size} |", f"Hostile streams: {size} bodies")
     says(f"{endings['complete']} are complete, {endings['error']} are errors, {endings['cut']} are cut")
-    figures = r"^\| (\S+) \| (\S+) \| (\d+ of \d+) \| (\d+ of \d+) \| \d+ \|$"
-    rows = re.findall(figures, text_of("hostile-streams"), re.MULTILINE)
-    assert [name for name, *_ in rows] == ["chunkfold", *PEERS]
-    says(*(f"| {name} {version} | {complete} | {refused} |" for name, version, complete, refused in rows))
+    figures = r"^\| (\S+) \| \S+ \| \d+ of \d+ \| \d+ of \d+ \| \d+ \|$"
+    assert re.findall(figures, text_of("hostile-streams"), re.MULTILINE) == ["chunkfold", *PEERS]
 
 
 def test_the_figures_of_strict_mode() -> None:
