@@ -120,7 +120,7 @@ def passages_of_module(source: str) -> Iterator[Passage]:
 
 
 def checked_files() -> list[Path]:
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "docs" / "llms.txt"]
     modules = [*ROOT.glob("src/**/*.py"), *ROOT.glob("examples/**/*.py")]
     return sorted([*pages, *modules])
 
