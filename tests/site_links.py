@@ -1,6 +1,7 @@
 """Check the built site: every link and picture within it leads somewhere, and nothing is fetched from elsewhere.
 
-What builds the site is not published, and no signature shows a name that is private.
+What builds the site is not published, no signature shows a name that is private, and every class that the site's style
+sheet names is on a page.
 
 python tests/site_links.py docs/.site
 """
@@ -16,6 +17,8 @@ ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|//")
 PRIVATE_DEFAULT = re.compile(r"=\s*_\w+")
 SIGNATURE = re.compile(r'<div class="[^"]*doc-signature[^"]*">(.*?)</div>', re.DOTALL)
 UNPUBLISHED = {".jsonl", ".py", ".toml"}
+STYLED = re.compile(r"\.([a-z][\w-]*)(?=[^{}]*\{)")
+NOT_ON_PAGES = {"md-typeset__table"}  # which a script adds
 FETCHED = {"img", "link", "script", "iframe"}
 
 
@@ -44,6 +47,12 @@ def problems_of(site: Path) -> list[str]:
         signatures = (re.sub(r"<[^>]+>", "", markup) for markup in SIGNATURE.findall(text))
         private = [match[0] for signature in signatures for match in PRIVATE_DEFAULT.finditer(signature)]
         found += [f"{page.relative_to(site)}: a signature shows {default}" for default in private]
+    sheet = re.sub(r"/\*.*?\*/|\"[^\"]*\"", "", (site / "site.css").read_text("utf-8"), flags=re.DOTALL)
+    classes = {
+        name for text in pages.values() for names in re.findall(r'\bclass="([^"]+)"', text) for name in names.split()
+    }
+    unused = set(STYLED.findall(sheet)) - classes - NOT_ON_PAGES
+    found += [f"site.css: no page has the class {name}" for name in sorted(unused)]
     return found if pages else [f"{site}: no pages"]
 
 
