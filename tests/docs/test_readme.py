@@ -62,6 +62,15 @@ def test_how_long_each_takes() -> None:
     assert f"LangChain {times['langchain-openai']} times and LiteLLM {times['litellm']} times" in WORDS
 
 
+def test_the_figures_of_the_standard_and_the_recordings() -> None:
+    page = (ROOT / "docs" / "conformance.md").read_text("utf-8")
+    ((suites, cases, right),) = re.findall(r"the test suites of (\d+) projects \| (\d+) cases \| (\d+) \|", page)
+    ((providers, complete),) = re.findall(r"\| (\d+) providers and servers \| \d+ bodies \| (\d+) are complete", page)
+    assert cases == right
+    assert f"all {cases} event stream cases from the test suites of {suites} other projects" in WORDS
+    assert f"all {complete} complete [recorded streams][conformance] of {providers} providers and servers" in WORDS
+
+
 def test_how_many_dialects_there_are() -> None:
     assert f"dialects of {len(DIALECTS)} providers" in README
 
