@@ -61,7 +61,7 @@ def piece(text: str, **fields: Any) -> ChatGenerationChunk:
 
 
 def at_the_end(answer: ChatCompletion) -> dict[str, Any]:
-    """The fields that are yielded once: LangChain adds up what comes twice, and completes half a call's arguments."""
+    """The fields that are yielded once: LangChain adds up what is sent twice, and completes half a call's arguments."""
     message, usage = answer.message, answer.usage
     told = {key: text for key, text in (("reasoning_content", message.reasoning), ("refusal", message.refusal)) if text}
     fields: dict[str, Any] = {"additional_kwargs": told, "response_metadata": {"finish_reason": answer.finish_reason}}

@@ -1,4 +1,4 @@
-"""Let the openai SDK send the request, read the answer with chunkfold, and go on with the SDK's own `ChatCompletion`.
+"""Let the openai SDK send the request, read the answer with chunkfold and continue with the SDK's own `ChatCompletion`.
 
 The provider is `OPENAI_BASE_URL` with the key `OPENAI_API_KEY`, or one on this machine without them.
 """

@@ -1,4 +1,4 @@
-"""An answer that outlives its page: a browser that lost its connection goes on where it stopped, also after a restart.
+"""Resume an answer: a browser that lost its connection continues where it stopped, even after a restart.
 
 Run it, and open the address that it prints; reload the page while it writes. To serve (one process):
 OPENAI_BASE_URL=https://... OPENAI_API_KEY=... ANSWERS=/var/lib/answers uvicorn --app-dir examples resumable_relay:app

@@ -1,4 +1,4 @@
-"""Ask again while nothing was shown; once something was, let another provider go on. No text comes twice.
+"""Ask again while nothing was shown; once something was, let another provider continue. No text is shown twice.
 
 Both providers are on this machine, and the first one fails in four ways. stamina does the retries.
 """
@@ -41,7 +41,7 @@ def answer(client: httpx.Client, first: str, second: str, messages: list[dict[st
         if not chunkfold.is_retryable(exc, after_output=True):
             raise  # a wrong request, for instance
         shown = exc.snapshot.text if isinstance(exc, chunkfold.ChunkfoldError) and exc.snapshot else ""
-        print(f"\n{exc}\n  -> the second provider goes on")
+        print(f"\n{exc}\n  -> the second provider continues")
     begun = [{"role": "assistant", "content": shown}] if shown else []
     return shown + ask(client, second, messages + begun)
 

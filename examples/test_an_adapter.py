@@ -34,7 +34,7 @@ def ask(client: httpx.Client, question: str) -> chunkfold.ChatCompletion:
 
 
 def fold(answer: Any) -> chunkfold.ChatCompletion:
-    """What the adapter makes of an answer. Silence takes no time."""
+    """The adapter's result for an answer. Silence takes no time."""
     with httpx.Client(base_url="http://acme.test/v1", transport=mock_transport(answer, clock=ManualClock())) as client:
         return ask(client, "Weather?")
 

@@ -1,17 +1,20 @@
 """Pages, docstrings, comments, messages and help texts use plain technical English.
 
-`PHRASES` lists turns of phrase that a reader stumbles over, each with what to write instead. A phrase is a regular
-expression in lower case, matched in prose only and across line ends: not in code blocks, code spans, link targets or
-identifiers.
+`PHRASES` and `MORE_PHRASES` list turns of phrase that a reader stumbles over, each with what to write instead. A phrase is
+a regular expression in lower case, matched in prose only and across line ends: not in code blocks, code spans, link targets
+or identifiers. This prints all of them, those of the files `STILL_WITH_MORE` too:
+
+    PYTHONPATH=tests/helpers uv run python tests/docs/test_vocabulary.py
 """
 
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 from cases import each_case
 
 ROOT = Path(__file__).parents[2]
@@ -60,6 +63,13 @@ PHRASES = {
     r"(somebody|nobody)\b": "name the person or the code",
     r"(hand|hands|handed) out\b": "yield, return",
     r"stands\b(?! (for|by)\b)": "is",
+    r"what (\S+ ){1,3}makes? of\b": "the result of",
+    r"comes? to (something|nothing|the same)\b": "the result is, equals",
+    r"puts? together\b": "assemble",
+    r"(gets?|got|lay|lays|laid) hold of\b": "get",
+    r"of (its|their) own accord\b": "by itself",
+    r"(on|in) (a )?bad days?\b": "when it fails",
+    r"(wherein|whence|thence|thereof|therein|thus|hence|lest|albeit|whilst|amid|oft|ere)\b": "a plain word",
     # Inverted openings
     START + r"who \w+s\b(?! (this|it)\b)[^?]*$": "If you ...",
     START + r"behind (it|them|the|that|each|this)\b": "After ...",
@@ -72,8 +82,44 @@ PHRASES = {
     START + r"(here|there|then|thus|so) " + VERB + r" (the|a|an|what|one|its)\b": "the subject first",
     START + r"(not|nor|never) (\w+ )?(is|are|does|do|has|have|was|were) ": "the subject first",
 }
-PATTERNS = {re.compile(rf"(?<![\w-]){phrase}"): instead for phrase, instead in PHRASES.items()}
-ANY = re.compile(rf"(?<![\w-])(?:{'|'.join(PHRASES)})")  # one search instead of forty
+
+# As `PHRASES`, except in the files below `STILL_WITH_MORE`, which were written before
+MORE_PHRASES = {
+    r"(stand|stood|standing)\b(?! for\b)": "is",
+    r"what (has |had |have )?(came|comes?)\b(?! (after|before|next)\b)": "name it",
+    r"(has|had|have|having) (not )?(yet )?come\b": "has arrived",
+    r"(go|goes|went|going|gone) on\b": "continues",
+    r"(?<!\{)told\b(?!\})": "said, reported",
+    r"(says?|said|saying) of\b": "says about",
+    r"mere(ly)?\b": "only",
+    r"now and then\b": "occasionally",
+    r"anew\b": "again",
+    r"all the same\b": "nevertheless",
+    r"the like\b": "similar",
+    r"blam(e|es|ed|ing)\b": "report as the fault of",
+    r"as far as (it|they) (has|have|had|goes|go)\b": "so far",
+}
+STILL_WITH_MORE = [
+    "docs/performance.md",
+    "src/chunkfold/cli",
+    "src/chunkfold/events",
+    "src/chunkfold/excerpts.py",
+    "src/chunkfold/fold",
+    "src/chunkfold/json_text",
+    "src/chunkfold/parser",
+    "src/chunkfold/report",
+    "src/chunkfold/stream",
+    "src/chunkfold/wire",
+]
+
+
+def compiled(phrases: Mapping[str, str]) -> dict[re.Pattern[str], str]:
+    return {re.compile(rf"(?<![\w-]){phrase}"): instead for phrase, instead in phrases.items()}
+
+
+PATTERNS = compiled(PHRASES)
+MORE_PATTERNS = compiled(MORE_PHRASES)
+ANY = re.compile(rf"(?<![\w-])(?:{'|'.join(PHRASES | MORE_PHRASES)})")  # one search instead of sixty
 
 
 class Passage(NamedTuple):
@@ -125,21 +171,31 @@ def checked_files() -> list[Path]:
     return sorted([*pages, *modules])
 
 
-def phrases_in(path: Path) -> list[str]:
+def still_with_more(path: Path) -> bool:
+    return any(path.is_relative_to(ROOT / each) for each in STILL_WITH_MORE)
+
+
+def phrases_in(path: Path, patterns: Mapping[re.Pattern[str], str]) -> list[str]:
     source = path.read_text("utf-8")
     passages = passages_of_module(source) if path.suffix == ".py" else passages_of_text(source)
     return [
         f"{path.relative_to(ROOT)}:{line}: {found[0]!r} (instead: {instead}) in: {text}"
         for line, text in passages
         if ANY.search(text.lower())
-        for pattern, instead in PATTERNS.items()
+        for pattern, instead in patterns.items()
         for found in pattern.finditer(text.lower())
     ]
 
 
 @each_case("path", checked_files(), ids=str)
 def test_the_words_are_plain(path: Path) -> None:
-    assert phrases_in(path) == []
+    assert phrases_in(path, PATTERNS if still_with_more(path) else PATTERNS | MORE_PATTERNS) == []
+
+
+@pytest.mark.parametrize("place", STILL_WITH_MORE)
+def test_every_exception_is_needed(place: str) -> None:
+    files = [path for path in checked_files() if path.is_relative_to(ROOT / place)]
+    assert any(phrases_in(path, MORE_PATTERNS) for path in files)
 
 
 @each_case(
@@ -170,4 +226,5 @@ def test_code_is_not_prose() -> None:
 
 if __name__ == "__main__":
     for checked in checked_files():
-        print(*phrases_in(checked), sep="\n", end="\n" if phrases_in(checked) else "")
+        for found in phrases_in(checked, PATTERNS | MORE_PATTERNS):
+            print(found)

@@ -213,7 +213,7 @@ def test_retry_and_fall_back(run: Run) -> None:
     text, cut, fallback, rest, whole = shown
     assert (text, rest, whole) == ("Once upon a time there was ", "a fox.", "'Once upon a time there was a fox.'")
     assert cut.startswith("the transport failed before the stream was complete: ")
-    assert fallback == "  -> the second provider goes on"
+    assert fallback == "  -> the second provider continues"
 
 
 def test_voice(run: Run, tmp_path: Path) -> None:

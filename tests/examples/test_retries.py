@@ -509,7 +509,7 @@ def fall_back(first: Any, second: Any, capsys: pytest.CaptureFixture[str]) -> tu
     """What is returned, what was shown, and what the second provider was sent."""
     with FakeProvider(*first) as one, FakeProvider(*second) as other, httpx.Client(trust_env=False) as client:
         text = EXAMPLE.answer(client, one.url, other.url, QUESTION)
-    shown = re.sub(r"\n.*\n  -> the second provider goes on\n", "", capsys.readouterr().out)
+    shown = re.sub(r"\n.*\n  -> the second provider continues\n", "", capsys.readouterr().out)
     return text, shown, [request.json["messages"] for request in other.requests]
 
 

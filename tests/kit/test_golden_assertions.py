@@ -253,7 +253,7 @@ def test_the_event_of_the_first_difference_is_shown(wrong: dict[str, Any], title
 
 def test_the_events_around_are_counted() -> None:
     message = message_of(lambda: assert_folds_to(LONG, fold=lambda _: "abcdXfghij"))
-    assert re.findall(r"^ +\.\.\. (\d+) (\w+)$", message, re.MULTILINE) == [("3", "before"), ("5", "behind")]
+    assert re.findall(r"^ +\.\.\. (\d+) (\w+)$", message, re.MULTILINE) == [("3", "before"), ("5", "after")]
     assert "<-- the first difference" in message
 
 
@@ -497,7 +497,7 @@ def test_the_event_with_which_it_raises_is_shown_and_what_was_expected_of_it(fol
     message = str(caught.value)
     assert message.startswith("expected an answer, it crashed: KeyError: 'delta'\n")
     assert marked(message) == ["1"]
-    assert "<-- it raises once this event has come" in message
+    assert "<-- it raises once this event has arrived" in message
     assert message.endswith("\nexpected of event 1: nothing that adds to the answer")
 
 
@@ -681,7 +681,7 @@ def test_this_library_does_not_depend_on_cuts(dialect: str) -> None:
 def test_a_parser_that_decodes_each_read_fails_inside_of_a_character() -> None:
     stream = StreamBuilder().text("Hel", "lo 号").finish().done()
     message = message_of(lambda: assert_same_however_cut(stream, fold_reads=decodes_each_read))
-    assert message.startswith("cut byte by byte, it comes to something else\n  whole: {'text': 'Hello 号'")
+    assert message.startswith("cut byte by byte, the result differs\n  whole: {'text': 'Hello 号'")
     (place,) = re.findall(r"a cut at byte (\d+) is enough", message)
     character = stream.body.index("号".encode())
     assert character < int(place) < character + 3

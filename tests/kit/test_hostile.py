@@ -290,7 +290,7 @@ def rows_of(page: str, columns: str) -> list[list[str]]:
 
 def test_the_page_shows_the_set_and_that_chunkfold_gets_it_right() -> None:
     page = PAGE.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
-    rows = rows_of(page, "stream | what comes | who sends it | ending")
+    rows = rows_of(page, "stream | what is sent | who sends it | ending")
     shown = [(cells[0].strip("`"), cells[3]) for cells in rows]
     assert shown == [(stream.name, stream.ending) for stream in hostile_streams()]
     assert {cells[4] for cells in rows} == {"✓"}

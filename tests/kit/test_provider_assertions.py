@@ -1,4 +1,4 @@
-"""What a provider asserts about its script and the requests that came, and that the words tell what came instead."""
+"""What a provider asserts about its script and the requests that came, and that the words tell wrong result."""
 
 import re
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def test_which_requests_count(provider: FakeProvider, times: int, wanted: dict[s
     assert len(found) == times
     assert [request for request in provider.requests if request in found] == found
     for other in {times - 1, times + 1} - {-1}:
-        with pytest.raises(AssertionError, match=rf"requests: expected {other}, received {times}; what came:"):
+        with pytest.raises(AssertionError, match=rf"requests: expected {other}, received {times}; they are:"):
             provider.assert_requested(other, **wanted)
 
 
@@ -63,7 +63,7 @@ def test_the_message_lists_what_came_without_headers(provider: FakeProvider) -> 
     with pytest.raises(AssertionError) as caught:
         provider.assert_requested(json={"model": "other"})
     first, *lines = str(caught.value).splitlines()
-    assert first == "requests: expected 1, received 0; what came:"
+    assert first == "requests: expected 1, received 0; they are:"
     assert [line.split()[:2] for line in lines] == [
         ["POST", "/v1/chat/completions"],
         ["POST", "/v1/chat/completions"],
@@ -78,7 +78,7 @@ def test_the_message_lists_what_came_without_headers(provider: FakeProvider) -> 
 def test_nothing_came() -> None:
     with (
         FakeProvider() as provider,
-        pytest.raises(AssertionError, match=r"expected 1, received 0; what came: nothing$"),
+        pytest.raises(AssertionError, match=r"expected 1, received 0; they are: nothing$"),
     ):
         provider.assert_requested()
     assert provider.assert_requested(0) == []
@@ -123,7 +123,7 @@ def test_what_is_left_of_a_script_is_listed() -> None:
         with pytest.raises(AssertionError) as caught:
             provider.assert_script_used()
     first, *lines = str(caught.value).splitlines()
-    assert first == "script: expected all answers to be used, 6 were not; left are:"
+    assert first == "script: expected all answers to be used, 6 were not; left:"
     assert [re.sub(r"\d+ bytes", "N bytes", line) for line in lines] == [
         f"  2. 200, N bytes: text '{'a' * 60}'..., the error overloaded",
         "  3. 200, N bytes: a call of find",

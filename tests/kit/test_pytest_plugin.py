@@ -400,7 +400,7 @@ def test_bodies_that_differ_are_shown_event_by_event(run: pytest.Pytester, monke
         "E*left, * bytes:",
         "E* ... 3 before",
         'E* > event 6 at byte *"content":"e"* <-- here',
-        "E* ... 3 behind",
+        "E* ... 3 after",
         "E*right, * bytes:",
         "E* ... 3 before",
         'E* > event 6 at byte *"content":"X"* <-- here',

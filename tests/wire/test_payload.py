@@ -304,7 +304,7 @@ ESSENTIAL = [
 
 @each_case(("data", "place", "expected", "received"), ESSENTIAL)
 def test_an_essential_field_of_a_wrong_type_is_refused(data: Any, place: str, expected: str, received: str) -> None:
-    """STYLE rule 6: what was expected, what came, and where."""
+    """An error says what was expected, what was received, and where."""
     event = ServerSentEvent(compact(data), offset=1234)
     error = parse_payload(event).error
     assert isinstance(error, InvalidChunkError)

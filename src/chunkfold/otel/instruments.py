@@ -42,9 +42,9 @@ class Instruments:
     """
 
     def __init__(self, meter: Meter, version: Names) -> None:
-        self.duration = _seconds(meter, version.duration, "How long a streamed operation took.")
-        self.time_to_first_chunk = _seconds(meter, version.time_to_first_chunk, "When the first chunk came.")
-        self.time_per_output_chunk = _seconds(meter, version.time_per_output_chunk, "How far apart chunks came.")
+        self.duration = _seconds(meter, version.duration, "The duration of a streamed operation.")
+        self.time_to_first_chunk = _seconds(meter, version.time_to_first_chunk, "The time to the first chunk.")
+        self.time_per_output_chunk = _seconds(meter, version.time_per_output_chunk, "The time between chunks.")
         self.tokens = _CountedTokens(meter) if version.has_token_counters else _TokenUsage(meter)
 
 
@@ -52,7 +52,7 @@ class _TokenUsage:
     """One histogram for input and output."""
 
     def __init__(self, meter: Meter) -> None:
-        self._usage = _tokens(meter, names.TOKEN_USAGE, "Tokens used, in and out.")
+        self._usage = _tokens(meter, names.TOKEN_USAGE, "Tokens used, input and output.")
 
     def record(
         self,
@@ -79,8 +79,8 @@ class _CountedTokens:
             for name, description in (
                 (names.COUNTED_INPUT_TOKENS, "Tokens of prompts."),
                 (names.COUNTED_OUTPUT_TOKENS, "Tokens of completions."),
-                (names.COUNTED_CACHE_READ_TOKENS, "Tokens of prompts that came from a cache."),
-                (names.COUNTED_CACHE_WRITE_TOKENS, "Tokens of prompts that went to a cache."),
+                (names.COUNTED_CACHE_READ_TOKENS, "Tokens of prompts that were read from a cache."),
+                (names.COUNTED_CACHE_WRITE_TOKENS, "Tokens of prompts that were written to a cache."),
                 (names.COUNTED_REASONING_TOKENS, "Tokens of completions that were reasoning."),
             )
         }

@@ -55,13 +55,13 @@ USAGE_REASONING_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
 TOKEN_TYPE: Final = "gen_ai.token.type"  # noqa: S105 - tokens of models; of the released token metric
 TOKEN_MODALITY: Final = "gen_ai.token.modality"  # noqa: S105 - as above; of the latest token counters
 
-# Where the provider is OpenAI.
+# Only if the provider is OpenAI.
 OPENAI_API_TYPE: Final = "openai.api.type"
 OPENAI_REQUEST_SERVICE_TIER: Final = "openai.request.service_tier"
 OPENAI_RESPONSE_SERVICE_TIER: Final = "openai.response.service_tier"
 OPENAI_RESPONSE_SYSTEM_FINGERPRINT: Final = "openai.response.system_fingerprint"
 
-# Content: only where it is asked for.
+# Content: only if it is requested.
 INPUT_MESSAGES: Final = "gen_ai.input.messages"
 OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
 

@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     forms = parser.add_mutually_exclusive_group()
     forms.add_argument(
-        "--show", metavar="STREAM", help="one stream in full: its body, what is expected, what came, the traceback"
+        "--show", metavar="STREAM", help="one stream in full: its body, the expected result, the result, the traceback"
     )
     forms.add_argument("--json", action="store_true", help="the results as one JSON object")
     forms.add_argument(

@@ -21,7 +21,7 @@ Ending: TypeAlias = Literal["end", "cut", "reset", "open"]
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 _EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
-_WINDOW_BITS: Final = {"gzip": 31, "deflate": 15}  # zlib's way to say: with a gzip or a zlib header
+_WINDOW_BITS: Final = {"gzip": 31, "deflate": 15}  # for zlib: with a gzip or a zlib header
 _WITHOUT_BODY: Final = (204, 304)
 
 

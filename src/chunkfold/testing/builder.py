@@ -65,7 +65,7 @@ class StreamBuilder:
     counts: UsageCounts | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a dialect that there is not where it is named."""
+        """Refuse an unknown dialect where it is named."""
         dialect_of(self.dialect)
 
     def text(self, *pieces: str, choice: int = 0) -> Self:

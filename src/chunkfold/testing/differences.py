@@ -35,7 +35,7 @@ class _Part(NamedTuple):
 
 
 def complaint_of(body: bytes, expected: Reading, came: Reading) -> str | None:
-    """The first difference, with the event that brought what differs; None if there is none."""
+    """The first difference, with the event with the difference; None if there is none."""
     part = next((part for part in _PARTS if not part.agrees(expected, came)), None)
     if part is None:
         return None
@@ -71,7 +71,7 @@ def where_it_raises(body: bytes, raises: Callable[[bytes], bool]) -> str:
         middle = (low + high) // 2
         low, high = (low, middle) if raises(body[: frames[middle + 1].offset]) else (middle + 1, high)
     expected = f"expected of event {frames[low].number}: {brought_by(body, frames, low)}"
-    return f"{shown_frames(frames, low, 'it raises once this event has come')}\n{expected}"
+    return f"{shown_frames(frames, low, 'it raises once this event has arrived')}\n{expected}"
 
 
 def first_difference(wanted: Any, found: Any, path: str = "") -> str | None:

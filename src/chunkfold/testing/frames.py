@@ -21,7 +21,7 @@ from chunkfold.models import ChatCompletion
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.testing.readings import one_line
 
-_AROUND: Final = 2  # events before and behind the one that is shown
+_AROUND: Final = 2  # events before and after the one that is shown
 _LONGEST: Final = 160  # characters of its data
 
 
@@ -132,7 +132,7 @@ def _lines(frames: list[Frame], place: int, note: str) -> Iterator[str]:
         where = f"<-- {note}" if each == place else ""
         yield f"{mark}event {frame.number} at byte {frame.offset}: {_excerpt(frame.data)} {where}".rstrip()
     if last < len(frames):
-        yield f"    ... {len(frames) - last} behind"
+        yield f"    ... {len(frames) - last} after"
 
 
 def _number_at(frames: list[Frame], place: int) -> str:

@@ -111,7 +111,7 @@ def assert_same_however_cut(body: Body, *, fold_reads: FoldReads | None = None, 
             place, note = _first_bad_cut(fold, data, reads, whole)
             frames = frames_of(data)
             raise AssertionError(
-                f"cut {how}, it comes to something else\n"
+                f"cut {how}, the result differs\n"
                 f"  whole: {_shown_result(whole)}\n"
                 f"  cut:   {_shown_result(came)}\n"
                 f"{shown_frames(frames, frame_at(frames, place), note)}"
@@ -141,7 +141,7 @@ def _reading_of(fold: Fold, body: bytes) -> tuple[Reading, Any]:
     __tracebackhide__ = True
     try:
         came = awaited(fold(body))
-    except Exception as error:  # noqa: BLE001 - whatever it raises is its refusal
+    except Exception as error:  # noqa: BLE001 - any exception is a refusal
         return refusal(error), without_our_frames(error)
     return as_reading(came), came
 
@@ -237,7 +237,7 @@ def _result_of(fold: FoldReads, reads: Sequence[bytes]) -> Any:
     """The result of the reads; an exception is a result too, equal to all exceptions of its type."""
     try:
         return awaited(fold(reads))
-    except Exception as error:  # noqa: BLE001 - whatever it raises is its result
+    except Exception as error:  # noqa: BLE001 - any exception is a result
         return without_our_frames(error)
 
 

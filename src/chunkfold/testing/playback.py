@@ -103,7 +103,7 @@ class Playback:
 
 
 class _AsyncReads:
-    """Reads of a playback; no async generator, as event loops mind those that are not read to their end."""
+    """Reads of a playback; no async generator, as event loops warn of those that are not read to their end."""
 
     def __init__(
         self, steps: Iterator[bytes | float], clock: ManualClock | None, decode: Callable[[bytes], bytes]

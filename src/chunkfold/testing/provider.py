@@ -154,7 +154,7 @@ class FakeProvider:
         found = matching(self.requests, method=method, path=path, headers=headers, json=json)
         if len(found) != times:
             came = "".join(f"\n  {summary(request)}" for request in self.requests) or " nothing"
-            raise AssertionError(f"requests: expected {times}, received {len(found)}; what came:{came}")
+            raise AssertionError(f"requests: expected {times}, received {len(found)}; they are:{came}")
         return found
 
     def assert_script_used(self) -> None:
@@ -167,7 +167,7 @@ class FakeProvider:
         if self._script:
             lines = (f"\n  {number}. {shown_script(each)}" for number, each in enumerate(self._script, self._used + 1))
             raise AssertionError(
-                f"script: expected all answers to be used, {self.unused} were not; left are:{''.join(lines)}"
+                f"script: expected all answers to be used, {self.unused} were not; left:{''.join(lines)}"
             )
 
     def answer_unscripted(self, request: ReceivedRequest) -> Answer:

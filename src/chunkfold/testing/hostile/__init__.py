@@ -5,7 +5,7 @@
     verdicts = hold(my_fold, hostile_streams())  # my_fold: bytes -> an object or a dict with text and tool_calls
     print([(verdict.stream.name, verdict.instead) for verdict in verdicts if not verdict.right])
 
-How it is counted: one body is one point, and a client loses nothing for features it does not have.
+How streams are counted: one body is one point, and a client loses nothing for features it does not have.
 
 1. A `complete` stream is right if the client returned an answer, with the text, the tool calls in order (name, id if
    one was sent, arguments that are equal as JSON), and, if the stream has them, the finish reason as sent, the

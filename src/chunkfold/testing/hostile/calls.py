@@ -216,8 +216,8 @@ CALLS: Final[tuple[HostileStream, ...]] = (
     ),
     calling(
         "calls-in-message",
-        "the calls stand in a whole message, without a delta or an index",
-        "upstreams that only pretend to stream",
+        "the calls are in a whole message, without a delta or an index",
+        "upstreams that do not really stream",
         chunk(
             {
                 "index": 0,

@@ -75,7 +75,7 @@ def reading_of(client: Client, body: bytes) -> tuple[Reading, Exception | None]:
     """A client's reading of a body, and its exception, with the traceback from its own code on."""
     try:
         return client.fold(body), None
-    except Exception as error:  # noqa: BLE001 - whatever it raises is its refusal
+    except Exception as error:  # noqa: BLE001 - any exception is a refusal
         return refusal(error), without_our_frames(error)
 
 

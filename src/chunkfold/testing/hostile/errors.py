@@ -64,7 +64,7 @@ ERRORS: Final[tuple[HostileStream, ...]] = (
     ),
     error(
         "error-by-finish-reason",
-        "nothing but the finish reason says that it failed: error",
+        "only the finish reason reports the failure: error",
         "OpenRouter, gateways",
         HI + delta("error") + DONE,
         "error",
@@ -86,7 +86,7 @@ ERRORS: Final[tuple[HostileStream, ...]] = (
     error("error-event-text", "an event named error that is plain text", "proxies", HI + event(_TOLD, "error"), _TOLD),
     error(
         "error-with-status",
-        "an error whose status and failed generation stand inside it",
+        "an error that has a status and the failed generation",
         "Groq",
         HI
         + event(

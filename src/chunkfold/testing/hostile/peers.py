@@ -68,7 +68,7 @@ def _tidy(fold: Callable[[bytes], Reading]) -> Callable[[bytes], Reading]:
 
 
 def _openai(provider: FakeProvider) -> Callable[[bytes], Reading]:
-    """The SDK: the chunks of `create`, put together by its `ChatCompletionStreamState`."""
+    """The SDK: the chunks of `create`, assembled by its `ChatCompletionStreamState`."""
     new_state: Any = importlib.import_module("openai.lib.streaming.chat").ChatCompletionStreamState
     client: Any = importlib.import_module("openai").OpenAI(
         base_url=provider.base_url, api_key=_KEY, max_retries=0, timeout=_SECONDS
@@ -109,7 +109,7 @@ def _langchain(provider: FakeProvider) -> Callable[[bytes], Reading]:
 
 
 def _litellm(provider: FakeProvider) -> Callable[[bytes], Reading]:
-    """LiteLLM: the chunks of `completion`, put together by `stream_chunk_builder`."""
+    """LiteLLM: the chunks of `completion`, assembled by `stream_chunk_builder`."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the import asks the network
     litellm: Any = importlib.import_module("litellm")
     litellm.suppress_debug_info = True

@@ -57,7 +57,7 @@ def plain_text(results: Results, *, with_peers: bool = True) -> str:
         wrong = _wrong(verdicts)
         if wrong:
             wide = max(len(verdict.stream.name) for verdict in wrong)
-            lines += ["", f"{_title(client)}: what came instead"]
+            lines += ["", f"{_title(client)}: wrong result"]
             lines += [f"  {v.stream.name:<{wide}}  {v.stream.ending:<8}  {v.instead}" for v in wrong]
     return "\n".join([*lines, *(_missing() if with_peers else [])])
 
@@ -105,11 +105,11 @@ def markdown(results: Results) -> str:
         for stream, *of_stream in zip(streams, *marks, strict=True)
     ]
     lines = [*markdown_table([("client", "version", *_COLUMNS), *scores]), ""]
-    lines += markdown_table([("stream", "what comes", "who sends it", "ending", *names), *rows])
+    lines += markdown_table([("stream", "what is sent", "who sends it", "ending", *names), *rows])
     for client, verdicts in results:
         wrong = [(f"`{v.stream.name}`", code_span(v.instead or "").replace("|", "\\|")) for v in _wrong(verdicts)]
         if wrong:
-            lines += ["", f"### {_title(client)}", "", *markdown_table([("stream", "what came instead"), *wrong])]
+            lines += ["", f"### {_title(client)}", "", *markdown_table([("stream", "wrong result"), *wrong])]
     return "\n".join(lines)
 
 
