@@ -1,4 +1,4 @@
-"""The docs hold: every example runs and prints what stands below it, links lead somewhere, tables are complete.
+"""The docs are true: every example runs and prints the output below it, links lead somewhere, tables are complete.
 
 The table of bad input in `docs/errors.md` is closed: each row begins with an id, and each id has one case here. The
 exception, the end and the rules that a row names are taken from the row itself, so it cannot say anything else.
@@ -75,7 +75,7 @@ BLOCK = re.compile(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
-def test_examples_run_and_print_what_stands_below_them(
+def test_examples_run_and_print_the_output_below(
     page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The blocks of a page run in order, in one namespace; `OPENAI_BASE_URL` is an embedded provider's."""
@@ -202,7 +202,7 @@ ROWS = rows()
 
 
 class Result(NamedTuple):
-    """What came of an input: all that a caller is left with."""
+    """The result of an input: everything that a caller still has."""
 
     error: BaseException | None
     end: StreamEnd | None = None
@@ -238,7 +238,7 @@ class Case:
     """One kind of bad input, and what must be left of it.
 
     Attributes:
-        given: Inputs of that kind; the same must come of each.
+        given: Inputs of that kind; each must have the same result.
         raises: The exception.
         end: How the stream ends.
         has: What the snapshot has, by path: {"choices.0.outcome": "stop"}.
@@ -279,7 +279,7 @@ def read(source: Any, options: dict[str, Any]) -> Result:
     error = None
     try:
         for chunk in stream:
-            chunks.append(chunk)  # noqa: PERF402 - what came before an error counts
+            chunks.append(chunk)  # noqa: PERF402 - chunks before an error count
     except ChunkfoldError as exc:
         error = exc
         assert error.snapshot == stream.snapshot
@@ -295,13 +295,13 @@ def left(stream: Any, error: BaseException | None) -> Result:
 def raised_by(call: Callable[[], object]) -> BaseException | None:
     try:
         call()
-    except Exception as exc:  # noqa: BLE001 - whatever it is, it is looked at
+    except Exception as exc:  # noqa: BLE001 - any exception is compared
         return exc
     return None
 
 
 def look(value: Any, path: str) -> Any:
-    """What stands at a path; `calls` are the tool calls in short."""
+    """The value at a path; `calls` are the tool calls in short."""
     if path == "calls":
         return [(shown_id(call.id), call.name, call.arguments) for call in value.tool_calls]
     for part in path.split("."):
@@ -511,7 +511,7 @@ def wrong_source() -> Result:
     return Result(raised_by(lambda: ChatCompletionStream(5)))
 
 
-# What must come of them
+# Expected results
 
 
 def case(
@@ -633,7 +633,7 @@ CASES = {
         *(body(HI, chunk({}, word)) for word in FAILED_WORDS),
         has={"text": "Hi", OUTCOME: "error"},
     ),
-    "finish-error-told": failed(
+    "finish-error-described": failed(
         body(HI, chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "error", "error": BOOM}])),
         body(HI, chunk({}, "error", x_groq={"error": "boom"})),
         error={"message": "boom"},

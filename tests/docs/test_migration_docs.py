@@ -1,4 +1,4 @@
-"""The pages that stand beside other libraries hold: what they do is run, and figures are counted.
+"""The pages about other libraries are true: their code is run, and their figures are counted.
 
 A block of a migration page whose title names a library needs it, and shows what one writes there. Such blocks are run
 here, in order with all others of their page; `test_docs` runs the others alone. Where a block before has no output of
@@ -48,7 +48,7 @@ class Example(NamedTuple):
 
     Attributes:
         library: Which library it needs; None if it needs none.
-        code: Its source, on the lines on which it stands.
+        code: Its source, with its original line numbers.
         output: What it prints.
     """
 
@@ -81,7 +81,7 @@ def needed(library: str) -> Any:
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=() if page == "migrate-from-openai" else pytest.mark.peers) for page in PAGES]
 )
-def test_both_sides_run_and_print_what_stands_below_them(
+def test_both_sides_run_and_print_the_output_below(
     page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else its import asks the network
@@ -97,7 +97,7 @@ def test_both_sides_run_and_print_what_stands_below_them(
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_is_run_and_both_sides_are_shown(page: str) -> None:
-    """A fence that is written in another way would be run by nobody."""
+    """A fence that is written in another way would not be run."""
     examples = examples_of(page)
     assert len(examples) == len(re.findall(r"^\s*(?:```|~~~)\s*py", text_of(page), re.MULTILINE))
     assert sum(example.library is not None for example in examples) >= 5
@@ -119,7 +119,7 @@ def raised_by_openai(openai: Any, shape: Any) -> Exception | None:
             for chunk in client.chat.completions.create(model="m", messages=[], stream=True):
                 assert isinstance(chunk.choices, list) or chunk.choices is None
                 [choice.delta for choice in chunk.choices]
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is looked at
+        except Exception as error:  # noqa: BLE001 - any exception is compared
             return error
     return None
 

@@ -1,4 +1,4 @@
-"""The pages on testing hold: their tests pass under pytest, as a reader runs them, and their tables are complete.
+"""The pages on testing are true: their tests pass under pytest, as a reader runs them, and their tables are complete.
 
 `test_docs` runs the blocks of every page. Here the blocks of a page become a module of tests, which pytest runs in a
 process of its own, with the plugin as it is installed, and so do the examples, of which the how-to pages are excerpts.
@@ -22,7 +22,7 @@ from chunkfold.testing.answers import Ending, as_answer
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 120.0  # seconds, after which a run that hangs fails
-NOWHERE = "http://127.0.0.1:9/v1"  # where nobody listens
+NOWHERE = "http://127.0.0.1:9/v1"  # no server listens there
 HOW_TO = {"test-an-adapter": "test_an_adapter", "test-a-gateway": "test_a_gateway"}  # page: example
 PAGES = ["testing", *HOW_TO, "test-with-respx", "test-with-openai"]
 PEERS = {"langchain_openai": "LangChain", "litellm": "LiteLLM"}  # module: heading
@@ -66,7 +66,7 @@ def run_pytest(folder: Path, *arguments: str, upstream: str) -> str:
 
 
 def outcomes_in(output: str, name: str) -> set[tuple[str, str]]:
-    """Each test of a module, with a word on what became of it."""
+    """Each test of a module, with its outcome."""
     return set(re.findall(rf"^([A-Z]+) {name}\.py::(test_\w+)", output, re.MULTILINE))
 
 
@@ -206,7 +206,7 @@ def test_each_fault_is_an_answer() -> None:
     assert len(answers_in("test-a-gateway", "what a gateway has to get right", "answer")) == 6
 
 
-def test_the_steps_of_a_builder_are_all_told() -> None:
+def test_every_step_of_a_builder_is_listed() -> None:
     rows = tables_of(page("testing"), "method", "what it adds")
     steps = [eval(f"StreamBuilder().{code}") for (code,) in (code_in(method) for method, _ in rows)]  # noqa: S307
     assert all(isinstance(step, StreamBuilder) for step in steps)
@@ -215,7 +215,7 @@ def test_the_steps_of_a_builder_are_all_told() -> None:
     assert told == public - {"answer"}
 
 
-def test_every_name_is_told() -> None:
+def test_every_name_is_mentioned() -> None:
     words = set(re.findall(r"\w+", page("testing")))
     assert set(chunkfold.testing.__all__) - words == set()
     strategies = {

@@ -41,8 +41,7 @@ _INTRODUCTION: Final = f"""\
 Every deviation from OpenAI's API reference that chunkfold knows is a *rule* with an id. This page lists the rules: what
 is sent, who sends it, how chunkfold handles it, a minimal body that triggers it, and the result of reading that body.
 
-Look here if an id appears in the `anomalies` of your logs, or if you test a provider with `strict=True`. In strict mode
-the first deviation raises an `InvalidStreamError` that has the rule; the options `strict` and `tolerate` accept ids.
+Look here if an id appears in the `anomalies` of your logs, or if you test a provider with `strict=True`.
 
 ```python
 from chunkfold import RULES, ChatCompletionStream, InvalidStreamError
@@ -74,8 +73,7 @@ CF305
   character with its count, and ⟨end⟩ if the body ends without a line end.
 - The rules CF6xx are a provider's errors in an unusual shape. They raise an `APIError` in strict mode too, since the
   provider's error matters more than its shape.
-- These are not rules: what the event stream standard allows, unknown fields, reasoning fields, the position of usage, a
-  role that is repeated, `stop` beside tool calls, and an error in OpenAI's own form.
+- [Tolerance](tolerance.md#rules-and-anomalies) lists what is not a deviation, and explains strict mode.
 """
 
 
