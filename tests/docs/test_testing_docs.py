@@ -21,7 +21,7 @@ from chunkfold.testing import DIALECTS, ERROR_SHAPES, Answer, FakeProvider, Stre
 from chunkfold.testing.answers import Ending, as_answer
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 120.0  # seconds, after which a run that hangs fails
+DEADLINE = 120.0  # seconds, after which a run that hangs fails
 NOWHERE = "http://127.0.0.1:9/v1"  # no server listens there
 HOW_TO = {"test-an-adapter": "test_an_adapter", "test-a-gateway": "test_a_gateway"}  # page: example
 PAGES = ["testing", *HOW_TO, "test-with-respx", "test-with-openai"]
@@ -59,7 +59,7 @@ def run_pytest(folder: Path, *arguments: str, upstream: str) -> str:
         cwd=folder,  # hypothesis keeps its examples there
         capture_output=True,
         encoding="utf-8",
-        timeout=PATIENCE,
+        timeout=DEADLINE,
         check=False,
     )
     return result.stdout
@@ -128,7 +128,7 @@ def test_what_other_libraries_make_of_it(module: str) -> None:
     assert match is not None
     command = [sys.executable, "-W", "ignore", "-c", match["code"]]
     env = os.environ | {"no_proxy": "127.0.0.1"}
-    result = subprocess.run(command, env=env, capture_output=True, encoding="utf-8", timeout=PATIENCE, check=False)
+    result = subprocess.run(command, env=env, capture_output=True, encoding="utf-8", timeout=DEADLINE, check=False)
     assert (result.stdout, result.returncode) == (match["output"], 0), result.stderr
 
 
