@@ -7,6 +7,7 @@ exception, the end and the rules that a row names are taken from the row itself,
 import ast
 import asyncio
 import gzip
+import inspect
 import json
 import math
 import re
@@ -32,6 +33,7 @@ from chunkfold import (
     AsyncChatCompletionStream,
     ChatCompletion,
     ChatCompletionChunk,
+    ChatCompletionParser,
     ChatCompletionStream,
     ChunkfoldError,
     IncompleteStreamError,
@@ -163,6 +165,12 @@ def tables_of(page: str, *header: str) -> list[list[str]]:
 
 def cells_of(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_every_option_of_the_parser_has_a_row() -> None:
+    rows = tables_of("docs/parser.md", "option", "what it does", "explained in")
+    listed = [name for options, *_ in rows for name in re.findall(r"`(\w+)`", options)]
+    assert sorted(listed) == sorted(inspect.signature(ChatCompletionParser).parameters)
 
 
 # The table of bad input
