@@ -132,8 +132,8 @@ class EventTemplate:
     def _add_each(self, rows: list[tuple[Any, ...]], places: list[int]) -> int:
         """Fold the values of events that begin at these places; return of how many.
 
-        Texts that append are joined, unless an observer is notified of each. Where more than two characters came at once,
-        no rule applies to what an argument begins with (CF311).
+        Texts that append are joined, unless an observer is notified of each; not before one of more than two
+        characters, since a rule looks at the first ones of arguments (CF311).
         """
         appended = None if self._fold.is_observed else self._appended
         may_join = False
