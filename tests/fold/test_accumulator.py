@@ -7,6 +7,7 @@ silent, and what every provider may do (unknown fields, reasoning fields, where 
 import json
 from base64 import b64encode
 from copy import deepcopy
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -1757,3 +1758,12 @@ def test_many_pieces_are_joined_on_the_way(calls: bool) -> None:
     message = accumulator.snapshot.message
     assert message.content == "a" * 1_100
     assert [call.arguments for call in message.tool_calls] == (["a" * 1_100] if calls else [])
+
+
+@pytest.mark.parametrize("value", [chunk({"content": "a"}), b"{}", SimpleNamespace(choices=[]), None])
+def test_what_is_no_chunk_is_refused(value: Any) -> None:
+    """Another library's chunk, too: its fields are not these, and what it has beside them would be lost."""
+    accumulator = ChatCompletionAccumulator()
+    with pytest.raises(TypeError, match="chunk: expected a chunkfold"):
+        accumulator.add(value)
+    assert accumulator.chunks == 0

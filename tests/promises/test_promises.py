@@ -656,7 +656,7 @@ PACKAGE = Path(chunkfold.__file__).parent
 LAYERS = (
     "chunkfold",
     *("stream", "parser", "transforms", "events", "fold", "wire", "models", "json_text", "event_stream"),
-    *("errors", "anomalies", "rule_examples", "excerpts"),
+    *("errors", "anomalies", "rule_examples", "arguments", "excerpts"),
 )
 # They import the core and are below no layer, so never imported by it.
 BESIDE = {"archive", "testing", "cli", "otel", "recording", "report"}

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, cast
 
+from chunkfold.arguments import check_count
 from chunkfold.event_stream.preamble import Preamble
 from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent, UnfinishedBlock
 
@@ -55,9 +56,13 @@ class EventStreamDecoder:
         preamble: The body so far while nothing in it belongs to an event stream; None once something does.
         opening: Of the last `feed`, the bytes before the first line that belongs to an event stream, blank lines
             left out; b"" if that was nothing, or more than the limit.
+
+    Raises:
+        TypeError, ValueError: `max_event_size` is not a number of bytes.
     """
 
     def __init__(self, max_event_size: int | None = None) -> None:
+        check_count("max_event_size", max_event_size)
         self.last_event_id = ""
         self.reconnection_time: int | None = None
         self.limit_exceeded = False

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from chunkfold.arguments import check_instance
 from chunkfold.excerpts import brief
 
 MESSAGE: Final = "message"
@@ -61,10 +62,14 @@ def encode_event(
         retry: The reconnection time in milliseconds.
 
     Raises:
+        TypeError: An argument is of another type.
         ValueError: The event type or the id has a CR, LF or NUL, or `retry` is negative.
     """
     if isinstance(data, ServerSentEvent):
         return encode_event(data.data, event=data.event, id=data.id, retry=retry)
+    check_instance("data", data, (bytes, bytearray, str), "bytes, a str or a ServerSentEvent")
+    check_instance("event", event, str, "a str")
+    check_instance("id", id, str, "a str")
     body = data.encode() if isinstance(data, str) else data
     lines: list[bytes] = []
     if event != MESSAGE:

@@ -1,6 +1,7 @@
 """Fold chunks into a message: one rule per field, never by Python type."""
 
 from chunkfold.anomalies import Anomaly, AnomalyLog
+from chunkfold.arguments import check_instance
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.models.tool_calls import ToolTypes
@@ -54,7 +55,11 @@ class ChatCompletionAccumulator:
 
         Returns the chunk to pass on: this one, or a copy without the literal tag that closes a thought, where the
         chunk has the first text after content that was flagged as one (Gemini's compatible endpoint).
+
+        Raises:
+            TypeError: It is not a chunk, or another library's: `ChatCompletionChunk.model_validate` reads its dump.
         """
+        check_instance("chunk", chunk, ChatCompletionChunk, "a chunkfold.ChatCompletionChunk")
         self._fold.compact()
         return self._fold.add(chunk)
 

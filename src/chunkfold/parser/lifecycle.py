@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from chunkfold.anomalies import (
     UNEXPLAINED_OBJECT,
 )
+from chunkfold.arguments import check_callable
 from chunkfold.errors import (
     APIError,
     ChunkfoldError,
@@ -117,6 +118,8 @@ class Lifecycle:
         on_end: Callable[[Any], object] | None,
     ) -> None:
         """Notify plain callables of the subject; see `ChatCompletionParser.observe`."""
+        check_callable("on_chunks", on_chunks, optional=True)
+        check_callable("on_end", on_end, optional=True)
         if self._observers is None:
             from chunkfold.parser.observers import Observers  # loaded only for observers
 

@@ -13,6 +13,14 @@ from chunkfold.anomalies import (
     AnomalyLog,
     refused_rules,
 )
+from chunkfold.arguments import (
+    check_callable,
+    check_count,
+    check_flag,
+    check_seconds,
+    check_time,
+    check_transforms,
+)
 from chunkfold.errors import (
     ChunkfoldError,
     IncompleteStreamError,
@@ -28,16 +36,7 @@ from chunkfold.parser.limits import (
     DEFAULT_MAX_OUTPUT_SIZE,
     Deadlines,
 )
-from chunkfold.parser.options import (
-    DEFAULT_MAX_EVENT_SIZE,
-    OnServerSentEvent,
-    check_callable,
-    check_count,
-    check_flag,
-    check_seconds,
-    check_time,
-    check_transforms,
-)
+from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE, OnServerSentEvent
 from chunkfold.parser.refused_body import RefusedBody
 from chunkfold.parser.streamed_body import StreamedBody
 from chunkfold.parser.timing import StreamTiming

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, Asyn
 from types import TracebackType
 from typing import Any, Unpack
 
-from chunkfold.parser.options import check_flag
+from chunkfold.arguments import check_flag
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.stream.asynchronous import AsyncChatCompletionStream
 from chunkfold.stream.driver import StreamDriver

@@ -12,10 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from chunkfold.anomalies import Anomaly
+from chunkfold.arguments import check_flag, check_seconds
 from chunkfold.errors import ChunkfoldError, LimitExceededError, StreamConsumedError, StreamEnd
 from chunkfold.event_stream import SLICE
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
-from chunkfold.parser.options import ParserOptions, check_flag, check_seconds
+from chunkfold.parser.options import ParserOptions
 from chunkfold.parser.parser import ChatCompletionParser, feed_in_slices, observe_as
 from chunkfold.parser.timing import StreamTiming
 from chunkfold.stream.network import DeadlineReachedError, owns_connection

@@ -27,6 +27,7 @@ from chunkfold.anomalies import (
     WRAPPED_IN_LIST,
     Rule,
 )
+from chunkfold.arguments import check_instance
 from chunkfold.errors import APIError, APIStatusError, ChunkfoldError, InvalidChunkError, LimitExceededError
 from chunkfold.event_stream import MESSAGE, SLICE, EventStreamDecoder, ServerSentEvent
 from chunkfold.excerpts import BriefRepr, excerpt, excerpt_of
@@ -71,10 +72,14 @@ class Payload(BriefRepr):
 
 
 def parse_payload(event: ServerSentEvent) -> Payload:
-    """Parse one event. Never raises: an error is in the result.
+    """Parse one event. Never raises for what is in it: an error is in the result.
 
     Half a surrogate pair at the edge of a text stays in the chunk; `ChatCompletionParser` joins the halves.
+
+    Raises:
+        TypeError: It is not a `ServerSentEvent`.
     """
+    check_instance("event", event, ServerSentEvent, "a ServerSentEvent")
     chunk = valid_chunk(event)
     return Payload([chunk]) if chunk is not None and is_plain(chunk) else parse_slowly(event)
 
@@ -380,7 +385,12 @@ def error_from_response(status_code: int, headers: Mapping[str, str], body: byte
         status_code: The response's status.
         headers: Its headers; names in any case.
         body: Its body, or as much of it as was read.
+
+    Raises:
+        TypeError: The body is not bytes, or the headers are not a mapping.
     """
+    check_instance("status_code", status_code, int, "an int")
+    check_instance("body", body, (bytes, bytearray), "bytes")
     notes: Notes = []
     try:
         value = _unwrapped(read_json(_event_data(body) or body, notes), notes)

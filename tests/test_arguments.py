@@ -1,0 +1,45 @@
+"""Wrong arguments of public calls: a `TypeError` or `ValueError` that names the argument, before anything is done."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from chunkfold import (
+    ChatCompletionParser,
+    ChatCompletionStream,
+    EventStreamDecoder,
+    encode_event,
+    error_from_response,
+    parse_payload,
+)
+
+CALLS: dict[str, Callable[[Any], object]] = {
+    "max_event_size": EventStreamDecoder,
+    "data": encode_event,
+    "event": lambda value: encode_event(b"a", event=value),
+    "id": lambda value: encode_event(b"a", id=value),
+    "status_code": lambda value: error_from_response(value, {}, b""),
+    "headers": lambda value: error_from_response(500, value, b""),
+    "body": lambda value: error_from_response(500, {}, value),
+    "on_chunks": lambda value: ChatCompletionParser().observe(on_chunks=value),
+    "on_end": lambda value: ChatCompletionStream([]).observe(on_end=value),
+}
+
+
+@pytest.mark.parametrize("value", [1.5, [1], object()], ids=["a fraction", "a list", "an object"])
+@pytest.mark.parametrize("name", CALLS)
+def test_an_argument_of_a_wrong_type_is_a_type_error(name: str, value: Any) -> None:
+    with pytest.raises(TypeError, match=rf"^{name}: expected .*, received "):
+        CALLS[name](value)
+
+
+@pytest.mark.parametrize("value", [b"{}", "{}", {}, None])
+def test_only_an_event_is_parsed(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"^event: expected a ServerSentEvent, received "):
+        parse_payload(value)
+
+
+def test_a_size_below_zero_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match=r"^max_event_size: expected 0 or more, received -1$"):
+        EventStreamDecoder(-1)
