@@ -599,6 +599,22 @@ def test_openais_types_take_the_dump_of_a_completion() -> None:
         assert chat.ChatCompletion.model_validate_json(completion.model_dump_json()) == theirs
 
 
+@pytest.mark.parametrize("answer", [{"content": "a"}, {"content": None, "refusal": "No."}])
+def test_a_dump_of_openais_types_is_a_completion(answer: dict[str, Any]) -> None:
+    """Theirs has a null for every field without a value, the list of tool calls among them."""
+    chat = pytest.importorskip("openai.types.chat")
+    choice = {"index": 0, "message": {"role": "assistant", **answer}, "finish_reason": "stop"}
+    theirs = chat.ChatCompletion.model_validate(
+        {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+    )
+    for completion in (
+        ChatCompletion.model_validate(theirs.model_dump()),
+        ChatCompletion.model_validate_json(theirs.model_dump_json()),
+    ):
+        assert completion.tool_calls == []
+        assert completion.message.to_param() == {"role": "assistant", "content": None, **answer}
+
+
 def test_openais_types_take_the_dump_of_a_chunk() -> None:
     chat = pytest.importorskip("openai.types.chat")
     # Theirs has no custom tools in deltas.

@@ -1,9 +1,9 @@
 """The assembled message of the assistant, and its form for the next request."""
 
 import builtins
-from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, overload
 
-from pydantic import BaseModel, PrivateAttr
+from pydantic import BaseModel, BeforeValidator, PrivateAttr
 
 from chunkfold.errors import ParseError
 from chunkfold.excerpts import excerpt
@@ -31,6 +31,11 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 _WITHOUT_CONTENT: Final = ("refusal", "tool_calls", "function_call", "audio")
 
 
+def _calls_or_none(calls: Any) -> Any:
+    """What openai-python dumps for a message without calls is null."""
+    return [] if calls is None else calls
+
+
 class ChatCompletionMessage(Model):
     """The assistant's message.
 
@@ -49,7 +54,7 @@ class ChatCompletionMessage(Model):
     content_parts: list[dict[str, Any]] | None = None
     refusal: str | None = None
     reasoning: str | None = None
-    tool_calls: list[ChatCompletionMessageToolCall] = []
+    tool_calls: Annotated[list[ChatCompletionMessageToolCall], BeforeValidator(_calls_or_none)] = []
     function_call: FunctionCall | None = None
     audio: ChatCompletionAudio | None = None
     images: list[Any] | None = None
