@@ -1259,6 +1259,36 @@ def test_a_wrong_type_is_kept_raw_and_noted(top: Any, choice: Any, delta: Any, f
         assert found(whole) == value
 
 
+@pytest.mark.parametrize(
+    ("annotation", "expected"),
+    [
+        ({"type": 5}, {"raw_values": {"type": 5}}),
+        ({"url_citation": "u"}, {"raw_values": {"url_citation": "u"}}),
+        (
+            {"type": "url_citation", "url_citation": {"url": "u", "start_index": "1"}},
+            {"type": "url_citation", "url_citation": {"url": "u", "raw_values": {"start_index": "1"}}},
+        ),
+    ],
+)
+@pytest.mark.parametrize("place", ["delta", "message"])
+def test_a_wrong_type_in_an_annotation_is_kept_raw(annotation: Any, expected: Any, place: str) -> None:
+    sent = chunk(..., choice={place: {"content": "a", "annotations": [annotation]}}, finish_reason="stop")
+    completion = fold(sent).completion()
+    (kept,) = completion.message.annotations or ()
+    assert kept.model_dump(exclude_unset=True) == expected
+    assert ChatCompletion.model_validate_json(completion.model_dump_json()) == completion
+
+
+@pytest.mark.parametrize(
+    "choice", [{"logprobs": {"content": [{"token": 5}]}}, {"delta": {"annotations": [{"type": 5}]}}]
+)
+def test_a_stream_may_have_more_wrong_types_than_an_event(choice: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chunkfold.models.base._MOST_WRONG", 10)
+    completion = fold(*[chunk(choice=choice)] * 20, *said({"content": "a"})).completion()
+    assert completion.text == "a"
+    assert ChatCompletion.model_validate_json(completion.model_dump_json()) == completion
+
+
 def test_the_right_type_wins_whenever_it_comes() -> None:
     wrong = {"id": 5, "created": "x", "model": 1, "usage": "none"}
     right = {"id": "c", "created": 7, "model": "m", "usage": {"total_tokens": 3}}

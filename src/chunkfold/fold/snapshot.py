@@ -73,9 +73,7 @@ def choice_snapshot(state: ChoiceState) -> Choice:
     if state.tool_messages is not None:
         fields["tool_messages"] = copied(state.tool_messages)
     if state.logprobs or state.logprobs_extra:
-        lists = {
-            name: [entry.model_dump(exclude_unset=True) for entry in kept] for name, kept in state.logprobs.items()
-        }
+        lists = {name: [_own(entry) for entry in kept] for name, kept in state.logprobs.items()}
         fields["logprobs"] = validate_leniently(ChoiceLogprobs, {**copied(state.logprobs_extra), **lists})[0]
     return validate_leniently(Choice, fields)[0]
 
@@ -121,8 +119,16 @@ def _blocks_snapshot(name: str, blocks: list[dict[str, Any]]) -> Any:
 
 
 def _own(item: Any) -> Any:
-    """A copy of an image or an annotation that is the snapshot's own."""
-    return item.model_copy(deep=True) if isinstance(item, Model) else copied(item)
+    """A copy of an image, an annotation or a token's log probability that is the snapshot's own.
+
+    A chunk's model is validated again, alone: values of a wrong type are then where a completion has them, and there
+    are never more of them than one event can have.
+    """
+    return (
+        validate_leniently(type(item), item.model_dump(exclude_unset=True))[0]
+        if isinstance(item, Model)
+        else copied(item)
+    )
 
 
 def _function_call_snapshot(call: FunctionCallState) -> FunctionCall:
