@@ -583,6 +583,8 @@ NEARLY_DATA = {
     b"Data: {}\n\n": [event(b"{}")],
     b"data : {}\n\n": [event(b"{}")],
     b"\tDATA\t:{}\n\n": [event(b"{}")],
+    b"data: a\n\n\xef\xbb\xbfdata: {}\n\n": [event(b"{}", offset=9)],  # a BOM before each event, not only the first
+    b"\xef\xbb\xbf\xef\xbb\xbfdata: {}\n\n": [event(b"{}", offset=3)],
     b" data: {}": [event(b"{}")],  # no line end, no blank line
     b" data: 1\n data: 2\n\n": [event(b"1")],  # the first of a block
     b"id: 7\ndata: a\n\n Data: b\n\n": [event(b"b", id="7", offset=15)],

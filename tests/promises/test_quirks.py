@@ -203,7 +203,7 @@ QUIRKS: dict[str, list[Case | str]] = {
         Case("a chunk's own name", b"event: chat.completion.chunk\n" + CLEAN),
         Case("no blank after the colon", CLEAN.replace(b"data: ", b"data:")),
         Case("a byte order mark", b"\xef\xbb\xbf" + CLEAN),
-        Case("only one of them", b"\xef\xbb\xbf\xef\xbb\xbf" + CLEAN, text="", rules=""),
+        Case("only one of them", b"\xef\xbb\xbf\xef\xbb\xbf" + CLEAN, text="", rules="CF110"),
         Case(
             "line ends of Unicode",
             stream(compact_json(chunk({"content": "a\u2028b\u2029c\x85d"}))),

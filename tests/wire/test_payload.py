@@ -751,6 +751,7 @@ SKIPPED = [
     pytest.param(b'event: x\ndata: {"message":"m"}\n\n', "CF106", id="6 envelope 7, message"),
     pytest.param(b'event: x\ndata: [{"error":{"message":"m"}}]\n\n', "CF106", id="6 envelope 8"),
     pytest.param(b' data: {"choices":5}\n\n', "CF110", id="nearly data: a blank before it"),
+    pytest.param(b'\xef\xbb\xbfdata: {"choices":5}\n\n', "CF110", id="nearly data: a BOM before it"),
     pytest.param(b'Data: {"choices":5}\n\n', "CF110", id="nearly data: a capital"),
     pytest.param(b'data : {"choices":5}\n\n', "CF110", id="nearly data: a blank behind it"),
     pytest.param(b"DATA : [DONE]\n\n", "CF110", id="nearly data: [DONE]"),

@@ -24,10 +24,11 @@ _CR: Final = 0x0D
 _MOST_LINES: Final = 1024  # of one event that are kept one by one
 _SHORT_LINE: Final = 16  # bytes; where lines are shorter on average, they are taken in runs
 # Lines that follow each other and are taken as one: those of data; those of no known field, which mean nothing (what
-# begins with a letter of a field's name, a brace or a blank is checked); and any line that only repeats the one before.
+# begins with a letter of a field's name, a brace, a blank or a BOM is checked); and any line that only repeats the one
+# before.
 _RUN: Final = re.compile(
     rb"(?P<data>(?:data(?::[^\r\n]*+)?+(?:\n|\r\n?+))++)"
-    rb"|(?P<ignored>(?:[^dDeir{\s][^\r\n]*+(?:\n|\r\n?+))++)"
+    rb"|(?P<ignored>(?:[^dDeir{\s\xef][^\r\n]*+(?:\n|\r\n?+))++)"
     rb"|(?P<line>[^\r\n]*+(?:\n|\r\n?+))(?:(?P=line)(?!(?<=\r)\n))*+"
 )
 _BARE_ERROR: Final = re.compile(rb'\{ *"error" *: *(?:\{ *"|"[^"])')  # a line of its own; null and {} mean no error
@@ -52,7 +53,7 @@ class EventStreamDecoder:
         error_fields: Of the last `feed`, the blocks without data that have a field `error`, or an error as bare JSON,
             as events.
         nearly_data: Of the last `feed`, for each block that had any, the first line whose field is `data` but for
-            blanks around it or capitals: its value, as an event with the line's own offset.
+            blanks around it, a BOM or capitals: its value, as an event with the line's own offset.
         preamble: The body so far while nothing in it belongs to an event stream; None once something does.
         opening: Of the last `feed`, the bytes before the first line that belongs to an event stream, blank lines
             left out; b"" if that was nothing, or more than the limit.
@@ -327,7 +328,7 @@ class EventStreamDecoder:
         elif self._foreign is None and _BARE_ERROR.match(line):
             self._error = line
         elif name:
-            if self._nearly_data is None and name.strip().lower() == b"data":
+            if self._nearly_data is None and name.removeprefix(_BOM).strip().lower() == b"data":
                 self._nearly_data = ServerSentEvent(value, MESSAGE, self.last_event_id, self._offset)
             self._unknown_line_seen = True
             return False
