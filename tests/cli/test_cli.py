@@ -33,6 +33,7 @@ from command_line import (
     written_to,
 )
 
+from chunkfold.cli.app import chunkfold
 from chunkfold.cli.demo_answers import scripted_answers
 from chunkfold.cli.open_calls import Call
 from chunkfold.cli.safe import harmless, one_line
@@ -192,12 +193,13 @@ def test_help_has_an_example() -> None:
     assert run("demo", "--help").exit_code == 0
 
 
-def test_help_loads_none_of_the_libraries_that_take_long() -> None:
+@pytest.mark.parametrize("command", ["", *chunkfold.commands])
+def test_help_loads_none_of_the_libraries_that_take_long(command: str) -> None:
     script = (
         "import sys\n"
         "from chunkfold.cli.app import chunkfold\n"
-        "chunkfold(['--help'], standalone_mode=False)\n"
-        "print({'pydantic', 'httpx', 'rich'} & sys.modules.keys())"
+        f"chunkfold({[*command.split(), '--help']}, standalone_mode=False)\n"
+        "print({'pydantic', 'httpx', 'rich', 'asyncio'} & sys.modules.keys())"
     )
     assert piped("-c", script, command=sys.executable).stdout.endswith("\nset()\n")
 

@@ -51,7 +51,7 @@ from command_line import (
     wait_until,
 )
 
-from chunkfold.cli.exit_codes import EXIT_CODES
+from chunkfold.cli.facts import EXIT_CODES
 from chunkfold.cli.frames import Frame, Inspection, Kind
 
 KEY = "sk-marked-0123456789abcdefghij"

@@ -1,40 +1,15 @@
-"""The command `chunkfold` and the list of its subcommands, each loaded when it is used."""
+"""The command `chunkfold`: it runs its subcommands, and reports in one line what ends them."""
 
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
 import click
 
-from chunkfold.cli.exit_codes import LEFT
-from chunkfold.cli.signals import ended_by_signals
-
-# The command's name, its module, and its line in the help of `chunkfold`.
-COMMANDS: Final[dict[str, tuple[str, str]]] = {
-    "demo": ("chunkfold.cli.demo", "Watch two streamed answers; the second one breaks."),
-    "chat": ("chunkfold.cli.chat", "Ask a provider, and watch the answer."),
-    "record": ("chunkfold.cli.record", "Ask a provider, and record its answer as it arrives."),
-    "replay": ("chunkfold.cli.replay", "Show a recorded answer as it arrived, or serve it."),
-    "inspect": ("chunkfold.cli.inspect", "Show a stream frame by frame, and what a client must tolerate to read it."),
-    "doctor": ("chunkfold.cli.doctor", "Check how well a provider follows the protocol."),
-    "report": ("chunkfold.cli.report", "Draw the timeline of a recording, as an HTML page or a trace."),
-    "fold": ("chunkfold.cli.fold", "Fold many recorded streams into their completions."),
-    "serve": ("chunkfold.cli.serve", "Run a provider that sends the answers of a script, faults included."),
-}
-
-_EXAMPLES = """\b
-Examples:
-  chunkfold demo                                    see what the library does, without a key
-  chunkfold chat URL --model M "Say hello."         ask a provider
-  chunkfold record URL -m M "Hello" -o hello.jsonl  record the answer
-  chunkfold inspect hello.jsonl --rules             see its deviations
-  chunkfold report hello.jsonl -o hello.html        see its timeline
-
-Each command has its own help, with more examples: chunkfold chat --help
-"""
+from chunkfold.cli.commands import COMMANDS
+from chunkfold.cli.signals import LEFT, ended_by_signals
 
 
 def _show(error: click.ClickException) -> None:
@@ -54,19 +29,10 @@ def _output_failed(error: OSError) -> int:
     return 1
 
 
-class _LazyGroup(click.Group):
-    """Loads a command's module when it is called, so that each starts as fast as if it were the only one."""
-
+class _Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """In the order of the list."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
-        """The command; it has the name that it goes by."""
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
-        return command
+        """In the order in which they were added."""
+        return [*self.commands]
 
     def main(
         self,
@@ -97,15 +63,24 @@ class _LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except OSError as error:
-            ctx.exit(_output_failed(error))
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
-        """Names and what they do, without loading any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, does) for name, (_, does) in COMMANDS.items()])
+            return _output_failed(error)
 
 
-@click.group(cls=_LazyGroup, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Group,
+    commands=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="""\b
+Examples:
+  chunkfold demo                                    see what the library does, without a key
+  chunkfold chat URL --model M "Say hello."         ask a provider
+  chunkfold record URL -m M "Hello" -o hello.jsonl  record the answer
+  chunkfold inspect hello.jsonl --rules             see its deviations
+  chunkfold report hello.jsonl -o hello.html        see its timeline
+
+Each command has its own help, with more examples: chunkfold chat --help
+""",
+)
 @click.version_option(package_name="chunkfold")
 def chunkfold() -> None:
     """Streamed chat completions, read as they arrive."""

@@ -2,67 +2,40 @@
 
 import sys
 from contextlib import ExitStack
-from typing import Any, Final
+from typing import Any
 
 import click
 import httpx
 
 from chunkfold import ChatCompletionStream, ChunkfoldError, StreamEnd, connect
-from chunkfold.cli.exit_codes import EXIT_CODES_HELP, LEFT, exit_code
-from chunkfold.cli.facts import Reply, error_line, footer, reply_json
+from chunkfold.cli.facts import Reply, error_line, exit_code, footer, reply_json
 from chunkfold.cli.painter import Painter, watch
-from chunkfold.cli.request import ChatRequest, chat_request, request_options
+from chunkfold.cli.request import ChatRequest, chat_request
 from chunkfold.cli.safe import Secrets, one_line
+from chunkfold.cli.signals import LEFT
 from chunkfold.cli.sources import NO_RESPONSE, NoResponseError, client_for, no_response, waited
 from chunkfold.cli.view import AnswerView, answer_view, say
 from chunkfold.recording.redaction import Redactor
 
-_EPILOG: Final = f"""\b
-Examples:
-  chunkfold chat https://api.openai.com/v1 -m gpt-5-mini "Why is it dark?"
-  cat article | chunkfold chat $OPENAI_BASE_URL -m gpt-5-mini "Summarize"
-  chunkfold chat http://127.0.0.1:8080/v1 -m qwen3 --tool rain.json "Rain?"
-  chunkfold chat "Why is it dark?"       with OPENAI_BASE_URL, CHUNKFOLD_MODEL
-  chunkfold chat $OPENAI_BASE_URL -m gpt-5-mini --param n=2 --json Hi | jq .end
 
-{EXIT_CODES_HELP}"""
-
-
-@click.command(epilog=_EPILOG)
-@click.argument("url", required=False)
-@click.argument("prompt", required=False)
-@request_options
-@click.option("--reasoning", "shows_reasoning", is_flag=True, help="Show all of the reasoning, not only its last rows.")
-@click.option("--json", "as_object", is_flag=True, help="Print only one JSON object, at the end.")
-@click.option("--raw", is_flag=True, help="Leave control characters as they are; not on a terminal.")
-@click.option("-q", "--quiet", is_flag=True, help="Show no facts below the answer.")
-@click.pass_context
 def chat(
-    context: click.Context,
-    /,
     url: str | None,
     prompt: str | None,
     *,
     shows_reasoning: bool,
-    as_object: bool,
+    as_json: bool,
     raw: bool,
     quiet: bool,
     **options: Any,
-) -> None:
-    """Ask a provider, and watch the answer.
-
-    URL is an API's base URL or its chat completions; OPENAI_BASE_URL by default. Piped input is appended
-    to the prompt. On a terminal the answer is rendered as Markdown; a pipe gets the text as it was sent,
-    and nothing else.
-    """
+) -> int:
+    """Send the request, show the answer and the facts about it; return the exit code."""
     if raw and sys.stdout.isatty():
         raise click.UsageError("--raw: standard output is a terminal, which would do what a model says; use a pipe")
     request = chat_request(url, prompt, **options)
-    waiting = str(request.body.get("model", "an answer"))
-    view = AnswerView() if as_object else answer_view(waiting, is_folded=not shows_reasoning, raw=raw)
+    view = AnswerView() if as_json else answer_view(request.model, is_folded=not shows_reasoning, raw=raw)
     reply, has_left = ask(request, view)
     secrets = Secrets(request.secrets)
-    if as_object:
+    if as_json:
         click.echo(reply_json(reply, secrets.hide))
     elif reply.timing.first_chunk is not None and not quiet:
         view.settle([secrets.hide(part) for part in footer(reply)])
@@ -75,7 +48,7 @@ def chat(
             return one_line(redactor.clean_text(text))
 
         say(error_line(reply, clean, waited(reply.error, request)))
-    context.exit(LEFT if has_left else exit_code(reply.end))
+    return LEFT if has_left else exit_code(reply.end)
 
 
 def ask(request: ChatRequest, view: AnswerView) -> tuple[Reply, bool]:

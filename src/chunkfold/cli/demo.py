@@ -12,20 +12,8 @@ from chunkfold.cli.view import answer_view, say
 from chunkfold.testing import FakeProvider
 
 
-@click.command()
-@click.option(
-    "--speed",
-    metavar="FACTOR",
-    type=click.FloatRange(0, min_open=True),
-    default=1,
-    help="How much faster than usual it runs; 10 is ten times as fast.",
-)
 def demo(speed: float) -> None:
-    """Watch two streamed answers; the second one breaks.
-
-    Needs no key and no network: the provider is part of chunkfold, and runs on this machine for a
-    few seconds.
-    """
+    """Ask the provider twice, and show the answers."""
     with FakeProvider(*scripted_answers(speed)) as provider:
         show("1. Reasoning, text, and two tool calls at once", provider.url, QUESTION)
         show("2. The connection breaks", provider.url, QUESTION, FOLLOW_UP)

@@ -14,10 +14,10 @@ from rich.text import Text
 from chunkfold import APIStatusError, ChatCompletion, StreamEnd
 from chunkfold.cli.checks import CHECKS, WRONG_KEY, Check, Judgement, Reply, Result, judge
 from chunkfold.cli.conformance import Finding, Report, as_json, markdown
-from chunkfold.cli.exit_codes import LEFT
 from chunkfold.cli.frames import Frame
 from chunkfold.cli.live import LiveAnswer, answer_to
-from chunkfold.cli.request import MODEL_OPTION, ChatRequest, connection_options, endpoint, headers_of, with_default_url
+from chunkfold.cli.request import ChatRequest, endpoint, headers_of, with_default_url
+from chunkfold.cli.signals import LEFT
 from chunkfold.cli.sources import NoResponseError, client_for
 from chunkfold.cli.view import standard_output
 from chunkfold.cli.waiting import waiting_for
@@ -30,20 +30,6 @@ _KEY_HEADER: Final = re.compile(r"auth|(?<!port)key|token", re.IGNORECASE)
 _NOT_ASKED: Final = Judgement(Result.SKIPPED, "not asked, since the first request was refused")
 _KEY: Final = re.compile(r"(Bearer )?.*")
 _STYLES: Final = {"pass": "green", "tolerated": "yellow", "fail": "bold red", "unsupported": "dim", "skipped": "dim"}
-
-_EPILOG: Final = """\b
-Examples:
-  chunkfold doctor https://api.openai.com/v1 -m gpt-5-mini
-  chunkfold doctor http://127.0.0.1:8080/v1 -m qwen3 --only tools --only usage
-  chunkfold doctor $OPENAI_BASE_URL -m gpt-5-mini --json | jq .checks[].result
-
-\b
-Exit codes:
-  0  nothing failed
-  1  something failed, or there was no answer: no response, or too many requests
-  2  usage error
-  130  stopped by Ctrl-C
-"""
 
 
 class Provider:
@@ -122,46 +108,17 @@ class Provider:
         return {name: self._cleaned(each) for name, each in value.items()} if is_object(value) else value
 
 
-def _list_checks(context: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's signature
-    if wanted and not context.resilient_parsing:
-        width = max(len(check.name) for check in CHECKS)
-        for check in CHECKS:
-            click.echo(f"{check.name:<{width}}  {check.asks}")
-        context.exit()
-
-
-@click.command(epilog=_EPILOG)
-@click.argument("url", required=False)
-@MODEL_OPTION
-@click.option(
-    "--only",
-    "names",
-    multiple=True,
-    metavar="CHECK",
-    type=click.Choice([check.name for check in CHECKS]),
-    help="Only this check; may be repeated.",
-)
-@click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list_checks, help="List the checks.")
-@click.option("--json", "as_object", is_flag=True, help="The report as one JSON object.")
-@connection_options
-@click.pass_context
 def doctor(
-    context: click.Context,
-    /,
     url: str | None,
     *,
     model: str,
     names: tuple[str, ...],
-    as_object: bool,
+    as_json: bool,
     key_env: str,
     headers: tuple[str, ...],
     timeout: float,
-) -> None:
-    """Check how well a provider follows the protocol.
-
-    Sends at most 15 small requests, each with a limit of 256 tokens, and prints a report in Markdown, to be
-    pasted into a bug report. Keys are never in it.
-    """
+) -> int:
+    """Send the requests of the checks, and print the report; return the exit code."""
     request = ChatRequest(endpoint(with_default_url(url)[0]), {"model": model}, headers_of(key_env, headers), timeout)
     report = Report(request.url, model, datetime.now(UTC))
     provider = Provider(request)
@@ -172,8 +129,8 @@ def doctor(
         except KeyboardInterrupt:
             is_interrupted = True
     report.note = provider.note
-    _print(report, request.secrets, as_object=as_object)
-    context.exit(LEFT if is_interrupted else int(report.is_bad))
+    _print(report, request.secrets, is_json=as_json)
+    return LEFT if is_interrupted else int(report.is_bad)
 
 
 def _examine(provider: Provider, checks: Sequence[Check], report: Report, show: Callable[[str], object]) -> None:
@@ -202,12 +159,12 @@ def _closing(response: httpx.Response) -> str:
     return "connection: close" if "close" in response.headers.get("connection", "").lower() else ""
 
 
-def _print(report: Report, secrets: Sequence[str], *, as_object: bool) -> None:
+def _print(report: Report, secrets: Sequence[str], *, is_json: bool) -> None:
     """Print the report without secrets: as it is into a pipe, wrapped on a terminal."""
     console = standard_output()
     width = console.width if console.is_interactive else None
-    text = Redactor(secrets).clean_text(as_json(report) if as_object else "\n".join(markdown(report, width)))
-    if as_object or width is None:
+    text = Redactor(secrets).clean_text(as_json(report) if is_json else "\n".join(markdown(report, width)))
+    if is_json or width is None:
         click.echo(text, file=console.file)
         return
     for line in text.splitlines():

@@ -6,7 +6,7 @@ This is loaded by processes that fold, so it loads neither click nor rich.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from chunkfold import (
     Anomaly,
@@ -22,6 +22,24 @@ from chunkfold import (
     StreamTiming,
 )
 from chunkfold.cli.safe import json_line, one_line
+from chunkfold.cli.signals import LEFT
+
+EXIT_CODES: Final = {
+    StreamEnd.FINISHED: 0,
+    StreamEnd.DONE: 0,
+    StreamEnd.FAILED: 3,
+    StreamEnd.INVALID: 4,
+    StreamEnd.INTERRUPTED: 5,
+    StreamEnd.STALLED: 6,
+    StreamEnd.TRUNCATED: 7,
+    StreamEnd.EMPTY: 8,
+    StreamEnd.CLOSED: LEFT,
+}
+
+
+def exit_code(end: StreamEnd | None) -> int:
+    """The exit code for a stream with this end; 1 for one that has not ended."""
+    return 1 if end is None else EXIT_CODES[end]
 
 
 class NoResponse(Protocol):

@@ -1,6 +1,7 @@
 """Recordings in files, for commands; what is not HTTP of `sources`, so that reading a file need not load a client."""
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -18,6 +19,11 @@ def recording_from(source: str) -> Recording:
         return Recording.loads(sys.stdin.buffer.read()) if source == "-" else Recording.load(source)
     except (OSError, ValueError) as error:
         raise click.ClickException(f"{one_line(source)}: {reason_of(error)}") from None
+
+
+def is_url(source: str) -> bool:
+    """Whether it names something to ask over HTTP, and no file."""
+    return source.startswith(("http://", "https://")) and not Path(source).exists()
 
 
 def has_times(recording: Recording) -> bool:

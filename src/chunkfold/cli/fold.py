@@ -16,10 +16,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from chunkfold import RULES, StreamEnd
-from chunkfold.cli.exit_codes import LEFT
 from chunkfold.cli.folding import Folded, Job, Problem, unreadable
 from chunkfold.cli.folding import fold as fold_job
 from chunkfold.cli.safe import one_line
+from chunkfold.cli.signals import LEFT
 from chunkfold.cli.view import print_beside, print_row, standard_output
 from chunkfold.cli.workers import Lost, in_processes
 
@@ -30,46 +30,16 @@ _ENDINGS: Final = (*StreamEnd, _UNREADABLE)
 _END_WIDTH: Final = max(map(len, _ENDINGS))
 _GAP: Final = "  "
 
-_EXAMPLES = """\b
-Examples:
-  chunkfold fold recordings/
-  chunkfold fold --json *.sse > completions.jsonl
-  chunkfold fold --json *.jsonl | jq -r .completion.choices[0].message.content
-  curl -sN ... | chunkfold fold -
 
-\b
-Exit codes:
-  0    every file was read, however its stream ended
-  1    a file could not be read
-  130  stopped by Ctrl-C
-"""
-
-
-@click.command(epilog=_EXAMPLES)
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--json", "as_json", is_flag=True, help="JSON Lines: an object for each file, and nothing else.")
-@click.option(
-    "-j",
-    "--jobs",
-    metavar="N",
-    type=click.IntRange(1),
-    help="How many processes read; 1 is the main process alone. By default one for each CPU, if the input is large.",
-)
-@click.pass_context
-def fold(context: click.Context, files: tuple[str, ...], as_json: bool, jobs: int | None) -> None:  # noqa: FBT001 - click's
-    """Fold many recorded streams into their completions.
-
-    Each FILE is a recording, or the plain body of a stream; "-" is standard input, and a folder stands for the files in
-    it. The results are printed in the order of the files, followed by a summary of the endings and the broken rules;
-    with --json the summary goes to standard error.
-    """
+def fold(files: tuple[str, ...], *, as_json: bool, jobs: int | None) -> int:
+    """Show the result of every file, and the summary; return the exit code."""
     with suppress(KeyboardInterrupt):
         run = _Run(_names_in(files), as_json=as_json)
         is_over = _fold_all(run, jobs)
         run.summarise()
         if is_over:
-            context.exit(int(run.endings[_UNREADABLE] > 0))
-    context.exit(LEFT)
+            return int(run.endings[_UNREADABLE] > 0)
+    return LEFT
 
 
 def _fold_all(run: "_Run", jobs: int | None) -> bool:

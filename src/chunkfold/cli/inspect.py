@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import click
 
-from chunkfold.cli.exit_codes import EXIT_CODES_HELP, LEFT, exit_code
-from chunkfold.cli.files import has_times, recording_from
+from chunkfold.cli.facts import exit_code
+from chunkfold.cli.files import has_times, is_url, recording_from
 from chunkfold.cli.frame_view import FrameView, JsonFrameView, TextFrameView
 from chunkfold.cli.frames import Inspection, inspect_recording
-from chunkfold.cli.request import ChatRequest, chat_request, checked_url, headers_of, request_options
+from chunkfold.cli.request import ChatRequest, chat_request, checked_url, headers_of
 from chunkfold.cli.safe import one_line
+from chunkfold.cli.signals import LEFT
 from chunkfold.cli.view import standard_output
 from chunkfold.recording import Recorder, Recording
 from chunkfold.recording.replaying import options_of
@@ -22,72 +23,29 @@ from chunkfold.recording.replaying import options_of
 _PROMPT: Final = "Say hello."
 _View = Callable[..., FrameView]  # with what is still to be said of the stream
 
-_EXAMPLES: Final = """\b
-Examples:
-  chunkfold inspect answer.jsonl                   a recording
-  curl -N ... | chunkfold inspect -                a body, from a pipe
-  chunkfold inspect body.sse --only anomalies --rules
-  chunkfold inspect body.sse --json | jq .kind
-  chunkfold inspect $OPENAI_BASE_URL -m gpt-5-mini "Say hello."
-"""
 
-
-@click.command(epilog=f"{_EXAMPLES}\n{EXIT_CODES_HELP}")
-@click.argument("source", metavar="FILE|URL|-")
-@click.argument("prompt", required=False)
-@click.option("--rules", "explained", is_flag=True, help="Explain each rule: who breaks it, and what chunkfold does.")
-@click.option("--only", type=click.Choice(["anomalies"]), help="Only frames that break a rule, and errors.")
-@click.option("--json", "as_json", is_flag=True, help="JSON Lines: an object for each frame, the verdict last.")
-@request_options
-@click.pass_context
 def inspect(
-    context: click.Context,
-    /,
-    source: str,
-    prompt: str | None,
-    *,
-    explained: bool,
-    only: str | None,
-    as_json: bool,
-    **options: Any,
-) -> None:
-    """Show a stream frame by frame, and what a client must tolerate to read it.
-
-    FILE is a recording or a body as curl saves it, "-" is standard input. With --model a URL is
-    asked for an answer to the PROMPT ("Say hello."), and without it for a body that is stored there.
-    """
+    source: str, prompt: str | None, *, is_explained: bool, only: str | None, as_json: bool, **options: Any
+) -> int:
+    """Show the frames of a stream, and the verdict; return the exit code."""
     if options["model"] is None and prompt is not None:
         raise click.UsageError("a prompt is for a URL, with --model")
     kind = JsonFrameView if as_json else TextFrameView
-    view = partial(kind, standard_output(), explained=explained, only_odd=only is not None)
+    view = partial(kind, standard_output(), explained=is_explained, only_odd=only is not None)
     try:
-        code = _show(source, prompt, view, options)
+        return _show(source, prompt, view, options)
     except KeyboardInterrupt:  # before anything was there to be shown
-        code = LEFT
-    context.exit(code)
-
-
-# A body that is stored at a URL comes without a model.
-_model = next(option for option in inspect.params if option.name == "model")
-_model.required, _model.envvar = False, None
+        return LEFT
 
 
 def _show(source: str, prompt: str | None, make_view: _View, options: dict[str, Any]) -> int:
-    if _is_url(source):
+    if is_url(source):
         if options["model"] is None:
             return _show_recording(_stored_at(source, **options), make_view)
         return _show_answer(chat_request(source, prompt or _PROMPT, **options), make_view)
     if options["model"] is not None:
         raise click.UsageError(f"--model is for a URL, and {one_line(source)} is none")
     return _show_recording(recording_from(source), make_view)
-
-
-def _is_url(source: str) -> bool:
-    if not source.startswith("http"):
-        return False  # and a file need not load a client
-    from chunkfold.cli.sources import is_url
-
-    return is_url(source)
 
 
 def _show_recording(recording: Recording, make_view: _View) -> int:

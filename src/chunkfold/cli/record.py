@@ -8,54 +8,29 @@ from typing import Any
 import click
 
 from chunkfold import ChatCompletion, ChatCompletionParser, StreamEnd
-from chunkfold.cli.exit_codes import EXIT_CODES_HELP, LEFT, exit_code
-from chunkfold.cli.facts import Reply, error_line, footer
+from chunkfold.cli.facts import Reply, error_line, exit_code, footer
 from chunkfold.cli.painter import Painter
-from chunkfold.cli.request import ChatRequest, chat_request, request_options
+from chunkfold.cli.request import ChatRequest, chat_request
 from chunkfold.cli.safe import Secrets, one_line
+from chunkfold.cli.signals import LEFT
 from chunkfold.cli.sources import NO_RESPONSE, no_response, reason_of, recording_of
 from chunkfold.cli.view import AnswerView, answer_view, say
 from chunkfold.cli.waiting import waiting_for
 from chunkfold.recording import Recording, replay
 
-_EXAMPLES = """\b
-Examples:
-  chunkfold record $OPENAI_BASE_URL -m gpt-5-mini "Say hello." -o hello.jsonl
-  chunkfold record $OPENAI_BASE_URL -m gpt-5-mini -o - < prompt.txt | gzip
-"""
 
-
-@click.command(epilog=f"{_EXAMPLES}\n{EXIT_CODES_HELP}")
-@click.argument("url", required=False)
-@click.argument("prompt", required=False)
-@request_options
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    type=click.Path(dir_okay=False, writable=True, allow_dash=True),
-    help='Where the recording goes; "-" is standard output.',
-)
-@click.option("--show", is_flag=True, help="Show the answer while it is recorded.")
-@click.pass_context
-def record(
-    context: click.Context, /, url: str | None, prompt: str | None, *, output: str, show: bool, **options: Any
-) -> None:
-    """Ask a provider, and record its answer as it arrives.
-
-    A recording contains every read of the body with its time, and how the body ended. Keys and other
-    secrets are overwritten by stars. The prompt is read from standard input if there is none.
-    """
+def record(url: str | None, prompt: str | None, *, output: str, is_shown: bool, **options: Any) -> int:
+    """Send the request, and write what is answered to a file; return the exit code."""
     request = chat_request(url, prompt, **options)
-    if show and output == "-":
+    if is_shown and output == "-":
         raise click.UsageError("--show: the recording goes to standard output; expected -o FILE")
     _check_folder(output)
-    view = answer_view(str(request.body.get("model", "an answer"))) if show else AnswerView()
+    view = answer_view(request.model) if is_shown else AnswerView()
     try:
-        recording = _recorded(request, view, is_shown=show)
+        recording = _recorded(request, view, is_shown=is_shown)
     except KeyboardInterrupt:
         say("Nothing had come.")
-        context.exit(LEFT)
+        return LEFT
     except NO_RESPONSE as error:
         raise no_response(request, error) from None
     data = recording.dumps()
@@ -63,17 +38,17 @@ def record(
     parser = replay(Recording.loads(data))  # so that a replay of the file says the same
     reply = Reply(parser.error)
     reply.take(parser)
-    if show:
+    if is_shown:
         view.settle(footer(reply))
     say(f"{_summary(recording, output)}; ended: {parser.end}")
     if parser.error is not None and parser.end is not StreamEnd.CLOSED:
         say(error_line(reply))
-    context.exit(exit_code(parser.end))
+    return exit_code(parser.end)
 
 
 def _recorded(request: ChatRequest, view: AnswerView, *, is_shown: bool) -> Recording:
     if not is_shown:
-        with waiting_for(str(request.body.get("model", "an answer"))):
+        with waiting_for(request.model):
             return recording_of(request)
     painter, parsers = Painter(view, Secrets(request.secrets)), list[ChatCompletionParser]()
 

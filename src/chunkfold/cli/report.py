@@ -12,54 +12,22 @@ from chunkfold.recording import Recording
 from chunkfold.report import StreamFacts, facts_of, motion, page, trace
 
 _LOOK = 4096  # bytes of a file that tell whether it is text
-_EXAMPLES = """\b
-Examples:
-  chunkfold report answer.jsonl -o report.html      the timeline
-  chunkfold report monday/*.jsonl -o monday.html    several, to compare them
-  chunkfold report answer.jsonl --trace trace.json  for ui.perfetto.dev
-  chunkfold report answer.jsonl --motion answer.svg an animation, for a README
-
-\b
-Exit codes:
-  0  the report was written, however the streams ended
-  1  something else went wrong
-  2  usage error
-"""
 
 
-@click.command(epilog=_EXAMPLES)
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("-o", "--output", metavar="FILE", help='Write the page to FILE; "-" is standard output.')
-@click.option("--trace", "trace_output", metavar="FILE", help="Write a trace in Chrome's JSON format to FILE.")
-@click.option("--motion", "motion_output", metavar="FILE", help="Write an animation to FILE, as SVG.")
-@click.pass_context
-def report(
-    context: click.Context,
-    files: tuple[str, ...],
-    output: str | None,
-    trace_output: str | None,
-    motion_output: str | None,
-) -> None:
-    """Draw the timeline of a recording, as one HTML page that needs nothing else.
-
-    FILE is a recording or a body as curl saves it, "-" is standard input. Bodies have no times,
-    so for them the page shows what arrived, but not when.
-    """
-    outputs = [*filter(None, (output, trace_output, motion_output))]
+def report(files: tuple[str, ...], output: str | None, trace_to: str | None, motion_to: str | None) -> None:
+    """Write what is asked for."""
+    outputs = [*filter(None, (output, trace_to, motion_to))]
     if not outputs:
         raise click.UsageError("expected -o, for a page, --trace or --motion")
     _check_files([*files, *outputs], files)
-    try:
-        recordings = [_checked(file, recording_from(file)) for file in files]
-        streams = [facts_of(recording, _name_of(file)) for recording, file in zip(recordings, files, strict=True)]
-        if output is not None:
-            _write(output, page(streams), _described(streams))
-        if trace_output is not None:
-            _write_trace(trace_output, streams)
-        if motion_output is not None:
-            _write(motion_output, motion(recordings), _described(streams))
-    except KeyboardInterrupt:
-        context.exit(130)
+    recordings = [_checked(file, recording_from(file)) for file in files]
+    streams = [facts_of(recording, _name_of(file)) for recording, file in zip(recordings, files, strict=True)]
+    if output is not None:
+        _write(output, page(streams), _described(streams))
+    if trace_to is not None:
+        _write_trace(trace_to, streams)
+    if motion_to is not None:
+        _write(motion_to, motion(recordings), _described(streams))
 
 
 def _checked(file: str, recording: Recording) -> Recording:

@@ -4,10 +4,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 import click
@@ -15,11 +14,8 @@ import click
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.recording.credentials import secrets_in_request
 
-_LONGEST_SILENCE: Final = 120.0  # seconds, thinking included
-_DAY: Final = 86_400.0  # seconds
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"[\t -~]*")
-CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +33,13 @@ class ChatRequest:
     url: str
     body: dict[str, Any]
     headers: dict[str, str] = field(repr=False)
-    read_timeout: float = _LONGEST_SILENCE
+    read_timeout: float = 120.0
     uses_proxy: bool = True
+
+    @property
+    def model(self) -> str:
+        """The model's name, as people read it."""
+        return str(self.body.get("model", "an answer"))
 
     @property
     def secrets(self) -> list[str]:
@@ -70,68 +71,6 @@ def checked_url(url: str) -> str:
     if not is_valid:
         raise click.UsageError("URL: expected http://HOST[:PORT]/..., with the signs in a password escaped")
     return url
-
-
-def _no_nan(context: click.Context, parameter: click.Parameter, seconds: float) -> float:
-    if seconds != seconds:  # noqa: PLR0124 - what NaN alone is
-        raise click.BadParameter("expected a number", ctx=context, param=parameter)
-    return seconds
-
-
-MODEL_OPTION: Final = click.option(
-    "-m", "--model", required=True, envvar="CHUNKFOLD_MODEL", show_envvar=True, help="The model's name."
-)
-_CONNECTION: Final = (
-    click.option(
-        "--key-env",
-        default="OPENAI_API_KEY",
-        metavar="NAME",
-        show_default=True,
-        help="The environment variable with the API key; no key is sent if it is not set.",
-    ),
-    click.option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="One more header; may be repeated."),
-    click.option(
-        "--timeout",
-        type=click.FloatRange(0, _DAY, min_open=True),
-        callback=_no_nan,
-        default=_LONGEST_SILENCE,
-        show_default=True,
-        metavar="SECONDS",
-        help="The longest silence, thinking included.",
-    ),
-)
-_REQUEST: Final = (
-    MODEL_OPTION,
-    click.option("--system", metavar="TEXT", help="A system message before the prompt."),
-    click.option(
-        "--tool",
-        "tools",
-        multiple=True,
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A JSON file with a tool, or a list of tools; may be repeated.",
-    ),
-    click.option(
-        "--param",
-        "params",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="One more field of the body; the value is JSON, else text, and null removes the field. May be repeated.",
-    ),
-)
-
-
-def connection_options(command: CommandT) -> CommandT:
-    """The options that say how to reach a provider."""
-    for option in reversed(_CONNECTION):
-        command = option(command)
-    return command
-
-
-def request_options(command: CommandT) -> CommandT:
-    """The options that say what to ask for, and those that say how to reach a provider."""
-    for option in reversed((*_REQUEST, *_CONNECTION)):
-        command = option(command)
-    return command
 
 
 def headers_of(key_env: str, headers: tuple[str, ...]) -> dict[str, str]:

@@ -24,45 +24,9 @@ _LAST_LINES: Final = 2.0  # seconds for what is logged at the end
 _OUTCOMES: Final = {"end": "sent whole", "cut": "cut off", "reset": "reset", "open": "left open"}
 _OWN: Final = "the provider's own answer"
 
-_EXAMPLES = """\b
-Examples:
-  chunkfold serve                 a provider that says hello
-  chunkfold serve script.toml     answers, pauses and faults as scripted
-  chunkfold serve a.jsonl b.sse   a recording as it came, then a plain body
 
-\b
-A script, of which all keys are in docs/fold-and-serve.md:
-  [[answers]]
-  status = 429
-  headers = { retry-after = "1" }
-  [[answers]]
-  text = "Hello there!"
-  pace = 0.05
-  cut_at = 300
-"""
-
-
-@click.command(epilog=_EXAMPLES)
-@click.argument("files", nargs=-1, metavar="[SCRIPT|RECORDING]...")
-@click.option(
-    "--port",
-    metavar="N",
-    type=click.IntRange(1, 65535),
-    help="The port on 127.0.0.1; a free one by default.",
-)
-@click.option(
-    "--loop/--once",
-    default=True,
-    help="Whether the script starts over after the last answer, which is the default. After --once the provider uses "
-    "its built-in answers.",
-)
-def serve(files: tuple[str, ...], port: int | None, loop: bool) -> None:  # noqa: FBT001 - click's
-    """Run a provider that sends the answers of a script, faults included.
-
-    Each POST request gets the next answer. The files are scripts in TOML or JSON, recordings, and
-    plain bodies; their answers follow each other. The first line on standard output is the base URL, and
-    each request is logged on standard error. Stop it with Ctrl-C or SIGTERM.
-    """
+def serve(files: tuple[str, ...], *, port: int | None, loop: bool) -> None:
+    """Answer requests as the files say."""
     serve_answers([answer for file in files for answer in answers_of(file)], port, loop=loop)
 
 

@@ -6,7 +6,9 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, Final
+
+LEFT: Final = 130  # the exit code after Ctrl-C, as shells report it
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 import click
@@ -25,7 +24,6 @@ __all__ = [
     "NO_RESPONSE",
     "NoResponseError",
     "client_for",
-    "is_url",
     "no_response",
     "reason_of",
     "recording_from",
@@ -134,11 +132,6 @@ def waited(error: object, request: ChatRequest) -> str:
     cause = getattr(error, "__cause__", None)
     is_late = isinstance(error, httpx.ReadTimeout) or isinstance(cause, httpx.ReadTimeout)
     return f"nothing came for {request.read_timeout:g} s" if is_late else ""
-
-
-def is_url(source: str) -> bool:
-    """Whether it names something to ask over HTTP, and no file."""
-    return source.startswith(("http://", "https://")) and not Path(source).exists()
 
 
 def _read(

@@ -13,8 +13,7 @@ from chunkfold import (
     is_retryable,
 )
 from chunkfold.cli.additions import tokens_of, word
-from chunkfold.cli.exit_codes import exit_code
-from chunkfold.cli.facts import Reply, anomaly_object, reply_object
+from chunkfold.cli.facts import Reply, anomaly_object, exit_code, reply_object
 from chunkfold.cli.frames import Inspection
 from chunkfold.cli.safe import one_line
 
