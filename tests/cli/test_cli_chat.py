@@ -1125,6 +1125,22 @@ def test_markdown_has_styles() -> None:
     assert styles_of(text[6], "a") == styles_of(text[7], "b")  # a string over two lines
 
 
+@each_case(
+    ("source", "expected", "bold"),
+    [
+        ("**重要：**これは", "重要：これは", "重要："),
+        ("これは**「重要」**です。", "これは「重要」です。", "「重要」"),
+        ("문서는 **마크다운(md)**을", "문서는 마크다운(md)을", "마크다운(md)"),
+        ("日本語 ** 重要：** これ", "日本語 ** 重要：** これ", ""),
+        ("a**“b.”**c", "a**“b.”**c", ""),  # as in CommonMark
+    ],
+)
+def test_emphasis_next_to_east_asian_punctuation(source: str, expected: str, bold: str) -> None:
+    (row,) = rows_of(source, 80, 1)
+    assert row.plain == expected
+    assert "".join(row.plain[span.start : span.end] for span in row.spans if "bold" in str(span.style)) == bold
+
+
 def styles_of(row: Text, word: str) -> set[str]:
     place = re.search(rf"(?<!\w){re.escape(word)}", row.plain)
     assert place

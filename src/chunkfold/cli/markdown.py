@@ -6,16 +6,17 @@ coloured then, and not again. The open block is drawn as if the text ended there
 end, as plain text. So the cost of a look is bounded, and the rest is linear.
 
 Differences from rich: a line end within a paragraph is kept, HTML is text, images are names and targets, tasks are
-boxes.
+boxes, and stars emphasise East Asian text whatever punctuation is beside them.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, Final
+from unicodedata import east_asian_width
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_inline import StateInline
+from markdown_it.rules_inline import StateInline, emphasis
 from markdown_it.token import Token
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name  # pyright: ignore[reportUnknownVariableType]
@@ -50,6 +51,7 @@ class MarkdownRows:
         self._console = console
         self._parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
         self._parser.inline.ruler.before("escape", "formula", _formula)
+        self._parser.inline.ruler.at("emphasis", _emphasis)
         self._references: dict[str, Any] = {}
         self._pieces: list[str] = []
         self._source = ""  # of the open block
@@ -289,6 +291,20 @@ def _formula(state: StateInline, _: bool) -> bool:  # noqa: FBT001 - markdown-it
     state.pending += mark
     state.pos += 2
     return True
+
+
+def _emphasis(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - markdown-it's
+    """As in CommonMark, but next to East Asian characters stars open and close though punctuation is beside them.
+
+    CommonMark expects spaces around words, and these languages have none.
+    """
+    start, known = state.pos, len(state.delimiters)
+    is_found = emphasis.tokenize(state, silent)
+    before, after = state.src[start - 1 : start], state.src[state.pos : state.pos + 1]
+    if is_found and state.src[start] == "*" and any(east_asian_width(each) in "FHW" for each in before + after):
+        for delimiter in state.delimiters[known:]:
+            delimiter.open, delimiter.close = bool(after.strip()), bool(before.strip())
+    return is_found
 
 
 def _begins(tokens: Sequence[Token], place: int) -> bool:
