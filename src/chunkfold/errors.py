@@ -54,6 +54,19 @@ class StreamEnd(StrEnum):
         return self in (StreamEnd.FINISHED, StreamEnd.DONE)
 
 
+END_MEANINGS: Final = {
+    StreamEnd.FINISHED: "every choice has its finish reason",
+    StreamEnd.DONE: "[DONE] came, but a choice has no finish reason",
+    StreamEnd.EMPTY: "nothing came",
+    StreamEnd.TRUNCATED: "the body ended too early",
+    StreamEnd.FAILED: "the provider reported an error",
+    StreamEnd.INVALID: "it is not a stream of chat completion chunks",
+    StreamEnd.INTERRUPTED: "the transport failed",
+    StreamEnd.STALLED: "it stalled, or took too long",
+    StreamEnd.CLOSED: "it was left before its end",
+}
+
+
 class ChunkfoldError(Exception):
     """The base class of all errors about the content of a stream.
 

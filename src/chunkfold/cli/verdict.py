@@ -16,21 +16,11 @@ from chunkfold.cli.additions import tokens_of, word
 from chunkfold.cli.facts import Reply, anomaly_object, exit_code, reply_object
 from chunkfold.cli.frames import Inspection
 from chunkfold.cli.safe import one_line
+from chunkfold.errors import END_MEANINGS
 
 Fact = tuple[str, str]  # a label and a value, ready to be printed
 _FIELDS: Final = 12  # names of unknown fields that are shown
 _CHOICES: Final = 4  # choices that are described
-_MEANINGS: Final = {
-    StreamEnd.FINISHED: "every choice has its finish reason",
-    StreamEnd.DONE: "[DONE] came, but a choice has no finish reason",
-    StreamEnd.EMPTY: "nothing came",
-    StreamEnd.TRUNCATED: "the body ended too early",
-    StreamEnd.FAILED: "the provider reported an error",
-    StreamEnd.INVALID: "it is not a stream of chat completion chunks",
-    StreamEnd.INTERRUPTED: "the transport failed",
-    StreamEnd.STALLED: "it stalled, or took too long",
-    StreamEnd.CLOSED: "it was left before its end",
-}
 
 
 def facts_of(inspection: Inspection, *, timed: bool) -> Iterator[Fact]:
@@ -41,7 +31,7 @@ def facts_of(inspection: Inspection, *, timed: bool) -> Iterator[Fact]:
         timed: Whether its times mean something.
     """
     parser, snapshot = inspection.parser, inspection.parser.snapshot
-    yield "ended", "not yet" if parser.end is None else f"{parser.end}: {_MEANINGS[parser.end]}"
+    yield "ended", "not yet" if parser.end is None else f"{parser.end}: {END_MEANINGS[parser.end]}"
     if parser.error is not None:
         yield "error", described(parser.error)
         yield "retryable", retryable(parser.error)

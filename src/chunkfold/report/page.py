@@ -9,7 +9,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from chunkfold import APIError, StreamEnd
+from chunkfold import APIError
+from chunkfold.errors import END_MEANINGS
 from chunkfold.excerpts import brief
 from chunkfold.models.html import Html, escaped, joined, tag
 from chunkfold.report.charts import (
@@ -33,17 +34,6 @@ _WORD: Final = 100  # of a name
 _CALLS: Final = 20
 _CHOICES: Final = 4
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-_ENDS: Final = {
-    StreamEnd.FINISHED: "every choice has its finish reason",
-    StreamEnd.DONE: "[DONE] came, but a choice has no finish reason",
-    StreamEnd.EMPTY: "nothing came",
-    StreamEnd.TRUNCATED: "the body ended too early",
-    StreamEnd.FAILED: "the provider reported an error",
-    StreamEnd.INVALID: "it is not a stream of chat completion chunks",
-    StreamEnd.INTERRUPTED: "the transport failed",
-    StreamEnd.STALLED: "it stalled, or took too long",
-    StreamEnd.CLOSED: "it was left before its end",
-}
 
 
 def page(streams: Sequence[StreamFacts]) -> str:
@@ -134,7 +124,7 @@ def _end(facts: StreamFacts) -> Html:
 
 
 def _notices(facts: StreamFacts) -> Iterator[Html]:
-    meaning = _ENDS[facts.end]
+    meaning = END_MEANINGS[facts.end]
     yield tag("p", f"{meaning[0].upper()}{meaning[1:]}.", class_="soft")
     if facts.error is not None:
         error = facts.error
