@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from typing import Any
 
 import click
-import httpx
 
 from chunkfold import ChatCompletionStream, ChunkfoldError, StreamEnd, connect
 from chunkfold.cli.facts import Reply, error_line, exit_code, footer, reply_json
@@ -13,7 +12,7 @@ from chunkfold.cli.painter import Painter, watch
 from chunkfold.cli.request import ChatRequest, chat_request
 from chunkfold.cli.safe import Secrets, one_line
 from chunkfold.cli.signals import LEFT
-from chunkfold.cli.sources import NO_RESPONSE, NoResponseError, client_for, no_response, waited
+from chunkfold.cli.sources import NoResponseError, client_for, explained, waited
 from chunkfold.cli.view import AnswerView, answer_view, say
 from chunkfold.recording.redaction import Redactor
 
@@ -63,29 +62,25 @@ def ask(request: ChatRequest, view: AnswerView) -> tuple[Reply, bool]:
         try:
             client = stack.enter_context(client_for(request))
             stack.enter_context(view)
-            stream = _open(stack, client, request)
+            with explained(request):
+                stream = stack.enter_context(
+                    connect(
+                        client,
+                        "POST",
+                        request.url,
+                        json=request.body,
+                        headers=request.headers,
+                        progress_timeout=request.read_timeout,
+                    )
+                )
             watch(stream, Painter(view, Secrets(request.secrets)))
         except KeyboardInterrupt:
             has_left = True
-        except (ChunkfoldError, NoResponseError) as error:
+        except NoResponseError as error:
+            reply.error = error.problem
+        except ChunkfoldError as error:
             reply.error = error
     if stream is not None:
         reply.take(stream)
         has_left &= stream.end in (None, StreamEnd.CLOSED)
     return reply, has_left
-
-
-def _open(stack: ExitStack, client: httpx.Client, request: ChatRequest) -> ChatCompletionStream:
-    try:
-        return stack.enter_context(
-            connect(
-                client,
-                "POST",
-                request.url,
-                json=request.body,
-                headers=request.headers,
-                progress_timeout=request.read_timeout,
-            )
-        )
-    except NO_RESPONSE as error:
-        raise no_response(request, error) from None

@@ -25,9 +25,9 @@ from chunkfold import (
     StreamEnd,
 )
 from chunkfold.cli.additions import quoted, tokens_of, word
+from chunkfold.cli.facts import Problem
 from chunkfold.cli.frames import Frame
 from chunkfold.cli.safe import one_line
-from chunkfold.cli.sources import NoResponseError
 from chunkfold.cli.verdict import described
 
 WRONG_KEY: Final = "chunkfold-doctor-wrong-key"
@@ -159,7 +159,7 @@ def _second_turn(reply: Reply) -> dict[str, Any]:
 # What is expected
 
 
-def judge(check: Check, replies: Sequence[Reply], lost: NoResponseError | None = None) -> Judgement:
+def judge(check: Check, replies: Sequence[Reply], lost: Problem | None = None) -> Judgement:
     """What is said of the answers to a check, and of the request after these that got no response."""
     judgement = _judged(check, replies, lost)
     if judgement.result is Result.PASS and any(reply.parser.anomalies for reply in replies):
@@ -170,7 +170,7 @@ def judge(check: Check, replies: Sequence[Reply], lost: NoResponseError | None =
     return judgement._replace(reason=f"{left}; {judgement.reason}")
 
 
-def _judged(check: Check, replies: Sequence[Reply], lost: NoResponseError | None) -> Judgement:
+def _judged(check: Check, replies: Sequence[Reply], lost: Problem | None) -> Judgement:
     if lost is not None:
         told = "the next request got no response" if replies else "there was no response"
         return Judgement(Result.FAIL, told, lost.message)

@@ -18,10 +18,9 @@ import httpx
 
 from chunkfold import Anomaly, ChunkfoldError
 from chunkfold.cli.checks import Check, Judgement, Reply, Result, is_one_too_many
-from chunkfold.cli.facts import error_object
+from chunkfold.cli.facts import Problem, error_object
 from chunkfold.cli.frames import Frame
 from chunkfold.cli.safe import one_line
-from chunkfold.cli.sources import NoResponseError
 from chunkfold.cli.verdict import rule_object, times
 from chunkfold.excerpts import code_fence, code_span, markdown_table
 
@@ -44,10 +43,10 @@ class Finding:
     check: Check
     judgement: Judgement
     replies: Sequence[Reply] = ()
-    lost: NoResponseError | None = None
+    lost: Problem | None = None
 
     @property
-    def error(self) -> ChunkfoldError | NoResponseError | None:
+    def error(self) -> ChunkfoldError | Problem | None:
         """What went wrong."""
         return next((reply.error for reply in self.replies if reply.error), self.lost)
 

@@ -15,10 +15,10 @@ from chunkfold import APIStatusError, ChatCompletion, StreamEnd
 from chunkfold.cli.checks import CHECKS, WRONG_KEY, Check, Judgement, Reply, Result, judge
 from chunkfold.cli.conformance import Finding, Report, as_json, markdown
 from chunkfold.cli.frames import Frame
-from chunkfold.cli.live import LiveAnswer, answer_to
+from chunkfold.cli.live import LiveAnswer
 from chunkfold.cli.request import ChatRequest, endpoint, headers_of, with_default_url
 from chunkfold.cli.signals import LEFT
-from chunkfold.cli.sources import NoResponseError, client_for
+from chunkfold.cli.sources import NoResponseError, answer_to, client_for
 from chunkfold.cli.view import standard_output
 from chunkfold.cli.waiting import waiting_for
 from chunkfold.json_text.values import is_list, is_object
@@ -57,7 +57,6 @@ class Provider:
             if headers == self._request.headers:
                 return Finding(check, Judgement(Result.SKIPPED, "no key is set, so that there is none to replace"))
         replies: list[Reply] = []
-        lost: NoResponseError | None = None
         with client_for(self._request) as client:
             try:
                 replies.append(self._send(client, check.body, headers, is_left=check.is_left))
@@ -68,8 +67,8 @@ class Provider:
                 if check.next_body is not None and replies[0].error is None:
                     replies.append(self._send(client, check.next_body(replies[0]), headers))
             except NoResponseError as error:
-                lost = error
-        return Finding(check, judge(check, replies, lost), replies, lost)
+                return Finding(check, judge(check, replies, error.problem), replies, error.problem)
+        return Finding(check, judge(check, replies), replies)
 
     def _send(
         self, client: httpx.Client, body: Mapping[str, Any], headers: dict[str, str], *, is_left: bool = False
@@ -146,7 +145,7 @@ def _examine(provider: Provider, checks: Sequence[Check], report: Report, show: 
         show(f"{check.name} ({number} of {len(checks)})")
         finding = Finding(check, _NOT_ASKED) if is_refused else provider.examine(check)
         if finding.lost and number == 1 and not finding.replies:
-            raise finding.lost
+            raise NoResponseError(finding.lost)
         report.findings.append(finding)
         is_refused |= check is CHECKS[0] and isinstance(finding.error, APIStatusError)
         is_refused |= number == 1 and finding.is_one_too_many

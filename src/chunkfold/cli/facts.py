@@ -6,7 +6,7 @@ This is loaded by processes that fold, so it loads neither click nor rich.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple
 
 from chunkfold import (
     Anomaly,
@@ -42,18 +42,20 @@ def exit_code(end: StreamEnd | None) -> int:
     return 1 if end is None else EXIT_CODES[end]
 
 
-class NoResponse(Protocol):
-    """A failure without a stream: there was no response, or a file could not be read."""
+class Problem(NamedTuple):
+    """Why there is no stream: there was no response, or a file could not be read.
 
-    @property
-    def kind(self) -> str:
-        """The name of the error's class: "ConnectError"."""
-        ...
+    Attributes:
+        kind: The name of the error's class: "ConnectError".
+        message: What it says, fit to be printed; "" if it says nothing.
+    """
 
-    @property
-    def message(self) -> str:
-        """What it says, fit to be printed."""
-        ...
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        """As people read it."""
+        return self.message or self.kind
 
 
 @dataclass(slots=True)
@@ -67,7 +69,7 @@ class Reply:
         is_timed: Whether the times mean something; those of a plain body do not.
     """
 
-    error: ChunkfoldError | NoResponse | None = None
+    error: ChunkfoldError | Problem | None = None
     end: StreamEnd | None = None
     completion: ChatCompletion | None = None
     anomalies: Sequence[Anomaly] = ()
@@ -120,7 +122,7 @@ def error_line(reply: Reply, clean: Callable[[str], str] = one_line, note: str =
     if isinstance(error, APIError) and not isinstance(error, APIStatusError):
         message = f"the provider reported an error: {clean(str(error))}"
     else:
-        message = clean(str(error)) if isinstance(error, ChunkfoldError) or error is None else error.message
+        message = clean(str(error))
     return f"Error: {message}" + (f" ({aside})" if aside else "")
 
 
@@ -203,15 +205,15 @@ def reply_json(reply: Reply, hide: Callable[[str], str] = str) -> bytes:
     return hide(json_line(reply_object(reply))).encode()
 
 
-def error_object(error: ChunkfoldError | NoResponse | None) -> dict[str, Any] | None:
+def error_object(error: ChunkfoldError | Problem | None) -> dict[str, Any] | None:
     """An error; what is not known of it is null."""
     if error is None:
         return None
     ours = error if isinstance(error, ChunkfoldError) else None
     told = error if isinstance(error, APIError) else None
     return {
-        "type": type(error).__name__ if isinstance(error, ChunkfoldError) else error.kind,
-        "message": str(error) if isinstance(error, ChunkfoldError) else error.message,
+        "type": error.kind if isinstance(error, Problem) else type(error).__name__,
+        "message": str(error),
         "retryable": ours and ours.retryable,
         "retry_after": ours and ours.retry_after,
         "status_code": told and told.status_code,

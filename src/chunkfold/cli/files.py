@@ -1,4 +1,4 @@
-"""Recordings in files, for commands; what is not HTTP of `sources`, so that reading a file need not load a client."""
+"""Files of commands: recordings to read, and what is written."""
 
 import sys
 from pathlib import Path
@@ -19,6 +19,26 @@ def recording_from(source: str) -> Recording:
         return Recording.loads(sys.stdin.buffer.read()) if source == "-" else Recording.load(source)
     except (OSError, ValueError) as error:
         raise click.ClickException(f"{one_line(source)}: {reason_of(error)}") from None
+
+
+def write(data: bytes, output: str) -> None:
+    """Write a file; "-" is standard output.
+
+    Raises:
+        click.ClickException: It cannot be written.
+    """
+    try:
+        if output != "-":
+            Path(output).write_bytes(data)
+            return
+        rest = memoryview(data)
+        while rest:  # where Python does not buffer, a write may take a part
+            rest = rest[sys.stdout.buffer.write(rest) :]
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise click.ClickException(f"{one_line(output)}: {reason_of(error)}") from None
 
 
 def is_url(source: str) -> bool:

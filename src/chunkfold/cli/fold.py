@@ -16,7 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from chunkfold import RULES, StreamEnd
-from chunkfold.cli.folding import Folded, Job, Problem, unreadable
+from chunkfold.cli.facts import Problem
+from chunkfold.cli.folding import Folded, Job, unreadable
 from chunkfold.cli.folding import fold as fold_job
 from chunkfold.cli.safe import one_line
 from chunkfold.cli.signals import LEFT

@@ -1,25 +1,14 @@
 """One file to its result. This runs in worker processes, so it loads neither click nor rich."""
 
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from chunkfold import ChatCompletion, ChatCompletionMessage, ChatCompletionParser, StreamEnd
-from chunkfold.cli.facts import error_object
+from chunkfold.cli.facts import Problem, error_object
 from chunkfold.cli.safe import json_line, one_line
 from chunkfold.recording import Recording, replay
 
 _EXCERPT: Final = 200  # characters kept for people
-
-
-class Problem(NamedTuple):
-    """Why a file could not be read: the name of the exception's type, and what it says."""
-
-    kind: str
-    message: str
-
-    def __str__(self) -> str:
-        """As people read it."""
-        return self.message or self.kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,8 +56,8 @@ def _show_recording(recording: Recording, make_view: _View) -> int:
 
 
 def _show_answer(request: ChatRequest, make_view: _View) -> int:
-    from chunkfold.cli.live import LiveAnswer, answer_to
-    from chunkfold.cli.sources import client_for
+    from chunkfold.cli.live import LiveAnswer
+    from chunkfold.cli.sources import answer_to, client_for
 
     view = make_view()
     with client_for(request) as client:
@@ -82,8 +82,7 @@ def _watch(view: FrameView, inspection: Inspection, read: Callable[[], object]) 
 
 def _stored_at(url: str, *, key_env: str, headers: tuple[str, ...], timeout: float, **others: Any) -> Recording:
     """The recording or the body that a URL leads to; a server's refusal is one, too."""
-    from chunkfold.cli.live import answer_to
-    from chunkfold.cli.sources import client_for
+    from chunkfold.cli.sources import answer_to, client_for
 
     del others  # they say what to ask a model
     request = ChatRequest(checked_url(url), {}, headers_of(key_env, headers), timeout)

@@ -8,15 +8,12 @@ import math
 import re
 import socket
 import time
-from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 import httpx
 
 from chunkfold.cli.frames import Frame, Inspection
-from chunkfold.cli.request import ChatRequest
-from chunkfold.cli.sources import NO_RESPONSE, no_response
 from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE
 from chunkfold.recording import RecordedTransportError
 from chunkfold.recording.credentials import secrets_of
@@ -25,7 +22,6 @@ from chunkfold.stream.network import DeadlineReachedError, read_to_end, reads_un
 
 _LONGEST_REACTION: Final = 1.0  # seconds that a provider has to notice that its client left
 _IS_WHOLE: Final = re.compile(rb'\[DONE\]|"finish_reason":\s?"')
-_HEADERS: Final = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
 
 
 class LineRedactor:
@@ -60,28 +56,6 @@ class LineRedactor:
     def _hold(self, data: bytes) -> None:
         self._held.append(data)
         self._size += len(data)
-
-
-@contextmanager
-def answer_to(client: httpx.Client, request: ChatRequest, method: str = "POST") -> Generator[httpx.Response]:
-    """Send the request, and close the response afterwards.
-
-    Args:
-        client: The client.
-        request: What to send.
-        method: With "GET" nothing is sent but the headers.
-
-    Raises:
-        click.ClickException: There was no response.
-    """
-    body: dict[str, Any] = {"json": {**request.body, "stream": True}} if method == "POST" else {}
-    with ExitStack() as stack:
-        try:
-            sent = client.stream(method, request.url, headers={**_HEADERS, **request.headers}, **body)
-            response = stack.enter_context(sent)
-        except NO_RESPONSE as error:
-            raise no_response(request, error) from None
-        yield response
 
 
 class LiveAnswer:

@@ -1,7 +1,10 @@
 """`chunkfold record`: ask a provider, and keep its answer as it came, without secrets."""
 
 import os
-import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +12,18 @@ import click
 
 from chunkfold import ChatCompletion, ChatCompletionParser, StreamEnd
 from chunkfold.cli.facts import Reply, error_line, exit_code, footer
+from chunkfold.cli.files import write
 from chunkfold.cli.painter import Painter
 from chunkfold.cli.request import ChatRequest, chat_request
 from chunkfold.cli.safe import Secrets, one_line
 from chunkfold.cli.signals import LEFT
-from chunkfold.cli.sources import NO_RESPONSE, no_response, reason_of, recording_of
+from chunkfold.cli.sources import answer_to, client_for
 from chunkfold.cli.view import AnswerView, answer_view, say
 from chunkfold.cli.waiting import waiting_for
-from chunkfold.recording import Recording, replay
+from chunkfold.recording import Recorder, Recording, replay
+from chunkfold.stream.network import DeadlineReachedError, read_to_end
+
+_OnData = Callable[[ChatCompletionParser], object]  # called with the parser that has read what came
 
 
 def record(url: str | None, prompt: str | None, *, output: str, is_shown: bool, **options: Any) -> int:
@@ -24,17 +31,17 @@ def record(url: str | None, prompt: str | None, *, output: str, is_shown: bool, 
     request = chat_request(url, prompt, **options)
     if is_shown and output == "-":
         raise click.UsageError("--show: the recording goes to standard output; expected -o FILE")
-    _check_folder(output)
+    folder = Path(output).parent
+    if output != "-" and not os.access(folder, os.W_OK):  # before the request: its answer would be lost
+        raise click.UsageError(f"-o: {one_line(str(folder))}: no folder, or one that cannot be written to")
     view = answer_view(request.model) if is_shown else AnswerView()
     try:
-        recording = _recorded(request, view, is_shown=is_shown)
+        recording = _shown(request, view) if is_shown else _waited_for(request)
     except KeyboardInterrupt:
         say("Nothing had come.")
         return LEFT
-    except NO_RESPONSE as error:
-        raise no_response(request, error) from None
     data = recording.dumps()
-    _write(data, output)
+    write(data, output)
     parser = replay(Recording.loads(data))  # so that a replay of the file says the same
     reply = Reply(parser.error)
     reply.take(parser)
@@ -46,10 +53,12 @@ def record(url: str | None, prompt: str | None, *, output: str, is_shown: bool, 
     return exit_code(parser.end)
 
 
-def _recorded(request: ChatRequest, view: AnswerView, *, is_shown: bool) -> Recording:
-    if not is_shown:
-        with waiting_for(request.model):
-            return recording_of(request)
+def _waited_for(request: ChatRequest) -> Recording:
+    with waiting_for(request.model):
+        return _recorded(request)
+
+
+def _shown(request: ChatRequest, view: AnswerView) -> Recording:
     painter, parsers = Painter(view, Secrets(request.secrets)), list[ChatCompletionParser]()
 
     def draw(parser: ChatCompletionParser) -> None:
@@ -58,35 +67,60 @@ def _recorded(request: ChatRequest, view: AnswerView, *, is_shown: bool) -> Reco
 
     with view:
         try:
-            return recording_of(request, draw)
+            return _recorded(request, draw)
         finally:
             painter.end(parsers[0].snapshot if parsers else ChatCompletion())
 
 
-def _check_folder(output: str) -> None:
-    """Checked before the request: an answer that cannot be written would be lost."""
-    folder = Path(output).parent
-    if output != "-" and not os.access(folder, os.W_OK):
-        raise click.UsageError(f"-o: {one_line(str(folder))}: no folder, or one that cannot be written to")
+def _recorded(request: ChatRequest, on_data: _OnData | None = None) -> Recording:
+    """What a provider answers: the whole body, or what had arrived of it at Ctrl-C.
+
+    After the end of the stream the body has 100 milliseconds to end, too.
+    """
+    is_over = False
+    with client_for(request) as client:
+        clock = _LastReading()
+        started = clock()  # now that the certificates are loaded
+        with answer_to(client, request) as response:
+            recorder = Recorder(response, started=started, clock=clock)
+            parser = ChatCompletionParser(
+                status_code=response.status_code,
+                headers=response.headers,
+                progress_timeout=request.read_timeout,
+                started=started,
+                clock=lambda: clock.last,
+            )
+            with suppress(Exception, KeyboardInterrupt):  # the recording says how it ended
+                is_over = _read(recorder, parser, on_data)
+    recording = replace(recorder.recording, progress_timeout=request.read_timeout)
+    if is_over and recording.error in (DeadlineReachedError.__name__, "ReadTimeout", "TimeoutError"):
+        return replace(recording, end="left", error="")  # this side waited no longer
+    return recording
 
 
-def _write(data: bytes, output: str) -> None:
-    try:
-        if output == "-":
-            _print(data)
+class _LastReading:
+    """A clock that remembers what it said, so that a parser has the times of the recording."""
+
+    last = 0.0
+
+    def __call__(self) -> float:
+        self.last = time.monotonic()
+        return self.last
+
+
+def _read(recorder: Recorder, parser: ChatCompletionParser, on_data: _OnData | None) -> bool:
+    """Read to the end of the body, or of the stream; return whether the stream's came first."""
+    reads = recorder.iter_bytes()
+    for data in reads:
+        if on_data is None:
+            parser.fold(data)
         else:
-            Path(output).write_bytes(data)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise click.ClickException(f"{one_line(output)}: {reason_of(error)}") from None
-
-
-def _print(data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:  # where Python does not buffer, a write may take a part
-        rest = rest[sys.stdout.buffer.write(rest) :]
-    sys.stdout.buffer.flush()
+            parser.feed(data)
+            on_data(parser)
+        if parser.end not in (None, StreamEnd.INVALID):  # behind what is invalid may be more that tells why
+            read_to_end(recorder, reads)
+            return True
+    return False
 
 
 def _summary(recording: Recording, output: str) -> str:

@@ -1,12 +1,11 @@
 """`chunkfold report`: recordings as a page of HTML, as a trace for Perfetto, and as a picture that moves."""
 
 import json
-import sys
 from pathlib import Path
 
 import click
 
-from chunkfold.cli.files import reason_of, recording_from
+from chunkfold.cli.files import recording_from, write
 from chunkfold.cli.safe import one_line
 from chunkfold.recording import Recording
 from chunkfold.report import StreamFacts, facts_of, motion, page, trace
@@ -62,16 +61,7 @@ def _write_trace(output: str, streams: list[StreamFacts]) -> None:
 
 def _write(output: str, text: str, what: str) -> None:
     data = text.encode()
-    try:
-        if output == "-":
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-        else:
-            Path(output).write_bytes(data)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise click.ClickException(f"{one_line(output)}: {reason_of(error)}") from None
+    write(data, output)
     if output != "-":
         click.echo(f"wrote {one_line(output)}: {what}, {len(data) / 1000:,.0f} kB", err=True)
 
