@@ -210,6 +210,13 @@ def test_a_file_is_read_without_a_client(command: str) -> None:
     assert piped("-c", script, command=sys.executable).stdout == "set()\n"
 
 
+def test_errors_and_lists_are_wrapped_between_words_on_a_terminal() -> None:
+    shown = on_a_terminal("chat", "127.0.0.1:9/v1", "-m", "m", "Hi", width=50).rows
+    assert shown[-3:-1] == ["Error: URL: expected http://HOST[:PORT]/..., did", "you mean http://127.0.0.1:9/v1?"]
+    shown = on_a_terminal("doctor", "--list", width=50).rows
+    assert shown[2:4] == ["parallel-tools     two calls of a tool in one", "                   answer"]
+
+
 def test_version() -> None:
     assert run("--version").stdout == f"chunkfold, version {importlib.metadata.version('chunkfold')}\n"
 

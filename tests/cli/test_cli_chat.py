@@ -1141,6 +1141,19 @@ def test_emphasis_next_to_east_asian_punctuation(source: str, expected: str, bol
     assert "".join(row.plain[span.start : span.end] for span in row.spans if "bold" in str(span.style)) == bold
 
 
+@each_case(
+    ("colours", "expected"), [(None, "bright_blue"), ("15;0", "bright_blue"), ("0;15", "blue"), ("0;default;7", "blue")]
+)
+def test_code_has_no_bright_colours_on_a_white_terminal(
+    colours: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLORFGBG", raising=False)
+    if colours is not None:
+        monkeypatch.setenv("COLORFGBG", colours)
+    assert styles_of(rows_of("```python\ndef f(): ...", 80)[1], "def") == {expected}
+    assert styles_of(rows_of("> ```python\n> def f(): ...", 80)[0], "def") == {f"{expected} on default"}
+
+
 def styles_of(row: Text, word: str) -> set[str]:
     place = re.search(rf"(?<!\w){re.escape(word)}", row.plain)
     assert place

@@ -13,11 +13,10 @@ from chunkfold.cli.signals import LEFT, ended_by_signals
 
 
 def _show(error: click.ClickException) -> None:
-    if isinstance(error, click.UsageError):
-        error.show()
-        return
     from chunkfold.cli.view import say
 
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        click.echo(f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} --help' for help.\n", err=True)
     say(f"Error: {error.format_message()}")
 
 

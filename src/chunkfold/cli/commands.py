@@ -53,9 +53,9 @@ def _list_checks(context: click.Context, _: click.Parameter, is_wanted: bool) ->
     if is_wanted and not context.resilient_parsing:
         from chunkfold.cli.checks import CHECKS
 
-        width = max(len(check.name) for check in CHECKS)
-        for check in CHECKS:
-            click.echo(f"{check.name:<{width}}  {check.asks}")
+        formatter = context.make_formatter()
+        formatter.write_dl([(check.name, check.asks) for check in CHECKS])
+        click.echo(formatter.getvalue(), nl=False)
         context.exit()
 
 

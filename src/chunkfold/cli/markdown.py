@@ -9,9 +9,9 @@ Differences from rich: a line end within a paragraph is kept, HTML is text, imag
 boxes, and stars emphasise East Asian text whatever punctuation is beside them.
 """
 
+import os
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import Any, Final
 from unicodedata import east_asian_width
 
@@ -24,7 +24,7 @@ from pygments.token import Comment, String
 from pygments.util import ClassNotFound
 from rich import markdown as rich_markdown
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.syntax import Syntax, SyntaxTheme
+from rich.syntax import Syntax
 from rich.text import Text
 
 from chunkfold.cli.safe import one_line
@@ -33,7 +33,6 @@ _LOOK: Final = 4000  # characters of an open block that are drawn as Markdown
 _LEAST: Final = 10  # columns: what needs more is broken by the terminal
 _WRAPPED: Final = 60  # characters from which on a line's end was made by wrapping, not by meaning
 _FRAME: Final = "dim"
-_THEME: Final = "ansi_dark"  # the terminal's own colours, whatever they are
 _BOXES: Final = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 # Languages in which a line alone says little: they are coloured by many lines at once.
 _NESTED: Final = frozenset({"CSS", "HTML", "HTML + PHP", "JSX", "LESS", "PHP", "SCSS", "TSX", "Vue", "XML"})
@@ -172,7 +171,7 @@ class MarkdownRows:
             return [Text(one_line(line)) for line in block[0].content.expandtabs(4).splitlines()]
         if block[0].type == "fence":  # of which the first line is not whole yet
             return [Text(one_line(f"{block[0].markup}{block[0].info}"), _FRAME)]
-        drawing = _Markdown("", hyperlinks=False, code_theme=_THEME)
+        drawing = _Markdown("", hyperlinks=False, code_theme=_theme_name())
         drawing.parsed = [_as_drawn(token) for token in block]
         options = self._console.options.update(width=self._width, height=None)
         lines = self._console.render_lines(drawing, options, pad=False)
@@ -189,6 +188,7 @@ class _Code:
         self._fence = re.compile(rf" {{0,3}}{re.escape(fence)}{re.escape(fence[:1])}*[ \t]*") if fence else None
         self._indent = indent
         self._lexer = _lexer(language)
+        self._theme = Syntax.get_theme(_theme_name())
         self._open: list[str] = []
         self._wanted = self._first_wanted = _MANY if self._lexer and self._lexer.name in _NESTED else 1
 
@@ -225,10 +225,10 @@ class _Code:
         source = "\n".join(self._open) + "\n"
         if self._lexer is None:
             return [Text(one_line(line)) for line in self._open], False
-        text, theme = Text(), _theme()
+        text = Text()
         kind: Any = None
         for kind, part in self._lexer.get_tokens(source):
-            text.append("\n".join(map(one_line, part.split("\n"))), theme.get_style_for_token(kind))
+            text.append("\n".join(map(one_line, part.split("\n"))), self._theme.get_style_for_token(kind))
         rows = list(text.split("\n", allow_blank=True))[: len(self._open)]
         return rows, kind is not None and (kind in String or kind in Comment.Multiline)
 
@@ -372,9 +372,9 @@ def _stripped(rows: list[Text]) -> list[Text]:
     return rows[filled[0] : filled[-1] + 1] if filled else []
 
 
-@cache
-def _theme() -> SyntaxTheme:
-    return Syntax.get_theme(_THEME)
+def _theme_name() -> str:
+    """The terminal's own colours; bright ones, unless the terminal says that its background is white."""
+    return "ansi_light" if os.environ.get("COLORFGBG", "").endswith((";7", ";15")) else "ansi_dark"
 
 
 def _lexer(language: str) -> Lexer | None:
