@@ -34,9 +34,9 @@ from command_line import (
 )
 
 from chunkfold.cli.app import chunkfold
-from chunkfold.cli.demo_answers import scripted_answers
-from chunkfold.cli.open_calls import Call
+from chunkfold.cli.demo import scripted_answers
 from chunkfold.cli.safe import harmless, one_line
+from chunkfold.cli.tail import Call
 from chunkfold.cli.view import LiveView, TextView
 
 CLOSED = "Error: standard output: Broken pipe\n"

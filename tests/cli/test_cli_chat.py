@@ -63,12 +63,11 @@ from rich.console import Console
 from rich.text import Text
 
 from chunkfold.cli.markdown import MarkdownRows
-from chunkfold.cli.open_calls import Call
 from chunkfold.cli.painter import Painter
+from chunkfold.cli.rows import ZeroWidthLimit
 from chunkfold.cli.safe import Secrets, SecretsInPieces, json_line
-from chunkfold.cli.tail import Tail
+from chunkfold.cli.tail import Call, Tail
 from chunkfold.cli.view import LiveView
-from chunkfold.cli.zero_width import ZeroWidthLimit
 
 KEY = "sk-marked-0123456789abcdef"
 OTHER_KEY = "marked/key+with=signs&more"

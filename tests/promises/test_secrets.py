@@ -66,7 +66,7 @@ pytest.importorskip("rich")
 from rich.console import Console
 from rich.pretty import pretty_repr
 
-from chunkfold.cli.facts import Reply, error_line, footer
+from chunkfold.cli.facts import error_line, footer, reply_of
 from chunkfold.cli.painter import Painter, watch
 from chunkfold.cli.view import LiveView, TextView
 
@@ -844,15 +844,15 @@ def shown_of(reads: list[bytes], *, is_terminal: bool) -> str:
     """What the command line writes of a stream: as it comes, then what there is to say of it."""
     console = on_a_console(is_terminal)
     assert isinstance(console.file, io.StringIO)
-    view, reply = LiveView(console) if is_terminal else TextView(console.file), Reply()
+    view, failure = LiveView(console) if is_terminal else TextView(console.file), None
     stream = ChatCompletionStream(reads)
     with redirect_stderr(console.file):
         try:
             with view:
                 watch(stream, Painter(view))
         except ChunkfoldError as error:
-            reply.error = error
-        reply.take(stream)
+            failure = error
+        reply = reply_of(stream, failure)
         view.settle(footer(reply))
     if reply.error is not None:
         console.file.write(error_line(reply) + "\n")

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from chunkfold import ChatCompletionStream, ChunkfoldError, StreamEnd, connect
-from chunkfold.cli.facts import Reply, error_line, exit_code, footer, reply_json
+from chunkfold import ChatCompletionStream, ChunkfoldError, ConnectOptions, StreamEnd, connect
+from chunkfold.cli.facts import Problem, Reply, error_line, exit_code, footer, reply_json, reply_of
 from chunkfold.cli.painter import Painter, watch
 from chunkfold.cli.request import ChatRequest, chat_request
 from chunkfold.cli.safe import Secrets, one_line
@@ -56,31 +56,23 @@ def ask(request: ChatRequest, view: AnswerView) -> tuple[Reply, bool]:
     Returns:
         Its result, and whether it was stopped by Ctrl-C.
     """
-    reply, has_left = Reply(), False
+    error: ChunkfoldError | Problem | None = None
     stream: ChatCompletionStream | None = None
+    has_left = False
     with ExitStack() as stack:
         try:
             client = stack.enter_context(client_for(request))
             stack.enter_context(view)
+            options: ConnectOptions = {"headers": request.headers, "progress_timeout": request.read_timeout}
             with explained(request):
-                stream = stack.enter_context(
-                    connect(
-                        client,
-                        "POST",
-                        request.url,
-                        json=request.body,
-                        headers=request.headers,
-                        progress_timeout=request.read_timeout,
-                    )
-                )
+                stream = stack.enter_context(connect(client, "POST", request.url, json=request.body, **options))
             watch(stream, Painter(view, Secrets(request.secrets)))
         except KeyboardInterrupt:
             has_left = True
-        except NoResponseError as error:
-            reply.error = error.problem
-        except ChunkfoldError as error:
-            reply.error = error
-    if stream is not None:
-        reply.take(stream)
-        has_left &= stream.end in (None, StreamEnd.CLOSED)
-    return reply, has_left
+        except NoResponseError as lost:
+            error = lost.problem
+        except ChunkfoldError as failure:
+            error = failure
+    if stream is None:
+        return Reply(error), has_left
+    return reply_of(stream, error), has_left and stream.end in (None, StreamEnd.CLOSED)

@@ -5,7 +5,7 @@ This is loaded by processes that fold, so it loads neither click nor rich.
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any, Final, NamedTuple
 
 from chunkfold import (
@@ -58,8 +58,7 @@ class Problem(NamedTuple):
         return self.message or self.kind
 
 
-@dataclass(slots=True)
-class Reply:
+class Reply(NamedTuple):
     """The result of a request, or of a recording.
 
     Attributes:
@@ -69,18 +68,23 @@ class Reply:
         is_timed: Whether the times mean something; those of a plain body do not.
     """
 
-    error: ChunkfoldError | Problem | None = None
+    error: ChunkfoldError | Problem | None
     end: StreamEnd | None = None
     completion: ChatCompletion | None = None
     anomalies: Sequence[Anomaly] = ()
-    timing: StreamTiming = field(default_factory=StreamTiming)
+    timing: StreamTiming = StreamTiming()
     request_id: str | None = None
     is_timed: bool = True
 
-    def take(self, source: ChatCompletionParser | ChatCompletionStream) -> None:
-        """Keep what a stream brought that has ended, or was left."""
-        self.end, self.timing, self.anomalies = source.end, source.timing, source.anomalies
-        self.completion, self.request_id = source.snapshot, source.request_id
+
+def reply_of(
+    source: ChatCompletionParser | ChatCompletionStream,
+    error: ChunkfoldError | Problem | None,
+    *,
+    is_timed: bool = True,
+) -> Reply:
+    """What a stream brought that has ended, or was left."""
+    return Reply(error, source.end, source.snapshot, source.anomalies, source.timing, source.request_id, is_timed)
 
 
 # For people

@@ -15,8 +15,8 @@ from chunkfold import (
     ToolCallStarted,
 )
 from chunkfold.cli.facts import choice_of
-from chunkfold.cli.open_calls import Call
 from chunkfold.cli.safe import Secrets, SecretsInPieces
+from chunkfold.cli.tail import Call
 from chunkfold.cli.view import AnswerView
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from chunkfold import ChatCompletion, ChatCompletionParser, StreamEnd
-from chunkfold.cli.facts import Reply, error_line, exit_code, footer
+from chunkfold.cli.facts import error_line, exit_code, footer, reply_of
 from chunkfold.cli.files import write
 from chunkfold.cli.painter import Painter
 from chunkfold.cli.request import ChatRequest, chat_request
@@ -43,8 +43,7 @@ def record(url: str | None, prompt: str | None, *, output: str, is_shown: bool, 
     data = recording.dumps()
     write(data, output)
     parser = replay(Recording.loads(data))  # so that a replay of the file says the same
-    reply = Reply(parser.error)
-    reply.take(parser)
+    reply = reply_of(parser, parser.error)
     if is_shown:
         view.settle(footer(reply))
     say(f"{_summary(recording, output)}; ended: {parser.end}")

@@ -3,7 +3,7 @@
 import click
 
 from chunkfold import ChatCompletionParser, StreamEnd
-from chunkfold.cli.facts import Reply, error_line, exit_code, footer, reply_json
+from chunkfold.cli.facts import error_line, exit_code, footer, reply_json, reply_of
 from chunkfold.cli.files import has_times, recording_from
 from chunkfold.cli.painter import Painter
 from chunkfold.cli.safe import one_line
@@ -44,8 +44,7 @@ def _show(recording: Recording, speed: float, *, as_json: bool) -> int:
     except KeyboardInterrupt:
         parser.leave()
         is_left = True
-    reply = Reply(error=parser.error, is_timed=has_times(recording))
-    reply.take(parser)
+    reply = reply_of(parser, parser.error, is_timed=has_times(recording))
     if as_json:
         click.echo(reply_json(reply))
     else:

@@ -1,33 +1,16 @@
 """Text that grows as the rows of a terminal: those that are final, and those that may still change."""
 
 from collections import deque
-from typing import Final, Protocol
+from typing import Final
 
+from rich.cells import get_character_cell_size
 from rich.console import Console
 from rich.text import Text
 
 _FOLDED: Final = 4  # rows left of a reasoning that is folded
 _QUIET: Final = "dim"
-
-
-class Rows(Protocol):
-    """Text in pieces to rows that fit the screen."""
-
-    def add(self, text: str) -> None:
-        """The next piece."""
-        ...
-
-    def settled(self) -> list[Text]:
-        """The rows that are final now, and were not given out yet."""
-        ...
-
-    def open_rows(self) -> list[Text]:
-        """What comes behind the rows that are settled, if the text ended here."""
-        ...
-
-    def end(self) -> list[Text]:
-        """The rows that are left."""
-        ...
+_MOST: Final = 16  # characters in one place: a kiss with skin tones has 10, a flag with tags 7
+_JOINER: Final = "\u200d"  # joins the next character to the one before
 
 
 class DimRows:
@@ -92,3 +75,31 @@ class FoldedRows(DimRows):
         if not hidden:
             return shown
         return [Text(f"... {hidden + 1} more rows of reasoning", "dim italic"), *shown[1:]]
+
+
+class ZeroWidthLimit:
+    """Drops characters without width where too many follow each other, in a text that comes in pieces.
+
+    They fill no row, so a row of them would be open, and redrawn forever.
+    """
+
+    def __init__(self) -> None:
+        self._last = ""
+        self._length = 0  # characters in the place of the last one
+
+    def cut(self, piece: str) -> str:
+        """What is shown of the next piece."""
+        if piece.isascii():
+            self._last, self._length = "", 0
+            return piece
+        return "".join(filter(self._is_shown, piece))
+
+    def _is_shown(self, character: str) -> bool:
+        has_width = character in "\n\t" or get_character_cell_size(character) > 0
+        if has_width and self._last != _JOINER:
+            self._length = 0
+        elif not has_width and self._length >= _MOST:
+            return False
+        self._last = character
+        self._length += 1
+        return True

@@ -9,9 +9,9 @@ text, and nothing else; the facts about it go to standard error.
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Final, NamedTuple, Self, TextIO
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
 import click
 from rich.cells import cell_len
@@ -19,12 +19,13 @@ from rich.console import Console
 from rich.text import Text
 from rich.theme import Theme
 
-from chunkfold.cli.open_calls import Call, OpenCalls
-from chunkfold.cli.rows import DimRows, FoldedRows, Rows
+from chunkfold.cli.rows import DimRows, FoldedRows, ZeroWidthLimit
 from chunkfold.cli.safe import harmless, one_line
 from chunkfold.cli.signals import on_suspend
-from chunkfold.cli.tail import Tail
-from chunkfold.cli.zero_width import ZeroWidthLimit
+from chunkfold.cli.tail import Call, OpenCalls, Tail
+
+if TYPE_CHECKING:
+    from chunkfold.cli.markdown import MarkdownRows
 
 SEPARATOR: Final = " · "
 _FRAME: Final = 1 / 30  # seconds
@@ -103,41 +104,6 @@ class TextView(AnswerView):
         click.echo(SEPARATOR.join(footer), err=True)
 
 
-class _Progress(NamedTuple):
-    """How an answer goes, for the line below it.
-
-    Attributes:
-        waiting: What is waited for.
-        started: When the request was sent.
-        first: When the first output came, None if there was none.
-        pieces: How many pieces of output came; a piece is about a token.
-        open_calls: How many tool calls fill in.
-    """
-
-    waiting: str
-    started: float
-    first: float | None = None
-    pieces: int = 0
-    open_calls: int = 0
-
-    def __str__(self) -> str:
-        """The line; it changes as often as its spinner turns."""
-        now = time.monotonic()
-        seconds = now - self.started
-        spinner = _SPINNER[int(seconds / _TURN) % len(_SPINNER)]
-        if self.first is None:
-            return f"{spinner} {self.waiting}{SEPARATOR}{seconds:.0f} s"
-        rate = self.pieces / (now - self.first) if now - self.first > 1 else None
-        calls = self.open_calls
-        parts = [
-            f"{spinner} {seconds:.0f} s",
-            f"first token {self.first - self.started:.2f} s",
-            f"~{rate:.0f} tokens/s" if rate is not None else "",
-            f"{calls} call{'s' * (calls > 1)} in flight" if calls else "",
-        ]
-        return SEPARATOR.join(filter(None, parts))
-
-
 class LiveView(AnswerView):
     """Rows that are printed when they are final, and below them what is open.
 
@@ -152,27 +118,29 @@ class LiveView(AnswerView):
         from chunkfold.cli.markdown import MarkdownRows  # which takes a moment
 
         self._console = console
-        self._text: Callable[[Console], Rows] = MarkdownRows
-        self._reasoning: Callable[[Console], Rows] = FoldedRows if is_folded else DimRows
-        self._frame = frame
-        self._make_rows: Callable[[Console], Rows] | None = None
-        self._rows: Rows | None = None
+        self._text = MarkdownRows
+        self._reasoning = FoldedRows if is_folded else DimRows
+        self._rows: DimRows | MarkdownRows | None = None
         self._finished: list[Text] = []  # since the last frame
         self._is_changed = True
-        self._status = ""
-        self._progress = _Progress(waiting, time.monotonic())
+        self._waiting = waiting
+        self._status: list[str] = []
+        self._started = time.monotonic()
+        self._first: float | None = None  # when the first output came
+        self._pieces = 0  # of output; a piece is about a token
         self._open_calls: set[int] = set()
         self._limit = ZeroWidthLimit()
         self._tail = Tail(console)
         self._calls = OpenCalls(console, self._tail)
+        self._frame = frame
         self._lock = threading.RLock()  # of all that is drawn
         self._is_over = threading.Event()
         self._drawing = threading.Thread(target=self._draw_frames, daemon=True)
+        self._suspension = on_suspend(self._suspended)
 
     def __enter__(self) -> Self:
         self._console.show_cursor(show=False)
-        self._progress = self._progress._replace(started=time.monotonic())
-        self._suspension = on_suspend(self._suspended)
+        self._started = time.monotonic()
         self._suspension.__enter__()
         with self._lock:
             self._draw()
@@ -199,7 +167,6 @@ class LiveView(AnswerView):
         """A tool call that is whole."""
         with self._change():
             self._open_calls.discard(position)
-            self._progress = self._progress._replace(open_calls=len(self._open_calls))
 
     def show_tool_calls(self, calls: Sequence[Call]) -> None:
         """All tool calls, in place of those that were shown."""
@@ -224,22 +191,35 @@ class LiveView(AnswerView):
         for row in rows_of(footer, self._console.width):
             self._console.print(Text(row, "dim"))
 
-    def _add(self, text: str, make_rows: Callable[[Console], Rows]) -> None:
+    def _add(self, text: str, kind: "type[DimRows | MarkdownRows]") -> None:
         text = self._limit.cut(harmless(text))
         if not text:
             return
         with self._change():
-            if self._rows is None or make_rows is not self._make_rows:
+            if self._rows is None or type(self._rows) is not kind:
                 self._finished += self._rows.end() if self._rows else []
-                self._rows, self._make_rows = make_rows(self._console), make_rows
+                self._rows = kind(self._console)
             self._rows.add(text)
             self._note_output()
 
     def _note_output(self) -> None:
-        progress = self._progress
-        first = time.monotonic() if progress.first is None else progress.first
-        open_calls = len(self._open_calls)
-        self._progress = progress._replace(first=first, pieces=progress.pieces + 1, open_calls=open_calls)
+        self._pieces += 1
+        if self._first is None:
+            self._first = time.monotonic()
+
+    def _progress(self) -> list[str]:
+        """How the answer goes, in parts; it changes as often as its spinner turns."""
+        now = time.monotonic()
+        seconds = now - self._started
+        spinner = _SPINNER[int(seconds / _TURN) % len(_SPINNER)]
+        if self._first is None:
+            return [f"{spinner} {self._waiting}", f"{seconds:.0f} s"]
+        parts = [f"{spinner} {seconds:.0f} s", f"first token {self._first - self._started:.2f} s"]
+        if now - self._first > 1:
+            parts.append(f"~{self._pieces / (now - self._first):.0f} tokens/s")
+        if calls := len(self._open_calls):
+            parts.append(f"{calls} call{'s' * (calls > 1)} in flight")
+        return parts
 
     @contextmanager
     def _change(self) -> Generator[None]:
@@ -256,20 +236,19 @@ class LiveView(AnswerView):
             while not self._is_over.wait(pause):
                 started = time.monotonic()
                 with self._lock:
-                    if self._is_changed or str(self._progress) != self._status:
+                    if self._is_changed or self._progress() != self._status:
                         self._draw()
                 pause = max(self._frame, time.monotonic() - started)
 
     def _draw(self) -> None:
         finished = [*self._finished, *(self._rows.settled() if self._rows else [])]
-        self._finished, self._is_changed, self._status = [], False, str(self._progress)
+        self._finished, self._is_changed, self._status = [], False, self._progress()
         rows = self._rows.open_rows() if self._rows else []
         calls = self._calls.last_rows(self._tail.height)
-        status = [Text(), *(Text(row, "dim") for row in rows_of(self._status.split(SEPARATOR), self._console.width))]
-        shown_status = (status if self._rows or calls else status[1:]) if self._progress.waiting else []
-        self._tail.draw(
-            finished, [*self._tail.fitted([*rows, *self._gap(calls)]), *calls, *self._tail.fitted(shown_status)]
-        )
+        status = [Text(row, "dim") for row in rows_of(self._status, self._console.width)] if self._waiting else []
+        gap = [Text()] if status and (self._rows or calls) else []
+        fitted = self._tail.fitted
+        self._tail.draw(finished, [*fitted([*rows, *self._gap(calls)]), *calls, *fitted([*gap, *status])])
 
     def _gap(self, call_rows: Sequence[object]) -> list[Text]:
         """An empty row above the tool calls, if there is something above them."""
