@@ -749,6 +749,14 @@ def test_what_is_open_is_drawn_as_it_will_be() -> None:
             assert screen_of(written_to(console), 40) == expected
 
 
+def test_the_target_of_a_link_is_drawn_as_one_while_it_grows() -> None:
+    console, view = live()
+    with view:
+        for piece, shown in (("[a](", "[a]("), ("http://b", "a (http://b)"), ("/c) d", "a (http://b/c) d")):
+            view.add_text(piece)
+            assert screen_of(written_to(console), 40) == [shown]
+
+
 def test_only_rows_that_changed_are_written_again() -> None:
     console, view = live()
     with view:

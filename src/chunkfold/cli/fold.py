@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ from rich.text import Text
 
 from chunkfold import RULES, StreamEnd
 from chunkfold.cli.facts import Problem
-from chunkfold.cli.folding import Folded, Job, unreadable
+from chunkfold.cli.folding import Folded, Job, folded
 from chunkfold.cli.folding import fold as fold_job
 from chunkfold.cli.safe import one_line
 from chunkfold.cli.signals import LEFT
@@ -34,30 +34,18 @@ _GAP: Final = "  "
 
 def fold(files: tuple[str, ...], *, as_json: bool, jobs: int | None) -> int:
     """Show the result of every file, and the summary; return the exit code."""
+    run = _Run([found for file in files for found in _files_of(file)], as_json=as_json)
+    is_over = False
     with suppress(KeyboardInterrupt):
-        run = _Run(_names_in(files), as_json=as_json)
-        is_over = _fold_all(run, jobs)
-        run.summarise()
-        if is_over:
-            return int(run.endings[_UNREADABLE] > 0)
-    return LEFT
-
-
-def _fold_all(run: "_Run", jobs: int | None) -> bool:
-    """Show the result of every file; return whether it got to the end, and was not stopped by Ctrl-C."""
-    try:
         with _bar(len(run.names), run.output) as advance, closing(_results(run, jobs)) as results:
             for result in results:
                 run.show(result)
                 advance()
-    except KeyboardInterrupt:
-        return False
-    return True
-
-
-def _names_in(files: Iterable[str]) -> list[tuple[str, Problem | None]]:
-    """The files, and those in the folders among them, each with what is wrong with it already."""
-    return [found for file in files for found in _files_of(file)]
+        is_over = True
+    with suppress(KeyboardInterrupt):
+        run.summarise()
+        return int(run.endings[_UNREADABLE] > 0) if is_over else LEFT
+    return LEFT
 
 
 def _files_of(file: str) -> Iterator[tuple[str, Problem | None]]:
@@ -105,17 +93,17 @@ class _Run:
             data = sys.stdin.buffer.read() if name == "-" else None
             yield Job(name, self.as_json, data, problem)
 
-    def show(self, folded: Folded) -> None:
+    def show(self, result: Folded) -> None:
         """One more result."""
-        self.endings[folded.end or _UNREADABLE] += 1
-        for rule_id, count in folded.anomalies.items():
+        self.endings[result.end or _UNREADABLE] += 1
+        for rule_id, count in result.anomalies.items():
             self._rules[rule_id].update(files=1, times=count)
         if not self.as_json:
-            print_row(self.output, self._row(folded))
+            print_row(self.output, self._row(result))
         elif self.output.is_interactive:  # above the bar
-            self.output.print(Text(folded.json), soft_wrap=True)
+            self.output.print(Text(result.json), soft_wrap=True)
         else:
-            click.echo(folded.json)
+            click.echo(result.json)
 
     def summarise(self) -> None:
         """How many streams ended in which way, and which rules they broke."""
@@ -138,16 +126,16 @@ class _Run:
             head = f"{rule_id}{_GAP}{counts['files']:5,}{_GAP}{counts['times']:5,}{_GAP}"
             print_beside(console, Text(head), Text(sentences[rule_id]))
 
-    def _row(self, folded: Folded) -> Text:
-        name = one_line(folded.file)
+    def _row(self, result: Folded) -> Text:
+        name = one_line(result.file)
         if self._excerpt_width is not None:  # elsewhere than on a terminal it may be needed whole
             name = _last_cells(name, self._name_width)
         name += " " * (self._name_width - cell_len(name))
-        excerpt = Text(folded.excerpt)
+        excerpt = Text(result.excerpt)
         if self._excerpt_width is not None:
             excerpt.truncate(max(1, self._excerpt_width), overflow="ellipsis")
-        ended = f"{folded.end or _UNREADABLE:{_END_WIDTH}}"
-        return Text.assemble(name, _GAP, (ended, _style_of(folded.end)), _GAP, excerpt)
+        ended = f"{result.end or _UNREADABLE:{_END_WIDTH}}"
+        return Text.assemble(name, _GAP, (ended, _style_of(result.end)), _GAP, excerpt)
 
 
 def _results(run: _Run, jobs: int | None) -> Generator[Folded]:
@@ -157,22 +145,17 @@ def _results(run: _Run, jobs: int | None) -> Generator[Folded]:
         return
     with closing(in_processes(fold_job, run.jobs(), count)) as results:
         for (name, _), result in zip(run.names, results, strict=True):
-            yield (
-                unreadable(Job(name, run.as_json), Problem("Lost", str(result))) if isinstance(result, Lost) else result
-            )
+            yield folded(Job(name, run.as_json), Problem("Lost", str(result))) if isinstance(result, Lost) else result
 
 
 def _worthwhile_jobs(names: Sequence[tuple[str, Problem | None]]) -> int:
     """One process for each CPU, but not for a few bytes."""
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cpus, sum(map(_size_of, (name for name, _ in names))) // _BYTES_FOR_ONE))
-
-
-def _size_of(file: str) -> int:
-    try:
-        return Path(file).stat().st_size
-    except OSError:
-        return 0
+    size = 0
+    for name, _ in names:
+        with suppress(OSError):
+            size += Path(name).stat().st_size
+    return max(1, min(cpus, size // _BYTES_FOR_ONE))
 
 
 @contextmanager

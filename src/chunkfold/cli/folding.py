@@ -1,7 +1,7 @@
 """One file to its result. This runs in worker processes, so it loads neither click nor rich."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from chunkfold import ChatCompletion, ChatCompletionMessage, ChatCompletionParser, StreamEnd
 from chunkfold.cli.facts import Problem, error_object
@@ -50,23 +50,18 @@ class Folded:
 def fold(job: Job) -> Folded:
     """Read a file and fold its stream; whatever goes wrong is part of the result."""
     if job.problem is not None:
-        return unreadable(job, job.problem)
+        return folded(job, job.problem)
     try:
         recording = Recording.load(job.file) if job.data is None else Recording.loads(job.data)
-        return _folded(job, replay(recording))
+        return folded(job, replay(recording))
     except Exception as error:  # noqa: BLE001 - one bad file must not end the run, whatever is wrong with it
         said = error.strerror if isinstance(error, OSError) else str(error)
         unsaid = "out of memory" if isinstance(error, MemoryError) else ""
-        return unreadable(job, Problem(type(error).__name__, said or unsaid))
+        return folded(job, Problem(type(error).__name__, said or unsaid))
 
 
-def unreadable(job: Job, problem: Problem) -> Folded:
-    """The result of a file that has no stream."""
-    return _folded(job, problem)
-
-
-def _folded(job: Job, outcome: ChatCompletionParser | Problem) -> Folded:
-    """What has ended well is a completion, anything else is not more than a snapshot."""
+def folded(job: Job, outcome: ChatCompletionParser | Problem) -> Folded:
+    """The result of a file; what has not ended well is not more than a snapshot."""
     parser, error = (None, outcome) if isinstance(outcome, Problem) else (outcome, outcome.error)
     end, snapshot = (parser.end, parser.snapshot) if parser else (None, None)
     anomalies = {anomaly.rule.id: anomaly.count for anomaly in parser.anomalies} if parser else {}
@@ -84,21 +79,14 @@ def _folded(job: Job, outcome: ChatCompletionParser | Problem) -> Folded:
 
 def _said(completion: ChatCompletion) -> str:
     """The first thing in the answer that says something."""
-    for choice in completion.choices:
-        if said := _said_by(choice.message):
-            return said
-    return ""
+    return next(filter(None, (_said_by(choice.message) for choice in completion.choices)), "")
 
 
 def _said_by(message: ChatCompletionMessage) -> str:
-    calls = ", ".join(f"{call.name}({_arguments(call)})" for call in message.tool_calls)
+    calls = ", ".join(f"{call.name}({call.arguments})" for call in message.tool_calls)
     spoken = message.audio.transcript if message.audio else None
     reasoning = f"(reasoning) {message.reasoning}" if message.reasoning else ""
     return (message.content or "").strip() or calls or message.refusal or spoken or reasoning
-
-
-def _arguments(call: Any) -> str:
-    return str(call.custom.input if call.type == "custom" else call.function.arguments)
 
 
 def _excerpt(text: str) -> str:

@@ -5,14 +5,14 @@ Each is printed as it comes, and then forgotten: a body of any length takes no m
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from rich.console import Console
 from rich.text import Text
 
-from chunkfold import Anomaly
-from chunkfold.cli.additions import Addition, quoted, word
+from chunkfold.cli.additions import quoted, word
 from chunkfold.cli.facts import error_object
 from chunkfold.cli.frames import Frame, Inspection, Kind
 from chunkfold.cli.safe import one_line
@@ -27,29 +27,27 @@ _TELLING: Final = (Kind.PING, Kind.FOREIGN)  # frames whose data is all they say
 _STYLES: Final = {Kind.DONE: "green", Kind.PING: "dim", Kind.FOREIGN: "dim", Kind.END: "yellow"}
 
 
+@dataclass(frozen=True, slots=True)
 class FrameView(ABC):
     """Shows the frames of one stream as they arrive, and finally the verdict.
 
-    Args:
+    Attributes:
         console: Where.
-        explained: Whether the verdict says of each rule who breaks it, and what chunkfold does.
+        is_explained: Whether the verdict says of each rule who breaks it, and what chunkfold does.
         only_odd: Whether only frames that break a rule are shown, and errors.
         timed: Whether the times of the stream mean something.
         offset_width: How many digits an offset may have.
     """
 
-    def __init__(
-        self, console: Console, *, explained: bool, only_odd: bool, timed: bool = True, offset_width: int = 7
-    ) -> None:
-        self._console = console
-        self._timed = timed
-        self._explained = explained
-        self._only_odd = only_odd
-        self._offset_width = max(len("offset"), offset_width)
+    console: Console
+    is_explained: bool
+    only_odd: bool
+    timed: bool = True
+    offset_width: int = 7
 
     def frame(self, frame: Frame) -> None:
         """Show a frame, if it is wanted."""
-        if frame.is_odd or not self._only_odd:
+        if frame.is_odd or not self.only_odd:
             self._show(frame)
 
     @abstractmethod
@@ -80,7 +78,14 @@ class JsonFrameView(FrameView):
                 "at": None if frame.at is None else round(frame.at, 6),
                 "bytes": frame.size,
                 "data": frame.data,
-                "adds": [_addition_object(addition) for addition in frame.adds],
+                "adds": [
+                    {
+                        name: value
+                        for name, value in adds._asdict().items()
+                        if value not in (None, "") or name == "choice"
+                    }
+                    for adds in frame.adds
+                ],
                 "anomalies": [
                     {"rule": noted.rule.id, "count": noted.count, "detail": noted.detail} for noted in frame.anomalies
                 ],
@@ -90,11 +95,11 @@ class JsonFrameView(FrameView):
 
     def verdict(self, inspection: Inspection) -> None:
         """Write the last line."""
-        self._write({"verdict": verdict_object(inspection, timed=self._timed, explained=self._explained)})
+        self._write({"verdict": verdict_object(inspection, timed=self.timed, explained=self.is_explained)})
 
     def _write(self, value: dict[str, Any]) -> None:
-        self._console.file.write(json.dumps(value) + "\n")
-        self._console.file.flush()
+        self.console.file.write(json.dumps(value) + "\n")
+        self.console.file.flush()
 
 
 class TextFrameView(FrameView):
@@ -102,45 +107,46 @@ class TextFrameView(FrameView):
 
     def begin(self) -> None:
         """The columns' names."""
-        print_row(self._console, Text(self._head("offset", "seconds", "what") + "adds", "bold"))
+        print_row(self.console, Text(self._head("offset", "seconds", "what") + "adds", "bold"))
 
     def _show(self, frame: Frame) -> None:
         """A frame, and the rules that it breaks: on a terminal a row for each."""
         head = self._head(str(frame.offset), "" if frame.at is None else f"{frame.at:.3f}", frame.kind)
         told = "; ".join(told_of(frame))
-        if not self._console.is_interactive:
+        if not self.console.is_interactive:
             ids = " ".join(noted.rule.id for noted in frame.anomalies)
-            print_row(self._console, Text(f"{head}{told}" + (f"  ! {ids}" if ids else "")))
+            print_row(self.console, Text(f"{head}{told}" + (f"  ! {ids}" if ids else "")))
             return
         style = "red" if frame.error is not None else _STYLES.get(frame.kind, "")
-        print_beside(self._console, Text(head, style or "cyan"), Text(told, style), _LEAST)
+        print_beside(self.console, Text(head, style or "cyan"), Text(told, style), _LEAST)
         for rule in _rules_of(frame):
-            print_beside(self._console, Text(" " * len(head)), Text(rule, "yellow"), _LEAST)
+            print_beside(self.console, Text(" " * len(head)), Text(rule, "yellow"), _LEAST)
 
     def verdict(self, inspection: Inspection) -> None:
         """The facts, then the rules."""
         anomalies = inspection.parser.anomalies
-        facts = dict(facts_of(inspection, timed=self._timed))
-        facts["to tolerate"] = _how_many(anomalies) if anomalies else by_the_book(inspection)
-        width = max(map(len, facts)) + 2 if self._console.is_interactive else 0
-        print_row(self._console, Text())
+        facts = dict(facts_of(inspection, timed=self.timed))
+        count = len(anomalies)
+        facts["to tolerate"] = f"these {count}:" if count > 1 else "this:" if count else by_the_book(inspection)
+        width = max(map(len, facts)) + 2 if self.console.is_interactive else 0
+        print_row(self.console, Text())
         for label, value in facts.items():
-            print_beside(self._console, Text(f"{label}: ".ljust(width), "cyan"), Text(value))
+            print_beside(self.console, Text(f"{label}: ".ljust(width), "cyan"), Text(value))
         if anomalies:
-            print_row(self._console, Text())
+            print_row(self.console, Text())
         for anomaly in anomalies:
             rule = anomaly.rule
             print_beside(
-                self._console, Text(f"{rule.id}: ", "yellow"), Text(f"{rule.sentence} ({times(anomaly.count)})")
+                self.console, Text(f"{rule.id}: ", "yellow"), Text(f"{rule.sentence} ({times(anomaly.count)})")
             )
-            explained = (("sent by", rule.senders), ("chunkfold", rule.handling)) if self._explained else ()
+            explained = (("sent by", rule.senders), ("chunkfold", rule.handling)) if self.is_explained else ()
             for label, value in (("first", one_line(anomaly.first)), *explained):
-                print_beside(self._console, Text("  "), Text(f"{label}: {value}", "dim"))
+                print_beside(self.console, Text("  "), Text(f"{label}: {value}", "dim"))
 
     def _head(self, offset: str, at: str, kind: str) -> str:
         """The columns before what a frame adds."""
-        time = f"{at:>{_TIME_WIDTH}}  " if self._timed else ""
-        return f"{offset:>{self._offset_width}}  {time}{kind:<{_KIND_WIDTH}}  "
+        time = f"{at:>{_TIME_WIDTH}}  " if self.timed else ""
+        return f"{offset:>{max(len('offset'), self.offset_width)}}  {time}{kind:<{_KIND_WIDTH}}  "
 
 
 def told_of(frame: Frame) -> Iterator[str]:
@@ -164,11 +170,3 @@ def _rules_of(frame: Frame) -> Iterator[str]:
     known = [noted.rule.id for noted in frame.anomalies if not noted.is_first]
     if known:
         yield " ".join(known)
-
-
-def _addition_object(addition: Addition) -> dict[str, Any]:
-    return {name: value for name, value in addition._asdict().items() if value not in (None, "") or name == "choice"}
-
-
-def _how_many(anomalies: Sequence[Anomaly]) -> str:
-    return "this:" if len(anomalies) == 1 else f"these {len(anomalies)}:"

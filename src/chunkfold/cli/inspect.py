@@ -31,7 +31,7 @@ def inspect(
     if options["model"] is None and prompt is not None:
         raise click.UsageError("a prompt is for a URL, with --model")
     kind = JsonFrameView if as_json else TextFrameView
-    view = partial(kind, standard_output(), explained=is_explained, only_odd=only is not None)
+    view = partial(kind, standard_output(), is_explained=is_explained, only_odd=only is not None)
     try:
         return _show(source, prompt, view, options)
     except KeyboardInterrupt:  # before anything was there to be shown

@@ -33,6 +33,7 @@ _LOOK: Final = 4000  # characters of an open block that are drawn as Markdown
 _LEAST: Final = 10  # columns: what needs more is broken by the terminal
 _WRAPPED: Final = 60  # characters from which on a line's end was made by wrapping, not by meaning
 _FRAME: Final = "dim"
+_OPEN_LINK: Final = re.compile(r"\]\([^()\s]{1,200}$")
 _BOXES: Final = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 # Languages in which a line alone says little: they are coloured by many lines at once.
 _NESTED: Final = frozenset({"CSS", "HTML", "HTML + PHP", "JSX", "LESS", "PHP", "SCSS", "TSX", "Vue", "XML"})
@@ -272,9 +273,11 @@ class _Markdown(rich_markdown.Markdown):
 
 
 def _closed(source: str) -> str:
-    """The source with the mark closed that is open at its end."""
+    """The source with the mark closed, or the target of the link, that is open at its end."""
     paragraph = source[source.rfind("\n\n") + 1 :]
     mark = next((mark for mark in ("`", "**") if paragraph.count(mark) % 2), "")
+    if not mark and _OPEN_LINK.search(paragraph):
+        return f"{source})"
     if not mark or paragraph.endswith(mark) or paragraph.count("```"):
         return source
     return source.rstrip() + mark if mark == "**" else source + mark

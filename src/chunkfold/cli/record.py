@@ -36,7 +36,11 @@ def record(url: str | None, prompt: str | None, *, output: str, is_shown: bool, 
         raise click.UsageError(f"-o: {one_line(str(folder))}: no folder, or one that cannot be written to")
     view = answer_view(request.model) if is_shown else AnswerView()
     try:
-        recording = _shown(request, view) if is_shown else _waited_for(request)
+        if is_shown:
+            recording = _shown(request, view)
+        else:
+            with waiting_for(request.model):
+                recording = _recorded(request)
     except KeyboardInterrupt:
         say("Nothing had come.")
         return LEFT
@@ -50,11 +54,6 @@ def record(url: str | None, prompt: str | None, *, output: str, is_shown: bool, 
     if parser.error is not None and parser.end is not StreamEnd.CLOSED:
         say(error_line(reply))
     return exit_code(parser.end)
-
-
-def _waited_for(request: ChatRequest) -> Recording:
-    with waiting_for(request.model):
-        return _recorded(request)
 
 
 def _shown(request: ChatRequest, view: AnswerView) -> Recording:

@@ -20,7 +20,8 @@ def report(files: tuple[str, ...], output: str | None, trace_to: str | None, mot
         raise click.UsageError("expected -o, for a page, --trace or --motion")
     _check_files([*files, *outputs], files)
     recordings = [_checked(file, recording_from(file)) for file in files]
-    streams = [facts_of(recording, _name_of(file)) for recording, file in zip(recordings, files, strict=True)]
+    names = ("standard input" if file == "-" else file for file in files)
+    streams = [facts_of(recording, name) for recording, name in zip(recordings, names, strict=True)]
     if output is not None:
         _write(output, page(streams), _described(streams))
     if trace_to is not None:
@@ -68,7 +69,3 @@ def _write(output: str, text: str, what: str) -> None:
 
 def _described(streams: list[StreamFacts]) -> str:
     return f"{len(streams):,} recording{'' if len(streams) == 1 else 's'}"
-
-
-def _name_of(file: str) -> str:
-    return "standard input" if file == "-" else file

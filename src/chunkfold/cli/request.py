@@ -135,7 +135,10 @@ def chat_request(
         body["tools"] = [tool for path in tools for tool in _tools_in(path)]
     body |= dict(map(_param, params))
     body = {name: value for name, value in body.items() if value is not None}
-    _check_body(body)
+    try:
+        json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        raise click.UsageError("expected text in UTF-8, and numbers that JSON knows") from None
     return ChatRequest(endpoint(url), body, headers_of(key_env, headers), timeout)
 
 
@@ -146,13 +149,6 @@ def _prompt(given: str | None) -> str:
     if not parts:
         raise click.UsageError("expected a prompt, as an argument or on standard input")
     return "\n\n".join(parts)
-
-
-def _check_body(body: dict[str, Any]) -> None:
-    try:
-        json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-    except (ValueError, RecursionError):
-        raise click.UsageError("expected text in UTF-8, and numbers that JSON knows") from None
 
 
 def _param(text: str) -> tuple[str, Any]:

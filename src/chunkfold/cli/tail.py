@@ -58,8 +58,10 @@ class Tail:
         above = "".join(f"{self._drawn(row)}\n" for row in finished)
         # Without wrapping each row is one, even where the terminal takes a character for wider than it is here.
         below = _NO_WRAP + "\n".join(drawn[kept:]) + _WRAP if drawn[kept:] else ""
+        down = f"\x1b[{kept - 1}B\n" if kept > 1 else "\n" * kept  # to a row that may have to be made
         up = len(drawn) - 1 if below else kept
-        self._write(f"\r{_down(kept)}{_ERASE_BELOW}{above}{below}\r{_up(up)}")  # the first for what was typed meanwhile
+        back = f"\x1b[{up}A" if up else ""
+        self._write(f"\r{down}{_ERASE_BELOW}{above}{below}\r{back}")  # the first for what was typed meanwhile
         self._rows, self._size = drawn, size
 
     def erase(self) -> None:
@@ -81,17 +83,6 @@ class Tail:
     def _write(self, text: str) -> None:
         self._console.file.write(text)
         self._console.file.flush()
-
-
-def _down(rows: int) -> str:
-    """From the first row to the one that so many stand above, which may have to be made."""
-    if not rows:
-        return ""
-    return f"\x1b[{rows - 1}B\n" if rows > 1 else "\n"
-
-
-def _up(rows: int) -> str:
-    return f"\x1b[{rows}A" if rows else ""
 
 
 def folded(row: Text, width: int) -> list[Text]:
