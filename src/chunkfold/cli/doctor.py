@@ -19,7 +19,7 @@ from chunkfold.cli.live import LiveAnswer
 from chunkfold.cli.request import ChatRequest, endpoint, headers_of, with_default_url
 from chunkfold.cli.signals import LEFT
 from chunkfold.cli.sources import NoResponseError, answer_to, client_for
-from chunkfold.cli.view import standard_output
+from chunkfold.cli.view import print_beside, standard_output
 from chunkfold.cli.waiting import waiting_for
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.recording.redaction import Redactor
@@ -161,15 +161,14 @@ def _closing(response: httpx.Response) -> str:
 def _print(report: Report, secrets: Sequence[str], *, is_json: bool) -> None:
     """Print the report without secrets: as it is into a pipe, wrapped on a terminal."""
     console = standard_output()
-    width = console.width if console.is_interactive else None
-    text = Redactor(secrets).clean_text(as_json(report) if is_json else "\n".join(markdown(report, width)))
-    if is_json or width is None:
+    lines = [as_json(report)] if is_json else markdown(report, console.width if console.is_interactive else None)
+    text = Redactor(secrets).clean_text("\n".join(lines))
+    if is_json:
         click.echo(text, file=console.file)
         return
     for line in text.splitlines():
-        indent = "  " if line.startswith("- ") else ""
-        for number, row in enumerate(_coloured(line).wrap(console, width - len(indent))):
-            console.print(Text.assemble(indent if number else "", row), no_wrap=True, overflow="crop")
+        bullet = "- " if line.startswith("- ") else ""
+        print_beside(console, Text(bullet), _coloured(line.removeprefix(bullet)))
 
 
 def _coloured(line: str) -> Text:
