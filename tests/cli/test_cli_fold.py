@@ -71,6 +71,11 @@ def lines_of(output: str) -> list[dict[str, Any]]:
 # For programs
 
 
+def test_a_summary_that_is_no_terminal_s_has_no_colours(folder: Path) -> None:
+    result = run("fold", "--json", str(folder), FORCE_COLOR="1", TTY_COMPATIBLE="1")
+    assert ("finished" in result.stderr, "\x1b" in result.shown) == (True, False)
+
+
 def test_json_has_a_line_for_each_file_in_their_order(folder: Path) -> None:
     names = ["g.jsonl", "a.sse", "f.jsonl", "b.sse", "c.sse", "d.sse", "e.sse"]
     output, _, code = piped("fold", "--json", *names)

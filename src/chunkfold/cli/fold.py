@@ -21,7 +21,7 @@ from chunkfold.cli.folding import Folded, Job, folded
 from chunkfold.cli.folding import fold as fold_job
 from chunkfold.cli.safe import one_line
 from chunkfold.cli.signals import LEFT
-from chunkfold.cli.view import print_beside, print_row, standard_output
+from chunkfold.cli.view import console_on, print_beside, print_row, standard_output
 from chunkfold.cli.workers import Lost, in_processes
 
 _BYTES_FOR_ONE: Final = 8 * 2**20  # what is folded sooner than one more process starts
@@ -107,7 +107,7 @@ class _Run:
 
     def summarise(self) -> None:
         """How many streams ended in which way, and which rules they broke."""
-        console = Console(stderr=True, highlight=False) if self.as_json else self.output
+        console = console_on(sys.stderr) if self.as_json else self.output
         read, all_ = self.endings.total(), len(self.names)
         of_all = "" if read == all_ else f" of {all_:,}"
         heading = f"{read:,}{of_all} file{'' if all_ == 1 else 's'} in {time.monotonic() - self._started:.1f} s"
@@ -166,7 +166,7 @@ def _bar(total: int, output: Console) -> Generator[Callable[[], object]]:
         total: How many files there are.
         output: Where the results go.
     """
-    errors = Console(stderr=True, force_terminal=None if sys.stderr.isatty() else False)
+    errors = console_on(sys.stderr)
     columns = (TextColumn("folding"), BarColumn(None), MofNCompleteColumn(), TimeRemainingColumn(compact=True))
     with Progress(
         *columns,

@@ -276,18 +276,22 @@ def rows_of(parts: Iterable[str], width: int) -> list[str]:
     return rows
 
 
-def standard_output() -> Console:
+def console_on(file: TextIO) -> Console:
     """A console that takes nothing for a terminal but a terminal, whatever FORCE_COLOR says."""
+    return Console(file=file, force_terminal=None if file.isatty() else False, highlight=False, theme=THEME)
+
+
+def standard_output() -> Console:
+    """A console on standard output, which escapes what its encoding cannot write."""
     stdout: Any = sys.stdout
     if hasattr(stdout, "reconfigure"):
-        stdout.reconfigure(errors="backslashreplace")  # where its encoding cannot write everything
-    return Console(force_terminal=None if stdout.isatty() else False, highlight=False, theme=THEME)
+        stdout.reconfigure(errors="backslashreplace")
+    return console_on(stdout)
 
 
 def say(text: str, style: str = "", *, err: bool = True) -> None:
     """A line for people: wrapped between words on a terminal, as it is everywhere else."""
-    file = sys.stderr if err else sys.stdout
-    console = Console(file=file, force_terminal=None if file.isatty() else False, highlight=False)
+    console = console_on(sys.stderr if err else sys.stdout)
     if is_live(console):
         console.print(Text(text, style))
     else:

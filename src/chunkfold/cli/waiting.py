@@ -4,17 +4,17 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from chunkfold.cli.safe import one_line
+from chunkfold.cli.view import console_on
 
 
 @contextmanager
 def waiting_for(what: str) -> Generator[Callable[[str], object]]:
     """Show for what, and for how long; what is given is called with something else to say."""
-    console = Console(stderr=True, highlight=False)
-    if not (sys.stderr.isatty() and console.is_interactive):
+    console = console_on(sys.stderr)
+    if not console.is_interactive:
         yield lambda _: None
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
