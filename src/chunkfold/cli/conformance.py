@@ -6,13 +6,11 @@ Everything that a provider said is in it as code: bounded, on one line, and with
 import importlib.metadata
 import json
 import platform
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import httpx
 
@@ -65,41 +63,29 @@ class Finding:
         return [*found.values()]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Report:
     """All that was found.
 
     Attributes:
-        url: The endpoint; only its host is shown.
+        host: Scheme, host and port; the rest of a URL may be a secret.
         model: The model's name.
         date: When it was asked.
         note: What else has to be known.
         findings: The result of each check, in order.
     """
 
-    url: str
+    host: str
     model: str
     date: datetime
-    note: str = ""
-    findings: list[Finding] = field(default_factory=list[Finding])
-
-    @property
-    def is_bad(self) -> bool:
-        """Whether anything failed, or the first request was one too many, so that nothing is known."""
-        has_failed = any(finding.judgement.result is Result.FAIL for finding in self.findings)
-        return has_failed or any(finding.is_one_too_many for finding in self.findings[:1])
-
-    @property
-    def host(self) -> str:
-        """Scheme, host and port: the rest of a URL may be a secret."""
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    note: str
+    findings: Sequence[Finding]
 
     @property
     def counts(self) -> dict[Result, int]:
         """How many checks had each result."""
-        found = Counter(finding.judgement.result for finding in self.findings)
-        return {result: found[result] for result in Result}
+        found = [finding.judgement.result for finding in self.findings]
+        return {result: found.count(result) for result in Result}
 
 
 def as_json(report: Report) -> str:

@@ -2,10 +2,11 @@
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import click
 import httpx
@@ -119,21 +120,24 @@ def doctor(
 ) -> int:
     """Send the requests of the checks, and print the report; return the exit code."""
     request = ChatRequest(endpoint(with_default_url(url)[0]), {"model": model}, headers_of(key_env, headers), timeout)
-    report = Report(request.url, model, datetime.now(UTC))
-    provider = Provider(request)
+    date = datetime.now(UTC)
+    provider, findings = Provider(request), list[Finding]()
     is_interrupted = False
     with waiting_for(model) as show:
         try:
-            _examine(provider, [check for check in CHECKS if not names or check.name in names], report, show)
+            for finding in _examined(provider, [check for check in CHECKS if not names or check.name in names], show):
+                findings.append(finding)
         except KeyboardInterrupt:
             is_interrupted = True
-    report.note = provider.note
-    _print(report, request.secrets, is_json=as_json)
-    return LEFT if is_interrupted else int(report.is_bad)
+    parts = urlsplit(request.url)
+    host = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    _print(Report(host, model, date, provider.note, findings), request.secrets, is_json=as_json)
+    has_failed = any(finding.judgement.result is Result.FAIL for finding in findings)
+    return LEFT if is_interrupted else int(has_failed or any(finding.is_one_too_many for finding in findings[:1]))
 
 
-def _examine(provider: Provider, checks: Sequence[Check], report: Report, show: Callable[[str], object]) -> None:
-    """Add the result of each check to the report, as soon as it is known.
+def _examined(provider: Provider, checks: Sequence[Check], show: Callable[[str], object]) -> Iterator[Finding]:
+    """The result of each check, as soon as it is known.
 
     Where the plain request is refused, or the first one of another kind is one too many, nothing more is asked.
 
@@ -146,7 +150,7 @@ def _examine(provider: Provider, checks: Sequence[Check], report: Report, show: 
         finding = Finding(check, _NOT_ASKED) if is_refused else provider.examine(check)
         if finding.lost and number == 1 and not finding.replies:
             raise NoResponseError(finding.lost)
-        report.findings.append(finding)
+        yield finding
         is_refused |= check is CHECKS[0] and isinstance(finding.error, APIStatusError)
         is_refused |= number == 1 and finding.is_one_too_many
 

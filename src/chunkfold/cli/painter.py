@@ -52,7 +52,7 @@ class Painter:
                 call.add(pieces.hide(arguments))
                 self._view.show_tool_call(position, call)
             case ToolCallDone(choice=0, position=position):
-                self._view.end_tool_call(position)
+                self._view.show_tool_call(position, self._calls[position][0], is_open=False)
             case _:
                 pass
 

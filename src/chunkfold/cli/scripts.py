@@ -48,13 +48,10 @@ def _as_json(value: Any) -> str:
         raise ValueError(f"expected what JSON can say: {error}") from None
 
 
-def _checked_error(error: dict[str, Any]) -> dict[str, Any]:
-    _as_json(error)
-    return error
-
-
 def _error_of(value: Any) -> Any:
     """An error object; a text is the message of one."""
+    if is_object(value):
+        _as_json(value)
     return {"message": value, "type": "server_error", "param": None, "code": None} if isinstance(value, str) else value
 
 
@@ -95,7 +92,6 @@ class Script(_Strict):
     error: Annotated[
         dict[str, Any] | None,
         BeforeValidator(_error_of),
-        AfterValidator(_checked_error),
         Field(description="a table or text"),
     ] = None
     body_file: _Text = None
@@ -216,9 +212,8 @@ class ScriptedAnswer:
 
     def _sent_json(self, payload: Mapping[str, Any], status: int = 200) -> Answer:
         answer = json_answer(payload)
-        framing: Framing = (
-            "content-length" if self.script.cut_at is None else "chunked"
-        )  # which may end where it is cut
+        # A body that is cut may end where it is only in chunks.
+        framing: Framing = "content-length" if self.script.cut_at is None else "chunked"
         return self._sent(answer.pieces, status, answer.headers, framing=framing)
 
     def _sent(

@@ -43,16 +43,14 @@ class AnswerView:
     def add_text(self, text: str) -> None:
         """The next piece of the text; "" changes nothing."""
 
-    def show_tool_call(self, position: int, call: Call) -> None:
-        """A tool call that began or grew.
+    def show_tool_call(self, position: int, call: Call, *, is_open: bool = True) -> None:
+        """A tool call that began, grew, or is whole.
 
         Args:
             position: Its place among the calls; they begin in this order.
             call: The call, as far as it has come.
+            is_open: Whether it still fills in.
         """
-
-    def end_tool_call(self, position: int) -> None:
-        """A tool call that is whole."""
 
     def show_tool_calls(self, calls: Sequence[Call]) -> None:
         """All tool calls, in place of those that were shown."""
@@ -156,17 +154,15 @@ class LiveView(AnswerView):
         """The next piece of the text."""
         self._add(text, self._text)
 
-    def show_tool_call(self, position: int, call: Call) -> None:
-        """A tool call that began or grew; the calls stand below the text."""
+    def show_tool_call(self, position: int, call: Call, *, is_open: bool = True) -> None:
+        """A tool call that began, grew, or is whole; the calls stand below the text."""
         with self._change():
             self._calls.put(position, call)
-            self._open_calls.add(position)
-            self._note_output()
-
-    def end_tool_call(self, position: int) -> None:
-        """A tool call that is whole."""
-        with self._change():
-            self._open_calls.discard(position)
+            if is_open:
+                self._open_calls.add(position)
+                self._note_output()
+            else:
+                self._open_calls.discard(position)
 
     def show_tool_calls(self, calls: Sequence[Call]) -> None:
         """All tool calls, in place of those that were shown."""
