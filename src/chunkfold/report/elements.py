@@ -27,6 +27,17 @@ def alignment(name: str) -> str | None:
     return "num" if is_number else None
 
 
+def row(head: str, *cells: Html) -> Html:
+    """A row, which begins with its name; "" for a row without one."""
+    first = tag("th", head, scope="row", role="rowheader") if head else tag("td", role="cell")
+    return tag("tr", first, *cells, role="row")
+
+
+def wide(chart: Html) -> Html:
+    """A cell with a chart."""
+    return tag("td", chart, class_="wide", role="cell")
+
+
 def cell(label: str, content: str, class_: str | None = None) -> Html:
     """A cell, with the name of its column for where there are no columns."""
     return tag("td", content, class_=class_, data_label=label, role="cell")

@@ -24,7 +24,7 @@ from chunkfold.report.charts import (
     strip,
     token_growth,
 )
-from chunkfold.report.elements import cell, number, section, swatch, table
+from chunkfold.report.elements import cell, number, row, section, swatch, table, wide
 from chunkfold.report.facts import MOST_STALLS, Kind, StreamFacts
 from chunkfold.report.units import count, duration
 
@@ -83,14 +83,15 @@ def _style() -> Html:
 def _overview(streams: Sequence[StreamFacts]) -> Html:
     longest = max((facts.seconds for facts in streams if facts.is_timed), default=0.0)
     names = ("Recording", "End", "First output", "Longest stall", "Tokens/s", "Chunks", "Rules", "Took")
-    rows = [tag("tr", *_overview_cells(facts, number, longest), role="row") for number, facts in enumerate(streams, 1)]
+    rows = [
+        row(tag("a", tag("bdi", _cut(facts.name, _WORD)), href=f"#s{number}"), *_overview_cells(facts, longest))
+        for number, facts in enumerate(streams, 1)
+    ]
     return section("Overview", table(names, rows, "cards overview"), level="h2")
 
 
-def _overview_cells(facts: StreamFacts, number: int, longest: float) -> Iterator[Html]:
+def _overview_cells(facts: StreamFacts, longest: float) -> Iterator[Html]:
     rate = facts.tokens_per_second
-    name = tag("a", tag("bdi", _cut(facts.name, _WORD)), href=f"#s{number}")
-    yield tag("th", name, scope="row", role="rowheader")
     yield cell("End", _end(facts))
     yield cell("First output", _time(facts, facts.timing.first_output), "num")
     yield cell("Longest stall", duration(max(facts.gaps)) if facts.is_timed and facts.gaps else "", "num")
@@ -164,14 +165,7 @@ def _waterfall(facts: StreamFacts) -> Iterator[Html]:
         if facts.stalls:
             name = tag("span", swatch("k-stall"), "stalls")
             rows.append(_strip_row(name, stall_strip(facts), f"{len(facts.stalls):,}"))
-        rows.append(
-            tag(
-                "tr",
-                *[tag("td", role="cell")] * 3,
-                tag("td", axis(facts.seconds), class_="wide", role="cell"),
-                role="row",
-            )
-        )
+        rows.append(row("", *[tag("td", role="cell")] * 2, wide(axis(facts.seconds))))
     yield table(names, rows, "lanes", columns=len(names))
     if facts.is_timed:
         items = (tag("li", swatch(name), f"{what} {duration(end - start)}") for name, what, start, end in phases(facts))
@@ -186,17 +180,13 @@ def _waterfall(facts: StreamFacts) -> Iterator[Html]:
 
 
 def _lane(facts: StreamFacts, kind: Kind, events: int, characters: int) -> Html:
-    name = tag("th", swatch(css_name(kind)), str(kind), scope="row", role="rowheader")
-    told = f"{characters:,}" if characters else ""
-    cells = [number(f"{events:,}", "events"), number(told, "chars")]
-    if facts.is_timed:
-        cells.append(tag("td", strip(facts, kind), class_="wide", role="cell"))
-    return tag("tr", name, *cells, role="row")
+    cells = [number(f"{events:,}", "events"), number(f"{characters:,}" if characters else "", "chars")]
+    charts = [wide(strip(facts, kind))] if facts.is_timed else []
+    return row(joined([swatch(css_name(kind)), str(kind)]), *cells, *charts)
 
 
 def _strip_row(name: str, chart: Html, events: str = "") -> Html:
-    cells = (number(events, ""), number("", ""), tag("td", chart, class_="wide", role="cell"))
-    return tag("tr", tag("th", name, scope="row", role="rowheader"), *cells, role="row")
+    return row(name, number(events, ""), number("", ""), wide(chart))
 
 
 def _gaps(facts: StreamFacts) -> Iterator[Html]:
@@ -241,18 +231,16 @@ def _anomalies(facts: StreamFacts) -> Iterator[Html]:
     if not facts.anomalies:
         yield tag("p", "Nothing: no rule was broken.")
         return
-    rows = (
-        tag(
-            "tr",
-            tag("th", tag("code", each.rule.id), scope="row", role="rowheader"),
+    rows = [
+        row(
+            tag("code", each.rule.id),
             cell("What", each.rule.sentence),
             cell("Times", f"{each.count:,}", "num"),
             cell("First", each.first),
-            role="row",
         )
         for each in sorted(facts.anomalies, key=lambda each: each.rule.id)
-    )
-    yield table(("Rule", "What", "Times", "First"), list(rows), "cards")
+    ]
+    yield table(("Rule", "What", "Times", "First"), rows, "cards")
 
 
 def _output(facts: StreamFacts) -> Iterator[Html]:
@@ -279,17 +267,15 @@ def _output(facts: StreamFacts) -> Iterator[Html]:
 
 def _calls(calls: Sequence[Any]) -> Iterator[Html]:
     if calls:
-        rows = (
-            tag(
-                "tr",
-                tag("th", tag("bdi", _word(call.name) or "no name"), scope="row", role="rowheader"),
+        rows = [
+            row(
+                tag("bdi", _word(call.name) or "no name"),
                 cell("Arguments", _cut(call.arguments, _SHORT), "code"),
                 cell("Id", _word(call.id), "code"),
-                role="row",
             )
             for call in calls[:_CALLS]
-        )
-        yield table(("Tool call", "Arguments", "Id"), list(rows), "cards")
+        ]
+        yield table(("Tool call", "Arguments", "Id"), rows, "cards")
     if len(calls) > _CALLS:
         yield tag("p", f"And {len(calls) - _CALLS:,} more tool calls.")
 
