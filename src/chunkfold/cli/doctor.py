@@ -19,9 +19,8 @@ from chunkfold.cli.frames import Frame
 from chunkfold.cli.live import LiveAnswer
 from chunkfold.cli.request import ChatRequest, endpoint, headers_of, with_default_url
 from chunkfold.cli.signals import LEFT
-from chunkfold.cli.sources import NoResponseError, answer_to, client_for
+from chunkfold.cli.sources import NoResponseError, answer_to, client_for, waiting_for
 from chunkfold.cli.view import print_beside, standard_output
-from chunkfold.cli.waiting import waiting_for
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.recording.redaction import Redactor
 

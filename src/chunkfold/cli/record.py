@@ -17,9 +17,8 @@ from chunkfold.cli.painter import Painter
 from chunkfold.cli.request import ChatRequest, chat_request
 from chunkfold.cli.safe import Secrets, one_line
 from chunkfold.cli.signals import LEFT
-from chunkfold.cli.sources import answer_to, client_for
+from chunkfold.cli.sources import answer_to, client_for, waiting_for
 from chunkfold.cli.view import AnswerView, answer_view, say
-from chunkfold.cli.waiting import waiting_for
 from chunkfold.recording import Recorder, Recording, replay
 from chunkfold.stream.network import DeadlineReachedError, read_to_end
 

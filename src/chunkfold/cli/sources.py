@@ -1,18 +1,21 @@
-"""Send a request, and say in one line why there is no response."""
+"""Send a request; say in one line that it is waited for, or why there is no response."""
 
 import importlib.metadata
 import re
-from collections.abc import Generator
+import sys
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 import click
 import httpx
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from chunkfold.cli.facts import Problem
 from chunkfold.cli.files import reason_of
 from chunkfold.cli.request import ChatRequest
 from chunkfold.cli.safe import one_line
+from chunkfold.cli.view import console_on
 from chunkfold.recording.redaction import Redactor, bare_url
 
 _CONNECT_TIMEOUT: Final = 10.0  # seconds
@@ -69,6 +72,19 @@ def answer_to(client: httpx.Client, request: ChatRequest, method: str = "POST") 
             sent = client.stream(method, request.url, headers={**_HEADERS, **request.headers}, **body)
             response = stack.enter_context(sent)
         yield response
+
+
+@contextmanager
+def waiting_for(what: str) -> Generator[Callable[[str], object]]:
+    """Show for what, and for how long; what is given is called with something else to say."""
+    console = console_on(sys.stderr)
+    if not console.is_interactive:
+        yield lambda _: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False) as progress:
+        task = progress.add_task(f"waiting for {one_line(what)}", total=None)
+        yield lambda told: progress.update(task, description=one_line(told))
 
 
 def _reason(request: ChatRequest, error: Exception) -> str:

@@ -18,12 +18,11 @@ from chunkfold.cli.frames import Inspection
 from chunkfold.cli.safe import one_line
 from chunkfold.errors import END_MEANINGS
 
-Fact = tuple[str, str]  # a label and a value, ready to be printed
 _FIELDS: Final = 12  # names of unknown fields that are shown
 _CHOICES: Final = 4  # choices that are described
 
 
-def facts_of(inspection: Inspection, *, timed: bool) -> Iterator[Fact]:
+def facts_of(inspection: Inspection, *, timed: bool) -> Iterator[tuple[str, str]]:
     """The verdict as labels and values; every value is bounded and escaped.
 
     Args:
