@@ -5,6 +5,7 @@ process; those about signals and terminals run it as a person would.
 """
 
 import json
+import os
 import re
 import socket
 import threading
@@ -36,7 +37,7 @@ from chunkfold.testing.received import read_request
 pytest.importorskip("click")
 pytest.importorskip("rich")
 
-from command_line import PATIENCE, Ran, on_a_terminal, press_ctrl_c, run, started, wait_until
+from command_line import PATIENCE, Ran, on_a_terminal, piped, press_ctrl_c, run, started, wait_until
 
 from chunkfold.cli.checks import CHECKS, WRONG_KEY, WRONG_MODEL, Result
 from chunkfold.cli.conformance import code
@@ -608,6 +609,12 @@ def test_the_checks_are_listed() -> None:
     lines = doctor("--list").stdout.splitlines()
     assert [line.split()[0] for line in lines] == NAMES
     assert [line.split(maxsplit=1)[1] for line in lines] == [check.asks for check in CHECKS]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="bash completes there in another way")
+def test_the_names_of_checks_are_completed() -> None:
+    words = {"COMP_WORDS": "chunkfold doctor --only ea", "COMP_CWORD": "3"}
+    assert piped(_CHUNKFOLD_COMPLETE="bash_complete", **words).stdout == "plain,early-close\n"
 
 
 def test_the_page_lists_the_checks_and_the_results() -> None:

@@ -2,9 +2,12 @@
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _LONGEST_SILENCE: Final = 120.0  # seconds, thinking included
 _DAY: Final = 86_400.0  # seconds
@@ -59,13 +62,18 @@ def _list_checks(context: click.Context, _: click.Parameter, is_wanted: bool) ->
         context.exit()
 
 
-def _known_checks(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-    if not names:
-        return names
+def _checks() -> "click.Choice[str]":  # which click 8.1 cannot say at run time
     from chunkfold.cli.checks import CHECKS
 
-    known = click.Choice([check.name for check in CHECKS])
-    return tuple(known.convert(name, parameter, context) for name in names)
+    return click.Choice([check.name for check in CHECKS])
+
+
+def _known_checks(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(_checks().convert(name, parameter, context) for name in names)
+
+
+def _completed_check(context: click.Context, parameter: click.Parameter, begun: str) -> "list[CompletionItem]":
+    return _checks().shell_complete(context, parameter, begun)
 
 
 def _model(**options: Any) -> click.Option:
@@ -233,6 +241,7 @@ Examples:
             multiple=True,
             metavar="CHECK",
             callback=_known_checks,
+            shell_complete=_completed_check,
             help="Only this check; may be repeated.",
         ),
         _flag("--list", is_eager=True, expose_value=False, callback=_list_checks, help="List the checks."),

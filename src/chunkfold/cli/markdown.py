@@ -275,10 +275,12 @@ class _Markdown(rich_markdown.Markdown):
 def _closed(source: str) -> str:
     """The source with the mark closed, or the target of the link, that is open at its end."""
     paragraph = source[source.rfind("\n\n") + 1 :]
+    if "```" in paragraph:
+        return source
     mark = next((mark for mark in ("`", "**") if paragraph.count(mark) % 2), "")
-    if not mark and _OPEN_LINK.search(paragraph):
-        return f"{source})"
-    if not mark or paragraph.endswith(mark) or paragraph.count("```"):
+    if not mark:
+        return f"{source})" if _OPEN_LINK.search(paragraph) else source
+    if paragraph.endswith(mark):
         return source
     return source.rstrip() + mark if mark == "**" else source + mark
 
