@@ -83,7 +83,9 @@ class Provider:
         started = time.monotonic()
         body = {**request.body, self._limit: _MOST_TOKENS, **body}
         with answer_to(client, replace(request, body=body, headers=headers)) as response:
-            answer = LiveAnswer(response, started, keep, request.read_timeout, one_choice="n" not in body)
+            answer = LiveAnswer(
+                response, started, keep, progress_timeout=request.read_timeout, one_choice="n" not in body
+            )
             answer.read(lambda inspection: is_left and inspection.parser.emitted_output)
             parser = answer.inspection.parser
             was_left = parser.end is StreamEnd.CLOSED

@@ -9,12 +9,12 @@ import re
 import socket
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Unpack
 
 import httpx
 
 from chunkfold.cli.frames import Frame, Inspection
-from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE
+from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE, ParserOptions
 from chunkfold.recording import RecordedTransportError
 from chunkfold.recording.credentials import secrets_of
 from chunkfold.recording.redaction import Redactor
@@ -33,29 +33,24 @@ class LineRedactor:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        self._held: list[bytes] = []
-        self._size = 0
+        self._held = bytearray()
 
     def feed(self, data: bytes) -> bytes:
         """The lines that are whole now."""
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
-        if not end:
-            self._hold(data)
-            return self.close() if self._size > DEFAULT_MAX_EVENT_SIZE else b""
-        lines = b"".join((*self._held, data[:end]))
-        self._held, self._size = [], 0
-        self._hold(data[end:])
-        return self._redactor.clean(lines)
+        self._held += data
+        if not end and len(self._held) <= DEFAULT_MAX_EVENT_SIZE:
+            return b""
+        return self._taken(len(self._held) - len(data) + end if end else len(self._held))
 
     def close(self) -> bytes:
         """What is left."""
-        rest = b"".join(self._held)
-        self._held, self._size = [], 0
-        return self._redactor.clean(rest)
+        return self._taken(len(self._held))
 
-    def _hold(self, data: bytes) -> None:
-        self._held.append(data)
-        self._size += len(data)
+    def _taken(self, size: int) -> bytes:
+        taken = bytes(self._held[:size])
+        del self._held[:size]
+        return self._redactor.clean(taken)
 
 
 class LiveAnswer:
@@ -65,8 +60,7 @@ class LiveAnswer:
         response: The response; its body has not been read yet.
         started: What the monotonic clock said when the request was sent.
         on_frame: Called with each frame.
-        progress_timeout: The most seconds from chunk to chunk while bytes arrive; None for no limit.
-        one_choice: Whether one choice was asked for.
+        options: The parser's.
 
     Attributes:
         inspection: What takes the body.
@@ -77,23 +71,21 @@ class LiveAnswer:
         response: httpx.Response,
         started: float,
         on_frame: Callable[[Frame], object],
-        progress_timeout: float | None = None,
-        *,
-        one_choice: bool = False,
+        /,
+        **options: Unpack[ParserOptions],
     ) -> None:
         self._response = response
         self._reads = response.iter_bytes()
         self._started = started
         self._redactor = Redactor(secrets_of(response))
-        self.inspection = Inspection(
-            on_frame,
-            status_code=response.status_code,
-            headers={name: self._redactor.clean_text(value) for name, value in response.headers.items()},
-            started=0.0,
-            clock=self._now,
-            progress_timeout=progress_timeout,
-            one_choice=one_choice,
-        )
+        given: ParserOptions = {
+            **options,
+            "status_code": response.status_code,
+            "headers": {name: self._redactor.clean_text(value) for name, value in response.headers.items()},
+            "started": 0.0,
+            "clock": self._now,
+        }
+        self.inspection = Inspection(on_frame, **given)
         self.inspection.parser.timing.headers = self._now()
 
     def read(self, is_enough: Callable[[Inspection], bool] = lambda _: False) -> None:
