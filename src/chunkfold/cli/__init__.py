@@ -1,7 +1,8 @@
 """The command line, `chunkfold`: click and rich, which the extra `cli` brings.
 
-Each command is a file of its own, loaded when it is used. `view`, `painter` and `facts` are what they draw with, and
-what comes from a model goes through `safe` before it reaches a terminal.
+`commands` declares what each command takes and says in its help. A command is a function in a file of the same name,
+loaded when it runs. `view`, `painter` and `facts` are what they draw with, and what comes from a model goes through
+`safe` before it reaches a terminal.
 """
 
 import sys
