@@ -24,6 +24,7 @@ from pygments.token import Comment, String
 from pygments.util import ClassNotFound
 from rich import markdown as rich_markdown
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.rule import Rule
 from rich.syntax import Syntax
 from rich.text import Text
 
@@ -262,9 +263,17 @@ class _CodeBlock(rich_markdown.CodeBlock):
         yield Syntax(code, self.lexer_name, theme=self.theme, background_color="default", word_wrap=True)
 
 
+class _Rule(rich_markdown.HorizontalRule):
+    """A line, as a table has one."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Rule(style=_FRAME)
+
+
 class _Markdown(rich_markdown.Markdown):
     elements = rich_markdown.Markdown.elements | {
         "heading_open": _Heading,
+        "hr": _Rule,
         "fence": _CodeBlock,
         "code_block": _CodeBlock,
         "bullet_list_open": _List,
