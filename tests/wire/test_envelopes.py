@@ -479,6 +479,10 @@ NO_ERRORS = [
     pytest.param({**HEAD, "choices": [], "prompt_filter_results": []}, id="Azure's first chunk"),
     pytest.param({"code": 200}, id="code 200"),
     pytest.param({"code": 0}, id="code 0"),
+    *(
+        pytest.param({**fields, "message": "success"}, id=f"a message beside {fields}")
+        for fields in ({"code": 0}, {"code": "0"}, {"code": 200}, {"status_code": 200}, {"success": True})
+    ),
     pytest.param({"id": "c"}, id="an id alone"),
     pytest.param({**HEAD, "message": "x"}, id="a message in a chunk that has no choices"),
     pytest.param({"usage": {"total_tokens": 1}, "message": "x"}, id="a message beside usage"),

@@ -19,13 +19,11 @@ from chunkfold.event_stream.preamble import Preamble
 from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent, UnfinishedBlock
 
 _BOM: Final = b"\xef\xbb\xbf"
-_LF: Final = 0x0A  # as numbers, which are found in bytes at once
-_CR: Final = 0x0D
+_CR, _LF = 0x0D, 0x0A  # as numbers, which are found in bytes at once
 _MOST_LINES: Final = 1024  # of one event that are kept one by one
 _SHORT_LINE: Final = 16  # bytes; where lines are shorter on average, they are taken in runs
-# Lines that follow each other and are taken as one: those of data; those of no known field, which mean nothing (what
-# begins with a letter of a field's name, a brace, a blank or a BOM is checked); and any line that only repeats the one
-# before.
+# Lines that follow each other and are taken as one: data; what is no known field (what begins with a letter of one, a
+# brace, a blank or a BOM is checked); and any line that only repeats the one before.
 _RUN: Final = re.compile(
     rb"(?P<data>(?:data(?::[^\r\n]*+)?+(?:\n|\r\n?+))++)"
     rb"|(?P<ignored>(?:[^dDeir{\s\xef][^\r\n]*+(?:\n|\r\n?+))++)"
@@ -54,7 +52,6 @@ class EventStreamDecoder:
             as events.
         nearly_data: Of the last `feed`, for each block that had any, the first line whose field is `data` but for
             blanks around it, a BOM or capitals: its value, as an event with the line's own offset.
-        preamble: The body so far while nothing in it belongs to an event stream; None once something does.
         opening: Of the last `feed`, the bytes before the first line that belongs to an event stream, blank lines
             left out; b"" if that was nothing, or more than the limit.
 
@@ -397,9 +394,7 @@ def _values(lines: bytes) -> bytes:
     return (b"\n" + lines[:-1]).replace(b"\ndata", b"\n").replace(b"\n:", b"\n").replace(b"\n ", b"\n")[1:]
 
 
-def _as_bytes(data: object) -> bytes:
-    if isinstance(data, bytearray):
-        return bytes(data)
-    if isinstance(data, memoryview):
-        return data.tobytes()
+def _as_bytes(data: Any) -> bytes:
+    if isinstance(data, (bytearray, memoryview)):
+        return bytes(cast("bytearray", data))
     raise TypeError(f"data: expected bytes, received {type(data).__name__}")

@@ -32,6 +32,7 @@ _BARE_KEYS: Final = frozenset(
     {"code", "status_code", "message", "detail", "type", "error_code", "errors", "success", "Message", "Response"}
 )
 _EXCEPTION: Final = "Exception"
+_GOOD_CODES: Final = (0, "0", 200, "200")
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 _LONGEST_WORD: Final = 100  # characters; a longer one is in no table
 
@@ -162,9 +163,11 @@ def _has_failure_code(body: dict[str, Any]) -> bool:
 
 
 def _has_message(body: dict[str, Any]) -> bool:
-    """Whether an object has an error's message, and is not a chunk by its name or its usage."""
+    """Whether an object has an error's message, and neither says that all is well nor is a chunk."""
     told = _told_of(body.get("message")) or body.get("detail")
-    return bool(told) and "usage" not in body and not str(body.get("object", "")).startswith("chat.completion")
+    is_well = body.get("success") is True or any(body.get(name) in _GOOD_CODES for name in ("code", "status_code"))
+    is_chunk = "usage" in body or str(body.get("object", "")).startswith("chat.completion")
+    return bool(told) and not is_well and not is_chunk
 
 
 def _told_of(message: Any) -> Any:
