@@ -116,7 +116,7 @@ def _merged(key: str, old: Any, value: Any, log: AnomalyLog, *, is_typed: bool) 
     It is noted here, unless it was noted when the chunk was read: there the types of typed keys are checked, and the
     size of all whole numbers.
     """
-    if _is_count(old) and _is_count(value) and value:
+    if _is_count(value) and (old is None or (value and _is_count(old))):
         return value
     details = _fields_of(value) if isinstance(value, BaseModel) else value
     if is_object(details) and is_object(old):
@@ -132,8 +132,10 @@ def _merged(key: str, old: Any, value: Any, log: AnomalyLog, *, is_typed: bool) 
 
 
 def _own(value: Any) -> Any:
-    """A value apart from the chunk that brought it; of a model what was sent."""
-    return value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else copied(value)
+    """A value apart from the chunk that brought it; of a model what is not null."""
+    if isinstance(value, BaseModel):
+        value = {key: item for key, item in _fields_of(value).items() if item is not None}
+    return copied(value)
 
 
 def _is_full(usage: dict[str, Any]) -> bool:
