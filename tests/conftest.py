@@ -1,9 +1,28 @@
 """Settings of all tests."""
 
+import gc
+import os
+import sys
+from pathlib import Path
+
 from hypothesis import Phase, settings
+
+# A container often sets it. Then each of the many interpreters that the tests start compiles whatever it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# The tests talk to this machine alone: no client needs certificates, which take longer to load than most tests.
+os.environ["SSL_CERT_FILE"] = ""
+os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 
 # No deadline for a single example: the machine may be busy, with the other half of these tests to begin with.
 settings.register_profile("no deadline", deadline=None)
 # For `mutants.py`, which only asks whether a test fails: the example is not made smaller.
 settings.register_profile("mutants", deadline=None, phases=set(Phase) - {Phase.shrink, Phase.explain})
 settings.load_profile("no deadline")
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays until the end: the garbage collector need not traverse it again and again."""
+    gc.collect()
+    gc.freeze()

@@ -174,6 +174,7 @@ class Copies:
             verdict = self._run(root, path)
         finally:
             shutil.copy(CORE / path, mutated)
+            shutil.rmtree(mutated.parent / "__pycache__", ignore_errors=True)  # may look fresh: two mutants in a second
             self._free.put(root)
         if verdict == SURVIVED:
             print(change, flush=True)

@@ -86,7 +86,6 @@ def test_examples_run_and_print_the_output_below(
         monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
         monkeypatch.setenv("no_proxy", "127.0.0.1")
-        monkeypatch.setenv("SSL_CERT_DIR", str(ROOT / "docs"))  # no certificates, which take time to load
         namespace = {"__name__": "__main__"}
         for block in BLOCK.finditer(text):
             line = text.count("\n", 0, block.start("code"))

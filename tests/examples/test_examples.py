@@ -31,7 +31,7 @@ def environment(provider: FakeProvider | None) -> dict[str, str]:
     env = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
     if provider is not None:
         env |= {"OPENAI_BASE_URL": f"{provider.base_url}/", "OPENAI_API_KEY": "sk-test", "OPENAI_MODEL": "m"}
-    return env | {"no_proxy": "127.0.0.1", "SSL_CERT_DIR": str(EXAMPLES)}  # no certificates, which take time to load
+    return env | {"no_proxy": "127.0.0.1"}
 
 
 Run = Callable[..., list[str]]

@@ -588,11 +588,21 @@ def test_recordings(size: int) -> None:
         assert parsed(reads, None, NO_OPTIONS, events_from=len(reads)).snapshot == fed.snapshot
 
 
-HOSTILE = {stream.name: stream for stream in hostile_streams()}
-
-
-@pytest.mark.parametrize("stream", HOSTILE.values(), ids=HOSTILE)
+@each_case("stream", hostile_streams(abuse=False), ids=lambda stream: stream.name)
 def test_hostile_streams(stream: HostileStream) -> None:
+    assert_no_way_differs(stream)
+
+
+ABUSE = {stream.name: stream for stream in hostile_streams() if stream.cost is not None}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stream", ABUSE.values(), ids=ABUSE)
+def test_abuse(stream: HostileStream) -> None:
+    assert_no_way_differs(stream)
+
+
+def assert_no_way_differs(stream: HostileStream) -> None:
     assert_the_same(FIRST + HELLO * 3 + stream.body + HELLO * 3 + STOP + DONE)
     strict = {**NO_OPTIONS, "strict": True}
     read = [Read(HELLO * 3 + stream.body, 1.0, False)]

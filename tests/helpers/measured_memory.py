@@ -33,9 +33,7 @@ def traced() -> Iterator[Memory]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def only_garbage_of_these_tests() -> Iterator[None]:
+def only_garbage_of_these_tests() -> None:
     """For modules that import it: collecting is quick, and shows what a test left and nothing else."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()

@@ -36,9 +36,10 @@ LAST_GET = b"GET /v1/x HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
+    before = threading.enumerate()
     yield
     assert capfd.readouterr().err == ""
-    assert not [t for t in threading.enumerate() if t.name.startswith("fake-provider")]
+    assert not [t for t in threading.enumerate() if t.name.startswith("fake-provider") and t not in before]
 
 
 def connect(provider: FakeProvider) -> socket.socket:

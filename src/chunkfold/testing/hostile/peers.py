@@ -44,6 +44,7 @@ def running_peers() -> Generator[list[Client]]:
     and if that happens while the same thread holds the lock of httpcore's connection pool, the thread waits forever.
     """
     disabled = logging.root.manager.disable
+    frozen = gc.get_freeze_count()
     logging.disable()
     try:
         with FakeProvider() as provider, warnings.catch_warnings():
@@ -55,7 +56,8 @@ def running_peers() -> Generator[list[Client]]:
             yield peers
     finally:
         gc.enable()
-        gc.unfreeze()
+        if not frozen:  # else that is for the caller to end
+            gc.unfreeze()
         logging.disable(disabled)
 
 
