@@ -201,7 +201,7 @@ def test_every_class_can_come() -> None:
     assert {kind for _, kind, _, _ in REAL.values()} | {ChunkfoldError} == set(TREE)
 
 
-@pytest.mark.parametrize("kind", TREE)
+@each_case("kind", TREE)
 def test_any_of_them_can_be_made_from_a_message(kind: type[ChunkfoldError]) -> None:
     """For the tests of those who handle them."""
     error = kind("message")
@@ -397,7 +397,7 @@ def test_what_else_the_clients_raise(library: Any) -> None:
         assert is_retryable(error) is False
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("error", "retryable"),
     [
         (ConnectionResetError("x"), True),

@@ -160,7 +160,7 @@ def test_several_choices_in_each_chunk(pairs: list[tuple[str, str]]) -> None:
         assert one.finish_reason == reason
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("texts", "inside", "text", "reasoning"),
     [
         pytest.param(["<think>hm</think>Hi"], False, "Hi", "hm", id="a block"),

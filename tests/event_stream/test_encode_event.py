@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+from cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +27,7 @@ def decode(body: bytes) -> list[ServerSentEvent]:
     return events
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("data", "fields", "wire"),
     [
         (b"a", {}, b"data: a\n\n"),
@@ -80,8 +81,8 @@ def test_retry_comes_back(retry: int) -> None:
     assert decoder.reconnection_time == retry
 
 
-@pytest.mark.parametrize("field", ["event", "id"])
-@pytest.mark.parametrize("value", ["\n", "\r", "\0", "a\nb", "a\r", "\r\na", "a\ndata: forged", "message\n"])
+@each_case("field", ["event", "id"])
+@each_case("value", ["\n", "\r", "\0", "a\nb", "a\r", "\r\na", "a\ndata: forged", "message\n"])
 def test_more_than_one_line_is_refused(field: str, value: str) -> None:
     fields: dict[str, Any] = {field: value}
     with pytest.raises(

@@ -206,7 +206,7 @@ def test_rule_with_another_read_before(wire: Wire) -> None:
         assert decode([before, *pieces]).events == events
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "expected"),
     [
         # 9.2.6: "If the field value consists of only ASCII digits" ...
@@ -262,7 +262,7 @@ def test_an_event_is_dispatched_with_the_byte_that_completes_it(body: bytes, dis
     assert seen == dispatched_after
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("data", "text"),
     [
         (b"", ""),
@@ -522,7 +522,7 @@ ENDINGS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("ending", ENDINGS, ids=lambda ending: ending.what)
+@each_case("ending", ENDINGS, ids=lambda ending: ending.what)
 def test_an_unfinished_block_is_not_dispatched_but_kept(ending: Ending) -> None:
     """9.2.6: "If the file ends in the middle of an event, before the final empty line" it is not dispatched."""
     complete = decode_whole(ending.body)
@@ -538,15 +538,13 @@ def test_an_unfinished_block_is_not_dispatched_but_kept(ending: Ending) -> None:
         assert decoded.unfinished.data_terminated is ending.data_terminated
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"data: a\n\n", b": hi", b"event: a\n", b"id: 1\n", b"retry: 5\n", b"foo: a\n", BOM]
-)
+@each_case("body", [b"", b"data: a\n\n", b": hi", b"event: a\n", b"id: 1\n", b"retry: 5\n", b"foo: a\n", BOM])
 def test_without_data_or_error_nothing_is_unfinished(body: bytes) -> None:
     for pieces in in_every_cut(body):
         assert decode(pieces).unfinished is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "expected"),
     [
         (b'error: {"code":400}\n\n', [event(b'{"code":400}', "error")]),
@@ -596,7 +594,7 @@ NEARLY_DATA = {
 }
 
 
-@pytest.mark.parametrize(("body", "expected"), NEARLY_DATA.items())
+@each_case(("body", "expected"), NEARLY_DATA.items())
 def test_a_field_that_is_nearly_data_is_shown_and_not_dispatched(body: bytes, expected: list[ServerSentEvent]) -> None:
     """9.2.6: "Otherwise: The field is ignored." """
     for pieces in in_every_cut(body):
@@ -631,7 +629,7 @@ OPENINGS = {
 }
 
 
-@pytest.mark.parametrize(("body", "opening"), OPENINGS.items())
+@each_case(("body", "opening"), OPENINGS.items())
 def test_what_stands_before_an_event_stream_is_shown(body: bytes, opening: bytes) -> None:
     for pieces in in_every_cut(body):
         assert decode(pieces).opening == opening
@@ -671,7 +669,7 @@ PREAMBLES = {
 }
 
 
-@pytest.mark.parametrize(("body", "preamble"), PREAMBLES.items())
+@each_case(("body", "preamble"), PREAMBLES.items())
 def test_the_preamble_is_the_body_while_nothing_of_it_is_an_event_stream(body: bytes, preamble: bytes | None) -> None:
     for pieces in in_every_cut(body):
         assert decode(pieces).preamble == preamble

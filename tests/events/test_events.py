@@ -184,7 +184,7 @@ TELLS: dict[str, tuple[list[bytes], list[tuple[Any, ...]]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("pieces", "expected"), TELLS.values(), ids=TELLS)
+@each_case(("pieces", "expected"), TELLS.values(), ids=TELLS)
 def test_what_each_event_tells(pieces: list[bytes], expected: list[tuple[Any, ...]]) -> None:
     assert briefly(events_of(*pieces)) == expected
 
@@ -290,7 +290,7 @@ SPELLINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=SPELLINGS)
+@each_case("spelling", SPELLINGS.values(), ids=SPELLINGS)
 def test_every_spelling_of_reasoning_is_told_once(spelling: dict[str, Any]) -> None:
     parser, events = Stream([delta(**spelling), delta(content="a"), STOP, DONE]).read()
     assert briefly(events) == [("reasoning", "hm"), ("text", "a"), ("finished", "stop", "stop")]
@@ -385,7 +385,7 @@ STARTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("steps", "expected"), STARTS.values(), ids=STARTS)
+@each_case(("steps", "expected"), STARTS.values(), ids=STARTS)
 def test_when_a_call_starts(steps: list[Any], expected: list[tuple[Any, ...]]) -> None:
     assert told_of(steps) == expected
 
@@ -485,8 +485,8 @@ def test_a_finish_reason_completes_the_calls(reason: str) -> None:
     assert told_of([A, reason]) == [*A_STARTS, A_DONE]
 
 
-@pytest.mark.parametrize("reason", ["error", "network_error", "abort", "insufficient_system_resource"])
-@pytest.mark.parametrize("late", [0, 9], ids=["at once", "late"])
+@each_case("reason", ["error", "network_error", "abort", "insufficient_system_resource"])
+@each_case("late", [0, 9], ids=["at once", "late"])
 def test_a_finish_reason_that_means_an_error_does_not(reason: str, late: int) -> None:
     parser, events = Stream([calls(A), delta(reason), DONE]).read(late)
     assert briefly(events) == [*A_STARTS, ("finished", reason, "error")]
@@ -511,8 +511,8 @@ ENDINGS: dict[str, Callable[[ChatCompletionParser], object]] = {
 }
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
-@pytest.mark.parametrize("end", ENDINGS)
+@each_case("late", [False, True], ids=["at once", "late"])
+@each_case("end", ENDINGS)
 def test_a_stream_that_does_not_end_well_completes_no_call(end: str, late: bool) -> None:
     times = iter([0.0, 1.0, 99.0])
     parser = ChatCompletionParser(progress_timeout=10, clock=lambda: next(times))
@@ -591,7 +591,7 @@ def done_and_final(fragments: list[Any]) -> tuple[list[ToolCallDone], list[Any]]
     return [one for one in events if isinstance(one, ToolCallDone)], parser.completion().tool_calls
 
 
-@pytest.mark.parametrize("fragments", WHOLE_CALLS.values(), ids=WHOLE_CALLS)
+@each_case("fragments", WHOLE_CALLS.values(), ids=WHOLE_CALLS)
 def test_a_done_call_is_the_final_messages(fragments: list[Any]) -> None:
     dones, final = done_and_final(fragments)
     assert [one.position for one in dones] == list(range(len(final)))
@@ -882,10 +882,8 @@ def test_a_late_first_call_knows_that_done_came() -> None:
     assert briefly(Stream([calls(A), DONE]).read(99)[1]) == [*A_STARTS, A_DONE]
 
 
-@pytest.mark.parametrize("late", [1, 2, 3, 4])
-@pytest.mark.parametrize(
-    "pieces", [["QUI=", "Qw==", "REVG", "Rw=="], ["Q", "UJDR", "EVGR", "w=="]], ids=["each", "cut"]
-)
+@each_case("late", [1, 2, 3, 4])
+@each_case("pieces", [["QUI=", "Qw==", "REVG", "Rw=="], ["Q", "UJDR", "EVGR", "w=="]], ids=["each", "cut"])
 def test_a_late_first_call_in_the_middle_of_audio(pieces: list[str], late: int) -> None:
     stream = Stream([delta(audio={"data": piece, "transcript": piece[0]}) for piece in pieces])
     told = [one for one in stream.read(late)[1] if isinstance(one, AudioDelta)]
@@ -942,8 +940,8 @@ WHOLE_MESSAGES = {
 }
 
 
-@pytest.mark.parametrize("late", [0, 1, 9], ids=["at once", "after the body", "late"])
-@pytest.mark.parametrize("body", WHOLE_MESSAGES.values(), ids=WHOLE_MESSAGES)
+@each_case("late", [0, 1, 9], ids=["at once", "after the body", "late"])
+@each_case("body", WHOLE_MESSAGES.values(), ids=WHOLE_MESSAGES)
 def test_a_whole_message_is_told_too(body: bytes, late: int) -> None:
     parser, events = Stream([body]).read(late)
     assert briefly(events) == OF_THE_MESSAGE

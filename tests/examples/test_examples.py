@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cases import each_case
 
 from chunkfold import APIStatusError, ParseError, StreamInterruptedError
 from chunkfold.testing import DONE, Answer, FakeProvider, StreamBuilder, delta, fragment, json_answer
@@ -115,7 +116,7 @@ def test_all_are_listed_here() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@each_case("name", SCRIPTS)
 def test_each_is_short_and_says_what_it_shows(name: str) -> None:
     source = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
     assert source.startswith('"""')

@@ -19,6 +19,7 @@ import anyio
 import httpx
 import httpx2
 import pytest
+from cases import each_case
 from fronts import (
     ALONE,
     PATIENCE,
@@ -222,7 +223,7 @@ def subclasses(kind: type[BaseException]) -> Iterator[type[BaseException]]:
         yield from subclasses(each)
 
 
-@pytest.mark.parametrize("row", CASES)
+@each_case("row", CASES)
 def test_each_error_is_retried_as_the_table_says_and_knows_how_long_to_wait(row: str) -> None:
     errors, seconds = CASES[row]
     again = dict(OURS)[row] == "yes"
@@ -234,7 +235,7 @@ def test_each_error_is_retried_as_the_table_says_and_knows_how_long_to_wait(row:
         assert isinstance(wait_or_give_up(error), bool) == (seconds is None or not again)
 
 
-@pytest.mark.parametrize("status", STATUSES)
+@each_case("status", STATUSES)
 def test_an_error_in_the_stream_is_judged_by_the_status_it_stands_for(status: int) -> None:
     same = failed(b"{}", status_code=status)
     for told in STATUSES[status]:
@@ -292,7 +293,7 @@ def test_a_refused_certificate_is_not_retried(library: Any) -> None:
         assert wait_or_give_up(error) is False
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("error", "again"),
     [
         *((kind("x"), True) for kind in (*subclasses(ConnectionError), TimeoutError) if kind.__module__ == "builtins"),
@@ -557,7 +558,7 @@ def test_without_text_another_provider_begins_anew(first: list[Answer], capsys: 
     assert [request.json["messages"] for request in other.requests] == [QUESTION]
 
 
-@pytest.mark.parametrize("what", [name for name, (_, kind) in ONCE.items() if "output" not in name and "wait" not in name
+@each_case("what", [name for name, (_, kind) in ONCE.items() if "output" not in name and "wait" not in name
                                   and "reasoning" not in name and name != "a large event"])  # fmt: skip
 def test_what_will_not_pass_is_no_reason_to_ask_another(what: str) -> None:
     answer, kind = ONCE[what]

@@ -95,7 +95,7 @@ APPENDED = [
 ]
 
 
-@pytest.mark.parametrize(("delta", "text"), APPENDED)
+@each_case(("delta", "text"), APPENDED)
 def test_appended(delta: Any, text: Any) -> None:
     """Repeated and growing pieces are pieces: "ha" twice is laughter, not a repeat."""
     pieces = ["ha", "ha", "", None, "haha", "\r\n", "é", "\U0001f600"]
@@ -139,7 +139,7 @@ def sent_at_the_top(name: str, values: list[Any]) -> list[dict[str, Any]]:
     return [*(chunk({}, **{name: value}) for value in first), chunk({}, finish_reason="stop", **{name: last})]
 
 
-@pytest.mark.parametrize(("name", "values", "expected", "rules"), FIRST)
+@each_case(("name", "values", "expected", "rules"), FIRST)
 def test_first_that_is_not_empty(name: str, values: list[Any], expected: Any, rules: set[str]) -> None:
     parser = fold(*sent_at_the_top(name, values))
     assert getattr(parser.completion(), name) == expected
@@ -178,7 +178,7 @@ ROLES = [
 ]
 
 
-@pytest.mark.parametrize(("deltas", "role", "rules"), ROLES)
+@each_case(("deltas", "role", "rules"), ROLES)
 def test_role(deltas: list[Any], role: str, rules: set[str]) -> None:
     parser = fold(*said(*deltas))
     assert parser.completion().message.role == role
@@ -330,7 +330,7 @@ USAGES = [
 ]
 
 
-@pytest.mark.parametrize(("usages", "expected", "rules"), USAGES)
+@each_case(("usages", "expected", "rules"), USAGES)
 def test_usage(usages: list[Any], expected: dict[str, Any], rules: set[str]) -> None:
     parser = fold(*sent_at_the_top("usage", usages))
     usage = parser.completion().usage
@@ -359,7 +359,7 @@ WRONG_USAGES = [
 ]
 
 
-@pytest.mark.parametrize("wrong", WRONG_USAGES)
+@each_case("wrong", WRONG_USAGES)
 def test_a_wrong_count_never_displaces_a_good_one(wrong: Any) -> None:
     for order in ([GOOD_USAGE, wrong], [wrong, GOOD_USAGE]):
         parser = fold(*sent_at_the_top("usage", order))
@@ -408,7 +408,7 @@ WHERE = [
 ]
 
 
-@pytest.mark.parametrize(("top", "choice", "total"), WHERE)
+@each_case(("top", "choice", "total"), WHERE)
 def test_where_usage_stands_is_no_anomaly(top: dict[str, Any], choice: dict[str, Any], total: int) -> None:
     parser = fold(chunk({"content": "a"}), chunk({}, finish_reason="stop", choice=choice, **top))
     usage = parser.completion().usage
@@ -556,7 +556,7 @@ DETAILS = [
 ]
 
 
-@pytest.mark.parametrize(("deltas", "expected"), DETAILS)
+@each_case(("deltas", "expected"), DETAILS)
 def test_reasoning_details(deltas: list[Any], expected: list[Any]) -> None:
     # Content begins in between: a signature may well come after it.
     parser = fold(*said(*({"reasoning_details": details, "content": "."} for details in deltas)))
@@ -846,7 +846,7 @@ THOUGHTS = [
 ]
 
 
-@pytest.mark.parametrize(("deltas", "reasoning", "text"), THOUGHTS)
+@each_case(("deltas", "reasoning", "text"), THOUGHTS)
 def test_flagged_thoughts(deltas: list[Any], reasoning: str | None, text: str | None) -> None:
     """Plain text chunks come before and after, so that each way a chunk can take is taken."""
     last = [{"content": "."}] * 3
@@ -913,7 +913,7 @@ PARTS = [
 ]
 
 
-@pytest.mark.parametrize(("parts", "text", "reasoning"), PARTS)
+@each_case(("parts", "text", "reasoning"), PARTS)
 def test_content_parts_are_split(parts: list[Any], text: str, reasoning: str) -> None:
     parser = ChatCompletionParser()
     chunks = parser.feed(b"".join(sse(*said({"content": parts}, {"content": "!"}))))
@@ -1036,8 +1036,8 @@ def test_lists_extend(sent: Any, found: Any) -> None:
     assert noted(parser) == set()
 
 
-@pytest.mark.parametrize("raw", ["x", 5, {"x": 1}])
-@pytest.mark.parametrize(("sent", "found"), LISTS)
+@each_case("raw", ["x", 5, {"x": 1}])
+@each_case(("sent", "found"), LISTS)
 def test_a_value_that_is_no_list_is_kept_raw(sent: Any, found: Any, raw: Any) -> None:
     parser = fold(sent("other"), sent(raw), *said({}))
     (choice,) = parser.completion().choices
@@ -1047,8 +1047,8 @@ def test_a_value_that_is_no_list_is_kept_raw(sent: Any, found: Any, raw: Any) ->
     assert noted(parser) == {"CF209"}
 
 
-@pytest.mark.parametrize("raw", ["x", 5, {"x": 1}])
-@pytest.mark.parametrize(("sent", "found"), LISTS)
+@each_case("raw", ["x", 5, {"x": 1}])
+@each_case(("sent", "found"), LISTS)
 def test_it_takes_nothing_away_from_the_list(sent: Any, found: Any, raw: Any) -> None:
     a, b = {"token": "a"}, {"token": "b"}
     parser = fold(sent(raw), sent([a]), sent(raw), sent([b]), *said({}))
@@ -1157,7 +1157,7 @@ LEVELS = [
 ]
 
 
-@pytest.mark.parametrize(("sent", "found"), LEVELS)
+@each_case(("sent", "found"), LEVELS)
 def test_unknown_keys_are_kept_where_they_came_the_last_not_null(sent: Any, found: Any) -> None:
     values = [{"x": [1], "y": {"a": 1}, "z": None}, {"x": "2", "y": None}, {"x": [3], "w": 0}]
     parser = fold(*map(sent, values), *said({}, finish_reason="tool_calls"))
@@ -1171,7 +1171,7 @@ def test_unknown_keys_are_kept_where_they_came_the_last_not_null(sent: Any, foun
     assert noted(parser) <= {"CF302"}  # unknown fields are no anomaly; the tool calls here have no id
 
 
-@pytest.mark.parametrize(("sent", "found"), LEVELS[:-1])  # usage has a rule of its own, key by key
+@each_case(("sent", "found"), LEVELS[:-1])  # usage has a rule of its own, key by key
 def test_obfuscation_stays_on_the_chunk(sent: Any, found: Any) -> None:
     parser = ChatCompletionParser()
     chunks = parser.feed(b"".join(sse(sent({"obfuscation": "Xx", "kept": 1}), *said({}))))
@@ -1234,7 +1234,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("top", "choice", "delta", "found"), WRONG)
+@each_case(("top", "choice", "delta", "found"), WRONG)
 def test_a_wrong_type_is_kept_raw_and_noted(top: Any, choice: Any, delta: Any, found: Any) -> None:
     field, value = next(iter((top or choice or delta).items()))
     payload = chunk({"content": "a", **delta}, choice=choice, **top)
@@ -1701,7 +1701,7 @@ def test_what_is_no_output(delta: dict[str, Any]) -> None:
     assert not accumulator.has_output
 
 
-@pytest.mark.parametrize("delta", OUTPUT)
+@each_case("delta", OUTPUT)
 def test_what_is_output(delta: dict[str, Any]) -> None:
     accumulator = ChatCompletionAccumulator()
     accumulator.add(ChatCompletionChunk.model_validate(chunk(delta)))

@@ -412,7 +412,7 @@ def test_half_a_pair_stands_before_the_text_behind_it() -> None:
     assert_the_same(FIRST + delta(content="\ud83d") + delta(content="a\ude00") + HELLO * 3 + STOP + DONE)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "fields",
     [
         {"role": "assistant", "content": "a"},
@@ -489,7 +489,7 @@ def test_two_texts_that_look_like_one(kind: bytes) -> None:
 KINDS = list(dict.fromkeys(CHOICES))
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=bytes.decode)
+@each_case("kind", KINDS, ids=bytes.decode)
 def test_every_kind_of_chunk(kind: bytes) -> None:
     """Each under a third of the heads, by turns; in `test_fold_is_feed` they meet by chance."""
     texts = (b"a", b"", *map(str.encode, PROBES), b"b", b"", "é".encode(), b"\\n", b"c")
@@ -951,7 +951,7 @@ ARRIVED = {
 }
 
 
-@pytest.mark.parametrize("name", ARRIVED)
+@each_case("name", ARRIVED)
 def test_what_had_arrived_counts_for_who_leaves(name: str) -> None:
     body, end, text = ARRIVED[name]
     with ChatCompletionStream([body, HELLO]) as stream:

@@ -394,7 +394,7 @@ INDEXES = [
 ]
 
 
-@pytest.mark.parametrize(("indexes", "rules"), INDEXES)
+@each_case(("indexes", "rules"), INDEXES)
 def test_an_index_is_a_key_and_never_a_position(indexes: list[Any], rules: set[str]) -> None:
     whole = [(index, *call) for index, call in zip(indexes, PLAIN, strict=True)]
     check(whole, PLAIN, rules)
@@ -522,7 +522,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize(("deltas", "name", "rules"), NAMES)
+@each_case(("deltas", "name", "rules"), NAMES)
 def test_names(deltas, name: str, rules: set[str]) -> None:
     check(deltas, [("a", name, ONE)], rules)
 
@@ -556,7 +556,7 @@ ARGUMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("values", "text", "value", "rules"), ARGUMENTS)
+@each_case(("values", "text", "value", "rules"), ARGUMENTS)
 def test_arguments(values: list[Any], text: str, value: dict[str, Any], rules: set[str]) -> None:
     name_first = [(0, "a", W, values[0]), *((0, ..., ..., more) for more in values[1:])]
     parser = read(*name_first)
@@ -758,7 +758,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("deltas", "expected", "rules"), ROWS)
+@each_case(("deltas", "expected", "rules"), ROWS)
 def test_quirk(deltas, expected, rules) -> None:
     check(deltas, expected, rules)
 
@@ -841,7 +841,7 @@ SEVERAL = [
 ]
 
 
-@pytest.mark.parametrize(("pieces", "rules"), SEVERAL)
+@each_case(("pieces", "rules"), SEVERAL)
 def test_several_objects_in_one_call_are_noted(pieces: list[str], rules: set[str]) -> None:
     """CF312: the text stays, and does not parse."""
     first, *more = pieces

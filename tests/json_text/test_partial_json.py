@@ -233,7 +233,7 @@ HALF_NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "as_type", "value"), HALF_NUMBERS)
+@each_case(("text", "as_type", "value"), HALF_NUMBERS)
 def test_half_numbers_are_shown_where_they_are_asked_for(text: str, as_type: Any, value: Any) -> None:
     assert partial(text, as_type, half_numbers=True) == value
     assert ChatCompletionMessage(content=text).parse_partial(as_type, half_numbers=True) == value
@@ -311,8 +311,8 @@ def test_text_that_can_never_become_json_raises_at_once(text: str, as_type: Any)
         assert not caught.value.retryable
 
 
-@pytest.mark.parametrize("text", ["nope", '{"a": x1', '{"a": "\\q', '{"a": "\\q\\', "[1, 2, x"])
-@pytest.mark.parametrize("as_type", [None, dict[str, Any]], ids=["no type", "a type"])
+@each_case("text", ["nope", '{"a": x1', '{"a": "\\q', '{"a": "\\q\\', "[1, 2, x"])
+@each_case("as_type", [None, dict[str, Any]], ids=["no type", "a type"])
 def test_the_error_has_the_text_as_it_came(text: str, as_type: Any) -> None:
     live = PartialJSON(as_type)
     with pytest.raises(ParseError) as caught:
@@ -495,8 +495,8 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("name", LONG)
-@pytest.mark.parametrize("as_type", [None, Any, list[Any] | str], ids=["no type", "any type", "a type"])
+@each_case("name", LONG)
+@each_case("as_type", [None, Any, list[Any] | str], ids=["no type", "any type", "a type"])
 def test_a_long_text_is_at_most_a_hundredth_behind(name: str, as_type: Any) -> None:
     """And up to 4,096 characters not at all."""
     text = LONG[name]
@@ -1020,7 +1020,7 @@ WHOLE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("as_type", "text", "value"), WHOLE)
+@each_case(("as_type", "text", "value"), WHOLE)
 def test_what_is_whole_and_valid_is_what_parse_gives(as_type: Any, text: str, value: Any) -> None:
     live = PartialJSON(as_type)
     *_, last = [live.feed(character) for character in text]
@@ -1217,15 +1217,15 @@ ARGUMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "as_type", "value"), ARGUMENTS)
+@each_case(("arguments", "as_type", "value"), ARGUMENTS)
 def test_what_is_known_of_arguments(arguments: str, as_type: Any, value: Any) -> None:
     function = Function(name="f", arguments=arguments)
     assert function.parse_partial(as_type) == value
     assert function.arguments == arguments
 
 
-@pytest.mark.parametrize("arguments", ["nope", "{'a'", '{"a": 1,}', "{}[1", "{}1"])
-@pytest.mark.parametrize("as_type", [None, City])
+@each_case("arguments", ["nope", "{'a'", '{"a": 1,}', "{}[1", "{}1"])
+@each_case("as_type", [None, City])
 def test_arguments_that_can_never_become_json_raise_too(arguments: str, as_type: Any) -> None:
     with pytest.raises(ParseError) as caught:
         Function(arguments=arguments).parse_partial(as_type)
@@ -1261,7 +1261,7 @@ MISFITS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("as_type", "text", "path"), MISFITS)
+@each_case(("as_type", "text", "path"), MISFITS)
 def test_the_error_names_the_place_that_does_not_fit(as_type: Any, text: str, path: tuple[str | int, ...]) -> None:
     for parse in (ChatCompletionMessage(content=text).parse, Function(arguments=text).parse):
         with pytest.raises(ParseError) as caught:
@@ -1271,8 +1271,8 @@ def test_the_error_names_the_place_that_does_not_fit(as_type: Any, text: str, pa
         assert isinstance(error.__context__, ValidationError)
 
 
-@pytest.mark.parametrize("text", ['{"city": "Bo', '{"city": "Bonn"', "[1, ", '{"city": nope}', "{}x"])
-@pytest.mark.parametrize("as_type", [None, City])
+@each_case("text", ['{"city": "Bo', '{"city": "Bonn"', "[1, ", '{"city": nope}', "{}x"])
+@each_case("as_type", [None, City])
 def test_what_is_no_json_has_a_position_and_no_path(text: str, as_type: Any) -> None:
     with pytest.raises(ParseError) as caught:
         ChatCompletionMessage(content=text).parse(as_type)
@@ -1299,7 +1299,7 @@ NOT_CUT = [
 ]
 
 
-@pytest.mark.parametrize("text", NOT_CUT)
+@each_case("text", NOT_CUT)
 def test_what_no_more_text_could_make_json_is_not_cut(text: str) -> None:
     assert not can_become_json(text)
     with pytest.raises(ParseError) as caught:

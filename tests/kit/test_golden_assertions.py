@@ -157,8 +157,8 @@ FORMS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("completion", FORMS, ids=[str(place) for place in range(len(FORMS))])
-@pytest.mark.parametrize("fold", [None, right], ids=["this library", "another"])
+@each_case("completion", FORMS, ids=[str(place) for place in range(len(FORMS))])
+@each_case("fold", [None, right], ids=["this library", "another"])
 def test_what_must_come_is_said_in_any_form(completion: Any, fold: Any) -> None:
     assert_folds_to(HELLO.body, completion, fold=fold)
 
@@ -226,7 +226,7 @@ def test_a_parser_that_swallows_an_error_fails() -> None:
     assert_folds_to(OVERLOADED, fold=lambda _: {"text": "Hel", "tool_calls": [], "error": "overloaded"})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("wrong", "title", "event"),
     [
         ({"text": "abXdefghij"}, "text: expected 'abcdefghij'", "4"),
@@ -514,7 +514,7 @@ def test_what_a_parser_raised_is_the_cause_with_its_own_traceback(fold: Any) -> 
     assert caught.value.__cause__ is None  # this library's own frames help nobody
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("event", "expected"),
     [
         (b'data: {"choices":[{"index":0,"delta":{"reasoning_content":"Hm"}}]}\n\n', "reasoning 'Hm'"),
@@ -670,7 +670,10 @@ def test_a_parser_that_waits_for_whole_lines_passes(stream: StreamBuilder) -> No
     assert_same_however_cut(stream, fold_reads=right_reads)
 
 
-@pytest.mark.parametrize("dialect", [*DIALECTS][::6])  # each pair of cuts of each is many readings
+@pytest.mark.parametrize(  # each pair of cuts of each is many readings
+    "dialect",
+    [pytest.param(name, marks=pytest.mark.slow if place else ()) for place, name in enumerate([*DIALECTS][::6])],
+)
 def test_this_library_does_not_depend_on_cuts(dialect: str) -> None:
     stream = (
         StreamBuilder(dialect, head={"id": "c", "object": "o"}).text("a\r\n😀").tool_call("f", '{"a":1}').usage(3, 2)
@@ -770,7 +773,7 @@ async def always_hi(body: bytes) -> dict[str, Any]:
 
 
 def test_the_broken_parsers_are_found_out_by_the_hostile_set() -> None:
-    streams = hostile_streams()
+    streams = hostile_streams(abuse=False)
     scores = [
         sum(verdict.right for verdict in hold(fold, streams))
         for fold in (lambda body: ChatCompletionStream([body]).read(), right, takes_a_cut_for_whole, ignores_the_index)

@@ -126,7 +126,7 @@ def test_as_many_choices_as_were_asked_for() -> None:
     assert trailer["usage"] == whole["usage"] == {"prompt_tokens": 5, "completion_tokens": 18, "total_tokens": 23}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("asked", "param"),
     [
         *(({"stream_options": value}, "stream_options") for value in (True, "include_usage", [], 1, "")),
@@ -303,7 +303,7 @@ def test_endings(library: Any, framing: Framing, ending: Ending, error: str | No
         assert provider.connections == 2
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("answer", "wire"),
     [
         (Answer([b"ab", b"c"], cut_at=3), b"transfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"),

@@ -7,6 +7,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from cases import each_case
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
@@ -131,7 +132,7 @@ def test_streams_of_every_kind_are_found(is_so: Any) -> None:
     find(builders(), holds, settings=unshrunk)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@each_case("dialect", DIALECTS)
 def test_each_dialect_is_found(dialect: str) -> None:
     assert find(dialects(), lambda found: found == dialect, settings=unshrunk) == dialect
 

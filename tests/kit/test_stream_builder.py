@@ -427,7 +427,7 @@ SAID = {
 ALL = ("open_finish_reason", "usage", "reasoning", "fragments", "finish_lacks", "finish_object", "messages", "is_done")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("case", "traits"),
     [
         ("opentoken/text", ("role", *ALL)),
@@ -577,7 +577,7 @@ def test_the_id_of_tgi_is_empty() -> None:
     assert read(stream).completion().id is None
 
 
-@pytest.mark.parametrize("shape", ERROR_SHAPES)
+@each_case("shape", ERROR_SHAPES)
 def test_kimi_has_no_space_after_a_colon(shape: ErrorShape) -> None:
     said = StreamBuilder("kimi").text("a: b").event("one\n two", "meta").error("c: d", shape=shape).done()
     fields = [line for line in said.body.splitlines() if line]
@@ -677,7 +677,7 @@ def test_a_late_error_counts(dialect: str) -> None:
 # The reading
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("stream", "reading"),
     [
         (StreamBuilder(), Reading(texts=("",), ending="cut")),
@@ -814,7 +814,7 @@ def test_its_answer_is_paced() -> None:
 TWO_LINES = ["a\nb", "a\rb", "a\r\nb"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("wrong", "error", "words"),
     [
         (lambda: StreamBuilder("nobody"), ValueError, r"dialect: expected one of openai, azure, .*, received 'nobody'"),

@@ -203,7 +203,7 @@ def test_unknown_fields_of_a_chunk_are_kept_at_every_level(path: Path, event: st
     assert json.loads(chunk.model_dump_json(exclude_unset=True)) == payload
 
 
-@pytest.mark.parametrize("path", OBJECTS_OF_COMPLETION)
+@each_case("path", OBJECTS_OF_COMPLETION)
 def test_unknown_fields_of_a_completion_are_kept_at_every_level(path: Path) -> None:
     payload = changed(COMPLETION, path, "x_new", {"a": [1, None]})
     assert ChatCompletion.model_validate(payload).model_dump(exclude_unset=True) == payload
@@ -273,7 +273,7 @@ CHUNK_VIEWS = [
 ]
 
 
-@pytest.mark.parametrize(("deltas", "text", "reasoning"), CHUNK_VIEWS)
+@each_case(("deltas", "text", "reasoning"), CHUNK_VIEWS)
 def test_text_and_reasoning_of_a_chunk(deltas: list[tuple[int, Any]], text: str, reasoning: str) -> None:
     chunk = parsed({"choices": [{"index": index, "delta": delta} for index, delta in deltas]})
     assert (chunk.text, chunk.reasoning) == (text, reasoning)
@@ -355,8 +355,8 @@ CALLED = [
 ]
 
 
-@pytest.mark.parametrize("message", CALLED, ids=["tool_calls", "function_call"])
-@pytest.mark.parametrize(
+@each_case("message", CALLED, ids=["tool_calls", "function_call"])
+@each_case(
     ("word", "outcome"),
     [
         ("stop", Outcome.TOOL_CALLS),
@@ -393,7 +393,7 @@ CACHED = [
 ]
 
 
-@pytest.mark.parametrize(("usage", "count"), CACHED)
+@each_case(("usage", "count"), CACHED)
 def test_cached_tokens(usage: dict[str, Any], count: int | None) -> None:
     assert CompletionUsage.model_validate(usage).cached_tokens == count
 
@@ -522,8 +522,8 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "there"), WRONG)
-@pytest.mark.parametrize("as_type", [None, City])
+@each_case(("text", "there"), WRONG)
+@each_case("as_type", [None, City])
 def test_what_is_no_json_is_wrong_and_not_cut(text: str, there: str, as_type: Any) -> None:
     for parse in (ChatCompletionMessage(content=text).parse, Function(arguments=f"  {text}").parse):
         with pytest.raises(ParseError) as caught:
@@ -663,7 +663,7 @@ class Town(BaseModel):
     name: str
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("as_type", "text", "said"),
     [
         pytest.param(Town, "[]", "expected Town, received JSON that does not fit: the value: ", id="a model"),

@@ -152,7 +152,7 @@ HOSTILE_BODIES = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE_BODIES)
+@each_case("name", HOSTILE_BODIES)
 def test_what_a_provider_sends_is_text_and_every_character_of_it_can_be_seen(name: str) -> None:
     completion = read(HOSTILE_BODIES[name])
     markup, found = completion._repr_html_(), shown(completion)

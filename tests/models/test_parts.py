@@ -305,7 +305,7 @@ def again(completion: ChatCompletion) -> Iterable[ChatCompletion]:
     yield ChatCompletion.model_validate_json(completion.model_dump_json())
 
 
-@pytest.mark.parametrize("pieces", IN_USUAL_ORDER.values(), ids=IN_USUAL_ORDER)
+@each_case("pieces", IN_USUAL_ORDER.values(), ids=IN_USUAL_ORDER)
 def test_a_message_in_the_usual_order_equals_its_own_dump(pieces: list[bytes]) -> None:
     completion = Stream([*pieces, STOP, DONE]).read()[0].snapshot
     for other in again(completion):

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from cases import each_case
 from made_up_ids import MADE_UP, shown_id
 from pydantic import TypeAdapter, ValidationError
 from shared_data import shared_data
@@ -49,7 +50,7 @@ SIGNATURE = {"google": {"thought_signature": "c2lnbmVk"}}
 TEXT = {"type": "reasoning.text", "index": 0, "format": "anthropic-claude-v1"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("deltas", "expected"),
     [
         pytest.param([{"role": "assistant", "content": "Hel"}, {"content": "lo"}], {"content": "Hello"}, id="text"),
@@ -126,7 +127,7 @@ def test_unknown_fields_go_back_to_the_level_where_they_came() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pieces", "sent"),
     [
         pytest.param([""], "{}", id="none"),
@@ -349,7 +350,7 @@ WRITTEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("deltas", "expected"), WRITTEN)
+@each_case(("deltas", "expected"), WRITTEN)
 def test_what_a_provider_needs_back(deltas: list[dict[str, Any]], expected: dict[str, Any]) -> None:
     message = completion_of(*deltas).message
     assert message.to_param() == {"role": "assistant", **expected}

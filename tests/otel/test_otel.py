@@ -21,6 +21,7 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+from cases import each_case
 from fronts import ASKED, AsyncFront, Sync, each_library, over_both_fronts
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -1085,8 +1086,9 @@ def test_a_hostile_head_is_cut_and_can_be_sent(telemetry: Telemetry) -> None:
     assert [name for name in telemetry.attributes if "usage" in name] == []
 
 
-@pytest.mark.parametrize("case", hostile_streams(), ids=lambda case: case.name)
+@each_case("case", hostile_streams(), ids=lambda case: case.name)
 def test_whatever_comes_the_span_ends(case: Any, telemetry: Telemetry) -> None:
+    telemetry.exporter.clear()
     with telemetry.instrument(ChatCompletionStream([case.body]), ASKED, capture_content=True) as stream:
         consume(stream)
     assert telemetry.attributes["chunkfold.stream.end"] == stream.end

@@ -59,7 +59,7 @@ def expected(facts: Facts) -> tuple[StreamEnd, Rule | None]:
     raise AssertionError(facts)
 
 
-@pytest.mark.parametrize("stop", Stop)
+@each_case("stop", Stop)
 def test_every_combination_of_facts(stop: Stop) -> None:
     for *known, is_refused, refuses in product(*[BOTH] * 6):
         facts = Facts(stop, *known, is_refused=is_refused, refused_ids=OURS if refuses else frozenset())
@@ -105,7 +105,7 @@ def refusal(parser: ChatCompletionParser) -> str | None:
 NULLS = HI + b"data: null\n\n" + STOP
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "refused"),
     [
         ({}, None),
@@ -141,8 +141,8 @@ def test_the_rule_that_is_named_is_the_first_that_is_refused() -> None:
     assert (type(error), getattr(error, "rule", ...)) == (InvalidChunkError, None)
 
 
-@pytest.mark.parametrize("option", ["strict", "tolerate"])
-@pytest.mark.parametrize(
+@each_case("option", ["strict", "tolerate"])
+@each_case(
     ("ids", "kind", "message"),
     [
         ("CF501", TypeError, r"expected .* rule ids such as \('CF501',\), received 'CF501'"),
@@ -164,7 +164,7 @@ def test_what_is_no_collection_of_rule_ids(option: str, ids: Any, kind: type[Exc
 # Strict mode: at the end
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "way_out", "end", "rule"),
     [
         # A body that ends by itself, well or badly: what is noted at its end is the provider's.
@@ -238,7 +238,7 @@ def test_an_unexplained_object_is_quoted_in_bounds_and_escaped() -> None:
     assert len(str(parser.error)) < 500
 
 
-@pytest.mark.parametrize(
+@each_case(
     "payload",
     [
         {"id": "c", "object": "chat.completion.chunk", "model": "m"},
@@ -320,7 +320,7 @@ def test_events_of_another_api_are_invalid(name: str, last: bytes) -> None:
     assert not parser.error.retryable
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "way_out", "end"),
     [
         (GEMINI, "interrupt", "interrupted"),

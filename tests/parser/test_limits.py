@@ -501,7 +501,7 @@ ITEMS = {
 }
 
 
-@pytest.mark.parametrize("data", ITEMS)
+@each_case("data", ITEMS)
 def test_items_are_commas_and_opening_brackets_outside_of_strings(data: bytes) -> None:
     padded = data + b" " * 20  # what has no more bytes than items are allowed is not looked at
     assert has_more_items(padded, ITEMS[data] - 1)
@@ -545,7 +545,7 @@ TOO_MANY: dict[str, Callable[[int], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("name", TOO_MANY)
+@each_case("name", TOO_MANY)
 def test_an_event_with_more_values_than_are_allowed_is_not_read(name: str) -> None:
     parser, _ = parsed(HI + TOO_MANY[name](2_000), max_event_items=1_000)
     assert_named(parser, "max_event_items", 1_000)
@@ -914,8 +914,8 @@ def refused(size: int) -> bytes:
     return REFUSED % (b"x" * (size - len(REFUSED) + 2))
 
 
-@pytest.mark.parametrize("read", [1000, ALLOWED - 1, ALLOWED, 10**7])
-@pytest.mark.parametrize("size", [100, ALLOWED - 1, ALLOWED])
+@each_case("read", [1000, ALLOWED - 1, ALLOWED, 10**7])
+@each_case("size", [100, ALLOWED - 1, ALLOWED])
 def test_a_refusal_of_up_to_64_kib_is_read_whole(size: int, read: int) -> None:
     parser, _ = parsed(refused(size), read, status_code=503)
     assert type(parser.error) is APIStatusError
@@ -923,8 +923,8 @@ def test_a_refusal_of_up_to_64_kib_is_read_whole(size: int, read: int) -> None:
     assert parser.error.__cause__ is None
 
 
-@pytest.mark.parametrize("read", [1000, ALLOWED - 1, ALLOWED, ALLOWED + 1, 10**7])
-@pytest.mark.parametrize("size", [ALLOWED + 1, 10 * ALLOWED])
+@each_case("read", [1000, ALLOWED - 1, ALLOWED, ALLOWED + 1, 10**7])
+@each_case("size", [ALLOWED + 1, 10 * ALLOWED])
 def test_a_larger_refusal_says_that_it_was_cut(size: int, read: int) -> None:
     parser, _ = parsed(refused(size), read, status_code=503)
     error = parser.error

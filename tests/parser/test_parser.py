@@ -64,7 +64,7 @@ def rules(parser: ChatCompletionParser) -> list[str]:
     return [anomaly.rule.id for anomaly in parser.anomalies]
 
 
-cuts = pytest.mark.parametrize("cut", [whole, bytewise])
+cuts = each_case("cut", [whole, bytewise], ids=["whole", "bytewise"])
 
 
 # How a stream ends
@@ -201,7 +201,7 @@ RAISED: dict[str, type[ChunkfoldError] | tuple[type[ChunkfoldError], ...] | None
 
 
 @cuts
-@pytest.mark.parametrize("what_came", ENDS)
+@each_case("what_came", ENDS)
 def test_ends(what_came: str, cut: Callable[[bytes], list[bytes]]) -> None:
     body, ends = ENDS[what_came]
     for way_out, expected in zip(WAYS_OUT, ends, strict=True):
@@ -333,7 +333,7 @@ NO_OUTPUT: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", OUTPUT | NO_OUTPUT)
+@each_case("kind", OUTPUT | NO_OUTPUT)
 def test_what_counts_as_output(kind: str) -> None:
     is_output = kind in OUTPUT
     body = delta(**(OUTPUT | NO_OUTPUT)[kind])
@@ -398,7 +398,7 @@ FAULTS: dict[str, tuple[bytes, type[ChunkfoldError]]] = {
 
 
 @cuts
-@pytest.mark.parametrize("fault", FAULTS)
+@each_case("fault", FAULTS)
 def test_what_arrived_before_an_error_is_delivered(fault: str, cut: Callable[[bytes], list[bytes]]) -> None:
     body, kind = FAULTS[fault]
     parser = ChatCompletionParser(max_event_size=LIMIT)
@@ -422,7 +422,7 @@ def test_text_beside_an_error_is_delivered_too() -> None:
     assert parser.snapshot.text == "Hi"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "way_out", "before_output"),
     [
         (event({"error": {"message": "x", "code": 429}}), "close", True),
@@ -484,7 +484,7 @@ def test_an_excerpt_is_bounded_and_escaped() -> None:
 
 
 @cuts
-@pytest.mark.parametrize(
+@each_case(
     ("done", "noted"),
     [
         (b"data: [DONE]\n\n", []),
@@ -506,7 +506,7 @@ def test_done(done: bytes, noted: list[str], cut: Callable[[bytes], list[bytes]]
 
 
 @cuts
-@pytest.mark.parametrize("no_done", [b'data: "[DONE]"\n\n', b"data: DONE\n\n", b"data: [DONE]]\n\n"])
+@each_case("no_done", [b'data: "[DONE]"\n\n', b"data: DONE\n\n", b"data: [DONE]]\n\n"])
 def test_what_is_not_done(no_done: bytes, cut: Callable[[bytes], list[bytes]]) -> None:
     assert type(parse(HI + no_done + STOP + DONE, cut).error) is InvalidChunkError
 
@@ -565,8 +565,8 @@ UNFINISHED: dict[str, tuple[bytes, str]] = {
 
 
 @cuts
-@pytest.mark.parametrize("way_out", ["close", "interrupt"])
-@pytest.mark.parametrize("tail", UNFINISHED)
+@each_case("way_out", ["close", "interrupt"])
+@each_case("tail", UNFINISHED)
 def test_an_unfinished_last_block(tail: str, way_out: str, cut: Callable[[bytes], list[bytes]]) -> None:
     body, end = UNFINISHED[tail]
     parser = play(HI + body, way_out, cut)
@@ -669,7 +669,7 @@ BODIES: dict[str, tuple[bytes, str]] = {
 
 
 @cuts
-@pytest.mark.parametrize("body", BODIES)
+@each_case("body", BODIES)
 def test_bodies_that_are_no_event_stream(body: str, cut: Callable[[bytes], list[bytes]]) -> None:
     """Whatever they are said to be."""
     data, end = BODIES[body]
@@ -682,7 +682,7 @@ def test_bodies_that_are_no_event_stream(body: str, cut: Callable[[bytes], list[
             assert "CF607" in rules(parser)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "end"),
     [
         ("an error", "failed"),
@@ -781,8 +781,8 @@ def test_an_error_field(cut: Callable[[bytes], list[bytes]]) -> None:
 
 
 @cuts
-@pytest.mark.parametrize("behind", [b"", b"\n", b"\n\n", b"\n\n" + STOP + DONE])
-@pytest.mark.parametrize("before", [HI, HI + STOP, b": ping\n\n", b":\n" * 30])
+@each_case("behind", [b"", b"\n", b"\n\n", b"\n\n" + STOP + DONE])
+@each_case("before", [HI, HI + STOP, b": ping\n\n", b":\n" * 30])
 def test_an_error_as_bare_json(cut: Callable[[bytes], list[bytes]], before: bytes, behind: bytes) -> None:
     """Was once wrong: what is no field is nothing to the standard, so the stream seemed to end well, or empty."""
     parser = parse(before + b'{"error":{"message":"overloaded","code":529}}' + behind, cut)
@@ -793,9 +793,7 @@ def test_an_error_as_bare_json(cut: Callable[[bytes], list[bytes]], before: byte
 
 
 @cuts
-@pytest.mark.parametrize(
-    "line", [b"error: boom", b"error", b"error:", b"error: {boom", b"error: [boom", b'error: "boom']
-)
+@each_case("line", [b"error: boom", b"error", b"error:", b"error: {boom", b"error: [boom", b'error: "boom'])
 def test_an_error_field_that_is_no_json_is_an_unknown_field(line: bytes, cut: Callable[[bytes], list[bytes]]) -> None:
     """Only the value that is JSON is an error; anything else the standard ignores, and the stream goes on."""
     parser = parse(HI + line + b"\n\n" + text(" there") + STOP + DONE, cut)
@@ -820,7 +818,7 @@ def test_data_wins_over_an_error_field_in_its_block(cut: Callable[[bytes], list[
 
 
 @cuts
-@pytest.mark.parametrize("status", [302, 400, 401, 404, 429, 500, 503, 529])
+@each_case("status", [302, 400, 401, 404, 429, 500, 503, 529])
 def test_a_status_that_is_not_2xx(status: int, cut: Callable[[bytes], list[bytes]]) -> None:
     sent = {"error": {"message": "no", "type": "t", "code": "c", "param": "p"}}
     headers = {"X-Request-Id": "r1", "Retry-After": "7", "X-RateLimit-Remaining-Tokens": "0"}
@@ -933,9 +931,7 @@ def test_max_event_size_counts_all_lines_of_an_event(cut: Callable[[bytes], list
 
 
 @cuts
-@pytest.mark.parametrize(
-    "line", [b": " + b"x" * LIMIT, b"x" * (LIMIT + 1), b"id: " + b"x" * LIMIT, b"event: " + b"x" * LIMIT]
-)
+@each_case("line", [b": " + b"x" * LIMIT, b"x" * (LIMIT + 1), b"id: " + b"x" * LIMIT, b"event: " + b"x" * LIMIT])
 def test_max_event_size_holds_for_any_line(line: bytes, cut: Callable[[bytes], list[bytes]]) -> None:
     parser = parse(HI + line + b"\n" + STOP + DONE, cut, max_event_size=LIMIT)
     assert type(parser.error) is LimitExceededError
@@ -965,7 +961,7 @@ def test_no_limits_by_none() -> None:
 
 
 @cuts
-@pytest.mark.parametrize("kind", OUTPUT)
+@each_case("kind", OUTPUT)
 def test_max_output_size_counts_output_of_every_kind(kind: str, cut: Callable[[bytes], list[bytes]]) -> None:
     error = parse(delta(**OUTPUT[kind]) * 3 + STOP + DONE, cut, max_output_size=0).error
     assert type(error) is LimitExceededError
@@ -1015,7 +1011,7 @@ def feed_at(parser: ChatCompletionParser, clock: ManualClock, *reads: tuple[floa
     return chunks
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("reads", "end"),
     [
         # Time runs from chunk to chunk; keep-alives do not count.
@@ -1046,7 +1042,7 @@ def test_progress_timeout(reads: list[tuple[float, bytes]], end: str | None) -> 
     assert parser.end == end
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("reads", "end"),
     [
         ([(0, HI), (30, HI), (59, HI)], None),
@@ -1130,7 +1126,7 @@ NO_ANOMALIES: dict[str, bytes] = {
 
 
 @cuts
-@pytest.mark.parametrize("body", NO_ANOMALIES)
+@each_case("body", NO_ANOMALIES)
 def test_what_is_never_an_anomaly(body: str, cut: Callable[[bytes], list[bytes]]) -> None:
     parser = parse(NO_ANOMALIES[body], cut, strict=True)
     assert parser.error is None
@@ -1175,7 +1171,7 @@ def test_the_word_null_is_no_finish_reason() -> None:
 
 
 @cuts
-@pytest.mark.parametrize("rule", BROKEN_RULES)
+@each_case("rule", BROKEN_RULES)
 def test_strict_mode_names_the_rule(rule: str, cut: Callable[[bytes], list[bytes]]) -> None:
     body = BROKEN_RULES[rule]
     tolerant = parse(body, cut)
@@ -1275,7 +1271,7 @@ def test_on_event_is_called_for_every_event(cut: Callable[[bytes], list[bytes]])
 
 
 @cuts
-@pytest.mark.parametrize(
+@each_case(
     ("last", "data", "texts"),
     [
         (ERROR, unterminated(ERROR).removeprefix(b"data: "), []),

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import pytest
+from cases import each_case
 
 from chunkfold import ChatCompletionParser
 from chunkfold.testing import chunk, delta, fragment
@@ -47,8 +47,8 @@ def calls(take: Callable[[bytes], object], data: bytes) -> list[str]:
     return called
 
 
-@pytest.mark.parametrize("name", FED)
-@pytest.mark.parametrize("verb", ["feed", "fold"])
+@each_case("name", FED)
+@each_case("verb", ["feed", "fold"])
 def test_the_usual_event_takes_few_calls(verb: str, name: str) -> None:
     of, alone, among_many = (FED if verb == "feed" else FOLDED)[name]
     parser = ChatCompletionParser()

@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio.lowlevel
 import pytest
+from cases import each_case
 from fronts import PATIENCE, URL, by_turns, client_of, generators_of_httpx_are_not_ours, has_left, read_by
 
 from chunkfold import (
@@ -444,8 +445,8 @@ def readings_of(call: Callable[[Clock], object]) -> int:
     return clock.readings
 
 
-@pytest.mark.parametrize("data", [b"", PING, HI, HI * 20, LARGE_TEXT, LARGE_SILENCE, STOP + DONE, ERROR])
-@pytest.mark.parametrize("options", [{}, OPTIONS], ids=["no deadlines", "deadlines"])
+@each_case("data", [b"", PING, HI, HI * 20, LARGE_TEXT, LARGE_SILENCE, STOP + DONE, ERROR])
+@each_case("options", [{}, OPTIONS], ids=["no deadlines", "deadlines"])
 def test_the_clock_is_read_once_per_read(data: bytes, options: dict[str, Any]) -> None:
     """And once when the parser is made, if it is not told when the request was sent; of a large read once per slice."""
 

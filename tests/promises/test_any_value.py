@@ -28,7 +28,7 @@ VALUES: list[Any] = [
     {"a": 1},
     {"type": []},
 ]
-BODIES = {rule.id: rule.example for rule in RULES} | {stream.name: stream.body for stream in hostile_streams()}
+BODIES = list(dict.fromkeys([*(rule.example for rule in RULES), *(stream.body for stream in hostile_streams())]))
 
 
 def objects_in(body: bytes) -> Iterator[Any]:
@@ -68,32 +68,31 @@ def read(event: Any) -> None:
         assert choice.outcome is None or choice.finish_reason
 
 
-def put_values_everywhere(group: int, step: int, subtests: pytest.Subtests) -> None:
+def put_values_everywhere(group: int, step: int) -> None:
     """One of so many values into each place; the next place gets the next ones."""
     number = 0
     seen: set[str] = set()
-    for name, body in list(BODIES.items())[group::8]:
-        with subtests.test(name):
-            for event in objects_in(body):
-                shape = json.dumps(event, sort_keys=True)
-                if shape in seen or len(shape) > 2_000:
-                    continue
-                seen.add(shape)
-                for holder, key in list(places_in(event)):
-                    before = holder[key]
-                    number += 1
-                    for value in VALUES[number % step :: step]:
-                        holder[key] = value
-                        read(event)
-                    holder[key] = before
+    for body in BODIES[group::8]:
+        for event in objects_in(body):
+            shape = json.dumps(event, sort_keys=True)
+            if shape in seen or len(shape) > 2_000:
+                continue
+            seen.add(shape)
+            for holder, key in list(places_in(event)):
+                before = holder[key]
+                number += 1
+                for value in VALUES[number % step :: step]:
+                    holder[key] = value
+                    read(event)
+                holder[key] = before
 
 
 @pytest.mark.parametrize("group", range(8))
-def test_any_value_in_any_place(group: int, subtests: pytest.Subtests) -> None:
-    put_values_everywhere(group, len(VALUES), subtests)
+def test_any_value_in_any_place(group: int) -> None:
+    put_values_everywhere(group, len(VALUES))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("group", range(8))
-def test_more_values_in_any_place(group: int, subtests: pytest.Subtests) -> None:
-    put_values_everywhere(group, 4, subtests)
+def test_more_values_in_any_place(group: int) -> None:
+    put_values_everywhere(group, 4)

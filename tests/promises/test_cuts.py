@@ -19,6 +19,7 @@ from typing import Any
 
 import httpx
 import pytest
+from cases import each_case
 from fronts import ALONE, ASKED
 from shared_data import shared_data
 
@@ -255,8 +256,8 @@ FRAMINGS = {
 }
 
 
-@pytest.mark.parametrize("broken", [None, BROKEN_LINE], ids=["the end", "a fault"])
-@pytest.mark.parametrize("name", FRAMINGS)
+@each_case("broken", [None, BROKEN_LINE], ids=["the end", "a fault"])
+@each_case("name", FRAMINGS)
 def test_every_framing_cut_at_every_byte(name: str, broken: BaseException | None) -> None:
     check_cuts(FRAMINGS[name], 1, [broken])
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from cases import each_case
 from fuzz.made_bodies import made_body
 from fuzz.seeds import bodies, dictionary, seeds_of
 from fuzz.targets import HEAD, PLAIN, TARGETS, Input
@@ -78,7 +79,7 @@ FOUND = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("found", FOUND, ids=lambda found: found.what)
+@each_case("found", FOUND, ids=lambda found: found.what)
 def test_what_was_found_stays_mended(found: Found) -> None:
     check(found.body, CUTS, found.options)
     check(delta(content="a") + found.body, CUTS, found.options)

@@ -284,7 +284,7 @@ NO_CHUNKS: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("what", NO_CHUNKS)
+@each_case("what", NO_CHUNKS)
 def test_what_is_no_chunk_shows_as_an_excerpt(what: str) -> None:
     body = NO_CHUNKS[what]
     for strict in (False, True):
@@ -450,14 +450,14 @@ def test_json_of_the_wrong_type_shows_as_an_excerpt(what: str, raw: bool) -> Non
         check_error(error, most=EXCERPT + BRIEF if what in MISFITS else 2 * EXCERPT)
 
 
-@pytest.mark.parametrize("what", [*MISFITS, *MISFITS_QUOTED_TWICE])
+@each_case("what", [*MISFITS, *MISFITS_QUOTED_TWICE])
 def test_so_does_its_traceback(what: str) -> None:
     for error in misfit(*(MISFITS | MISFITS_QUOTED_TWICE)[what], raw=False):
         check_error(error, most=MESSAGE)
 
 
-@pytest.mark.parametrize("as_type", [None, Tree, dict[str, Any]], ids=str)
-@pytest.mark.parametrize("text", [
+@each_case("as_type", [None, Tree, dict[str, Any]], ids=str)
+@each_case("text", [
     marked("text"),
     "{" + marked("text"),
     '{"key": ' + marked("text"),
@@ -884,8 +884,8 @@ def arguments_of(text: str) -> str:
     return json.dumps({text: [text]})
 
 
-@pytest.mark.parametrize("is_terminal", [True, False], ids=["terminal", "pipe"])
-@pytest.mark.parametrize("attack", ATTACKS)
+@each_case("is_terminal", [True, False], ids=["terminal", "pipe"])
+@each_case("attack", ATTACKS)
 def test_nothing_a_model_says_acts_wherever_it_is_cut(attack: str, is_terminal: bool) -> None:
     text = ATTACKS[attack]
     size = len(text)
@@ -914,8 +914,8 @@ def visible(text: str) -> str:
     )
 
 
-@pytest.mark.parametrize("is_terminal", [True, False], ids=["terminal", "pipe"])
-@pytest.mark.parametrize("attack", ATTACKS)
+@each_case("is_terminal", [True, False], ids=["terminal", "pipe"])
+@each_case("attack", ATTACKS)
 def test_nothing_a_provider_says_of_an_error_acts(attack: str, is_terminal: bool) -> None:
     text = ATTACKS[attack]
     for place in (0, len(text) // 2) if is_terminal else (len(text) // 2,):
@@ -975,7 +975,7 @@ KEYS_IN_PATHS = {
 }
 
 
-@pytest.mark.parametrize(("key", "path"), KEYS_IN_PATHS.values(), ids=KEYS_IN_PATHS)
+@each_case(("key", "path"), KEYS_IN_PATHS.values(), ids=KEYS_IN_PATHS)
 def test_a_key_in_a_urls_path_is_starred(key: str, path: str) -> None:
     url = f"https://gateway.example{path.format(key)}"
     assert clean_url(url) == f"https://gateway.example{path.format('*' * len(key))}"
@@ -1011,7 +1011,7 @@ NAMES_IN_PATHS = [
 ]
 
 
-@pytest.mark.parametrize("path", NAMES_IN_PATHS)
+@each_case("path", NAMES_IN_PATHS)
 def test_names_in_a_urls_path_stay(path: str) -> None:
     assert clean_url(f"https://gateway.example{path}") == f"https://gateway.example{path}"
 

@@ -1107,7 +1107,7 @@ LOOKS_PLAIN = [
 ]
 
 
-@pytest.mark.parametrize("text", LOOKS_SECRET)
+@each_case("text", LOOKS_SECRET)
 def test_what_looks_like_a_key_is_overwritten(text: str) -> None:
     assert Redactor().clean(delta(content=f"my key is {text}.")) == delta(content=f"my key is {'*' * len(text)}.")
     assert Redactor().clean_text(f"Bearer {text}") == f"Bearer {'*' * len(text)}"
@@ -1117,7 +1117,7 @@ def test_what_follows_bearer_is_a_key() -> None:
     assert Redactor().clean_text("Bearer a1/b2+c3.d4~e5") == "Bearer " + "*" * 14
 
 
-@pytest.mark.parametrize("text", LOOKS_PLAIN)
+@each_case("text", LOOKS_PLAIN)
 def test_what_does_not_is_let_be(text: str) -> None:
     assert Redactor().clean(delta(content=f"so {text}.")) == delta(content=f"so {text}.")
 
@@ -1156,7 +1156,7 @@ PORTKEY = {  # a gateway's headers, and whether their values are secrets
 }
 
 
-@pytest.mark.parametrize("name", PORTKEY)
+@each_case("name", PORTKEY)
 def test_of_portkeys_headers_only_the_provider_and_the_ids_are_kept(name: str) -> None:
     headers = {name: value for name, (value, _) in PORTKEY.items()}
     value, is_secret = PORTKEY[name]

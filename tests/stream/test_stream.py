@@ -20,6 +20,7 @@ import httpx
 import httpx2
 import pytest
 import respx
+from cases import each_case
 from fronts import (
     LIBRARIES,
     PATIENCE,
@@ -1471,7 +1472,7 @@ async def test_a_status_that_is_not_2xx(library: Any, front: Any, status: int) -
         stream.completion()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("headers", "seconds"),
     [
         ({}, None),

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import httpx
 import httpx2
 import pytest
+from cases import each_case
 from fronts import ASKED, URL, AsyncFront, SyncFront, client_of, generators_of_httpx_are_not_ours
 from made_streams import custom
 from pydantic import BaseModel, Field
@@ -186,7 +187,7 @@ UNUSABLE = [
 ]
 
 
-@pytest.mark.parametrize(("as_type", "name"), UNUSABLE)
+@each_case(("as_type", "name"), UNUSABLE)
 def test_it_is_named(as_type: Any, name: str) -> None:
     with pytest.raises(TypeError, match=name):
         ChatCompletionParser(tools={"lookup_weather": as_type})
@@ -254,7 +255,7 @@ TYPES = [
 ]
 
 
-@pytest.mark.parametrize(("as_type", "arguments", "value"), TYPES)
+@each_case(("as_type", "arguments", "value"), TYPES)
 def test_what_a_type_may_be(as_type: Any, arguments: str, value: Any) -> None:
     parser = parsed(answer(("tool", arguments)), tools={"tool": as_type})
     (last,) = done(parser.events())
@@ -404,7 +405,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "finish", "path", "cut"), WRONG)
+@each_case(("arguments", "finish", "path", "cut"), WRONG)
 def test_wrong_arguments(arguments: str, finish: str, path: tuple[str, ...], cut: bool) -> None:
     body = answer(("lookup_weather", arguments), ("other", BONN), finish=finish)
     parser = parsed(body, tools=TOOLS)

@@ -358,7 +358,7 @@ def test_each_shape_is_noted(name: str) -> None:
     assert ("CF214" in noted) is (name.startswith("8") or name == "1 event: error, a list")
 
 
-@pytest.mark.parametrize("name", FAILED_CHOICES)
+@each_case("name", FAILED_CHOICES)
 def test_the_chunk_of_a_failed_choice_is_delivered_as_sent(name: str) -> None:
     parser = ChatCompletionParser()
     chunks = parser.feed(data(chunk("a")) + FAILED_CHOICES[name].block)
@@ -436,7 +436,7 @@ LOOKS = [
 ]
 
 
-@pytest.mark.parametrize("text", LOOKS)
+@each_case("text", LOOKS)
 def test_content_that_looks_like_an_error_is_content(text: str) -> None:
     deltas = [{"content": text}, {"reasoning": text}, {"tool_calls": [{"index": 0, "function": {"arguments": text}}]}]
     parser = ChatCompletionParser()
@@ -494,7 +494,7 @@ def test_no_error(payload: Any) -> None:
     assert is_chunk(payload)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "alone", "beside"),
     [
         pytest.param(None, False, False, id="null"),
@@ -535,7 +535,7 @@ def test_no_error_in_the_framing(block: bytes) -> None:
 # The code, as sent, and the status it means
 
 
-@pytest.mark.parametrize("code", [429, "429", "rate_limit_exceeded", 1302, 0, -1, "", None, "E-17"])
+@each_case("code", [429, "429", "rate_limit_exceeded", 1302, 0, -1, "", None, "E-17"])
 def test_the_code_is_kept_as_sent(code: Any) -> None:
     assert failure({"error": {"message": "x", "code": code}}).code == code
 
@@ -632,7 +632,7 @@ def test_status(body: Any, status: int | None) -> None:
     assert error.status_code != 200
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "transient"),
     [
         *((status, False) for status in (400, 401, 402, 403, 404, 413, 422)),
@@ -667,7 +667,7 @@ MESSAGES = [
 ]
 
 
-@pytest.mark.parametrize(("body", "message"), MESSAGES)
+@each_case(("body", "message"), MESSAGES)
 def test_message(body: Any, message: str) -> None:
     error = failure(body)
     assert error.message == message
@@ -682,7 +682,7 @@ def test_a_message_is_escaped_and_kept_raw() -> None:
     assert str(error).startswith("a")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("message", "shown"),
     [
         ("line 1\nline 2", "line 1 line 2"),
@@ -755,7 +755,7 @@ def test_a_whole_completion_is_one_chunk() -> None:
     assert parser.end is StreamEnd.FINISHED
 
 
-@pytest.mark.parametrize("body", [b"", b"\n\n", b"d", b"data", b"eve", b"id", b"retry", b"err", b"\xef\xbb"])
+@each_case("body", [b"", b"\n\n", b"d", b"data", b"eve", b"id", b"retry", b"err", b"\xef\xbb"])
 def test_the_beginning_of_a_field_name_is_empty(body: bytes) -> None:
     parser = ChatCompletionParser()
     parser.feed(body)
@@ -763,7 +763,7 @@ def test_the_beginning_of_a_field_name_is_empty(body: bytes) -> None:
     assert parser.end is StreamEnd.EMPTY
 
 
-@pytest.mark.parametrize(
+@each_case(
     "body",
     [
         pytest.param(b"<!doctype html>\n<html><body>Blocked</body></html>", id="HTML"),
@@ -919,7 +919,7 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
     assert parser.error.retry_after == error.retry_after
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("headers", "expected"),
     [
         ({"X-Request-Id": "a"}, "a"),

@@ -199,7 +199,7 @@ REPAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("data", "expected", "rule"), REPAIRS)
+@each_case(("data", "expected", "rule"), REPAIRS)
 def test_repairs(data: Any, expected: Any, rule: str) -> None:
     payload = parse(data)
     assert dumped(payload) == expected
@@ -208,7 +208,7 @@ def test_repairs(data: Any, expected: Any, rule: str) -> None:
     assert payload.chunks == [ChatCompletionChunk.model_validate(expected)]
 
 
-@pytest.mark.parametrize(("data", "expected", "rule"), REPAIRS)
+@each_case(("data", "expected", "rule"), REPAIRS)
 def test_strict_mode_names_the_repair(data: Any, expected: Any, rule: str) -> None:
     parser = read(stream(data), strict=True)
     assert parser.end is StreamEnd.INVALID
@@ -372,7 +372,7 @@ MESSAGES = [
 ]
 
 
-@pytest.mark.parametrize("data", MESSAGES)
+@each_case("data", MESSAGES)
 def test_a_message_is_bounded_and_escaped(data: Any) -> None:
     error = parse(data).error
     assert error is not None
@@ -423,7 +423,7 @@ NOTES = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "payloads"), NOTES)
+@each_case(("rule", "payloads"), NOTES)
 def test_an_anomaly_is_bounded_and_escaped(rule: str, payloads: list[Any]) -> None:
     """Its detail stands in strict mode's message, and stays in memory for as long as the stream."""
     body = b"".join(
@@ -529,7 +529,7 @@ def test_halves_are_joined(sent: Any, found: Any, pieces: list[str | None], expe
         assert "CF211" in noted(parser)
 
 
-@pytest.mark.parametrize(("sent", "found"), CHANNELS)
+@each_case(("sent", "found"), CHANNELS)
 def test_no_half_is_ever_handed_out(sent: Any, found: Any) -> None:
     parser = ChatCompletionParser()
     for piece in ("a\ud83d", "\ude00", "\ude00", "\ud83d"):
@@ -629,14 +629,14 @@ DEEP_PLACES = [
 ]
 
 
-@pytest.mark.parametrize("place", DEEP_PLACES)
+@each_case("place", DEEP_PLACES)
 def test_an_unknown_value_may_be_200_deep(place: Any) -> None:
     parser = read(stream(place(deep(200))))
     assert "CF212" not in noted(parser)
     assert parser.snapshot.model_dump_json(warnings="error").count("[" * 200) == 1
 
 
-@pytest.mark.parametrize("place", DEEP_PLACES)
+@each_case("place", DEEP_PLACES)
 def test_a_deeper_one_is_dropped_and_nothing_else(place: Any) -> None:
     deeper, without = read(stream(place(deep(201)))), read(stream(place(None)))
     assert "CF212" in noted(deeper)
@@ -717,7 +717,7 @@ def test_numbers_that_it_reads(event: str) -> None:
     assert read(b"data: " + data + b"\n\n").snapshot.choices[0].message.content == "a"
 
 
-@pytest.mark.parametrize("digits", ["1" * 19, "1" * 5_000, "1e2", "0x1", "1_0", "\u0661", "--1", "", " "])
+@each_case("digits", ["1" * 19, "1" * 5_000, "1e2", "0x1", "1_0", "\u0661", "--1", "", " "])
 def test_what_spells_no_number_is_kept_as_it_is(digits: str) -> None:
     payload = parse({**HEAD, "created": digits, "choices": []})
     assert dumped(payload) == {**HEAD, "created": digits, "choices": []}
@@ -812,7 +812,7 @@ DOUBLED = [
 ]
 
 
-@pytest.mark.parametrize(("body", "end", "text"), DOUBLED)
+@each_case(("body", "end", "text"), DOUBLED)
 def test_a_doubled_prefix_is_taken_off(body: bytes, end: str, text: str) -> None:
     parser = read(body % compact(A) if b"%b" in body else body)
     assert (parser.end, parser.snapshot.text) == (end, text)
@@ -899,7 +899,7 @@ ENDS_OPEN = [
 ]
 
 
-@pytest.mark.parametrize(("tail", "end", "text"), ENDS_OPEN)
+@each_case(("tail", "end", "text"), ENDS_OPEN)
 def test_the_last_event_is_not_ended(tail: bytes, end: str, text: str) -> None:
     first, *_ = sse(A)
     parser = read(first + (tail % compact(B) if b"%b" in tail else tail))
@@ -931,7 +931,7 @@ SEVERAL = [
 ]
 
 
-@pytest.mark.parametrize(("data", "texts", "error", "done"), SEVERAL)
+@each_case(("data", "texts", "error", "done"), SEVERAL)
 def test_several_payloads_in_one_block(data: bytes, texts: list[str], error: Any, done: bool) -> None:
     payload = parse(data)
     assert [one.text for one in payload.chunks] == texts
