@@ -12,6 +12,7 @@ import ssl
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Self
 
 import httpx
@@ -19,7 +20,15 @@ import httpx2
 import pytest
 import trustme
 
-from chunkfold import AsyncChatCompletionStream, ChatCompletion, ChatCompletionStream, ChunkfoldError, aconnect, connect
+from chunkfold import (
+    AsyncChatCompletionStream,
+    ChatCompletion,
+    ChatCompletionStream,
+    ChunkfoldError,
+    IncompleteStreamError,
+    aconnect,
+    connect,
+)
 from chunkfold.testing import FakeProvider, ReceivedRequest
 
 PATIENCE = 30.0  # seconds, after which a test that hangs fails
@@ -169,6 +178,49 @@ async def read_by(client: Any, url: str, **options: Any) -> Any:
             await stream.read()
         assert stream.response.is_closed or stream.error is None
     return stream
+
+
+@dataclass(kw_only=True)
+class Expected:
+    """What has to come of an answer; `cause` is the name of the client's exception."""
+
+    end: str
+    text: str = ""
+    error: type[ChunkfoldError] | None = None
+    cause: str | None = None
+    noted: tuple[str, ...] = ()
+    retryable: bool = False
+
+
+async def check_reading(expected: Expected, client: Any, library: Any, url: str, texts: list[str]) -> None:
+    """Iterate over a stream, whose texts are added to the list, and compare all that it shows."""
+    error = None
+    async with client.connect(url) as stream:
+        try:
+            async for each in stream:
+                texts += [each.text]
+        except ChunkfoldError as caught:
+            error = caught
+            assert stream.response.is_closed
+            assert connections_in_use(client) == []
+    assert stream.response.is_closed
+    assert connections_in_use(client) == []
+    assert (stream.end, stream.snapshot.text) == (expected.end, expected.text)
+    assert "".join(texts) == expected.text
+    assert tuple(anomaly.rule.id for anomaly in stream.anomalies) == expected.noted
+    assert stream.error is error
+    assert type(error) is (expected.error or type(None))
+    if error is None:
+        assert stream.completion().text == expected.text
+        return
+    assert error.snapshot is not None
+    assert error.snapshot.text == expected.text
+    cause = type(error.__cause__)
+    assert cause.__name__ == (expected.cause or "NoneType")
+    assert cause.__module__.partition(".")[0] in ("builtins", "h2", library.__name__)  # not httpcore's
+    assert (error.emitted_output, error.retryable) == (expected.text != "", expected.retryable)
+    if isinstance(error, IncompleteStreamError):
+        assert error.end == expected.end
 
 
 def connections_in_use(client: Any) -> list[Any]:

@@ -19,7 +19,9 @@ from fronts import (
     ASKED,
     PATIENCE,
     AsyncFront,
+    Expected,
     by_turns,
+    check_reading,
     connections_in_use,
     each_library,
     generators_of_httpx_are_not_ours,
@@ -30,7 +32,6 @@ from http2_provider import Drop, End, GoAway, Head, Http2Provider, Reset, Step, 
 
 from chunkfold import (
     APIStatusError,
-    ChunkfoldError,
     IncompleteStreamError,
     StreamEnd,
     StreamInterruptedError,
@@ -107,22 +108,16 @@ async def test_a_body_that_stays_open_after_done_holds_nobody(front: Any, librar
 # Faults
 
 
-@dataclass
-class Case:
+@dataclass(kw_only=True)
+class Case(Expected):
     """A script, and what has to come of it.
 
-    What is to come after is sent when the client has read what came before. `cause` is the name of the client's
-    exception. Where the connection ends behind the stream's back, only the next request can tell the client.
+    What is to come after is sent when the client has read what came before. Where the connection ends behind the
+    stream's back, only the next request can tell the client.
     """
 
     before: list[Step]
     after: list[Step]
-    end: str
-    text: str = ""
-    error: type[ChunkfoldError] | None = None
-    cause: str | None = None
-    noted: tuple[str, ...] = ()
-    retryable: bool = False
     leaves_a_trap: bool = False
 
     def script(self, texts: list[str]) -> list[Step]:
@@ -134,15 +129,16 @@ class Case:
 
 def interrupted(before: list[Step], after: list[Step], text: str, cause: str = "RemoteProtocolError") -> Case:
     """It failed, which is worth another try as long as no output came."""
-    return Case(before, after, "interrupted", text, StreamInterruptedError, cause, retryable=not text)
+    error = StreamInterruptedError
+    return Case(before=before, after=after, end="interrupted", text=text, error=error, cause=cause, retryable=not text)
 
 
 def finished(before: list[Step], after: list[Step], noted: tuple[str, ...] = (), **options: Any) -> Case:
-    return Case(before, after, "finished", "Hello world", noted=noted, **options)
+    return Case(before=before, after=after, end="finished", text="Hello world", noted=noted, **options)
 
 
 def incomplete(end: str, before: list[Step], after: list[Step], text: str) -> Case:
-    return Case(before, after, end, text, IncompleteStreamError, retryable=not text)
+    return Case(before=before, after=after, end=end, text=text, error=IncompleteStreamError, retryable=not text)
 
 
 REST = [WORLD, STOP, DONE, End()]
@@ -181,35 +177,12 @@ CASES = {
 async def test_a_fault_while_the_answer_comes(front: Any, library: Any, name: str) -> None:
     case = CASES[name]
     texts: list[str] = []
-    error = None
     with Http2Provider(case.script(texts), WHOLE) as provider:
         async with client_of(front, library) as client:
-            async with client.connect(provider.url) as stream:
-                try:
-                    async for each in stream:
-                        texts += [each.text]
-                except ChunkfoldError as caught:
-                    error = caught
-                    assert stream.response.is_closed
-                    assert connections_in_use(client) == []
-            assert stream.response.is_closed
-            assert connections_in_use(client) == []
+            await check_reading(case, client, library, provider.url, texts)
             if not case.leaves_a_trap:
                 async with client.connect(provider.url) as another:
                     assert await text_of(another) == "Hello world"
-    assert (stream.end, stream.snapshot.text) == (case.end, case.text)
-    assert "".join(texts) == case.text
-    assert tuple(anomaly.rule.id for anomaly in stream.anomalies) == case.noted
-    assert stream.error is error
-    if case.error is None:
-        assert error is None
-        assert stream.completion().text == case.text
-        return
-    assert type(error) is case.error
-    assert error.snapshot is not None
-    assert error.snapshot.text == case.text
-    assert type(error.__cause__).__name__ == (case.cause or "NoneType")
-    assert (error.emitted_output, error.retryable) == (case.text != "", case.retryable)
 
 
 async def test_a_request_that_is_refused(front: Any, library: Any) -> None:

@@ -18,7 +18,9 @@ import pytest
 from fronts import (
     ALONE,
     ASKED,
+    Expected,
     by_turns,
+    check_reading,
     client_of,
     connections_in_use,
     each_library,
@@ -30,7 +32,6 @@ from fronts import (
 
 from chunkfold import (
     APIStatusError,
-    ChunkfoldError,
     IncompleteStreamError,
     NotAnEventStreamError,
     StreamInterruptedError,
@@ -72,30 +73,21 @@ def gzip_size(*pieces: bytes) -> int:
 # While the answer comes
 
 
-@dataclass
-class Case:
-    """What the provider says, and what has to come of it.
-
-    `cause` is the name of the client's exception, and `tls` whether the provider speaks TLS.
-    """
+@dataclass(kw_only=True)
+class Case(Expected):
+    """What the provider says, whether over TLS, and what has to come of it."""
 
     answer: Answer
-    end: str
-    text: str = ""
-    error: type[ChunkfoldError] | None = None
-    cause: str | None = None
-    noted: tuple[str, ...] = ()
-    retryable: bool = False
     tls: bool = False
 
 
 def finished(answer: Answer, text: str = "Hello world", noted: tuple[str, ...] = (), **options: Any) -> Case:
-    return Case(answer, "finished", text, noted=noted, **options)
+    return Case(answer=answer, end="finished", text=text, noted=noted, **options)
 
 
 def stopped(end: str, answer: Answer, text: str, **options: Any) -> Case:
     """It stopped too early, which is worth another try as long as no output came."""
-    return Case(answer, end, text, retryable=not text, **{"error": IncompleteStreamError, **options})
+    return Case(answer=answer, end=end, text=text, retryable=not text, **{"error": IncompleteStreamError, **options})
 
 
 def reset(body: list[bytes | float | Raw], text: str = "", noted: tuple[str, ...] = (), **options: Any) -> Case:
@@ -127,7 +119,7 @@ def empty(answer: Answer, **options: Any) -> Case:
 
 
 def refused(answer: Answer, *, retryable: bool) -> Case:
-    return Case(answer, "failed", error=APIStatusError, retryable=retryable)
+    return Case(answer=answer, end="failed", error=APIStatusError, retryable=retryable)
 
 
 OVERLOADED = b'{"error":{"message":"overloaded"}}'
@@ -248,7 +240,7 @@ CASES = {
         Answer([gzipped(*WHOLE[:4]), b"\x03\x00" + b"\x00" * 8], headers=GZIP), noted=("CF507",)
     ),
     "gzip that claims to be an event stream": Case(
-        Answer([gzipped(*WHOLE)]), "invalid", error=NotAnEventStreamError
+        answer=Answer([gzipped(*WHOLE)]), end="invalid", error=NotAnEventStreamError
     ),
     # The request is refused
     "an error in chunks": refused(Answer(OVERLOADED, 503), retryable=True),
@@ -266,37 +258,11 @@ async def test_a_fault_while_the_answer_comes(
 ) -> None:
     case = CASES[name]
     ssl_context = request.getfixturevalue("server_side") if case.tls else None
-    texts: list[str] = []
-    error = None
     with FakeProvider(case.answer, ssl_context=ssl_context) as provider:
         async with client_of(front, library) as client:
-            async with client.connect(provider.url) as stream:
-                try:
-                    async for each in stream:
-                        texts += [each.text]
-                except ChunkfoldError as caught:
-                    error = caught
-                    assert stream.response.is_closed
-                    assert connections_in_use(client) == []
-            assert stream.response.is_closed
-            assert connections_in_use(client) == []
+            await check_reading(case, client, library, provider.url, [])
             async with client.connect(provider.url) as another:
                 assert await text_of(another) == DEFAULT_TEXT
-    assert (stream.end, stream.snapshot.text) == (case.end, case.text)
-    assert "".join(texts) == case.text
-    assert tuple(anomaly.rule.id for anomaly in stream.anomalies) == case.noted
-    assert stream.error is error
-    if case.error is None:
-        assert error is None
-        assert stream.completion().text == case.text
-        return
-    assert type(error) is case.error
-    assert error.snapshot is not None
-    assert error.snapshot.text == case.text
-    assert type(error.__cause__) is (type(None) if case.cause is None else getattr(library, case.cause))
-    assert (error.emitted_output, error.retryable) == (case.text != "", case.retryable)
-    if isinstance(error, IncompleteStreamError):
-        assert error.end == case.end
 
 
 @by_turns(
