@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import pytest
+
 
 def each_case(
     names: str | tuple[str, ...], values: Iterable[Any], ids: Iterable[Any] | Callable[[Any], object] | None = None
@@ -24,15 +26,15 @@ def each_case(
         @functools.wraps(function)
         def test(**fixtures: Any) -> None:
             __tracebackhide__ = True
-            errors: list[Exception] = []
+            errors: list[BaseException] = []
             for name, case in cases:
                 try:
                     function(**fixtures, **dict(zip(arguments, case, strict=True)))
-                except Exception as error:  # noqa: BLE001 - raised below
+                except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - raised below
                     error.add_note(f"case: {name}")
                     errors.append(error)
             if len(errors) > 1:
-                raise ExceptionGroup(f"{len(errors)} of {len(cases)} cases", errors)
+                raise BaseExceptionGroup(f"{len(errors)} of {len(cases)} cases", errors)
             if errors:
                 raise errors[0]
 

@@ -59,13 +59,9 @@ def body_of(name: str) -> bytes:
     return (RECORDINGS / f"{name}.sse").read_bytes()
 
 
-def in_reads(body: bytes, size: int) -> list[bytes]:
-    return cut_every(body, size)
-
-
 def read(body: bytes, size: int, *, strict: bool = False) -> Reading:
     parser = ChatCompletionParser(strict=strict)
-    chunks = [chunk for data in in_reads(body, size) for chunk in parser.feed(data)]
+    chunks = [chunk for data in cut_every(body, size) for chunk in parser.feed(data)]
     return Reading(parser, chunks + parser.close())
 
 
@@ -160,7 +156,7 @@ def sent_chunks(body: bytes) -> Iterator[Any]:
 @each_case("path", [*sorted(RECORDINGS.glob("*.sse")), *MORE_RECORDINGS], ids=lambda path: path.stem)
 def test_every_snapshot_can_be_stored_and_read_again(path: Path) -> None:
     parser = ChatCompletionParser()
-    for data in in_reads(path.read_bytes(), 1460):
+    for data in cut_every(path.read_bytes(), 1460):
         parser.feed(data)
         snapshot = parser.snapshot
         text = snapshot.model_dump_json()
