@@ -39,6 +39,11 @@ def argued(text: bytes, call: bytes = b'"index":0') -> bytes:
     return sent(b'{%b,"choices":[{"index":0,"delta":{"tool_calls":%b},"finish_reason":null}]}' % (ID, calls))
 
 
+def argued_twice(text: bytes) -> bytes:
+    calls = b'[{"index":0,"function":{"arguments":"%b"}},{"index":1,"function":{"arguments":"%b."}}]' % (text, text)
+    return sent(b'{%b,"choices":[{"index":0,"delta":{"tool_calls":%b},"finish_reason":null}]}' % (ID, calls))
+
+
 def named(text: bytes) -> bytes:
     return argued(text).replace(b'"arguments"', b'"name":"f","arguments"')
 
@@ -111,6 +116,7 @@ KINDS: dict[str, tuple[Callable[[bytes], bytes], bool]] = {
     "reasoning": (thought, True),
     "arguments": (argued, True),
     "arguments of a call whose type is repeated": (lambda text: argued(text, b'"index":0,"type":"function"'), True),
+    "arguments of two calls": (argued_twice, True),
     "four choices": (in_turns, True),
     "details": (detailed, False),
     "arguments of a call whose name is repeated": (named, False),
@@ -120,7 +126,8 @@ KINDS: dict[str, tuple[Callable[[bytes], bytes], bool]] = {
 
 def opened(kind: Callable[[bytes], bytes]) -> list[bytes]:
     """What comes before a run: what opens choices and a call, and enough to learn from."""
-    call = chunk(choice(tool_calls=[fragment(0, "call_1", "f", "")]), id="c1", model="m")
+    calls = [fragment(place, f"call_{place}", "f", "") for place in range(2 if kind is argued_twice else 1)]
+    call = chunk(choice(tool_calls=calls), id="c1", model="m")
     others = [said(b"", place) for place in range(1, 4)] if kind is in_turns else []
     learned = [
         in_turns(b"word %c" % (65 + place)) if kind is in_turns else kind(b"word %d" % place) for place in range(24)

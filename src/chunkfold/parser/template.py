@@ -71,7 +71,7 @@ class EventTemplate:
         self._behind = b""
         self._behind_size = 0
         self._holes: list[_Hole] = []
-        self._add: _Add = _add_nothing
+        self._add: _Add  # once it has learned
         self._appended: int | None = None  # the hole of a text that appends, if no other value is kept
         self._may_run = False  # whether many events may be folded at once
         self._parts: list[bytes] = []  # of the last event that was compared: between its values, and each value
@@ -252,12 +252,6 @@ class EventTemplate:
             of = names.index("index")
             return lambda values, count: add_again(values[of], head, rule, values[place], count)
         return lambda values, count: add_again(index, head, rule, values[place], count)
-
-
-def _add_nothing(values: Sequence[Any], count: int) -> bool:
-    """Nothing was learned."""
-    del values, count
-    return False
 
 
 def _nothing_else(chunk: ChatCompletionChunk) -> bool:
