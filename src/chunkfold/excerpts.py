@@ -94,7 +94,7 @@ def excerpt_of(data: bytes, limit: int = _EXCERPT) -> str:
 
 
 def escaped(text: str, limit: int = _EXCERPT) -> str:
-    """At most `limit` characters of a text on one line: what is blank as a space, what cannot be seen escaped."""
+    """At most `limit` characters of a text on one line: blanks as spaces, invisible characters escaped."""
     words = " ".join(text[: limit + 1].split())
     shown = "".join(one if one.isprintable() else repr(one)[1:-1] for one in words)
     return shown if len(shown) <= limit and len(text) <= limit else shown[:limit] + "..."
@@ -108,7 +108,7 @@ def code_span(text: str) -> str:
 
 
 def code_fence(text: str, least: int = 3) -> str:
-    """Backticks that can stand around a text in Markdown: more than it has in a row, and at least so many."""
+    """Backticks that can enclose a text in Markdown: more than it has in a row, and at least `least`."""
     return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
 
 

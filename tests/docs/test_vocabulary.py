@@ -100,16 +100,8 @@ MORE_PHRASES = {
     r"as far as (it|they) (has|have|had|goes|go)\b": "so far",
 }
 STILL_WITH_MORE = [
-    "docs/performance.md",
     "src/chunkfold/cli",
-    "src/chunkfold/events",
-    "src/chunkfold/excerpts.py",
-    "src/chunkfold/fold",
-    "src/chunkfold/json_text",
-    "src/chunkfold/parser",
     "src/chunkfold/report",
-    "src/chunkfold/stream",
-    "src/chunkfold/wire",
 ]
 
 

@@ -135,7 +135,7 @@ def _size(line: _Line, data_buffer: str) -> int:
     if name == "data":
         return len(_bytes(data_buffer + value))
     if not line.is_ended and line.offset == 0 and BOM.encode().startswith(_bytes(line.text)):
-        return 0  # the mere beginning of a BOM is no line
+        return 0  # only the beginning of a BOM is not a line
     return len(_bytes(line.text))
 
 

@@ -125,7 +125,7 @@ async def test_the_request(front: Any, library: Any) -> None:
     assert request.json == {**ASKED, "stream": True}
     assert request.headers["content-type"] == "application/json"
     assert request.headers["accept"] == "text/event-stream"
-    # A compressed body can explode before any limit sees it.
+    # A compressed body can expand before any limit is checked.
     assert request.headers["accept-encoding"] == "identity"
 
 

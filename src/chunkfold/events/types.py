@@ -25,7 +25,7 @@ from chunkfold.models.base import validate_leniently
 
 
 class _Growth(BriefRepr):
-    """A piece that a text grew by, which knows the text it became part of."""
+    """A piece that was appended to a text, with access to the text so far."""
 
     __slots__ = ("_source",)
     delta: str
@@ -51,7 +51,7 @@ GrowthT = TypeVar("GrowthT", bound=_Growth)
 
 
 def grown(event: GrowthT, buffer: TextBuffer, end: int) -> GrowthT:
-    """The event, told that the first `end` characters of the buffer are the text up to and with its piece."""
+    """The event, with its text so far: the first `end` characters of the buffer."""
     object.__setattr__(event, "_source", (buffer, end))
     return event
 
@@ -209,7 +209,7 @@ class ChoiceFinished(BriefRepr):
 
 
 class _WithUsage(BriefRepr):
-    """Has its usage made on the first look."""
+    """Computes its usage on first access."""
 
     __slots__ = ("_source",)
     _source: dict[str, Any]
@@ -235,7 +235,7 @@ class UsageReceived(_WithUsage):
 
 
 def usage_received(usage: dict[str, Any]) -> UsageReceived:
-    """The event that says what the usage is by now; the object is never changed."""
+    """The event with the usage so far; the object is never changed."""
     event = UsageReceived.__new__(UsageReceived)
     object.__setattr__(event, "_source", usage)
     return event

@@ -13,14 +13,14 @@ def is_base64(piece: str) -> bool:
 
 
 def join_audio(pieces: list[str]) -> str:
-    """Base64 pieces, each encoded by itself, as one; where a piece is not base64, the texts joined."""
+    """Join base64 pieces that were encoded separately; if a piece is not base64 by itself, join the texts."""
     if not all(map(is_base64, pieces)):
         return "".join(pieces)
     return base64.b64encode(b"".join(map(base64.b64decode, pieces))).decode()
 
 
 class AudioDecoder:
-    """The bytes of audio, piece by piece. Data that is not base64 has none."""
+    """Decode audio piece by piece. Data that is not base64 decodes to nothing."""
 
     def __init__(self) -> None:
         self._rest = ""  # of one encoded text that is cut anywhere: fewer than four characters

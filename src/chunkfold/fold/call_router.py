@@ -27,7 +27,7 @@ from chunkfold.models.outcome import is_server_side
 
 
 class CallIdentity:
-    """What is known of one call, its arguments aside.
+    """What is known of one call, without its arguments.
 
     Attributes:
         id: The first id that was sent for it.
@@ -66,7 +66,7 @@ class CallIdentity:
         self._name.compact()
 
     def copy(self) -> "CallIdentity":
-        """The same, to be changed apart."""
+        """A copy, which can be changed independently."""
         copy = CallIdentity(self.place)
         copy.id, copy.index, copy.has_text, copy.is_server_side = (
             self.id,
@@ -83,11 +83,11 @@ class CallIdentity:
         return len(name) == self._name.tell() and name == self.name
 
     def grows_into(self, name: str) -> bool:
-        """Whether this is its name, gone on: once arguments came, a longer name is another name."""
+        """Whether this is a longer form of its name; after its first arguments, a longer name is another name."""
         return not self.has_text and len(name) > self._name.tell() and name.startswith(self.name)
 
     def is_called_otherwise(self, name: str) -> bool:
-        """Whether it has a name that neither is this one nor grows into it."""
+        """Whether it has a name, and this one neither equals nor extends it."""
         return self.has_name and not self.is_called(name) and not self.grows_into(name)
 
     def take_name(self, name: str, log: AnomalyLog) -> int:
@@ -120,9 +120,9 @@ class CallRouter(Generic[CallT]):
 
     Attributes:
         calls: In the order of their first appearance.
-        last: The one touched last.
+        last: The call that the last fragment belongs to.
         client_side: How many of them are for the client to run.
-        changes: How many fragments had more to say than that a call goes on which is known by its index.
+        changes: How many fragments did more than continue a call that is known by its index.
     """
 
     def __init__(self, make: Callable[[int], CallT], log: AnomalyLog) -> None:
@@ -161,14 +161,14 @@ class CallRouter(Generic[CallT]):
         return id_ in self._by_id
 
     def bind_id(self, call: CallT, id_: str) -> None:
-        """From now on the id means this call, and is its own if it has none yet."""
+        """From now on the id identifies this call; it becomes the call's `id` if that has none yet."""
         self._by_id[id_] = call
         if call.id is None:
             call.id = id_
             self._judge(call)
 
     def copy(self) -> "CallRouter[CallIdentity]":
-        """A router that goes on from here by itself, and notes nothing."""
+        """A router with the same state that continues independently, and notes nothing."""
         other = silent_router()
         other.calls = [call.copy() for call in self.calls]
         other.last = None if self.last is None else other.calls[self.last.place]
@@ -179,7 +179,7 @@ class CallRouter(Generic[CallT]):
         return other
 
     def _route(self, at_index: CallT | None, index: int | None, id_: str | None, name: str | None) -> tuple[CallT, int]:
-        """Find the call, or begin it, and let it take its index, its name and its id."""
+        """Find the call, or begin one, and set its index, name and id."""
         self.changes += 1
         if id_ == "" or name == "":
             self._log.note(EMPTY_FOR_ABSENT, "a tool call's id or name")

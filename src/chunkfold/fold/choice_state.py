@@ -47,7 +47,7 @@ class AudioState:
 
 
 class ChoiceState:
-    """One choice while it is folded. What most choices never have is made when it comes: there may be many choices."""
+    """One choice while it is folded. Rare fields are created on first use, since there may be many choices."""
 
     __slots__ = (
         *("_last_part", "audio", "blocks", "content_parts", "extra", "finish_reason", "function_call", "in_thought"),
@@ -108,7 +108,7 @@ class ChoiceState:
         self.order.append((name, start))
 
     def buffer(self, name: str) -> TextBuffer:
-        """Where one of the texts is gathered."""
+        """The buffer of one of the texts."""
         buffer = self.texts.get(name)
         if buffer is None:
             buffer = self.texts[name] = TextBuffer()
@@ -128,13 +128,13 @@ class ChoiceState:
 
     @property
     def count(self) -> int:
-        """How many texts `compact` looks at, roughly."""
+        """Roughly how many texts `compact` visits."""
         calls = 0 if self.tool_calls is None else len(self.tool_calls.calls)
         parts = 0 if self.content_parts is None else len(self.content_parts)
         return 1 + calls + parts + sum(map(len, self.blocks.values()))
 
     def begin_calls(self) -> ToolCalls:
-        """Where its tool calls are gathered from now on."""
+        """Create the state of its tool calls."""
         self.tool_calls = ToolCalls(self.log, self.index, self._head)
         return self.tool_calls
 

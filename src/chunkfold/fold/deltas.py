@@ -36,7 +36,7 @@ from chunkfold.models.content import (
 
 
 def fold_delta(state: ChoiceState, delta: ChoiceDelta) -> int:
-    """Fold each field by its rule, what has none as an unknown key; return how many characters of output it brought."""
+    """Fold each field by its rule, else as an unknown key; return how many characters of output the delta brought."""
     fields, unknown, present = delta.__dict__, delta.__pydantic_extra__, delta.__pydantic_fields_set__
     role: str | None = fields.get("role")
     if role != state.role and is_of_tool(fields):  # most providers repeat it
@@ -60,7 +60,7 @@ def fold_delta(state: ChoiceState, delta: ChoiceDelta) -> int:
 
 
 def only_brought(delta: ChoiceDelta, role: str | None) -> str:
-    """The one field that a delta brings, beside nulls and a known role; "" if it is none, or not the only one."""
+    """The only field that a delta brings, besides nulls and a known role; "" if it brings none or several."""
     fields, only = delta.__dict__, ""
     if not delta.__pydantic_extra__:
         for name in delta.__pydantic_fields_set__:
@@ -72,7 +72,7 @@ def only_brought(delta: ChoiceDelta, role: str | None) -> str:
 
 
 def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
-    """Fold what is reasoning by its field; return its text, and how many characters of output all of it brought."""
+    """Fold the fields of reasoning; return their text, and how many characters of output they brought."""
     brought, size = _fold_blocks(state, fields)
     reasoning = reasoning_text(fields) or brought
     return reasoning, size + _add_reasoning(state, reasoning)
@@ -106,7 +106,7 @@ def _fold_blocks(state: ChoiceState, fields: Fields) -> tuple[str, int]:
 
 
 def _add_content(state: ChoiceState, fields: Fields, known_reasoning: str) -> int:
-    """Text; reasoning where the content is flagged as a thought, unless it came in a field of its own."""
+    """Fold the content as text, or as reasoning if it is flagged as a thought and no other field has the reasoning."""
     content = fields["content"]
     if not isinstance(content, str):
         return _add_content_list(state, content, has_reasoning=bool(known_reasoning))
@@ -117,7 +117,7 @@ def _add_content(state: ChoiceState, fields: Fields, known_reasoning: str) -> in
 
 
 def _add_content_list(state: ChoiceState, content: list[Any], *, has_reasoning: bool) -> int:
-    """Text and, where it came in no field of its own, reasoning; parts that are more than text are kept as well."""
+    """Fold the text of the parts and, if no other field has it, their reasoning; keep the parts that are not text."""
     state.log.note(CONTENT_PARTS)
     state.write("content", "")
     size = 0
@@ -141,7 +141,7 @@ def _keep_part(state: ChoiceState, part: dict[str, Any], *, is_other: bool) -> N
 
 
 def _keep_tool_message(state: ChoiceState, delta: ChoiceDelta) -> int:
-    """What a tool said is not the assistant's. Tool calls are, also where a server sends them with a tool's role."""
+    """Keep a tool's message apart from the assistant's. Tool calls are the assistant's, even with a tool's role."""
     state.log.note(TOOL_MESSAGE, f"role {excerpt(delta.role)}")
     if state.tool_messages is None:
         state.tool_messages = []
@@ -150,7 +150,7 @@ def _keep_tool_message(state: ChoiceState, delta: ChoiceDelta) -> int:
 
 
 def _fold_unknown(state: ChoiceState, name: str, value: Any) -> bool:
-    """Fold a field that the models do not have but the fold has a rule for; return whether that is all of it."""
+    """Fold a field that only the fold has a rule for, not the models; return whether all of it was folded."""
     if name in APPENDED:
         if isinstance(value, str):
             state.buffer(name).write(value)
@@ -167,13 +167,13 @@ def _fold_unknown(state: ChoiceState, name: str, value: Any) -> bool:
     if kind is None or value is None:
         return False
     is_folded = fragments_of(kind, value) is not None
-    if not is_folded and kind is not THINKING:  # a bare `thinking` is anybody's
+    if not is_folded and kind is not THINKING:  # a bare `thinking` can have any meaning
         state.log.note(WRONG_TYPE, f"{name}: expected a list, received {type(value).__name__}")
     return is_folded
 
 
 def _merge_provider_fields(kept: dict[str, Any], new: dict[str, Any]) -> None:
-    """LiteLLM's: key by key the last value that is not null; Gemini's thought signatures add up."""
+    """Merge LiteLLM's field: the last value of each key that is not null; Gemini's thought signatures accumulate."""
     fields = kept.get("provider_specific_fields")
     if not is_object(fields):
         fields = kept["provider_specific_fields"] = {}
@@ -261,7 +261,7 @@ def _add_function_call(state: ChoiceState, call: ChoiceDeltaFunctionCall) -> int
 
 
 def _add_audio(state: ChoiceState, audio: ChoiceDeltaAudio) -> int:
-    """The id and the expiry are the last ones; data and transcript append."""
+    """Keep the last id and expiry; append data and transcript."""
     if state.audio is None:
         state.audio = AudioState()
         state.begin_part("audio", 0)

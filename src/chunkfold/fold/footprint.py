@@ -37,7 +37,7 @@ class Kept(NamedTuple):
 
 
 class State(Protocol):
-    """What the fold gathers things in."""
+    """A part of the fold's state."""
 
     def kept(self) -> Kept:
         """What it keeps."""
@@ -45,10 +45,12 @@ class State(Protocol):
 
 
 class Footprint:
-    """Measure the states of one stream, again and again."""
+    """Measure the states of one stream repeatedly."""
 
     def __init__(self) -> None:
-        self._measured: dict[int, tuple[object, int, int]] = {}  # what grows, how long it was, and its size
+        self._measured: dict[
+            int, tuple[object, int, int]
+        ] = {}  # each growing container, its length when measured, and its size
 
     def of(self, value: Any) -> int:
         """The size in bytes of JSON values, models, and the accumulator's own states, with all that is in them."""
@@ -86,7 +88,7 @@ class Footprint:
         return size
 
     def _of_growing(self, part: list[Any] | dict[Any, Any]) -> int:
-        """The size of a list, or of the keys of an object: of its end, if the rest was measured before."""
+        """The size of a list, or of the keys of an object; only what was added since the last time is measured."""
         _, length, size = self._measured.get(id(part), (None, 0, _CONTAINER))
         if len(part) == length:
             return size

@@ -9,7 +9,7 @@ from chunkfold.models.content import REASONING_FIELDS
 
 
 def gap_in(state: ChoiceState) -> ChoiceDelta | None:
-    """What a whole message has that no delta brought, but for its role; None if there is nothing."""
+    """What a whole message has that no delta brought, except its role; None if there is nothing."""
     message = state.message
     if message is None:
         return None

@@ -1,4 +1,4 @@
-"""Fold the fields that every chunk repeats: the id of the completion, its model, and the like.
+"""Fold the fields that every chunk repeats: the id of the completion, its model and similar fields.
 
 Almost every chunk has the same head as the one before. So the head is compared as a whole, and folded field by field
 only if it differs.
@@ -26,9 +26,10 @@ class Head:
 
     Attributes:
         fields: What is kept of it: the first values that are not empty.
-        service_tier: The last one.
-        usual: The values of the last chunk's head; None if the next chunk is not a usual one, whatever its head.
-        notes: What is odd about the last chunk's head, noted with every chunk that repeats it.
+        service_tier: The last value.
+        usual: The values of the last chunk's head; None if the next chunk must not take the short path, whatever its
+            head.
+        notes: The deviations in the last chunk's head, noted with every chunk that repeats it.
     """
 
     def __init__(self, log: AnomalyLog) -> None:
@@ -58,7 +59,7 @@ class Head:
         return [name for name in ("id", "created", "model") if name not in self.fields]
 
     def _fold(self, head: dict[str, Any]) -> Iterator[tuple[Rule, str]]:
-        """Keep what is new; give what is odd."""
+        """Keep what is new; yield a note for each deviation."""
         for name in _FIRST_WINS:
             value = head[name]
             if value:

@@ -29,7 +29,7 @@ _TYPED_COUNTS = frozenset(CompletionUsage.model_fields)
 def keep_unknown(kept: dict[str, Any], unknown: dict[str, Any] | None, extended: tuple[str, ...] = ()) -> bool:
     """Unknown keys: the last value that is not null. `obfuscation` stays on the chunk.
 
-    Returns whether anything is kept that was not: most streams repeat what they have of these keys.
+    Returns whether anything new is kept: most streams repeat the same keys and values.
 
     Args:
         kept: What was kept before; changed.
@@ -53,10 +53,10 @@ def keep_unknown(kept: dict[str, Any], unknown: dict[str, Any] | None, extended:
 
 
 def merge_usage(usage: dict[str, Any], new: CompletionUsage, log: AnomalyLog) -> dict[str, Any]:
-    """Key by key, the last value that is not null; a 0 never replaces a positive number; details alike.
+    """Key by key, the last value that is not null; a 0 never replaces a positive number; the same holds in details.
 
-    Returns `usage` itself if nothing changes, else a new object that shares what stays with it: what was merged before
-    may be kept, and neither argument is changed. Of unknown keys the first hundred of each object are kept.
+    Returns `usage` itself if nothing changes, else a new object that shares the unchanged values with it. Neither
+    argument is changed, so you can keep earlier results. Of unknown keys the first hundred of each object are kept.
 
     Usage is cumulative where it comes more than once, so nothing is summed. But a total that falls below prompt +
     completion by such a merge (Anthropic's counts come in two parts) becomes their sum.
@@ -90,7 +90,7 @@ def _merge_counts(
 
     Args:
         usage: What was merged before.
-        new: What came now.
+        new: The usage that arrived now.
         log: Where to note what was tolerated.
         typed: The keys whose types are checked when a chunk is read.
     """
@@ -111,7 +111,7 @@ def _merge_counts(
 
 
 def _merged(key: str, old: Any, value: Any, log: AnomalyLog, *, is_typed: bool) -> Any:
-    """The merged value of one key: what cannot be a count never displaces one, nor does a 0 a positive one.
+    """The merged value of one key: only a count replaces a count, and a 0 never replaces a positive one.
 
     It is noted here, unless it was noted when the chunk was read: there the types of typed keys are checked, and the
     size of all whole numbers.
@@ -132,7 +132,7 @@ def _merged(key: str, old: Any, value: Any, log: AnomalyLog, *, is_typed: bool) 
 
 
 def _own(value: Any) -> Any:
-    """A value apart from the chunk that brought it; of a model what is not null."""
+    """A copy of a value, independent of its chunk; of a model only the fields that are not null."""
     if isinstance(value, BaseModel):
         value = {key: item for key, item in _fields_of(value).items() if item is not None}
     return copied(value)
@@ -157,7 +157,7 @@ def _is_count(value: Any) -> TypeGuard[int]:
 
 
 def _is_right(key: str, value: Any) -> bool:
-    """Whether a value is what a usage has under such a key: an object of details, or a number."""
+    """Whether a value is of the kind that usage has under this key: an object of details, or a number."""
     if key.endswith("_details"):
         return is_object(value)
     return _is_count(value) or isinstance(value, float)
@@ -171,7 +171,7 @@ class Blocks:
     """The fragments of one kind of block, merged into blocks by the rules of that kind.
 
     A fragment with an index belongs to the block with that index, one without to the last block of its type, unless
-    its id differs. So a signature that comes alone, maybe after the content began, finds its block.
+    its id differs. So a signature that arrives alone, even after the content began, is added to its block.
 
     Args:
         kind: The field that the fragments come in.
@@ -223,9 +223,9 @@ class Blocks:
             block.compact()
 
     def _block_of(self, fragment: dict[str, Any]) -> "_Block":
-        """The block that a fragment belongs to, a new one if there is none."""
+        """The block that a fragment belongs to: an existing one, else a new one."""
         type_, index = fragment.get("type"), fragment.get("index")
-        if self._last is not None:  # most fragments go on with the block of the one before
+        if self._last is not None:  # most fragments continue the block of the one before
             last_type, last_index, block = self._last
             if type_ == last_type and index == last_index and type(index) is int:
                 return block

@@ -1,7 +1,7 @@
-"""The interface for observers of the fold; events are made by one.
+"""The interface for observers of the fold, such as the one that makes events.
 
 Folding costs the same without an observer. An observer that is added late first receives everything that has arrived,
-in order, as if it had arrived in few large pieces.
+in order, as if in few large pieces.
 """
 
 from typing import TYPE_CHECKING, Any, Protocol
@@ -41,5 +41,5 @@ class FoldObserver(Protocol):
         ...
 
     def on_usage(self, usage: dict[str, Any]) -> None:
-        """The usage, merged, is not what it was. The object is never changed."""
+        """The merged usage changed. The object itself is never changed."""
         ...

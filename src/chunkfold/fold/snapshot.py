@@ -40,9 +40,9 @@ def completion_snapshot(
 
     Args:
         extra: Its unknown fields.
-        head: What all chunks repeat.
+        head: The fields that all chunks repeat.
         choices: By index.
-        service_tier: The last one.
+        service_tier: The last value.
         usage: The merged counts, None if none came.
         tools: The types of the tools' arguments.
     """
@@ -63,7 +63,7 @@ def completion_snapshot(
 
 
 def choice_snapshot(state: ChoiceState) -> Choice:
-    """The choice so far, with what a whole message has that no delta brought. All of it is the caller's own."""
+    """The choice so far, with what a whole message adds to the deltas. It shares nothing with the fold."""
     fields: dict[str, Any] = {
         **copied(state.extra),
         "index": state.index,
@@ -95,7 +95,7 @@ def _message_snapshot(state: ChoiceState) -> ChatCompletionMessage:
 
 
 def _message_fields(state: ChoiceState) -> dict[str, Any]:
-    """What the deltas brought of the message, but for its role."""
+    """The fields of the message that the deltas brought, except its role."""
     blocks = {name: _blocks_snapshot(name, blocks.snapshot()) for name, blocks in state.blocks.items()}
     found: dict[str, Any] = {
         **{name: state.text(name) for name in state.texts},

@@ -51,12 +51,12 @@ class StreamFold:
         tools: The types of the tools' arguments, by the tools' names: models, TypedDicts or dataclasses.
 
     Raises:
-        TypeError: Pydantic knows nothing to do with the type of a tool.
+        TypeError: Pydantic cannot validate the type of a tool.
 
     Attributes:
         output_size: How much output came, in characters.
         chunks: How many chunks came.
-        unexplained: How many of them are objects that have nothing of a chunk (CF219).
+        unexplained: How many of them are objects without any field of a chunk (CF219).
         keeps_more: Whether more than text was kept since this was set to False.
         log: What was tolerated.
         tools: The types of the tools' arguments.
@@ -88,7 +88,7 @@ class StreamFold:
 
     @property
     def footprint(self) -> int:
-        """Roughly how much is kept, in bytes: the output, and whatever else came with it."""
+        """Roughly how many bytes are kept: the output, and everything that arrived with it."""
         return self._footprint.of([self._choices, self.head.fields, self.head.service_tier, self._usage, self._extra])
 
     @property
@@ -112,12 +112,12 @@ class StreamFold:
     ) -> ChatCompletionChunk | None:
         """Fold one chunk in.
 
-        A usual chunk is the same as the last one but for its text, its tool call fragment or its usage: folding it here
-        costs half of what `_add_unusual` costs, which does not need this path and has the same result.
+        A usual chunk differs from the last one only in its text, its tool call fragment or its usage. Its short path
+        has the same result as `_add_unusual`, at half the cost.
 
         Args:
             chunk: The chunk. It is not changed.
-            admit: Asked whether a chunk that is not a usual one is to be folded, and may change it before.
+            admit: Called with a chunk that is not usual; returns whether to fold it, and may change it first.
 
         Returns:
             The chunk to pass on: this one, or a copy without the literal tag that closes a thought where the chunk
@@ -136,9 +136,10 @@ class StreamFold:
         return chunk
 
     def _usual_choice(self, chunk: ChatCompletionChunk) -> ChoiceState | None:
-        """The choice that a usual chunk goes on with: the same head as before, one choice that is open, no error.
+        """The choice that a usual chunk continues; None if the chunk is not usual.
 
-        This is the one list of what is not usual.
+        A usual chunk has the same head as the one before, one choice, which is open, and no error. Only this
+        method decides it.
         """
         fields, unknown = chunk.__dict__, chunk.__pydantic_extra__
         try:
@@ -169,17 +170,17 @@ class StreamFold:
     def add_again(
         self, choice: int, head: object, rule: Callable[[ChoiceState, ValueT], int], value: ValueT, count: int = 1
     ) -> bool:
-        """Fold what is usual because a chunk like it was; that saves looking at all of it again.
+        """Fold a value of a chunk that is usual because a chunk like it was, without inspecting the chunk again.
 
         Args:
             choice: The index of its one choice.
             head: The usual head of the chunk that it is like.
-            rule: What folds it into the choice; returns how many characters of output it brought.
-            value: What the rule takes.
+            rule: Folds the value into the choice; returns how many characters of output it brought.
+            value: The value for the rule.
             count: How many chunks brought it.
 
         Returns:
-            False, and nothing is folded, if another head came since, or if the choice is not open.
+            False, and nothing is folded, if another head has arrived since, or if the choice is not open.
         """
         state = self._choices.get(choice)
         if state is None or state.finish_reason is not None or head is not self.head.usual:
@@ -248,7 +249,7 @@ class StreamFold:
         return chunk
 
     def reopen(self, choice: int) -> None:
-        """Take the finish reason of a choice back, if it has one: the choice goes on."""
+        """Remove the finish reason of a choice, if it has one: the choice continues."""
         state = self._choices.get(choice)
         if state is not None and state.finish_reason is not None:
             state.finish_reason = None
@@ -263,7 +264,7 @@ class StreamFold:
     def compact(self) -> None:
         """Join the pieces of all texts, if many came since the last time; else nothing happens."""
         if self.chunks >= self._next_compaction:
-            # Where there are many choices, calls or blocks, so much the more seldom: the cost stays linear.
+            # The more choices, calls or blocks there are, the less often: the cost stays linear.
             texts = sum(state.count for state in self._choices.values())
             self._next_compaction = self.chunks + max(_COMPACTION, texts)
             for state in self._choices.values():
@@ -279,7 +280,7 @@ class StreamFold:
             observer.on_usage(self._usage)
 
     def tell_finishes(self, observer: FoldObserver) -> None:
-        """Tell an observer of all finish reasons again: what came since may make tool calls of a plain stop."""
+        """Report all finish reasons to an observer again: later chunks can turn a `stop` into `tool_calls`."""
         for state in self._choices.values():
             tell_finish(state, observer)
 
@@ -287,7 +288,7 @@ class StreamFold:
         """The stream ended: what whole messages add to the deltas, as a last chunk (already folded), or None.
 
         Args:
-            last_chunks: What was held back until now, by us and not by the provider; folded first.
+            last_chunks: Chunks that chunkfold, not the provider, held back until now; folded first.
         """
         self._ended = True
         for held in last_chunks:
@@ -311,7 +312,7 @@ class StreamFold:
 
     @property
     def snapshot(self) -> ChatCompletion:
-        """What has arrived so far; costs as much as the output is long."""
+        """What has arrived so far, in time proportional to the output."""
         return completion_snapshot(
             self._extra, self.head.fields, self._choices, self.head.service_tier, self._usage, tools=self.tools
         )
@@ -376,11 +377,11 @@ class StreamFold:
             self.keeps_more = True
         if state.in_thought:
             self._open_thoughts.add(state.index)
-            self.head.usual = None  # so that no chunk takes a shorter way before the thought is closed
+            self.head.usual = None  # so that no chunk takes the short path before the thought is closed
         return size
 
     def _close_thoughts(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
-        """The chunk without the tags that close thoughts; their choices are open no longer."""
+        """The chunk without the tags that close thoughts; the thoughts of these choices are closed."""
         choices: list[ChunkChoice] = []
         for choice in chunk.choices:
             delta = choice.delta

@@ -8,12 +8,12 @@ if TYPE_CHECKING:
 
 
 class TextBuffer:
-    """Gather text. Writing costs what the interpreter's own buffer costs; that one may keep each piece, though.
+    """Gather text, as fast as the interpreter's own buffer, which may keep each piece.
 
-    So call `compact` now and then if you write many pieces.
+    If you write many pieces, call `compact` occasionally to join them.
 
     Attributes:
-        write: Append a text; gives how many characters it has.
+        write: Appends a text; returns how many characters it has.
     """
 
     __slots__ = ("_done", "_done_size", "_open", "write")

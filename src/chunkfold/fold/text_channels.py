@@ -1,8 +1,8 @@
 """Identify the texts of a chunk, so that each can be continued from chunk to chunk.
 
 A text that grows from chunk to chunk is a channel: a choice's content, the arguments of one of its calls, a block of
-its reasoning. Code that continues a text (to join halves of characters, or to remove what was sent before) finds it by
-the channel's key.
+its reasoning. Code that needs the earlier part of a text, to join halves of
+characters or to remove repeats, finds it by the channel's key.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,10 +47,11 @@ class TextChannels:
     """The channels of one stream.
 
     Args:
-        router_of: Gives the router to begin with for a choice, where its first calls were not seen here.
+        router_of: Returns the router to start with for a choice whose first calls were not seen here.
 
     Attributes:
-        knows_calls: Whether any tool call was seen. From then on all chunks have to be, for the routers to keep up.
+        knows_calls: Whether any tool call was seen. From then on every chunk must be passed here, since the routers
+            need all fragments.
     """
 
     def __init__(self, router_of: Callable[[int], CallRouter[CallIdentity]] | None = None) -> None:
@@ -90,7 +91,7 @@ class TextChannels:
 
 
 def _part_channels(choice: int, parts: list[Any]) -> Iterator[Channel]:
-    """The texts in a content list: text goes on where a plain content would."""
+    """The texts in a content list; its text continues the channel of plain content."""
     for part in filter(is_object, parts):
         yield Channel((choice, "content"), part, "text", "content")
         for key, type_ in _PART_TYPES.items():

@@ -96,7 +96,7 @@ class ToolCall(CallIdentity):
         self._may_be_placeholder = len(known) + len(text) <= len("{}")
 
     def note_several_objects(self, log: AnomalyLog) -> None:
-        """The stream ended: note whether what came as one call's arguments are those of several."""
+        """The stream ended: note whether the arguments of one call are those of several."""
         if not self.is_custom and _has_several_objects(self.arguments.getvalue()):
             log.note(ARGUMENTS_SEVERAL, f"{excerpt(self.name)}: {excerpt(self.arguments.getvalue())}")
 
@@ -122,7 +122,7 @@ def _has_several_objects(arguments: str) -> bool:
 
     It reads a bounded amount to save memory: if the first object is larger, the result is False.
     """
-    if _NEXT_OBJECT.search(arguments) is None:  # true of most, and all that most cost
+    if _NEXT_OBJECT.search(arguments) is None:  # most arguments; they cost only this search
         return False
     text = without_placeholder(arguments)[:_LONGEST_LOOK]
     try:
@@ -138,7 +138,7 @@ class ToolCalls:
     Args:
         log: Where to note what was tolerated.
         choice: The choice's index.
-        head: The fields that all chunks repeat, as far as they came: `id`, `created`, `model`.
+        head: The fields that all chunks repeat, if they were sent: `id`, `created`, `model`.
 
     Attributes:
         router: The router that identifies the calls.
@@ -160,7 +160,7 @@ class ToolCalls:
 
     @property
     def last(self) -> ToolCall | None:
-        """The one touched last."""
+        """The call that the last fragment belongs to."""
         return self.router.last
 
     def add(self, fragment: ChoiceDeltaToolCall) -> int:
@@ -189,8 +189,8 @@ class ToolCalls:
     def made_up_id(self, call: ToolCall) -> str:
         """The id for a call that was sent without one, distinct from those that were sent so far.
 
-        It is made of everything that distinguishes the calls of a conversation's turns, so that no two of them share
-        an id, and of nothing else, so that the same bytes always give the same id.
+        It is a hash of everything that distinguishes the calls of a conversation, so that no two calls share an id, and
+        of nothing else, so that the same bytes always give the same id.
         """
         created = self._head.get("created") or 0
         source = (

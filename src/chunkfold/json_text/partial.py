@@ -169,7 +169,7 @@ class PartialJSON:
         return self.value
 
     def _after_number(self, number: StringIO, text: str) -> str:
-        """Go on with a long number; return it, and what follows, once it has ended, else nothing."""
+        """Continue a long number; once it has ended, return it and the text after it, else nothing."""
         number.write(text)
         if SCALAR.fullmatch(text):
             return ""
@@ -184,7 +184,7 @@ class PartialJSON:
             at = self._take_token(text, at) if string is None else self._take_string(string, text, at)
 
     def _take_string(self, string: StringIO, text: str, at: int) -> int:
-        """Go on with an open string; return where what was taken ends."""
+        """Continue an open string; return where the part that was taken ends."""
         end = end_of(PLAIN, text, at)
         string.write(text[at:end])
         if end == len(text):
@@ -225,7 +225,7 @@ class PartialJSON:
         return at + 1
 
     def _take_scalar(self, text: str, at: int) -> int:
-        """Take a number or a word; one that the text ends with may go on, and waits."""
+        """Take a number or a word; keep one at the end of the text, because the next piece may continue it."""
         end = end_of(SCALAR, text, at)
         token = text[at:end]
         if token in WORDS:
@@ -292,7 +292,7 @@ class PartialJSON:
         self._end_value()
 
     def _end_value(self) -> None:
-        """Where the whole has ended, and is valid, it is what `parse` gives."""
+        """Once the text is complete and valid, its value is the result of `parse`."""
         self._wants = _COMMA if self._stack else _OVER
         if self._wants == _OVER and self._type is not None:
             with suppress(Exception):  # validators may fail in any way; `close` says how

@@ -1,6 +1,6 @@
 """Parse one stream without I/O: bytes in, chunks out, and at the end how it ended.
 
-Input: the bytes of a body, in pieces of any size, and the information that the body ended, broke or was left. Output:
+Input: the bytes of a body, in pieces of any size, and whether the body ended, broke or was left. Output:
 chunks or events, then the end, the error and the message. Read in this order:
 
 - `parser`: `ChatCompletionParser`, the public class; `options`: its options and their checks;

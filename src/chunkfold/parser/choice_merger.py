@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class ChoiceMerger:
-    """Merge the choices of one stream. Chunks of choice 0 alone pass as they are.
+    """Merge the choices of one stream. Chunks with only choice 0 are unchanged.
 
-    Unlike the transform `OneChoice` it lets a finish reason pass at once. Where another choice goes on after it, it is
-    taken back: an answer that is cut there is not finished. Where two choices bring text, reasoning or a whole message
-    in one chunk they are two answers, and from then on the choices stay apart.
+    Unlike the transform `OneChoice` it passes a finish reason on at once. If another choice continues after it, the
+    finish reason is removed from the fold: an answer that is cut there is not finished. If two choices bring text,
+    reasoning or a whole message in one chunk, they are two answers, and from then on the choices are not merged.
 
     Args:
         fold: Where the chunks are folded.
@@ -71,7 +71,7 @@ def _says_something(choice: ChunkChoice) -> bool:
 
 
 def merger_for(fold: StreamFold, transforms: "Sequence[Transform]") -> ChoiceMerger | None:
-    """What merges choices; None where a transform does so, which has to see their indexes."""
+    """The merger for a stream; None if a transform merges choices, because that needs their indexes."""
     if transforms:
         from chunkfold.transforms import OneChoice
 

@@ -31,13 +31,13 @@ class Stop(Enum):
     REFUSED = auto()  # strict mode refuses an anomaly
     DONE = auto()  # `[DONE]`
     BODY_ENDED = auto()
-    WHOLE_BODY = auto()  # the body was one JSON completion, which knows no `[DONE]`
+    WHOLE_BODY = auto()  # the body was one JSON completion, which has no `[DONE]`
     TRANSPORT = auto()  # the transport raised
     STALLED = auto()  # a deadline passed
-    LEFT = auto()  # by the consumer
+    LEFT = auto()  # the consumer left
 
 
-# Where the bytes stop by themselves: what shows only then is the provider's doing.
+# The provider ended the bytes, so an anomaly that shows only then is the provider's fault.
 _BY_ITSELF: Final = frozenset({Stop.DONE, Stop.BODY_ENDED, Stop.WHOLE_BODY})
 
 
@@ -67,9 +67,9 @@ class Verdict(NamedTuple):
     """How a stream ended.
 
     Attributes:
-        end: The way.
+        end: The kind of ending.
         note: The rule that an ending of this kind breaks, None if it breaks none.
-        is_refused: Whether it is strict mode that makes it invalid.
+        is_refused: Whether only strict mode makes it invalid.
     """
 
     end: StreamEnd
@@ -78,10 +78,10 @@ class Verdict(NamedTuple):
 
 
 def judge(facts: Facts) -> Verdict:
-    """How a stream with these facts ended; the first that applies holds.
+    """How a stream with these facts ended; the first rule that applies decides.
 
-    Strict mode refuses what was noted only where the provider had its say: an anomaly that shows because the transport
-    broke, a deadline passed or the consumer left is not the provider's.
+    Strict mode refuses an anomaly only if the provider ended the stream: one that shows because the transport broke, a
+    deadline passed or the consumer left is not the provider's fault.
     """
     if facts.stop in _AT_ONCE:
         return _AT_ONCE[facts.stop]
@@ -110,7 +110,7 @@ _BEFORE_FINISH: Final = {
 
 
 def _tolerant(facts: Facts) -> Verdict:
-    """The verdict on a stream without an error of its own, strict mode left aside."""
+    """The verdict without strict mode, for a stream that stopped without an error in its content."""
     if facts.all_finished:
         return Verdict(StreamEnd.FINISHED, _AFTER_FINISH.get(facts.stop))
     if facts.stop in _BEFORE_FINISH:
@@ -186,8 +186,8 @@ def _refused(anomaly: Anomaly) -> InvalidStreamError:
 
 def _interrupted(exc: BaseException) -> StreamInterruptedError:
     """The transport raised; its exception is the cause."""
-    told = str(exc).partition("bytearray(")[0].rstrip(": ")  # h11 quotes what it could not read: it may be a secret
-    msg = f"the transport failed before the stream was complete: {excerpt(told or type(exc).__name__)}"
+    reason = str(exc).partition("bytearray(")[0].rstrip(": ")  # h11 quotes what it could not read: it may be a secret
+    msg = f"the transport failed before the stream was complete: {excerpt(reason or type(exc).__name__)}"
     error = StreamInterruptedError(msg, end=StreamEnd.INTERRUPTED)
     error.__cause__ = exc
     return error
@@ -202,7 +202,7 @@ def _kind_of(content_type: str | None) -> str:
 
 
 def not_an_event_stream(body: bytes, status_code: int | None, content_type: str | None) -> NotAnEventStreamError:
-    """The body is something else."""
+    """The error for a body that is not an event stream."""
     told = f"status {status_code}, {_kind_of(content_type)}"
     shown = excerpt(body[:_BODY_EXCERPT].decode("utf-8", "replace"))
     return NotAnEventStreamError(

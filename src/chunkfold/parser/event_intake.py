@@ -31,7 +31,7 @@ _LARGE: Final = 2 * MAX_EVENT_PARTS  # bytes; an event that has no more is below
 
 
 class EventOptions(TypedDict):
-    """The options of the parser that say how events are taken, and whether strict mode refuses anything."""
+    """The parser's options for processing events, and whether strict mode refuses anything."""
 
     max_event_items: int | None
     max_output_size: int | None
@@ -42,16 +42,16 @@ class EventOptions(TypedDict):
 
 
 class EventIntake:
-    """Take the events of one stream.
+    """Process the events of one stream.
 
     Args:
         fold: Where chunks are folded; what is tolerated is noted in its log.
         options: See `EventOptions`.
 
     Attributes:
-        stop: Why nothing more is taken, None as long as events are.
+        stop: Why no more events are taken; None while they are.
         error: The error that an event or a limit caused, if any.
-        has_progress: Whether chunks came, which a transform may have kept. The reader of this flag resets it.
+        has_progress: Whether chunks arrived, even if a transform held them back. The reader of this flag resets it.
         foreign: The place and the start of the first event that does not belong to a stream of chunks.
     """
 
@@ -77,7 +77,7 @@ class EventIntake:
     def _take_events(  # noqa: C901 - the loop of every event, in which one more call can be measured
         self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], template: EventTemplate | None = None
     ) -> None:
-        """Each event in the fastest way that is right for it; up to the one that ends the stream."""
+        """Take each event by the fastest path that is correct for it, up to the one that ends the stream."""
         fold, output_limit, log, large = self._fold, self._output_limit, self._log, self._large
         for event in events:
             log.offset = offset = event.offset
@@ -108,12 +108,12 @@ class EventIntake:
                     return
 
     def _take_large(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
-        """An event that could have too many values, which are counted before they are made."""
+        """Take an event that is large enough to have too many values, which are counted before it is parsed."""
         if not self._has_too_many_items(event.data, chunks):
             self._take(event, valid_chunk(event), chunks)
 
     def _has_too_many_items(self, data: bytes, chunks: list[ChatCompletionChunk]) -> bool:
-        """Whether an event has more values than are allowed; then the stream is over, before they are made."""
+        """Whether an event has more values than are allowed; if so, end the stream without parsing it."""
         most = self._max_event_items
         if most is None or not has_more_items(data, most):
             return False
@@ -128,7 +128,7 @@ class EventIntake:
         Args:
             event: The event.
             chunk: The event as a chunk, None if it is not valid.
-            chunks: Where the chunks go.
+            chunks: The chunks are appended to it.
         """
         known = len(chunks)
         self._output_limit.take(event.data)
@@ -152,12 +152,12 @@ class EventIntake:
             self._on_server_sent_event(*last)
 
     def end(self, stop: Stop, chunks: list[ChatCompletionChunk], error: ChunkfoldError | None = None) -> None:
-        """Take nothing more: return what was held back.
+        """End the stream, and add the chunks that were held back.
 
         Args:
             stop: Why.
-            chunks: Where last chunks go.
-            error: What is wrong, if something is.
+            chunks: The last chunks are appended to it.
+            error: The error, if there is one.
         """
         self.stop, self.error = stop, error
         self._flush(chunks)
@@ -200,7 +200,7 @@ class EventIntake:
         return chunks
 
     def _check_guards(self, chunks: list[ChatCompletionChunk]) -> None:
-        """The output limit, and strict mode."""
+        """Check the output limit, and whether strict mode refuses an anomaly."""
         self._fold.keeps_more = False
         if self._output_limit.is_passed(self._log.offset):
             self._exceed("max_output_size", self._output_limit.most, chunks)
@@ -208,7 +208,7 @@ class EventIntake:
             self.end(Stop.REFUSED, chunks)
 
     def _flush(self, chunks: list[ChatCompletionChunk]) -> None:
-        """Return what was held back: halves of characters, and what whole messages add to the deltas."""
+        """Add the last chunks: what was held back, and what whole messages add to the deltas."""
         held = self._joiner.flush()
         last_chunks = self._transformed([held] if held is not None else [], self._transforms)
         for place, transform in enumerate(self._transforms, 1):
@@ -222,5 +222,5 @@ class EventIntake:
         self._fail(exceeded(limit, value or 0), chunks)
 
     def _fail(self, error: ChunkfoldError, chunks: list[ChatCompletionChunk]) -> None:
-        """A provider's error, an invalid event, a limit: they hold whatever came before them."""
+        """End the stream with a provider's error, or with that of an invalid event or a limit."""
         self.end(Stop.ERROR if isinstance(error, APIError) else Stop.INVALID, chunks, error)

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 class Lifecycle:
-    """Take what a transport brings, until the stream ends.
+    """Process what a transport delivers, until the stream ends.
 
     Args:
         fold: Where chunks are folded.
-        body: What takes the bytes.
+        body: The reader of the bytes.
         deadlines: The limits on the time.
-        headers: The response's.
+        headers: The response's headers.
         clock: Seconds from any fixed point.
         refused_ids: The rules that strict mode refuses.
 
@@ -76,7 +76,7 @@ class Lifecycle:
 
     @property
     def snapshot(self) -> ChatCompletion:
-        """What has arrived so far; readable at any time, costs as much as the output is long.
+        """What has arrived so far; readable at any time, in time proportional to the output.
 
         While the stream runs, each access creates a new one, which you can change. After the end there is only one.
         """
@@ -97,10 +97,10 @@ class Lifecycle:
         return max(self._clock() - self._deadlines.started, 0.0)
 
     def events(self) -> "list[ChatCompletionEvent]":
-        """What the bytes meant, as typed events: those since the last call, or since the beginning.
+        """The typed events since the last call, or since the start.
 
-        Events are made from the first call on, and kept until the next one. A first call that comes late begins with
-        all that has arrived, in as few events as possible.
+        Events are made from the first call on, and kept until the next one. A late first call starts with
+        everything that has arrived, in as few events as possible.
         """
         if self._recorder is None:
             from chunkfold.events.recorder import EventRecorder  # loaded only for events
@@ -134,8 +134,8 @@ class Lifecycle:
 
         Args:
             data: The bytes.
-            arrived: What the clock said when they came; what it says now, if None.
-            folding: Whether chunks are wanted only where there is no other way.
+            arrived: The clock's reading when they arrived; now, if None.
+            folding: Whether to make chunks only where the bytes cannot be folded without them.
         """
         now = self._clock() if arrived is None else arrived
         chunks = self._take_data(data, now, folding=folding)
@@ -161,7 +161,7 @@ class Lifecycle:
                 return
             try:
                 chunks = self._take_data(piece, now, folding=folding)
-            except BaseException:  # a tap's: the read is lost, but what follows it must not be misread
+            except BaseException:  # from a callback: the read is lost, but the bytes after it must not be misread
                 for lost in pieces:
                     self._body.skip(lost)
                 raise
@@ -171,7 +171,7 @@ class Lifecycle:
         yield self._ended_late(self._deadlines.missed(now) if self._has_deadline else None)
 
     def end_of_body(self, exc: BaseException | None) -> list[ChatCompletionChunk]:
-        """The body ended, or the transport raised: the last chunks."""
+        """Process the end of the body, or the transport's exception; return the last chunks."""
         chunks: list[ChatCompletionChunk] = []
         if self.end is not None:
             return chunks
@@ -214,7 +214,7 @@ class Lifecycle:
         known, seconds = fold.chunks, now - deadlines.started
         try:
             chunks = body.take(data, seconds, folding=folding)
-        finally:  # a transform may raise as it gives out what it held
+        finally:  # a transform may raise when it returns what it held back
             if body.stop is not None:
                 self._conclude(body.stop)
         if body.stop is not None:
@@ -234,7 +234,7 @@ class Lifecycle:
         return chunks
 
     def _end_by_itself(self, chunks: list[ChatCompletionChunk], exc: BaseException | None) -> None:
-        """Nothing in the body says that the stream is over."""
+        """End a stream whose body did not end it."""
         if isinstance(exc, ChunkfoldError):
             self._end_at(Stop.INVALID, chunks, exc)
         else:
@@ -248,19 +248,19 @@ class Lifecycle:
         *,
         cause: BaseException | None = None,
     ) -> None:
-        """Nothing more is read.
+        """End the stream; nothing more is read.
 
         Args:
             stop: Why.
-            chunks: Where last chunks go.
-            error: What is wrong, if something is.
+            chunks: The last chunks are appended to it.
+            error: The error, if there is one.
             cause: What the transport raised.
         """
         self._body.end(stop, chunks, error)
         self._conclude(self._body.stop or stop, cause)
 
     def _conclude(self, stop: Stop, cause: BaseException | None = None) -> None:
-        """Say how the stream ended."""
+        """Set how the stream ended."""
         fold, log, body = self._fold, self._log, self._body
         facts = Facts(
             stop,
@@ -276,7 +276,7 @@ class Lifecycle:
         self._tell_end()
 
     def _tell_end(self) -> None:
-        """What events there are at the end, if it has come."""
+        """Record the events of the end, if the stream has ended."""
         if self._recorder is None or self.end is None:
             return
         if self.end.complete:
@@ -284,7 +284,7 @@ class Lifecycle:
         self._fold.tell_finishes(self._recorder)
 
     def _tell_observers(self) -> None:
-        """Everything that they may look at is up to date."""
+        """Notify the observers; everything that they can read is up to date."""
         if self._observers is not None:
             self._observers.tell(self._fold.chunks, has_ended=self.end is not None)
 

@@ -30,7 +30,7 @@ _MOST_PER_BODY_BYTE: Final = _MOST_PER_OBJECT // 2 + _MOST_PER_BYTE + _OUTPUT_PE
 
 
 def has_more_items(data: bytes, most: int) -> bool:
-    """Whether JSON has more items: commas and opening brackets outside of strings. No JSON is needed; linear.
+    """Whether JSON has more items: commas and opening brackets outside of strings. The data need not be JSON; linear.
 
     An empty object in a list counts 2, a number 1. Data with no more bytes than the limit is not counted.
     """
@@ -43,17 +43,17 @@ def has_more_items(data: bytes, most: int) -> bool:
 class OutputLimit:
     """The limit on what is kept of a stream.
 
-    Characters of output are counted as they come. What everything costs that is kept (the text, choices, tool calls,
-    log probabilities, unknown fields) is measured in bytes, which takes time; so it is only measured if an estimate,
-    which is never too low, says that it could be too much. And that is only checked if the bytes that came since
-    the last look could have become so much. All of it depends on the content alone.
+    Characters of output are counted as they arrive. The size in bytes of everything kept (the text, choices, tool
+    calls, log probabilities, unknown fields) is slow to measure, so it is measured only if an estimate, which is never
+    too low, exceeds the limit. The estimate is checked only if the bytes since the last check could exceed it. The
+    result depends on the content alone.
 
     Args:
         most: The most characters of output; None for no limit.
-        fold: Where the output is gathered.
+        fold: Where the chunks are folded.
 
     Attributes:
-        look_at: Events that begin before this byte of the body need no look.
+        look_at: Events that begin before this byte of the body need no check.
     """
 
     def __init__(self, most: int | None, fold: StreamFold) -> None:
@@ -69,7 +69,7 @@ class OutputLimit:
         self._estimate += _MOST_PER_OBJECT * data.count(b"{") + _MOST_PER_BYTE * len(data)
 
     def is_passed(self, offset: int) -> bool:
-        """Whether more came than that, with the event at an offset of the body."""
+        """Whether the limit is exceeded, after the event at this offset of the body."""
         if self.most is None:
             self.look_at = offset + _OFTEN_ENOUGH
             return False
@@ -92,8 +92,8 @@ class Deadlines:
 
     Args:
         total: For the whole stream; None for no limit.
-        progress: From chunk to chunk while bytes arrive; None for no limit.
-        started: What the clock said when the stream began.
+        progress: From one chunk to the next while bytes arrive; None for no limit.
+        started: The clock's reading when the stream began.
     """
 
     def __init__(self, total: float | None, progress: float | None, started: float) -> None:
@@ -105,16 +105,16 @@ class Deadlines:
         self.started = started
 
     def overdue(self, now: float) -> str | None:
-        """Whether the whole stream takes too long by the time that the clock says, in words; None if it does not.
+        """The message if the whole stream takes too long, given the clock's reading; else None.
 
-        The one limit that also counts while a large read is parsed: its chunks have arrived, and only wait.
+        This is the only deadline that is checked while a large read is parsed: its chunks have already arrived.
         """
         if self._total is not None and now - self.started > self._total:
             return f"the stream was not complete after {self._total} s (total_timeout)"
         return None
 
     def missed(self, now: float) -> str | None:
-        """What was missed by the time that the clock says, in words; None if nothing was."""
+        """The message for the deadline that was missed, given the clock's reading; None if none was."""
         if self._progress is not None and now - self.last_progress > self._progress:
             return self.overdue(now) or f"bytes but no chunk came for {self._progress} s (progress_timeout)"
         return self.overdue(now)

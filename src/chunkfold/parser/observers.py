@@ -17,7 +17,7 @@ class Observers:
     """The observers of one stream.
 
     Args:
-        chunks: How many chunks came before there was any observer.
+        chunks: How many chunks arrived before the first observer was added.
     """
 
     __slots__ = ("_observers", "_told")
@@ -36,8 +36,8 @@ class Observers:
         """Report the chunks since the last time, and the end, once.
 
         Args:
-            chunks: How many have come in all.
-            has_ended: Whether the stream has.
+            chunks: How many chunks have arrived in total.
+            has_ended: Whether the stream has ended.
         """
         count = chunks - self._told
         if count:
@@ -51,7 +51,7 @@ class Observers:
 
 
 class _Observer:
-    """Two callables, and the subject that they are called with."""
+    """Two callables, and the subject that is passed to them."""
 
     __slots__ = ("_on_chunks", "_on_end", "_subject")
 

@@ -69,8 +69,8 @@ class ChatCompletionParser:
             `feed`, and the remaining events of that read are lost.
         clock: Seconds from any fixed point; read once per `feed`, and with a deadline once per slice of a large read.
         transforms: Opt-in transforms of the chunks, applied in this order before anything else sees them.
-        one_choice: Whether one choice was asked for (`n` is absent or 1): choices with other indexes are choice 0 then
-            (CF221), unless two of them bring text in one chunk. Costs nothing until another index comes.
+        one_choice: Whether one choice was asked for (`n` is absent or 1): choices with other indexes are then read as
+            choice 0 (CF221), unless two of them bring text in one chunk. Costs nothing until another index arrives.
         tools: The types of the tools' arguments, by the tools' names: `{"lookup_weather": WeatherArgs}`. Pydantic
             models, TypedDicts and dataclasses; `function.parse()` and `ToolCallDone.parsed` give them.
         started: The clock's reading when the request was sent; now, if not given. Timing and deadlines count from it.
@@ -286,5 +286,5 @@ def observe_as(
     on_chunks: Callable[[Any, int], object] | None,
     on_end: Callable[[Any], object] | None,
 ) -> None:
-    """Like the parser's `observe`, but with the stream that the parser belongs to. It is not kept alive."""
+    """Like the parser's `observe`, but the callables get the stream of the parser, which is not kept alive."""
     parser._lifecycle.observe(subject, on_chunks, on_end)  # pyright: ignore[reportPrivateUsage] - of this module

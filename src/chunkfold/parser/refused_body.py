@@ -1,4 +1,4 @@
-"""Read the body of a response whose status is not 2xx, in bounded size and time: it has the reason.
+"""Read the body of a response whose status is not 2xx, which has the reason, in bounded size and time.
 
 The body is fed like the events of a stream, see `streamed_body`, but yields no chunks.
 """
@@ -16,7 +16,7 @@ MAX_ERROR_BODY: Final = 64 * 2**10  # bytes
 
 
 class RefusedBody:
-    """Take the body of a refused request.
+    """Read the body of a refused request.
 
     Args:
         status_code: The response's status.
@@ -24,7 +24,7 @@ class RefusedBody:
         seconds: How long its body may take, counted from the request; if None, five seconds from its first bytes.
 
     Attributes:
-        stop: Why nothing more is taken, None as long as bytes are.
+        stop: Why no more bytes are taken; None while they are.
         error: The error in the body, once nothing more is taken.
     """
 
@@ -54,17 +54,17 @@ class RefusedBody:
         return []
 
     def tell_last(self) -> None:
-        """Nothing watches this kind of body."""
+        """This kind of body has no observers."""
 
     def skip(self, data: bytes) -> None:
-        """Nothing here could be misread."""
+        """Nothing in this kind of body can be misread."""
 
     def take_rest(self, chunks: list[ChatCompletionChunk], exc: BaseException | None = None) -> None:
         """The body has no more bytes."""
         self.end(Stop.ERROR, chunks, exc if isinstance(exc, ChunkfoldError) else None)
 
     def end(self, stop: Stop, chunks: list[ChatCompletionChunk], error: ChunkfoldError | None = None) -> None:
-        """Take nothing more. However it ends, the status is what is wrong; what else is wrong is the cause of that."""
+        """Take nothing more. The error is always the one for the status; any other error becomes its cause."""
         del chunks
         self.stop = Stop.LEFT if stop is Stop.LEFT else Stop.ERROR
         refused = self._status_error()

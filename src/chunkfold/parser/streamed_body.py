@@ -1,4 +1,4 @@
-"""Read the body of a response whose status is 2xx: bytes into events, and what is not an event.
+"""Read the body of a response whose status is 2xx: bytes into events, and other bodies into an error or a completion.
 
 Leniency is decided here: the decoder follows the standard and only exposes what it discards.
 """
@@ -25,7 +25,7 @@ _offset = attrgetter("offset")
 
 
 class StreamedBody(EventIntake):
-    """Take the body of one stream.
+    """Read the body of one stream.
 
     Args:
         fold: Where chunks are folded; what is tolerated is noted in its log.
@@ -55,8 +55,8 @@ class StreamedBody(EventIntake):
 
         Args:
             data: The bytes.
-            seconds: How long after the request they came, which is nothing to this kind of body.
-            folding: Whether chunks are wanted only where there is no other way.
+            seconds: How long after the request they arrived; not used for this kind of body.
+            folding: Whether to make chunks only where the bytes cannot be folded without them.
         """
         del seconds
         chunks: list[ChatCompletionChunk] = []
@@ -76,7 +76,7 @@ class StreamedBody(EventIntake):
         return chunks
 
     def _without_run(self, data: bytes, template: EventTemplate) -> bytes:
-        """Fold the events that data begins with all at once, if they are like the one before; return the rest."""
+        """Fold the events at the start of the data at once, if they are like the one before; return the rest."""
         fold, limit, offset = self._fold, self._output_limit, self._decoder.next_block
         most = len(data) if self._max_event_size is None else self._max_event_size
         if not self._is_direct or offset is None or len(data) > most:
@@ -96,7 +96,7 @@ class StreamedBody(EventIntake):
         """The body has no more bytes: handle an unfinished block, and a body that is not an event stream.
 
         Args:
-            chunks: Where the chunks go.
+            chunks: The chunks are appended to it.
             exc: What the transport raised, None where the body ended.
         """
         self._decoder.close()
@@ -110,7 +110,7 @@ class StreamedBody(EventIntake):
     def _take_asides(
         self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], template: EventTemplate | None = None
     ) -> None:
-        """Take the events with what the decoder only shows beside them, each in its place."""
+        """Take the events, and in between what the decoder exposes besides them, in the order of the body."""
         decoder = self._decoder
         if decoder.opening:
             self._take_opening(decoder.opening, chunks)
@@ -145,7 +145,7 @@ class StreamedBody(EventIntake):
             self._absorb(payload, chunks)
 
     def _take_unfinished(self, block: UnfinishedBlock, chunks: list[ChatCompletionChunk]) -> None:
-        """What stood open at the end of the body: dispatch what is whole, drop a mere beginning."""
+        """Handle the block that is unfinished at the end of the body: dispatch it if it is complete, else drop it."""
         if block.event is None:
             if block.error is not None and self._is_error_field(block.error):
                 self._take_error_field(block.error, chunks)
@@ -160,9 +160,9 @@ class StreamedBody(EventIntake):
             self._take(event, valid_chunk(event), chunks)
 
     def _is_error_field(self, field: ServerSentEvent) -> bool:
-        """Whether the value of an `error` field is an error: JSON, and not one that means there is none.
+        """Whether the value of an `error` field is an error: JSON other than `null` and `false`.
 
-        What has too many values counts as one, unread.
+        JSON with too many values counts as an error without being read.
         """
         if self._max_event_items is not None and has_more_items(field.data, self._max_event_items):
             return True
@@ -179,7 +179,7 @@ class StreamedBody(EventIntake):
     def _take_foreign_body(self, body: bytes, chunks: list[ChatCompletionChunk], *, cut: bool) -> None:
         """A body in which nothing belongs to an event stream: an error, a whole completion, or something else."""
         if any(name.startswith(body) for name in (*_FIELD_NAMES, _BOM)):
-            return  # nothing, or the mere beginning of a stream
+            return  # nothing, or only the beginning of an event stream
         if body[:1] in (b"{", b"[") and self._has_too_many_items(body, chunks):
             return
         payload = parse_body(body)

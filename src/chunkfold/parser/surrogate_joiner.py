@@ -20,7 +20,7 @@ class SurrogateJoiner:
     """Join split pairs across the chunks of one stream.
 
     Args:
-        router_of: Returns a copy of a choice's router, for chunks that did not come here; None if all chunks come.
+        router_of: Returns a copy of a choice's router, if not all chunks pass through here; None if all do.
     """
 
     def __init__(self, router_of: Callable[[int], CallRouter[CallIdentity]] | None = None) -> None:
@@ -30,7 +30,7 @@ class SurrogateJoiner:
 
     @property
     def is_needed(self) -> bool:
-        """Whether the next chunk has to come here, split or not."""
+        """Whether the next chunk must be passed to `join`, even if it has no half of a character."""
         return self._takes_all or bool(self._held) or self._channels.knows_calls
 
     def join(self, chunk: ChatCompletionChunk, *, is_split: bool) -> ChatCompletionChunk:
@@ -38,7 +38,7 @@ class SurrogateJoiner:
 
         Args:
             chunk: The chunk; it was not returned yet and may be changed.
-            is_split: Whether there is half a character anywhere in it.
+            is_split: Whether any text in it has half a character.
         """
         for choice in chunk.choices:
             for channel in self._channels.of(choice):
@@ -46,12 +46,12 @@ class SurrogateJoiner:
                     channel.holder[channel.name] = self._whole(channel)
         if not is_split:
             return chunk
-        # Elsewhere (names, unknown fields) halves are not joined: there is no telling what would continue them.
+        # Elsewhere (names, unknown fields) halves are not joined, because no rule says what continues them.
         fields = chunk.model_dump(exclude_unset=True)
         return validate_leniently(ChatCompletionChunk, scrubbed(fields))[0] if has_surrogates(fields) else chunk
 
     def flush(self) -> ChatCompletionChunk | None:
-        """The stream ended: a chunk with U+FFFD for each half still held, None if there is none."""
+        """The stream ended: return a chunk with U+FFFD for each half that is still held, None if there is none."""
         held, self._held = self._held, {}
         choices = [
             ChunkChoice(index=channel.key[0], delta=_delta_of(channel, REPLACEMENT)) for _, channel in held.values()

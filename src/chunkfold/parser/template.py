@@ -9,7 +9,7 @@ exactly one place. If there is any doubt, the event is parsed as usual. For exam
     {"id":"c1","choices":[{"index":0,"delta":{"content":"Hel"},"finish_reason":null}]}
     {"id":"c1","choices":[{"index":0,"delta":{"content":"lo"},"finish_reason":null}]}
 
-share a template with one hole, the string behind `"content":`.
+share a template with one hole, the string after `"content":`.
 """
 
 import re
@@ -37,7 +37,7 @@ _WORTH_LEARNING: Final = 8  # events that were taken since
 _LISTS: Final = frozenset({"choices", "tool_calls", "reasoning_details"})  # of which the fold keeps nothing as it is
 
 
-# Folds the values of as many events; whether that was possible.
+# Folds the values of that many events; returns whether it was possible.
 _Add = Callable[[Sequence[Any], int], bool]
 
 
@@ -58,10 +58,10 @@ class _Hole(NamedTuple):
 
 
 class EventTemplate:
-    """Fold the chunks of one stream that are like the ones before.
+    """Fold the events of one stream that are like an earlier one.
 
     Args:
-        fold: Where they are folded.
+        fold: Where the chunks are folded.
     """
 
     def __init__(self, fold: StreamFold) -> None:
@@ -81,7 +81,7 @@ class EventTemplate:
         self._hits = 0  # since it was learned
 
     def take(self, event: ServerSentEvent) -> bool:
-        """Fold an event, if it is safe to do so here; else nothing happens, and False is returned."""
+        """Fold an event that fits the template, or that is learned from; return False if it was not folded."""
         data = event.data
         if not (data.startswith(self._before) and data.endswith(self._behind)) or event.event != MESSAGE:
             return self._take_other(event)
@@ -105,12 +105,12 @@ class EventTemplate:
         return True
 
     def take_run(self, data: bytes, offset: int) -> int:
-        """Fold the events that data begins with at once, if all of them up to the last one like these are alike.
+        """Fold the events at the start of the data at once, if all of them fit the template up to the last that does.
 
-        They are plain blocks. For text in large reads this takes a third of the time of taking them one by one.
+        They must be plain blocks. For text in large reads this takes a third of the time of folding them one by one.
 
         Args:
-            data: The bytes of the events, and of what follows.
+            data: The bytes of the events, and those after them.
             offset: Where they begin in the body.
 
         Returns:
@@ -132,8 +132,8 @@ class EventTemplate:
     def _add_each(self, rows: list[tuple[Any, ...]], places: list[int]) -> int:
         """Fold the values of events that begin at these places; return of how many.
 
-        Texts that append are joined, unless an observer is notified of each; not before one of more than two
-        characters, since a rule looks at the first ones of arguments (CF311).
+        Texts that append are joined, unless an observer is notified of each. Joining starts after a text of more than
+        two characters, since a rule checks the first ones of arguments (CF311).
         """
         appended = None if self._fold.is_observed else self._appended
         may_join = False
@@ -150,10 +150,10 @@ class EventTemplate:
         return len(rows)
 
     def _values_of(self, events: list[bytes]) -> Iterable[tuple[Any, ...]]:
-        """The values of events that are like the last one, given without the bytes around them; none in case of doubt.
+        """The values of events, given without the bytes before and after their holes; none in case of doubt.
 
         All are parsed at once. A number and a line break take the place of the bytes between two values. No string of
-        JSON has a line break, so if there are as many of each as there have to be, there is one value between them.
+        JSON has a line break, so if all numbers and line breaks are found, there is one value between two of them.
         """
         kinds = [hole.kind for hole in self._holes]
         text = b",0,\n".join(events)
@@ -176,7 +176,7 @@ class EventTemplate:
         if self._wait or event.event != MESSAGE:
             self._wait = max(self._wait - 1, 0)
             return False
-        # Where the bytes around the values change all the time, learning is tried less and less often.
+        # If the bytes around the values keep changing, learning is tried less and less often.
         self._next_wait = 1 if self._hits >= _WORTH_LEARNING else min(2 * self._next_wait, _LONGEST_WAIT)
         self._wait = self._next_wait
         self._next_wait = max(self._next_wait, 1)
@@ -219,7 +219,7 @@ class EventTemplate:
         return kept[0][0]
 
     def _adding(self, chunk: ChatCompletionChunk) -> _Add:
-        """What folds the chunk with other values in its holes."""
+        """A function that folds the chunk with other values in its holes."""
         places, index = [(hole.holder, hole.key) for hole in self._holes], vars(chunk.choices[0])
         add, add_again, add_usual = self._fold.add, self._fold.add_again, self._fold.add_usual
         has_own_head = any(holder is vars(chunk) and key in HEAD_FIELDS for holder, key in places)
@@ -261,7 +261,7 @@ def _nothing_else(chunk: ChatCompletionChunk) -> bool:
 
 
 def _copied(details: list[Any]) -> list[Any]:
-    """Details of reasoning to be changed apart from these."""
+    """A copy of details of reasoning, which can be changed independently."""
     return [dict(detail) if is_object(detail) else detail for detail in details]
 
 
@@ -289,7 +289,7 @@ def _brought(model: Model) -> set[str]:
 
 
 def _holes_of(chunk: ChatCompletionChunk, parts: list[bytes], places: list[int]) -> list[_Hole] | None:
-    """The values of a chunk that some of its parts are; None if one of them is not exactly one value."""
+    """The holes for the parts at these places; None if one of them is not exactly one value of the chunk."""
     tried: list[bytes] = [*parts]
     probes: dict[Any, int] = {}
     for number, place in enumerate(places):

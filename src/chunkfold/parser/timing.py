@@ -9,8 +9,8 @@ from typing import Final
 
 _EXACT: Final = 4096  # gaps; older ones are counted by their length
 _MOST_TOKENS: Final = 2**63
-# Of a double's mantissa, which has 52: there are 32 steps in each doubling of a length, so that the middle of a step is
-# never 2 % off.
+# Each doubling of a length is divided into 32 steps (by five of the 52 bits of a double's mantissa), so the middle of a
+# step is less than 2 % off.
 _BITS_IN_STEP: Final = 52 - 5
 
 
@@ -128,7 +128,7 @@ class StreamTiming:
     def tokens_per_second(self, completion_tokens: int | None) -> float | None:
         """The rate from the first output to the last chunk; None unless the usage is known and time has passed.
 
-        None also for a count of more than 64 bits, which no provider can mean.
+        None also for a count of more than 64 bits, which cannot be real.
         """
         if not isinstance(completion_tokens, int) or abs(completion_tokens) >= _MOST_TOKENS:
             return None
@@ -139,7 +139,7 @@ class StreamTiming:
 
 
 def note_read(timing: StreamTiming, seconds: float, *, chunks: bool, output: bool) -> None:
-    """Take one read into account: when it came, whether it brought a chunk, and whether output has come by now."""
+    """Take one read into account: when it arrived, whether it brought a chunk, and whether there is output so far."""
     timing.last_byte = seconds
     if chunks:
         last, timing.last_chunk = timing.last_chunk, seconds

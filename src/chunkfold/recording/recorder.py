@@ -45,7 +45,7 @@ class Recorder:
             raise TypeError("secrets: expected several strings, received one")
         now = clock()
         if started is not None and started > now:
-            raise ValueError(f"started: expected at most {now}, which the clock says, received {started}")
+            raise ValueError(f"started: expected at most {now}, the clock's reading, received {started}")
         self._response = response
         self._secrets = set(secrets)
         self._headers_at = None if started is None else now - started

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
-_MAX_WAKING: Final = 1.0  # seconds, in which a reader whose connection was shut down lets go of it
+_MAX_WAKING: Final = 1.0  # seconds for a reader to return after its connection was shut down
 
 
 class _View(Generic[T]):
-    """What a stream gives one by one; a class, so that leaving it early leaves no generator behind."""
+    """An iterator over the items of a stream; a class, so that leaving it early leaves no open generator."""
 
     def __init__(self, get_next: Callable[[], Awaitable[T]]) -> None:
         self._get_next = get_next
@@ -207,12 +207,12 @@ class AsyncChatCompletionStream(StreamDriver):
             scope = end_of_body_scope(wait) if self._waits_for_end(wait) else None
             letting_go = self._let_go(scope)
             if self._response is None:
-                await letting_go  # a plain iterable may insist on the task that began it
+                await letting_go  # a plain iterable may have to be closed by the task that started it
             else:
                 await run_to_completion(letting_go, on_cancel=scope.cancel if scope is not None else None)
 
     async def _let_go(self, scope: "anyio.CancelScope | None") -> None:
-        # What a transport raises while it is closed is no news: how the stream ended is known.
+        # Exceptions of a transport that is being closed are ignored: how the stream ended is already known.
         try:
             if scope is not None:
                 self.connection_was_kept = await read_to_end_async(self._source, scope)

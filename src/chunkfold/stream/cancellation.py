@@ -1,8 +1,8 @@
-"""Run something to completion although the task that waits for it is cancelled.
+"""Run something to completion even if the task that waits for it is cancelled.
 
-Pools lose a connection for good if the closing of a response is interrupted. The shields of httpcore are anyio's: they
-protect from what anyio and trio cancel, but not from asyncio's own `task.cancel()`. So on asyncio the closing runs in a
-task of its own.
+A pool loses a connection forever if the closing of its response is interrupted. The shields of httpcore are anyio's:
+they protect from cancellation by anyio and trio, but not from asyncio's own `task.cancel()`. So on asyncio the closing
+runs in a separate task.
 """
 
 import sys
@@ -12,10 +12,10 @@ from typing import Any
 
 
 async def run_to_completion(work: Coroutine[Any, Any, None], *, on_cancel: Callable[[], object] | None = None) -> None:
-    """Wait for it to its end; if the task was cancelled meanwhile, be cancelled then.
+    """Wait until `work` is done; if this task was cancelled meanwhile, raise the cancellation then.
 
     Args:
-        work: What has to finish.
+        work: The coroutine that has to finish.
         on_cancel: Called when the task is cancelled, to make it finish sooner.
     """
     if not _is_asyncio():
@@ -38,11 +38,11 @@ async def run_to_completion(work: Coroutine[Any, Any, None], *, on_cancel: Calla
             raise cancelled
         task.result()
     finally:
-        cancelled = None  # else it and this frame would hold each other
+        cancelled = None  # else it and this frame would refer to each other
 
 
 def _without_anyio() -> AbstractContextManager[object]:
-    """Out of reach of anyio's cancellation, which would come again in every turn of the event loop."""
+    """A shield from anyio's cancellation, which anyio repeats in every iteration of the event loop."""
     anyio = sys.modules.get("anyio")
     return anyio.CancelScope(shield=True) if anyio is not None else nullcontext()
 

@@ -32,7 +32,7 @@ def connect(
         url: The URL of the chat completions endpoint.
         json: The request's body. In a copy of it `stream` is true, whatever it was.
         reuse_connection: Whether closing waits up to 100 ms for the end of the body after `[DONE]`, so that the client
-            can use the connection again. This stops for an origin that was seen to close a connection which it had
+            can use the connection again. Closing no longer waits once the origin has closed a connection that it had
             announced to keep.
         options: Those of `ChatCompletionParser`, but for `status_code`, `headers` and `started`; and the request
             options of the client: `headers`, `timeout`, `params`, `auth`, `cookies`, `follow_redirects`, `extensions`.
@@ -61,7 +61,7 @@ def aconnect(
 
 
 class _Opening:
-    """A request that is checked, but not sent."""
+    """A request that is checked, but not sent yet."""
 
     def __init__(
         self,
@@ -76,8 +76,8 @@ class _Opening:
         check_flag("reuse_connection", reuse_connection)
         self._parser_options, self._request = split_options(json, options)
         self._started = 0.0
-        self._parser_options["started"] = self._started  # until it is sent; else the parser would ask the clock
-        ChatCompletionParser(**self._parser_options)  # what it refuses must not cost a request
+        self._parser_options["started"] = self._started  # until it is sent; otherwise the parser would read the clock
+        ChatCompletionParser(**self._parser_options)  # options that it refuses must not cost a request
         if not hasattr(client, "stream"):
             msg = f"client: expected a client of httpx or httpx2, received {type(client).__name__}"
             raise TypeError(msg)
@@ -93,7 +93,7 @@ class _Opening:
         return self._client.stream(self._method, self._url, **self._request)
 
     def failed(self, exc: Exception) -> None:
-        """The client raised as it was entered."""
+        """Note what the client raised when its context manager was entered."""
         note_failure(self._client, exc)
 
     def stream_options(self, response: Any) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _connection(opening: _Opening) -> Generator[ChatCompletionStream]:
 
 
 class _AsyncConnection(AbstractAsyncContextManager[AsyncChatCompletionStream]):
-    """A class, so that one that is still open when the event loop ends leaves no generator behind."""
+    """A class, so that a connection that is open when the event loop ends leaves no open generator."""
 
     def __init__(self, opening: _Opening) -> None:
         self._opening = opening

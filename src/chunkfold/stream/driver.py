@@ -1,8 +1,8 @@
 """The part that both streams share: everything but the reading itself.
 
 A view takes its next item from the driver, as with h11: it gets the item, `NEED_DATA`, or `OVER`. At `NEED_DATA` the
-stream pulls bytes from its source and passes them on, at `OVER` it closes and raises the error. So the decision what to
-do next is made once, without I/O; a stream only pulls bytes and closes.
+stream pulls bytes from its source and passes them on, at `OVER` it closes and raises the error. So the decision about
+the next step is in one place, without I/O; a stream only pulls bytes and closes.
 """
 
 import warnings
@@ -30,7 +30,7 @@ _MAX_SLICES_AT_LEAVE: Final = 32  # each has 32 KiB at most
 
 
 class Step(Enum):
-    """What a view gets in place of an item."""
+    """What a view gets instead of an item."""
 
     NEED_DATA = auto()
     OVER = auto()
@@ -41,19 +41,19 @@ OVER: Final = Step.OVER
 
 
 class StreamDriver:
-    """A stream without its reading.
+    """A stream without its I/O.
 
     Args:
-        source: A response, or what gives its bytes.
+        source: A response, or an iterable of its bytes.
         reader: The name of the method by which a response is recognised.
         reuse_connection: Whether to wait for the end of the body after the end of the stream.
-        options: The parser's.
+        options: The parser's options.
 
     Attributes:
-        connection_was_kept: Whether closing waited for the end of the body, and it came.
+        connection_was_kept: Whether closing waited for the end of the body, and received it.
     """
 
-    _closed = True  # nothing is open yet, should making the stream fail
+    _closed = True  # nothing is open yet, in case creating the stream fails
 
     def __init__(self, source: Any, reader: str, reuse_connection: bool, options: ParserOptions) -> None:  # noqa: FBT001 - no public call
         if isinstance(source, bytes | bytearray | str):
@@ -221,14 +221,14 @@ class StreamDriver:
     # Who may read
 
     def _check_no_events_wait(self) -> None:
-        """Chunks of the next read must not pass over events that have not been taken."""
+        """Raise if chunks of the next read would skip events that have not been taken."""
         if not self._gives_events or self._consumed or self._closed:
             return
         waiting = [*self._ready_events, *self._parser.events()]
         self._ready_events = iter(waiting)
         if waiting:
             what = f"the last read brought {len(waiting)} more events, which chunks would skip"
-            raise self._consumed_error(f"{what}: go on with events(), text_deltas() or read()")
+            raise self._consumed_error(f"{what}: continue with events(), text_deltas() or read()")
 
     def _check_not_consumed(self) -> None:
         if self._consumed or self._closed:
@@ -259,7 +259,7 @@ class StreamDriver:
             self._ready = iter(self._parser.feed(data))
 
     def _expansion_error(self, decoded: int, size: int) -> LimitExceededError | None:
-        """What is wrong with a read of a compressed body, where the client counts the bytes that came."""
+        """The error for a read of a compressed body, if the client counts received bytes; None if it is in order."""
         received = getattr(self._response, "num_bytes_downloaded", None)
         self._decoded = decoded + size
         return None if received is None else expansion_error(received, decoded + size)
@@ -282,7 +282,7 @@ class StreamDriver:
         self._ready = iter(self._parser.close() if broken is None else self._parser.interrupt(broken))
 
     def _read_failed(self, exc: BaseException) -> bool:
-        """The source raised: whether that is a fault of the transport, and not the caller's to see."""
+        """The source raised: return whether that is a fault of the transport, which the parser turns into an error."""
         if not isinstance(exc, Exception):
             self._cut_short = exc
             return False
@@ -311,8 +311,8 @@ class StreamDriver:
     def _leave(self) -> None:
         """The consumer leaves, and nothing more is yielded.
 
-        How the stream ended counts what had arrived: of a large read that is half parsed up to 32 more slices, which
-        is 1 MiB at most.
+        The ending takes into account what has arrived: of a large read that is half parsed, up to 32 more slices,
+        which is at most 1 MiB.
         """
         for _ in range(_MAX_SLICES_AT_LEAVE):
             if self._slices is None or self._is_parsing_slice:

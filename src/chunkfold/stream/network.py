@@ -29,17 +29,17 @@ def owns_connection(response: Any) -> bool:
 
 
 def read_to_end(response: Any, source: Iterator[bytes], seconds: float = MAX_SECONDS) -> bool:
-    """Read on until the body ends, for at most `seconds` and never more than 100 ms; whether the end came.
+    """Read on until the body ends, for at most `seconds` and never more than 100 ms; return whether it ended.
 
-    After `[DONE]` an HTTP/1.1 body still has its last chunk to come, and only a connection whose body was read to the
-    end goes back to the pool. Returning in time is certain, reuse is best effort.
+    After `[DONE]` the last chunk of an HTTP/1.1 body is still missing, and only a connection whose body was read to the
+    end goes back to the pool. Returning in time is guaranteed, reuse is not.
     """
     deadline = time.monotonic() + min(seconds, MAX_SECONDS)
     with suppress(Exception), reads_until(response, deadline) as is_bounded:
         if not is_bounded:
             return False
         return all(time.monotonic() <= deadline for _ in source)
-    return False  # no end in time, or a broken one: the stream is complete all the same
+    return False  # the end is late or broken, but the stream is complete
 
 
 def end_of_body_scope(seconds: float) -> "anyio.CancelScope":
@@ -50,7 +50,7 @@ def end_of_body_scope(seconds: float) -> "anyio.CancelScope":
 
 
 async def read_to_end_async(source: AsyncIterator[bytes], scope: "anyio.CancelScope") -> bool:
-    """Read on until the body ends or the scope is cancelled; whether the end came."""
+    """Read on until the body ends or the scope is cancelled; return whether it ended."""
     with scope, suppress(Exception):
         async for _ in source:
             pass
@@ -60,20 +60,20 @@ async def read_to_end_async(source: AsyncIterator[bytes], scope: "anyio.CancelSc
 
 @contextmanager
 def reads_until(response: Any, deadline: float) -> Generator[bool]:
-    """Let no read of this thread from the response's connection last longer than until the deadline.
+    """Limit the reads of this thread from the response's connection to a deadline.
 
-    The read timeout of a request cannot be changed any more once its body is being read, so the network stream's own
-    `read` is replaced meanwhile. It is so for this thread alone: once the body has ended, the pool may hand the
-    connection on to another thread at once.
+    The read timeout of a request cannot be changed once its body is being read, so the network stream's own
+    `read` is replaced meanwhile. The replacement affects this thread only: once the body has ended, the pool may give
+    the connection to another thread at once.
 
     Args:
         response: The response. If its reads cannot be bounded, the context is given False.
-        deadline: What `time.monotonic` says when the last read has to end, with a `DeadlineReachedError`.
+        deadline: The time, as `time.monotonic` gives it, at which a read fails with a `DeadlineReachedError`.
     """
     try:
         network_stream = response.extensions.get("network_stream")
         bounded = _bound(network_stream, deadline)
-    except AttributeError:  # there is none, or one of another make, whose `read` is its own
+    except AttributeError:  # there is no network stream, or one of another library
         yield False
         return
     try:
@@ -83,7 +83,7 @@ def reads_until(response: Any, deadline: float) -> Generator[bool]:
 
 
 class _BoundedRead:
-    """A network stream's `read` that keeps the deadlines of the threads that have one."""
+    """A network stream's `read` that applies the deadline of the calling thread, if it has one."""
 
     def __init__(self, read: Callable[..., bytes]) -> None:
         self.read = read
@@ -122,13 +122,13 @@ def _release(network_stream: Any, bounded: _BoundedRead) -> None:
 
 
 def wake_reader(response: Any) -> bool:
-    """Make a read return in which another thread waits for bytes; whether that was possible.
+    """Wake another thread that waits for bytes in a read; return whether that was possible.
 
-    The connection is shut down below TLS: `SSLSocket.shutdown` would take the TLS state from under the reader.
+    The connection is shut down below TLS: `SSLSocket.shutdown` would remove the TLS state that the reader still uses.
     """
     import socket
 
-    with suppress(Exception):  # no socket, a closed one, or one of another make
+    with suppress(Exception):  # no socket, a closed one, or one of another library
         if owns_connection(response):
             connected = response.extensions["network_stream"].get_extra_info("socket")
             socket.socket.shutdown(connected, socket.SHUT_RDWR)

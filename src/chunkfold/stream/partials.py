@@ -13,14 +13,14 @@ MAX_PARTIAL_VALUES: Final = 2_000_000  # each takes up to a few hundred bytes, a
 
 
 class Partials:
-    """The values that the text of choice 0 gives, while its stream is parsed.
+    """The values of the text of choice 0, while its stream is parsed.
 
-    A text with more than two million values, counted by its commas and opening brackets, is given up.
+    A text with more than two million values, counted by its commas and opening brackets, is an error.
 
     Args:
         parser: The stream's parser.
         as_type: Anything pydantic can validate; None for plain JSON values.
-        half_numbers: Whether to show a number that may still go on.
+        half_numbers: Whether to show a number that may still continue.
     """
 
     def __init__(self, parser: ChatCompletionParser, as_type: Any, *, half_numbers: bool) -> None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
-_SOON: Final = 1.0  # seconds after a connection was kept, in which a failure is blamed on it
+_SOON: Final = 1.0  # seconds after a connection was kept in which a failure counts as caused by it
 _MAX_ORIGINS: Final = 256
 _NEVER: Final = float("inf")
 _FAILURES: Final = {"ReadError", "WriteError", "RemoteProtocolError"}
@@ -27,8 +27,8 @@ def may_reuse(client: Any, url: Any) -> bool:
     """Whether connections of this client to the URL's origin may be kept.
 
     Args:
-        client: Any client; of one that cannot be referred to weakly nothing is known.
-        url: A URL with `scheme`, `host` and `port`; of another nothing is known.
+        client: Any client. If it does not support weak references, the result is True.
+        url: A URL with `scheme`, `host` and `port`. If it lacks one of them, the result is True.
     """
     with _lock, suppress(TypeError):
         return _clients.get(client, {}).get(_origin(url)) != _NEVER
@@ -60,7 +60,11 @@ def _set(origins: dict[_Origin, float], origin: _Origin, when: float) -> None:
 
 
 def _origin(url: Any) -> _Origin:
-    """Raise a `TypeError` if it is no such URL."""
+    """The origin of a URL.
+
+    Raises:
+        TypeError: It has no `scheme`, `host` or `port`.
+    """
     try:
         return url.scheme, url.host, url.port
     except AttributeError:

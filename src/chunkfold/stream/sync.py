@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
-_MAX_WAKING: Final = 1.0  # seconds, in which a reader whose connection was shut down lets go of it
+_MAX_WAKING: Final = 1.0  # seconds for a reader to return after its connection was shut down
 
 
 class _View(Generic[T]):
-    """What a stream gives one by one; a class, so that leaving it early leaves no generator behind."""
+    """An iterator over the items of a stream; a class, so that leaving it early leaves no open generator."""
 
     def __init__(self, get_next: Callable[[], T]) -> None:
         self._get_next = get_next
@@ -52,7 +52,7 @@ class ChatCompletionStream(StreamDriver):
     """Iterate over the chunks of a response, or of any iterable of bytes.
 
     Iterating yields every chunk that arrived and then raises the error, if there is one. Use it in a `with`
-    statement, which closes the response however the block ends, and so stops the generation.
+    statement: it closes the response however the block ends, which stops the generation.
 
     Args:
         source: A response with `iter_bytes`, or an iterable of bytes in pieces of any size.
@@ -103,8 +103,8 @@ class ChatCompletionStream(StreamDriver):
     def close(self) -> None:
         """Close the response. Before the end this leaves the stream; afterwards it changes nothing.
 
-        Another thread may call it. If one waits for bytes meanwhile, it is woken where the connection is HTTP/1.1 of
-        httpx or httpx2; elsewhere its loop ends when the next bytes come.
+        Another thread may call it. A thread that waits for bytes is then woken if the connection is HTTP/1.1 over
+        httpx or httpx2; otherwise its loop ends when the next bytes arrive.
         """
         self._close()
 
@@ -125,8 +125,8 @@ class ChatCompletionStream(StreamDriver):
         """Yield nothing more, read on to the end, then close; return what has arrived.
 
         For a "stop" button: the provider bills the answer anyway, and the usage is in the last chunk. A loop
-        over the stream ends. It does not raise for what the provider sends: see `end`, which is `closed` if the
-        time was over first, and `error`.
+        over the stream ends. It does not raise for what the provider sends: see `error`, and `end`, which is
+        `closed` if the time was over first.
 
         Args:
             within: The most seconds to read on. For an iterable of bytes, and over HTTP/2, the time is checked between
@@ -148,8 +148,8 @@ class ChatCompletionStream(StreamDriver):
     def text_deltas(self) -> Iterator[str]:
         """Yield the text of choice 0 from here on, without empty pieces.
 
-        Instead of iterating over the chunks: what one has read, the other does not yield again. The rest of
-        an earlier read, of chunks or events that were not taken, comes first.
+        Use it instead of iterating over the chunks: what one has read, the other does not yield again. Chunks or
+        events of an earlier read that were not taken come first, as text.
 
         Raises:
             ChunkfoldError: The stream did not end well.
@@ -159,7 +159,7 @@ class ChatCompletionStream(StreamDriver):
     def events(self) -> "Iterator[ChatCompletionEvent]":
         """Yield typed events, then raise the error, if there is one; see `chunkfold.events`.
 
-        Instead of iterating over the chunks: what one has read, the other does not yield again. The first
+        Use it instead of iterating over the chunks: what one has read, the other does not yield again. The first
         events have what arrived so far; another call continues where the last one stopped.
         """
         return self._view(self._next_event, folding=True)
@@ -230,7 +230,7 @@ class ChatCompletionStream(StreamDriver):
         if self._closed:
             return
         self._closed = True
-        # What a transport raises while it is closed is no news: how the stream ended is known.
+        # Exceptions of a transport that is being closed are ignored: how the stream ended is already known.
         try:
             self._leave()
             if self._reader not in (None, get_ident()) and wake_reader(self._response):

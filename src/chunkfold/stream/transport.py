@@ -1,4 +1,4 @@
-"""What the streams need to know of HTTP clients: responses, how to close them, and how to build a request."""
+"""What the streams need to know about HTTP clients: responses, how to close them, and how to build a request."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, Final, Protocol, cast
@@ -8,7 +8,7 @@ from chunkfold.parser.options import ParserOptions, ReadOptions
 from chunkfold.wire.envelopes import Headers
 
 MAX_CONTENT_ENCODINGS: Final = 1
-MAX_EXPANSION: Final = 100  # times as many bytes as came
+MAX_EXPANSION: Final = 100  # decoded bytes for each received byte
 _EXPANSION_ALLOWED: Final = 32 * 2**20  # bytes, before the ratio is checked
 _BOUNDED: Final = frozenset({"gzip", "x-gzip", "deflate"})
 
@@ -16,12 +16,12 @@ _BOUNDED: Final = frozenset({"gzip", "x-gzip", "deflate"})
 class ConnectOptions(ReadOptions, total=False):
     """The options of `connect` and `aconnect`: those of `ChatCompletionParser` that are not the response's, and these.
 
-    These are handed to the client's `stream` method; httpx and httpx2 describe them.
+    These are passed to the client's `stream` method; httpx and httpx2 describe them.
 
     Attributes:
         headers: More headers for the request: a mapping, or pairs of a name and a value.
         timeout: How long the client waits: seconds, or an `httpx.Timeout`.
-        params: What is added to the URL's query.
+        params: Parameters to add to the URL's query.
         auth: Credentials: a user and a password, or an `httpx.Auth`.
         cookies: Cookies for the request.
         follow_redirects: Whether redirects are followed.
@@ -38,7 +38,7 @@ class ConnectOptions(ReadOptions, total=False):
 
 
 class Response(Protocol):
-    """What is read of a response, besides its bytes."""
+    """The attributes of a response that are read, besides its bytes."""
 
     @property
     def status_code(self) -> int:
@@ -52,33 +52,33 @@ class Response(Protocol):
 
 
 class SyncResponse(Response, Protocol):
-    """A response as httpx and httpx2 give it."""
+    """A response of a sync client, such as those of httpx and httpx2."""
 
     def iter_bytes(self) -> Iterator[bytes]:
         """The decoded body, read by read."""
         ...
 
     def close(self) -> None:
-        """Close the connection, or give it back."""
+        """Close the connection, or return it to the pool."""
         ...
 
 
 class AsyncResponse(Response, Protocol):
-    """A response as the async clients of httpx and httpx2 give it."""
+    """A response of an async client, such as those of httpx and httpx2."""
 
     def aiter_bytes(self) -> AsyncIterator[bytes]:
         """The decoded body, read by read."""
         ...
 
     async def aclose(self) -> None:
-        """Close the connection, or give it back."""
+        """Close the connection, or return it to the pool."""
         ...
 
 
 def split_options(json: Any, options: ConnectOptions) -> tuple[ParserOptions, dict[str, Any]]:
-    """The parser's options and the client's; whatever the caller gave is copied, never changed.
+    """The parser's options and the client's; the caller's values are copied, never changed.
 
-    A request for one choice says that the answer has one, whatever indexes the provider gives it.
+    If the request asks for one choice, `one_choice` is set, whatever indexes the provider sends.
     """
     if not isinstance(json, Mapping):
         msg = f"json: expected the request as a mapping, received {type(json).__name__}"
@@ -93,9 +93,9 @@ def split_options(json: Any, options: ConnectOptions) -> tuple[ParserOptions, di
 
 
 def _headers(given: Any) -> list[tuple[Any, Any]]:
-    """The caller's headers, and ours where the caller has none of that name.
+    """The caller's headers, and chunkfold's unless the caller has one of that name.
 
-    A compressed body can explode before any limit sees it, so none is asked for.
+    A compressed body can expand before any limit is checked, so none is requested.
     """
     pairs: list[tuple[Any, Any]] = list(given.items() if hasattr(given, "items") else given or ())
     names = {(name.decode("latin-1") if isinstance(name, bytes) else str(name)).lower() for name, _ in pairs}
@@ -104,10 +104,10 @@ def _headers(given: Any) -> list[tuple[Any, Any]]:
 
 
 def encoding_error(response: Any) -> LimitExceededError | None:
-    """What is wrong with how a response is encoded, before anything is decoded; None if nothing is.
+    """The error if a response has an encoding that is not safe to decode; else None.
 
-    Of two layers a few hundred bytes become gigabytes in one read, of one layer of gzip at most a thousand times the 64
-    KiB that a client reads at once. The newer encodings know no such bound, so they must have been asked for.
+    With two layers a few hundred bytes can become gigabytes in one read; one layer of gzip yields at most a thousand
+    times the 64 KiB that a client reads at once. Newer encodings have no such bound, so they must have been requested.
     """
     layers = _encodings(Headers(response.headers or {}).get("content-encoding"))
     if len(layers) > MAX_CONTENT_ENCODINGS:
@@ -125,7 +125,7 @@ def is_encoded(response: Any) -> bool:
 
 
 def expansion_error(received: int, decoded: int) -> LimitExceededError | None:
-    """What is wrong with a compressed body of these many received and decoded bytes; None if nothing is."""
+    """The error if a compressed body with this many received and decoded bytes expands too much; else None."""
     if decoded <= _EXPANSION_ALLOWED or decoded <= MAX_EXPANSION * received:
         return None
     return exceeded("max_expansion", MAX_EXPANSION)

@@ -176,7 +176,7 @@ def _told_of(message: Any) -> Any:
 
 
 def api_error(value: Any, raw: Any) -> APIError:
-    """An `APIError` from the value that describes it and the whole body it stood in."""
+    """An `APIError` from the value that describes it and the whole body that contained the value."""
     is_same = value is raw
     raw = scrubbed(raw)
     value = raw if is_same else scrubbed(value)
