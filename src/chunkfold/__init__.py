@@ -184,7 +184,7 @@ __all__ = [
     "parse_payload",
 ]
 
-# Where the public names come from: the layers from the bottom up, then what not everybody uses.
+# Where the public names come from: the layers from the bottom up, then optional parts.
 _MODULES = (
     "errors",
     "anomalies",

@@ -115,11 +115,11 @@ class EventStreamDecoder:
         return self._offset if self._is_between_blocks else None
 
     def skip(self, size: int) -> None:
-        """Pass over blocks that were read elsewhere, each of one `data` line and a blank one, from `next_block` on."""
+        """Skip blocks that were read elsewhere, each of one `data` line and a blank one, from `next_block` on."""
         self._offset += size
 
     def _is_at_rest(self) -> bool:
-        """Whether nothing that came before has any bearing on what comes next."""
+        """Whether the bytes so far have no effect on those that follow."""
         is_over = self._closed or self.limit_exceeded
         is_open = bool(self._line) or self._block_offset is not None or self._skip_lf
         has_aside = bool(self.error_fields or self.nearly_data or self.opening or self._nearly_data)
@@ -351,7 +351,7 @@ class EventStreamDecoder:
             self._new_block()
 
     def _end_nearly_data(self) -> None:
-        """Shown with its block, so that it comes in one order with the events however the bytes are cut."""
+        """Expose it with its block, so that its place among the events does not depend on how the bytes are cut."""
         if self._nearly_data is not None:
             self.nearly_data.append(self._nearly_data)
             self._nearly_data = None
@@ -366,7 +366,7 @@ class EventStreamDecoder:
         return ServerSentEvent(self._error or b"", "error", self.last_event_id, self._block_offset or 0)
 
     def _check_size(self, head: bytes, size: int) -> None:
-        """Hold an unfinished line against the limit.
+        """Check an unfinished line against the limit.
 
         Only the value of a `data` line counts, added to the data before it; an incomplete `data: ` counts
         nothing yet. So the verdict never shrinks as the line grows, and does not depend on where it was cut.

@@ -11,7 +11,7 @@ _LONGEST_SLICE: Final = 8 * SLICE
 def slices(data: bytes, *, large: bool = False) -> Iterator[bytes]:
     """Cut a large read into slices, so that few chunks are held at a time: many cost more.
 
-    At the ends of blocks, which is what reading them is fastest with, if one is near; else anywhere. The first slice
+    It cuts at the end of a block if one is near, because such slices are read fastest; else anywhere. The first slice
     ends with the first block, which may have begun in an earlier read.
 
     Args:

@@ -94,7 +94,7 @@ class EventRecorder:
         return events
 
     def complete(self) -> None:
-        """The stream ended well: whatever call is still open, or not what it was when it was done, is done."""
+        """The stream ended well: complete each call that is open, or that changed since its end was recorded."""
         for index, choice in self._choices.items():
             for place, progress in choice.calls.items():
                 if progress.done is None or progress.done.id != progress.call.id:
@@ -175,7 +175,7 @@ class EventRecorder:
         self._events.append(grown(event, call.arguments, call.arguments.tell()))
 
     def _end_previous(self, choice: int, kept: _ChoiceProgress) -> None:
-        """A new call begins: the one before is done, if nothing speaks against it."""
+        """A new call begins: record the end of the one before, if it can be complete."""
         previous = kept.touched
         if previous is None or previous.is_followed:
             return  # each call is checked once, so that the cost stays linear

@@ -48,9 +48,7 @@ class Footprint:
     """Measure the states of one stream repeatedly."""
 
     def __init__(self) -> None:
-        self._measured: dict[
-            int, tuple[object, int, int]
-        ] = {}  # each growing container, its length when measured, and its size
+        self._measured: dict[int, tuple[object, int, int]] = {}  # what grows, its measured length, and its size
 
     def of(self, value: Any) -> int:
         """The size in bytes of JSON values, models, and the accumulator's own states, with all that is in them."""

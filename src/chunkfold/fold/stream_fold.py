@@ -138,8 +138,8 @@ class StreamFold:
     def _usual_choice(self, chunk: ChatCompletionChunk) -> ChoiceState | None:
         """The choice that a usual chunk continues; None if the chunk is not usual.
 
-        A usual chunk has the same head as the one before, one choice, which is open, and no error. Only this
-        method decides it.
+        A usual chunk has the same head as the one before, one choice, which is open, and no error. This is the
+        only list of these conditions.
         """
         fields, unknown = chunk.__dict__, chunk.__pydantic_extra__
         try:

@@ -53,7 +53,7 @@ class Shape:
     Args:
         as_type: Anything pydantic can validate; `Any` takes everything.
         is_strict: Whether values are validated strictly.
-        place: The model, and its field's key, whose own validators have a say.
+        place: The model, and its field's key, whose own validators also apply.
 
     Attributes:
         takes_all: Whether any JSON value is of it.
@@ -132,7 +132,7 @@ class Shape:
 
 
 class _Place(NamedTuple):
-    """A model's field, whose own validators have a say."""
+    """A model's field, whose own validators also apply."""
 
     model: type[BaseModel]
     key: str

@@ -38,7 +38,7 @@ class ChoiceDeltaToolCallCustom(Model):
 
 
 class ChoiceDeltaToolCall(Model):
-    """A fragment of a tool call; which call it belongs to is the accumulator's to say."""
+    """A fragment of a tool call; the accumulator decides which call it belongs to."""
 
     index: int | None = None
     id: str | None = None

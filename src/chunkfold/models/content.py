@@ -16,7 +16,7 @@ Fields = Mapping[str, Any]
 THOUGHT_TAGS: Final = ("<thought>", "</thought>")
 """The literal tags in which Gemini's compatible endpoint may wrap content that it flags as a thought.
 
-`thought_of` drops the first, `StreamFold` the second, which comes with the text behind the thought.
+`thought_of` drops the first, `StreamFold` the second, which comes with the text after the thought.
 """
 
 # Whose message a delta with this role is a part of: not the assistant's. MiniMax's search sends its results so (CF220).

@@ -51,7 +51,7 @@ def outcome_of(finish_reason: str | None, *, has_tool_calls: bool = False) -> Ou
     """The outcome a finish reason stands for; None while the choice is open, and where the word is `null`.
 
     Any word that ends in `_error` means an error, which fails the stream (`find_error` in `wire/envelopes`). Words
-    behind a colon are only a detail (Gemini's `content_filter: RECITATION`). `stop` beside tool calls means
+    after a colon are only a detail (Gemini's `content_filter: RECITATION`). `stop` beside tool calls means
     `tool_calls`: several providers send it, among them OpenAI if a tool was forced.
     """
     if finish_reason is None or finish_reason in _ABSENT:

@@ -80,8 +80,8 @@ class Verdict(NamedTuple):
 def judge(facts: Facts) -> Verdict:
     """How a stream with these facts ended; the first rule that applies decides.
 
-    Strict mode refuses an anomaly only if the provider ended the stream: one that shows because the transport broke, a
-    deadline passed or the consumer left is not the provider's fault.
+    Here strict mode refuses an anomaly that was noted only if the provider ended the bytes: one that shows because the
+    transport broke, a deadline passed or the consumer left is not the provider's fault.
     """
     if facts.stop in _AT_ONCE:
         return _AT_ONCE[facts.stop]

@@ -1,4 +1,4 @@
-"""Read the body of a response whose status is not 2xx, which has the reason, in bounded size and time.
+"""Read the body of a response whose status is not 2xx, in bounded size and time: the body has the reason.
 
 The body is fed like the events of a stream, see `streamed_body`, but yields no chunks.
 """

@@ -145,7 +145,7 @@ class StreamedBody(EventIntake):
             self._absorb(payload, chunks)
 
     def _take_unfinished(self, block: UnfinishedBlock, chunks: list[ChatCompletionChunk]) -> None:
-        """Handle the block that is unfinished at the end of the body: dispatch it if it is complete, else drop it."""
+        """Handle the block that is unfinished at the end of the body: take its complete part, and drop the rest."""
         if block.event is None:
             if block.error is not None and self._is_error_field(block.error):
                 self._take_error_field(block.error, chunks)

@@ -282,7 +282,7 @@ class StreamDriver:
         self._ready = iter(self._parser.close() if broken is None else self._parser.interrupt(broken))
 
     def _read_failed(self, exc: BaseException) -> bool:
-        """The source raised: return whether that is a fault of the transport, which the parser turns into an error."""
+        """The source raised: return whether the exception is handled here; if not, the caller has to get it."""
         if not isinstance(exc, Exception):
             self._cut_short = exc
             return False

@@ -104,7 +104,7 @@ def _headers(given: Any) -> list[tuple[Any, Any]]:
 
 
 def encoding_error(response: Any) -> LimitExceededError | None:
-    """The error if a response has an encoding that is not safe to decode; else None.
+    """The error if a response's encoding is not safe, found before anything is decoded; else None.
 
     With two layers a few hundred bytes can become gigabytes in one read; one layer of gzip yields at most a thousand
     times the 64 KiB that a client reads at once. Newer encodings have no such bound, so they must have been requested.
