@@ -53,7 +53,7 @@ def check_seconds(name: str, value: object, *, optional: bool = True) -> None:
 
     Raises:
         TypeError: It is neither a number nor, where it is optional, None.
-        ValueError: It is negative, or not a number in the sense of NaN.
+        ValueError: It is negative or NaN.
     """
     if value is None and optional:
         return
@@ -73,9 +73,9 @@ def check_time(name: str, value: object) -> None:
     if value is None:
         return
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise _wrong_type(name, "what the clock said, or None", value)
+        raise _wrong_type(name, "a reading of the clock or None", value)
     if not math.isfinite(value):
-        raise ValueError(f"{name}: expected what the clock said, received {value}")
+        raise ValueError(f"{name}: expected a reading of the clock, received {value}")
 
 
 def check_callable(name: str, value: object, *, optional: bool = False) -> None:
