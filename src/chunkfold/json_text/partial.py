@@ -65,8 +65,8 @@ class _Open:
     Attributes:
         value: The part of it that is known and fits.
         shape: The type that it has to fit; None if no value is allowed there.
-        key: The key that came last.
-        is_held: Whether it is judged as a whole, and so not shown before it has ended.
+        key: The latest key.
+        is_held: Whether it is validated only as a whole, and so not shown before it has ended.
     """
 
     value: Any
@@ -81,7 +81,7 @@ class _Open:
         return self.shape.child(self.key if is_object(self.value) else None)
 
     def put(self, value: Any) -> None:
-        """Add a value: under the key that came last, or as the next item."""
+        """Add a value: under the latest key, or as the next item."""
         if is_object(self.value):
             self.value[self.key] = value
         else:

@@ -48,7 +48,7 @@ _PROBE_SIZES: Final = (1, 65536)  # a type with a limit has to be tried with the
 
 
 class Shape:
-    """A type, as far as it can be taken apart.
+    """A type, split into parts as far as possible.
 
     Args:
         as_type: Anything pydantic can validate; `Any` takes everything.
@@ -56,7 +56,7 @@ class Shape:
         place: The model, and its field's key, whose own validators also apply.
 
     Attributes:
-        takes_all: Whether any JSON value is of it.
+        takes_all: Whether every JSON value is of this type.
     """
 
     def __init__(self, as_type: Any, *, is_strict: bool = False, place: "_Place | None" = None) -> None:
@@ -70,12 +70,12 @@ class Shape:
         self._children: dict[tuple[type, str | None], Shape | None] = {}
 
     def begins_as(self) -> Any:
-        """What is known of a value before any of it came: where it has keys in any case, an empty dict."""
+        """The value before any of its text has arrived: an empty dict if every member of the type has keys, else None."""
         is_keyed = all(member.container is dict for member in self._members) and NoneType not in get_args(self._type)
         return {} if is_keyed else None
 
     def may_be(self, container: type) -> bool:
-        """Whether a dict, or a list, can be judged part by part."""
+        """Whether a dict, or a list, can be checked part by part."""
         return self.takes_all or any(member.container is container for member in self._members)
 
     def child(self, key: str | None) -> "Shape | None":

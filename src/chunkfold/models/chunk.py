@@ -13,7 +13,7 @@ from chunkfold.models.content import fields_of, reasoning_in, text_in
 from chunkfold.models.shared import Annotation, ChoiceLogprobs, CompletionUsage
 
 TELLING_OBJECTS: Final = ("error", "text_completion")
-"""What the `object` of something is called that may be no chunk, though it is valid as one."""
+"""Values of `object` of data that is valid as a chunk but may be something else."""
 
 
 class ChoiceDeltaFunctionCall(Model):

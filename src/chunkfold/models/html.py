@@ -62,7 +62,7 @@ def escaped(text: str) -> Html:
 
 
 def joined(parts: Iterable[str]) -> Html:
-    """One behind the other."""
+    """The parts, one after the other."""
     return Html("".join(map(escaped, parts)))
 
 

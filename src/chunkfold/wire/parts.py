@@ -12,7 +12,7 @@ _PARTS: Final = ("content", "tool_calls", "annotations", "images", "reasoning_de
 
 
 def is_full_of_parts(data: bytes) -> bool:
-    """Whether JSON has too many parts, found out before models are made of them, which takes far longer.
+    """Whether JSON has too many parts, checked before models are made of them, which takes far longer.
 
     Raises:
         ValueError: It is not JSON that the fast path reads.

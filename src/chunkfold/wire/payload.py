@@ -85,9 +85,9 @@ def parse_payload(event: ServerSentEvent) -> Payload:
 
 
 def valid_chunk(event: ServerSentEvent) -> ChatCompletionChunk | None:
-    """The fast path: the event as a chunk if it is a valid one, which may yet be more than that: see `is_plain`.
+    """The fast path: the event as a chunk if it is a valid one. It may also be something else: see `is_plain`.
 
-    One with too many parts is left to the slow path, which refuses it.
+    An event with too many parts is left to the slow path, which refuses it.
     """
     if event.event != MESSAGE:
         return None
