@@ -70,7 +70,7 @@ class Shape:
         self._children: dict[tuple[type, str | None], Shape | None] = {}
 
     def begins_as(self) -> Any:
-        """The value before any of its text has arrived: an empty dict if every member of the type has keys, else None."""
+        """The value before its text arrives: an empty dict if every member of the type has keys, else None."""
         is_keyed = all(member.container is dict for member in self._members) and NoneType not in get_args(self._type)
         return {} if is_keyed else None
 
