@@ -5,6 +5,7 @@ order, at whatever cost: this is what the decoder and its fuzzers are held to, a
 Beyond the standard there is one thing only, the limit of `EventStreamDecoder`, told apart as such.
 """
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"
 DIGITS = "0123456789"
 FIELDS = ("event", "data", "id", "retry")
 KEPT_FIELDS = (*FIELDS, "error")  # the decoder shows a field `error` too, so that it begins a block like the others
+BARE_ERROR = re.compile(r'\{ *"error" *: *(?:\{ *"|"[^"])')  # so does this one, once a line was the stream's
 
 
 class Dispatched(NamedTuple):
@@ -65,6 +67,7 @@ def decode_whole(body: bytes, limit: int | None = None) -> Decoded:
     data_buffer = event_type_buffer = last_event_id_buffer = last_event_id = ""
     reconnection_time: int | None = None
     offset: int | None = None
+    is_stream = has_unknown = False
     for line in _lines(body):
         if limit is not None and _size(line, data_buffer) > limit:
             return Decoded(events, _shown(last_event_id), reconnection_time, limit_exceeded=True)
@@ -83,8 +86,11 @@ def decode_whole(body: bytes, limit: int | None = None) -> Decoded:
             offset = None
             continue
         name, value = _field(line.text)
-        if offset is None and name in KEPT_FIELDS:
+        is_bare_error = is_stream and BARE_ERROR.match(line.text) is not None
+        if offset is None and (name in KEPT_FIELDS or is_bare_error):
             offset = line.offset
+        is_stream = is_stream or name in KEPT_FIELDS or (name == "" and not has_unknown)
+        has_unknown = has_unknown or name not in ("", *KEPT_FIELDS)
         if name == "event":
             event_type_buffer = value
         elif name == "data":
