@@ -1,8 +1,8 @@
 """The command line, `chunkfold`: click and rich, which the extra `cli` brings.
 
-`commands` declares what each command takes and says in its help. A command is a function in a file of the same name,
-loaded when it runs. `view`, `painter` and `facts` are what they draw with, and what comes from a model goes through
-`safe` before it reaches a terminal.
+`commands` declares the arguments, options and help of each command. A command is a function in a file of the same name,
+loaded when it runs. `view`, `painter` and `facts` draw the output. Text from a model or a provider goes through `safe`
+before it reaches a terminal.
 """
 
 import sys

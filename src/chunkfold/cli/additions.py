@@ -28,9 +28,9 @@ from chunkfold.models.base import Model
 from chunkfold.models.chunk import ChoiceDeltaToolCall
 
 _EXCERPT: Final = 400  # characters kept of a piece of text
-_SHOWN: Final = 120  # characters shown of it
-_COUNT: Final = 40  # characters shown of a count, which may be none
-_MOST: Final = 50  # additions told of one frame
+_SHOWN: Final = 120  # characters of it that are shown
+_COUNT: Final = 40  # characters shown of a count, which may not be a number
+_MOST: Final = 50  # additions listed for one frame
 _WORD: Final = re.compile(r"[\w./:@+-]{1,80}", re.ASCII)
 
 
@@ -39,11 +39,11 @@ class Addition(NamedTuple):
 
     Attributes:
         what: Its name: "text", "finish reason".
-        value: What is added; of a long text its beginning.
-        length: How long the text is, in characters; None for what is no text.
+        value: What is added; only the beginning of a long text.
+        length: The length of the text, in characters; None if it is not a text.
         choice: The choice's index.
-        call: The place of the tool call, for what belongs to one.
-        note: More to say of it.
+        call: The position of the tool call; None if it does not belong to one.
+        note: A further detail.
     """
 
     what: str
@@ -54,7 +54,7 @@ class Addition(NamedTuple):
     note: str = ""
 
     def __str__(self) -> str:
-        """In words, on one line, bounded: `text 'Hel'`."""
+        """The addition in words, bounded, on one line: `text 'Hel'`."""
         choice = f"choice {self.choice}:" if self.choice else ""
         call = "" if self.call is None else f"call {self.call}"
         value = word(self.value) if self.length is None else quoted(self.value, self.length)
@@ -63,29 +63,29 @@ class Addition(NamedTuple):
 
 
 def word(text: str) -> str:
-    """A provider's word: as it is if it looks like one, else quoted, bounded and escaped."""
+    """A provider's word: unchanged if it looks like one, else quoted, bounded and escaped."""
     return text if _WORD.fullmatch(text) else quoted(text, len(text))
 
 
 def quoted(text: str, length: int, most: int = _SHOWN) -> str:
-    """A text quoted and escaped; of a long one the beginning and the length.
+    """The text quoted and escaped; for a long one, its beginning and its length.
 
     Args:
         text: The text, or its beginning.
-        length: How long it is, in characters.
-        most: How many of them are shown.
+        length: The length of the text, in characters.
+        most: The number of characters to show.
     """
     shown = one_line(repr(text[:most]))
     return shown if length <= most else f"{shown}... ({length:,} characters)"
 
 
 def additions_of(events: Sequence[ChatCompletionEvent], chunks: Iterable[ChatCompletionChunk]) -> tuple[Addition, ...]:
-    """What came, in words.
+    """What one frame adds.
 
     Args:
-        events: What the chunks meant.
-        chunks: The chunks, for what no event tells: the role, names and ids of calls that have no arguments yet, and
-            what came before and is repeated.
+        events: The events of the frame.
+        chunks: Its chunks, for what no event reports: the role, names and ids of calls that have no arguments yet, and
+            repeated values.
     """
     told = {type(event) for event in events}
     found = [addition for chunk in chunks for addition in _beyond_events(chunk, told)]
@@ -95,7 +95,7 @@ def additions_of(events: Sequence[ChatCompletionEvent], chunks: Iterable[ChatCom
 
 
 def _of_event(event: ChatCompletionEvent) -> Iterator[Addition]:  # noqa: C901 - a row for each event
-    """One, or none for an anomaly: those stand beside what is added."""
+    """The addition of an event; none for an anomaly, which is shown beside the additions."""
     match event:
         case TextDelta(choice, text):
             yield _piece("text", text, choice)
@@ -145,7 +145,7 @@ def _beyond_events(chunk: ChatCompletionChunk, told: set[type[ChatCompletionEven
 
 
 def _named(fragment: Any, choice: int) -> Iterator[Addition]:
-    """A fragment that names a call before its arguments come."""
+    """A fragment that names a call before its arguments arrive."""
     part: Any = getattr(fragment, "function", None) or getattr(fragment, "custom", None)
     name = str(getattr(part, "name", None) or "")
     if isinstance(fragment, ChoiceDeltaToolCall) and (name or fragment.id):
@@ -169,7 +169,7 @@ def tokens_of(usage: CompletionUsage) -> str:
 
 
 def unknown_fields(chunk: ChatCompletionChunk) -> Iterator[str]:
-    """The fields of a chunk that OpenAI's API does not know, by their paths, but for an error: bounded, escaped."""
+    """The paths of the fields that OpenAI's API does not know, except for an error: bounded, escaped."""
     parts: list[tuple[str, Any]] = [("", chunk)]
     for choice in chunk.choices:
         parts += [("choices[].", choice), ("choices[].delta.", choice.delta)]

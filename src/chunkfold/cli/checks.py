@@ -33,7 +33,7 @@ from chunkfold.cli.verdict import described
 WRONG_KEY: Final = "chunkfold-doctor-wrong-key"
 WRONG_MODEL: Final = "chunkfold-doctor-no-such-model"
 _TOO_MANY_REQUESTS: Final = 429
-_NOT_SUPPORTED: Final = frozenset({400, 404, 405, 415, 422, 501})  # what a provider says of what it does not know
+_NOT_SUPPORTED: Final = frozenset({400, 404, 405, 415, 422, 501})  # the answers to a parameter that is not known
 
 
 class Result(StrEnum):
@@ -47,12 +47,12 @@ class Result(StrEnum):
 
 
 class Judgement(NamedTuple):
-    """What is said of an answer.
+    """The verdict on an answer.
 
     Attributes:
-        result: The word.
+        result: The result.
         reason: Why.
-        quote: What the provider said or sent, bounded and escaped; it belongs behind the reason.
+        quote: What the provider said or sent, bounded and escaped; shown after the reason.
     """
 
     result: Result
@@ -66,13 +66,13 @@ class Reply:
 
     Attributes:
         parser: The parser that read it to its end.
-        completion: What came, without secrets.
-        odd_frames: Of its frames those that broke a rule for the first time, and the one with the error.
-        connection: What it came over.
+        completion: The completion, without secrets.
+        odd_frames: The frames that broke a rule for the first time, and the one with the error.
+        connection: The connection that it was read from.
         closes: What announced that the connection ends with the body; "" if nothing did.
         body_ended: Whether the body ended with the stream, so that the connection can be used again.
-        left_after: When it was left, in seconds; None if it was not.
-        noticed_after: When the provider noticed that; see `LiveAnswer.hang_up`.
+        left_after: The seconds until it was left; None if it was read to its end.
+        noticed_after: The seconds until the provider noticed that; see `LiveAnswer.hang_up`.
     """
 
     parser: ChatCompletionParser
@@ -97,11 +97,11 @@ class Check:
     Attributes:
         name: Its name.
         asks: What it asks for, in words.
-        body: The request's body, beside the model and the limit of tokens.
-        judge: What judges the first and the last answer, if both ended well.
+        body: The request's body, without the model and the token limit.
+        judge: Judges the first and the last answer, if both ended well.
         next_body: The body of a second request over the same client, given the first answer.
-        refused_with: The statuses of which one is expected; none if an answer is.
-        is_left: Whether it is left at the first output.
+        refused_with: The statuses of which one is expected; empty if an answer is expected.
+        is_left: Whether the answer is left at the first output.
     """
 
     name: str
@@ -149,7 +149,7 @@ def _greeting(_: Reply) -> dict[str, Any]:
 
 
 def _second_turn(reply: Reply) -> dict[str, Any]:
-    """The answer sent back, with a result for each of its calls, or else with another question."""
+    """The answer sent back, with a result for each of its calls, or with another question if it has none."""
     calls = [call for call in reply.completion.tool_calls if call.name]
     results = [{"role": "tool", "tool_call_id": call.id, "content": "18 degrees, sunny"} for call in calls]
     more = results or _say("Say goodbye in one short sentence.")["messages"]
@@ -160,7 +160,7 @@ def _second_turn(reply: Reply) -> dict[str, Any]:
 
 
 def judge(check: Check, replies: Sequence[Reply], lost: Problem | None = None) -> Judgement:
-    """What is said of the answers to a check, and of the request after these that got no response."""
+    """The verdict on the answers to a check; `lost` says why the request after them got no response."""
     judgement = _judged(check, replies, lost)
     if judgement.result is Result.PASS and any(reply.parser.anomalies for reply in replies):
         judgement = judgement._replace(result=Result.TOLERATED)
@@ -175,13 +175,13 @@ def _judged(check: Check, replies: Sequence[Reply], lost: Problem | None) -> Jud
         told = "the next request got no response" if replies else "there was no response"
         return Judgement(Result.FAIL, told, lost.message)
     first, last = replies[0], replies[-1]
-    if is_one_too_many(last.error) and first.left_after is None:  # else what was left may be why
+    if is_one_too_many(last.error) and first.left_after is None:  # else the answer that was left may be the reason
         return Judgement(Result.SKIPPED, "there were too many requests", described(last.error))
     if check.refused_with:
         return _judge_refusal(last, check.refused_with)
     if last.error is not None:
         is_status = isinstance(last.error, APIStatusError) and last.error.status_code in _NOT_SUPPORTED
-        if is_status and first is last and len(check.body) > 1:  # more is asked for than a text
+        if is_status and first is last and len(check.body) > 1:  # it has more than messages
             return Judgement(Result.UNSUPPORTED, "the provider refuses the request", described(last.error))
         told = f"the stream {_ended(last)}" if first is last else "the next request failed"
         return Judgement(Result.FAIL, told, described(last.error))
@@ -191,12 +191,12 @@ def _judged(check: Check, replies: Sequence[Reply], lost: Problem | None) -> Jud
 
 
 def is_one_too_many(error: object) -> TypeGuard[APIError]:
-    """Whether it says that there were too many requests."""
+    """Whether the error says that there were too many requests."""
     return isinstance(error, APIError) and error.status_code == _TOO_MANY_REQUESTS
 
 
 def _judge_text(reply: Reply, _: Reply) -> Judgement:
-    """Text comes, or as much reasoning as the limit allows."""
+    """Text arrives, or as much reasoning as the limit allows."""
     if reply.completion.text.strip():
         return Judgement(Result.PASS, "text came", _excerpt(reply.completion.text))
     if any(map(_has_text, reply.completion.choices)):
@@ -205,7 +205,7 @@ def _judge_text(reply: Reply, _: Reply) -> Judgement:
 
 
 def _judge_calls(reply: Reply, _: Reply, least: int = 1) -> Judgement:
-    """Calls of the tool come in one answer, with their own ids, and their arguments whole."""
+    """Calls of the tool arrive in one answer, each with its own id and complete arguments."""
     calls = reply.completion.tool_calls
     if not calls and "get_weather" in reply.completion.text:
         return Judgement(Result.FAIL, "the call came as text", _excerpt(reply.completion.text))
@@ -240,7 +240,7 @@ def _judge_second_turn(first: Reply, last: Reply) -> Judgement:
 
 
 def _judge_choices(reply: Reply, _: Reply) -> Judgement:
-    """Two choices come, each with text."""
+    """Two choices arrive, each with text."""
     choices = reply.completion.choices
     if len(choices) == 1:
         return Judgement(Result.UNSUPPORTED, "`n` was ignored: one choice came", _excerpt(reply.completion.text))
@@ -252,7 +252,7 @@ def _judge_choices(reply: Reply, _: Reply) -> Judgement:
 
 
 def _judge_usage(reply: Reply, _: Reply) -> Judgement:
-    """Usage comes, and adds up."""
+    """Usage arrives, and adds up."""
     usage = reply.completion.usage
     if usage is None:
         return Judgement(Result.FAIL, "no usage came, although stream_options.include_usage asked for it")

@@ -1,6 +1,6 @@
 """The report of `chunkfold doctor`: the requests, their results, and what was wrong; as Markdown and JSON.
 
-Everything that a provider said is in it as code: bounded, on one line, and without Markdown's special characters.
+The provider's words are shown as code: bounded, on one line, and without Markdown's special characters.
 """
 
 import importlib.metadata
@@ -22,7 +22,7 @@ from chunkfold.cli.safe import one_line
 from chunkfold.cli.verdict import rule_object, times
 from chunkfold.excerpts import code_fence, code_span, markdown_table
 
-_EXCERPT: Final = 300  # characters of an event that was off
+_EXCERPT: Final = 300  # characters shown of an event that broke a rule
 _PAST: Final = {Result.PASS: "passed", Result.FAIL: "failed"}
 _TITLES: Final = ("check", "result", "ended", "first output", "rules")
 
@@ -33,7 +33,7 @@ class Finding:
 
     Attributes:
         check: The check.
-        judgement: What is said of the answers.
+        judgement: The verdict on the answers.
         replies: The answers.
         lost: Why the request after these got no response; None if there was none.
     """
@@ -50,7 +50,7 @@ class Finding:
 
     @property
     def is_one_too_many(self) -> bool:
-        """Whether already its first request was one too many."""
+        """Whether its first request was one too many."""
         return any(is_one_too_many(reply.error) for reply in self.replies[:1])
 
     @property
@@ -65,13 +65,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that was found.
+    """The results of all checks.
 
     Attributes:
         host: Scheme, host and port; the rest of a URL may be a secret.
         model: The model's name.
-        date: When it was asked.
-        note: What else has to be known.
+        date: The time of the requests.
+        note: What the reader must know besides; "" if nothing.
         findings: The result of each check, in order.
     """
 
@@ -83,7 +83,7 @@ class Report:
 
     @property
     def counts(self) -> dict[Result, int]:
-        """How many checks had each result."""
+        """The number of checks with each result."""
         found = [finding.judgement.result for finding in self.findings]
         return {result: found.count(result) for result in Result}
 
@@ -103,13 +103,13 @@ def as_json(report: Report) -> str:
 
 
 def _versions() -> dict[str, str]:
-    """What was asked with."""
+    """The versions of the software that sent the requests."""
     chunkfold = importlib.metadata.version("chunkfold")
     return {"chunkfold": chunkfold, "python": platform.python_version(), "httpx": httpx.__version__}
 
 
 def markdown(report: Report, width: int | None = None) -> Iterator[str]:
-    """The report as the lines of a page; where the table would be wider, there is a list instead."""
+    """The report as the lines of a page; a list instead of a table that would be wider."""
     counts = ", ".join(f"{count} {_PAST.get(result, result)}" for result, count in report.counts.items() if count)
     versions = ", ".join(f"{name.replace('py', 'Py')} {version}" for name, version in _versions().items())
     yield f"## chunkfold doctor: {code(report.model)}"
@@ -157,7 +157,7 @@ def _reason(finding: Finding) -> str:
 
 
 def _details(findings: Sequence[Finding]) -> Iterator[str]:
-    """Why it is not a plain pass, and what was wrong; of several for which nothing was sent, once."""
+    """Why it is not a plain pass, and what was wrong; once for all checks that sent nothing."""
     finding = findings[0]
     yield f"### {', '.join(each.check.name for each in findings)}: {finding.judgement.result}"
     yield ""

@@ -48,7 +48,7 @@ def demo(speed: float) -> None:
 
 
 def show(title: str, url: str, *questions: str) -> None:
-    """Ask as `chat` does, and show what comes as `chat` does."""
+    """Send the request and show the answer as `chat` does."""
     is_piped = not sys.stdout.isatty()
     say(f"\n{title}", "bold", err=is_piped)
     say(f"you: {questions[-1]}\n", err=is_piped)
@@ -71,7 +71,7 @@ def request(*questions: str) -> dict[str, Any]:
 
 
 def scripted_answers(speed: float = 1.0) -> list[Answer]:
-    """Two answers: one that ends with tool calls, and one whose connection is cut in a sentence."""
+    """Two answers: one that ends with tool calls, and one whose connection is cut within a sentence."""
     first, pace = _FIRST_PAUSE / speed, _PAUSE / speed
     whole = _STREAM.reasoning(*_words(_REASONING)).text(*_words(_TEXT)).tool_calls(*map(_call, _TOOL_CALLS))
     cut = _STREAM.text(*_words(_CUT_TEXT))

@@ -33,13 +33,13 @@ _STYLES: Final = {"pass": "green", "tolerated": "yellow", "fail": "bold red", "u
 
 
 class Provider:
-    """Asks a provider, for each check over a connection of its own.
+    """Sends the requests of each check over a connection of its own.
 
     Args:
-        request: Where and how; its body has the model.
+        request: The URL, the headers and the model.
 
     Attributes:
-        note: What had to be changed for it to answer.
+        note: What had to be changed so that the provider answers.
     """
 
     def __init__(self, request: ChatRequest) -> None:
@@ -101,7 +101,7 @@ class Provider:
             )
 
     def _cleaned(self, value: Any) -> Any:
-        """The value without secrets, also without those that came in pieces."""
+        """The value without secrets, also without those that arrived in pieces."""
         if isinstance(value, str):
             return self._redactor.clean_text(value)
         if is_list(value):
@@ -140,7 +140,7 @@ def doctor(
 def _examined(provider: Provider, checks: Sequence[Check], show: Callable[[str], object]) -> Iterator[Finding]:
     """The result of each check, as soon as it is known.
 
-    Where the plain request is refused, or the first one of another kind is one too many, nothing more is asked.
+    Once the plain request is refused, or the first request of a check is one too many, no more requests are sent.
 
     Raises:
         NoResponseError: The first request got no response.

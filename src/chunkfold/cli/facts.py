@@ -47,14 +47,14 @@ class Problem(NamedTuple):
 
     Attributes:
         kind: The name of the error's class: "ConnectError".
-        message: What it says, fit to be printed; "" if it says nothing.
+        message: Its message, fit to be printed; "" if it has none.
     """
 
     kind: str
     message: str
 
     def __str__(self) -> str:
-        """As people read it."""
+        """The message, else the kind."""
         return self.message or self.kind
 
 
@@ -64,8 +64,8 @@ class Reply(NamedTuple):
     Attributes:
         error: What went wrong, None if nothing did.
         end: How the stream ended, None if there was none.
-        completion: All that had come, None if there was no stream.
-        is_timed: Whether the times mean something; those of a plain body do not.
+        completion: The completion so far, None if there was no stream.
+        is_timed: Whether the times are meaningful; those of a plain body are not.
     """
 
     error: ChunkfoldError | Problem | None
@@ -83,7 +83,7 @@ def reply_of(
     *,
     is_timed: bool = True,
 ) -> Reply:
-    """What a stream brought that has ended, or was left."""
+    """The result of a stream that has ended, or was left."""
     return Reply(error, source.end, source.snapshot, source.anomalies, source.timing, source.request_id, is_timed)
 
 
@@ -91,7 +91,7 @@ def reply_of(
 
 
 def footer(reply: Reply) -> list[str]:
-    """The facts below an answer, of which one choice was shown."""
+    """The facts to show below an answer; one of its choices is shown."""
     completion, timing = reply.completion or ChatCompletion(), reply.timing
     usage, shown = completion.usage, choice_of(completion)
     rate = timing.tokens_per_second(usage.completion_tokens if usage else None)
@@ -108,12 +108,12 @@ def footer(reply: Reply) -> list[str]:
 
 
 def error_line(reply: Reply, clean: Callable[[str], str] = one_line, note: str = "") -> str:
-    """What went wrong, and what helps to ask about it, in one line.
+    """What went wrong, and what helps to report it, on one line.
 
     Args:
         reply: The result; it has an error.
         clean: Makes a text one line without secrets.
-        note: One more thing to say.
+        note: A further detail; "" for none.
     """
     error = reply.error
     after = error.retry_after if isinstance(error, ChunkfoldError) else None
@@ -131,7 +131,7 @@ def error_line(reply: Reply, clean: Callable[[str], str] = one_line, note: str =
 
 
 def choice_of(completion: ChatCompletion) -> Choice | None:
-    """The choice that is shown: choice 0, or if it has no output the first that has some."""
+    """The choice to show: choice 0, or if it has no output, the first one that has some."""
     first = next((choice for choice in completion.choices if choice.index == 0), None)
     if first is not None and _has_output(first):
         return first
@@ -157,13 +157,13 @@ def _seconds(seconds: float) -> str:
 
 
 def _of_choices(completion: ChatCompletion, shown: Choice | None) -> str:
-    """That there is more than what is shown, if so."""
+    """Which choice is shown; "" if there is only one."""
     count, index = len({0, *(choice.index for choice in completion.choices)}), shown.index if shown else 0
     return f"choice {index} of {count} is shown" if count > 1 else ""
 
 
 def _beside_text(choice: Choice | None) -> list[str]:
-    """What came that is not drawn."""
+    """The output that is not drawn."""
     if choice is None:
         return []
     message = choice.message
@@ -210,7 +210,7 @@ def reply_json(reply: Reply, hide: Callable[[str], str] = str) -> bytes:
 
 
 def error_object(error: ChunkfoldError | Problem | None) -> dict[str, Any] | None:
-    """An error; what is not known of it is null."""
+    """An error; unknown values are null."""
     if error is None:
         return None
     ours = error if isinstance(error, ChunkfoldError) else None

@@ -13,7 +13,7 @@ def recording_from(source: str) -> Recording:
     """A file's recording or plain body; "-" is standard input.
 
     Raises:
-        click.ClickException: It cannot be read, or is a recording of a kind that is not known.
+        click.ClickException: It cannot be read, or is a recording of an unknown version.
     """
     try:
         return Recording.loads(sys.stdin.buffer.read()) if source == "-" else Recording.load(source)
@@ -32,7 +32,7 @@ def write(data: bytes, output: str) -> None:
             Path(output).write_bytes(data)
             return
         rest = memoryview(data)
-        while rest:  # where Python does not buffer, a write may take a part
+        while rest:  # without buffering, a write may be partial
             rest = rest[sys.stdout.buffer.write(rest) :]
         sys.stdout.buffer.flush()
     except BrokenPipeError:
@@ -42,16 +42,16 @@ def write(data: bytes, output: str) -> None:
 
 
 def is_url(source: str) -> bool:
-    """Whether it names something to ask over HTTP, and no file."""
+    """Whether the source is an HTTP URL, and not the name of a file."""
     return source.startswith(("http://", "https://")) and not Path(source).exists()
 
 
 def has_times(recording: Recording) -> bool:
-    """Whether it tells when its bytes came: a plain body does not."""
+    """Whether the recording has the times of its reads; a plain body does not."""
     return recording.headers_at is not None or any(read.at for read in recording.reads)
 
 
 def reason_of(error: Exception) -> str:
-    """What an exception says, in one line; its type where it says nothing."""
+    """The exception's message on one line; its type if it has none."""
     said = error.strerror if isinstance(error, OSError) else None
     return one_line(said or str(error) or type(error).__name__)

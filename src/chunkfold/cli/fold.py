@@ -24,8 +24,8 @@ from chunkfold.cli.signals import LEFT
 from chunkfold.cli.view import console_on, print_beside, print_row, standard_output
 from chunkfold.cli.workers import Lost, in_processes
 
-_BYTES_FOR_ONE: Final = 8 * 2**20  # what is folded sooner than one more process starts
-_LONGEST_NAME: Final = 40  # cells of a file's name, elsewhere than on a terminal
+_BYTES_FOR_ONE: Final = 8 * 2**20  # folded in less time than it takes to start one more process
+_LONGEST_NAME: Final = 40  # cells of a file's name, unless on a terminal
 _UNREADABLE: Final = "unreadable"
 _ENDINGS: Final = (*StreamEnd, _UNREADABLE)
 _END_WIDTH: Final = max(map(len, _ENDINGS))
@@ -64,10 +64,10 @@ def _files_of(file: str) -> Iterator[tuple[str, Problem | None]]:
 
 
 class _Run:
-    """What is shown of many files.
+    """Shows the results of many files, and counts them.
 
     Attributes:
-        names: The files, each with what is wrong with it already.
+        names: The files, each with the problem found before it is read, if any.
         endings: How many streams ended in which way, and how many files could not be read.
         output: Where the results go.
     """
@@ -81,20 +81,20 @@ class _Run:
         self._started = time.monotonic()
         stdout: Any = sys.stdout
         if as_json and hasattr(stdout, "reconfigure"):
-            stdout.reconfigure(encoding="utf-8")  # as JSON is, whatever a terminal may want
+            stdout.reconfigure(encoding="utf-8")  # the encoding of JSON, whatever the terminal's is
         longest = max(cell_len(one_line(name)) for name, _ in names)
         is_live = self.output.is_interactive
         self._name_width = min(longest, self.output.width * 2 // 5 if is_live else _LONGEST_NAME)
         self._excerpt_width = self.output.width - self._name_width - _END_WIDTH - 2 * len(_GAP) if is_live else None
 
     def jobs(self) -> Iterator[Job]:
-        """What is to be done."""
+        """The files to fold."""
         for name, problem in self.names:
             data = sys.stdin.buffer.read() if name == "-" else None
             yield Job(name, self.as_json, data, problem)
 
     def show(self, result: Folded) -> None:
-        """One more result."""
+        """Show and count a result."""
         self.endings[result.end or _UNREADABLE] += 1
         for rule_id, count in result.anomalies.items():
             self._rules[rule_id].update(files=1, times=count)
@@ -128,7 +128,7 @@ class _Run:
 
     def _row(self, result: Folded) -> Text:
         name = one_line(result.file)
-        if self._excerpt_width is not None:  # elsewhere than on a terminal it may be needed whole
+        if self._excerpt_width is not None:  # only on a terminal: the full name may be needed in a file
             name = _last_cells(name, self._name_width)
         name += " " * (self._name_width - cell_len(name))
         excerpt = Text(result.excerpt)
@@ -160,10 +160,10 @@ def _worthwhile_jobs(names: Sequence[tuple[str, Problem | None]]) -> int:
 
 @contextmanager
 def _bar(total: int, output: Console) -> Generator[Callable[[], object]]:
-    """How far it is, on standard error if that is a terminal; results that go to it, too, scroll by above.
+    """A progress bar on standard error, if that is a terminal; results on the same terminal scroll above it.
 
     Args:
-        total: How many files there are.
+        total: The number of files.
         output: Where the results go.
     """
     errors = console_on(sys.stderr)
@@ -181,7 +181,7 @@ def _bar(total: int, output: Console) -> Generator[Callable[[], object]]:
 
 
 def _last_cells(name: str, width: int) -> str:
-    """The name in at most so many cells; of a long one the end, which tells it from the others."""
+    """The name in at most that many cells; the end of a long one, which differs between files."""
     if cell_len(name) <= width:
         return name
     start = next(start for start in range(len(name) + 1) if cell_len(name[start:]) < width)

@@ -17,9 +17,9 @@ class Job:
 
     Attributes:
         file: Its name.
-        as_json: Whether the result is wanted for programs, too.
-        data: What is in it; None if it is to be read from there.
-        problem: What was wrong with it before anyone could read it.
+        as_json: Whether the result is needed as JSON, too.
+        data: Its content; None if it is to be read from the file.
+        problem: Why it cannot be read, if that is known already.
     """
 
     file: str
@@ -36,8 +36,8 @@ class Folded:
         file: Its name.
         end: How its stream ended; None if it could not be read.
         anomalies: How often each rule was broken, by the rule's id.
-        excerpt: The beginning of the answer, or what went wrong, harmless and on one line.
-        json: All of it as one line of JSON; "" without --json.
+        excerpt: The beginning of the answer, or what went wrong, escaped and on one line.
+        json: The whole result as one line of JSON; "" without --json.
     """
 
     file: str
@@ -61,7 +61,7 @@ def fold(job: Job) -> Folded:
 
 
 def folded(job: Job, outcome: ChatCompletionParser | Problem) -> Folded:
-    """The result of a file; what has not ended well is not more than a snapshot."""
+    """The result of a file; an incomplete stream has a snapshot instead of a completion."""
     parser, error = (None, outcome) if isinstance(outcome, Problem) else (outcome, outcome.error)
     end, snapshot = (parser.end, parser.snapshot) if parser else (None, None)
     anomalies = {anomaly.rule.id: anomaly.count for anomaly in parser.anomalies} if parser else {}
@@ -78,7 +78,7 @@ def folded(job: Job, outcome: ChatCompletionParser | Problem) -> Folded:
 
 
 def _said(completion: ChatCompletion) -> str:
-    """The first thing in the answer that says something."""
+    """The first output in the answer that is not blank."""
     return next(filter(None, (_said_by(choice.message) for choice in completion.choices)), "")
 
 
@@ -90,5 +90,5 @@ def _said_by(message: ChatCompletionMessage) -> str:
 
 
 def _excerpt(text: str) -> str:
-    """The beginning, with every space the same; what is cut off is not processed."""
+    """The beginning, with runs of white space as one space; the part that is cut off is not processed."""
     return one_line(" ".join(text[: 4 * _EXCERPT].split()))[:_EXCERPT]

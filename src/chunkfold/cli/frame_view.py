@@ -1,6 +1,6 @@
 """How frames are shown: in columns on a terminal, one line each elsewhere, as JSON Lines for programs.
 
-Each is printed as it comes, and then forgotten: a body of any length takes no more memory than its answer.
+Each is printed as it arrives, and not kept: a body of any length takes no more memory than its answer.
 """
 
 import json
@@ -21,9 +21,9 @@ from chunkfold.cli.view import print_beside, print_row
 
 _KIND_WIDTH: Final = max(map(len, Kind))
 _TIME_WIDTH: Final = 8
-_LEAST: Final = 36  # columns that what a frame adds needs, to stand beside the rest
-_DATA: Final = 60  # characters shown of the data of what adds nothing
-_TELLING: Final = (Kind.PING, Kind.FOREIGN)  # frames whose data is all they say
+_LEAST: Final = 36  # columns that the additions need, to be shown beside the rest
+_DATA: Final = 60  # characters shown of the data of a frame that adds nothing
+_TELLING: Final = (Kind.PING, Kind.FOREIGN)  # frames of which only the data is shown
 _STYLES: Final = {Kind.DONE: "green", Kind.PING: "dim", Kind.FOREIGN: "dim", Kind.END: "yellow"}
 
 
@@ -32,11 +32,11 @@ class FrameView(ABC):
     """Shows the frames of one stream as they arrive, and finally the verdict.
 
     Attributes:
-        console: Where.
-        is_explained: Whether the verdict says of each rule who breaks it, and what chunkfold does.
-        only_odd: Whether only frames that break a rule are shown, and errors.
-        timed: Whether the times of the stream mean something.
-        offset_width: How many digits an offset may have.
+        console: Where the frames are shown.
+        is_explained: Whether the verdict names who breaks each rule, and what chunkfold does.
+        only_odd: Whether only errors and frames that break a rule are shown.
+        timed: Whether the times of the stream are meaningful.
+        offset_width: The number of digits of the largest offset.
     """
 
     console: Console
@@ -46,7 +46,7 @@ class FrameView(ABC):
     offset_width: int = 7
 
     def frame(self, frame: Frame) -> None:
-        """Show a frame, if it is wanted."""
+        """Show a frame, unless `only_odd` excludes it."""
         if frame.is_odd or not self.only_odd:
             self._show(frame)
 
@@ -63,10 +63,10 @@ class FrameView(ABC):
 
 
 class JsonFrameView(FrameView):
-    """One object in each line: a frame, and in the last line the verdict."""
+    """One object per line: a frame, and in the last line the verdict."""
 
     def begin(self) -> None:
-        """Nothing: every line is an object."""
+        """Show nothing: every line is an object."""
 
     def _show(self, frame: Frame) -> None:
         self._write(
@@ -103,14 +103,14 @@ class JsonFrameView(FrameView):
 
 
 class TextFrameView(FrameView):
-    """For people: in columns on a terminal, where what a frame adds is wrapped; elsewhere a line for each frame."""
+    """For people: in columns on a terminal, where the additions are wrapped; elsewhere one line per frame."""
 
     def begin(self) -> None:
-        """The columns' names."""
+        """Show the names of the columns."""
         print_row(self.console, Text(self._head("offset", "seconds", "what") + "adds", "bold"))
 
     def _show(self, frame: Frame) -> None:
-        """A frame, and the rules that it breaks: on a terminal a row for each."""
+        """Show a frame, and the rules that it breaks: on a terminal a row for each."""
         head = self._head(str(frame.offset), "" if frame.at is None else f"{frame.at:.3f}", frame.kind)
         told = "; ".join(told_of(frame))
         if not self.console.is_interactive:
@@ -123,7 +123,7 @@ class TextFrameView(FrameView):
             print_beside(self.console, Text(" " * len(head)), Text(rule, "yellow"), _LEAST)
 
     def verdict(self, inspection: Inspection) -> None:
-        """The facts, then the rules."""
+        """Show the facts, then the rules."""
         anomalies = inspection.parser.anomalies
         facts = dict(facts_of(inspection, timed=self.timed))
         count = len(anomalies)
@@ -144,7 +144,7 @@ class TextFrameView(FrameView):
                 print_beside(self.console, Text("  "), Text(f"{label}: {value}", "dim"))
 
     def _head(self, offset: str, at: str, kind: str) -> str:
-        """The columns before what a frame adds."""
+        """The columns before the additions."""
         time = f"{at:>{_TIME_WIDTH}}  " if self.timed else ""
         return f"{offset:>{max(len('offset'), self.offset_width)}}  {time}{kind:<{_KIND_WIDTH}}  "
 
@@ -163,7 +163,7 @@ def told_of(frame: Frame) -> Iterator[str]:
 
 
 def _rules_of(frame: Frame) -> Iterator[str]:
-    """The rules that a frame breaks: each for the first time in words, those that are known in one line of ids."""
+    """The rules that a frame breaks: in words the first time, later as ids on one line."""
     for noted in frame.anomalies:
         if noted.is_first:
             yield f"{noted.rule}" + (f" ({one_line(noted.detail)})" if noted.detail else "")

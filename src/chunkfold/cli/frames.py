@@ -38,7 +38,7 @@ from chunkfold.wire.payload import is_json
 
 _PIECE: Final = 65536  # bytes fed at once: what is read of a huge file at once must not become chunks at once
 _EXCERPT: Final = 2000  # characters kept of an event's data
-_MOST_FIELDS: Final = 100  # names of unknown fields that are remembered
+_MOST_FIELDS: Final = 100  # names of unknown fields that are counted
 
 _DONE: Final = b"[DONE]"
 _PINGS: Final = frozenset({BLANK_DATA, COMMENT_IN_DATA, NULL_DATA})
@@ -68,7 +68,7 @@ class Noted:
     Attributes:
         rule: The rule.
         count: How often, in this frame.
-        detail: The place and what was found there; "" unless it is the first of the stream.
+        detail: The place and what was found there; "" unless it is the rule's first break in the stream.
         is_first: Whether the rule was not broken before.
     """
 
@@ -80,20 +80,20 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One server-sent event, or the result of the body where there was none, as at its end.
+    """One server-sent event, or a change without an event, as at the end of the body.
 
     Attributes:
         number: Counted from 1.
         kind: What it is.
-        event: The event's name, None where there was no event.
-        offset: Where its block begins in the body, in bytes; where the body ends, for the result of its end.
-        at: When it came, in seconds since the request was sent; None if not known.
-        size: How many bytes of data it has.
+        event: The event's name, None if there was no event.
+        offset: Where its block begins in the body, in bytes; at the end of the body, its length.
+        at: When it arrived, in seconds since the request was sent; None if not known.
+        size: The length of its data in bytes.
         data: The beginning of its data, as text.
         adds: What it adds to the answer.
         anomalies: The rules it breaks.
         error: What is wrong with it, or what it says is wrong.
-        note: How the body came to its end, where the stream had none before.
+        note: How the body ended, if the stream had not ended before.
     """
 
     number: int
@@ -123,11 +123,11 @@ class Inspection:
 
     Attributes:
         parser: The parser.
-        frames: How many there were so far.
-        events: How many of them were events.
-        received: How many bytes came so far.
-        unread: How many of them came after the end of the stream, and were not read.
-        unknown_fields: The fields that OpenAI's API does not know, and how often each came; at most a hundred.
+        frames: The number of frames so far.
+        events: The number of frames with an event.
+        received: The number of bytes so far.
+        unread: The number of bytes after the end of the stream, which were not read.
+        unknown_fields: The fields that OpenAI's API does not know, and how often each arrived; at most a hundred.
     """
 
     def __init__(self, on_frame: Callable[[Frame], object], **options: Unpack[ParserOptions]) -> None:
@@ -146,7 +146,7 @@ class Inspection:
 
         Args:
             data: The bytes.
-            at: When they came, in seconds since the request was sent; None if not known.
+            at: When they arrived, in seconds since the request was sent; None if not known.
         """
         self._at = at
         for begin in range(0, len(data), _PIECE):
@@ -160,16 +160,16 @@ class Inspection:
                 self._tell(None, [], str(self.parser.error or ""))
 
     def close(self, at: float | None = None) -> None:
-        """The body ended."""
+        """Report that the body ended."""
         self._finish(self.parser.close, at, "the body ends")
 
     def interrupt(self, error: Exception, at: float | None = None) -> None:
-        """The transport raised."""
+        """Report that the transport raised an error."""
         told = excerpt(str(error) or type(error).__name__)[1:-1]
         self._finish(lambda: self.parser.interrupt(error), at, f"the transport fails: {told}")
 
     def leave(self, at: float | None = None) -> None:
-        """Reading stops early."""
+        """Report that reading stops early."""
         self._finish(self.parser.leave, at, "reading stops early")
 
     def _finish(self, finish: Callable[[], list[ChatCompletionChunk] | None], at: float | None, note: str) -> None:
@@ -177,7 +177,7 @@ class Inspection:
             return
         self._at = at
         chunks = finish()
-        if not self._ended:  # else an event was left in the decoder, and it was the last
+        if not self._ended:  # else the decoder still had an event, which was the last one
             self._tell(None, chunks or [], note)
 
     def _tell(self, event: ServerSentEvent | None, chunks: list[ChatCompletionChunk], note: str = "") -> None:
@@ -216,13 +216,13 @@ class Inspection:
         if error is not None and not isinstance(error, IncompleteStreamError):
             return Kind.NO_CHUNK if is_json(event.data) else Kind.NOT_JSON
         if self._ended and event.data.strip() == _DONE:
-            return Kind.DONE  # with what was held back up to it
+            return Kind.DONE  # its chunks were held back until now
         if chunks:
             return Kind.USAGE if all(chunk.usage and not chunk.choices for chunk in chunks) else Kind.CHUNK
         return Kind.PING if rules & _PINGS else Kind.FOREIGN if FOREIGN_EVENT in rules else Kind.CHUNK
 
     def _is_body(self, rules: set[Rule]) -> bool:
-        """Whether what is reported without an event is the whole body, and not its end."""
+        """Whether a frame without an event is the whole body, and not its end."""
         return bool(rules & _BODIES) or isinstance(self.parser.error, NotAnEventStreamError | APIError)
 
     def _offset(self, event: ServerSentEvent | None, rules: set[Rule]) -> int:
@@ -233,7 +233,7 @@ class Inspection:
         return 0 if self._is_body(rules) else self.received
 
     def _new_anomalies(self) -> Iterator[Noted]:
-        """What was noted since the last frame."""
+        """The anomalies since the last frame."""
         for anomaly in self.parser.anomalies:
             known = self._counts.get(anomaly.rule.id, 0)
             if anomaly.count > known:
@@ -249,7 +249,7 @@ class Inspection:
 
 
 def inspect_recording(recording: Recording, inspection: Inspection) -> None:
-    """Take a recording as it was read when it was live."""
+    """Inspect a recording in the reads of the live stream."""
     timed = has_times(recording)
     inspection.parser.timing.headers = recording.headers_at
     for read in recording.reads:

@@ -21,7 +21,7 @@ from chunkfold.recording import Recorder, Recording
 from chunkfold.recording.replaying import options_of
 
 _PROMPT: Final = "Say hello."
-_View = Callable[..., FrameView]  # with what is still to be said of the stream
+_View = Callable[..., FrameView]  # takes `timed` and `offset_width`, which depend on the stream
 
 
 def inspect(
@@ -34,7 +34,7 @@ def inspect(
     view = partial(kind, standard_output(), is_explained=is_explained, only_odd=only is not None)
     try:
         return _show(source, prompt, view, options)
-    except KeyboardInterrupt:  # before anything was there to be shown
+    except KeyboardInterrupt:  # before there was anything to show
         return LEFT
 
 
@@ -84,7 +84,7 @@ def _stored_at(url: str, *, key_env: str, headers: tuple[str, ...], timeout: flo
     """The recording or the body that a URL leads to; a server's refusal is one, too."""
     from chunkfold.cli.sources import answer_to, client_for
 
-    del others  # they say what to ask a model
+    del others  # options of requests to a model
     request = ChatRequest(checked_url(url), {}, headers_of(key_env, headers), timeout)
     with client_for(request) as client, answer_to(client, request, "GET") as response:
         recorder = Recorder(response)
@@ -97,4 +97,4 @@ def _stored_at(url: str, *, key_env: str, headers: tuple[str, ...], timeout: flo
     except ValueError as error:
         raise click.ClickException(f"{one_line(str(error))}") from None
     is_plain = stored.body == fetched.body
-    return replace(fetched, reads=stored.reads) if is_plain else stored  # when it was fetched is no time of its own
+    return replace(fetched, reads=stored.reads) if is_plain else stored  # the download's times are not the stream's

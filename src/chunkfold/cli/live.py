@@ -1,7 +1,7 @@
-"""Ask a provider, and watch what it sends while it comes, without the request's secrets.
+"""Ask a provider, and inspect the answer as it arrives, without the request's secrets.
 
-Providers quote keys in their errors. So that no message, excerpt or delta can hold one, not even a part of one, the
-parser never sees it: stars stand in its place, as many as it had characters.
+Providers quote keys in their errors. So that no message, excerpt or delta can hold one, not even a part of one, each
+character of a key is replaced by a star before the parser reads it.
 """
 
 import math
@@ -25,10 +25,10 @@ _IS_WHOLE: Final = re.compile(rb'\[DONE\]|"finish_reason":\s?"')
 
 
 class LineRedactor:
-    """Overwrites secrets in a body that comes in pieces, a line at a time, so that no cut can hide one.
+    """Overwrites secrets in a body that arrives in pieces, a line at a time, so that no cut can hide one.
 
-    Holding back what is not a whole line delays nothing: an event is reported when its last line has ended. What is
-    held back is at most what the parser would take for one line.
+    Holding back an incomplete line delays nothing: an event is reported when its last line has ended. At most as much
+    is held back as the parser accepts in one line.
     """
 
     def __init__(self, redactor: Redactor) -> None:
@@ -36,7 +36,7 @@ class LineRedactor:
         self._held = bytearray()
 
     def feed(self, data: bytes) -> bytes:
-        """The lines that are whole now."""
+        """The lines that are complete now."""
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         self._held += data
         if not end and len(self._held) <= DEFAULT_MAX_EVENT_SIZE:
@@ -44,7 +44,7 @@ class LineRedactor:
         return self._taken(len(self._held) - len(data) + end if end else len(self._held))
 
     def close(self) -> bytes:
-        """What is left."""
+        """The rest, which no line end follows."""
         return self._taken(len(self._held))
 
     def _taken(self, size: int) -> bytes:
@@ -54,16 +54,16 @@ class LineRedactor:
 
 
 class LiveAnswer:
-    """A response that is read while it comes.
+    """A response that is read as it arrives.
 
     Args:
         response: The response; its body has not been read yet.
-        started: What the monotonic clock said when the request was sent.
+        started: When the request was sent, by the monotonic clock.
         on_frame: Called with each frame.
         options: The parser's.
 
     Attributes:
-        inspection: What takes the body.
+        inspection: The inspection that is fed the body.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class LiveAnswer:
         self.inspection.parser.timing.headers = self._now()
 
     def read(self, is_enough: Callable[[Inspection], bool] = lambda _: False) -> None:
-        """Read to the end of the stream, as every client should: after that the body has 100 ms to end, too.
+        """Read to the end of the stream, as every client should; after that the body has 100 ms to end, too.
 
         Args:
             is_enough: Asked after each read whether to leave.
@@ -117,8 +117,8 @@ class LiveAnswer:
         """Close this side of the connection, and see whether the provider notices.
 
         Returns:
-            After how many seconds it ended the answer early; infinity if it did not within one second, and None if the
-            answer was over by then.
+            The seconds until it ended the answer early; infinity if it did not within one second, and None if the
+            answer was already complete.
         """
         if self._response.is_closed:
             return None
@@ -131,7 +131,7 @@ class LiveAnswer:
                 socket.socket.shutdown(network_stream.get_extra_info("socket"), socket.SHUT_WR)  # FIN alone, below TLS
                 rest.extend(self._reads)
             except (httpx.TransportError, OSError):
-                pass  # this is how it ends if the provider notices
+                pass  # expected if the provider notices
             except DeadlineReachedError:
                 return math.inf
             finally:

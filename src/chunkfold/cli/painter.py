@@ -1,4 +1,4 @@
-"""What the events of a stream change on a screen: the one place that knows which event is drawn how."""
+"""Draws the events of a stream on a screen: the only place that knows how each event is drawn."""
 
 from collections.abc import Iterable
 
@@ -21,11 +21,11 @@ from chunkfold.cli.view import AnswerView
 
 
 class Painter:
-    """Draws choice 0 as it comes, without secrets. What an event costs does not depend on how much has come.
+    """Draws choice 0 as it arrives, without secrets. The cost of an event does not depend on the length of the answer.
 
     Args:
-        view: Where it is drawn.
-        secrets: What is not shown.
+        view: The view that it is drawn on.
+        secrets: The secrets to hide.
     """
 
     def __init__(self, view: AnswerView, secrets: Secrets | None = None) -> None:
@@ -36,7 +36,7 @@ class Painter:
         self._calls: dict[int, tuple[Call, SecretsInPieces]] = {}
 
     def draw(self, event: ChatCompletionEvent) -> None:
-        """What an event adds."""
+        """Draw what an event adds."""
         match event:
             case TextDelta(choice=0, delta=text) | RefusalDelta(choice=0, delta=text):
                 self._add(text)
@@ -57,12 +57,12 @@ class Painter:
                 pass
 
     def draw_all(self, events: Iterable[ChatCompletionEvent]) -> None:
-        """What several events add."""
+        """Draw what several events add."""
         for event in events:
             self.draw(event)
 
     def end(self, completion: ChatCompletion) -> None:
-        """There is no more: show the tool calls whole, and another choice if choice 0 has no output."""
+        """Show the complete tool calls at the end, and another choice if choice 0 has no output."""
         self._flush()
         shown = choice_of(completion)
         if shown and shown.index:
@@ -83,7 +83,7 @@ class Painter:
         self._show(self._pieces.hide(text))
 
     def _flush(self) -> None:
-        """Show what may have been the beginning of a secret."""
+        """Show the text that was held back as the possible beginning of a secret."""
         self._show(self._pieces.rest())
 
     def _show(self, text: str) -> None:
@@ -94,7 +94,7 @@ class Painter:
 
 
 def watch(stream: ChatCompletionStream, painter: Painter) -> None:
-    """Draw a stream as it comes; what it raises at its end is raised when all of it is drawn."""
+    """Draw a stream as it arrives; an error at its end is raised after all of it is drawn."""
     try:
         painter.draw_all(stream.events())
     finally:

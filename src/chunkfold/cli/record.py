@@ -1,4 +1,4 @@
-"""`chunkfold record`: ask a provider, and keep its answer as it came, without secrets."""
+"""`chunkfold record`: ask a provider, and record its answer as it arrives, without secrets."""
 
 import os
 import time
@@ -22,16 +22,16 @@ from chunkfold.cli.view import AnswerView, answer_view, say
 from chunkfold.recording import Recorder, Recording, replay
 from chunkfold.stream.network import DeadlineReachedError, read_to_end
 
-_OnData = Callable[[ChatCompletionParser], object]  # called with the parser that has read what came
+_OnData = Callable[[ChatCompletionParser], object]  # called with the parser after each read
 
 
 def record(url: str | None, prompt: str | None, *, output: str, is_shown: bool, **options: Any) -> int:
-    """Send the request, and write what is answered to a file; return the exit code."""
+    """Send the request, and write the answer to a file; return the exit code."""
     request = chat_request(url, prompt, **options)
     if is_shown and output == "-":
         raise click.UsageError("--show: the recording goes to standard output; expected -o FILE")
     folder = Path(output).parent
-    if output != "-" and not os.access(folder, os.W_OK):  # before the request: its answer would be lost
+    if output != "-" and not os.access(folder, os.W_OK):  # before the request, whose answer would be lost
         raise click.UsageError(f"-o: {one_line(str(folder))}: no folder, or one that cannot be written to")
     view = answer_view(request.model) if is_shown else AnswerView()
     try:
@@ -45,7 +45,7 @@ def record(url: str | None, prompt: str | None, *, output: str, is_shown: bool, 
         return LEFT
     data = recording.dumps()
     write(data, output)
-    parser = replay(Recording.loads(data))  # so that a replay of the file says the same
+    parser = replay(Recording.loads(data))  # so that a replay of the file gives the same facts
     reply = reply_of(parser, parser.error)
     if is_shown:
         view.settle(footer(reply))
@@ -70,14 +70,14 @@ def _shown(request: ChatRequest, view: AnswerView) -> Recording:
 
 
 def _recorded(request: ChatRequest, on_data: _OnData | None = None) -> Recording:
-    """What a provider answers: the whole body, or what had arrived of it at Ctrl-C.
+    """The recorded answer: the whole body, or the part that had arrived at Ctrl-C.
 
     After the end of the stream the body has 100 milliseconds to end, too.
     """
     is_over = False
     with client_for(request) as client:
         clock = _LastReading()
-        started = clock()  # now that the certificates are loaded
+        started = clock()  # after the certificates are loaded
         with answer_to(client, request) as response:
             recorder = Recorder(response, started=started, clock=clock)
             parser = ChatCompletionParser(
@@ -91,12 +91,12 @@ def _recorded(request: ChatRequest, on_data: _OnData | None = None) -> Recording
                 is_over = _read(recorder, parser, on_data)
     recording = replace(recorder.recording, progress_timeout=request.read_timeout)
     if is_over and recording.error in (DeadlineReachedError.__name__, "ReadTimeout", "TimeoutError"):
-        return replace(recording, end="left", error="")  # this side waited no longer
+        return replace(recording, end="left", error="")  # this side stopped waiting
     return recording
 
 
 class _LastReading:
-    """A clock that remembers what it said, so that a parser has the times of the recording."""
+    """A clock that keeps its last reading, so that the parser has the times of the recording."""
 
     last = 0.0
 
@@ -106,7 +106,7 @@ class _LastReading:
 
 
 def _read(recorder: Recorder, parser: ChatCompletionParser, on_data: _OnData | None) -> bool:
-    """Read to the end of the body, or of the stream; return whether the stream's came first."""
+    """Read to the end of the body, or of the stream; return whether the end of the stream came first."""
     reads = recorder.iter_bytes()
     for data in reads:
         if on_data is None:
@@ -114,7 +114,7 @@ def _read(recorder: Recorder, parser: ChatCompletionParser, on_data: _OnData | N
         else:
             parser.feed(data)
             on_data(parser)
-        if parser.end not in (None, StreamEnd.INVALID):  # behind what is invalid may be more that tells why
+        if parser.end not in (None, StreamEnd.INVALID):  # the rest of an invalid body can show why it is invalid
             read_to_end(recorder, reads)
             return True
     return False

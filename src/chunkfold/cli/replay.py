@@ -1,4 +1,4 @@
-"""`chunkfold replay`: show a recorded answer as it came, or be the provider that sends it."""
+"""`chunkfold replay`: show a recorded answer as it arrived, or serve it."""
 
 import click
 
@@ -35,7 +35,7 @@ def _serve(recording: Recording, file: str, speed: float, port: int | None) -> N
 
 
 def _show(recording: Recording, speed: float, *, as_json: bool) -> int:
-    """Show it, and the facts about it; return the exit code."""
+    """Show the answer, and the facts about it; return the exit code."""
     parser, is_left = parser_of(recording), False
     view = AnswerView() if as_json else answer_view("the recording")
     try:
@@ -55,7 +55,7 @@ def _show(recording: Recording, speed: float, *, as_json: bool) -> int:
 
 
 def _watch(recording: Recording, speed: float, parser: ChatCompletionParser, painter: Painter) -> None:
-    """Read it at its pace, and draw it."""
+    """Read the recording at its pace, and draw it."""
     try:
         for read in recording.paced(speed):
             parser.feed(read.data, arrived=read.at)

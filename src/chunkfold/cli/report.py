@@ -1,4 +1,4 @@
-"""`chunkfold report`: recordings as a page of HTML, as a trace for Perfetto, and as a picture that moves."""
+"""`chunkfold report`: recordings as a page of HTML, as a trace for Perfetto, and as an animated picture."""
 
 import json
 from pathlib import Path
@@ -10,11 +10,11 @@ from chunkfold.cli.safe import one_line
 from chunkfold.recording import Recording
 from chunkfold.report import StreamFacts, facts_of, motion, page, trace
 
-_LOOK = 4096  # bytes of a file that tell whether it is text
+_LOOK = 4096  # bytes checked to see whether a file is text
 
 
 def report(files: tuple[str, ...], output: str | None, trace_to: str | None, motion_to: str | None) -> None:
-    """Write what is asked for."""
+    """Write the page, the trace and the animation that are asked for."""
     outputs = [*filter(None, (output, trace_to, motion_to))]
     if not outputs:
         raise click.UsageError("expected -o, for a page, --trace or --motion")
@@ -31,7 +31,7 @@ def report(files: tuple[str, ...], output: str | None, trace_to: str | None, mot
 
 
 def _checked(file: str, recording: Recording) -> Recording:
-    """The recording, unless it is of no text: there is nothing to draw of an image or an archive."""
+    """The recording, unless it is binary data: an image or an archive has nothing to draw."""
     if recording.headers_at is None and b"\0" in recording.body[:_LOOK]:
         raise click.ClickException(
             f"{one_line(file)}: expected a recording or the body of a stream, received binary data"
@@ -40,7 +40,7 @@ def _checked(file: str, recording: Recording) -> Recording:
 
 
 def _check_files(every: list[str], read: tuple[str, ...]) -> None:
-    """What is read must not be written over, and standard input can be read once."""
+    """Refuse to overwrite a file that is read, and to read standard input twice."""
     if read.count("-") > 1:
         raise click.UsageError('expected "-" once: standard input cannot be read again')
     written = [Path(file).resolve() if file != "-" else file for file in every[len(read) :]]

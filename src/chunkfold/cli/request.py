@@ -1,4 +1,4 @@
-"""The request that `chat`, `record`, `inspect` and `doctor` send: the options that say it, and what they become."""
+"""The request that `chat`, `record`, `inspect` and `doctor` send: the options, and the request made from them."""
 
 import json
 import os
@@ -25,9 +25,9 @@ class ChatRequest:
     Attributes:
         url: The endpoint.
         body: Its JSON, without `stream`.
-        headers: Its headers, the key among them; never shown.
+        headers: Its headers, including the key; never shown.
         read_timeout: The longest silence, in seconds.
-        uses_proxy: Whether a proxy of the environment is asked.
+        uses_proxy: Whether a proxy from the environment is used.
     """
 
     url: str
@@ -38,17 +38,17 @@ class ChatRequest:
 
     @property
     def model(self) -> str:
-        """The model's name, as people read it."""
+        """The model's name; "an answer" if there is none."""
         return str(self.body.get("model", "an answer"))
 
     @property
     def secrets(self) -> list[str]:
-        """What must be stored and shown nowhere."""
+        """The texts that are never stored or shown."""
         return sorted(secrets_in_request(self.url, self.headers))
 
 
 def endpoint(url: str) -> str:
-    """The URL of chat completions: what ends otherwise is taken for an API's base, as OPENAI_BASE_URL is."""
+    """The URL of chat completions: any other URL is taken as the base URL of an API, as OPENAI_BASE_URL is."""
     parts = urlsplit(checked_url(url))
     path = parts.path.rstrip("/")
     path = path if path.endswith("/completions") else f"{path}/chat/completions"
@@ -56,10 +56,10 @@ def endpoint(url: str) -> str:
 
 
 def checked_url(url: str) -> str:
-    """The URL, if one can be asked over HTTP.
+    """The URL, if it is a valid HTTP URL.
 
     Raises:
-        click.UsageError: It is no such URL; it is not quoted, for there may be a password in it.
+        click.UsageError: It is not a valid HTTP URL. The message does not quote it, since it may hold a password.
     """
     try:
         parts = urlsplit(url)
@@ -79,13 +79,13 @@ def headers_of(key_env: str, headers: tuple[str, ...]) -> dict[str, str]:
     Raises:
         click.UsageError: A header is not NAME:VALUE, or cannot be sent.
     """
-    key = os.environ.get(key_env, "").strip()  # a key that was read from a file often has a line's end
+    key = os.environ.get(key_env, "").strip()  # a key that was read from a file often ends with a line break
     found = {"Authorization": f"Bearer {key}"} if key else {}
     _check_value(key_env, key)
     for header in headers:
         name, colon, value = (part.strip() for part in header.partition(":"))
         if not colon or not _NAME.fullmatch(name):
-            raise click.UsageError("--header: expected NAME:VALUE")  # not what came: it may be a secret
+            raise click.UsageError("--header: expected NAME:VALUE")  # the value may be a secret
         _check_value(f"--header {name}", value)
         found[name] = value
     return found
@@ -97,7 +97,7 @@ def _check_value(name: str, value: str) -> None:
 
 
 def with_default_url(url: str | None, prompt: str | None = None) -> tuple[str, str | None]:
-    """The URL, else that of OPENAI_BASE_URL, and the prompt, which may stand alone.
+    """The URL, else that of OPENAI_BASE_URL, and the prompt, which may be the only argument.
 
     Raises:
         click.UsageError: There is no URL.
@@ -122,10 +122,10 @@ def chat_request(
     headers: tuple[str, ...],
     timeout: float,
 ) -> ChatRequest:
-    """The request that the options and the prompt, else standard input, give.
+    """The request for the options and the prompt; by default the prompt is read from standard input.
 
     Raises:
-        click.UsageError: There is no prompt, or a value is not what it should be.
+        click.UsageError: There is no prompt, or a value is invalid.
     """
     url, prompt = with_default_url(url, prompt)
     messages = [{"role": "system", "content": system}] if system else []
@@ -177,6 +177,6 @@ def _tools_in(path: Path) -> list[dict[str, Any]]:
 
 
 def _named_part(tool: dict[str, Any]) -> bool:
-    """Whether it is a tool as the API takes it: its type, and by that key what has a name."""
+    """Whether it is a tool as the API takes it: a type, and under the key of that name an object with a name."""
     part: Any = tool.get(str(tool.get("type")))
     return is_object(part) and isinstance(part.get("name"), str)

@@ -1,4 +1,4 @@
-"""Text that grows as the rows of a terminal: those that are final, and those that may still change."""
+"""Growing text as rows of a terminal: final rows, and rows that may still change."""
 
 from collections import deque
 from typing import Final
@@ -7,9 +7,9 @@ from rich.cells import get_character_cell_size
 from rich.console import Console
 from rich.text import Text
 
-_FOLDED: Final = 4  # rows left of a reasoning that is folded
+_FOLDED: Final = 4  # rows shown of folded reasoning
 _QUIET: Final = "dim"
-_MOST: Final = 16  # characters in one place: a kiss with skin tones has 10, a flag with tags 7
+_MOST: Final = 16  # characters in one cell: a kiss with skin tones has 10, a flag with tags 7
 _JOINER: Final = "\u200d"  # joins the next character to the one before
 
 
@@ -53,7 +53,7 @@ class DimRows:
 
 
 class FoldedRows(DimRows):
-    """The last rows of a text, and how many stand above them. None is final before the end."""
+    """The last rows of a text, and the number of rows above them. None is final before the end."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
@@ -61,7 +61,7 @@ class FoldedRows(DimRows):
         self._count = 0
 
     def settled(self) -> list[Text]:
-        """None."""
+        """No row is final."""
         rows = super().settled()
         self._last.extend(rows)
         self._count += len(rows)
@@ -78,17 +78,17 @@ class FoldedRows(DimRows):
 
 
 class ZeroWidthLimit:
-    """Drops characters without width where too many follow each other, in a text that comes in pieces.
+    """Drops characters without width after too many in a row, in a text that arrives in pieces.
 
     They fill no row, so a row of them would be open, and redrawn forever.
     """
 
     def __init__(self) -> None:
         self._last = ""
-        self._length = 0  # characters in the place of the last one
+        self._length = 0  # characters in the cell of the last one
 
     def cut(self, piece: str) -> str:
-        """What is shown of the next piece."""
+        """The characters of the next piece that are shown."""
         if piece.isascii():
             self._last, self._length = "", 0
             return piece

@@ -1,8 +1,7 @@
-"""Text from a model or a provider, made fit to be printed.
+"""Text from a model or a provider, made safe to print.
 
-What reaches a terminal unchanged can move its cursor, set its title, or show words in another order
-than they stand. Every such character becomes visible instead, as Python would write it. And a key that
-was sent is never shown, should the other side repeat it.
+Control characters can move a terminal's cursor, set its title, or reverse the order of words. Each of them is
+shown escaped, as Python writes it. A key that was sent is never shown, even if the other side repeats it.
 """
 
 import json
@@ -13,7 +12,7 @@ from urllib.parse import quote
 
 _LINES_AND_TABS: Final = frozenset("\n\t")
 _RANGES: Final = (
-    (0x00, 0x1F),  # C0, ESC among them
+    (0x00, 0x1F),  # C0, which includes ESC
     (0x7F, 0x9F),  # DEL and C1
     (0x061C, 0x061C),  # the marks, embeddings, overrides and isolates of bidirectional text
     (0x200E, 0x200F),
@@ -51,10 +50,10 @@ def json_line(value: Any) -> str:
 
 
 class Secrets:
-    """Overwrites what must not be shown by as many stars.
+    """Replaces each character of a secret by a star.
 
     Args:
-        secrets: The texts.
+        secrets: The texts to hide.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -68,14 +67,14 @@ class Secrets:
 
 
 class SecretsInPieces:
-    """The same for a text that comes in pieces: the end of a piece is held as long as it may begin a secret."""
+    """The same for a text that arrives in pieces: the end of a piece is held back while it may begin a secret."""
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
         self._held = ""
 
     def hide(self, piece: str) -> str:
-        """What can be shown with this piece."""
+        """The text that can be shown after this piece."""
         if not self._secrets.spellings:
             return piece
         text = self._secrets.hide(self._held + piece)
@@ -84,17 +83,17 @@ class SecretsInPieces:
         return text[: len(text) - held]
 
     def rest(self) -> str:
-        """What was held to the end."""
+        """The text that is still held back at the end."""
         rest, self._held = self._held, ""
         return rest
 
 
 def _spellings(secret: str) -> set[str]:
-    """A secret as it may be repeated: as it is, in JSON, in a URL."""
+    """The forms in which a secret may be repeated: unchanged, in JSON, in a URL."""
     return {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], quote(secret, safe="")}
 
 
 def _overlap(text: str, secret: str) -> int:
-    """How many characters at the end of the text are the beginning of the secret."""
+    """The number of characters at the end of the text that are the beginning of the secret."""
     longest = min(len(text), len(secret) - 1)
     return next((size for size in range(longest, 0, -1) if text.endswith(secret[:size])), 0)

@@ -1,7 +1,7 @@
 """The answers that `serve` gives: those of scripts in TOML or JSON, recordings, and plain bodies.
 
-The fields of `Script` are the keys of a script, each with what it expects. What does not depend on the request is
-checked where the script is read; the rest is made for each request.
+The fields of `Script` are the keys of a script, each with its type. What does not depend on the request is checked
+when the script is read; the rest is made for each request.
 """
 
 import json
@@ -37,7 +37,7 @@ _BLANK_LINE: Final = re.compile(rb"(?<=\n\n)|(?<=\r\n\r\n)|(?<=\r\r)")
 
 
 def in_pieces(text: str) -> list[str]:
-    """A text as models send it: words with the blanks before them, long ones in parts."""
+    """A text as models send it: words with the spaces before them, long ones in parts."""
     return re.findall(r"\s*\S{1,8}|\s+", text)
 
 
@@ -49,7 +49,7 @@ def _as_json(value: Any) -> str:
 
 
 def _error_of(value: Any) -> Any:
-    """An error object; a text is the message of one."""
+    """An error object; a string is its message."""
     if is_object(value):
         _as_json(value)
     return {"message": value, "type": "server_error", "param": None, "code": None} if isinstance(value, str) else value
@@ -83,7 +83,7 @@ class _Call(_Strict):
 
 
 class Script(_Strict):
-    """One answer: what is sent, and how; docs/fold-and-serve.md has the meaning of each key."""
+    """One answer: its content and how it is sent; docs/fold-and-serve.md explains each key."""
 
     text: _Texts = []
     reasoning: _Texts = []
@@ -107,7 +107,7 @@ class Script(_Strict):
 
     @model_validator(mode="after")
     def _check_sense(self) -> Self:
-        """Refuse what would be silently left out."""
+        """Refuse values that would be silently ignored."""
         said = [key for key in _SAID if key in self.model_fields_set]
         files = [key for key in _FILES if key in self.model_fields_set]
         if len(files) > 1 or (files and said):
@@ -127,13 +127,13 @@ class _ScriptFile(_Strict):
 
 @dataclass(frozen=True, slots=True)
 class ScriptedAnswer:
-    """What a request gets.
+    """The answer to one request.
 
     Attributes:
-        label: Its place in the script, for people.
-        script: What is sent, and how.
-        recording: A recording to send, or a file as one.
-        speed: How much faster than it came; 0 for at once.
+        label: Its position in the script, for people.
+        script: Its content, and how it is sent.
+        recording: The recording to send, or a plain body as one.
+        speed: How many times faster than recorded; 0 for at once.
     """
 
     label: str
@@ -143,12 +143,12 @@ class ScriptedAnswer:
 
     @property
     def delay(self) -> float:
-        """How many seconds its first byte has to wait."""
+        """The seconds to wait before its first byte."""
         recorded = self.recording.headers_at if self.recording else None
         return pause_of(recorded or 0.0, self.speed) if self.script.delay is None else self.script.delay
 
     def checked(self) -> Self:
-        """The same.
+        """The answer itself, if it can be sent.
 
         Raises:
             ValueError: What it is sent with contradicts it.
@@ -158,7 +158,7 @@ class ScriptedAnswer:
         return self
 
     def answer_to(self, request: ReceivedRequest) -> Answer:
-        """The answer to a request, as OpenAI's API would say it.
+        """The answer to a request, in the format of OpenAI's API.
 
         Raises:
             ValueError: What it is sent with contradicts it.
@@ -205,14 +205,14 @@ class ScriptedAnswer:
         return stream.finish(script.finish_reason).done()
 
     def _recorded(self, recording: Recording) -> Answer:
-        """Cut as it was cut, at its own times unless others are given, and ended as it ended."""
+        """The recording in its own reads, at its own times unless the script has a pace, with its own ending."""
         answer, pace = recorded_answer(recording, self.speed), self.script.pace
         pieces = answer.pieces if pace is None else _paced([read.data for read in recording.reads], pace)
         return self._sent(pieces, answer.status, answer.headers, ending=answer.ending)
 
     def _sent_json(self, payload: Mapping[str, Any], status: int = 200) -> Answer:
         answer = json_answer(payload)
-        # A body that is cut may end where it is only in chunks.
+        # Only a chunked body can be cut anywhere.
         framing: Framing = "content-length" if self.script.cut_at is None else "chunked"
         return self._sent(answer.pieces, status, answer.headers, framing=framing)
 
@@ -225,10 +225,10 @@ class ScriptedAnswer:
         ending: Ending = "end",
         framing: Framing = "chunked",
     ) -> Answer:
-        """These pieces, sent as the script says, else as the arguments do."""
+        """The pieces, sent as the script says, else as the arguments say."""
         script = self.script
         ended = script.ending or ("cut" if script.cut_at is not None else ending)
-        # A pause of no length, behind the headers, is where it shows that a client has not waited for them.
+        # During a pause of no length after the headers, the provider notices that a client has not waited for them.
         seen_to_leave = [0.0] if script.delay else []
         return Answer(
             [*seen_to_leave, *pieces, *([BEFORE_RESET] if ended == "reset" else [])],
@@ -242,7 +242,7 @@ class ScriptedAnswer:
 
 
 def answer_from(name: str, recording: Recording, speed: float = 1.0) -> ScriptedAnswer:
-    """The answer that a recording or a plain body is, so many times faster.
+    """The answer that sends a recording or a plain body, that many times faster.
 
     Raises:
         ValueError: It cannot be sent.
@@ -276,7 +276,7 @@ def _answer(script: Script, label: str, path: str, folder: Path) -> ScriptedAnsw
 
 
 def _file_of(script: Script, folder: Path) -> Recording | None:
-    """The file that is sent; its name counts from the script's folder on. The pieces of a body are its events."""
+    """The file that is sent; its name is relative to the script's folder. The pieces of a body are its events."""
     key = "recording" if script.body_file is None else "body_file"
     name = getattr(script, key)
     if name is None:
@@ -301,7 +301,7 @@ def _paced(pieces: Sequence[bytes], pace: float | None) -> Sequence[bytes | floa
 
 
 def _sentence(errors: Sequence[ErrorDetails]) -> str:
-    """What pydantic found, for who writes a script: the place, what is expected there, and what came."""
+    """What pydantic found, for the author of a script: the place, what is expected there, and what is there."""
     error = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     path = list(error["loc"])
     number = f"answer {int(path[1]) + 1}: " if len(path) > 1 else ""

@@ -1,4 +1,4 @@
-"""`chunkfold serve`: the embedded provider as a command, to test any client in any language against."""
+"""`chunkfold serve`: the embedded provider as a command, to test clients in any language."""
 
 import os
 import signal
@@ -18,9 +18,9 @@ from chunkfold.cli.scripts import SCRIPTS, ScriptedAnswer, answer_from, script_f
 from chunkfold.testing import Answer, FakeProvider, ReceivedRequest
 from chunkfold.testing.defaults import default_answer
 
-_LONGEST_PATH: Final = 200  # characters shown of it
-_LAST_BYTES: Final = 0.1  # seconds for answers that are about to end
-_LAST_LINES: Final = 2.0  # seconds for what is logged at the end
+_LONGEST_PATH: Final = 200  # characters shown of a path
+_LAST_BYTES: Final = 0.1  # seconds to wait for answers that are about to end
+_LAST_LINES: Final = 2.0  # seconds to wait for the last lines of the log
 _OUTCOMES: Final = {"end": "sent whole", "cut": "cut off", "reset": "reset", "open": "left open"}
 _OWN: Final = "the provider's own answer"
 
@@ -53,7 +53,7 @@ def serve_answers(answers: Sequence[ScriptedAnswer], port: int | None, *, loop: 
 
 
 def answers_of(file: str) -> Sequence[ScriptedAnswer]:
-    """The answers of a script; of any other file the one that it is.
+    """The answers of a script; for any other file, its only answer.
 
     Raises:
         click.ClickException: There is something wrong with it.
@@ -67,21 +67,21 @@ def answers_of(file: str) -> Sequence[ScriptedAnswer]:
 
 
 class ScriptedProvider(FakeProvider):
-    """Gives requests their answers, and logs each when it is over.
+    """Answers requests, and logs each answer when it is over.
 
     Args:
-        answers: For requests by POST, one after the other; others get the provider's built-in answers.
-        port: Where; 0 for a free port.
+        answers: One for each POST request, in order; other requests get the provider's built-in answers.
+        port: The port; 0 for a free one.
         loop: Whether the answers start over after the last one.
     """
 
     def __init__(self, answers: Sequence[ScriptedAnswer], *, port: int = 0, loop: bool = True) -> None:
         super().__init__(port=port)
         self._answers = cycle(answers) if loop else iter(answers)
-        self._lock = threading.Lock()  # the n-th request is given the n-th answer
+        self._lock = threading.Lock()  # the n-th request gets the n-th answer
         self._ending = threading.Event()
         self._watched: list[tuple[ReceivedRequest, threading.Thread]] = []
-        self._cut_short = frozenset[ReceivedRequest]()  # by the end of all this
+        self._cut_short = frozenset[ReceivedRequest]()  # by `stop`
 
     def stop(self) -> None:
         """End every answer; its outcome is logged before this returns."""
@@ -96,7 +96,7 @@ class ScriptedProvider(FakeProvider):
             watching.join(max(0.0, deadline - time.monotonic()))
 
     def answer_unscripted(self, request: ReceivedRequest) -> Answer:
-        """The next answer of the script, when its time has come."""
+        """The next answer of the script, after its delay."""
         started = time.monotonic()
         with self._lock:
             self.requests.clear()  # they are not used, and they hold keys
@@ -112,7 +112,7 @@ class ScriptedProvider(FakeProvider):
         return answer
 
     def _tell(self, request: ReceivedRequest, label: str, answer: Answer, started: float) -> None:
-        """One line, once the answer is over."""
+        """Log the answer on one line, once it is over."""
         request.answered.wait()
         if request.client_left:
             outcome = "the client left"
@@ -120,5 +120,5 @@ class ScriptedProvider(FakeProvider):
             outcome = "stopped" if request in self._cut_short else _OUTCOMES[answer.ending]
         asked = one_line(f"{request.method} {request.path}")[:_LONGEST_PATH]
         seconds = time.monotonic() - started
-        with suppress(OSError):  # the reader of this may be gone
+        with suppress(OSError):  # the reader of the log may be gone
             click.echo(f"{asked}: {one_line(label)}: {answer.status}, {outcome} after {seconds:.2f} s", err=True)

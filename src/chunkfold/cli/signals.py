@@ -1,4 +1,4 @@
-"""What signals do to a command: it ends in good order, or stops with the terminal as it was."""
+"""What signals do to a command: it cleans up and exits, or stops with the terminal restored."""
 
 import os
 import signal
@@ -18,17 +18,17 @@ def ended_by_signals() -> AbstractContextManager[None]:
         sys.exit(128 + number)
 
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    # A signal that is handled otherwise was set by the parent, such as `nohup`.
+    # A handler other than the default was set by the parent, such as `nohup`.
     return _handled({number: end for number in numbers if signal.getsignal(number) is signal.SIG_DFL})
 
 
 def on_suspend(around: Callable[[], AbstractContextManager[None]]) -> AbstractContextManager[None]:
-    """Ctrl-Z stops the command inside of what is given, and `fg` goes on there."""
+    """Ctrl-Z stops the command inside the context `around`, and `fg` continues it there."""
 
     def stop(number: int, _: Any) -> None:
         with around():
             signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)  # here it stops, and here it goes on
+            os.kill(os.getpid(), number)  # stops here, and continues here
             signal.signal(number, stop)
 
     return _handled({signal.SIGTSTP: stop} if hasattr(signal, "SIGTSTP") else {})
@@ -36,7 +36,7 @@ def on_suspend(around: Callable[[], AbstractContextManager[None]]) -> AbstractCo
 
 @contextmanager
 def _handled(handlers: Mapping[int, Callable[[int, Any], None]]) -> Generator[None]:
-    """Handle signals, and then as before; only the main thread can."""
+    """Handle signals, then restore the handlers; in other threads than the main one, do nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

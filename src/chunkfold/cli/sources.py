@@ -1,4 +1,4 @@
-"""Send a request; say in one line that it is waited for, or why there is no response."""
+"""Send a request; show one line while waiting, or the reason why there is no response."""
 
 import importlib.metadata
 import re
@@ -32,9 +32,9 @@ class NoResponseError(click.ClickException):
 
 @contextmanager
 def explained(request: ChatRequest) -> Generator[None]:
-    """What sending the request raises where there is no response becomes a `NoResponseError`.
+    """Raise a `NoResponseError` for the errors of sending a request without a response.
 
-    An invalid URL or header is a ValueError, and an ImportError a proxy that needs another package.
+    An invalid URL or header is a ValueError; a proxy that needs another package is an ImportError.
     """
     try:
         yield
@@ -46,7 +46,7 @@ def client_for(request: ChatRequest) -> httpx.Client:
     """A client that waits as long as the request says.
 
     Raises:
-        NoResponseError: There cannot be one, as with a proxy of a kind that is not known.
+        NoResponseError: There can be no client, as with an unknown kind of proxy.
     """
     headers = {"User-Agent": f"chunkfold/{importlib.metadata.version('chunkfold')}"}
     with explained(request):
@@ -61,7 +61,7 @@ def answer_to(client: httpx.Client, request: ChatRequest, method: str = "POST") 
     Args:
         client: The client.
         request: What to send.
-        method: With "GET" nothing is sent but the headers.
+        method: With "GET" only the headers are sent.
 
     Raises:
         NoResponseError: There was no response.
@@ -76,7 +76,7 @@ def answer_to(client: httpx.Client, request: ChatRequest, method: str = "POST") 
 
 @contextmanager
 def waiting_for(what: str) -> Generator[Callable[[str], object]]:
-    """Show for what, and for how long; what is given is called with something else to say."""
+    """Show what is waited for, and how long; call the yielded function to change the text."""
     console = console_on(sys.stderr)
     if not console.is_interactive:
         yield lambda _: None
@@ -88,7 +88,7 @@ def waiting_for(what: str) -> Generator[Callable[[str], object]]:
 
 
 def _reason(request: ChatRequest, error: Exception) -> str:
-    """Why there was none, in one line with the URL, and without the request's secrets."""
+    """Why there was no response, on one line with the URL, without the request's secrets."""
     if isinstance(error, UnicodeEncodeError):
         reason = "a header has a character that is not ASCII"
     elif isinstance(error, httpx.InvalidURL):  # which quotes it, and there may be a password in it
@@ -101,6 +101,6 @@ def _reason(request: ChatRequest, error: Exception) -> str:
 
 
 def waited(error: object, request: ChatRequest) -> str:
-    """How long was waited, if it was too long."""
+    """The time waited, if it was too long; else ""."""
     is_late = isinstance(error, httpx.ReadTimeout) or isinstance(getattr(error, "__cause__", None), httpx.ReadTimeout)
     return f"nothing came for {request.read_timeout:g} s" if is_late else ""

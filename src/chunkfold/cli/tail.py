@@ -12,16 +12,16 @@ from rich.text import Text
 
 from chunkfold.cli.safe import one_line
 
-_OPEN_ARGUMENTS: Final = 400  # characters drawn of a call that is still filling in: the last ones
-_ERASE_BELOW: Final = "\x1b[999M"  # deletes rows; to erase them would make some terminals keep them in their history
+_OPEN_ARGUMENTS: Final = 400  # the last characters of a call's arguments, drawn while they arrive
+_ERASE_BELOW: Final = "\x1b[999M"  # deletes rows: some terminals keep erased ones in their history
 _NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
 
 
 class Tail:
-    """What is open, at the end of a terminal. Between two writes the cursor rests, hidden, where it begins.
+    """The open rows at the end of a terminal. Between two writes the cursor is hidden at their beginning.
 
-    So nothing needs to be known about how the terminal broke it into rows, or does so anew when its size changes: all
-    below the cursor is erased, and drawn again.
+    So it does not matter how the terminal wraps them, or wraps them again when its size changes: everything below the
+    cursor is erased, and drawn again.
 
     Args:
         console: A terminal.
@@ -34,19 +34,19 @@ class Tail:
 
     @property
     def height(self) -> int:
-        """How many rows can be open at most; of more the last ones are drawn."""
+        """The most rows that can be open; only the last ones are drawn of more."""
         return max(self._console.size.height - 1, 1)
 
     def fitted(self, rows: Sequence[Text]) -> list[str]:
-        """The rows as the terminal takes them, none wider than it is now."""
+        """The rows as written to the terminal, none wider than it is now."""
         return [self._drawn(part) for row in rows for part in folded(row, self._console.width)]
 
     def draw(self, finished: Sequence[Text], rows: Sequence[str]) -> None:
-        """Print what is finished above what is open, in one write.
+        """Print the finished rows above the open ones, in one write.
 
         Args:
             finished: Rows that are final.
-            rows: Those that are open, as `fitted` gives them.
+            rows: The open rows, from `fitted`.
         """
         size = self._console.size
         drawn = list(rows[-self.height :])
@@ -56,21 +56,21 @@ class Tail:
             if len(drawn) == len(self._rows) == kept:
                 return
         above = "".join(f"{self._drawn(row)}\n" for row in finished)
-        # Without wrapping each row is one, even where the terminal takes a character for wider than it is here.
+        # Without wrapping each row stays one row, even if the terminal draws a character wider than expected here.
         below = _NO_WRAP + "\n".join(drawn[kept:]) + _WRAP if drawn[kept:] else ""
-        down = f"\x1b[{kept - 1}B\n" if kept > 1 else "\n" * kept  # to a row that may have to be made
+        down = f"\x1b[{kept - 1}B\n" if kept > 1 else "\n" * kept  # to a row that may not exist yet
         up = len(drawn) - 1 if below else kept
         back = f"\x1b[{up}A" if up else ""
-        self._write(f"\r{down}{_ERASE_BELOW}{above}{below}\r{back}")  # the first for what was typed meanwhile
+        self._write(f"\r{down}{_ERASE_BELOW}{above}{below}\r{back}")  # the first \r for what was typed meanwhile
         self._rows, self._size = drawn, size
 
     def erase(self) -> None:
-        """Leave the terminal as if nothing had been open."""
+        """Erase the open rows."""
         self._write(f"\r{_ERASE_BELOW}")
         self._rows = []
 
     def _drawn(self, row: Text) -> str:
-        """What `Console.print` would write of a row, in a third of the time: rows are drawn for every piece."""
+        """What `Console.print` would write for a row, in a third of the time: rows are drawn for every piece."""
         row = Text.assemble(row)
         row.rstrip()
         row.expand_tabs(self._console.tab_size)
@@ -86,7 +86,7 @@ class Tail:
 
 
 def folded(row: Text, width: int) -> list[Text]:
-    """A row as a terminal breaks it that is too narrow."""
+    """A row as a terminal that is too narrow wraps it."""
     if cell_len(row.plain) <= width:
         return [row]
     pieces = chop_cells(row.plain, max(width, 2))
@@ -95,13 +95,13 @@ def folded(row: Text, width: int) -> list[Text]:
 
 @dataclass(slots=True)
 class Call:
-    """A tool call, or the end of one that is filling in."""
+    """A tool call, or the end of one that is still arriving."""
 
     name: str
     arguments: str = ""
 
     def add(self, arguments: str) -> None:
-        """The next piece of its arguments; what is far past the end is dropped."""
+        """Add a piece of its arguments; only their end is kept."""
         self.arguments = (self.arguments + arguments)[-_OPEN_ARGUMENTS - 1 :]
 
     def text(self) -> Text:
@@ -110,11 +110,11 @@ class Call:
 
 
 class OpenCalls:
-    """The rows of one are made when it grew, and only if they are to be seen.
+    """The tool calls that are drawn. The rows of a call are made when it has grown, and only if they are visible.
 
     Args:
         console: It knows how wide the rows may be.
-        tail: Where they are drawn.
+        tail: The end of the terminal, where they are drawn.
     """
 
     def __init__(self, console: Console, tail: Tail) -> None:
@@ -125,17 +125,17 @@ class OpenCalls:
         self._width = console.width
 
     def put(self, position: int, call: Call) -> None:
-        """A call that began or grew."""
+        """Add or replace a call."""
         self._calls[position] = call
         self._rows.pop(position, None)
 
     def replace(self, calls: Sequence[Call]) -> None:
-        """All of them."""
+        """Replace all calls."""
         self._calls = dict(enumerate(calls))
         self._rows.clear()
 
     def last_rows(self, count: int) -> list[str]:
-        """The rows of the last calls: as many as that, or more, if there are."""
+        """The rows of the last calls: at least `count`, if there are as many."""
         if self._width != self._console.width:
             self._width = self._console.width
             self._rows.clear()
