@@ -13,7 +13,7 @@ def recording_from(source: str) -> Recording:
     """A file's recording or plain body; "-" is standard input.
 
     Raises:
-        click.ClickException: It cannot be read, or is a recording of an unknown version.
+        click.ClickException: It cannot be read, or is an invalid recording.
     """
     try:
         return Recording.loads(sys.stdin.buffer.read()) if source == "-" else Recording.load(source)

@@ -36,7 +36,7 @@ from chunkfold.parser.options import ParserOptions
 from chunkfold.recording import RecordedTransportError, Recording
 from chunkfold.wire.payload import is_json
 
-_PIECE: Final = 65536  # bytes fed at once: what is read of a huge file at once must not become chunks at once
+_PIECE: Final = 65536  # bytes fed at once, so that a huge read does not become all its chunks at once
 _EXCERPT: Final = 2000  # characters kept of an event's data
 _MOST_FIELDS: Final = 100  # names of unknown fields that are counted
 

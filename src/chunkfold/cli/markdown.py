@@ -31,18 +31,18 @@ from rich.text import Text
 from chunkfold.cli.safe import one_line
 
 _LOOK: Final = 4000  # characters of an open block that are drawn as Markdown
-_LEAST: Final = 10  # columns: what needs more is broken by the terminal
-_WRAPPED: Final = 60  # characters from which on a line's end was made by wrapping, not by meaning
+_LEAST: Final = 10  # columns: on a narrower terminal, the terminal wraps the rows
+_WRAPPED: Final = 60  # characters from which on a line break is taken for wrapping and not kept
 _FRAME: Final = "dim"
 _OPEN_LINK: Final = re.compile(r"\]\([^()\s]{1,200}$")
 _BOXES: Final = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
-# Languages in which a line alone says little: they are coloured by many lines at once.
+# Languages in which single lines have too little context: many lines are coloured at once.
 _NESTED: Final = frozenset({"CSS", "HTML", "HTML + PHP", "JSX", "LESS", "PHP", "SCSS", "TSX", "Vue", "XML"})
 _MANY: Final = 64  # lines
 
 
 class MarkdownRows:
-    """Markdown in pieces of any size to rows that fit the screen; they do not depend on how it was cut.
+    """Turns Markdown in pieces into rows that fit the screen; how it is cut does not change them.
 
     Args:
         console: Where the rows will be printed; it knows how wide they may be.
@@ -56,9 +56,9 @@ class MarkdownRows:
         self._references: dict[str, Any] = {}
         self._pieces: list[str] = []
         self._source = ""  # of the open block
-        self._parsed = 0  # characters of it that were parsed in vain
+        self._parsed = 0  # characters of it that were parsed without a final block
         self._code: _Code | None = None
-        self._item: str | None = None  # the kind of the list whose items are given out
+        self._item: str | None = None  # the kind of the list whose items are being returned
         self._number = 0  # of its next item
         self._has_rows = False
 
@@ -67,7 +67,7 @@ class MarkdownRows:
         self._pieces.append(text)
 
     def settled(self) -> list[Text]:
-        """The rows that are final now, and were not given out yet."""
+        """The rows that are final now, and were not returned before."""
         self._source += "".join(self._pieces)
         self._pieces.clear()
         rows: list[Text] = []
@@ -79,7 +79,7 @@ class MarkdownRows:
         """The rows that are left."""
         rows = self.settled()
         if self._source:
-            self.add("\n")  # ends the last line; an empty one is none
+            self.add("\n")  # ends the last line, unless it is empty
             rows += self.settled()
         if self._code:
             rows += self._code.end()
@@ -89,7 +89,7 @@ class MarkdownRows:
         return rows
 
     def open_rows(self) -> list[Text]:
-        """What comes behind the rows that are settled, if the text ended here."""
+        """The rows after the settled ones, if the text ended here."""
         if self._code:
             return [*self._code.open_rows(), *([Text(self._source[-_LOOK:])] if self._source else [])]
         if len(self._source) > _LOOK:
@@ -171,7 +171,7 @@ class MarkdownRows:
     def _rows_of(self, block: list[Token]) -> list[Text]:
         if block[0].type == "code_block":
             return [Text(one_line(line)) for line in block[0].content.expandtabs(4).splitlines()]
-        if block[0].type == "fence":  # of which the first line is not whole yet
+        if block[0].type == "fence":  # its first line is not complete yet
             return [Text(one_line(f"{block[0].markup}{block[0].info}"), _FRAME)]
         drawing = _Markdown("", hyperlinks=False, code_theme=_theme_name())
         drawing.parsed = [_as_drawn(token) for token in block]
@@ -195,11 +195,11 @@ class _Code:
         self._wanted = self._first_wanted = _MANY if self._lexer and self._lexer.name in _NESTED else 1
 
     def is_closed_by(self, line: str) -> bool:
-        """Whether it is the closing fence."""
+        """Whether the line is the closing fence."""
         return bool(self._fence and self._fence.fullmatch(line))
 
     def add(self, line: str) -> list[Text]:
-        """A line; the rows that are final now."""
+        """Add a line, and return the rows that are final now."""
         indent = len(line) - len(line.lstrip(" "))
         self._open.append(line[min(indent, self._indent) :].replace("\t", "    "))
         if len(self._open) < self._wanted:
@@ -219,7 +219,7 @@ class _Code:
         return rows
 
     def open_rows(self) -> list[Text]:
-        """They are not coloured yet."""
+        """The last open lines, not coloured yet."""
         return [Text(one_line(line)) for line in self._open[-_MANY:]]
 
     def _coloured(self) -> tuple[list[Text], bool]:
@@ -236,7 +236,7 @@ class _Code:
 
 
 class _Heading(rich_markdown.Heading):
-    """At the left, whatever its level."""
+    """A heading at the left, whatever its level."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         self.text.justify = "left"
@@ -244,7 +244,7 @@ class _Heading(rich_markdown.Heading):
 
 
 class _List(rich_markdown.ListElement):
-    """With as much room for each number, since the items are drawn one by one."""
+    """A list with numbers of the same width, since its items are drawn one by one."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self.list_type == "bullet_list_open":
@@ -264,7 +264,7 @@ class _CodeBlock(rich_markdown.CodeBlock):
 
 
 class _Rule(rich_markdown.HorizontalRule):
-    """A line, as a table has one."""
+    """A line like those of a table."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Rule(style=_FRAME)
@@ -282,7 +282,7 @@ class _Markdown(rich_markdown.Markdown):
 
 
 def _closed(source: str) -> str:
-    """The source with the mark closed, or the target of the link, that is open at its end."""
+    """The source, with the mark or the link target that is open at its end closed."""
     paragraph = source[source.rfind("\n\n") + 1 :]
     if "```" in paragraph:
         return source
@@ -298,7 +298,7 @@ def _closed(source: str) -> str:
 
 
 def _formula(state: StateInline, _: bool) -> bool:  # noqa: FBT001 - markdown-it's
-    r"""The marks of formulas, \( and \[, are no escapes."""
+    r"""The marks of formulas, \( and \[, are not escapes."""
     mark = state.src[state.pos : state.pos + 2]
     if mark not in (r"\(", r"\)", r"\[", r"\]"):
         return False
@@ -308,7 +308,7 @@ def _formula(state: StateInline, _: bool) -> bool:  # noqa: FBT001 - markdown-it
 
 
 def _emphasis(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - markdown-it's
-    """As in CommonMark, but next to East Asian characters stars open and close though punctuation is beside them.
+    """As in CommonMark, but next to East Asian characters stars open and close even beside punctuation.
 
     CommonMark expects spaces around words, and these languages have none.
     """
@@ -334,7 +334,7 @@ def _first_line(token: Token) -> int:
 
 
 def _whole(tokens: list[Token], end: int) -> list[Token]:
-    """The tokens before that place, with the list closed that is open there."""
+    """The tokens before that place; a list that is open there is closed."""
     if tokens[end].type != "list_item_open":
         return tokens[:end]
     closing = tokens[-1] if tokens[-1].level == 0 else next(token for token in reversed(tokens) if token.level == 0)
@@ -346,7 +346,7 @@ def _blocks(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     block: list[Token] = []
     for token in tokens:
         if token.level == 0 and token.nesting < 0 and block and block[-1].type.endswith("list_open"):
-            block = []  # an empty rest of a list
+            block = []  # the end of a list whose items were all returned
             continue
         block.append(token)
         is_item = token.type == "list_item_close" and token.level == 1 and block[0].type.endswith("list_open")
@@ -360,7 +360,7 @@ def _blocks(tokens: Sequence[Token]) -> Iterator[list[Token]]:
 
 
 def _as_drawn(token: Token) -> Token:
-    """What `rich` would leave out, or draw otherwise."""
+    """The token, changed where `rich` would omit it or draw it differently."""
     if token.type != "inline" or not token.children:
         return token
     children, length = list[Token](), 0
@@ -381,7 +381,7 @@ def _as_drawn(token: Token) -> Token:
 
 
 def _stripped(rows: list[Text]) -> list[Text]:
-    """The rows without empty ones at either end."""
+    """The rows without empty ones at the beginning and the end."""
     filled = [place for place, row in enumerate(rows) if row.plain]
     return rows[filled[0] : filled[-1] + 1] if filled else []
 

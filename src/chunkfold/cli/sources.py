@@ -32,7 +32,7 @@ class NoResponseError(click.ClickException):
 
 @contextmanager
 def explained(request: ChatRequest) -> Generator[None]:
-    """Raise a `NoResponseError` for the errors of sending a request without a response.
+    """Turn the errors of a request without a response into a `NoResponseError`.
 
     An invalid URL or header is a ValueError; a proxy that needs another package is an ImportError.
     """

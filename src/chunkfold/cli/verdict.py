@@ -26,8 +26,8 @@ def facts_of(inspection: Inspection, *, timed: bool) -> Iterator[tuple[str, str]
     """The verdict as labels and values; every value is bounded and escaped.
 
     Args:
-        inspection: A stream that is over.
-        timed: Whether its times mean something.
+        inspection: The inspection of a stream that is over.
+        timed: Whether its times are meaningful.
     """
     parser, snapshot = inspection.parser, inspection.parser.snapshot
     yield "ended", "not yet" if parser.end is None else f"{parser.end}: {END_MEANINGS[parser.end]}"
@@ -51,36 +51,36 @@ def by_the_book(inspection: Inspection) -> str:
     end = inspection.parser.end
     if end is not None and end.complete:
         return "nothing: it is by the book"
-    return "nothing: the error is by the book" if end is StreamEnd.FAILED else "nothing, as far as it came"
+    return "nothing: the error is by the book" if end is StreamEnd.FAILED else "nothing, up to where it ended"
 
 
 def times(count: int) -> str:
-    """How often, in words."""
+    """A count of occurrences, in words."""
     return "once" if count == 1 else f"{count:,} times"
 
 
 def described(error: ChunkfoldError) -> str:
-    """An error on one line: its type, its message, and what the provider said beside it."""
+    """An error on one line: its type, its message, and the other values that the provider sent."""
     message = one_line(str(error))
     fields = (
         [("status", error.status_code), ("type", error.type), ("code", error.code)]
         if isinstance(error, APIError)
         else []
     )
-    told = [f"{name} {word(str(value)[:200])}" for name, value in fields if value is not None]
-    return f"{type(error).__name__}: {message}" + (f" ({', '.join(told)})" if told else "")
+    details = [f"{name} {word(str(value)[:200])}" for name, value in fields if value is not None]
+    return f"{type(error).__name__}: {message}" + (f" ({', '.join(details)})" if details else "")
 
 
 def retryable(error: ChunkfoldError) -> str:
-    """Whether to ask again."""
+    """Whether to retry, in words."""
     if not error.retryable and is_retryable(error, after_output=True):
-        return "no, for output had come (it would come again)"
+        return "no, since output had arrived (a retry would repeat it)"
     wait = "" if error.retry_after is None else f", after {error.retry_after:g} s"
     return f"yes{wait}" if error.retryable else "no"
 
 
 def verdict_object(inspection: Inspection, *, timed: bool, explained: bool) -> dict[str, Any]:
-    """The verdict for programs: the object of every command, and what was counted."""
+    """The verdict for programs: the object of every command, and the counts."""
     parser = inspection.parser
     return reply_object(reply_of(parser, parser.error, is_timed=timed)) | {
         "anomalies": [rule_object(anomaly, explained=explained) for anomaly in parser.anomalies],

@@ -1,9 +1,9 @@
-"""The one way in which an answer is shown: by `chat`, `demo`, `replay` and `record --show`.
+"""How `chat`, `demo`, `replay` and `record --show` show an answer.
 
 On a terminal rows are printed once nothing can change them. Unfinished parts are shown below them: the end of the text,
 the tool calls that are still arriving, and a status line. A thread draws the changes, a frame at a time, for at most
-half of the time: adding a piece only stores it, however fast the pieces arrive. In a pipe standard output gets the
-text, and nothing else; the facts about it go to standard error.
+half of the time: adding a piece only stores it, however fast the pieces arrive. In a pipe standard output gets
+only the text; the facts about it go to standard error.
 """
 
 import sys
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 SEPARATOR: Final = " · "
 _FRAME: Final = 1 / 30  # seconds
 _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_TURN: Final = 0.1  # seconds from one of them to the next
+_TURN: Final = 0.1  # seconds per character of the spinner
 THEME: Final = Theme({"markdown.code": "bold cyan", "markdown.code_block": "none", "markdown.table.header": "bold"})
 
 
 class AnswerView:
-    """Takes one answer inside `with`, and draws nothing: for programs."""
+    """Takes one answer inside `with`, and draws nothing: for output as JSON."""
 
     def add_reasoning(self, text: str) -> None:
         """The next piece of the reasoning; "" changes nothing."""
@@ -47,16 +47,16 @@ class AnswerView:
         """A tool call that began, grew, or is whole.
 
         Args:
-            position: Its place among the calls; they begin in this order.
-            call: The call, as far as it has come.
-            is_open: Whether it still fills in.
+            position: Its position among the calls, in the order in which they begin.
+            call: The call so far.
+            is_open: Whether its arguments are still arriving.
         """
 
     def show_tool_calls(self, calls: Sequence[Call]) -> None:
         """All tool calls, in place of those that were shown."""
 
     def finish(self) -> None:
-        """Draw what is still open for good."""
+        """Draw the open rows as final."""
 
     def settle(self, footer: Sequence[str]) -> None:
         """Show the facts about it, once it is finished."""
@@ -69,10 +69,10 @@ class AnswerView:
 
 
 class TextView(AnswerView):
-    """The text and nothing else, as it comes; tool calls and facts go to standard error.
+    """Writes only the text, as it arrives; tool calls and facts go to standard error.
 
     Args:
-        file: Where it is written.
+        file: Where the text is written.
         raw: Whether control characters are left as they are.
     """
 
@@ -103,17 +103,17 @@ class TextView(AnswerView):
 
 
 class LiveView(AnswerView):
-    """Rows that are printed when they are final, and below them what is open.
+    """Prints rows when they are final, and draws the open ones below them.
 
     Args:
         console: A terminal.
-        waiting: What is waited for until something comes; "" for no line that says how it goes.
-        is_folded: Whether of the reasoning only the last rows are left.
+        waiting: What is waited for, shown until output arrives; "" for no status line.
+        is_folded: Whether only the last rows of the reasoning are shown.
         frame: The seconds from one drawing to the next; with 0 every change is drawn at once.
     """
 
     def __init__(self, console: Console, *, waiting: str = "", is_folded: bool = True, frame: float = _FRAME) -> None:
-        from chunkfold.cli.markdown import MarkdownRows  # which takes a moment
+        from chunkfold.cli.markdown import MarkdownRows  # slow to import
 
         self._console = console
         self._text = MarkdownRows
@@ -124,14 +124,14 @@ class LiveView(AnswerView):
         self._waiting = waiting
         self._status: list[str] = []
         self._started = time.monotonic()
-        self._first: float | None = None  # when the first output came
-        self._pieces = 0  # of output; a piece is about a token
+        self._first: float | None = None  # when the first output arrived
+        self._pieces = 0  # pieces of output; a piece is about a token
         self._open_calls: set[int] = set()
         self._limit = ZeroWidthLimit()
         self._tail = Tail(console)
         self._calls = OpenCalls(console, self._tail)
         self._frame = frame
-        self._lock = threading.RLock()  # of all that is drawn
+        self._lock = threading.RLock()  # guards everything that is drawn
         self._is_over = threading.Event()
         self._drawing = threading.Thread(target=self._draw_frames, daemon=True)
         self._suspension = on_suspend(self._suspended)
@@ -155,7 +155,7 @@ class LiveView(AnswerView):
         self._add(text, self._text)
 
     def show_tool_call(self, position: int, call: Call, *, is_open: bool = True) -> None:
-        """A tool call that began, grew, or is whole; the calls stand below the text."""
+        """A tool call that began, grew, or is whole; the calls are below the text."""
         with self._change():
             self._calls.put(position, call)
             if is_open:
@@ -170,7 +170,7 @@ class LiveView(AnswerView):
             self._calls.replace(calls)
 
     def finish(self) -> None:
-        """Print what is open for good, and give the cursor back."""
+        """Print the open rows as final, and show the cursor again."""
         self._is_over.set()
         if self._frame:
             self._drawing.join()
@@ -204,7 +204,7 @@ class LiveView(AnswerView):
             self._first = time.monotonic()
 
     def _progress(self) -> list[str]:
-        """How the answer goes, in parts; it changes as often as its spinner turns."""
+        """The parts of the status line; they change at least as often as the spinner."""
         now = time.monotonic()
         seconds = now - self._started
         spinner = _SPINNER[int(seconds / _TURN) % len(_SPINNER)]
@@ -219,7 +219,7 @@ class LiveView(AnswerView):
 
     @contextmanager
     def _change(self) -> Generator[None]:
-        """Change what is to be drawn."""
+        """Change what is drawn."""
         with self._lock:
             yield
             self._is_changed = True
@@ -228,7 +228,7 @@ class LiveView(AnswerView):
 
     def _draw_frames(self) -> None:
         pause = self._frame
-        with suppress(OSError):  # of a terminal that is gone: the end meets it, too
+        with suppress(OSError):  # the terminal is gone: the last write fails, too
             while not self._is_over.wait(pause):
                 started = time.monotonic()
                 with self._lock:
@@ -252,7 +252,7 @@ class LiveView(AnswerView):
 
     @contextmanager
     def _suspended(self) -> Generator[None]:
-        """The terminal as it was, while this process is stopped."""
+        """Restore the terminal while this process is stopped."""
         with self._lock:
             self._tail.erase()
             self._console.show_cursor(show=True)
@@ -273,7 +273,7 @@ def rows_of(parts: Iterable[str], width: int) -> list[str]:
 
 
 def console_on(file: TextIO) -> Console:
-    """A console that takes nothing for a terminal but a terminal, whatever FORCE_COLOR says."""
+    """A console that treats only a terminal as a terminal, whatever FORCE_COLOR says."""
     return Console(file=file, force_terminal=None if file.isatty() else False, highlight=False, theme=THEME)
 
 
@@ -286,7 +286,7 @@ def standard_output() -> Console:
 
 
 def say(text: str, style: str = "", *, err: bool = True) -> None:
-    """A line for people: wrapped between words on a terminal, as it is everywhere else."""
+    """Print a line for people: wrapped between words on a terminal, unchanged elsewhere."""
     console = console_on(sys.stderr if err else sys.stdout)
     if is_live(console):
         console.print(Text(text, style))
@@ -295,7 +295,7 @@ def say(text: str, style: str = "", *, err: bool = True) -> None:
 
 
 def print_row(console: Console, row: Text) -> None:
-    """A row, no wider than the terminal; elsewhere as it is, and past rich, which may write it twice at a Ctrl-C."""
+    """Print a row, cropped to the terminal; elsewhere unchanged, without rich, which may write it twice at a Ctrl-C."""
     row.rstrip()
     if console.is_interactive:
         console.print(row, no_wrap=True, overflow="crop")
@@ -304,7 +304,7 @@ def print_row(console: Console, row: Text) -> None:
 
 
 def print_beside(console: Console, head: Text, told: Text, least: int = 1) -> None:
-    """A text beside a head, wrapped on a terminal; below the head if there are fewer columns than `least` beside it."""
+    """Print a text beside a head, wrapped on a terminal; below the head if fewer than `least` columns are left."""
     if not console.is_interactive:
         print_row(console, head + told)
         return
@@ -317,16 +317,16 @@ def print_beside(console: Console, head: Text, told: Text, least: int = 1) -> No
 
 
 def is_live(console: Console) -> bool:
-    """Whether it is a terminal that can draw a row again."""
+    """Whether the console is a terminal that can redraw rows."""
     return console.is_interactive and not console.legacy_windows
 
 
 def answer_view(waiting: str = "an answer", *, is_folded: bool = True, raw: bool = False) -> AnswerView:
-    """What shows an answer on standard output: drawn on a terminal, as its text everywhere else."""
+    """The view of an answer on standard output: drawn on a terminal, its text elsewhere."""
     console = standard_output()
     if is_live(console):
         return LiveView(console, waiting=f"waiting for {one_line(waiting)}", is_folded=is_folded)
     if raw:
         stdout: Any = sys.stdout
-        stdout.reconfigure(encoding="utf-8", newline="")  # every character counts
+        stdout.reconfigure(encoding="utf-8", newline="")  # every character is kept
     return TextView(sys.stdout, raw=raw)

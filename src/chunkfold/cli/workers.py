@@ -1,7 +1,7 @@
 """A function over many items in several processes, with the results in the items' order.
 
-Each process has one item at a time, so that one that dies (it was killed, memory ran out) takes down no other item,
-and it is known which one it was. Ctrl-C reaches this process alone, which kills the others.
+Each process has one item at a time, so that a process that dies (it was killed, memory ran out) loses only that item,
+and it is known which one. Ctrl-C reaches only this process, which kills the others.
 """
 
 import multiprocessing
@@ -17,14 +17,14 @@ R = TypeVar("R")
 
 # Started from scratch: a fork of a process that has threads can hang.
 _CONTEXT: Final = multiprocessing.get_context("spawn")
-_AHEAD: Final = 64  # results that each process may be ahead of the oldest that is missing: they are kept until then
+_AHEAD: Final = 64  # results kept per process while the oldest one is missing
 
 
 class Lost(NamedTuple):
     """The result of an item whose process died.
 
     Attributes:
-        exit_code: The process's; negative for the signal that ended it.
+        exit_code: The exit code of the process; negative for the signal that ended it.
     """
 
     exit_code: int | None
@@ -47,9 +47,9 @@ def in_processes(function: Callable[[T], R], items: Iterable[T], count: int) -> 
     Close the generator to end its processes at once.
 
     Args:
-        function: It can be imported by its name, and so can what it takes and gives.
-        items: What it is called with.
-        count: How many processes there are.
+        function: A function that can be pickled; so can its items and results.
+        items: The items to call it with, one per call.
+        count: The number of processes.
     """
     queue = enumerate(items)
     upcoming = next(queue, None)
@@ -93,7 +93,7 @@ class _Worker(Generic[T, R]):
         except OSError:
             self.kill()
             self._start()
-            with suppress(OSError):  # it died at once: this shows when its result is asked for
+            with suppress(OSError):  # it died at once: `result` reports that
                 self.connection.send(item)
 
     def result(self) -> R | Lost:
@@ -121,11 +121,11 @@ class _Worker(Generic[T, R]):
 
 @contextmanager
 def _interrupts_held() -> Generator[None]:
-    """What is started in here does not see Ctrl-C; if it comes meanwhile, this process sees it behind."""
+    """Hide Ctrl-C from processes started inside; this process gets a Ctrl-C from that time on leaving."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # its start, a part of that of the first process, would let them through
+    resource_tracker.ensure_running()  # starting it with the first process would unblock the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -134,8 +134,8 @@ def _interrupts_held() -> Generator[None]:
 
 
 def _work(function: Callable[[Any], Any], connection: Connection) -> None:
-    """In the process: until the parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where there are no masks
+    """Serve items in the process until the parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems without signal masks
     with suppress(EOFError, OSError):
         while True:
             connection.send(function(connection.recv()))

@@ -17,15 +17,15 @@ from chunkfold.parser.timing import Gaps
 from chunkfold.report.facts import Kind, StreamFacts
 from chunkfold.report.units import count, duration, short, steps_up_to, ticks
 
-_FEW: Final = 2  # bins that say nothing of how long gaps are
-_SPREAD: Final = 3  # times the shortest one that the longest of even gaps is at most
-_EVEN: Final = 12  # bins, or one more, that do
+_FEW: Final = 2  # bins, or fewer, that show too little of the lengths of gaps
+_SPREAD: Final = 3  # the longest of even gaps is at most this many times the shortest
+_EVEN: Final = 12  # bins for even gaps, or one more
 _WIDTH: Final = 1000  # units of every SVG
 _HEIGHT: Final = 100
 _PLACES: Final = 250
 _TICKS: Final = 6
-_MINUTES: Final = 300  # seconds, from which an axis has minutes
-_MANY: Final = 9  # bars, of which a phone has not the space to label each
+_MINUTES: Final = 300  # seconds from which on an axis shows minutes
+_MANY: Final = 9  # bars: too many to label each on a phone
 _GROWING: Final = (Kind.REASONING, Kind.TEXT, Kind.TOOL_CALL)
 
 
@@ -105,15 +105,15 @@ def growth(facts: StreamFacts) -> Html:
     areas: list[Html] = []
     below = [0] * (_PLACES + 1)
     total = sum(sum(mark.brought.get(kind, 0) for kind in _GROWING) for mark in facts.marks)
-    told: list[str] = []
+    parts: list[str] = []
     for kind in _GROWING:
         sums = _cumulated(facts, kind)
         if sums[-1]:
             above = [low + more for low, more in zip(below, sums, strict=True)]
             areas.append(_path(_area(below, above, total), css_name(kind)))
-            told.append(f"{sums[-1]:,} of {kind}")
+            parts.append(f"{sums[-1]:,} of {kind}")
             below = above
-    what = f"{count(total, 'character')} over {duration(facts.seconds)}: {', '.join(told)}"
+    what = f"{count(total, 'character')} over {duration(facts.seconds)}: {', '.join(parts)}"
     return _plot(_svg(what, _grid(facts.seconds), *areas), total, facts.seconds)
 
 
@@ -154,7 +154,7 @@ def histogram(lengths: Sequence[float], gaps: Gaps) -> Html:
 
 
 def _edge(seconds: float) -> str:
-    """A time in little space."""
+    """A time in a short form."""
     if not seconds:
         return "0"
     return f"{seconds * 1000:g}ms" if seconds < 0.0999 else f"{seconds:g}s"
@@ -189,7 +189,7 @@ def _bins_told(edges: Sequence[float], counts: Sequence[int]) -> Iterator[str]:
 
 
 def _log_place(at: float, edges: Sequence[float]) -> float:
-    """Where in the histogram a length is, from 0 to 1: bins are equally wide."""
+    """The place of a length in the histogram, from 0 to 1: all bins are equally wide."""
     place = min(max(bisect_right(edges, at) - 1, 0), len(edges) - 2)
     low, high = edges[place], edges[place + 1]
     return (place + min(1.0, max(0.0, (at - low) / (high - low)))) / (len(edges) - 1)
@@ -205,7 +205,7 @@ def _cells(labels: Iterable[str], class_: str) -> Html:
 
 
 def _cumulated(facts: StreamFacts, kind: Kind) -> list[int]:
-    """How many characters of a kind had arrived by the end of each place."""
+    """The number of characters of a kind that had arrived by the end of each place."""
     places = [0] * _PLACES
     for mark in facts.marks:
         places[_place(mark.at, facts.seconds)] += mark.brought.get(kind, 0)
@@ -213,7 +213,7 @@ def _cumulated(facts: StreamFacts, kind: Kind) -> list[int]:
 
 
 def _area(below: Sequence[int], above: Sequence[int], most: int) -> str:
-    """The path around what lies between two lines; places where neither bends are left out."""
+    """The path around the area between two lines; points where a line does not bend are left out."""
     there = _line(above, most)
     back = list(reversed(_line(below, most)))
     return "M" + "L".join([*there, *back]) + "z"

@@ -11,7 +11,7 @@ def section(title: str, *parts: str, level: str = "h3") -> Html:
 
 
 def table(names: Sequence[str] | None, rows: Sequence[Html], class_: str | None = None, columns: int = 0) -> Html:
-    """A table that stays one for screen readers where a phone shows it as something else."""
+    """A table that remains a table for screen readers when a phone shows it differently."""
     head = Html()
     if names is not None:
         few = columns or len(names)
@@ -28,7 +28,7 @@ def alignment(name: str) -> str | None:
 
 
 def row(head: str, *cells: Html) -> Html:
-    """A row, which begins with its name; "" for a row without one."""
+    """A row that begins with its name; "" for a row without a name."""
     first = tag("th", head, scope="row", role="rowheader") if head else tag("td", role="cell")
     return tag("tr", first, *cells, role="row")
 
@@ -39,7 +39,7 @@ def wide(chart: Html) -> Html:
 
 
 def cell(label: str, content: str, class_: str | None = None) -> Html:
-    """A cell, with the name of its column for where there are no columns."""
+    """A cell, with the name of its column for screens that show no columns."""
     return tag("td", content, class_=class_, data_label=label, role="cell")
 
 

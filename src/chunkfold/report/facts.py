@@ -33,7 +33,7 @@ from chunkfold.recording import Recording
 from chunkfold.recording.redaction import clean_url
 from chunkfold.recording.replaying import conclude, parser_of
 
-_PIECE: Final = 65536  # bytes fed at once: what is read of a huge file at once must not become chunks at once
+_PIECE: Final = 65536  # bytes fed at once, so that a huge read does not become all its chunks at once
 MOST_STALLS: Final = 20  # the longest are shown
 _SHORTEST_STALL: Final = 0.25  # seconds
 _STALL_MEDIANS: Final = 10
@@ -90,7 +90,7 @@ class StreamFacts:
         is_timed: Whether the recording has times; a plain body has none, and the times here are meaningless.
         end: How the stream ended.
         error: The error, None if there is none.
-        completion: The completion as far as it had arrived at the end.
+        completion: The completion at the end of the stream.
         timing: When things arrived.
         anomalies: What was tolerated.
         chunks: The number of chunks.
@@ -152,7 +152,7 @@ def facts_of(recording: Recording, name: str) -> StreamFacts:
     reader = _Reader(recording)
     reader.read()
     parser, starts = reader.parser, reader.starts
-    # To the microsecond, as they are stored: what was 0.1 is to be no less by a bit.
+    # Rounded to microseconds, as they are stored, so that 0.1 stays 0.1.
     gaps = [round(after - before, 6) for before, after in pairwise(starts)]
     return StreamFacts(
         name=name,
@@ -193,7 +193,7 @@ class _Reader:
         self.parser.events()  # from now on
 
     def read(self) -> None:
-        """All of it."""
+        """Read the whole recording."""
         for read in self.recording.reads:
             self._now = read.at
             known = len(self.marks)
@@ -248,11 +248,11 @@ def _of_event(event: ChatCompletionEvent) -> Iterator[tuple[Kind, int]]:
         case UsageReceived():
             yield Kind.USAGE, 0
         case _:
-            pass  # what they tell was brought by others
+            pass  # other events have their content
 
 
 def _of_chunk(chunk: ChatCompletionChunk) -> Iterator[tuple[Kind, int]]:
-    """What no typed event reports: names of calls before their arguments, legacy calls, usage that is not new."""
+    """What no typed event reports: names of calls before their arguments, legacy calls, repeated usage."""
     if chunk.__dict__.get("usage") is not None:
         yield Kind.USAGE, 0
     for choice in chunk.choices:

@@ -18,7 +18,7 @@ from chunkfold.recording import Recording
 
 _SIZE: Final = (600, 424)  # narrow, so that it can be read on a phone too
 _ROW: Final = 20  # pixels
-_CHARACTER: Final = 8.4  # pixels; text is stretched to that
+_CHARACTER: Final = 8.4  # pixels; text is stretched to this width
 _LEFT: Final = 20
 _BYTES_TOP: Final = 62
 _BYTES_ROWS: Final = 7
@@ -27,7 +27,7 @@ _MESSAGE_ROWS: Final = 7
 _END_TOP: Final = 388
 _WIDTH: Final = 66  # characters
 _LABEL: Final = "Streams as they come: the bytes above, the message below."
-_STAY: Final = 3.0  # seconds for which the end of a stream is seen
+_STAY: Final = 3.0  # seconds for which the end of a stream is shown
 
 _STYLE: Final = """
 text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill: #1f2328; white-space: pre }
@@ -80,7 +80,7 @@ class _Act:
 
     @property
     def end(self) -> str:
-        """How it ended."""
+        """How the stream ended."""
         return str(self._parser.end)
 
     @property
@@ -162,12 +162,12 @@ class _Drawing:
         self.keyframes: list[str] = []
 
     def act(self, act: _Act) -> str:
-        """Its bytes, its message and its end."""
+        """The bytes, the message and the end of an act."""
         later = ' class="later"' if self._number else ""
         return "\n".join([f"<g{later}>", *self._frames(act), *self._message(act), *self._end(act), "</g>"])
 
     def _frames(self, act: _Act) -> Iterator[str]:
-        """One below the other; all of them move up when there is no room for the next."""
+        """The frames, one below the other; all of them move up when there is no room for the next."""
         moves = [(frame.at, max(0, place + 1 - _BYTES_ROWS) * _ROW) for place, frame in enumerate(act.frames)]
         name = f"up{self._number}"
         places = (f"{self._share(at):.3f}%{{transform:translateY(-{up}px)}}" for at, up in dict(moves).items())
@@ -195,7 +195,7 @@ class _Drawing:
         )
 
     def _from(self, at: float) -> str:
-        """The class of what is seen from a time of the act on; one for each time."""
+        """The class of pieces that are visible from a time of the act on; one for each time."""
         key = round(at, 3)
         if key not in self._classes:
             name = self._classes[key] = f"s{self._number}_{len(self._classes)}"
@@ -205,7 +205,7 @@ class _Drawing:
         return self._classes[key]
 
     def _share(self, at: float) -> float:
-        """A time of the act, in per cent of the whole."""
+        """A time of the act, in per cent of the whole animation."""
         return min(100.0, 100 * (self._start + at) / self._total)
 
     def _keyframes_of(self, name: str, steps: str) -> None:

@@ -28,7 +28,7 @@ from chunkfold.report.elements import cell, number, row, section, swatch, table,
 from chunkfold.report.facts import MOST_STALLS, Kind, StreamFacts
 from chunkfold.report.units import count, duration
 
-_TEXT: Final = 3000  # characters that are shown of a text or a reasoning
+_TEXT: Final = 3000  # characters shown of a text or reasoning
 _SHORT: Final = 500  # of arguments, and of an error
 _WORD: Final = 100  # of a name
 _CALLS: Final = 20
