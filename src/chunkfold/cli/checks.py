@@ -33,7 +33,7 @@ from chunkfold.cli.verdict import described
 WRONG_KEY: Final = "chunkfold-doctor-wrong-key"
 WRONG_MODEL: Final = "chunkfold-doctor-no-such-model"
 _TOO_MANY_REQUESTS: Final = 429
-_NOT_SUPPORTED: Final = frozenset({400, 404, 405, 415, 422, 501})  # the answers to a parameter that is not known
+_NOT_SUPPORTED: Final = frozenset({400, 404, 405, 415, 422, 501})  # statuses for an unsupported request
 
 
 class Result(StrEnum):
@@ -71,7 +71,7 @@ class Reply:
         connection: The connection that it was read from.
         closes: What announced that the connection ends with the body; "" if nothing did.
         body_ended: Whether the body ended with the stream, so that the connection can be used again.
-        left_after: The seconds until it was left; None if it was read to its end.
+        left_after: The seconds until it was left; None if it was not.
         noticed_after: The seconds until the provider noticed that; see `LiveAnswer.hang_up`.
     """
 

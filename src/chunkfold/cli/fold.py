@@ -181,7 +181,7 @@ def _bar(total: int, output: Console) -> Generator[Callable[[], object]]:
 
 
 def _last_cells(name: str, width: int) -> str:
-    """The name in at most that many cells; the end of a long one, which differs between files."""
+    """The name in at most `width` cells; the end of a long one, which differs between files."""
     if cell_len(name) <= width:
         return name
     start = next(start for start in range(len(name) + 1) if cell_len(name[start:]) < width)

@@ -121,7 +121,7 @@ class _Worker(Generic[T, R]):
 
 @contextmanager
 def _interrupts_held() -> Generator[None]:
-    """Hide Ctrl-C from processes started inside; this process gets a Ctrl-C from that time on leaving."""
+    """Block Ctrl-C for processes that are started inside; this process receives it afterwards."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

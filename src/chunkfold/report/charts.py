@@ -25,7 +25,7 @@ _HEIGHT: Final = 100
 _PLACES: Final = 250
 _TICKS: Final = 6
 _MINUTES: Final = 300  # seconds from which on an axis shows minutes
-_MANY: Final = 9  # bars: too many to label each on a phone
+_MANY: Final = 9  # bars: with more, a phone has no space to label each
 _GROWING: Final = (Kind.REASONING, Kind.TEXT, Kind.TOOL_CALL)
 
 
