@@ -341,7 +341,7 @@ each request is logged on standard error. Stop it with Ctrl-C or SIGTERM.""",
 Examples:
   chunkfold serve                 a provider that says hello
   chunkfold serve script.toml     answers, pauses and faults as scripted
-  chunkfold serve a.jsonl b.sse   a recording as it came, then a plain body
+  chunkfold serve a.jsonl b.sse   a recording as it arrived, then a plain body
 
 \b
 A script, of which all keys are in docs/fold-and-serve.md:
