@@ -85,7 +85,7 @@ def headers_of(key_env: str, headers: tuple[str, ...]) -> dict[str, str]:
     for header in headers:
         name, colon, value = (part.strip() for part in header.partition(":"))
         if not colon or not _NAME.fullmatch(name):
-            raise click.UsageError("--header: expected NAME:VALUE")  # the value may be a secret
+            raise click.UsageError("--header: expected NAME:VALUE")  # not quoted: it may be a secret
         _check_value(f"--header {name}", value)
         found[name] = value
     return found

@@ -34,7 +34,7 @@ class Tail:
 
     @property
     def height(self) -> int:
-        """The most rows that can be open; only the last ones are drawn of more."""
+        """The number of rows that fit; of more open rows only the last ones are drawn."""
         return max(self._console.size.height - 1, 1)
 
     def fitted(self, rows: Sequence[Text]) -> list[str]:
