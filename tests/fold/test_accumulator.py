@@ -392,6 +392,14 @@ def test_usage_is_never_invented() -> None:
     assert fold(*said({"content": "a"})).completion().usage is None
 
 
+def test_usage_has_the_details_that_were_sent() -> None:
+    sent = {"prompt_tokens": 4, "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": None, "x": [1]}}
+    usage = fold(*said({"content": "a"}), chunk({}, usage=sent)).completion().usage
+    assert usage is not None
+    details = {"cached_tokens": 0, "x": [1]}
+    assert usage.model_dump(exclude_unset=True) == {"prompt_tokens": 4, "prompt_tokens_details": details}
+
+
 WHERE = [
     pytest.param({"usage": {"total_tokens": 1}}, {}, 1, id="in the chunk"),
     pytest.param({}, {"usage": {"total_tokens": 2}}, 2, id="in the choice (Moonshot)"),

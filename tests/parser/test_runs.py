@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import chunkfold.parser.streamed_body
 from chunkfold import ChatCompletionParser
+from chunkfold.parser.limits import OutputLimit
 from chunkfold.parser.template import EventTemplate
 from chunkfold.testing import DONE, chunk, delta, event, fragment
 from chunkfold.testing.wire import choice
@@ -305,6 +306,28 @@ def test_a_limit_on_the_output_is_passed_at_the_same_event(most: int) -> None:
 def test_a_limit_on_an_event_holds_in_a_run(most: int) -> None:
     run = [*(said(b"word") for _ in range(9)), said(b"w" * 150), said(b"word")]
     check(opened(said), run, max_event_size=most)
+
+
+def test_half_of_a_character_that_is_held_comes_before_a_run() -> None:
+    before = [*opened(said), said(b"\\ud83d")]
+    assert check(before, [said(word) for word in WORDS]) == 0
+    check(before, [said(b"\\ude00"), *(said(word) for word in WORDS)])
+
+
+def test_what_a_run_keeps_besides_text_counts_towards_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted_by: dict[str, list[bytes]] = {}
+    take = OutputLimit.take
+    run = [detailed(word) for word in WORDS]
+    for name, reads in (("feed", run), ("fold", [b"".join(run)])):
+        seen = counted_by[name] = []
+
+        def watched(self: OutputLimit, data: bytes, seen: list[bytes] = seen) -> None:
+            seen.append(data)
+            take(self, data)
+
+        monkeypatch.setattr(OutputLimit, "take", watched)
+        result_of([*opened(detailed), *reads], getattr(ChatCompletionParser, name))
+    assert counted_by["feed"] == counted_by["fold"]
 
 
 @pytest.mark.parametrize("options", [{"strict": True}, {"on_server_sent_event": lambda event, chunks: None}])

@@ -85,7 +85,7 @@ class StreamedBody(EventIntake):
         self._decoder.skip(size)
         if fold.keeps_more:
             fold.keeps_more = False
-            limit.take(data[self._log.offset - offset : size])
+            limit.take(data[self._log.offset - offset + len(b"data: ") : size - len(b"\n\n")])
         return data[size:]
 
     def skip(self, data: bytes) -> None:
