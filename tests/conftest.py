@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import Phase, settings
 
 # A container often sets it. Then each of the many interpreters that the tests start compiles whatever it imports.
@@ -26,3 +27,11 @@ def pytest_collection_finish() -> None:
     """What is loaded by now stays until the end: the garbage collector need not traverse it again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _learn_at_once() -> None:
+    """Streams as short as those of most tests take the short path, too."""
+    import chunkfold.parser.template
+
+    chunkfold.parser.template._FIRST_WAIT = 0

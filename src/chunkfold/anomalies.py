@@ -74,10 +74,12 @@ class AnomalyLog:
     Attributes:
         offset: Where the event being read starts in the body, in bytes.
         refused: The first anomaly that is not tolerated, None as long as there is none.
+        count: How many uses of rules were noted.
     """
 
     def __init__(self, refused: Collection[str] = ()) -> None:
         self.offset = 0
+        self.count = 0
         self.refused: Anomaly | None = None
         self._refused_ids = refused
         self._noted: dict[str, Anomaly] = {}
@@ -92,6 +94,7 @@ class AnomalyLog:
 
     def note(self, rule: Rule, detail: str = "") -> None:
         """Count one use of a rule."""
+        self.count += 1
         noted = self._noted.get(rule.id)
         if noted is None:
             anomaly = self._noted[rule.id] = Anomaly(rule, 1, self.offset, _shown(detail))

@@ -623,6 +623,9 @@ SPELLINGS = [
     pytest.param({"reasoning_text": None, "thinking_blocks": None, "reasoning": "T"}, set(), id="nulls"),
     pytest.param({"thinking_blocks": "x", "reasoning": "T"}, {"CF209"}, id="thinking_blocks that are no list"),
     pytest.param({"thinking_blocks": ["x"], "reasoning": "T"}, {"CF209"}, id="thinking_blocks of no objects"),
+    pytest.param(
+        {"thinking_blocks": [{"thinking": 5}], "reasoning": "T"}, {"CF209"}, id="a block whose text is a number"
+    ),
     pytest.param({"thinking": "x", "reasoning": "T"}, set(), id="a bare thinking is an unknown field"),
     pytest.param({"reasoning_content": {"x": 1}, "reasoning": "T"}, {"CF209"}, id="nor one that is no string"),
     pytest.param({"reasoning": 5, "reasoning_content": "T"}, {"CF209"}, id="nor one that is a number"),
@@ -1203,8 +1206,8 @@ WRONG = [
     pytest.param({"usage": "none"}, None, {}, lambda c: c["raw_values"]["usage"], id="usage"),
     pytest.param({"usage": {"prompt_tokens": "many"}}, None, {}, lambda c: c["usage"]["raw_values"], id="a count"),
     pytest.param({}, {"logprobs": "none"}, {}, lambda c: c["choices"][0]["raw_values"]["logprobs"], id="logprobs"),
-    pytest.param({}, {"message": "none"}, {}, None, id="message"),
-    pytest.param({}, None, {"role": 5}, None, id="role"),  # the message's is assistant then
+    pytest.param({}, {"message": "none"}, {}, lambda c: c["choices"][0]["raw_values"]["message"], id="message"),
+    pytest.param({}, None, {"role": 5}, lambda c: c["choices"][0]["message"]["raw_values"]["role"], id="role"),
     pytest.param(
         {}, None, {"refusal": False}, lambda c: c["choices"][0]["message"]["raw_values"]["refusal"], id="refusal"
     ),
@@ -1265,6 +1268,123 @@ def test_a_wrong_type_is_kept_raw_and_noted(top: Any, choice: Any, delta: Any, f
     whole = json.loads(completion.model_dump_json(exclude_unset=True, warnings="error"))
     if found is not None:
         assert found(whole) == value
+
+
+@each_case("raw", [7, 0, 1.5, False, ["a"], {"x": 1}])
+@each_case("key", ["text", "summary", "data"])
+def test_a_detail_whose_text_is_none_is_kept_raw_and_noted(key: str, raw: Any) -> None:
+    detail = {"type": "reasoning.text", "index": 0, key: raw}
+    parser = fold(*said({"content": "a", "reasoning_details": [detail]}))
+    message = parser.completion().message
+    assert message.reasoning_details == [detail]
+    assert (message.reasoning, message.content) == (None, "a")
+    (anomaly,) = parser.anomalies
+    assert (anomaly.rule.id, anomaly.count) == ("CF209", 1)
+    assert anomaly.detail == f"reasoning_details: {key}: expected a string, received {type(raw).__name__}"
+    # A text wins over it, whenever it comes.
+    right = {**detail, key: "b"}
+    for details in ([detail, right], [right, detail]):
+        assert fold(
+            *said(*({"reasoning_details": [one]} for one in details))
+        ).completion().message.reasoning_details == [right]
+
+
+RAW_CALL = {"id": 5.5, "type": 6, "function": {"name": 7, "arguments": 8}}
+
+
+def test_what_has_a_default_keeps_its_raw_value_beside_it() -> None:
+    call = {"index": 0, "id": "a", "type": 5, "function": {"name": "f", "arguments": "{}"}}
+    sent = [{"tool_calls": [call], "function_call": {"name": [5]}}, {"role": 5, "content": "a"}]
+    message = fold(*said(*sent)).completion().message
+    (kept,) = message.tool_calls
+    assert (kept.type, kept.raw_values) == ("function", {"type": 5})
+    assert message.function_call is not None
+    assert message.function_call.raw_values == {"name": [5]}
+    assert (message.role, message.raw_values) == ("assistant", {"role": 5})
+    assert message.to_param()["tool_calls"] == [{"id": "a", "type": "function", "function": call["function"]}]
+
+
+def test_a_raw_value_is_beside_one_that_is_right() -> None:
+    call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
+    first = {"role": 5, "tool_calls": [{**call, "type": 5}], "function_call": {"name": 5}}
+    second = {"role": "assistant", "tool_calls": [{"index": 0, "type": "function"}], "function_call": {"name": "g"}}
+    for deltas in ([first, second], [second, first]):
+        message = fold(*said(*deltas)).completion().message
+        assert (message.role, message.raw_values) == ("assistant", {"role": 5})
+        assert (message.tool_calls[0].type, message.tool_calls[0].raw_values) == ("function", {"type": 5})
+        assert message.function_call is not None
+        assert (message.function_call.name, message.function_call.raw_values) == ("g", {"name": 5})
+
+
+@each_case(
+    ("call", "expected"),
+    [
+        (RAW_CALL, {"type": "function", "function": {"name": None, "arguments": ""}}),
+        ({**RAW_CALL, "function": 7}, {"type": "function", "function": {"name": None, "arguments": ""}}),
+        ({"id": 5.5, "custom": {"name": 7, "input": 8}}, {"type": "custom", "custom": {"name": None, "input": ""}}),
+    ],
+)
+def test_a_call_in_a_whole_message_keeps_its_raw_values(call: Any, expected: Any) -> None:
+    parser = fold(chunk(choice={"message": {"role": 5, "raw_values": 5, "tool_calls": [call]}}, finish_reason="stop"))
+    snapshot, completion = parser.snapshot, parser.completion()
+    for found in (snapshot, completion):
+        assert found.message.raw_values["role"] == 5
+        (kept,) = found.message.model_dump(exclude_unset=True)["tool_calls"]
+        raw = {**kept.pop("raw_values")}
+        part = {**kept[expected["type"]]}
+        raw_part = part.pop("raw_values", None)
+        assert {**kept, expected["type"]: part} == {"id": kept["id"], **expected}
+        assert {**raw, **({expected["type"]: raw_part} if raw_part else {})} == call
+        assert ChatCompletion.model_validate_json(found.model_dump_json()) == found
+
+
+def test_calls_with_indexes_of_a_wrong_type_in_a_whole_message_stay_apart() -> None:
+    calls = [{"index": "x", "function": {"name": name, "arguments": "{}"}} for name in "fg"]
+    assert [call.name for call in fold(chunk(choice={"message": {"tool_calls": calls}})).snapshot.tool_calls] == [*"fg"]
+
+
+def test_calls_of_a_whole_message_that_are_no_list_are_kept_raw() -> None:
+    message = fold(chunk(choice={"message": {"content": "a", "tool_calls": 5}})).snapshot.message
+    assert (message.content, message.tool_calls) == ("a", [])
+    assert message.raw_values == {"tool_calls": 5}
+
+
+BESIDE: list[Any] = [
+    pytest.param({"usage": "12"}, {"usage": {"prompt_tokens": 5}}, lambda c: c, id="usage"),
+    pytest.param({"service_tier": 2}, {"service_tier": "flex"}, lambda c: c, id="service_tier"),
+    pytest.param({"model": ["m"]}, {}, lambda c: c, id="model"),
+    pytest.param({"role": 5}, {"role": "assistant"}, lambda c: c.message, id="role"),
+    pytest.param({"reasoning": {"a": 1}}, {"reasoning_content": "R"}, lambda c: c.message, id="reasoning"),
+    pytest.param({"refusal": ["no"]}, {"refusal": "no"}, lambda c: c.message, id="refusal"),
+    pytest.param({"images": "x"}, {"images": [{"url": "y"}]}, lambda c: c.message, id="images"),
+    pytest.param({"logprobs": "x"}, {"logprobs": {"content": []}}, lambda c: c.choices[0], id="logprobs"),
+]
+
+
+@each_case(("wrong", "right", "holder"), BESIDE)
+def test_a_wrong_type_is_kept_beside_a_right_one_in_either_order(wrong: Any, right: Any, holder: Any) -> None:
+    def with_fields(fields: dict[str, Any]) -> dict[str, Any]:
+        at_top = {name: value for name, value in fields.items() if name in ("usage", "service_tier", "model")}
+        of_choice = {name: value for name, value in fields.items() if name == "logprobs"}
+        delta = {name: value for name, value in fields.items() if name not in {*at_top, *of_choice}}
+        return chunk({"content": "a", **delta}, choice=of_choice, **at_top)
+
+    for payloads in ([wrong, right], [right, wrong]):
+        completion = fold(*map(with_fields, payloads), chunk({}, finish_reason="stop")).completion()
+        assert holder(completion).raw_values == wrong
+        assert ChatCompletion.model_validate(completion.model_dump(warnings="error")) == completion
+        name = next(iter(right), "model")
+        expected = right.get(name, HEAD["model"])
+        typed = getattr(holder(completion), name)
+        given = typed.model_dump(exclude_unset=True) if isinstance(typed, BaseModel) else typed
+        assert given == expected
+
+
+def test_raw_values_keep_what_a_provider_sent_under_that_name() -> None:
+    delta = {"refusal": 5, "raw_values": {"a": 1}}
+    assert fold(*said({"refusal": "no"}, delta)).completion().message.raw_values == {"a": 1, "refusal": 5}
+    delta["raw_values"] = "x"
+    assert fold(*said({"refusal": "no"}, delta)).completion().message.raw_values == {"refusal": 5}
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from chunkfold import (
     APIError,
     AsyncChatCompletionStream,
     ChatCompletion,
+    ChatCompletionChunk,
     ChatCompletionParser,
     ChatCompletionStream,
     ChunkfoldError,
@@ -376,14 +377,25 @@ def slices_of(size: int) -> Iterator[None]:
 SIZES = st.sampled_from([SLICE, 1, 64, 500])
 
 
+@contextmanager
+def each_validated() -> Iterator[None]:
+    """No event is taken because another one was like it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EventTemplate, "take", lambda *_: False)
+        patch.setattr(EventTemplate, "take_run", lambda *_: (0, b""))
+        yield
+
+
 # `fold` is `feed`
 
 
 @settings(often, max_examples=60)
 @given(READS, OPTIONS, st.integers(0, 12), SIZES)
 def test_fold_is_feed(reads: list[Read], options: dict[str, Any], events_from: int, size: int) -> None:
-    fed = parsed(reads, False, options, events_from=events_from)
+    with each_validated():
+        fed = parsed(reads, False, options, events_from=events_from)
     with slices_of(size):
+        assert parsed(reads, False, options, events_from=events_from) == fed
         assert parsed(reads, True, options, events_from=events_from) == fed
         assert parsed(reads, None, options, events_from=events_from) == fed
 
@@ -391,7 +403,9 @@ def test_fold_is_feed(reads: list[Read], options: dict[str, Any], events_from: i
 def assert_the_same(body: bytes, **options: Any) -> None:
     """A body is the same, fed and folded, in one read and in a read for each event."""
     for reads in (each_event(body), [Read(body, 1.0, False)]):
-        fed = parsed(reads, False, {**NO_OPTIONS, **options})
+        with each_validated():
+            fed = parsed(reads, False, {**NO_OPTIONS, **options})
+        assert parsed(reads, False, {**NO_OPTIONS, **options}) == fed
         assert parsed(reads, True, {**NO_OPTIONS, **options}) == fed
         mixed = [read._replace(is_folded=number % 3 > 0) for number, read in enumerate(reads)]
         assert parsed(mixed, None, {**NO_OPTIONS, **options}) == fed
@@ -892,7 +906,9 @@ def fed_chunks(reads: list[Read], options: dict[str, Any]) -> tuple[list[str], R
 @often
 @given(READS, OPTIONS, SIZES)
 def test_streams_are_the_parser_whatever_the_slices(reads: list[Read], options: dict[str, Any], size: int) -> None:
-    chunks, result = fed_chunks(reads, options)
+    with each_validated():
+        chunks, result = fed_chunks(reads, options)
+    assert fed_chunks(reads, options) == (chunks, result)
     with slices_of(size):
         assert sync_chunks(reads, options) == (chunks, result)
         assert async_chunks(reads, options) == (chunks, result)
@@ -1101,9 +1117,9 @@ class Watched(EventTemplate):
 
     others = 0
 
-    def _take_other(self, event: ServerSentEvent) -> bool:
+    def _take_other(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
         self.others += 1
-        return super()._take_other(event)
+        return super()._take_other(event, chunks)
 
 
 class Folded:
@@ -1118,11 +1134,13 @@ class Folded:
         """Fold an event; return whether its JSON was not read."""
         known = self.template.others
         sent = ServerSentEvent(data, event)
-        took = self.template.take(sent)
+        made: list[ChatCompletionChunk] = []
+        took = self.template.take(sent, made)
         for one in parse_payload(sent).chunks:
             self.expected.add(one)
             if not took:
                 self.accumulator.add(one)
+            assert plain(made) == plain([one] if took else [])
         assert dumped(self.accumulator.snapshot) == dumped(self.expected.snapshot)
         assert self.accumulator.chunks == self.expected.chunks
         assert self.accumulator.output_size == self.expected.output_size

@@ -25,10 +25,11 @@ from chunkfold import (
     Outcome,
     ParseError,
     ServerSentEvent,
+    models,
     parse_payload,
 )
 from chunkfold.models import base
-from chunkfold.models.base import validate_leniently
+from chunkfold.models.base import copier_of, validate_leniently
 
 USAGE = {
     "prompt_tokens": 3,
@@ -615,6 +616,18 @@ def test_a_dump_of_openais_types_is_a_completion(answer: dict[str, Any]) -> None
         assert completion.message.to_param() == {"role": "assistant", "content": None, **answer}
 
 
+def test_nulls_that_openais_client_passes_on_are_defaults() -> None:
+    """It constructs its types without validation, so a null of the provider is dumped as null."""
+    calls = [
+        {"id": "a", "type": None, "function": {"name": "f", "arguments": None}},
+        {"id": "b", "type": None, "custom": {"name": "g", "input": None}},
+    ]
+    answer = {"role": None, "content": "x", "tool_calls": calls}
+    message = ChatCompletion.model_validate({"choices": [{"index": 0, "message": answer}]}).message
+    assert (message.role, [call.type for call in message.tool_calls]) == ("assistant", ["function", "custom"])
+    assert [call.arguments for call in message.tool_calls] == ["", ""]
+
+
 def test_openais_types_take_the_dump_of_a_chunk() -> None:
     chat = pytest.importorskip("openai.types.chat")
     # Theirs has no custom tools in deltas.
@@ -656,6 +669,14 @@ def test_what_is_no_object_of_fields_cannot_be_kept_raw() -> None:
         validate_leniently(ChatCompletionChunk, {"\ud83d": 1})
 
 
+def test_no_default_is_copied_deeply() -> None:
+    """Pydantic would do so for each object without that field: most of what validating an empty one costs."""
+    for model in vars(models).values():
+        for name, field in getattr(model, "model_fields", {}).items():
+            assert not isinstance(field.default, list | dict), (model, name)
+    assert ChatCompletion().choices is not ChatCompletion().choices
+
+
 # What `parse` says
 
 
@@ -683,3 +704,45 @@ def test_what_was_expected_is_said_in_words(as_type: Any, text: str, said: str) 
     with pytest.raises(ParseError) as caught:
         ChatCompletionMessage(content=text).parse(as_type)
     assert said in str(caught.value)
+
+
+def test_a_copy_shares_nothing_that_can_change() -> None:
+    body = {
+        "choices": [
+            {
+                "index": 0,
+                "delta": {"content": [{"type": "text", "text": "a"}], "annotations": [{"url": {"a": [1]}}, 2]},
+            },
+            {"index": 1, "delta": {"tool_calls": [{"index": 0, "function": {"arguments": "{"}, "x": {"y": 1}}]}},
+        ],
+        "usage": {"prompt_tokens": 1, "completion_tokens_details": {"reasoning_tokens": 2}},
+        "x": {"y": [1]},
+    }
+    chunk, _ = validate_leniently(ChatCompletionChunk, copy.deepcopy(body))
+    copied = copier_of(chunk)()
+    assert (copied, copied.model_fields_set) == (chunk, chunk.model_fields_set)
+    assert all(one.__private_attributes__ == {} for one in containers(chunk) if isinstance(one, BaseModel))
+    assert copied.model_dump_json(exclude_unset=True) == chunk.model_dump_json(exclude_unset=True)
+    own, its = list(containers(chunk)), list(containers(copied))
+    assert {*map(id, own)}.isdisjoint(map(id, its))
+    copied.model = "m"
+    assert "model" not in chunk.model_fields_set
+
+
+def containers(value: Any) -> Iterator[Any]:
+    """Everything in a value that can be changed."""
+    if isinstance(value, BaseModel):
+        yield value
+        yield value.model_fields_set
+        yield from containers([vars(value), value.model_extra])
+    elif isinstance(value, dict | list):
+        yield value
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from containers(item)
+
+
+def test_a_copy_has_the_values_of_the_moment() -> None:
+    chunk = ChatCompletionChunk.model_validate({"choices": [{"index": 0, "delta": {"content": "a"}}]})
+    copied = copier_of(chunk)
+    vars(chunk.choices[0].delta)["content"] = "b"
+    assert copied().text == "b"

@@ -45,6 +45,7 @@ from chunkfold import (
     LimitExceededError,
     UsageReceived,
 )
+from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import base
 from chunkfold.parser.limits import has_more_items
 from chunkfold.testing import DONE, Answer, FakeProvider, choice, chunk, delta
@@ -485,6 +486,23 @@ def test_a_stream_with_less_output_than_the_limit_is_read(name: str) -> None:
     assert parser.end == "finished"
 
 
+@pytest.mark.slow
+def test_what_is_only_added_to_is_measured_once() -> None:
+    """The tokens of vLLM, which come with each chunk, were once measured anew each time."""
+    [one] = ChatCompletionParser().feed(chunk({**choice(content="a"), "token_ids": [*range(100)]}))
+
+    def measured(size: int) -> Callable[[], object]:
+        def take() -> None:
+            fold = StreamFold()
+            for _ in range(size):
+                fold.add(one)
+                assert fold.footprint
+
+        return take
+
+    assert_linear(measured, 100)
+
+
 # How many values an event may have
 
 ITEMS = {
@@ -701,6 +719,26 @@ def test_an_event_takes_a_few_seconds_at_most(name: str) -> None:
     while len(tries) < 5 and not (tries and tries[-1] < 5):
         tries.append(seconds_of(body, with_events=False))
     assert tries[-1] < 5, tries
+
+
+WIDE = "\N{GRINNING FACE}".encode()  # each takes four bytes, on the wire and in a text
+WIDE_TEXTS: dict[str, Callable[[bytes], bytes]] = {
+    "beside half a pair": lambda wide: delta(content="?").replace(b"?", b"\\ud83d" + wide),
+    "beside half a pair in another field": lambda wide: delta(x="?").replace(b"?", b"\\ud83d" + wide),
+    "beside half a pair in an error": lambda wide: b'data: {"error": {"message": "\\ude00%b"}}\n\n' % wide,
+    "of a tool": lambda wide: delta(role="tool", content="?").replace(b"?", wide),
+}
+
+
+@pytest.mark.parametrize("size", [8 * MIB, pytest.param(FULL, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", WIDE_TEXTS)
+def test_a_large_text_takes_six_times_its_bytes_at_most(name: str, size: int) -> None:
+    body = WIDE_TEXTS[name](WIDE * ((size - 200) // len(WIDE)))
+    with traced() as memory:
+        parser, _ = parsed(body)
+        assert isinstance(parser.error, ChunkfoldError)
+        parser.error.snapshot.model_dump()
+    assert memory.peak < 6.2 * size
 
 
 @pytest.mark.parametrize("most", [30, pytest.param(25_000, marks=pytest.mark.slow)])

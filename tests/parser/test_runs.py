@@ -4,18 +4,22 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from cases import each_case
 from hypothesis import given
 from hypothesis import strategies as st
 
 import chunkfold.parser.streamed_body
-from chunkfold import ChatCompletionParser
+import chunkfold.parser.template
+from chunkfold import ChatCompletionChunk, ChatCompletionParser
+from chunkfold.fold.stream_fold import StreamFold
+from chunkfold.models.base import Model
 from chunkfold.parser.limits import OutputLimit
 from chunkfold.parser.template import EventTemplate
-from chunkfold.testing import DONE, chunk, delta, event, fragment
+from chunkfold.testing import DONE, chunk, event, fragment
 from chunkfold.testing.wire import choice
 
 ID = b'"id":"c1","object":"chat.completion.chunk","created":1760000000,"model":"m"'
-FIRST = delta(role="assistant", content="", id="c1", model="m")
+FIRST = chunk(choice(role="assistant", content=""), id="c1", model="m")
 
 
 def sent(data: bytes) -> bytes:
@@ -68,35 +72,58 @@ def in_turns(text: bytes) -> bytes:
 def _short_runs() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chunkfold.parser.streamed_body, "_LONG", 300)
+        patch.setattr(chunkfold.parser.template, "_FIRST_WAIT", 0)
         yield
 
 
-def result_of(reads: list[bytes], take: Callable[[ChatCompletionParser, bytes], object], **options: Any) -> Any:
+def result_of(reads: list[bytes], take: Callable[[ChatCompletionParser, bytes], Any], **options: Any) -> Any:
     parser = ChatCompletionParser(clock=lambda: 0.0, **options)
+    chunks: list[ChatCompletionChunk] = []
     for read in reads:
-        take(parser, read)
-    parser.close()
+        chunks += take(parser, read) or []
+    chunks += parser.close()
     error = parser.error and (type(parser.error).__name__, str(parser.error))
     kept = parser.snapshot.model_dump_json(exclude_unset=True)
-    return kept, parser.anomalies, parser.chunks, parser.end, error, parser.snapshot.choices[:1]
+    result = kept, parser.anomalies, parser.chunks, parser.end, error, parser.snapshot.choices[:1]
+    return result, [shown(chunk) for chunk in chunks]
+
+
+def shown(value: Any) -> Any:
+    """A chunk with the types of its values, and with what was sent of its fields."""
+    if isinstance(value, Model):
+        sent = sorted(value.model_fields_set), value.__pydantic_private__
+        return type(value), list(shown(vars(value)).items()), shown(value.model_extra), sent
+    if isinstance(value, dict):
+        return {key: shown(item) for key, item in value.items()}
+    return [shown(item) for item in value] if isinstance(value, list) else (type(value), value)
+
+
+def read_each(patch: pytest.MonkeyPatch) -> None:
+    """Validate each event on its own."""
+    patch.setattr(EventTemplate, "take", lambda *_: False)
+    patch.setattr(EventTemplate, "take_run", lambda *_: (0, b""))
 
 
 def check(before: list[bytes], run: list[bytes], **options: Any) -> int:
-    """A run after other events is the same as these events fed; return how many of its bytes were folded at once."""
-    folded = 0
+    """A run after other events is the same as these events, each validated; return how much of it was taken at once."""
+    taken = 0
     take_run = EventTemplate.take_run
 
-    def watched(self: EventTemplate, data: bytes, offset: int) -> int:
-        nonlocal folded
-        size = take_run(self, data, offset)
-        folded += size
-        return size
+    def watched(*args: Any) -> tuple[int, bytes]:
+        nonlocal taken
+        size, kept = take_run(*args)
+        taken += size
+        return size, kept
 
-    fed = result_of([*before, *run], ChatCompletionParser.feed, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        read_each(patch)
+        expected, chunks = result_of([*before, *run], ChatCompletionParser.feed, **options)
+    assert result_of([*before, *run], ChatCompletionParser.feed, **options) == (expected, chunks)
+    assert result_of([*before, b"".join(run)], ChatCompletionParser.feed, **options) == (expected, chunks)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(EventTemplate, "take_run", watched)
-        assert result_of([*before, b"".join(run)], ChatCompletionParser.fold, **options) == fed
-    return folded
+        assert result_of([*before, b"".join(run)], ChatCompletionParser.fold, **options)[0] == expected
+    return taken
 
 
 WORDS = [
@@ -111,18 +138,73 @@ WORDS = [
     b"]],[[",
     b",0,",
 ]
-KINDS: dict[str, tuple[Callable[[bytes], bytes], bool]] = {
-    "text": (said, True),
-    "text with padding": (padded, True),
-    "reasoning": (thought, True),
-    "arguments": (argued, True),
-    "arguments of a call whose type is repeated": (lambda text: argued(text, b'"index":0,"type":"function"'), True),
-    "arguments of two calls": (argued_twice, True),
-    "four choices": (in_turns, True),
-    "details": (detailed, False),
-    "arguments of a call whose name is repeated": (named, False),
-    "arguments of a call with a field of its own": (lambda text: argued(text, b'"index":0,"x":"y"'), False),
+
+
+def named_by(text: bytes) -> bytes:
+    fields = b'"role":"assistant","content":"","reasoning":"%b"' % text
+    return sent(b'{%b,"provider":"P","choices":[{"index":0,"delta":{%b},"seed":5}]}' % (ID, fields))
+
+
+def filtered(text: bytes) -> bytes:
+    kept = b'"content_filter_results":{"hate":{"filtered":false}}'
+    return sent(b'{%b,"choices":[{"index":0,"delta":{"content":"%b"},%b}]}' % (ID, text, kept))
+
+
+def with_tokens(text: bytes) -> bytes:
+    fields = b'"token_id":%d,"content":"%b"' % (sum(text), text)
+    return sent(b'{%b,"choices":[{"index":0,"text":"%b","delta":{%b}}]}' % (ID, text, fields))
+
+
+def with_usage(text: bytes) -> bytes:
+    return counted(text, 7 * sum(text) % 1000)
+
+
+def apart(text: bytes) -> bytes:
+    return detailed(text).replace(b'"reasoning":"', b'"reasoning":"another ')
+
+
+def beside(fields: bytes) -> Callable[[bytes], bytes]:
+    """Text with other fields in its delta, which may have it, too."""
+    return lambda text: sent(
+        b'{%b,"choices":[{"index":0,"delta":{"content":"%b",%b}}]}' % (ID, text, fields.replace(b"%", text))
+    )
+
+
+KINDS: dict[str, Callable[[bytes], bytes]] = {
+    "text": said,
+    "text with padding": padded,
+    "text with usage": with_usage,
+    "text with filter results": filtered,
+    "text with tokens": with_tokens,
+    "reasoning": thought,
+    "reasoning with what is known": named_by,
+    "arguments": argued,
+    "arguments of a call whose type is repeated": lambda text: argued(text, b'"index":0,"type":"function"'),
+    "arguments of two calls": argued_twice,
+    "four choices": in_turns,
+    "details": detailed,
+    "details that differ from the reasoning": apart,
+    "arguments of a call whose name is repeated": named,
+    "text beside a reasoning text": beside(b'"reasoning_text":"%"'),
+    "text beside the same reasoning text": beside(b'"reasoning_text":"a"'),
+    "text beside the same reasoning": beside(b'"reasoning":"a"'),
+    "text beside its reasoning": beside(b'"reasoning":"%"'),
+    "text beside a block": beside(b'"reasoning_details":[{"type":"reasoning.text","index":0,"text":"%"}]'),
+    "text beside the same block": beside(b'"reasoning_details":[{"type":"reasoning.text","index":0,"text":"a"}]'),
+    "text beside provider fields": beside(b'"provider_specific_fields":{"thought_signatures":["a"]}'),
+    "text beside two reasonings": beside(b'"reasoning":"%","reasoning_content":"%"'),
+    "text beside a role": beside(b'"role":"user"'),
+    "text beside a call": beside(b'"tool_calls":[{"index":0,"id":"call_0","function":{"name":"f","arguments":""}}]'),
+    "text beside a refusal": beside(b'"refusal":"no"'),
+    "text beside images": beside(b'"images":[{"type":"image_url","image_url":{"url":"a"}}]'),
+    "text beside annotations": beside(b'"annotations":[{"type":"url_citation"}]'),
+    "text beside a list": beside(b'"token_ids":[1]'),
+    "arguments of a call with a field of its own": lambda text: argued(text, b'"index":0,"x":"y"'),
 }
+
+
+# What the fold would keep as it is, so that no chunk may be used again.
+EACH_IS_READ = {"text beside images", "text beside annotations"}
 
 
 def opened(kind: Callable[[bytes], bytes]) -> list[bytes]:
@@ -138,23 +220,29 @@ def opened(kind: Callable[[bytes], bytes]) -> list[bytes]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_run_is_its_events(name: str) -> None:
-    kind, is_run = KINDS[name]
+    kind = KINDS[name]
     run = [kind(word) for word in WORDS * 3]
-    folded = check(opened(kind), run)
-    assert (folded > len(b"".join(run)) / 2) is is_run
+    assert (check(opened(kind), run) > len(b"".join(run)) / 2) is (name not in EACH_IS_READ)
+
+
+def events_of(reads: list[bytes]) -> list[str]:
+    parser = ChatCompletionParser(clock=lambda: 0.0)
+    events: list[Any] = parser.events()
+    for read in reads:
+        parser.fold(read)
+        events += parser.events()
+    return [str(one) for one in events]
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_run_is_its_events_for_who_takes_events(name: str) -> None:
-    kind, _ = KINDS[name]
-    before, run = opened(kind), [kind(word) for word in WORDS]
-    parsers = [ChatCompletionParser(clock=lambda: 0.0) for _ in range(2)]
-    events: list[list[Any]] = [parser.events() for parser in parsers]
-    for parser, got, reads in zip(parsers, events, ([*before, *run], [*before, b"".join(run)]), strict=True):
-        for read in reads:
-            parser.fold(read)
-            got.extend(parser.events())
-    assert [str(one) for one in events[0]] == [str(one) for one in events[1]]
+    kind = KINDS[name]
+    before, run = opened(kind), [kind(word) for word in WORDS for _ in range(2)]
+    with pytest.MonkeyPatch.context() as patch:
+        read_each(patch)
+        expected = events_of([*before, *run])
+    assert events_of([*before, *run]) == expected
+    assert events_of([*before, b"".join(run)]) == expected
 
 
 def test_in_a_run_each_event_counts_as_one() -> None:
@@ -183,6 +271,9 @@ ODD = {
     "an open string": said(b"a\\"),
     "a carriage return": said(b"a").replace(b"\n\n", b"\r\n\r\n"),
     "another end of line": said(b"a").replace(b"\n\n", b"\n\r\n"),
+    "a carriage return after the value": said(b"a").replace(b'"a"', b'"a"\r'),
+    "a line break before the value": said(b"a").replace(b'"a"', b'\n"a"'),
+    "a line that ends like the others": said(b"a").partition(b'"content":')[2],
     "a comment": b": ping\n\n",
     "a comment in a block": b": ping\n" + said(b"a"),
     "an event of another name": b"event: ping\n" + said(b"a"),
@@ -203,7 +294,7 @@ ODD = {
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("kind", ["text", "text with padding", "four choices"])
 def test_what_is_not_like_the_others_is_read(name: str, kind: str) -> None:
-    of, _ = KINDS[kind]
+    of = KINDS[kind]
     before, words = opened(of), [of(word) for word in WORDS]
     for place in (0, 1, len(words) - 1, len(words)):
         check(before, [*words[:place], ODD[name], *words[place:]])
@@ -214,9 +305,34 @@ EVENTS = [*ODD.values(), *map(said, WORDS), *map(padded, WORDS), *map(in_turns, 
 
 @given(st.sampled_from(sorted(KINDS)), st.lists(st.sampled_from(EVENTS), max_size=8), st.data())
 def test_any_events_in_one_read(name: str, others: list[bytes], data: st.DataObject) -> None:
-    of, _ = KINDS[name]
+    of = KINDS[name]
     run = [*(of(word) for word in WORDS), *others]
     check(opened(of), data.draw(st.permutations(run)))
+
+
+def test_a_run_of_one_choice_among_several_is_folded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    add_again = StreamFold.add_again
+
+    def watched(*given: Any) -> bool:
+        counts.append(given[-1])
+        return add_again(*given)
+
+    run = [said(word, 2) for word in WORDS * 3]
+    check(opened(in_turns), run)
+    monkeypatch.setattr(StreamFold, "add_again", watched)
+    result_of([*opened(in_turns), b"".join(run)], ChatCompletionParser.fold)
+    assert max(counts) > len(run) / 2
+
+
+def test_counts_that_an_earlier_usage_completes_are_merged_each_time() -> None:
+    """From some event on, the total is too small for the prompt's tokens and those of the completion."""
+
+    def half_counted(tokens: int) -> bytes:
+        return said(b"word %d" % tokens, more=b',"usage":{"completion_tokens":%d,"total_tokens":45}' % tokens)
+
+    prompt = said(b"a", more=b',"usage":{"prompt_tokens":9}')
+    assert check([FIRST, prompt, *map(half_counted, range(1, 9))], [*map(half_counted, range(10, 60))])
 
 
 # Two values that change: what stands between them must stand there
@@ -232,6 +348,8 @@ def two(first: bytes, second: bytes, between: bytes = b',"refusal":') -> bytes:
         two(b'"a"', b'"b"', b',"reasoning":'),
         two(b'"a",0,"b"', b"", b""),
         two(b'"a",1,"b"', b"", b""),
+        two(b'"a"', b'"b"', b",1,\n"),
+        two(b'"a"', b'"b"', b",1,\r"),
         two(b'"a","refusal":"b"', b'"c"'),
         two(b'"a"', b'"b","refusal":"c"'),
         two(b'"a","refusal":1', b"1"),
@@ -245,6 +363,11 @@ def test_what_is_between_two_values_is_looked_at(odd: bytes) -> None:
     usual = [two(b'"one"', b'"two"'), two(b'"three"', b'""')]
     for place in range(3):
         check(before, [*usual[:place], odd, *usual[place:]])
+
+
+def test_data_of_several_lines_is_read() -> None:
+    before = [one.replace(b'"choices"', b'\ndata: "choices"') for one in opened(said)]
+    check(before, [said(word).replace(b'"choices"', b'\n"choices"') for word in WORDS])
 
 
 def test_values_in_another_order_are_read() -> None:
@@ -265,6 +388,31 @@ def test_calls_by_turns_each_get_their_own() -> None:
     first = [chunk(choice(tool_calls=[fragment(place, f"call_{place}", "f", "")]), id="c1", model="m") for place in range(2)]  # fmt: skip
     before = [FIRST, *first, *(argued_behind(b"%d" % place, place % 2) for place in range(12))]
     assert check(before, [argued_behind(word, place % 2) for place, word in enumerate(WORDS)])
+
+
+def test_each_choice_keeps_what_its_deltas_repeat() -> None:
+    def marked(text: bytes, choice: int) -> bytes:
+        return said(text, choice).replace(b'"delta":{', b'"delta":{"mark":"m",')
+
+    before = [FIRST, *(said(b"", place) for place in range(1, 4)), *(marked(b"%d" % place, place % 2) for place in range(8))]  # fmt: skip
+    check(before, [marked(word, place % 4) for place, word in enumerate(WORDS)])
+
+
+def test_a_total_that_was_too_small_is_replaced_by_the_next() -> None:
+    def counted_apart(prompt: int, tokens: int) -> bytes:
+        counts = b'"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":16' % (prompt, tokens)
+        return said(b"word %d" % prompt, more=b',"usage":{%b}' % counts)
+
+    before = [FIRST, *(counted_apart(place, place) for place in range(1, 6))]
+    check(before, [counted_apart(9, 20), counted_apart(10, 0), counted_apart(11, 8)])
+
+
+def test_a_template_learned_of_a_thought_knows_its_head() -> None:
+    def flagged(text: bytes) -> bytes:
+        return said(text).replace(b'"delta":{', b'"delta":{"extra_content":{"google":{"thought":true}},')
+
+    before = [FIRST, flagged(b"a"), said(b"b"), said(b"c", more=b',"x":1'), flagged(b"d")]
+    check(before, [flagged(b"e").replace(b'"c1"', b'"c2"').replace(b"null", b"null "), flagged(b"f"), flagged(b"g")])
 
 
 @pytest.mark.parametrize("size", [1, 100, 200])
@@ -314,20 +462,31 @@ def test_half_of_a_character_that_is_held_comes_before_a_run() -> None:
     check(before, [said(b"\\ude00"), *(said(word) for word in WORDS)])
 
 
-def test_what_a_run_keeps_besides_text_counts_towards_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+@each_case("name", KINDS)
+def test_what_a_run_keeps_besides_text_counts_towards_the_limit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = KINDS[name]
     counted_by: dict[str, list[bytes]] = {}
     take = OutputLimit.take
-    run = [detailed(word) for word in WORDS]
-    for name, reads in (("feed", run), ("fold", [b"".join(run)])):
-        seen = counted_by[name] = []
+    run = [kind(word) for word in WORDS * 3]
+    for verb, reads in (("feed", run), ("fold", [b"".join(run)])):
+        seen = counted_by[verb] = []
 
         def watched(self: OutputLimit, data: bytes, seen: list[bytes] = seen) -> None:
             seen.append(data)
             take(self, data)
 
         monkeypatch.setattr(OutputLimit, "take", watched)
-        result_of([*opened(detailed), *reads], getattr(ChatCompletionParser, name))
-    assert counted_by["feed"] == counted_by["fold"]
+        result_of([*opened(kind), *reads], getattr(ChatCompletionParser, verb))
+    assert b"".join(counted_by["feed"]) == b"".join(counted_by["fold"])
+
+
+def test_a_large_event_counts_towards_the_limit_however_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bytes] = []
+    monkeypatch.setattr(OutputLimit, "take", lambda _, data: seen.append(data))
+    run = b"".join([*map(said, WORDS), said(b"w" * 200), said(b"word")])
+    for reads in ([run], [run[place : place + 100] for place in range(0, len(run), 100)]):
+        result_of([*opened(said), *reads], ChatCompletionParser.fold, max_event_items=300)
+    assert seen[: len(seen) // 2] == seen[len(seen) // 2 :]
 
 
 @pytest.mark.parametrize("options", [{"strict": True}, {"on_server_sent_event": lambda event, chunks: None}])

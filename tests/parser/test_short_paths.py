@@ -7,26 +7,50 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from cases import each_case
 
+import chunkfold.parser.template
 from chunkfold import ChatCompletionParser
 from chunkfold.testing import chunk, delta, fragment
 from chunkfold.testing.wire import choice
 
-# An event of its kind, the most calls for one that comes alone, and for each of many in one read.
-FED = {
-    "text": (lambda word: delta(content=word), 13, 5),
-    "text and padding": (lambda word: chunk(choice(content=word), obfuscation="x" * (len(word) % 5)), 14, 6),
-    "reasoning": (lambda word: delta(reasoning_content=word), 16, 8),
-    "details": (lambda word: delta(reasoning_details=[{"type": "reasoning.text", "index": 0, "text": word}]), 29, 21),
-    "arguments": (lambda word: delta(tool_calls=[fragment(0, arguments=word)]), 15, 7),
-}
-FOLDED = {
-    "text": (FED["text"][0], 13, 5),
-    "text and padding": (FED["text and padding"][0], 13, 5),
-    "reasoning": (FED["reasoning"][0], 16, 8),
-    "details": (FED["details"][0], 33, 25),
-    "arguments": (FED["arguments"][0], 16, 8),
+# Of each kind: the event with this number; and for each way to take it the most calls for one that comes alone, and for
+# each of many in one read.
+KINDS: dict[str, tuple[Callable[[int], bytes], dict[str, tuple[int, int]]]] = {
+    "text": (lambda n: delta(content=f"word {n}"), {"validated": (12, 6), "fed": (15, 6), "folded": (11, 1)}),
+    "text and padding": (
+        lambda n: chunk(choice(content=f"word {n}"), obfuscation="x" * (n % 5)),
+        {"validated": (13, 7), "fed": (15, 6), "folded": (11, 1)},
+    ),
+    "text and usage": (
+        lambda n: chunk(
+            choice(content=f"word {n}"), usage={"prompt_tokens": 9, "completion_tokens": n, "total_tokens": n + 9}
+        ),
+        {"validated": (25, 19), "fed": (23, 9), "folded": (18, 6)},
+    ),
+    "text of choices in turn": (
+        lambda n: delta(content=f"word {n}", index=n % 2),
+        {"validated": (12, 6), "fed": (15, 11), "folded": (11, 6)},
+    ),
+    "reasoning": (
+        lambda n: delta(reasoning_content=f"word {n}"),
+        {"validated": (15, 9), "fed": (18, 6), "folded": (14, 1)},
+    ),
+    "details": (
+        lambda n: delta(reasoning_details=[{"type": "reasoning.text", "index": 0, "text": f"word {n}"}]),
+        {"validated": (28, 22), "fed": (37, 7), "folded": (32, 5)},
+    ),
+    "details beside reasoning": (
+        lambda n: delta(
+            reasoning=f"word {n}", reasoning_details=[{"type": "reasoning.text", "index": 0, "text": f"word {n}"}]
+        ),
+        {"validated": (30, 24), "fed": (23, 8), "folded": (18, 5)},
+    ),
+    "arguments": (
+        lambda n: delta(tool_calls=[fragment(0, arguments=f"word {n}")]),
+        {"validated": (14, 8), "fed": (22, 9), "folded": (15, 4)},
+    ),
 }
 
 
@@ -47,17 +71,21 @@ def calls(take: Callable[[bytes], object], data: bytes) -> list[str]:
     return called
 
 
-@each_case("name", FED)
-@each_case("verb", ["feed", "fold"])
-def test_the_usual_event_takes_few_calls(verb: str, name: str) -> None:
-    of, alone, among_many = (FED if verb == "feed" else FOLDED)[name]
+@each_case("name", KINDS)
+@each_case("way", ["validated", "fed", "folded"])
+def test_the_usual_event_takes_few_calls(way: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    event, most = KINDS[name]
+    alone, among_many = most[way]
+    monkeypatch.setattr(chunkfold.parser.template, "_FIRST_WAIT", 1000 if way == "validated" else 0)
     parser = ChatCompletionParser()
-    take = getattr(parser, verb)
+    take = parser.fold if way == "folded" else parser.feed
     take(delta(role="assistant", content="") + delta(tool_calls=[fragment(0, "call_1", "f", "")]))
+    take(delta(index=1, content="") if name == "text of choices in turn" else b"")
     for number in range(20):
-        take(of(f"word {number}"))
-    assert len(calls(take, of("another"))) <= alone
-    few, many = (calls(take, b"".join(of(f"word {number}") for number in range(count))) for count in (5, 15))
+        take(event(number))
+    one = calls(take, event(20))
+    few, many = (calls(take, b"".join(map(event, range(21, 21 + count)))) for count in (10, 20))
+    assert len(one) <= alone
     assert len(many) - len(few) <= 10 * among_many
 
 

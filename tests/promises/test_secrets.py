@@ -522,6 +522,11 @@ REQUEST_HEADERS = {"authorization": "Bearer header_key~0001", "cookie": "key=hea
 ANSWERS: dict[str, Answer] = {
     "status": Answer(json.dumps({"error": DETAILS}).encode(), status=429),
     "redirect": Answer(b"", status=307),
+    "redirect with secrets": Answer(
+        b"",
+        status=307,
+        headers={"location": "https://header_user~0001:header_password~0001@api.example/v1?key=header_query~0001"},
+    ),
     "HTML": Answer(b"<html>" + one_line("text")),
     "error in the stream": Answer(ERRORS["envelope"][0]),
     "no chunk": Answer(event(one_line("text"))),

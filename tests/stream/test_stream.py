@@ -655,6 +655,18 @@ async def test_chunks_do_not_skip_events_that_wait(front: Any, view: str, count:
     assert "".join(said) == stream.snapshot.text
 
 
+async def test_chunks_do_not_skip_events_of_a_read_that_is_half_parsed(front: Any) -> None:
+    """Was once wrong: at the end of a slice, the chunks were those that had to be made to fold the next one."""
+    words = [delta(content=f"{number} " * 100, x=number % 2 or None) for number in range(60)]
+    for taken in range(1, len(words)):
+        stream = front(source(front, [b"".join(words), STOP, DONE]))
+        items = stream.events()
+        for _ in range(taken):
+            await anext(items)
+        with pytest.raises(StreamConsumedError):
+            await anext(aiter(stream))
+
+
 async def test_chunks_go_on_behind_the_last_event_of_a_read(front: Any) -> None:
     stream = front(source(front, [HI + delta(content="a"), delta(content="b"), delta(content="c") + STOP + DONE]))
     texts = stream.text_deltas()

@@ -967,3 +967,41 @@ def test_a_refusal_that_is_told_as_an_event_is_read(before: bytes) -> None:
 @pytest.mark.parametrize("body", [b"data: nothing", b": hello", b"data", b"event: error\n\n"])
 def test_a_refusal_that_only_looks_like_an_event_is_quoted(body: bytes) -> None:
     assert error_from_response(503, {}, body).message == body.decode().strip()
+
+
+# Redirects
+
+
+@each_case(
+    ("location", "told"),
+    [
+        ("https://api.example/v1/chat/completions", ", redirected to 'https://api.example/v1/chat/completions'"),
+        ("HTTPS://api.example:8443/v1", ", redirected to 'https://api.example:8443/v1'"),
+        ("https://user:secret@api.example/v1?key=secret#secret", ", redirected to 'https://api.example/v1'"),
+        ("//user:secret@api.example/v1", ", redirected to '//api.example/v1'"),
+        ("/v1/models/a-b:stream?key=secret", ", redirected to '/v1/models/a-b:stream'"),
+        ("https://[::1]:80", ", redirected to 'https://[::1]:80'"),
+        ("https://api.example/v1;id=secret", ", redirected to 'https://api.example'"),
+        ("https://api.example/user:secret@v1", ", redirected to 'https://api.example'"),
+        ("https://api.example/v1%3Fkey%3Dsecret", ", redirected to 'https://api.example'"),
+        ("https://api.example/a\x1b[2Jb", ", redirected to 'https://api.example'"),
+        *[
+            (where, "")
+            for where in ("", "secret", "user:secret@api.example", "data:text/plain,secret", "http:///a@secret")
+        ],
+        *[(where, "") for where in ("http:secret", "http://[secret", "?secret", "http:\\\\user:secret@host")],
+    ],
+)
+@each_case("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_told_without_what_may_be_secret(status: int, location: str, told: str) -> None:
+    error = error_from_response(status, {"Location": location}, b"")
+    assert str(error) == f"HTTP {status}{told}: the provider sent an error without a message"
+    assert error.headers["location"] == location
+
+
+def test_a_long_redirect_is_cut_and_another_status_has_none() -> None:
+    headers = {"location": "https://api.example/" + "a/" * 5000}
+    assert len(str(error_from_response(307, headers, b'{"error":"moved"}'))) < 260
+    assert str(error_from_response(307, headers, b'{"error":"moved"}')).endswith("...: moved")
+    for status in (300, 304, 401, 503):
+        assert "api.example" not in str(error_from_response(status, headers, b""))

@@ -1101,3 +1101,10 @@ def test_halves_beside_what_is_no_object() -> None:
 def test_text_that_is_no_json_is_described_in_one_sentence(data: str, what: str) -> None:
     error = parse_payload(ServerSentEvent(data.encode())).error
     assert f"received text that is not JSON ({what})" in str(error)
+
+
+def test_the_dump_of_a_chunk_is_parsed_as_it_was_sent() -> None:
+    sent = b'{"created":"x","choices":[{"index":0,"delta":{"role":5,"content":"a"}}]}'
+    [chunk] = parse_payload(ServerSentEvent(sent)).chunks
+    assert json.loads(chunk.model_dump_json(exclude_unset=True)) == json.loads(sent)
+    assert parse_payload(ServerSentEvent(chunk.model_dump_json().encode())).chunks[0].model_dump() == chunk.model_dump()

@@ -54,6 +54,7 @@ class EventStreamDecoder:
             blanks around it, a BOM or capitals: its value, as an event with the line's own offset.
         opening: Of the last `feed`, the bytes before the first line that belongs to an event stream, blank lines
             left out; b"" if that was nothing, or more than the limit.
+        is_plain: Whether the last `feed` exposed nothing besides its events, and the body is an event stream.
 
     Raises:
         TypeError, ValueError: `max_event_size` is not a number of bytes.
@@ -68,14 +69,12 @@ class EventStreamDecoder:
         self.error_fields: list[ServerSentEvent] = []
         self.nearly_data: list[ServerSentEvent] = []
         self.opening = b""
+        self.is_plain = False
         self._limit = max_event_size
         self._closed = False
-        self._is_between_blocks = False
         self._start: bytes | None = b""  # the first bytes, until they can no longer be a BOM
         self._skip_lf = False  # the last read ended in CR: an LF at the start of the next belongs to it
         self._line = bytearray()  # the unfinished line
-        self._line_size = 0
-        self._line_head = b""  # its first bytes: enough to recognise a `data` line
         self._offset = 0  # of the first byte that is not yet part of a finished line
         self._foreign: Preamble | None = Preamble(max_event_size)  # until the body proves to be an event stream
         self._unknown_line_seen = False
@@ -97,33 +96,33 @@ class EventStreamDecoder:
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[ServerSentEvent]:
         """Take the next bytes of the body; return the events they complete. Without effect after the end."""
-        if self._is_between_blocks and type(data) is bytes and _CR not in data:
-            line, _, blank = data.partition(b"\n")
-            if blank == b"\n" and line[:6] == b"data: " and (self._limit is None or len(line) - 6 <= self._limit):
-                # One whole event per read, as servers send them one by one.
-                event = _new(ServerSentEvent, (line[6:], MESSAGE, self.last_event_id, self._offset))
-                self._offset += len(data)
-                return [event]
-        self._is_between_blocks = False
+        if self.is_plain and type(data) is bytes and _CR not in data:  # what servers and proxies send, read by read
+            if self._line:
+                if _LF not in data:
+                    self._keep_unfinished(data)
+                    return []
+            elif self._block_offset is None:
+                line, _, blank = data.partition(b"\n")
+                if blank == b"\n" and line[:6] == b"data: " and (self._limit is None or len(line) - 6 <= self._limit):
+                    # One whole event per read, as servers send them one by one.
+                    event = _new(ServerSentEvent, (line[6:], MESSAGE, self.last_event_id, self._offset))
+                    self._offset += len(data)
+                    return [event]
+        self.is_plain = False
         events = self._feed_slowly(data)
-        self._is_between_blocks = self._is_at_rest()
+        is_over = self._closed or self.limit_exceeded
+        has_aside = bool(self.error_fields or self.nearly_data or self.opening or self._nearly_data)
+        self.is_plain = not (is_over or self._skip_lf or has_aside) and self._foreign is None
         return events
 
     @property
     def next_block(self) -> int | None:
         """The place of the next byte in the body, if a block begins there whatever came before; else None."""
-        return self._offset if self._is_between_blocks else None
+        return self._offset if self.is_plain and not self._line and self._block_offset is None else None
 
     def skip(self, size: int) -> None:
         """Skip blocks that were read elsewhere, each of one `data` line and a blank one, from `next_block` on."""
         self._offset += size
-
-    def _is_at_rest(self) -> bool:
-        """Whether the bytes so far have no effect on those that follow."""
-        is_over = self._closed or self.limit_exceeded
-        is_open = bool(self._line) or self._block_offset is not None or self._skip_lf
-        has_aside = bool(self.error_fields or self.nearly_data or self.opening or self._nearly_data)
-        return not (is_over or is_open or has_aside) and self._foreign is None
 
     def _feed_slowly(self, data: bytes | bytearray | memoryview) -> list[ServerSentEvent]:
         self._forget_asides()
@@ -154,7 +153,7 @@ class EventStreamDecoder:
     def close(self) -> None:
         """Mark the end of the body. A block without a final blank line is not dispatched, but kept in `unfinished`."""
         self._forget_asides()
-        self._is_between_blocks = False
+        self.is_plain = False
         if self._closed or self.limit_exceeded:
             return
         if self._start:
@@ -265,17 +264,12 @@ class EventStreamDecoder:
         self._line += last_piece
         line = bytes(self._line)
         self._line.clear()
-        self._line_size = 0
-        self._line_head = b""
         return line
 
     def _keep_unfinished(self, piece: bytes) -> None:
         self._line += piece
-        self._line_size += len(piece)
-        if len(self._line_head) < len(b"data: "):
-            self._line_head += piece[: len(b"data: ")]
-        if self._limit is not None:
-            self._check_size(self._line_head, self._line_size)
+        if self._limit is not None and len(self._line) + self._data_size >= self._limit:
+            self._check_size(self._limit)
 
     def _take_line(self, line: bytes, events: list[ServerSentEvent]) -> None:
         """One line, without its end, as section 9.2.6 interprets it."""
@@ -365,23 +359,23 @@ class EventStreamDecoder:
     def _error_event(self) -> ServerSentEvent:
         return ServerSentEvent(self._error or b"", "error", self.last_event_id, self._block_offset or 0)
 
-    def _check_size(self, head: bytes, size: int) -> None:
+    def _check_size(self, limit: int) -> None:
         """Check an unfinished line against the limit.
 
         Only the value of a `data` line counts, added to the data before it; an incomplete `data: ` counts
         nothing yet. So the verdict never shrinks as the line grows, and does not depend on where it was cut.
         """
-        if head.startswith(b"data: "):
-            size += self._data_size + 1 - len(b"data: ")
-        elif head.startswith(b"data:"):
-            size += self._data_size + 1 - len(b"data:")
+        head, size = bytes(self._line[: len(b"data: ")]), len(self._line)
+        if head.startswith(b"data:"):
+            size += self._data_size + 1 - len(b"data: " if head == b"data: " else b"data:")
         elif b"data".startswith(head):
             size = 0
-        if self._limit is not None and size > self._limit:
+        if size > limit:
             self._exceed()
 
     def _exceed(self) -> None:
         self.limit_exceeded = True
+        self.is_plain = False
         self._line.clear()
         self._new_block()
 

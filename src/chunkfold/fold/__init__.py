@@ -5,7 +5,7 @@ Input: chunks. Output: a snapshot on demand, and calls of an observer as things 
 - `stream_fold`: which choice continues; `head`: what every chunk repeats; `accumulator`: the public class;
 - `deltas`: the rule for each field of a delta; `choice_state`: the state that it is folded into;
 - `tool_calls`, and `call_router`: which call a fragment belongs to;
-- `merging`: blocks of reasoning, content parts, usage, unknown keys; `audio`, `text_buffer`: pieces, joined late;
+- `merging`: unknown keys, usage; `blocks`: blocks of reasoning, content parts; `audio`, `text_buffer`: joined late;
 - `gaps`, `snapshot`: what a whole message adds, and the public form of a message;
 - `observer`, `footprint`: notifications, and how much memory is kept; `text_channels`: the texts of a delta by place.
 """

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 from chunkfold.anomalies import AnomalyLog
 from chunkfold.fold.audio import join_audio
 from chunkfold.fold.footprint import Kept
+from chunkfold.fold.merging import EXTENDED_IN_CHOICE
 from chunkfold.fold.observer import FoldObserver
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.surrogates import well_formed
+from chunkfold.json_text.values import is_list
 
 if TYPE_CHECKING:
-    from chunkfold.fold.merging import Blocks, ContentParts
+    from chunkfold.fold.blocks import Blocks, ContentParts
     from chunkfold.models import ChoiceDelta
     from chunkfold.models.parts import PartStart
 
@@ -85,8 +87,11 @@ class ChoiceState:
         """What it keeps; see `footprint`."""
         texts = (self.role, self.finish_reason, self.texts, self.blocks, self.content_parts, self.audio)
         calls = (self.tool_calls, self.function_call, self.tool_messages)
-        rest = (self.message, self.extra, self.message_extra, self.logprobs_extra)
-        return Kept((*texts, *calls, *rest), (self.order or [], *self.lists.values(), *self.logprobs.values()))
+        extended = {name: value for name, value in self.extra.items() if name in EXTENDED_IN_CHOICE and is_list(value)}
+        extra = {name: value for name, value in self.extra.items() if name not in extended}
+        rest = (self.message, extra, self.message_extra, self.logprobs_extra)
+        growing = (self.order or [], *self.lists.values(), *self.logprobs.values(), *extended.values())
+        return Kept((*texts, *calls, *rest), growing)
 
     def write(self, name: str, text: str) -> None:
         """Append to one of the texts that are parts of the message: content, reasoning, refusal."""

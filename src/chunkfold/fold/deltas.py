@@ -13,8 +13,9 @@ from chunkfold.anomalies import (
 )
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.audio import is_base64
+from chunkfold.fold.blocks import Blocks, ContentParts
 from chunkfold.fold.choice_state import AudioState, ChoiceState, FunctionCallState
-from chunkfold.fold.merging import Blocks, ContentParts, keep_unknown
+from chunkfold.fold.merging import keep_unknown
 from chunkfold.json_text.values import is_list, is_object, size_of
 from chunkfold.models import ChoiceDelta, ChoiceDeltaAudio, ChoiceDeltaFunctionCall, ChoiceDeltaToolCall, ChoiceLogprobs
 from chunkfold.models.content import (
@@ -34,6 +35,9 @@ from chunkfold.models.content import (
     without_thought_flag,
 )
 
+TextRule = Callable[[ChoiceState, str], int]
+"""Folds a text into a choice; returns how many characters of output it brought."""
+
 
 def fold_delta(state: ChoiceState, delta: ChoiceDelta) -> int:
     """Fold each field by its rule, else as an unknown key; return how many characters of output the delta brought."""
@@ -41,7 +45,7 @@ def fold_delta(state: ChoiceState, delta: ChoiceDelta) -> int:
     role: str | None = fields.get("role")
     if role != state.role and is_of_tool(fields):  # most providers repeat it
         return _keep_tool_message(state, delta)
-    if unknown and _RULED_UNKNOWN.isdisjoint(unknown):
+    if unknown and RULED_UNKNOWN.isdisjoint(unknown):
         keep_unknown(state.message_extra, unknown)
         unknown = None
     every = {**unknown, **fields} if unknown else fields
@@ -59,16 +63,16 @@ def fold_delta(state: ChoiceState, delta: ChoiceDelta) -> int:
     return size + _fold_unknown_fields(state, unknown) if unknown else size
 
 
-def only_brought(delta: ChoiceDelta, role: str | None) -> str:
-    """The only field that a delta brings, besides nulls and a known role; "" if it brings none or several."""
-    fields, only = delta.__dict__, ""
-    if not delta.__pydantic_extra__:
-        for name in delta.__pydantic_fields_set__:
-            if fields[name] is not None and (name != "role" or fields[name] != role):
-                if only:
-                    return ""
-                only = name
-    return only
+def brought_fields(delta: ChoiceDelta, state: ChoiceState | None) -> list[str]:
+    """The fields that a delta brings, besides nulls, and a role or an empty content that its choice has already."""
+    fields = delta.__dict__
+    brought = [name for name in delta.__pydantic_fields_set__ if fields.get(name) is not None]
+    if state is not None and len(brought) > 1:
+        if "role" in brought and fields["role"] == state.role:
+            brought.remove("role")
+        if "content" in brought and fields["content"] == "" and "content" in state.texts:
+            brought.remove("content")
+    return brought
 
 
 def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
@@ -100,9 +104,16 @@ def _fold_blocks(state: ChoiceState, fields: Fields) -> tuple[str, int]:
         brought = blocks.add(fragments)
         reasoning = reasoning or brought
         for fragment in fragments:
+            for key in kind.appended:
+                if (text := fragment.get(key)) is not None and not isinstance(text, str):
+                    _note_no_text(state, f"{kind.name}: {key}", text)
             if data := fragment.get("data"):
                 size += size_of(data)  # output of its own
     return reasoning, size
+
+
+def _note_no_text(state: ChoiceState, place: str, value: Any) -> None:
+    state.log.note(WRONG_TYPE, f"{place}: expected a string, received {type(value).__name__}")
 
 
 def _add_content(state: ChoiceState, fields: Fields, known_reasoning: str) -> int:
@@ -155,7 +166,7 @@ def _fold_unknown(state: ChoiceState, name: str, value: Any) -> bool:
         if isinstance(value, str):
             state.buffer(name).write(value)
         elif value is not None:
-            state.log.note(WRONG_TYPE, f"{name}: expected a string, received {type(value).__name__}")
+            _note_no_text(state, name, value)
         return isinstance(value, str)
     if name == "provider_specific_fields" and is_object(value):
         _merge_provider_fields(state.message_extra, value)
@@ -211,6 +222,16 @@ def _add_reasoning(state: ChoiceState, text: str) -> int:
     if text:
         state.write("reasoning", text)
     return len(text)
+
+
+def rule_with_block(rule: TextRule) -> TextRule:
+    """The rule for a reasoning that `reasoning_details` bring too, in the block that the last one came in."""
+
+    def add(state: ChoiceState, text: str) -> int:
+        state.blocks[REASONING_DETAILS.name].add_again("text", text)
+        return rule(state, text)
+
+    return add
 
 
 def _add_raw_reasoning(state: ChoiceState, text: str) -> int:
@@ -299,7 +320,8 @@ def _add_annotations(state: ChoiceState, annotations: list[Any]) -> int:
 
 # Blocks in fields that the models do not have.
 _UNKNOWN_KINDS: Final[dict[str, BlockKind]] = {kind.name: kind for kind in BLOCK_KINDS if kind is not REASONING_DETAILS}
-_RULED_UNKNOWN: Final = REASONING_FIELDS.union(APPENDED, ("provider_specific_fields", "extra_content"))
+RULED_UNKNOWN: Final = REASONING_FIELDS.union(APPENDED, ("provider_specific_fields", "extra_content"))
+"""Unknown fields of a delta of which more is kept than the last value."""
 # The role, the content and the spellings of reasoning are folded before them. In the order of the model's fields.
 _DELTA_RULES: Final[dict[str, Callable[[ChoiceState, Any], int]]] = {
     "refusal": _add_refusal,
@@ -311,7 +333,7 @@ _DELTA_RULES: Final[dict[str, Callable[[ChoiceState, Any], int]]] = {
     "annotations": _add_annotations,
 }
 # The rule for a delta that has one text and nothing else, by its field: the rest of `fold_delta` does not apply to it.
-TEXT_RULES: Final[dict[str, Callable[[ChoiceState, str], int]]] = {
+TEXT_RULES: Final[dict[str, TextRule]] = {
     "content": _add_text,
     "reasoning": _add_reasoning,
     "reasoning_content": _add_reasoning_content,

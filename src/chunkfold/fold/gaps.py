@@ -3,7 +3,7 @@
 from typing import Any
 
 from chunkfold.fold.choice_state import ChoiceState
-from chunkfold.models import ChoiceDelta
+from chunkfold.models import ChoiceDelta, ChoiceDeltaToolCall
 from chunkfold.models.base import validate_leniently
 from chunkfold.models.content import REASONING_FIELDS
 
@@ -19,9 +19,10 @@ def gap_in(state: ChoiceState) -> ChoiceDelta | None:
         return None
     if "tool_calls" in fields:
         # Whole calls are identified by their places.
+        calls: list[ChoiceDeltaToolCall] = fields["tool_calls"]
         fields["tool_calls"] = [
-            call if call.index is not None else call.model_copy(update={"index": place})
-            for place, call in enumerate(fields["tool_calls"])
+            call if vars(call).get("index") is not None else call.model_copy(update={"index": place})
+            for place, call in enumerate(calls)
         ]
     return validate_leniently(ChoiceDelta, {**extra, **fields})[0]
 
@@ -39,4 +40,6 @@ def _has(state: ChoiceState, name: str, value: Any) -> bool:
         return True
     if name in ("tool_calls", "function_call", "audio"):
         return getattr(state, name) is not None
-    return name == "role" or name in state.message_extra or bool(state.lists.get(name)) or bool(state.text(name))
+    if name == "role":
+        return isinstance(value, str) or state.role is not None
+    return name in state.message_extra or bool(state.lists.get(name)) or bool(state.text(name))

@@ -1,4 +1,4 @@
-"""The merge rules for fields that are more than text: unknown keys, usage, blocks of reasoning, content parts."""
+"""The merge rules for unknown keys and for usage."""
 
 from itertools import islice
 from typing import Any, TypeGuard
@@ -6,14 +6,10 @@ from typing import Any, TypeGuard
 from pydantic import BaseModel
 
 from chunkfold.anomalies import COUNT_TOO_LARGE, TOO_MANY_KEYS, TOTAL_TOO_SMALL, WRONG_TYPE, ZERO_USAGE, AnomalyLog
-from chunkfold.excerpts import excerpt, printed
-from chunkfold.fold.footprint import Kept
-from chunkfold.fold.text_buffer import TextBuffer
-from chunkfold.json_text.surrogates import well_formed
+from chunkfold.excerpts import excerpt
 from chunkfold.json_text.values import copied, is_integer, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, CompletionTokensDetails, CompletionUsage, PromptTokensDetails
 from chunkfold.models.base import validate_leniently
-from chunkfold.models.content import CONTENT_ITEMS, CONTENT_PARTS, BlockKind
 
 EXTENDED_IN_CHOICE = ("token_ids",)
 """The keys of a choice whose lists add up: vLLM sends the tokens with each chunk."""
@@ -38,11 +34,12 @@ def keep_unknown(kept: dict[str, Any], unknown: dict[str, Any] | None, extended:
     """
     is_new = False
     for key, value in (unknown or {}).items():
-        if value is None or key in _NEVER_KEPT or (type(value) is str and kept.get(key) == value):
+        if value is None or key in _NEVER_KEPT:
+            continue
+        if (known := kept.get(key)) is value or (type(value) is str and known == value):
             continue
         is_new = True
         if key in extended and is_list(value):
-            known = kept.get(key)
             if is_list(known):
                 known.extend(value)
             else:
@@ -165,222 +162,6 @@ def _is_right(key: str, value: Any) -> bool:
 
 def _is_positive(value: Any) -> bool:
     return isinstance(value, int | float) and value > 0
-
-
-class Blocks:
-    """The fragments of one kind of block, merged into blocks by the rules of that kind.
-
-    A fragment with an index belongs to the block with that index, one without to the last block of its type, unless
-    its id differs. So a signature that arrives alone, even after the content began, is added to its block.
-
-    Args:
-        kind: The field that the fragments come in.
-    """
-
-    def __init__(self, kind: BlockKind) -> None:
-        self._kind = kind
-        self._blocks: list[_Block] = []
-        self._by_index: dict[tuple[str, str], _Block] = {}
-        self._last_of: dict[str, _Block] = {}
-        self._last: tuple[object, object, _Block] | None = None  # the type and the index of the last fragment
-
-    def kept(self) -> Kept:
-        """What they keep; see `footprint`."""
-        return Kept((self._blocks, self._last_of), (self._by_index,))
-
-    def __len__(self) -> int:
-        """How many blocks there are."""
-        return len(self._blocks)
-
-    def add(self, fragments: list[dict[str, Any]]) -> str:
-        """Fold fragments in; return the reasoning that is new in them. They are not changed."""
-        is_sequence = self._kind.is_sequence
-        new: list[dict[str, Any]] = []
-        for fragment in fragments:
-            block = self._block_of(fragment)
-            is_repeat = is_sequence and block.is_repeated_by(fragment)
-            if not is_repeat:
-                new.append(fragment)
-            block.add(fragment, appends=not is_repeat)
-        for key in self._kind.reasoning:
-            texts = [text for fragment in new if (text := fragment.get(key)) and isinstance(text, str)]
-            if texts:
-                return "".join(texts)
-        return ""
-
-    def end_block(self) -> None:
-        """Let the next fragment without an index begin a block."""
-        self._last_of.clear()
-        self._last = None
-
-    def snapshot(self) -> list[dict[str, Any]]:
-        """The blocks so far, in the order of their first appearance."""
-        return [block.snapshot() for block in self._blocks]
-
-    def compact(self) -> None:
-        """Join the pieces of all texts."""
-        for block in self._blocks:
-            block.compact()
-
-    def _block_of(self, fragment: dict[str, Any]) -> "_Block":
-        """The block that a fragment belongs to: an existing one, else a new one."""
-        type_, index = fragment.get("type"), fragment.get("index")
-        if self._last is not None:  # most fragments continue the block of the one before
-            last_type, last_index, block = self._last
-            if type_ == last_type and index == last_index and type(index) is int:
-                return block
-        block = self._found(printed(type_), index, fragment)
-        self._last = (type_, index, block) if type(index) is int and type(type_) is str else None
-        return block
-
-    def _found(self, type_: str, index: Any, fragment: dict[str, Any]) -> "_Block":
-        kind = self._kind
-        key = (type_ if kind.has_types else "", printed(index))
-        block = self._last_of.get(type_) if index is None else self._by_index.get(key)
-        if index is None and block is not None and block.is_followed_by(fragment):
-            block = None
-        if block is None:
-            block = _Block(kind)
-            self._blocks.append(block)
-            if kind.is_sequence:
-                self.end_block()
-        if index is not None:
-            self._by_index[key] = block
-        self._last_of[type_] = block
-        return block
-
-
-class _Block:
-    """One block while it is assembled; texts are joined from buffers, so that many pieces stay linear."""
-
-    __slots__ = ("_kind", "_lists", "_texts", "fields")
-
-    def __init__(self, kind: BlockKind) -> None:
-        self.fields: dict[str, Any] = {}
-        self._kind = kind
-        self._texts: dict[str, TextBuffer] = {}
-        self._lists: dict[str, Blocks] = {}  # parts inside a part
-
-    def kept(self) -> Kept:
-        """What it keeps; see `footprint`."""
-        return Kept((self.fields, self._texts, self._lists))
-
-    def is_repeated_by(self, fragment: dict[str, Any]) -> bool:
-        """Whether a fragment with a signature repeats the whole text of the block (LiteLLM, musistudio/llms)."""
-        return bool(fragment.get("signature")) and any(
-            self._equals(key, fragment.get(key)) for key in self._kind.appended
-        )
-
-    def is_followed_by(self, fragment: dict[str, Any]) -> bool:
-        """Whether a fragment of the same type, without an index, begins a block of its own."""
-        id_ = fragment.get("id")
-        if id_ and self.fields.get("id") not in (None, "", id_):
-            return True
-        if not self._kind.is_sequence:
-            return False
-        if not any(key in fragment for key in (*self._kind.appended, "signature")):
-            return True  # a value of its own, such as a redacted block or a reference
-        is_over = any(self.fields.get(key) for key in ("signature", "data"))
-        return is_over and any(fragment.get(key) for key in self._kind.appended) and not self.is_repeated_by(fragment)
-
-    def add(self, fragment: dict[str, Any], *, appends: bool = True) -> None:
-        """Fold a fragment in, its texts only if they are to be appended."""
-        appended, lists = self._kind.appended, self._kind.lists
-        for key, value in fragment.items():
-            if key in appended and isinstance(value, str) and key not in self._lists:
-                if appends:
-                    self._append(key, value)
-            elif key in lists and is_list(value) and key not in self._texts:
-                self._extend(key, value)
-            elif value not in (None, "") or (key not in self.fields and value is None):
-                self.fields[key] = value
-
-    def compact(self) -> None:
-        """Join the pieces of all texts."""
-        for text in self._texts.values():
-            text.compact()
-        for items in self._lists.values():
-            items.compact()
-
-    def snapshot(self) -> dict[str, Any]:
-        """The block so far."""
-        return {
-            **copied(self.fields),
-            **{key: well_formed(text.getvalue()) for key, text in self._texts.items()},
-            **{key: items.snapshot() for key, items in self._lists.items()},
-        }
-
-    def _append(self, key: str, value: str) -> None:
-        text = self._texts.get(key)
-        if text is None:
-            self.fields.setdefault(key, "")
-            text = self._texts[key] = TextBuffer()
-        text.write(value)
-
-    def _extend(self, key: str, items: list[Any]) -> None:
-        """Parts inside a part; a string among them is a text."""
-        inner = self._lists.get(key)
-        if inner is None:
-            self.fields.setdefault(key, [])
-            inner = self._lists[key] = Blocks(CONTENT_ITEMS)
-        inner.add([item if is_object(item) else {"type": "text", "text": item} for item in items])
-
-    def _equals(self, key: str, value: Any) -> bool:
-        text = self._texts.get(key)
-        if text is None or not isinstance(value, str) or not value or text.tell() != len(value):
-            return False  # without joining the pieces
-        return text.getvalue() == value
-
-
-class ContentParts:
-    """The parts of content lists that are more than text, and the position of each in the text.
-
-    Thinking and reasoning parts that follow each other without text in between are pieces of one part.
-
-    Attributes:
-        others: How many of them are neither text nor reasoning.
-    """
-
-    def __init__(self) -> None:
-        self.others = 0
-        self._parts = Blocks(CONTENT_PARTS)
-        self._starts: list[int] = []
-
-    def kept(self) -> Kept:
-        """What they keep; see `footprint`."""
-        return Kept((self._parts,), (self._starts,))
-
-    def __len__(self) -> int:
-        """How many parts there are."""
-        return len(self._parts)
-
-    def add(self, part: dict[str, Any], start: int) -> bool:
-        """Fold in a part that comes after that number of characters of text; return whether it is a new one."""
-        if self._starts and start != self._starts[-1]:
-            self._parts.end_block()
-        self._parts.add([part])
-        is_new = len(self._parts) > len(self._starts)
-        if is_new:
-            self._starts.append(start)
-        return is_new
-
-    def compact(self) -> None:
-        """Join the pieces of all texts."""
-        self._parts.compact()
-
-    def snapshot(self, text: str) -> list[dict[str, Any]]:
-        """All parts so far, and between them the text as parts of type "text"."""
-        parts: list[dict[str, Any]] = []
-        end = 0
-        for start, part in zip(self._starts, self._parts.snapshot(), strict=True):
-            parts += _text_part(text[end:start])
-            parts.append(part)
-            end = start
-        return parts + _text_part(text[end:])
-
-
-def _text_part(text: str) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": text}] if text else []
 
 
 def nested_usage(chunk: ChatCompletionChunk, log: AnomalyLog) -> CompletionUsage | None:

@@ -21,7 +21,7 @@ from chunkfold.models import (
     FunctionCall,
     Model,
 )
-from chunkfold.models.base import validate_leniently
+from chunkfold.models.base import own_fields, validate_leniently, with_unknown
 from chunkfold.models.content import CONTENT_BLOCKS, THINKING, content_block
 from chunkfold.models.message import keep_order
 from chunkfold.models.tool_calls import ToolTypes, give_types
@@ -46,16 +46,12 @@ def completion_snapshot(
         usage: The merged counts, None if none came.
         tools: The types of the tools' arguments.
     """
-    fields = {
-        **copied(extra),
-        **head,
-        "choices": [choice_snapshot(choices[index]) for index in sorted(choices)],
-    }
+    fields = {**head, "choices": [choice_snapshot(choices[index]) for index in sorted(choices)]}
     if service_tier is not None:
         fields["service_tier"] = service_tier
     if usage is not None:
         fields["usage"] = validate_leniently(CompletionUsage, copied(usage))[0]
-    completion = validate_leniently(ChatCompletion, fields)[0]
+    completion = validate_leniently(ChatCompletion, with_unknown(extra, fields))[0]
     if tools:
         for choice in completion.choices:
             give_types(choice.message.tool_calls, tools)
@@ -65,37 +61,37 @@ def completion_snapshot(
 def choice_snapshot(state: ChoiceState) -> Choice:
     """The choice so far, with what a whole message adds to the deltas. It shares nothing with the fold."""
     fields: dict[str, Any] = {
-        **copied(state.extra),
         "index": state.index,
         "finish_reason": state.finish_reason,
         "message": _message_snapshot(state),
     }
     if state.tool_messages is not None:
-        fields["tool_messages"] = copied(state.tool_messages)
+        fields["tool_messages"] = [own_fields(message) for message in state.tool_messages]
     if state.logprobs or state.logprobs_extra:
         lists = {name: [_own(entry) for entry in kept] for name, kept in state.logprobs.items()}
-        fields["logprobs"] = validate_leniently(ChoiceLogprobs, {**copied(state.logprobs_extra), **lists})[0]
-    return validate_leniently(Choice, fields)[0]
+        fields["logprobs"] = validate_leniently(ChoiceLogprobs, with_unknown(state.logprobs_extra, lists))[0]
+    return validate_leniently(Choice, with_unknown(state.extra, fields))[0]
 
 
 def _message_snapshot(state: ChoiceState) -> ChatCompletionMessage:
-    fields, order = _message_fields(state), state.order or []
+    fields, unknown, order = _message_fields(state), state.message_extra, state.order or []
     gap = gap_in(state)
     if gap is not None:  # the stream still runs
         rest = ChoiceState(state.index, AnomalyLog(), {})
         fold_delta(rest, gap)
         fields |= {name: value for name, value in _message_fields(rest).items() if value}
+        unknown = {**unknown, **{name: value for name, value in rest.message_extra.items() if value}}
         order = [*order, *(rest.order or ())]
     fields["role"] = role_of(state) or "assistant"
     fields.setdefault("reasoning", None)  # never a raw value of that name
-    message = validate_leniently(ChatCompletionMessage, fields)[0]
+    message = validate_leniently(ChatCompletionMessage, with_unknown(unknown, fields))[0]
     if order:
         keep_order(message, order)
     return message
 
 
 def _message_fields(state: ChoiceState) -> dict[str, Any]:
-    """The fields of the message that the deltas brought, except its role."""
+    """The fields of the message that the deltas brought, except its role and unknown ones."""
     blocks = {name: _blocks_snapshot(name, blocks.snapshot()) for name, blocks in state.blocks.items()}
     found: dict[str, Any] = {
         **{name: state.text(name) for name in state.texts},
@@ -106,7 +102,7 @@ def _message_fields(state: ChoiceState) -> dict[str, Any]:
         "audio": state.audio and _audio_snapshot(state.audio),
         **{name: [_own(item) for item in items] for name, items in state.lists.items()},
     }
-    return {**copied(state.message_extra), **{name: value for name, value in found.items() if value is not None}}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _blocks_snapshot(name: str, blocks: list[dict[str, Any]]) -> Any:
@@ -132,10 +128,10 @@ def _own(item: Any) -> Any:
 
 
 def _function_call_snapshot(call: FunctionCallState) -> FunctionCall:
-    text = well_formed(call.arguments.getvalue())
-    fields = {**copied(call.extra), "name": call.name or None}
-    raw = fields.get("arguments")  # kept because it was not text; an empty list is PHP's empty object
-    fields["arguments"] = text or ("" if raw is None else json.dumps({} if raw == [] else raw))
+    unknown, text = dict(call.extra), well_formed(call.arguments.getvalue())
+    raw = unknown.pop("arguments", None)  # kept because it was not text; an empty list is PHP's empty object
+    arguments = text or ("" if raw is None else json.dumps({} if raw == [] else raw))
+    fields = with_unknown(unknown, {"name": call.name or None, "arguments": arguments})
     return validate_leniently(FunctionCall, fields)[0]
 
 

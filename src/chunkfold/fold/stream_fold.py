@@ -22,7 +22,7 @@ from chunkfold.anomalies import (
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.call_router import CallIdentity, CallRouter, silent_router
 from chunkfold.fold.choice_state import ChoiceState, replay, tell_finish
-from chunkfold.fold.deltas import TEXT_RULES, fold_delta, fold_logprobs, fold_tool_calls, only_brought
+from chunkfold.fold.deltas import TEXT_RULES, brought_fields, fold_delta, fold_logprobs, fold_tool_calls
 from chunkfold.fold.footprint import Footprint
 from chunkfold.fold.gaps import gap_in, role_of
 from chunkfold.fold.head import Head, head_values
@@ -56,11 +56,13 @@ class StreamFold:
     Attributes:
         output_size: How much output came, in characters.
         chunks: How many chunks came.
+        added: How many of them were folded by `add`, and not by `add_again`.
         unexplained: How many of them are objects without any field of a chunk (CF219).
         keeps_more: Whether more than text was kept since this was set to False.
         log: What was tolerated.
         tools: The types of the tools' arguments.
         head: The fields that all chunks repeat.
+        observer: The one observer, if there is one.
     """
 
     def __init__(self, log: AnomalyLog | None = None, tools: ToolTypes | None = None) -> None:
@@ -68,7 +70,7 @@ class StreamFold:
         self.tools = checked_types(tools or {})
         self.head = Head(self.log)
         self.output_size = 0
-        self.chunks = 0
+        self.chunks = self.added = 0
         self.unexplained = 0
         self.keeps_more = False
         self._next_compaction = _COMPACTION
@@ -78,7 +80,7 @@ class StreamFold:
         self._open_choices = 0
         self._open_thoughts: set[int] = set()  # choices whose last content was flagged as a thought
         self._ended = False
-        self._observer: FoldObserver | None = None
+        self.observer: FoldObserver | None = None
         self._footprint = Footprint()
 
     @property
@@ -90,11 +92,6 @@ class StreamFold:
     def footprint(self) -> int:
         """Roughly how many bytes are kept: the output, and everything that arrived with it."""
         return self._footprint.of([self._choices, self.head.fields, self.head.service_tier, self._usage, self._extra])
-
-    @property
-    def is_observed(self) -> bool:
-        """Whether an observer is notified."""
-        return self._observer is not None
 
     @property
     def all_finished(self) -> bool:
@@ -120,16 +117,16 @@ class StreamFold:
             admit: Called with a chunk that is not usual; returns whether to fold it, and may change it first.
 
         Returns:
-            The chunk to pass on: this one, or a copy without the literal tag that closes a thought where the chunk
-            brings the first text after content that was flagged as one (Gemini's compatible endpoint). None if it was
-            not admitted.
+            The chunk to pass on, None if it was not admitted: this one, or, where it ends content that was flagged as a
+            thought (Gemini's compatible endpoint), a copy without the literal tag that closes it.
         """
         state = self._usual_choice(chunk)
         if state is None:
             if admit is None:
                 return self._add_unusual(chunk)
-            return self.add(chunk) if admit(chunk) else None
+            return self.add(chunk) if admit(chunk) else None  # which may have made it usual
         self.chunks += 1
+        self.added += 1
         if self.head.notes:
             self.log.note_all(self.head.notes)
         self.output_size += self.add_usual(state, chunk)
@@ -173,14 +170,11 @@ class StreamFold:
         """Fold a value of a chunk that is usual because a chunk like it was, without inspecting the chunk again.
 
         Args:
-            choice: The index of its one choice.
-            head: The usual head of the chunk that it is like.
+            choice: The index of its one choice. If that is not open, nothing is folded, and the result is False.
+            head: The usual head of the chunk that it is like. The same if another head has arrived since.
             rule: Folds the value into the choice; returns how many characters of output it brought.
             value: The value for the rule.
             count: How many chunks brought it.
-
-        Returns:
-            False, and nothing is folded, if another head has arrived since, or if the choice is not open.
         """
         state = self._choices.get(choice)
         if state is None or state.finish_reason is not None or head is not self.head.usual:
@@ -190,6 +184,12 @@ class StreamFold:
             self.log.note_all(self.head.notes * count)
         self.output_size += rule(state, value)
         return True
+
+    def count_again(self, counts: dict[str, int]) -> None:
+        """Fold usage that differs from the last one at most in these counts, all of them positive."""
+        known, self._usage = self._usage, {**(self._usage or {}), **counts}
+        if self.observer is not None and self._usage != known:
+            self.observer.on_usage(self._usage)
 
     def add_usual(self, state: ChoiceState, chunk: ChatCompletionChunk) -> int:
         """Fold all of a usual chunk but its head; return how many characters of output it brought."""
@@ -202,7 +202,8 @@ class StreamFold:
         if len(present) == 1:
             [name] = present
         else:
-            name = only_brought(delta, state.role)
+            brought = () if delta.__pydantic_extra__ else brought_fields(delta, state)
+            name = brought[0] if len(brought) == 1 else ""
         value = fields.get(name)
         if type(value) is str and name in TEXT_RULES:
             size = TEXT_RULES[name](state, value)
@@ -222,6 +223,7 @@ class StreamFold:
 
     def _add_unusual(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
         self.chunks += 1
+        self.added += 1
         self.keeps_more = True
         self.compact()
         if is_unexplained(chunk):  # noted as a whole, where its event was read
@@ -255,6 +257,10 @@ class StreamFold:
             state.finish_reason = None
             self._open_choices += 1
 
+    def state_of(self, choice: int) -> ChoiceState:
+        """The state of a choice; `KeyError` if it has not arrived."""
+        return self._choices[choice]
+
     def call_router(self, choice: int) -> CallRouter[CallIdentity]:
         """A copy of the router of a choice's calls, which continues independently."""
         state = self._choices.get(choice)
@@ -272,7 +278,7 @@ class StreamFold:
 
     def observe(self, observer: FoldObserver) -> None:
         """Notify an observer of everything so far, and from now on of each change."""
-        self._observer = observer
+        self.observer = observer
         for state in self._choices.values():
             state.observer = observer
             replay(state, observer)
@@ -321,14 +327,14 @@ class StreamFold:
         self.keeps_more = True
         known = self._usage
         self._usage = merge_usage({} if known is None else known, usage, self.log)
-        if self._observer is not None and self._usage is not known:
-            self._observer.on_usage(self._usage)
+        if self.observer is not None and self._usage is not known:
+            self.observer.on_usage(self._usage)
 
     def _add_choice(self, choice: ChunkChoice) -> None:
         index = choice.index
         state = self._choices.get(index)
         if state is None:
-            state = self._choices[index] = ChoiceState(index, self.log, self.head.fields, self._observer)
+            state = self._choices[index] = ChoiceState(index, self.log, self.head.fields, self.observer)
             self._open_choices += 1
         present = choice.__pydantic_fields_set__
         if "index" not in present:

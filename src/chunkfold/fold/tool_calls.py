@@ -17,17 +17,20 @@ from chunkfold.fold.merging import keep_unknown
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.json_text.parsing import without_placeholder
 from chunkfold.json_text.surrogates import well_formed
-from chunkfold.json_text.values import copied
 from chunkfold.models import (
     ChatCompletionMessageCustomToolCall,
     ChatCompletionMessageFunctionToolCall,
     ChatCompletionMessageToolCall,
     ChoiceDeltaToolCall,
 )
-from chunkfold.models.base import validate_leniently
+from chunkfold.models.base import validate_leniently, with_unknown
 
 _NEXT_OBJECT: Final = re.compile(r"\}[ \t\n\r]*\{")
 _LONGEST_LOOK: Final = 2**20  # characters
+# The type of a call, its model, and the key of its text.
+_Kind = tuple[str, type[ChatCompletionMessageToolCall], str]
+_FUNCTION: Final[_Kind] = ("function", ChatCompletionMessageFunctionToolCall, "arguments")
+_CUSTOM: Final[_Kind] = ("custom", ChatCompletionMessageCustomToolCall, "input")
 _decoder: Final = json.JSONDecoder()
 
 
@@ -78,7 +81,7 @@ class ToolCall(CallIdentity):
             unknown = function.__pydantic_extra__
             if unknown:
                 self._empty_object |= unknown.get("arguments") in ({}, [])
-                keep_unknown(self.part_extra, {key: value for key, value in unknown.items() if key != "arguments"})
+                keep_unknown(self.part_extra, unknown)
         if custom is not None:
             self.is_custom = True
             text = custom.__dict__.get("input")
@@ -104,13 +107,10 @@ class ToolCall(CallIdentity):
         """The call so far."""
         text = well_formed(self.arguments.getvalue()) or ("{}" if self._empty_object else "")
         name = well_formed(self.name) or None
-        fields = {**copied(self.extra), "id": self.id} if self.extra else {"id": self.id}
-        part: dict[str, Any] = copied(self.part_extra) if self.part_extra else {}
-        if self.is_custom:
-            fields |= {"type": self.type or "custom", "custom": {**part, "name": name, "input": text}}
-            return validate_leniently(ChatCompletionMessageCustomToolCall, fields)[0]
-        fields |= {"type": self.type or "function", "function": {**part, "name": name, "arguments": text}}
-        return validate_leniently(ChatCompletionMessageFunctionToolCall, fields)[0]
+        kind, model, arguments = _CUSTOM if self.is_custom else _FUNCTION
+        part = with_unknown(self.part_extra, {"name": name, arguments: text})
+        fields = with_unknown(self.extra, {"id": self.id, "type": self.type or kind, kind: part})
+        return validate_leniently(model, fields)[0]
 
 
 def _has_placeholder(arguments: str) -> bool:

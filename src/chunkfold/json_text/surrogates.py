@@ -9,6 +9,7 @@ from chunkfold.json_text.values import is_list, is_object
 
 REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 _REPLACEMENT_BYTES: Final = REPLACEMENT.encode()
+_SLICE: Final = 2**16  # characters
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _PAIR: Final = re.compile(rb"\xed[\xa0-\xaf].\xed[\xb0-\xbf].", re.DOTALL)
 
@@ -17,6 +18,21 @@ def well_formed(text: str) -> str:
     """The text with split pairs joined and lone surrogates as U+FFFD; the same text where it has none."""
     if not _is_split(text):
         return text
+    return _joined(text) if len(text) <= _SLICE else "".join(map(_joined, _slices(text)))
+
+
+def _slices(text: str) -> Iterator[str]:
+    """Slices that cut no pair: decoding takes up to four times the memory of what it decodes."""
+    start = 0
+    while start < len(text):
+        end = start + _SLICE
+        if "\ud800" <= text[end - 1 : end] <= "\udbff":
+            end -= 1
+        yield text[start:end]
+        start = end
+
+
+def _joined(text: str) -> str:
     data = _PAIR.sub(_joined_pair, text.encode("utf-8", "surrogatepass"))
     # Decoding replaces each of the three bytes of a lone surrogate by one U+FFFD; those that were there become three
     # as well. There may be millions, and a handler of errors is called for each.

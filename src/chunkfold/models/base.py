@@ -1,14 +1,15 @@
 """The base of all models: unknown fields are kept, types are exact, and wrong values are kept raw where allowed."""
 
-from collections.abc import Iterator
-from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, cast
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeGuard, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
 from chunkfold.excerpts import Excerpt, brief, whole
 from chunkfold.json_text.paths import Path, dotted, existing_path, inner
-from chunkfold.json_text.values import is_object
+from chunkfold.json_text.values import copied, is_container, is_list, is_object
 
 RAW_VALUES: Final = "raw_values"
 _MOST_WRONG: Final = 25_000  # a kilobyte each, while they are listed
@@ -67,6 +68,11 @@ class AnyString:
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.str_schema()
+
+
+def null_as(default: Any) -> BeforeValidator:
+    """Annotates a field of a completion whose null means its default: openai-python dumps what it has not as null."""
+    return BeforeValidator(lambda value: default if value is None else value)
 
 
 class Aside:
@@ -129,6 +135,56 @@ class Model(BaseModel):
 
 ModelT = TypeVar("ModelT", bound=Model)
 
+_SLOTS: Final = vars(BaseModel)
+_new: Final = object.__new__
+_set_fields: Final = _SLOTS["__dict__"].__set__
+_set_present: Final = _SLOTS["__pydantic_fields_set__"].__set__
+_set_extra: Final = _SLOTS["__pydantic_extra__"].__set__
+_set_private: Final = _SLOTS["__pydantic_private__"].__set__
+
+
+def copier_of(model: ModelT) -> Callable[[], ModelT]:
+    """A function that returns an independent copy of a model, as it is when the function is called.
+
+    A copy takes half the time of validating the same JSON, since the tree of models is walked only once, here. So only
+    single values may change from call to call, no list or object. Private attributes are not copied: the models of a
+    chunk have none.
+    """
+    kind, fields, present = type(model), vars(model), model.__pydantic_fields_set__
+    extra = cast("dict[str, Any]", model.__pydantic_extra__)
+    copy_extra = partial(copied, extra) if any(map(is_container, extra.values())) else extra.copy
+    inner = [(name, _copier(value)) for name, value in fields.items() if is_container(value) or is_model(value)]
+
+    def copy() -> ModelT:
+        new = _new(kind)
+        own = fields.copy()
+        for name, copy_value in inner:
+            own[name] = copy_value()
+        _set_fields(new, own)
+        _set_present(new, present.copy())
+        _set_extra(new, copy_extra())
+        _set_private(new, None)
+        return new
+
+    return copy
+
+
+def _copier(value: Any) -> Callable[[], Any]:
+    if is_model(value):
+        return copier_of(value)
+    if not is_list(value) or not all(map(is_model, value)):
+        return partial(copied, value)
+    copiers = [copier_of(item) for item in value]
+    if len(copiers) == 1:
+        [only] = copiers
+        return lambda: [only()]
+    return lambda: [copy_item() for copy_item in copiers]
+
+
+def is_model(value: Any) -> TypeGuard[Model]:
+    """Whether a value is one of these models."""
+    return isinstance(value, Model)
+
 
 def validate_leniently(kind: type[ModelT], value: dict[str, Any]) -> tuple[ModelT, list[WrongType]]:
     """Validate a dict that is ours to change; values of a wrong type are kept raw, and listed.
@@ -160,6 +216,21 @@ def validate_leniently(kind: type[ModelT], value: dict[str, Any]) -> tuple[Model
     for field, kept in raw.items():
         _keep_raw(_walk(model, field[:-1]), str(field[-1]), kept, in_place=kind._has_raw_fields)  # pyright: ignore[reportPrivateUsage] - of this module
     return model, wrong
+
+
+def with_unknown(unknown: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a completion and copies of the unknown ones; a raw value of one of the fields is in `raw_values`."""
+    kept = own_fields(unknown) if unknown else {}
+    raw = {name: kept.pop(name) for name in unknown if name in fields}
+    if raw:
+        known = kept.get(RAW_VALUES)
+        kept[RAW_VALUES] = {**(known if is_object(known) else {}), **raw}
+    return {**kept, **fields}
+
+
+def own_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of fields that can be changed. Texts are shared: copying one takes up to five times its memory."""
+    return {name: copied(value) if is_container(value) else value for name, value in fields.items()}
 
 
 def _keep_raw(model: Model, name: str, value: Any, *, in_place: bool) -> None:

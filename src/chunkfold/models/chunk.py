@@ -98,7 +98,7 @@ class ChatCompletionChunk(Model):
     object: str | None = None
     created: int | None = None
     model: str | None = None
-    choices: list[ChunkChoice] = []
+    choices: list[ChunkChoice] = Field(default_factory=list[ChunkChoice])
     usage: CompletionUsage | None = None
     service_tier: str | None = None
     system_fingerprint: str | None = None

@@ -3,13 +3,13 @@
 import builtins
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, overload
 
-from pydantic import BaseModel, BeforeValidator, PrivateAttr
+from pydantic import BaseModel, Field, PrivateAttr
 
 from chunkfold.errors import ParseError
 from chunkfold.excerpts import excerpt
 from chunkfold.json_text.parsing import without_placeholder
 from chunkfold.json_text.values import copied
-from chunkfold.models.base import Aside, Model
+from chunkfold.models.base import RAW_VALUES, Aside, Model, null_as
 from chunkfold.models.content import returned_fields, text_of
 from chunkfold.models.shared import Annotation, ChatCompletionAudio
 from chunkfold.models.tool_calls import (
@@ -31,11 +31,6 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 _WITHOUT_CONTENT: Final = ("refusal", "tool_calls", "function_call", "audio")
 
 
-def _calls_or_none(calls: Any) -> Any:
-    """What openai-python dumps for a message without calls is null."""
-    return [] if calls is None else calls
-
-
 class ChatCompletionMessage(Model):
     """The assistant's message.
 
@@ -49,12 +44,14 @@ class ChatCompletionMessage(Model):
         tool_calls: In the order of their first appearance; empty if there are none.
     """
 
-    role: str = "assistant"
+    role: Annotated[str, null_as("assistant")] = "assistant"
     content: str | None = None
     content_parts: list[dict[str, Any]] | None = None
     refusal: str | None = None
     reasoning: str | None = None
-    tool_calls: Annotated[list[ChatCompletionMessageToolCall], BeforeValidator(_calls_or_none)] = []
+    tool_calls: Annotated[list[ChatCompletionMessageToolCall], null_as([])] = Field(
+        default_factory=list[ChatCompletionMessageToolCall]
+    )
     function_call: FunctionCall | None = None
     audio: ChatCompletionAudio | None = None
     images: list[Any] | None = None
@@ -152,11 +149,11 @@ def keep_order(message: ChatCompletionMessage, parts: "Sequence[PartStart]") -> 
 
 
 def _call_param(call: ChatCompletionMessageToolCall) -> dict[str, Any]:
-    param = call.model_dump()
+    param = call.model_dump(exclude={RAW_VALUES: True, "custom": {RAW_VALUES}})
     if isinstance(call, ChatCompletionMessageFunctionToolCall):
         param["function"] = _function_param(call.function)
     return param
 
 
 def _function_param(function: Function | FunctionCall) -> dict[str, Any]:
-    return {**function.model_dump(), "arguments": without_placeholder(function.arguments)}
+    return {**function.model_dump(exclude={RAW_VALUES}), "arguments": without_placeholder(function.arguments)}

@@ -9,7 +9,7 @@ from pydantic import BaseModel, PrivateAttr
 
 from chunkfold.excerpts import excerpt
 from chunkfold.json_text.parsing import OBJECT, adapter_of, without_placeholder
-from chunkfold.models.base import AnyString, Aside, Model
+from chunkfold.models.base import AnyString, Aside, Model, null_as
 from chunkfold.models.outcome import is_server_side
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class FunctionCall(Model):
     """The legacy function call."""
 
     name: str | None = None
-    arguments: str = ""
+    arguments: Annotated[str, null_as("")] = ""
 
 
 class Function(Model):
@@ -46,7 +46,7 @@ class Function(Model):
     """
 
     name: str | None = None
-    arguments: str = ""
+    arguments: Annotated[str, null_as("")] = ""
 
     _type: Aside = PrivateAttr(default=Aside())
 
@@ -90,7 +90,7 @@ class Custom(Model):
     """The custom tool that a model calls, with its free-form input."""
 
     name: str | None = None
-    input: str = ""
+    input: Annotated[str, null_as("")] = ""
 
 
 class ChatCompletionMessageFunctionToolCall(Model):
@@ -101,7 +101,7 @@ class ChatCompletionMessageFunctionToolCall(Model):
     """
 
     id: str | None = None
-    type: Annotated[Literal["function"], AnyString] = "function"
+    type: Annotated[Literal["function"], AnyString, null_as("function")] = "function"
     function: Function
 
     @property
@@ -128,7 +128,7 @@ class ChatCompletionMessageCustomToolCall(Model):
     """
 
     id: str | None = None
-    type: Annotated[Literal["custom"], AnyString] = "custom"
+    type: Annotated[Literal["custom"], AnyString, null_as("custom")] = "custom"
     custom: Custom
 
     @property

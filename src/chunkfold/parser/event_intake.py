@@ -20,7 +20,7 @@ from chunkfold.parser.options import OnServerSentEvent
 from chunkfold.parser.surrogate_joiner import SurrogateJoiner
 from chunkfold.parser.template import EventTemplate
 from chunkfold.wire.parts import MAX_EVENT_PARTS
-from chunkfold.wire.payload import Payload, is_plain, parse_slowly, valid_chunk, validate_json
+from chunkfold.wire.payload import DONE, Payload, is_plain, parse_slowly, valid_chunk, validate_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +62,7 @@ class EventIntake:
         self.foreign: tuple[int, str] | None = None
         self._fold = fold
         self._log = fold.log
+        self._template = EventTemplate(fold)
         self._max_event_items = most = options["max_event_items"]
         self._large = _LARGE if most is None else min(_LARGE, most)
         self._on_server_sent_event = options["on_server_sent_event"]
@@ -75,10 +76,11 @@ class EventIntake:
         self._joiner = SurrogateJoiner(None if transforms else fold.call_router)
 
     def _take_events(  # noqa: C901 - the loop of every event, in which one more call can be measured
-        self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], template: EventTemplate | None = None
+        self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], *, folding: bool = False
     ) -> None:
         """Take each event by the fastest path that is correct for it, up to the one that ends the stream."""
         fold, output_limit, log, large = self._fold, self._output_limit, self._log, self._large
+        take_alike, made = self._template.take, None if folding else chunks
         for event in events:
             log.offset = offset = event.offset
             data = event.data
@@ -86,9 +88,9 @@ class EventIntake:
                 self._take_large(event, chunks)
                 if self.stop is not None:
                     return
-            elif template is None or not self._is_direct or not template.take(event):
+            elif not self._is_direct or not take_alike(event, made):
                 try:
-                    chunk = validate_json(data) if event.event == MESSAGE else None
+                    chunk = validate_json(data) if event.event == MESSAGE and data != DONE else None
                 except ValidationError:
                     chunk = None
                 added = fold.add(chunk, self._admit) if chunk is not None and self._is_direct else None

@@ -3,9 +3,7 @@
 from collections.abc import Callable, Collection, Generator
 from typing import TYPE_CHECKING, Any
 
-from chunkfold.anomalies import (
-    UNEXPLAINED_OBJECT,
-)
+from chunkfold.anomalies import UNEXPLAINED_OBJECT, Anomaly
 from chunkfold.arguments import check_callable
 from chunkfold.errors import (
     APIError,
@@ -18,9 +16,7 @@ from chunkfold.event_stream import slices
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser.endings import Facts, Stop, conclude
-from chunkfold.parser.limits import (
-    Deadlines,
-)
+from chunkfold.parser.limits import Deadlines
 from chunkfold.parser.refused_body import RefusedBody
 from chunkfold.parser.streamed_body import StreamedBody
 from chunkfold.parser.timing import StreamTiming, note_read
@@ -33,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Lifecycle:
-    """Process what a transport delivers, until the stream ends.
+    """The parser without its options: process what a transport delivers, until the stream ends.
 
     Args:
         fold: Where chunks are folded.
@@ -42,11 +38,6 @@ class Lifecycle:
         headers: The response's headers.
         clock: Seconds from any fixed point.
         refused_ids: The rules that strict mode refuses.
-
-    Attributes:
-        end: How the stream ended, None while it runs.
-        error: What went wrong, None if nothing did.
-        timing: When things arrived.
     """
 
     def __init__(
@@ -60,8 +51,11 @@ class Lifecycle:
         refused_ids: Collection[str],
     ) -> None:
         self.end: StreamEnd | None = None
+        """How the stream ended, None while it runs."""
         self.error: ChunkfoldError | None = None
+        """The error, None if there is none. Everything before it was delivered."""
         self.timing = StreamTiming()
+        """When things arrived."""
         self._fold = fold
         self._body = body
         self._deadlines = deadlines
@@ -87,6 +81,11 @@ class Lifecycle:
         return self._final
 
     @property
+    def anomalies(self) -> tuple[Anomaly, ...]:
+        """What was tolerated: each rule once, with a count and the first place."""
+        return self._log.entries()
+
+    @property
     def request_id(self) -> str | None:
         """The response's `x-request-id`, or a gateway's name for it; None if it has none."""
         return request_id(self._headers)
@@ -95,6 +94,16 @@ class Lifecycle:
     def elapsed(self) -> float:
         """How many seconds ago the request was sent, on the clock that `timing` has its times from."""
         return max(self._clock() - self._deadlines.started, 0.0)
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks came."""
+        return self._fold.chunks
+
+    @property
+    def emitted_output(self) -> bool:
+        """Whether output was emitted."""
+        return self._fold.has_output
 
     def events(self) -> "list[ChatCompletionEvent]":
         """The typed events since the last call, or since the start.
@@ -111,7 +120,7 @@ class Lifecycle:
             self._tell_end()
         return self._recorder.take()
 
-    def observe(
+    def _observe(
         self,
         subject: object,
         on_chunks: Callable[[Any, int], object] | None,
@@ -127,8 +136,13 @@ class Lifecycle:
         self._observers.add(subject, on_chunks, on_end)
         self._tell_observers()
 
-    def take(
-        self, data: bytes | bytearray | memoryview, arrived: float | None, *, folding: bool = False
+    def _take(
+        self,
+        data: bytes | bytearray | memoryview,
+        arrived: float | None,
+        *,
+        folding: bool = False,
+        is_slice: bool = False,
     ) -> list[ChatCompletionChunk]:
         """Take the next bytes of the body; return the chunks they complete.
 
@@ -136,16 +150,31 @@ class Lifecycle:
             data: The bytes.
             arrived: The clock's reading when they arrived; now, if None.
             folding: Whether to make chunks only where the bytes cannot be folded without them.
+            is_slice: Whether more bytes of the same read follow, so that no deadline is checked yet.
         """
+        fold, body, deadlines = self._fold, self._body, self._deadlines
         now = self._clock() if arrived is None else arrived
-        chunks = self._take_data(data, now, folding=folding)
+        known, seconds = fold.chunks, now - deadlines.started
+        try:
+            chunks = body.take(data, seconds, folding=folding)
+        finally:  # a transform may raise when it returns what it held back
+            if body.stop is not None:
+                self._conclude(body.stop)
+        if body.stop is not None:
+            body.tell_last()
+        has_chunks = fold.chunks > known
+        note_read(self.timing, seconds, has_chunks=has_chunks, has_output=fold.output_size > 0)
         if self._has_deadline:
-            self._check_time(self._deadlines.missed(now), chunks)
+            if has_chunks or body.has_progress:
+                deadlines.last_progress = now
+                body.has_progress = False
+            if not is_slice:
+                self._check_time(deadlines.missed(now), chunks)
         if self._observers is not None:
             self._tell_observers()
         return chunks
 
-    def take_slices(
+    def _take_slices(
         self, data: bytes, arrived: float | None = None, *, folding: bool = False
     ) -> Generator[list[ChatCompletionChunk]]:
         """Take a large read, a slice at a time; with a deadline the clock is read once per slice."""
@@ -160,17 +189,16 @@ class Lifecycle:
                 yield self._ended_late(overdue)
                 return
             try:
-                chunks = self._take_data(piece, now, folding=folding)
+                chunks = self._take(piece, now, folding=folding, is_slice=True)
             except BaseException:  # from a callback: the read is lost, but the bytes after it must not be misread
                 for lost in pieces:
                     self._body.skip(lost)
                 raise
-            self._tell_observers()
             yield chunks
         # Of the whole read: a chunk may be in its last slice.
         yield self._ended_late(self._deadlines.missed(now) if self._has_deadline else None)
 
-    def end_of_body(self, exc: BaseException | None) -> list[ChatCompletionChunk]:
+    def _end_of_body(self, exc: BaseException | None) -> list[ChatCompletionChunk]:
         """Process the end of the body, or the transport's exception; return the last chunks."""
         chunks: list[ChatCompletionChunk] = []
         if self.end is not None:
@@ -185,7 +213,7 @@ class Lifecycle:
         if body.stop is None:
             self._end_by_itself(chunks, exc)
         if chunks and self.timing.last_byte is not None:  # they came with the last bytes
-            note_read(self.timing, self.timing.last_byte, chunks=True, output=self._fold.has_output)
+            note_read(self.timing, self.timing.last_byte, has_chunks=True, has_output=self._fold.has_output)
         self._tell_observers()
         return chunks
 
@@ -195,7 +223,7 @@ class Lifecycle:
             self._end_at(Stop.LEFT, [])
             self._tell_observers()
 
-    def with_context(self, error: ChunkfoldError) -> ChunkfoldError:
+    def _with_context(self, error: ChunkfoldError) -> ChunkfoldError:
         """The error with what is known of the stream."""
         if isinstance(error, APIError):
             error.request_id = error.request_id or self.request_id
@@ -206,25 +234,6 @@ class Lifecycle:
         error.snapshot = self.snapshot
         error.emitted_output = self._fold.has_output
         return error
-
-    def _take_data(
-        self, data: bytes | bytearray | memoryview, now: float, *, folding: bool = False
-    ) -> list[ChatCompletionChunk]:
-        fold, body, deadlines = self._fold, self._body, self._deadlines
-        known, seconds = fold.chunks, now - deadlines.started
-        try:
-            chunks = body.take(data, seconds, folding=folding)
-        finally:  # a transform may raise when it returns what it held back
-            if body.stop is not None:
-                self._conclude(body.stop)
-        if body.stop is not None:
-            body.tell_last()
-        has_chunks = fold.chunks > known
-        if has_chunks or body.has_progress:
-            deadlines.last_progress = now
-            body.has_progress = False
-        note_read(self.timing, seconds, chunks=has_chunks, output=fold.output_size > 0)
-        return chunks
 
     def _ended_late(self, missed: str | None) -> list[ChatCompletionChunk]:
         """The last chunks, if a deadline was missed and that ends the stream."""
@@ -272,7 +281,7 @@ class Lifecycle:
             refused_ids=self._refused_ids,
         )
         self.end, error = conclude(facts, log, body.foreign, body.error, cause)
-        self.error = None if error is None else self.with_context(error)
+        self.error = None if error is None else self._with_context(error)
         self._tell_end()
 
     def _tell_end(self) -> None:

@@ -9,7 +9,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from chunkfold.anomalies import (
-    Anomaly,
     AnomalyLog,
     refused_rules,
 )
@@ -22,9 +21,7 @@ from chunkfold.arguments import (
     check_transforms,
 )
 from chunkfold.errors import (
-    ChunkfoldError,
     IncompleteStreamError,
-    StreamEnd,
 )
 from chunkfold.event_stream import SLICE
 from chunkfold.fold.stream_fold import StreamFold
@@ -39,17 +36,15 @@ from chunkfold.parser.limits import (
 from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE, OnServerSentEvent
 from chunkfold.parser.refused_body import RefusedBody
 from chunkfold.parser.streamed_body import StreamedBody
-from chunkfold.parser.timing import StreamTiming
 from chunkfold.wire.envelopes import Headers
 
 if TYPE_CHECKING:
-    from chunkfold.events.types import ChatCompletionEvent
     from chunkfold.transforms import Transform
 
 _LARGE_READ: Final = 2**20  # bytes
 
 
-class ChatCompletionParser:
+class ChatCompletionParser(Lifecycle):
     """Parse one streamed chat completion, fed in pieces of any size. It belongs to one task or thread.
 
     Args:
@@ -111,13 +106,12 @@ class ChatCompletionParser:
         check_time("started", started)
         refused_ids = refused_rules(strict=strict, tolerate=tolerate)
         given = Headers(headers or {})
-        self._log = AnomalyLog(refused_ids)
-        self._fold = StreamFold(self._log, tools)
+        fold = StreamFold(AnomalyLog(refused_ids), tools)
         deadlines = Deadlines(total_timeout, progress_timeout, clock() if started is None else started)
         body: StreamedBody | RefusedBody
         if status_code is None or 200 <= status_code <= 299:
             body = StreamedBody(
-                self._fold,
+                fold,
                 max_event_size=max_event_size,
                 max_event_items=max_event_items,
                 max_output_size=max_output_size,
@@ -129,55 +123,7 @@ class ChatCompletionParser:
             )
         else:
             body = RefusedBody(status_code, given, deadlines.shortest)
-        self._lifecycle = Lifecycle(self._fold, body, deadlines, headers=given, clock=clock, refused_ids=refused_ids)
-
-    @property
-    def end(self) -> StreamEnd | None:
-        """How the stream ended, None while it runs."""
-        return self._lifecycle.end
-
-    @property
-    def error(self) -> ChunkfoldError | None:
-        """The error, None if there is none. Everything before it was delivered."""
-        return self._lifecycle.error
-
-    @property
-    def timing(self) -> StreamTiming:
-        """When things arrived."""
-        return self._lifecycle.timing
-
-    @property
-    def snapshot(self) -> ChatCompletion:
-        """What has arrived so far; readable at any time, in time proportional to the output.
-
-        While the stream runs, each access creates a new one, which you can change. After the end there is only one.
-        """
-        return self._lifecycle.snapshot
-
-    @property
-    def anomalies(self) -> tuple[Anomaly, ...]:
-        """What was tolerated: each rule once, with a count and the first place."""
-        return self._log.entries()
-
-    @property
-    def request_id(self) -> str | None:
-        """The response's `x-request-id`, or a gateway's name for it; None if it has none."""
-        return self._lifecycle.request_id
-
-    @property
-    def elapsed(self) -> float:
-        """How many seconds ago the request was sent, on the clock that `timing` has its times from."""
-        return self._lifecycle.elapsed
-
-    @property
-    def chunks(self) -> int:
-        """How many chunks came."""
-        return self._fold.chunks
-
-    @property
-    def emitted_output(self) -> bool:
-        """Whether output was emitted."""
-        return self._fold.has_output
+        super().__init__(fold, body, deadlines, headers=given, clock=clock, refused_ids=refused_ids)
 
     def completion(self) -> ChatCompletion:
         """The final message.
@@ -189,16 +135,8 @@ class ChatCompletionParser:
         self.raise_error()
         if self.end is None or not self.end.complete:
             what = "the stream still runs" if self.end is None else "the stream was left before it ended"
-            raise self._lifecycle.with_context(IncompleteStreamError(f"no completion: {what}", end=self.end))
+            raise self._with_context(IncompleteStreamError(f"no completion: {what}", end=self.end))
         return self.snapshot
-
-    def events(self) -> "list[ChatCompletionEvent]":
-        """The typed events since the last call, or since the start.
-
-        Events are made from the first call on, and kept until the next one. A late first call starts with
-        everything that has arrived, in as few events as possible.
-        """
-        return self._lifecycle.events()
 
     def observe(
         self,
@@ -214,7 +152,7 @@ class ChatCompletionParser:
             on_end: Called as `on_end(parser)` exactly once, as soon as `end` is set, in whichever way; at once if it
                 is already.
         """
-        self._lifecycle.observe(self, on_chunks, on_end)
+        self._observe(self, on_chunks, on_end)
 
     def raise_error(self) -> None:
         """Raise `error`, if there is one."""
@@ -228,12 +166,11 @@ class ChatCompletionParser:
             data: The bytes.
             arrived: The clock's reading when they arrived; now, if not given.
         """
-        lifecycle = self._lifecycle
-        if lifecycle.end is not None:
+        if self.end is not None:
             return []
         if type(data) is bytes and len(data) > _LARGE_READ:
-            return list(chain.from_iterable(lifecycle.take_slices(data, arrived)))
-        return lifecycle.take(data, arrived)
+            return list(chain.from_iterable(self._take_slices(data, arrived)))
+        return self._take(data, arrived)
 
     def fold(self, data: bytes | bytearray | memoryview, *, arrived: float | None = None) -> None:
         """Take the next bytes of the body like `feed`, without making chunks, if you only need the result.
@@ -245,29 +182,24 @@ class ChatCompletionParser:
             data: The bytes.
             arrived: The clock's reading when they arrived; now, if not given.
         """
-        lifecycle = self._lifecycle
-        if lifecycle.end is not None:
+        if self.end is not None:
             return
         if type(data) is bytes and len(data) > SLICE:
-            for _ in lifecycle.take_slices(data, arrived, folding=True):
+            for _ in self._take_slices(data, arrived, folding=True):
                 pass
         else:
-            lifecycle.take(data, arrived, folding=True)
+            self._take(data, arrived, folding=True)
 
     def close(self) -> list[ChatCompletionChunk]:
         """Mark the end of the body. May return last chunks; `end` is set from here at the latest."""
-        return self._lifecycle.end_of_body(None)
+        return self._end_of_body(None)
 
     def interrupt(self, exc: BaseException) -> list[ChatCompletionChunk]:
         """Mark that the transport raised. Like `close`, but an incomplete stream counts as interrupted.
 
         If the exception is one of chunkfold's, such as that of a body that expands too much, it is the error.
         """
-        return self._lifecycle.end_of_body(exc)
-
-    def leave(self) -> None:
-        """Mark that the consumer left. This is not an error; if every choice has finished, the stream has too."""
-        self._lifecycle.leave()
+        return self._end_of_body(exc)
 
 
 def feed_in_slices(
@@ -277,7 +209,7 @@ def feed_in_slices(
 
     With a deadline the clock is read once per slice, and `total_timeout` ends the stream between two of them.
     """
-    return parser._lifecycle.take_slices(data, folding=folding)  # pyright: ignore[reportPrivateUsage] - of this module
+    return parser._take_slices(data, folding=folding)  # pyright: ignore[reportPrivateUsage] - of this module
 
 
 def observe_as(
@@ -287,4 +219,4 @@ def observe_as(
     on_end: Callable[[Any], object] | None,
 ) -> None:
     """Like the parser's `observe`, but the callables get the stream of the parser, which is not kept alive."""
-    parser._lifecycle.observe(subject, on_chunks, on_end)  # pyright: ignore[reportPrivateUsage] - of this module
+    parser._observe(subject, on_chunks, on_end)  # pyright: ignore[reportPrivateUsage] - of this module

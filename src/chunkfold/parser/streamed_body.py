@@ -14,7 +14,6 @@ from chunkfold.models import ChatCompletionChunk
 from chunkfold.parser.endings import Stop, not_an_event_stream
 from chunkfold.parser.event_intake import EventIntake, EventOptions
 from chunkfold.parser.limits import has_more_items
-from chunkfold.parser.template import EventTemplate
 from chunkfold.wire.payload import is_json, is_meant, parse_body, parse_slowly, valid_chunk, whole_part
 
 _FIELD_NAMES: Final = (b"data", b"event", b"id", b"retry", b"error")
@@ -44,9 +43,9 @@ class StreamedBody(EventIntake):
     ) -> None:
         super().__init__(fold, **options)
         self._max_event_size = max_event_size
+        self._largest = self._large if max_event_size is None else min(self._large, max_event_size)
         self._response = response
         self._decoder = EventStreamDecoder(max_event_size)
-        self._template: EventTemplate | None = None
 
     def take(
         self, data: bytes | bytearray | memoryview, seconds: float = 0.0, *, folding: bool = False
@@ -60,32 +59,28 @@ class StreamedBody(EventIntake):
         """
         del seconds
         chunks: list[ChatCompletionChunk] = []
-        if folding and self._template is None and self._is_direct:
-            self._template = EventTemplate(self._fold)
-        template = self._template if folding else None
         decoder = self._decoder
-        if template is not None and type(data) is bytes and len(data) >= _LONG:
-            data = self._without_run(data, template)
+        if type(data) is bytes and len(data) >= _LONG:
+            data = self._without_run(data, None if folding else chunks)
         events = decoder.feed(data)
-        if decoder.error_fields or decoder.nearly_data or decoder.opening:
-            self._take_asides(events, chunks, template)
-        else:
-            self._take_events(events, chunks, template)
+        if decoder.is_plain:
+            if events:
+                self._take_events(events, chunks, folding=folding)
+            return chunks
+        self._take_asides(events, chunks, folding=folding)
         if decoder.limit_exceeded and self.stop is None:
             self._exceed("max_event_size", self._max_event_size, chunks)
         return chunks
 
-    def _without_run(self, data: bytes, template: EventTemplate) -> bytes:
-        """Fold the events at the start of the data at once, if they are like the one before; return the rest."""
-        fold, limit, offset = self._fold, self._output_limit, self._decoder.next_block
-        most = len(data) if self._max_event_size is None else self._max_event_size
-        if not self._is_direct or offset is None or len(data) > most:
+    def _without_run(self, data: bytes, chunks: list[ChatCompletionChunk] | None) -> bytes:
+        """Take the events at the start of the data at once, if they are like the one before; return the rest."""
+        limit, offset = self._output_limit, self._decoder.next_block
+        if not self._is_direct or offset is None:
             return data
-        size = template.take_run(data[: max(limit.look_at - offset, 0)], offset)
+        size, kept = self._template.take_run(data[: max(limit.look_at - offset, 0)], offset, chunks, self._largest)
         self._decoder.skip(size)
-        if fold.keeps_more:
-            fold.keeps_more = False
-            limit.take(data[self._log.offset - offset + len(b"data: ") : size - len(b"\n\n")])
+        if kept:
+            limit.take(kept)
         return data[size:]
 
     def skip(self, data: bytes) -> None:
@@ -108,7 +103,7 @@ class StreamedBody(EventIntake):
             self._take_foreign_body(body.strip(), chunks, cut=exc is not None)
 
     def _take_asides(
-        self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], template: EventTemplate | None = None
+        self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], *, folding: bool = False
     ) -> None:
         """Take the events, and in between what the decoder exposes besides them, in the order of the body."""
         decoder = self._decoder
@@ -118,12 +113,12 @@ class StreamedBody(EventIntake):
         for aside in sorted([*decoder.nearly_data, *decoder.error_fields], key=_offset):
             end = bisect(events, aside.offset, begin, key=_offset)
             if self.stop is None:
-                self._take_events(events[begin:end], chunks, template)
+                self._take_events(events[begin:end], chunks, folding=folding)
             if self.stop is None:
                 self._take_aside(aside, chunks)
             begin = end
         if self.stop is None:
-            self._take_events(events[begin:], chunks, template)
+            self._take_events(events[begin:], chunks, folding=folding)
 
     def _take_aside(self, field: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
         """An `error` field, an error as bare JSON, or a line that is nearly `data`."""

@@ -4,7 +4,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final
 
 _EXACT: Final = 4096  # gaps; older ones are counted by their length
@@ -38,29 +38,36 @@ class Gaps:
 
 
 class GapLog:
-    """The gaps so far, in memory that is bounded however many come."""
+    """The gaps so far, in memory that is bounded however many come.
 
-    __slots__ = ("_counts", "_longest", "_recent", "_total")
+    Attributes:
+        arrivals: When the last reads that brought chunks arrived.
+    """
+
+    __slots__ = ("_counts", "_longest", "_total", "arrivals")
 
     def __init__(self) -> None:
-        self._recent = array("d")
+        self.arrivals = array("d")
         self._counts: Counter[int] = Counter()  # of the older ones, by the step that their length is in
         self._longest = self._total = 0.0
 
-    def note(self, seconds: float) -> None:
-        """Take one gap into account."""
-        recent = self._recent
-        recent.append(seconds)
-        if len(recent) == _EXACT:
-            self._longest = max(self._longest, *recent)
-            self._total += sum(recent)
-            self._counts.update(_steps_of(recent))
-            self._recent = array("d")
+    def compact(self) -> None:
+        """Count the gaps so far by their length."""
+        recent = self._recent()
+        self._longest = max([self._longest, *recent])
+        self._total += sum(recent)
+        self._counts.update(_steps_of(recent))
+        self.arrivals = self.arrivals[-1:]
+
+    def _recent(self) -> "array[float]":
+        """The gaps that are not counted yet; no time passes between parts of one read."""
+        return array("d", [later - sooner for sooner, later in pairwise(self.arrivals) if later > sooner])
 
     @property
     def gaps(self) -> Gaps | None:
         """The times between the reads that brought chunks; None before the second of them."""
-        lengths = Counter(self._recent)
+        recent = self._recent()
+        lengths = Counter(recent)
         for step, occurred in self._counts.items():
             lengths[_middle_of(step)] += occurred
         count = lengths.total()
@@ -68,15 +75,14 @@ class GapLog:
             return None
         ordered = sorted(lengths)
         ranks = list(accumulate(lengths[length] for length in ordered))
-
-        longest = max(self._longest, *self._recent) if self._recent else self._longest
+        longest = max([self._longest, *recent])
 
         def percentile(share: int) -> float:
             return min(ordered[bisect_left(ranks, count * share / 100)], longest)
 
         return Gaps(
             count=count,
-            mean=(self._total + sum(self._recent)) / count,
+            mean=(self._total + sum(recent)) / count,
             p50=percentile(50),
             p95=percentile(95),
             p99=percentile(99),
@@ -138,21 +144,19 @@ class StreamTiming:
         return completion_tokens / seconds if seconds > 0 else None
 
 
-def note_read(timing: StreamTiming, seconds: float, *, chunks: bool, output: bool) -> None:
+def note_read(timing: StreamTiming, seconds: float, *, has_chunks: bool, has_output: bool) -> None:
     """Take one read into account: when it arrived, whether it brought a chunk, and whether there is output so far."""
     timing.last_byte = seconds
-    if chunks:
-        last, timing.last_chunk = timing.last_chunk, seconds
-        if last is not None and seconds > last:  # else it is the same read
-            timing._gap_log.note(seconds - last)  # pyright: ignore[reportPrivateUsage] - of this module
+    if has_chunks:
+        timing.last_chunk = seconds
+        log = timing._gap_log  # pyright: ignore[reportPrivateUsage] - of this module
+        log.arrivals.append(seconds)
+        if len(log.arrivals) > _EXACT:
+            log.compact()
     if timing.first_output is None:
-        _note_firsts(timing, seconds, chunks=chunks, output=output)
-
-
-def _note_firsts(timing: StreamTiming, seconds: float, *, chunks: bool, output: bool) -> None:
-    if timing.first_byte is None:
-        timing.first_byte = seconds
-    if chunks and timing.first_chunk is None:
-        timing.first_chunk = seconds
-    if chunks and output:
-        timing.first_output = seconds
+        if timing.first_byte is None:
+            timing.first_byte = seconds
+        if has_chunks and timing.first_chunk is None:
+            timing.first_chunk = seconds
+        if has_chunks and has_output:
+            timing.first_output = seconds

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from pydantic import BaseModel
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound=BaseModel)
-
-_MAX_WAKING: Final = 1.0  # seconds for a reader to return after its connection was shut down
 
 
 class _View(Generic[T]):

@@ -78,6 +78,7 @@ class StreamDriver:
         self._folding = False  # whether the last read was taken without making chunks
         self._ready_events: Iterator[ChatCompletionEvent] = iter(())
         self._gives_events = False  # whether any were asked for
+        self._may_have_events = True  # whether the parser may have some, since something was read
         self._reader: int | None = None  # the thread that waits for the source
         self._exhausted = False
         self._cut_short: BaseException | None = None  # what left a read half done, such as a cancellation
@@ -188,7 +189,8 @@ class StreamDriver:
         for event in self._ready_events:
             return event
         self._ready = iter(())  # what its chunks mean is among the events
-        if not (self._consumed or self._closed):
+        if self._may_have_events and not (self._consumed or self._closed):
+            self._may_have_events = False
             self._ready_events = iter(self._parser.events())
             for event in self._ready_events:
                 return event
@@ -209,7 +211,10 @@ class StreamDriver:
         return partial(self._next_partial, Partials(self._parser, as_type, half_numbers=half_numbers))
 
     def _step(self) -> Step:
-        return OVER if self._parser.end is not None or self._closed or self._consumed else NEED_DATA
+        if self._parser.end is not None or self._closed or self._consumed:
+            return OVER
+        self._may_have_events = True  # after the read
+        return NEED_DATA
 
     def _consume(self) -> ChunkfoldError | None:
         """The last item was yielded: the error to raise, once."""
@@ -225,7 +230,10 @@ class StreamDriver:
         if not self._gives_events or self._consumed or self._closed:
             return
         waiting = [*self._ready_events, *self._parser.events()]
-        self._ready_events = iter(waiting)
+        while self._slices is not None and not waiting:
+            self._parse_slice()
+            waiting = self._parser.events()
+        self._ready, self._ready_events = iter(()), iter(waiting)
         if waiting:
             what = f"the last read brought {len(waiting)} more events, which chunks would skip"
             raise self._consumed_error(f"{what}: continue with events(), text_deltas() or read()")

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from chunkfold.anomalies import ERROR_BARE, ERROR_BASE_RESP, ERROR_FINISH, ERROR_INSIDE, ERROR_SHAPE, Rule
 from chunkfold.errors import APIError, APIStatusError
@@ -27,6 +28,9 @@ _WAIT_PREFIXES: Final = ("", "llm_provider-")
 READ_HEADERS: Final = frozenset(
     {*_REQUEST_IDS, *(f"{prefix}{name}" for prefix in _WAIT_PREFIXES for name in ("retry-after", "retry-after-ms"))}
 )
+_REDIRECTS: Final = (301, 302, 303, 307, 308)
+# A path of anything else, such as `;jsessionid=`, may hold more than names.
+_PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._~:/-]*")
 # Keys of the errors without an envelope, in addition to those that end in this.
 _BARE_KEYS: Final = frozenset(
     {"code", "status_code", "message", "detail", "type", "error_code", "errors", "success", "Message", "Response"}
@@ -191,7 +195,7 @@ def api_status_error(status_code: int, headers: Mapping[str, str], body: Any, te
     value: Any = envelope.value if envelope else text if body is None or is_list(body) else body
     error = _error_object(value, body)
     failure = APIStatusError(
-        f"HTTP {status_code}: {_shown(error.message)}",
+        f"HTTP {status_code}{_redirected(status_code, headers)}: {_shown(error.message)}",
         error=error,
         status_code=status_code,
         request_id=request_id(headers),
@@ -200,6 +204,21 @@ def api_status_error(status_code: int, headers: Mapping[str, str], body: Any, te
     )
     failure.headers = headers
     return failure
+
+
+def _redirected(status_code: int, headers: Mapping[str, str]) -> str:
+    """Where a redirect leads to, for the message: without user, password and query, each of which may be a secret."""
+    try:
+        parts = urlsplit(headers.get("location", "") if status_code in _REDIRECTS else "")
+    except ValueError:
+        return ""
+    if parts.scheme not in ("", "http", "https"):
+        return ""
+    host = parts.netloc.rpartition("@")[2]
+    place = f"{parts.scheme}:" * bool(parts.scheme) + f"//{host}" * bool(host)
+    if _PLAIN_PATH.fullmatch(parts.path):
+        place += parts.path
+    return f", redirected to {excerpt(place)}" if host or place.startswith("/") else ""
 
 
 def request_id(headers: Mapping[str, str]) -> str | None:

@@ -41,7 +41,7 @@ from chunkfold.wire.repairs import Notes, UnreadableError, read_json, repaired_c
 
 ChatCompletionChunk.model_rebuild()  # the one model that every stream needs
 validate_json: Callable[[bytes], ChatCompletionChunk] = ChatCompletionChunk.__pydantic_validator__.validate_json
-_DONE: Final = b"[DONE]"
+DONE: Final = b"[DONE]"
 MAX_EVENT_PAYLOADS: Final = 40_000  # where a block holds several; of usual chunks `max_event_items` lets fewer pass
 _FIRST_FIELDS: Final = (b"data:", b"event:", b"error:", b":")
 _CHUNK_EVENTS: Final = frozenset({MESSAGE, "error", "chat.completion.chunk"})
@@ -124,7 +124,7 @@ def _without_prefix(data: bytes) -> bytes:
 
 def _take_data(event: ServerSentEvent, payload: Payload) -> None:
     data = event.data.strip()
-    if data == _DONE:
+    if data == DONE:
         if data != event.data:
             payload.notes.append((DONE_WITH_BLANKS, ""))
         payload.done = True
@@ -311,7 +311,7 @@ def is_json(data: bytes) -> bool:
 def is_meant(data: bytes) -> bool:
     """Whether data alone can only be meant as an event's: a JSON object or `[DONE]`."""
     data = data.strip()
-    return data == _DONE or (data.startswith(b"{") and is_json(data))
+    return data == DONE or (data.startswith(b"{") and is_json(data))
 
 
 def _unwrapped(body: Any, notes: Notes) -> Any:

@@ -1,0 +1,230 @@
+"""Find the values in which events that are alike differ, and what they mean to the fold.
+
+The bytes of the events say where the values are, but not which fields they are. So a chunk is made with a marker in
+each of these places, and each marker has to appear in the chunk in exactly one field.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, cast
+
+from chunkfold.event_stream import ServerSentEvent
+from chunkfold.fold.choice_state import ChoiceState
+from chunkfold.fold.deltas import RULED_UNKNOWN, TEXT_RULES, TextRule, brought_fields, rule_with_block
+from chunkfold.json_text.values import is_container, is_list, is_object
+from chunkfold.models import ChatCompletionChunk, ChoiceDelta, ChunkChoice, CompletionUsage
+from chunkfold.models.base import Model, is_model
+from chunkfold.wire.payload import valid_chunk
+
+VALUE: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+"|-?\d[\d.eE+-]*+)', re.DOTALL)
+"""A string or number of JSON; of the numbers, only integers can be in a hole."""
+_LISTS: Final = frozenset({"choices", "tool_calls", "reasoning_details"})  # of which the fold keeps nothing as it is
+
+
+class Place(NamedTuple):
+    """The field that a value is in."""
+
+    holder: dict[str, Any]
+    key: str
+
+
+class Hole(NamedTuple):
+    """One value that changes: its field, and the bytes between it and the next hole."""
+
+    holder: dict[str, Any]
+    key: str
+    kind: type[str] | type[int]
+    behind: bytes
+
+
+class Meaning(NamedTuple):
+    """What the values in the holes of a chunk mean to the fold.
+
+    Attributes:
+        texts: The holes of texts that append: of one, or of a reasoning and of its block.
+        counts: The holes of counts in the usage.
+        unknown: The holes of values of unknown keys that are kept.
+        choice: The hole of the choice's index, if it changes.
+        rule: The rule for the text, if it and counts at the top of the usage are all that a chunk like the last one
+            adds; else None.
+    """
+
+    texts: list[int]
+    counts: list[int]
+    unknown: list[int]
+    choice: int | None
+    rule: TextRule | None
+
+    def joined(self, rows: Sequence[tuple[Any, ...]]) -> list[Any] | None:
+        """The values of one event after the first that brings what all others bring; None if there is none."""
+        text, *same = self.texts
+        are_same = all(row[place] == row[text] for place in same for row in rows)
+        are_counts = all(row[place] > 0 for place in self.counts for row in rows)
+        are_new = all(row[place] != before[place] for place in self.unknown for before, row in pairwise(rows))
+        is_one = self.choice is None or len({row[self.choice] for row in rows}) == 1
+        if not (is_one and are_same and are_counts and are_new):
+            return None
+        values = [*rows[-1]]
+        for place in self.texts:
+            values[place] = "".join([row[text] for row in rows[1:]])
+        return values
+
+
+def holes_of(
+    chunk: ChatCompletionChunk, parts: list[bytes], places: list[int]
+) -> tuple[ChatCompletionChunk, list[Hole]] | None:
+    """A chunk like the given one, and its holes for the parts at these places.
+
+    None if one of them is not exactly one value of the chunk.
+    """
+    tried: list[bytes] = [*parts]
+    probes: dict[Any, int] = {}
+    for number, place in enumerate(places):
+        is_text = parts[place].startswith(b'"')
+        probe = f"value {number}" if is_text else 10**9 + number
+        tried[place] = b'"%b"' % probe.encode() if isinstance(probe, str) else b"%d" % probe
+        probes[probe] = place
+    chunk_tried = valid_chunk(ServerSentEvent(b"".join(tried)))
+    found: dict[int, Place] = {}
+    try:
+        pairs = [] if chunk_tried is None else list(zip(_values(chunk), _values(chunk_tried), strict=True))
+    except ValueError:
+        return None
+    for (holder, key), at in pairs:
+        value, value_tried = holder[key], at.holder[at.key]
+        if is_container(value):  # a hole in it is not found
+            continue
+        hole = probes.get(value_tried)
+        if key != at.key or value in probes or hole in found or (hole is None and value != value_tried):
+            return None
+        if hole is not None:
+            found[hole] = at
+    if chunk_tried is None or found.keys() != {*places}:
+        return None
+    behind = [b"".join(parts[place + 1 : following]) for place, following in pairwise(places)]
+    holes = [
+        Hole(*found[place], str if parts[place].startswith(b'"') else int, between)
+        for place, between in zip(places, [*behind, b""], strict=True)
+    ]
+    return chunk_tried, holes
+
+
+def _values(model: Model) -> Iterator[Place]:
+    """The places of a chunk's values, in order.
+
+    Raises:
+        ValueError: There is one which the fold may keep as it is.
+    """
+    for key, value in vars(model).items():
+        if is_list(value) and key in _LISTS:
+            for item in value:
+                yield from _values_of_item(item)
+        elif is_model(value):
+            yield from _values(value)
+        elif is_container(value):
+            msg = f"{key}: expected one value, received several"
+            raise ValueError(msg)
+        else:
+            yield Place(vars(model), key)
+    for key in _unknown(model):
+        yield Place(_unknown(model), key)
+
+
+def _values_of_item(item: Any) -> Iterator[Place]:
+    if is_model(item):
+        yield from _values(item)
+    elif is_object(item) and not any(map(is_container, item.values())):
+        yield from (Place(item, key) for key in item)
+    else:
+        msg = "expected an object of single values"
+        raise ValueError(msg)
+
+
+def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], state: ChoiceState) -> Meaning | None:
+    """What the holes of a chunk mean, which was folded into this choice; None if each such chunk has to be folded."""
+    [choice], usage = chunk.choices, chunk.usage
+    unknown = [_unknown(model) for model in (chunk, choice, choice.delta)]
+    has_index = any(hole.holder is vars(choice) for hole in holes)
+    texts = _texts_of(choice.delta, None if has_index else state)
+    is_ruled = not RULED_UNKNOWN.isdisjoint(unknown[-1]) or any(
+        is_list(value) for one in unknown for value in one.values()
+    )
+    if is_ruled or not _has_all_counts(usage):
+        return None
+    kinds = [_kind_of(Place(hole.holder, hole.key), choice, texts, usage, unknown) for hole in holes]
+    if not texts or "" in kinds or kinds.count("text") != len(texts):
+        return None
+    places = {
+        kind: [number for number, one in enumerate(kinds) if one == kind] for kind in ("text", "count", "unknown")
+    }
+    is_deep = any(usage is None or holes[number].holder is not vars(usage) for number in places["count"])
+    is_more_kept = is_deep or places["unknown"] or (has_index and (any(unknown[1:]) or usage or len(texts) > 1))
+    return Meaning(
+        texts=places["text"],
+        counts=places["count"],
+        unknown=places["unknown"],
+        choice=kinds.index("index") if has_index else None,
+        rule=None if is_more_kept else _rule_for(texts, choice.delta),
+    )
+
+
+def _rule_for(texts: list[Place], delta: ChoiceDelta) -> TextRule | None:
+    """The rule for a text of a delta, which may also come in a block; None for other texts."""
+    names = [text.key for text in texts if text.holder is vars(delta)]
+    if not names:
+        return None
+    return TEXT_RULES[names[0]] if len(texts) == 1 else rule_with_block(TEXT_RULES[names[0]])
+
+
+def _kind_of(
+    hole: Place, choice: ChunkChoice, texts: list[Place], usage: CompletionUsage | None, unknown: list[dict[str, Any]]
+) -> str:
+    """What is in a hole: "text", "index", "count", "unknown", "padding", or "" for anything else."""
+    holder = hole.holder
+    if any(holder is text.holder and hole.key == text.key for text in texts):
+        return "text"
+    if holder is vars(choice):
+        return "index"
+    if usage is not None and any(holder is vars(part) for part in (usage, *filter(is_model, vars(usage).values()))):
+        return "count"
+    if any(holder is fields for fields in unknown):
+        return "padding" if hole.key == "obfuscation" else "unknown"
+    return ""
+
+
+def _texts_of(delta: ChoiceDelta, state: ChoiceState | None) -> list[Place]:
+    """The text that a delta brings, or two: a reasoning and the same in a block. None if it brings anything else."""
+    brought = brought_fields(delta, state)
+    places = [_text_of(delta, name) for name in brought]
+    is_one = len(brought) == 1 or (len(brought) == 2 and "reasoning_details" in brought and "content" not in brought)
+    return [place for place in places if place is not None] if is_one and None not in places else []
+
+
+def _text_of(delta: ChoiceDelta, name: str) -> Place | None:
+    """The text in a field of a delta, if nothing else is in it that is kept."""
+    fields = vars(delta)
+    if name in TEXT_RULES:
+        return Place(fields, name)
+    if name not in ("tool_calls", "reasoning_details") or len(fields[name]) != 1:
+        return None
+    [item] = fields[name]
+    if is_object(item):
+        is_text = isinstance(item.get("text"), str) and not any(map(item.get, ("summary", "data", "signature")))
+        return Place(item, "text") if is_text else None
+    # The call's other fields are kept with it or not at all.
+    function: Model | None = item.function
+    brought = [name for name, value in function or () if value is not None]
+    return Place(vars(function), "arguments") if brought == ["arguments"] else None
+
+
+def _has_all_counts(usage: CompletionUsage | None) -> bool:
+    """Whether a usage, if there is one, has its three counts, so that none of them comes from an earlier one."""
+    if usage is None:
+        return True
+    counts = map(vars(usage).get, ("prompt_tokens", "completion_tokens", "total_tokens"))
+    return all(isinstance(count, int) and count > 0 for count in counts)
+
+
+def _unknown(model: Model) -> dict[str, Any]:
+    return cast("dict[str, Any]", model.__pydantic_extra__)
