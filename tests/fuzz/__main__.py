@@ -72,8 +72,10 @@ def _options() -> argparse.Namespace:
 
 def _replay(name: str, path: Path) -> int:
     from fuzz.targets import TARGETS
+    from short_inputs import short_runs
 
-    TARGETS[name](path.read_bytes())
+    with short_runs():
+        TARGETS[name](path.read_bytes())
     print(f"{path}: every promise is kept")
     return 0
 
@@ -119,6 +121,7 @@ def _fuzz(name: str, seconds: float, seed: int, folder: Path) -> None:
     # The helpers only now: what they import of chunkfold is watched already.
     from fuzz.seeds import dictionary, seeds_of
     from fuzz.targets import TARGETS
+    from short_inputs import short_runs
 
     corpus, seeds, words = folder / "corpus", folder / "seeds", folder / "words"
     corpus.mkdir(exist_ok=True)
@@ -139,7 +142,8 @@ def _fuzz(name: str, seconds: float, seed: int, folder: Path) -> None:
     }
     flags = [f"-{key}={value}" for key, value in settings.items()]
     atheris.Setup(["fuzz", *flags, str(corpus), str(seeds)], TARGETS[name])
-    atheris.Fuzz()
+    with short_runs():
+        atheris.Fuzz()
 
 
 if __name__ == "__main__":

@@ -12,13 +12,7 @@ from invariants import Options, check, check_decoder, check_json, check_payloads
 from pydantic import BaseModel
 from typing_extensions import TypedDict  # pydantic's
 
-import chunkfold.parser.streamed_body
-import chunkfold.parser.template
 from chunkfold import encode_event
-
-# Inputs are short: events that are alike are learned from at once, and few of them are taken together.
-chunkfold.parser.template._FIRST_WAIT = 0
-chunkfold.parser.streamed_body._LONG = 300
 
 HEAD: Final = 9  # bytes
 PLAIN: Final = bytes(HEAD)  # no options, and only cuts at the beginning

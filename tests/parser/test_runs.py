@@ -7,9 +7,8 @@ import pytest
 from cases import each_case
 from hypothesis import given
 from hypothesis import strategies as st
+from short_inputs import short_runs
 
-import chunkfold.parser.streamed_body
-import chunkfold.parser.template
 from chunkfold import ChatCompletionChunk, ChatCompletionParser
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models.base import Model
@@ -70,9 +69,7 @@ def in_turns(text: bytes) -> bytes:
 
 @pytest.fixture(autouse=True, scope="module")
 def _short_runs() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunkfold.parser.streamed_body, "_LONG", 300)
-        patch.setattr(chunkfold.parser.template, "_FIRST_WAIT", 0)
+    with short_runs():
         yield
 
 

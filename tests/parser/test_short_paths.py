@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from cases import each_case
 
+import chunkfold.parser.streamed_body
 import chunkfold.parser.template
 from chunkfold import ChatCompletionParser
 from chunkfold.testing import chunk, delta, fragment
@@ -77,6 +78,7 @@ def test_the_usual_event_takes_few_calls(way: str, name: str, monkeypatch: pytes
     event, most = KINDS[name]
     alone, among_many = most[way]
     monkeypatch.setattr(chunkfold.parser.template, "_FIRST_WAIT", 1000 if way == "validated" else 0)
+    monkeypatch.setattr(chunkfold.parser.streamed_body, "_LONG", 1024)  # bytes, which ten events have
     parser = ChatCompletionParser()
     take = parser.fold if way == "folded" else parser.feed
     take(delta(role="assistant", content="") + delta(tool_calls=[fragment(0, "call_1", "f", "")]))

@@ -8,7 +8,7 @@ can fail is shown by bugs that are planted.
 import random
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from fuzz.targets import HEAD, PLAIN, TARGETS, Input
 from invariants import Broken, Options, check, check_json
 from made_streams import STOP
 from reference_decoder import decode_whole
+from short_inputs import short_runs
 
 from chunkfold import (
     ChatCompletionParser,
@@ -41,6 +42,12 @@ from chunkfold.wire import payload
 FUZZ = Path(__file__).parents[1] / "fuzz"
 CUTS = [1, 7, 61, 300]
 HUGE = 100_000  # bytes; such a body is read in one way only
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _short_runs() -> Iterator[None]:
+    with short_runs():
+        yield
 
 
 # What was found

@@ -17,7 +17,7 @@ from chunkfold.parser.limits import has_more_items
 from chunkfold.wire.payload import is_json, is_meant, parse_body, parse_slowly, valid_chunk, whole_part
 
 _FIELD_NAMES: Final = (b"data", b"event", b"id", b"retry", b"error")
-_LONG: Final = 1024  # bytes; what is shorter is one event, or few
+_LONG: Final = 2048  # bytes; what is shorter is one event, or few
 _BOM: Final = b"\xef\xbb\xbf"
 
 _offset = attrgetter("offset")

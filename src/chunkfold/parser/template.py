@@ -12,7 +12,6 @@ exactly one place. If there is any doubt, the event is parsed as usual. For exam
 share a template with one hole, the string after `"content":`.
 """
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Any, Final
@@ -28,8 +27,8 @@ from chunkfold.parser.holes import VALUE, Hole, Meaning, holes_of, meaning_of
 from chunkfold.wire.payload import valid_chunk
 
 _MOST_HOLES: Final = 8
-_LONGEST_INTEGER: Final = 18  # digits, which are less than 64 bits
-_LONG_INTEGER: Final = re.compile(rb"\d{%d}" % (_LONGEST_INTEGER + 1))
+_LARGEST: Final = 10**18  # what is smaller has less than 64 bits
+_FEWEST: Final = 8  # events to take at once; fewer take less time one by one
 _FIRST_WAIT: Final = 16  # events; to validate these costs about as much as to learn
 _LONGEST_WAIT: Final = 1024
 _WORTH_LEARNING: Final = 8  # events that were taken since it last learned
@@ -85,7 +84,7 @@ class EventTemplate:
                 else:
                     raw = rest
                 value = from_json(raw)
-                if type(value) is not kind or (kind is int and len(raw) > _LONGEST_INTEGER):
+                if type(value) is not kind or (isinstance(value, int) and not -_LARGEST < value < _LARGEST):
                     return self._take_other(event, chunks)
                 holder[key] = value
                 values.append(value)
@@ -120,6 +119,8 @@ class EventTemplate:
         if not data.startswith(start) or b"\r" in data:  # which ends a line, too
             return 0, b""
         *parts, _ = data.split(end)
+        if len(parts) < _FEWEST:
+            return 0, b""
         begin = len(start)
         events = [part[begin:] for part in parts]
         if not data.startswith(start + (end + start).join(events)):  # one of them begins otherwise
@@ -205,12 +206,15 @@ class EventTemplate:
             values = from_json(b"[%b,0]" % text)
         except ValueError:
             return ()
-        if values[1::2] != between or text.count(b"\r") != len(between) - 1 or _LONG_INTEGER.search(text):
+        if values[1::2] != between or text.count(b"\r") != len(between) - 1:
             return ()
-        values = values[::2]
-        if [*map(type, values)] != kinds * len(events):
-            return ()
-        return zip(*[iter(values)] * len(kinds), strict=True)
+        columns = [values[2 * place :: 2 * len(kinds)] for place in range(len(kinds))]
+        for column, kind in zip(columns, kinds, strict=True):
+            if {*map(type, column)} != {kind}:
+                return ()
+            if kind is int and not -_LARGEST < min(column) <= max(column) < _LARGEST:
+                return ()
+        return zip(*columns, strict=True)
 
     def _take_other(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
         """Learn from an event that is not like the last one learned from, if it is time to try that."""
