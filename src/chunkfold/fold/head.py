@@ -1,7 +1,7 @@
 """Fold the fields that every chunk repeats: the id of the completion, its model and similar fields.
 
 Almost every chunk has the same head as the one before. So the head is compared as a whole, and folded field by field
-only if it differs.
+only if it differs. Its `created` may differ: many providers send the current second, and only the first one is kept.
 """
 
 from collections.abc import Iterator
@@ -13,9 +13,10 @@ from chunkfold.excerpts import excerpt
 from chunkfold.models.chunk import TELLING_OBJECTS
 
 _FIRST_WINS: Final = ("id", "created", "model", "system_fingerprint")
-HEAD_FIELDS: Final = (*_FIRST_WINS, "object", "service_tier")
+HEAD_FIELDS: Final = ("id", "model", "system_fingerprint", "object", "service_tier")
+"""The fields that are the same in successive chunks, as a rule."""
 head_values = itemgetter(*HEAD_FIELDS)
-"""The head of a chunk, from its fields. `KeyError`: a value of a wrong type is kept elsewhere."""
+"""The values of a chunk's fields of these names. `KeyError`: a value of a wrong type is kept elsewhere."""
 
 
 class Head:
@@ -27,8 +28,9 @@ class Head:
     Attributes:
         fields: What is kept of it: the first values that are not empty.
         service_tier: The last value.
-        usual: The values of the last chunk's head; None if the next chunk must not take the short path, whatever its
-            head.
+        usual: The values of the last chunk's head, but its `created`; None if the next chunk must not take the short
+            path, whatever its head.
+        created: What the `created` of the last chunk amounts to: None, 0, or 1 for any time.
         notes: The deviations in the last chunk's head, noted with every chunk that repeats it.
     """
 
@@ -37,6 +39,7 @@ class Head:
         self.service_tier: str | None = None
         self.usual: tuple[Any, ...] | None = None
         self.notes: list[tuple[Rule, str]] = []
+        self.created: int | None = None
         self._log = log
 
     def add(self, chunk: dict[str, Any], *, is_usual: bool) -> None:
@@ -48,9 +51,11 @@ class Head:
         """
         # Of a list: a tuple of an iterator is made too large and cut, which fills CPython's store of freed tuples.
         values = tuple([chunk.get(name) for name in HEAD_FIELDS])
-        if values != self.usual:
-            self.notes = list(self._fold(dict(zip(HEAD_FIELDS, values, strict=True))))
+        created = chunk.get("created") and 1
+        if values != self.usual or created != self.created:
+            self.notes = list(self._fold(chunk))
             self.usual = values if is_usual and chunk.get("object") not in TELLING_OBJECTS else None
+            self.created = created
         self._log.note_all(self.notes)
 
     @property
@@ -58,17 +63,16 @@ class Head:
         """The fields that every completion has and this one does not."""
         return [name for name in ("id", "created", "model") if name not in self.fields]
 
-    def _fold(self, head: dict[str, Any]) -> Iterator[tuple[Rule, str]]:
+    def _fold(self, chunk: dict[str, Any]) -> Iterator[tuple[Rule, str]]:
         """Keep what is new; yield a note for each deviation."""
         for name in _FIRST_WINS:
-            value = head[name]
+            value = chunk.get(name)
             if value:
                 first = self.fields.setdefault(name, value)
                 if first != value and name in ("id", "model"):
                     yield ID_CHANGED, f"{name}: {excerpt(value)} after {excerpt(first)}"
             elif value is not None and name != "system_fingerprint":
                 yield EMPTY_FOR_ABSENT, name
-        if head["object"] != "chat.completion.chunk":
-            yield OBJECT_UNUSUAL, excerpt(head["object"])
-        if head["service_tier"]:
-            self.service_tier = head["service_tier"]
+        if (kind := chunk.get("object")) != "chat.completion.chunk":
+            yield OBJECT_UNUSUAL, excerpt(kind)
+        self.service_tier = chunk.get("service_tier") or self.service_tier

@@ -70,8 +70,7 @@ class StreamFold:
         self.tools = checked_types(tools or {})
         self.head = Head(self.log)
         self.output_size = 0
-        self.chunks = self.added = 0
-        self.unexplained = 0
+        self.chunks = self.added = self.unexplained = 0
         self.keeps_more = False
         self._next_compaction = _COMPACTION
         self._usage: dict[str, Any] | None = None
@@ -138,11 +137,12 @@ class StreamFold:
         A usual chunk has the same head as the one before, one choice, which is open, and no error. This is the
         only list of these conditions.
         """
-        fields, unknown = chunk.__dict__, chunk.__pydantic_extra__
+        fields, unknown, head = chunk.__dict__, chunk.__pydantic_extra__, self.head
         try:
             choices = fields["choices"]
             if (
-                head_values(fields) != self.head.usual
+                head_values(fields) != head.usual
+                or (fields["created"] and 1) != head.created
                 or len(choices) != 1
                 or (unknown and not _TELLING.isdisjoint(unknown))
             ):

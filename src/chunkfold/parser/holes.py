@@ -9,11 +9,13 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, cast
 
+from pydantic_core import from_json
+
 from chunkfold.event_stream import ServerSentEvent
 from chunkfold.fold.choice_state import ChoiceState
 from chunkfold.fold.deltas import RULED_UNKNOWN, TEXT_RULES, TextRule, brought_fields, rule_with_block
 from chunkfold.json_text.values import is_container, is_list, is_object
-from chunkfold.models import ChatCompletionChunk, ChoiceDelta, ChunkChoice, CompletionUsage
+from chunkfold.models import ChatCompletionChunk, ChoiceDelta, CompletionUsage
 from chunkfold.models.base import Model, is_model
 from chunkfold.wire.payload import valid_chunk
 
@@ -44,6 +46,7 @@ class Meaning(NamedTuple):
     Attributes:
         texts: The holes of texts that append: of one, or of a reasoning and of its block.
         counts: The holes of counts in the usage.
+        positive: The holes of numbers that mean less if they are positive: counts, and `created`.
         unknown: The holes of values of unknown keys that are kept.
         choice: The hole of the choice's index, if it changes.
         rule: The rule for the text, if it and counts at the top of the usage are all that a chunk like the last one
@@ -52,6 +55,7 @@ class Meaning(NamedTuple):
 
     texts: list[int]
     counts: list[int]
+    positive: list[int]
     unknown: list[int]
     choice: int | None
     rule: TextRule | None
@@ -60,10 +64,10 @@ class Meaning(NamedTuple):
         """The values of one event after the first that brings what all others bring; None if there is none."""
         text, *same = self.texts
         are_same = all(row[place] == row[text] for place in same for row in rows)
-        are_counts = all(row[place] > 0 for place in self.counts for row in rows)
+        are_positive = all(row[place] > 0 for place in self.positive for row in rows)
         are_new = all(row[place] != before[place] for place in self.unknown for before, row in pairwise(rows))
         is_one = self.choice is None or len({row[self.choice] for row in rows}) == 1
-        if not (is_one and are_same and are_counts and are_new):
+        if not (is_one and are_same and are_positive and are_new):
             return None
         values = [*rows[-1]]
         for place in self.texts:
@@ -79,61 +83,60 @@ def holes_of(
     None if one of them is not exactly one value of the chunk.
     """
     tried: list[bytes] = [*parts]
-    probes: dict[Any, int] = {}
+    markers: list[str | int] = []
     for number, place in enumerate(places):
-        is_text = parts[place].startswith(b'"')
-        probe = f"value {number}" if is_text else 10**9 + number
-        tried[place] = b'"%b"' % probe.encode() if isinstance(probe, str) else b"%d" % probe
-        probes[probe] = place
-    chunk_tried = valid_chunk(ServerSentEvent(b"".join(tried)))
-    found: dict[int, Place] = {}
+        marker = f"value {number}" if parts[place].startswith(b'"') else 10**9 + number
+        tried[place] = b'"%b"' % marker.encode() if isinstance(marker, str) else b"%d" % marker
+        markers.append(marker)
+    like = valid_chunk(ServerSentEvent(b"".join(tried)))
+    if like is None:
+        return None
     try:
-        pairs = [] if chunk_tried is None else list(zip(_values(chunk), _values(chunk_tried), strict=True))
+        found = [place for place in _places(like) if place.holder[place.key] in markers]
     except ValueError:
         return None
-    for (holder, key), at in pairs:
-        value, value_tried = holder[key], at.holder[at.key]
-        if is_container(value):  # a hole in it is not found
-            continue
-        hole = probes.get(value_tried)
-        if key != at.key or value in probes or hole in found or (hole is None and value != value_tried):
-            return None
-        if hole is not None:
-            found[hole] = at
-    if chunk_tried is None or found.keys() != {*places}:
+    by_marker = {place.holder[place.key]: place for place in found}
+    if not len(found) == len(by_marker) == len(markers):
         return None
     behind = [b"".join(parts[place + 1 : following]) for place, following in pairwise(places)]
     holes = [
-        Hole(*found[place], str if parts[place].startswith(b'"') else int, between)
-        for place, between in zip(places, [*behind, b""], strict=True)
+        Hole(*by_marker[marker], str if isinstance(marker, str) else int, between)
+        for marker, between in zip(markers, [*behind, b""], strict=True)
     ]
-    return chunk_tried, holes
+    for hole, place in zip(holes, places, strict=True):
+        hole.holder[hole.key] = from_json(parts[place])
+    return (like, holes) if like == chunk else None
 
 
-def _values(model: Model) -> Iterator[Place]:
-    """The places of a chunk's values, in order.
+def _places(model: Model) -> Iterator[Place]:
+    """The places of a chunk's single values, but for nulls.
 
     Raises:
-        ValueError: There is one which the fold may keep as it is.
+        ValueError: There is a list or an object which the fold may keep as it is.
     """
-    for key, value in vars(model).items():
-        if is_list(value) and key in _LISTS:
+    fields = vars(model)
+    for key, value in fields.items():
+        if value is None:
+            continue
+        if is_model(value):
+            yield from _places(value)
+        elif is_list(value) and key in _LISTS:
             for item in value:
-                yield from _values_of_item(item)
-        elif is_model(value):
-            yield from _values(value)
+                yield from _places_of_item(item)
         elif is_container(value):
             msg = f"{key}: expected one value, received several"
             raise ValueError(msg)
         else:
-            yield Place(vars(model), key)
-    for key in _unknown(model):
-        yield Place(_unknown(model), key)
+            yield Place(fields, key)
+    unknown = _unknown(model)
+    for key, value in unknown.items():
+        if not is_container(value):  # a hole in it is not found
+            yield Place(unknown, key)
 
 
-def _values_of_item(item: Any) -> Iterator[Place]:
+def _places_of_item(item: Any) -> Iterator[Place]:
     if is_model(item):
-        yield from _values(item)
+        yield from _places(item)
     elif is_object(item) and not any(map(is_container, item.values())):
         yield from (Place(item, key) for key in item)
     else:
@@ -152,17 +155,19 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], state: ChoiceState
     )
     if is_ruled or not _has_all_counts(usage):
         return None
-    kinds = [_kind_of(Place(hole.holder, hole.key), choice, texts, usage, unknown) for hole in holes]
+    kinds = [_kind_of(Place(hole.holder, hole.key), chunk, texts, unknown) for hole in holes]
     if not texts or "" in kinds or kinds.count("text") != len(texts):
         return None
     places = {
-        kind: [number for number, one in enumerate(kinds) if one == kind] for kind in ("text", "count", "unknown")
+        kind: [number for number, one in enumerate(kinds) if one == kind]
+        for kind in ("text", "count", "created", "unknown")
     }
     is_deep = any(usage is None or holes[number].holder is not vars(usage) for number in places["count"])
     is_more_kept = is_deep or places["unknown"] or (has_index and (any(unknown[1:]) or usage or len(texts) > 1))
     return Meaning(
         texts=places["text"],
         counts=places["count"],
+        positive=places["count"] + places["created"],
         unknown=places["unknown"],
         choice=kinds.index("index") if has_index else None,
         rule=None if is_more_kept else _rule_for(texts, choice.delta),
@@ -177,15 +182,15 @@ def _rule_for(texts: list[Place], delta: ChoiceDelta) -> TextRule | None:
     return TEXT_RULES[names[0]] if len(texts) == 1 else rule_with_block(TEXT_RULES[names[0]])
 
 
-def _kind_of(
-    hole: Place, choice: ChunkChoice, texts: list[Place], usage: CompletionUsage | None, unknown: list[dict[str, Any]]
-) -> str:
-    """What is in a hole: "text", "index", "count", "unknown", "padding", or "" for anything else."""
-    holder = hole.holder
+def _kind_of(hole: Place, chunk: ChatCompletionChunk, texts: list[Place], unknown: list[dict[str, Any]]) -> str:
+    """What is in a hole: "text", "index", "count", "created", "unknown", "padding", or "" for anything else."""
+    holder, [choice], usage = hole.holder, chunk.choices, chunk.usage
     if any(holder is text.holder and hole.key == text.key for text in texts):
         return "text"
     if holder is vars(choice):
         return "index"
+    if holder is vars(chunk) and hole.key == "created":
+        return "created"
     if usage is not None and any(holder is vars(part) for part in (usage, *filter(is_model, vars(usage).values()))):
         return "count"
     if any(holder is fields for fields in unknown):
