@@ -14,7 +14,7 @@ from chunkfold.models.chunk import TELLING_OBJECTS
 
 _FIRST_WINS: Final = ("id", "created", "model", "system_fingerprint")
 HEAD_FIELDS: Final = ("id", "model", "system_fingerprint", "object", "service_tier")
-"""The fields that are the same in successive chunks, as a rule."""
+"""The fields that are usually the same in successive chunks."""
 head_values = itemgetter(*HEAD_FIELDS)
 """The values of a chunk's fields of these names. `KeyError`: a value of a wrong type is kept elsewhere."""
 
