@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-SLICE: Final = 4096  # bytes, which is some 12 chunks
-LARGE_SLICE: Final = 4 * SLICE  # where no chunks are made of it
-_LONGEST_SLICE: Final = 8 * SLICE
+SLICE: Final = 8192  # bytes, which is some 25 chunks
+LARGE_SLICE: Final = 2 * SLICE  # where no chunks are made of it
+_LONGEST_SLICE: Final = 4 * SLICE
 
 
 def slices(data: bytes, *, large: bool = False) -> Iterator[bytes]:
