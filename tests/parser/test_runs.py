@@ -67,6 +67,10 @@ def in_turns(text: bytes) -> bytes:
     return said(text, sum(text) % 4)
 
 
+def at(seconds: int, event: bytes) -> bytes:
+    return event.replace(b'"created":1760000000', b'"created":%d' % seconds)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _short_runs() -> Iterator[None]:
     with short_runs():
@@ -179,6 +183,9 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
     "arguments of a call whose type is repeated": lambda text: argued(text, b'"index":0,"type":"function"'),
     "arguments of two calls": argued_twice,
     "four choices": in_turns,
+    "text by the second": lambda text: at(1 + sum(text) % 7, said(text)),
+    "four choices by the second": lambda text: at(1 + sum(text) % 7, in_turns(text)),
+    "text with usage by the second": lambda text: at(1 + sum(text) % 7, with_usage(text)),
     "details": detailed,
     "details that differ from the reasoning": apart,
     "arguments of a call whose name is repeated": named,
@@ -430,6 +437,17 @@ def test_a_placeholder_is_noted_where_it_is(pieces: list[str]) -> None:
 def test_the_same_word_of_each_choice() -> None:
     before = [said(b"same", place % 4) for place in range(24)]
     assert check(before, [said(b"same", place % 4) for place in (0, 0, 1, 2, 3, 1)])
+
+
+@each_case("said_by", [said, in_turns, with_usage, argued])
+@each_case("seconds", [5, 0, -5, 10**30])
+def test_a_time_that_is_none_is_noted(seconds: int, said_by: Callable[[bytes], bytes]) -> None:
+    before = [*opened(said_by), *(at(place, said_by(b"word %d" % place)) for place in range(1, 25))]
+    assert check(before, [at(20 + place // 3, said_by(b"a%d" % place)) for place in range(9)])
+    check(
+        before, [at(20, said_by(b"a")), at(seconds, said_by(b"b")), at(seconds, said_by(b"c")), at(21, said_by(b"d"))]
+    )
+    check(before, [at(seconds, said_by(b"a")), *(at(20, said_by(b"b")) for _ in range(4))])
 
 
 @pytest.mark.parametrize("tokens", [5, 10**17, 10**18, 2**63, 10**30, -5, 0])

@@ -19,7 +19,6 @@ from typing import Any, Final
 from pydantic_core import from_json
 
 from chunkfold.event_stream import MESSAGE, ServerSentEvent
-from chunkfold.fold.head import HEAD_FIELDS
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.models.base import copier_of
@@ -263,7 +262,7 @@ class EventTemplate:
         """A function that folds the chunk as any other."""
         index = vars(chunk.choices[0])
         add, add_again, add_usual = self._fold.add, self._fold.add_again, self._fold.add_usual
-        has_own_head = any(hole.holder is vars(chunk) and hole.key in HEAD_FIELDS for hole in self._holes)
+        has_own_head = any(hole.holder is vars(chunk) for hole in self._holes)
         head = self._fold.head.usual
 
         def add_chunk(values: Sequence[Any], count: int) -> bool:
