@@ -28,7 +28,7 @@ from chunkfold.wire.payload import valid_chunk
 _MOST_HOLES: Final = 8
 _LARGEST: Final = 10**18  # what is smaller has less than 64 bits
 _FEWEST: Final = 8  # events to take at once; fewer take less time one by one
-_FIRST_WAIT: Final = 16  # events; to validate these costs about as much as to learn
+_FIRST_WAIT: Final = 16  # events; to learn costs less than to validate these
 _LONGEST_WAIT: Final = 1024
 _WORTH_LEARNING: Final = 8  # events that were taken since it last learned
 
