@@ -4,6 +4,7 @@ What holds for one front holds for the other, so most tests are written once, wi
 """
 
 import gc
+import gzip
 import itertools
 import math
 import threading
@@ -274,6 +275,15 @@ def test_any_iterable_of_bytes(tmp_path: Any) -> None:
         assert ChatCompletionStream(lines).read().text == "Hello world"
     assert ChatCompletionStream(tuple(WHOLE)).read().text == "Hello world"
     assert ChatCompletionStream(map(bytes, WHOLE)).read().text == "Hello world"
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "x-zip"])
+@pytest.mark.parametrize("library", [httpx, httpx2])
+def test_an_encoded_response_without_a_request(library: Any, encoding: str) -> None:
+    body = b"".join(WHOLE)
+    sent = gzip.compress(body) if encoding == "gzip" else body
+    response = library.Response(200, headers={"content-encoding": encoding}, content=iter([sent]))
+    assert ChatCompletionStream(response).read().text == "Hello world"
 
 
 class Kin:
