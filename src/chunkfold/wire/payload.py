@@ -28,10 +28,10 @@ from chunkfold.anomalies import (
     Rule,
 )
 from chunkfold.arguments import check_instance
-from chunkfold.errors import APIError, APIStatusError, ChunkfoldError, InvalidChunkError, LimitExceededError
+from chunkfold.errors import APIError, APIStatusError, ChunkfoldError, InvalidChunkError, exceeded
 from chunkfold.event_stream import MESSAGE, SLICE, EventStreamDecoder, ServerSentEvent
 from chunkfold.excerpts import BriefRepr, excerpt, excerpt_of
-from chunkfold.json_text.values import is_list, is_object
+from chunkfold.json_text.values import copied, is_list, is_object
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.models.chunk import TELLING_OBJECTS, is_keep_alive, is_unexplained
 from chunkfold.wire.envelopes import Headers, api_error, api_status_error, find_error, may_be_error
@@ -44,7 +44,7 @@ validate_json: Callable[[bytes], ChatCompletionChunk] = ChatCompletionChunk.__py
 DONE: Final = b"[DONE]"
 MAX_EVENT_PAYLOADS: Final = 40_000  # where a block holds several; of usual chunks `max_event_items` lets fewer pass
 _FIRST_FIELDS: Final = (b"data:", b"event:", b"error:", b":")
-_CHUNK_EVENTS: Final = frozenset({MESSAGE, "error", "chat.completion.chunk"})
+_CHUNK_EVENTS: Final = (MESSAGE, "chat.completion.chunk")
 _DATA: Final = b"data:"
 _NOT_BLANK: Final = re.compile(rb"\S")
 _PREFIX: Final = re.compile(rb"^[^\S\n]*+(?:data: ?+)?+", re.MULTILINE)
@@ -142,15 +142,20 @@ def _take_data(event: ServerSentEvent, payload: Payload) -> None:
 
 def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
     """An event named error is one, whatever its data."""
-    body, problem = _read(event, payload.notes)
+    body, problem = _read(event.data, payload.notes)
     if problem:
         payload.error = _unread_error(event)
         return
     body = _unwrapped(body, payload.notes)
     envelope = find_error(body) if is_object(body) else None
+    _take_error(event, envelope.value if envelope else body, body, payload)
+
+
+def _take_error(event: ServerSentEvent, value: Any, body: Any, payload: Payload) -> None:
+    """The error that a value of the body describes, and before it the chunk that came with it, if any."""
     if is_object(body) and body.get("choices"):
-        _take_chunk(event, _unwrapped(read_json(event.data, []), []), payload)
-    payload.error = api_error(envelope.value if envelope else body, body)
+        _take_chunk(event, copied(body), payload)  # repairs change it, and the error shows what was sent
+    payload.error = api_error(value, body)
 
 
 def _unread_error(event: ServerSentEvent) -> APIError:
@@ -162,7 +167,7 @@ def _unread_error(event: ServerSentEvent) -> APIError:
 def _take_json(event: ServerSentEvent, payload: Payload) -> None:
     is_foreign = event.event not in _CHUNK_EVENTS
     notes: Notes = []
-    body, problem = _read(event, notes)
+    body, problem = _read(event.data, notes)
     if problem:
         _take_unread(event, problem, payload, is_foreign=is_foreign)
         return
@@ -178,10 +183,10 @@ def _take_json(event: ServerSentEvent, payload: Payload) -> None:
         payload.error = _invalid(event, f"expected a JSON object, received {kind}: {excerpt_of(event.data)}")
 
 
-def _read(event: ServerSentEvent, notes: Notes) -> tuple[Any, str]:
-    """The JSON of an event, and the problem if it has none: an exception would keep what was decoded of it."""
+def _read(data: bytes, notes: Notes) -> tuple[Any, str]:
+    """The value of JSON, and the problem if it is none: an exception would keep what was decoded of it."""
     try:
-        return read_json(event.data, notes), ""
+        return read_json(data, notes), ""
     except UnreadableError as error:
         return None, str(error)
 
@@ -213,20 +218,16 @@ def _take_object(event: ServerSentEvent, body: dict[str, Any], payload: Payload)
     if envelope is not None and (api is None or body.get("error")):
         if envelope.rule is not None:
             payload.notes.append((envelope.rule, ""))
-        if body.get("choices"):
-            _take_chunk(event, _unwrapped(read_json(event.data, []), []), payload)
-        payload.error = api_error(envelope.value, body)
-        return
-    if api is not None:
+        _take_error(event, envelope.value, body, payload)
+    elif api is not None:
         payload.error = _invalid(event, names_other_api(api))
-        return
-    _take_chunk(event, body, payload)
+    else:
+        _take_chunk(event, body, payload)
 
 
 def _take_chunk(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -> None:
     if has_too_many_parts(body.get("choices")):
-        what = "choices and entries of their lists in one event"
-        payload.error = _exceeds("max_event_parts", MAX_EVENT_PARTS, what)
+        payload.error = exceeded("max_event_parts", MAX_EVENT_PARTS)
         return
     try:
         chunk = repaired_chunk(body, payload.notes)
@@ -237,10 +238,6 @@ def _take_chunk(event: ServerSentEvent, body: dict[str, Any], payload: Payload) 
     if is_unexplained(chunk):
         payload.foreign = excerpt_of(event.data)
         payload.notes.append((UNEXPLAINED_OBJECT, payload.foreign))
-
-
-def _exceeds(limit: str, value: int, what: str) -> LimitExceededError:
-    return LimitExceededError(f"expected at most {value} {what}, received more ({limit})", limit=limit, value=value)
 
 
 def _lines(data: bytes) -> Iterator[bytes]:
@@ -263,7 +260,7 @@ def _take_lines(event: ServerSentEvent, payload: Payload) -> None:
     """Each line as an event of its own, up to the first that ends the stream."""
     for place, line in enumerate(_lines(event.data)):
         if place == MAX_EVENT_PAYLOADS:
-            payload.error = _exceeds("max_event_payloads", MAX_EVENT_PAYLOADS, "payloads in one event")
+            payload.error = exceeded("max_event_payloads", MAX_EVENT_PAYLOADS)
             return
         one = parse_payload(event._replace(data=line))
         payload.chunks += one.chunks
@@ -296,16 +293,13 @@ def _is_whole(data: bytes) -> bool:
     data = data.strip()
     if data.startswith(_DATA):
         data = _without_prefix(data).strip()
-    return data[:1] not in (b"{", b"[") or data == b"[DONE]" or is_json(data)
+    return data[:1] not in (b"{", b"[") or data == DONE or is_json(data)
 
 
 def is_json(data: bytes) -> bool:
     """Whether data is JSON, repairs allowed."""
-    try:
-        read_json(data, [])
-    except UnreadableError:
-        return False
-    return True
+    _, problem = _read(data, [])
+    return not problem
 
 
 def is_meant(data: bytes) -> bool:
@@ -334,10 +328,8 @@ def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
         is_opening: Whether it is only the text before an event stream; then an error has to be unambiguous.
     """
     payload = Payload()
-    try:
-        value = _unwrapped(read_json(body, payload.notes), payload.notes)
-    except UnreadableError:
-        return None
+    value, _ = _read(body, payload.notes)
+    value = _unwrapped(value, payload.notes)
     if not is_object(value):
         return None
     event = ServerSentEvent(body)
@@ -345,9 +337,9 @@ def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
         payload.notes.append((ERROR_BODY, ""))
         _take_object(event, value, payload)
         return payload
-    choices = value.get("choices")
+    choices: Any = value.get("choices") or []
     is_completion = bool(choices) or value.get("object") == "chat.completion"
-    if not is_list(choices := choices or []) or not is_completion or other_api_object(value):
+    if not is_completion or not is_list(choices) or other_api_object(value):
         return None
     payload.notes.append((WHOLE_COMPLETION, ""))
     chunk = {**value, "object": "chat.completion.chunk", "choices": [_with_delta(choice) for choice in choices]}
@@ -391,9 +383,6 @@ def error_from_response(status_code: int, headers: Mapping[str, str], body: byte
     """
     check_instance("status_code", status_code, int, "an int")
     check_instance("body", body, (bytes, bytearray), "bytes")
-    notes: Notes = []
-    try:
-        value = _unwrapped(read_json(_event_data(body) or body, notes), notes)
-    except UnreadableError:
-        value = None
-    return api_status_error(status_code, Headers(headers), value, body.decode("utf-8", "replace").strip())
+    value, _ = _read(_event_data(body) or body, [])
+    text = body.decode("utf-8", "replace").strip()
+    return api_status_error(status_code, Headers(headers), _unwrapped(value, []), text)
