@@ -8,7 +8,7 @@ and `type`.
 import re
 from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 from urllib.parse import urlsplit
 
 from chunkfold.anomalies import ERROR_BARE, ERROR_BASE_RESP, ERROR_FINISH, ERROR_INSIDE, ERROR_SHAPE, Rule
@@ -19,7 +19,7 @@ from chunkfold.json_text.values import is_integer, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, ErrorObject, Outcome
 from chunkfold.models.base import validate_leniently
 from chunkfold.models.outcome import outcome_of
-from chunkfold.wire.repairs import MAX_UNKNOWN_DEPTH, is_deeper
+from chunkfold.wire.repairs import is_too_deep, objects_in
 
 _MESSAGE_EXCERPT: Final = 500
 # Gateways forward the headers of their provider under names of their own: LiteLLM, Portkey.
@@ -114,7 +114,7 @@ def _is_told(fields: Mapping[str, Any]) -> bool:
     return bool(fields.get("error")) or fields.get("base_resp") is not None or _has_error(fields.get("x_groq"))
 
 
-def _has_error(holder: Any) -> bool:
+def _has_error(holder: Any) -> TypeGuard[dict[str, Any]]:
     """Whether a choice, or `x_groq`, has an error: null, false and what is empty are none."""
     return is_object(holder) and bool(holder.get("error"))
 
@@ -125,8 +125,8 @@ def _is_failed(finish_reason: Any) -> bool:
 
 def _error_inside(body: dict[str, Any]) -> Envelope | None:
     """The error in a choice or in `x_groq`; a finish reason that means an error is one by itself."""
-    choices = [choice for choice in _items_of(body.get("choices")) if is_object(choice)]
-    told = [holder["error"] for holder in (*choices, body.get("x_groq")) if is_object(holder) and holder.get("error")]
+    choices = objects_in(body.get("choices"))
+    told = [holder["error"] for holder in (*choices, body.get("x_groq")) if _has_error(holder)]
     failed = next((choice for choice in choices if _is_failed(choice.get("finish_reason"))), None)
     if failed is None:
         return Envelope(told[0], ERROR_INSIDE) if told else None
@@ -136,14 +136,10 @@ def _error_inside(body: dict[str, Any]) -> Envelope | None:
     return Envelope(own or {"message": message, "finish_reason": word}, ERROR_FINISH)
 
 
-def _items_of(value: Any) -> list[Any]:
-    return value if is_list(value) else []
-
-
 def _vendor_error(body: dict[str, Any]) -> dict[str, Any] | None:
     """The error in a shape of one vendor's, with OpenAI's names for its message and its code; None if it is none."""
-    errors = _items_of(body.get("errors"))
-    if errors:  # Cloudflare, watsonx
+    errors = body.get("errors")
+    if errors and is_list(errors):  # Cloudflare, watsonx
         first = errors[0] if is_object(errors[0]) else {}
         return {**body, "message": _message_of(errors), "code": first.get("code") or body.get("status_code")}
     if body.get("success") is False:
@@ -168,15 +164,11 @@ def _has_failure_code(body: dict[str, Any]) -> bool:
 
 def _has_message(body: dict[str, Any]) -> bool:
     """Whether an object has an error's message, and neither says that all is well nor is a chunk."""
-    told = _told_of(body.get("message")) or body.get("detail")
+    message = body.get("message")
+    is_answer = is_object(message) and "role" in message  # of another API, Ollama's own
     is_well = body.get("success") is True or any(body.get(name) in _GOOD_CODES for name in ("code", "status_code"))
     is_chunk = "usage" in body or str(body.get("object", "")).startswith("chat.completion")
-    return bool(told) and not is_well and not is_chunk
-
-
-def _told_of(message: Any) -> Any:
-    """A message that may be an error's; one with a role is an answer of another API (Ollama's own)."""
-    return None if is_object(message) and "role" in message else message
+    return bool((message and not is_answer) or body.get("detail")) and not is_well and not is_chunk
 
 
 def api_error(value: Any, raw: Any) -> APIError:
@@ -215,9 +207,9 @@ def _redirected(status_code: int, headers: Mapping[str, str]) -> str:
     if parts.scheme not in ("", "http", "https"):
         return ""
     host = parts.netloc.rpartition("@")[2]
-    place = f"{parts.scheme}:" * bool(parts.scheme) + f"//{host}" * bool(host)
-    if _PLAIN_PATH.fullmatch(parts.path):
-        place += parts.path
+    path = parts.path if _PLAIN_PATH.fullmatch(parts.path) else ""
+    scheme = f"{parts.scheme}:" if parts.scheme else ""
+    place = f"{scheme}//{host}{path}" if host else f"{scheme}{path}"
     return f", redirected to {excerpt(place)}" if host or place.startswith("/") else ""
 
 
@@ -268,7 +260,7 @@ def _error_object(value: Any, raw: Any) -> ErrorObject:
         # A string error keeps its type and code beside it (text-generation-inference: `error_type`).
         fields.setdefault("code", outer.get("code"))
         fields.setdefault("type", fields.get("error_type") or outer.get("error_type") or outer.get("type"))
-    fields = {name: field for name, field in fields.items() if not is_deeper(field, MAX_UNKNOWN_DEPTH)}
+    fields = {name: field for name, field in fields.items() if not is_too_deep(field)}
     error, _ = validate_leniently(ErrorObject, fields)
     return error
 

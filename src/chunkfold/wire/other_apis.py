@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from chunkfold.json_text.values import is_list, is_object
+from chunkfold.wire.repairs import objects_in
 
 _ANTHROPIC_EVENTS: Final = frozenset(
     {
@@ -30,11 +30,10 @@ def other_api_object(body: dict[str, Any]) -> str | None:
     choices = body.get("choices")
     if not choices:
         return other_api(body.get("type"))
-    if body.get("object") == "text_completion" and is_list(choices):
-        texts = (choice for choice in choices if is_object(choice) and "text" in choice)
-        if any("delta" not in choice for choice in texts):
-            return "the legacy completions API (/completions)"
-    return None
+    if body.get("object") != "text_completion":
+        return None
+    is_text = any("text" in choice and "delta" not in choice for choice in objects_in(choices))
+    return "the legacy completions API (/completions)" if is_text else None
 
 
 def names_other_api(api: str) -> str:

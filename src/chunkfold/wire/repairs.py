@@ -32,7 +32,7 @@ from chunkfold.models.base import TooManyWrongError, validate_leniently
 Notes = list[tuple[Rule, str]]
 
 MAX_DEPTH: Final = 500
-MAX_UNKNOWN_DEPTH: Final = 200
+_MAX_UNKNOWN_DEPTH: Final = 200
 _TOO_LONG: Final = "expected numbers that the interpreter can read, received more digits"
 _TOO_DEEP: Final = f"expected JSON nested at most {MAX_DEPTH} deep, received deeper"
 _MOST: Final = 2**63  # no count is larger
@@ -115,28 +115,22 @@ def _with_whole_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _loads(text: str, notes: Notes) -> Any:
     try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        pass
-    except (ValueError, RecursionError) as error:
-        raise UnreadableError(_unreadable(error, text)) from None
-    try:
-        value = json.loads(text, strict=False)
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError:
+            value = json.loads(text, strict=False)
     except json.JSONDecodeError as error:
         what = error.msg.removesuffix(" starting at")
         msg = f"expected a JSON object, received text that is not JSON ({what} at character {error.pos})"
         raise UnreadableError(msg) from None
-    except (ValueError, RecursionError) as error:
-        raise UnreadableError(_unreadable(error, text)) from None
+    except RecursionError:
+        is_deeper = is_nested_deeper(text, MAX_DEPTH)
+        msg = _TOO_DEEP if is_deeper else "expected JSON that the interpreter can read, received deeper nesting"
+        raise UnreadableError(msg) from None
+    except ValueError:
+        raise UnreadableError(_TOO_LONG) from None
     notes.append((CONTROL_CHARACTERS, ""))
     return value
-
-
-def _unreadable(error: Exception, text: str) -> str:
-    if isinstance(error, RecursionError):
-        is_too_deep = is_nested_deeper(text, MAX_DEPTH)
-        return _TOO_DEEP if is_too_deep else "expected JSON that the interpreter can read, received deeper nesting"
-    return _TOO_LONG
 
 
 def repaired_chunk(body: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
@@ -145,10 +139,10 @@ def repaired_chunk(body: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
     Raises:
         UnreadableError: Its choices, content, tool calls, finish reason or index are not what they should be.
     """
-    if is_deeper(body, MAX_UNKNOWN_DEPTH):
+    if is_too_deep(body):
         _drop_deep_values(body, notes, ())
     _drop_empty_values(body, notes)
-    for choice in _objects(body.get("choices")):
+    for choice in objects_in(body.get("choices")):
         for part in (choice.get("delta"), choice.get("message")):
             if is_object(part):
                 _repair_calls(part, notes)
@@ -159,7 +153,7 @@ def repaired_chunk(body: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
         raise UnreadableError(str(error)) from None
     essential = next((one for one in wrong if _is_essential(one)), None)
     if essential is not None:
-        raise UnreadableError(_sentence(essential))
+        raise UnreadableError(str(essential).replace("a string or a list", "a string or a list of parts"))
     notes += [
         (COUNT_TOO_LARGE if one.is_too_large else WRONG_TYPE, str(one)) for one in wrong if not _is_empty_arguments(one)
     ]
@@ -180,18 +174,11 @@ def _is_essential(wrong: WrongType) -> bool:
     return path[-1] in _ESSENTIAL
 
 
-def _sentence(wrong: WrongType) -> str:
-    sentence = str(wrong)
-    return (
-        sentence.replace("a string or a list", "a string or a list of parts") if "content" in wrong.field else sentence
-    )
-
-
 def _drop_empty_values(body: dict[str, Any], notes: Notes) -> None:
     """A null instead of a default is an absent field; an empty list is how some languages write an empty object."""
     if body.get("choices", body) is None:
         del body["choices"]
-    for choice in _objects(body.get("choices")):
+    for choice in objects_in(body.get("choices")):
         if choice.get("index", choice) is None:
             del choice["index"]
         delta = choice.get("delta", choice)
@@ -209,8 +196,8 @@ def _repair_calls(part: dict[str, Any], notes: Notes) -> None:
     if is_list(calls) and None in calls:
         part["tool_calls"] = calls = [call for call in calls if call is not None]
         notes.append((FIELD_NULL_ITEM, ""))
-    for call in _objects(calls):
-        if isinstance(call.get("id"), int) and not isinstance(call["id"], bool):
+    for call in objects_in(calls):
+        if is_integer(call.get("id")):
             notes.append((CALL_ID_NOT_TEXT, f"id {call['id']}"))
             call["id"] = str(call["id"])
         _arguments_as_text(call.get("function"), notes)
@@ -258,7 +245,7 @@ def _drop_deep_values(value: Any, notes: Notes, path: Path) -> None:
             continue
         if _is_structure(path, key):
             _drop_deep_values(item, notes, (*path, key))
-        elif is_deeper(item, MAX_UNKNOWN_DEPTH):
+        elif is_too_deep(item):
             del value[key]
             notes.append((TOO_DEEP, dotted((*path, key))))
 
@@ -266,7 +253,7 @@ def _drop_deep_values(value: Any, notes: Notes, path: Path) -> None:
 def _is_structure(path: Path, key: str | int) -> bool:
     """Whether a key leads on to a container that the models know."""
     if isinstance(key, int):
-        return path[-1:] != () and path[-1] in _LISTS
+        return path[-1] in _LISTS
     return key in _STRUCTURE.get(_parent(path), ())
 
 
@@ -275,10 +262,10 @@ def _parent(path: Path) -> str:
     return next((part for part in reversed(path) if isinstance(part, str)), "")
 
 
-def is_deeper(value: Any, limit: int) -> bool:
-    """Whether a value is nested deeper than the limit; level by level, so that no depth is too deep to look at."""
+def is_too_deep(value: Any) -> bool:
+    """Whether a value is nested deeper than 200; level by level, so that no depth is too deep to look at."""
     level = [value]
-    for _ in range(limit):
+    for _ in range(_MAX_UNKNOWN_DEPTH):
         level = [item for part in level for _, item in _items(part) if is_container(item)]
         if not level:
             return False
@@ -292,5 +279,6 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
     return list(enumerate(value)) if is_list(value) else []
 
 
-def _objects(value: Any) -> list[dict[str, Any]]:
+def objects_in(value: Any) -> list[dict[str, Any]]:
+    """The objects in a list; none if the value is not a list."""
     return [item for item in value if is_object(item)] if is_list(value) else []
