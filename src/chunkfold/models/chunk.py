@@ -119,9 +119,11 @@ class ChatCompletionChunk(Model):
 
 
 # What an object without choices may be made of and still belong to a stream of chunks.
-_CHUNK_FIELDS: Final = frozenset({"choices", "usage", "service_tier", "system_fingerprint"})
-_METADATA: Final = frozenset(
+_EXPLAINED: Final = frozenset(
     {
+        "usage",
+        "service_tier",
+        "system_fingerprint",
         "error",  # empty: an object with other content is not a chunk
         "base_resp",  # MiniMax
         "citations",  # Perplexity
@@ -151,7 +153,7 @@ def is_unexplained(chunk: ChatCompletionChunk) -> bool:
     unknown = chunk.__pydantic_extra__ or {}
     if any(unknown.get(name) is not None for name in _OTHER_OUTPUT):
         return True
-    if not present.isdisjoint(_CHUNK_FIELDS | _METADATA) or is_keep_alive(unknown.get("type")):
+    if not present.isdisjoint(_EXPLAINED) or is_keep_alive(unknown.get("type")):
         return False
     kind = chunk.__dict__.get("object")
     if kind:

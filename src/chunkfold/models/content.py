@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
 
-from chunkfold.json_text.values import copied, is_list, is_object
+from chunkfold.json_text.values import copied, is_container, is_list, is_object
 
 Fields = Mapping[str, Any]
 
@@ -80,14 +80,16 @@ def fields_of(delta: BaseModel) -> Fields:
 
 def text_of(content: Any) -> str:
     """The text of `content`: a string, or the text parts of a list (Mistral)."""
-    if isinstance(content, str):
-        return content
-    return "".join(text for kind, text in map(read_part, content) if kind == "text") if is_list(content) else ""
+    return content if isinstance(content, str) else _joined_parts(content, "text")
 
 
 def thinking_of(content: Any) -> str:
     """The reasoning in a content list: Mistral's `thinking` parts, Databricks' `reasoning` parts."""
-    return "".join(text for kind, text in map(read_part, content) if kind == "reasoning") if is_list(content) else ""
+    return _joined_parts(content, "reasoning")
+
+
+def _joined_parts(content: Any, wanted: str) -> str:
+    return "".join(text for kind, text in map(read_part, content) if kind == wanted) if is_list(content) else ""
 
 
 def text_in(fields: Fields) -> str:
@@ -176,12 +178,12 @@ def content_block(block: dict[str, Any]) -> dict[str, Any]:
 def returned_fields(fields: Fields) -> dict[str, Any]:
     """What a provider needs back on the next turn beside the content and the calls, as copies."""
     names = [kind.name for kind in BLOCK_KINDS] + ["extra_content"]
-    found = {name: fields[name] for name in names if is_list(fields.get(name)) or is_object(fields.get(name))}
+    found = {name: fields[name] for name in names if is_container(fields.get(name))}
     if is_list(blocks := found.get(CONTENT_BLOCKS.name)):
         # Anthropic refuses a text block that is empty.
         found[CONTENT_BLOCKS.name] = [block for block in blocks if block.get("type") != "text" or block.get("text")]
     if fields.get("reasoning_opaque"):
-        found |= {name: fields[name] for name in ("reasoning_text", "reasoning_opaque") if fields.get(name)}
+        found |= {name: fields.get(name) for name in APPENDED}
     provider = fields.get("provider_specific_fields")
     signatures = provider.get("thought_signatures") if is_object(provider) else None
     if signatures:
@@ -215,7 +217,7 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def _unwrapped(fragment: dict[str, Any], inner: str) -> dict[str, Any]:
-    own = fragment.get(inner) if inner else None
+    own = fragment.get(inner)
     return {**{key: value for key, value in fragment.items() if key != inner}, **own} if is_object(own) else fragment
 
 

@@ -24,7 +24,7 @@ _SHORT: Final = 300  # of arguments
 _WORD: Final = 120  # of a name, an id, a finish reason
 
 _VISIBLE: Final = {
-    code: f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+    code: chr(code).encode("unicode_escape").decode()
     for first, last in (
         (0x00, 0x08),  # C0 without tab, line feed and carriage return
         (0x0B, 0x0C),

@@ -79,8 +79,6 @@ _TEXT_PARTS: Final[dict[str, type[TextPart | ReasoningPart | RefusalPart]]] = {
     "content": TextPart,
     "refusal": RefusalPart,
 }
-
-
 _ITEM_PARTS: Final[dict[str, type[ToolCallPart | ImagePart | ContentPart]]] = {
     "tool_calls": ToolCallPart,
     "images": ImagePart,
@@ -106,7 +104,7 @@ class Order(NamedTuple):
 
 def sizes_of(fields: Mapping[str, Any]) -> tuple[int, ...]:
     """How long each field is that has parts."""
-    return tuple(len(fields.get(name) or ()) for name in (*_TEXT_PARTS, "content_parts", "tool_calls", "images"))
+    return tuple(len(fields.get(name) or ()) for name in (*_TEXT_PARTS, *_ITEM_PARTS))
 
 
 def usual_order(fields: Mapping[str, Any]) -> list[PartStart]:
@@ -127,10 +125,9 @@ def parts_of(fields: Mapping[str, Any], order: Sequence[PartStart]) -> list[Mess
 
 def _items_of(fields: Mapping[str, Any]) -> dict[str, list[Any]]:
     """The items of a message that are parts, by their field."""
-    items: dict[str, list[Any]] = {name: [] for name in _ITEM_PARTS}
-    items |= {name: fields[name] for name in _ITEM_PARTS if is_list(fields.get(name))}
-    others = [part for part in items["content_parts"] if read_part(part)[0] == "other"]
-    return {**items, "content_parts": others}
+    items = {name: value if is_list(value := fields.get(name)) else [] for name in _ITEM_PARTS}
+    items["content_parts"] = [part for part in items["content_parts"] if read_part(part)[0] == "other"]
+    return items
 
 
 def _part(name: str, value: Any, start: int, ends: dict[str, int]) -> MessagePart | None:

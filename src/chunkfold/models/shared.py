@@ -1,11 +1,12 @@
 """Models that chunks and completions share: usage, log probabilities, annotations, audio, errors."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from chunkfold.json_text.values import is_integer, is_object
 from chunkfold.models.base import Model
+from chunkfold.models.content import fields_of
 
 Count = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # a larger one cannot be a number of tokens, and is kept raw
 
@@ -50,10 +51,10 @@ class CompletionUsage(Model):
 
     def _count(self, name: str, details: tuple[str, ...], names: tuple[str, ...]) -> int | None:
         """The first positive count among the details and the top; a 0 if only zeros were sent."""
-        top = {**vars(self), **(self.model_extra or {})}
-        inner = (top.get(part) for part in details)
-        found = [vars(part).get(name) if isinstance(part, Model) else _get(part, name) for part in inner]
-        counts = [count for count in (*found, *(top.get(other) for other in names)) if is_integer(count)]
+        top = fields_of(self)
+        inner = [vars(part) if isinstance(part, Model) else part for part in map(top.get, details)]
+        found = [part.get(name) for part in inner if is_object(part)] + [top.get(other) for other in names]
+        counts = [count for count in found if is_integer(count)]
         return next(filter(None, counts), 0 if counts else None)
 
 
@@ -117,7 +118,3 @@ class ErrorObject(Model):
     type: str | None = None
     param: str | None = None
     code: int | str | None = None
-
-
-def _get(value: Any, name: str) -> Any:
-    return value.get(name) if is_object(value) else None
