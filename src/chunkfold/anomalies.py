@@ -83,7 +83,7 @@ class AnomalyLog:
         self.refused: Anomaly | None = None
         self._refused_ids = refused
         self._noted: dict[str, Anomaly] = {}
-        self._more: Counter[str] = Counter()  # further uses; many chunks can trigger the same rule
+        self._counts: Counter[str] = Counter()
         self._on_first: Callable[[Anomaly], object] | None = None
 
     def observe(self, on_first: Callable[[Anomaly], object]) -> None:
@@ -95,15 +95,14 @@ class AnomalyLog:
     def note(self, rule: Rule, detail: str = "") -> None:
         """Count one use of a rule."""
         self.count += 1
-        noted = self._noted.get(rule.id)
-        if noted is None:
-            anomaly = self._noted[rule.id] = Anomaly(rule, 1, self.offset, _shown(detail))
-            if self.refused is None and rule.id in self._refused_ids:
-                self.refused = anomaly
-            if self._on_first is not None:
-                self._on_first(anomaly)
-        else:
-            self._more[rule.id] += 1
+        self._counts[rule.id] += 1
+        if rule.id in self._noted:
+            return
+        anomaly = self._noted[rule.id] = Anomaly(rule, 1, self.offset, _shown(detail))
+        if self.refused is None and rule.id in self._refused_ids:
+            self.refused = anomaly
+        if self._on_first is not None:
+            self._on_first(anomaly)
 
     def note_all(self, notes: Iterable[tuple[Rule, str]]) -> None:
         """Count one use of each rule."""
@@ -116,7 +115,7 @@ class AnomalyLog:
 
     def entries(self) -> tuple[Anomaly, ...]:
         """All of them, in the order of their first place."""
-        return tuple(replace(noted, count=1 + self._more[key]) for key, noted in self._noted.items())
+        return tuple(replace(noted, count=self._counts[key]) for key, noted in self._noted.items())
 
 
 def _shown(detail: str) -> str:

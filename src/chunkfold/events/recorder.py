@@ -1,5 +1,6 @@
 """Record what the fold does as events, and decide when a tool call starts and when it is done."""
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -86,7 +87,7 @@ class EventRecorder:
     def __init__(self, types: ToolTypes) -> None:
         self._types = types
         self._events: list[ChatCompletionEvent] = []
-        self._choices: dict[int, _ChoiceProgress] = {}
+        self._choices: defaultdict[int, _ChoiceProgress] = defaultdict(_ChoiceProgress)
 
     def take(self) -> list[ChatCompletionEvent]:
         """The events since the last time."""
@@ -111,7 +112,7 @@ class EventRecorder:
 
     def on_tool_call(self, choice: int, calls: ToolCalls, call: ToolCall, text: str) -> None:
         """A fragment was folded into a call."""
-        kept = self._choice(choice)
+        kept = self._choices[choice]
         progress = kept.calls.get(call.place)
         if progress is None:
             self._end_previous(choice, kept)
@@ -127,7 +128,7 @@ class EventRecorder:
 
     def on_audio(self, choice: int, data: str, transcript: str) -> None:
         """A piece of audio or of its transcript came."""
-        kept = self._choice(choice)
+        kept = self._choices[choice]
         if kept.audio is None:
             kept.audio = AudioDecoder()
         decoded = kept.audio.feed(data)
@@ -145,7 +146,7 @@ class EventRecorder:
     def on_finish(self, choice: int, finish_reason: str, *, has_tool_calls: bool) -> None:
         """A choice has its finish reason. One that means an error does not complete a call."""
         outcome = outcome_of(finish_reason, has_tool_calls=has_tool_calls) or Outcome.OTHER
-        kept = self._choice(choice)
+        kept = self._choices[choice]
         # A call after the first finish reason is done when the stream ends: more of it could follow.
         if outcome is not Outcome.ERROR and kept.finish is None:
             self._end_calls(choice, kept)
@@ -156,12 +157,6 @@ class EventRecorder:
     def on_usage(self, usage: dict[str, Any]) -> None:
         """The usage changed."""
         self._events.append(usage_received(usage))
-
-    def _choice(self, index: int) -> _ChoiceProgress:
-        kept = self._choices.get(index)
-        if kept is None:
-            kept = self._choices[index] = _ChoiceProgress()
-        return kept
 
     def _start(self, choice: int, progress: _Progress) -> None:
         progress.is_started = True
