@@ -125,7 +125,7 @@ class EventStreamDecoder:
         self._offset += size
 
     def _feed_slowly(self, data: bytes | bytearray | memoryview) -> list[ServerSentEvent]:
-        self._forget_asides()
+        self.error_fields, self.nearly_data, self.opening = [], [], b""
         if self._closed or self.limit_exceeded:
             return []
         if not isinstance(data, bytes):
@@ -143,16 +143,9 @@ class EventStreamDecoder:
             return []
         return self._take_data(data)
 
-    def _forget_asides(self) -> None:
-        if self.error_fields:
-            self.error_fields = []
-        if self.nearly_data:
-            self.nearly_data = []
-        self.opening = b""
-
     def close(self) -> None:
         """Mark the end of the body. A block without a final blank line is not dispatched, but kept in `unfinished`."""
-        self._forget_asides()
+        self.error_fields, self.nearly_data, self.opening = [], [], b""
         self.is_plain = False
         if self._closed or self.limit_exceeded:
             return
@@ -168,7 +161,7 @@ class EventStreamDecoder:
             self._line.clear()
             self.reconnection_time = reconnection_time
         if self._data or self._error is not None:
-            event = self._current_event(self._pending_id) if self._data else None
+            event = self._current_event() if self._data else None
             error = self._error_event() if event is None else None
             self.unfinished = UnfinishedBlock(event, error, whole_lines == len(self._data))
         self._end_nearly_data()
@@ -190,12 +183,9 @@ class EventStreamDecoder:
         events: list[ServerSentEvent] = []
         is_between = self._block_offset is None and self._nearly_data is None
         if self._foreign is None and is_between and _CR not in data:
-            if self._line:
-                if _LF not in data:
-                    self._keep_unfinished(data)
-                    return events
+            if self._line and _LF in data:
                 data = self._joined_line(data)
-            if data.startswith(b"data: "):
+            if not self._line and data.startswith(b"data: "):
                 data = self._take_plain_blocks(data, events)
         if data:
             self._take_lines(data, events)
@@ -339,7 +329,7 @@ class EventStreamDecoder:
         if self._data:
             events.append(self._current_event())
         elif self._error is not None:
-            self.error_fields.append(ServerSentEvent(self._error, "error", self.last_event_id, self._block_offset or 0))
+            self.error_fields.append(self._error_event())
         self._end_nearly_data()
         if self._block_offset is not None:
             self._new_block()
@@ -350,10 +340,10 @@ class EventStreamDecoder:
             self.nearly_data.append(self._nearly_data)
             self._nearly_data = None
 
-    def _current_event(self, pending_id: str | None = None) -> ServerSentEvent:
+    def _current_event(self) -> ServerSentEvent:
         first = self._data[0]
         data = first if len(self._data) == 1 and isinstance(first, bytes) else b"\n".join(self._data)
-        event_id = self.last_event_id if pending_id is None else pending_id
+        event_id = self.last_event_id if self._pending_id is None else self._pending_id
         return ServerSentEvent(data, self._event or MESSAGE, event_id, self._block_offset or 0)
 
     def _error_event(self) -> ServerSentEvent:

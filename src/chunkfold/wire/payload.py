@@ -351,17 +351,13 @@ def _with_delta(choice: Any) -> Any:
     """A completion's choice as a chunk's: its message is the delta, its tool calls get their places as index."""
     if not is_object(choice) or not is_object(choice.get("message")):
         return choice
-    delta = with_call_indexes(choice["message"])
-    return {**{key: value for key, value in choice.items() if key != "message"}, "delta": delta}
-
-
-def with_call_indexes(message: dict[str, Any]) -> dict[str, Any]:
-    """A message's fields as a delta's: whole tool calls are identified by their places."""
-    calls = message.get("tool_calls")
-    if not is_list(calls):
-        return message
-    numbered = [{"index": place, **call} if is_object(call) else call for place, call in enumerate(calls)]
-    return {**message, "tool_calls": numbered}
+    fields = dict(choice)
+    delta = dict(fields.pop("message"))
+    if is_list(calls := delta.get("tool_calls")):
+        delta["tool_calls"] = [
+            {"index": place, **call} if is_object(call) else call for place, call in enumerate(calls)
+        ]
+    return {**fields, "delta": delta}
 
 
 def _event_data(body: bytes) -> bytes | None:
