@@ -24,7 +24,7 @@ from typing import Any, Final
 from chunkfold.anomalies import Rule
 
 _RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429})
-_NEVER_RETRYABLE_CODES: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+_NEVER_RETRYABLE_CODES: Final = ("insufficient_quota", "billing_hard_limit_reached")
 _TRANSIENT_ERRORS: Final = ("TimeoutException", "NetworkError", "RemoteProtocolError")
 _UNITS: Final = {
     "max_event_items": "values in one event",
@@ -143,7 +143,7 @@ class APIError(ChunkfoldError):
 
     def is_transient(self) -> bool:
         """Whether the fault is likely to be temporary."""
-        if {str(self.code), str(self.type)} & _NEVER_RETRYABLE_CODES:
+        if self.code in _NEVER_RETRYABLE_CODES or self.type in _NEVER_RETRYABLE_CODES:
             return False
         status = self.status_code
         return status is not None and (status in _RETRYABLE_STATUS or status >= 500)

@@ -48,7 +48,7 @@ from chunkfold import (
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import base
 from chunkfold.parser.limits import has_more_items
-from chunkfold.testing import DONE, Answer, FakeProvider, choice, chunk, delta
+from chunkfold.testing import DONE, Answer, FakeProvider, choice, chunk, delta, event
 from chunkfold.wire import payload
 
 pytestmark = generators_of_httpx_are_not_ours
@@ -857,12 +857,16 @@ NUMBERS: dict[str, list[bytes]] = {
         call(index=HUGE, id="a", x=HUGE, function={"name": "f", "arguments": "{}", "x": HUGE}),
         call(index=HUGE, id="b", function={"name": "g", "arguments": "{}"}),
     ],
+    "a call's id": [call(index=0, id=HUGE, function={"name": "f", "arguments": "{}"})],
     "arguments that are an object": [call(index=0, function={"name": "f", "arguments": {"x": HUGE}})],
     "unknown fields": [chunk({**choice(content="x"), "x": HUGE}, x=HUGE)],
     "reasoning details": [delta(reasoning_details=[{"type": HUGE, "index": HUGE, "id": HUGE, "data": HUGE}])],
     "an image": [delta(images=[HUGE, {"x": [HUGE]}])],
     "log probabilities": [chunk({**choice(), "logprobs": {"x": HUGE, "content": [{"bytes": [HUGE]}]}})],
     "a wrong type": [delta(role=HUGE)],
+    "an error's code": [event({"error": {"message": "m", "code": HUGE, "type": "x"}})],
+    "an error without an envelope": [event({"message": "m", "code": HUGE})],
+    "an object of no name": [event({"message": "m", "object": HUGE})],
 }
 
 
@@ -877,7 +881,7 @@ def test_numbers_of_very_many_digits_raise_nothing_but_our_errors(name: str, dig
             parser = ChatCompletionParser(strict=strict)
             parser.events()
             shown = repr([parser.feed(body), parser.events(), parser.snapshot, parser.close(), parser.events()])
-            shown += repr([parser.snapshot, parser.anomalies, parser.error])
+            shown += repr([parser.snapshot, parser.anomalies, parser.error, parser.error and parser.error.retryable])
             assert len(shown) < 50_000
             usage = parser.snapshot.usage
             assert parser.timing.tokens_per_second(usage and usage.prompt_tokens) is None

@@ -135,14 +135,14 @@ _EXPLAINED: Final = frozenset(
         "x_groq",
     }
 )
-_KEEP_ALIVES: Final = frozenset({"keepalive", "ping", "heartbeat"})
+_KEEP_ALIVES: Final = ("keepalive", "ping", "heartbeat")
 # Where other APIs have their text, beside a usage or an id like ours: DashScope, Workers AI, Baidu.
 _OTHER_OUTPUT: Final = ("output", "response", "result")
 
 
 def is_keep_alive(kind: Any) -> bool:
     """Whether the name of an event, or an object's `type` of whatever type, is that of a keep-alive."""
-    return isinstance(kind, str) and kind in _KEEP_ALIVES
+    return kind in _KEEP_ALIVES
 
 
 def is_unexplained(chunk: ChatCompletionChunk) -> bool:

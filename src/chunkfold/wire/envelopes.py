@@ -167,7 +167,7 @@ def _has_message(body: dict[str, Any]) -> bool:
     message = body.get("message")
     is_answer = is_object(message) and "role" in message  # of another API, Ollama's own
     is_well = body.get("success") is True or any(body.get(name) in _GOOD_CODES for name in ("code", "status_code"))
-    is_chunk = "usage" in body or str(body.get("object", "")).startswith("chat.completion")
+    is_chunk = "usage" in body or printed(body.get("object", "")).startswith("chat.completion")
     return bool((message and not is_answer) or body.get("detail")) and not is_well and not is_chunk
 
 
@@ -319,8 +319,9 @@ def _plain(word: str) -> str:
 
 def _is_failure(value: Any) -> bool:
     """A number of 400 or more, or its digits: an HTTP status, or a provider's own (Zhipu has 1113)."""
-    digits = str(value) if is_integer(value) or isinstance(value, str) else ""
-    return digits.isascii() and digits.isdigit() and len(digits) <= 18 and int(digits) >= 400
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 18:
+        value = int(value)
+    return is_integer(value) and 400 <= value < 10**18
 
 
 def _http_status(value: Any) -> int | None:

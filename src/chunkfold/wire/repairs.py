@@ -198,8 +198,8 @@ def _repair_calls(part: dict[str, Any], notes: Notes) -> None:
         notes.append((FIELD_NULL_ITEM, ""))
     for call in objects_in(calls):
         if is_integer(call.get("id")):
+            call["id"] = _json_text(call["id"])
             notes.append((CALL_ID_NOT_TEXT, f"id {call['id']}"))
-            call["id"] = str(call["id"])
         _arguments_as_text(call.get("function"), notes)
     _arguments_as_text(part.get("function_call"), notes)
 
@@ -209,11 +209,14 @@ def _arguments_as_text(function: Any, notes: Notes) -> None:
     if is_object(function) and is_container(function.get("arguments")):
         notes.append((ARGUMENTS_OBJECT, ""))
         if function["arguments"]:
-            try:
-                text = json.dumps(function["arguments"], ensure_ascii=False, separators=(",", ":"))
-            except ValueError:
-                raise UnreadableError(_TOO_LONG) from None
-            function["arguments"] = text
+            function["arguments"] = _json_text(function["arguments"])
+
+
+def _json_text(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except ValueError:  # more digits than the interpreter prints
+        raise UnreadableError(_TOO_LONG) from None
 
 
 def _read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:
