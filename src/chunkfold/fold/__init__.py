@@ -7,5 +7,5 @@ Input: chunks. Output: a snapshot on demand, and calls of an observer as things 
 - `tool_calls`, and `call_router`: which call a fragment belongs to;
 - `merging`: unknown keys, usage; `blocks`: blocks of reasoning, content parts; `audio`, `text_buffer`: joined late;
 - `gaps`, `snapshot`: what a whole message adds, and the public form of a message;
-- `observer`, `footprint`: notifications, and how much memory is kept; `text_channels`: the texts of a delta by place.
+- `observer`, `footprint`: notifications, and the memory that is kept; `text_channels`: the texts of a delta by place.
 """

@@ -65,11 +65,6 @@ class Blocks:
         """The blocks so far, in the order of their first appearance."""
         return [block.snapshot() for block in self._blocks]
 
-    def compact(self) -> None:
-        """Join the pieces of all texts."""
-        for block in self._blocks:
-            block.compact()
-
     def _block_of(self, fragment: dict[str, Any]) -> "_Block":
         """The block that a fragment belongs to: an existing one, else a new one."""
         type_, index = fragment.get("type"), fragment.get("index")
@@ -143,13 +138,6 @@ class _Block:
             elif value not in (None, "") or (key not in self.fields and value is None):
                 self.fields[key] = value
 
-    def compact(self) -> None:
-        """Join the pieces of all texts."""
-        for text in self._texts.values():
-            text.compact()
-        for items in self._lists.values():
-            items.compact()
-
     def snapshot(self) -> dict[str, Any]:
         """The block so far."""
         return {
@@ -199,10 +187,6 @@ class ContentParts:
         """What they keep; see `footprint`."""
         return Kept((self._parts,), (self._starts,))
 
-    def __len__(self) -> int:
-        """How many parts there are."""
-        return len(self._parts)
-
     def add(self, part: dict[str, Any], start: int) -> bool:
         """Fold in a part that comes after that number of characters of text; return whether it is a new one."""
         if self._starts and start != self._starts[-1]:
@@ -212,10 +196,6 @@ class ContentParts:
         if is_new:
             self._starts.append(start)
         return is_new
-
-    def compact(self) -> None:
-        """Join the pieces of all texts."""
-        self._parts.compact()
 
     def snapshot(self, text: str) -> list[dict[str, Any]]:
         """All parts so far, and between them the text as parts of type "text"."""

@@ -61,10 +61,6 @@ class CallIdentity:
         """Whether any of its name came."""
         return self._name.tell() > 0
 
-    def compact(self) -> None:
-        """Join the pieces of its name."""
-        self._name.compact()
-
     def copy(self) -> "CallIdentity":
         """A copy, which can be changed independently."""
         copy = CallIdentity(self.place)

@@ -3,6 +3,7 @@
 Texts are collected in buffers and joined on demand, so many small deltas cost as much as few large ones.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,8 @@ class ChoiceState:
         self.observer = observer
         self.role: str | None = None
         self.finish_reason: str | None = None
-        self.texts: dict[str, TextBuffer] = {}  # content, refusal, reasoning, and raw fields that append
+        # Content, refusal, reasoning, and raw fields that append.
+        self.texts: defaultdict[str, TextBuffer] = defaultdict(TextBuffer)
         self.in_thought = False  # the last content was flagged as a thought
         self.order: list[PartStart] | None = None
         self._last_part = ""
@@ -93,17 +95,18 @@ class ChoiceState:
         growing = (self.order or [], *self.lists.values(), *self.logprobs.values(), *extended.values())
         return Kept((*texts, *calls, *rest), growing)
 
-    def write(self, name: str, text: str) -> None:
-        """Append to one of the texts that are parts of the message: content, reasoning, refusal."""
-        if name == self._last_part:
-            buffer = self.texts[name]
-        else:
-            buffer = self.buffer(name)
-            if text:
-                self.begin_part(name, buffer.tell())
-        buffer.write(text)
+    def write(self, name: str, text: str) -> int:
+        """Append to one of the texts that are parts of the message: content, reasoning, refusal.
+
+        Returns how many characters it grew by.
+        """
+        buffer = self.texts[name]
+        if text and name != self._last_part:
+            self.begin_part(name, buffer.tell())
+        size = buffer.write(text)
         if self.observer is not None and text:
             self.observer.on_text(self.index, name, text, buffer, buffer.tell())
+        return size
 
     def begin_part(self, name: str, start: int) -> None:
         """Remember where a part of the message begins: a character of its text, or a place in its list."""
@@ -111,32 +114,6 @@ class ChoiceState:
         if self.order is None:
             self.order = []
         self.order.append((name, start))
-
-    def buffer(self, name: str) -> TextBuffer:
-        """The buffer of one of the texts."""
-        buffer = self.texts.get(name)
-        if buffer is None:
-            buffer = self.texts[name] = TextBuffer()
-        return buffer
-
-    def compact(self) -> None:
-        """Join the pieces of all texts."""
-        for buffer in self.texts.values():
-            buffer.compact()
-        if self.tool_calls is not None:
-            for call in self.tool_calls.calls:
-                call.compact()
-        for blocks in self.blocks.values():
-            blocks.compact()
-        if self.content_parts is not None:
-            self.content_parts.compact()
-
-    @property
-    def count(self) -> int:
-        """Roughly how many texts `compact` visits."""
-        calls = 0 if self.tool_calls is None else len(self.tool_calls.calls)
-        parts = 0 if self.content_parts is None else len(self.content_parts)
-        return 1 + calls + parts + sum(map(len, self.blocks.values()))
 
     def begin_calls(self) -> ToolCalls:
         """Create the state of its tool calls."""

@@ -137,15 +137,14 @@ def _add_content_list(state: ChoiceState, content: list[Any], *, has_reasoning: 
         if kind != "text" and is_object(part):
             _keep_part(state, part, is_other=kind == "other")
         if text and not (kind == "reasoning" and has_reasoning):
-            state.write("content" if kind == "text" else "reasoning", text)
-            size += len(text)
+            size += state.write("content" if kind == "text" else "reasoning", text)
     return size
 
 
 def _keep_part(state: ChoiceState, part: dict[str, Any], *, is_other: bool) -> None:
     if state.content_parts is None:
         state.content_parts = ContentParts()
-    is_new = state.content_parts.add(part, state.buffer("content").tell())
+    is_new = state.content_parts.add(part, state.texts["content"].tell())
     if is_new and is_other:
         state.begin_part("content_parts", state.content_parts.others)
         state.content_parts.others += 1
@@ -164,7 +163,7 @@ def _fold_unknown(state: ChoiceState, name: str, value: Any) -> bool:
     """Fold a field that only the fold has a rule for, not the models; return whether all of it was folded."""
     if name in APPENDED:
         if isinstance(value, str):
-            state.buffer(name).write(value)
+            state.texts[name].write(value)
         elif value is not None:
             _note_no_text(state, name, value)
         return isinstance(value, str)
@@ -198,8 +197,7 @@ def _merge_provider_fields(kept: dict[str, Any], new: dict[str, Any]) -> None:
 
 
 def _add_refusal(state: ChoiceState, refusal: str) -> int:
-    state.write("refusal", refusal)
-    return len(refusal)
+    return state.write("refusal", refusal)
 
 
 def _add_role(state: ChoiceState, role: str) -> None:
@@ -214,14 +212,11 @@ def _add_role(state: ChoiceState, role: str) -> None:
 
 
 def _add_text(state: ChoiceState, text: str) -> int:
-    state.write("content", text)
-    return len(text)
+    return state.write("content", text)
 
 
 def _add_reasoning(state: ChoiceState, text: str) -> int:
-    if text:
-        state.write("reasoning", text)
-    return len(text)
+    return state.write("reasoning", text) if text else 0
 
 
 def rule_with_block(rule: TextRule) -> TextRule:
@@ -235,7 +230,7 @@ def rule_with_block(rule: TextRule) -> TextRule:
 
 
 def _add_raw_reasoning(state: ChoiceState, text: str) -> int:
-    state.buffer("reasoning_content").write(text)
+    state.texts["reasoning_content"].write(text)
     return 0
 
 

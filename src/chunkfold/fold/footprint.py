@@ -1,4 +1,4 @@
-"""Estimate the memory that is kept of a stream, for a limit that nothing can bypass.
+"""Visit all that is kept of a stream: to estimate its memory, for a limit that nothing can bypass, and to reduce it.
 
 The estimate measures the current content, so no running sum is needed. It depends on the content alone, not on how much
 of it is shared or how the interpreter stores it. Content that only grows at its end is not measured twice.
@@ -94,6 +94,24 @@ class Footprint:
         size += self.of(new) + _VALUE * len(new)
         self._measured[id(part)] = (part, len(part), size)
         return size
+
+
+def join_texts(states: Iterable[State]) -> int:
+    """Join the pieces of all texts in these states; return how many values were visited."""
+    visited = 0
+    unseen: list[Any] = [*states]
+    while unseen:
+        value = unseen.pop()
+        visited += 1
+        if isinstance(value, TextBuffer):
+            value.compact()
+        elif is_object(value):
+            unseen += value.values()
+        elif is_list(value):
+            unseen += value
+        elif hasattr(type(value), "kept"):  # of the type, since a model has unknown fields as attributes
+            unseen += value.kept().parts
+    return visited
 
 
 def _is_tuple(value: Any) -> TypeGuard[tuple[Any, ...]]:

@@ -23,7 +23,7 @@ from chunkfold.excerpts import excerpt
 from chunkfold.fold.call_router import CallIdentity, CallRouter, silent_router
 from chunkfold.fold.choice_state import ChoiceState, replay, tell_finish
 from chunkfold.fold.deltas import TEXT_RULES, brought_fields, fold_delta, fold_logprobs, fold_tool_calls
-from chunkfold.fold.footprint import Footprint
+from chunkfold.fold.footprint import Footprint, join_texts
 from chunkfold.fold.gaps import gap_in, role_of
 from chunkfold.fold.head import Head, head_values
 from chunkfold.fold.merging import EXTENDED_IN_CHOICE, keep_unknown, merge_usage, nested_usage
@@ -270,11 +270,8 @@ class StreamFold:
     def compact(self) -> None:
         """Join the pieces of all texts, if many came since the last time; else nothing happens."""
         if self.chunks >= self._next_compaction:
-            # The more choices, calls or blocks there are, the less often: the cost stays linear.
-            texts = sum(state.count for state in self._choices.values())
-            self._next_compaction = self.chunks + max(_COMPACTION, texts)
-            for state in self._choices.values():
-                state.compact()
+            # The more is kept, the less often: the cost stays linear.
+            self._next_compaction = self.chunks + max(_COMPACTION, join_texts(self._choices.values()))
 
     def observe(self, observer: FoldObserver) -> None:
         """Notify an observer of everything so far, and from now on of each change."""

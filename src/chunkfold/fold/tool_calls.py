@@ -57,11 +57,6 @@ class ToolCall(CallIdentity):
         """What it keeps; see `footprint`."""
         return Kept((*super().kept().parts, self.type, self.arguments, self.extra, self.part_extra))
 
-    def compact(self) -> None:
-        """Join the pieces of its texts."""
-        super().compact()
-        self.arguments.compact()
-
     def add(self, fragment: ChoiceDeltaToolCall, log: AnomalyLog) -> int:
         """Fold a fragment in, all but its id, index and name; return how many characters of arguments it brought."""
         # By the dict, not by attribute: a value of a wrong type is kept raw beside the fields, not among them.
