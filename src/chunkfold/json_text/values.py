@@ -2,6 +2,7 @@
 
 import marshal
 import re
+from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any, Final, TypeGuard
 
@@ -56,16 +57,19 @@ def copied(value: Any) -> Any:
         return deepcopy(value)
 
 
-def size_of(value: Any) -> int:
-    """Roughly how many characters a JSON value has; more than none."""
-    size = 0
+def values_in(value: Any) -> Iterator[Any]:
+    """A JSON value and all that is in it, keys among them, in no order, and without a copy of any."""
     unseen = [value]
     while unseen:
         item = unseen.pop()
-        size += len(item) if isinstance(item, str) else 1
+        yield item
         if is_object(item):
             unseen += item
             unseen += item.values()
         elif is_list(item):
             unseen += item
-    return size
+
+
+def size_of(value: Any) -> int:
+    """Roughly how many characters a JSON value has; more than none."""
+    return sum(len(item) if isinstance(item, str) else 1 for item in values_in(value))
