@@ -41,16 +41,14 @@ _ANYTHING: Final = Shape(Any)
 _FREE_COPIES: Final = 100_000  # what copying may cost before the text has paid for it
 _COPIES_PER_CHARACTER: Final = 64  # items
 _CHARACTERS_PER_COPY: Final = 16  # of an open string
-_VALUE, _VALUE_OR_END, _KEY, _KEY_OR_END, _COLON, _COMMA, _OVER = range(7)
-_EXPECTED: Final = {
-    _VALUE: "a value",
-    _VALUE_OR_END: "a value or ]",
-    _KEY: "a key",
-    _KEY_OR_END: "a key or }",
-    _COLON: "a colon",
-    _COMMA: "a comma or the end of the object or list",
-    _OVER: "nothing more",
-}
+# What is expected next, as it is written in messages.
+_VALUE: Final = "a value"
+_VALUE_OR_END: Final = "a value or ]"
+_KEY: Final = "a key"
+_KEY_OR_END: Final = "a key or }"
+_COLON: Final = "a colon"
+_COMMA: Final = "a comma or the end of the object or list"
+_OVER: Final = "nothing more"
 _VALUE_WANTED: Final = (_VALUE, _VALUE_OR_END)
 _STRING_WANTED: Final = (_VALUE, _VALUE_OR_END, _KEY, _KEY_OR_END)
 _LONGEST_PLACE: Final = 200  # characters
@@ -130,7 +128,7 @@ class PartialJSON:
         self._text = StringIO(newline="")
         self._rest = ""  # the beginning of a number, a word or an escape, which the next piece may complete
         self._number: StringIO | None = None  # an open number that is too long to be parsed after each piece
-        self._wants = _VALUE
+        self._wants: str = _VALUE
         self._stack: list[_Open] = []
         self._open_items = 0  # how many items the open containers have
         self._string: StringIO | None = None  # an open string, a key's too
@@ -221,7 +219,7 @@ class PartialJSON:
         elif wants in _VALUE_WANTED:
             return self._take_scalar(text, at)
         else:
-            raise self._error(text, at, _EXPECTED[wants])
+            raise self._error(text, at, wants)
         return at + 1
 
     def _take_scalar(self, text: str, at: int) -> int:
@@ -240,7 +238,7 @@ class PartialJSON:
             try:
                 self._put(number_of(token))
             except ValueError:
-                raise self._error(text, at, _EXPECTED[self._wants]) from None
+                raise self._error(text, at, self._wants) from None
         return end
 
     def _end_string(self, text: str) -> None:
@@ -282,7 +280,7 @@ class PartialJSON:
     def _may_end(self, kind: type[Any]) -> bool:
         """Whether a container of this kind may end here."""
         wants = (_KEY_OR_END, _COMMA) if kind is dict else (_VALUE_OR_END, _COMMA)
-        return bool(self._stack) and isinstance(self._stack[-1].value, kind) and self._wants in wants
+        return self._wants in wants and isinstance(self._stack[-1].value, kind)
 
     def _end(self) -> None:
         frame = self._stack.pop()
