@@ -29,8 +29,7 @@ def check_flag(name: str, value: object) -> None:
     Raises:
         TypeError: It is not a bool.
     """
-    if not isinstance(value, bool):
-        raise _wrong_type(name, "a bool", value)
+    check_instance(name, value, bool, "a bool")
 
 
 def check_count(name: str, value: object) -> None:

@@ -126,7 +126,7 @@ class _Block:
         is_over = any(self.fields.get(key) for key in ("signature", "data"))
         return is_over and any(fragment.get(key) for key in self._kind.appended) and not self.is_repeated_by(fragment)
 
-    def add(self, fragment: dict[str, Any], *, appends: bool = True) -> None:
+    def add(self, fragment: dict[str, Any], *, appends: bool) -> None:
         """Fold a fragment in, its texts only if they are to be appended."""
         appended, lists = self._kind.appended, self._kind.lists
         for key, value in fragment.items():

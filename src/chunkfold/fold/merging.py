@@ -63,7 +63,7 @@ def merge_usage(usage: dict[str, Any], new: CompletionUsage, log: AnomalyLog) ->
         return usage
     prompt, completion, total = counts = _counts_in(merged)
     is_mixed = counts != _counts_in(vars(new))
-    if is_mixed and _is_count(prompt) and _is_count(completion) and _is_count(total) and total < prompt + completion:
+    if is_mixed and all(map(_is_count, counts)) and total < prompt + completion:
         log.note(TOTAL_TOO_SMALL, f"{total} < {prompt} + {completion}")
         merged["total_tokens"] = prompt + completion
         return usage if merged == usage else merged
@@ -98,7 +98,7 @@ def _merge_counts(
         kept = _merged(key, old, value, log, is_typed=key in typed)
         if kept is old:
             continue
-        if len(merged) >= _MOST_KEYS and key not in merged and key not in _KNOWN_KEYS and _is_full(merged):
+        if key not in merged and key not in _KNOWN_KEYS and len(merged.keys() - _KNOWN_KEYS) >= _MOST_KEYS:
             log.note(TOO_MANY_KEYS, excerpt(key))
             continue
         if merged is usage:
@@ -122,7 +122,7 @@ def _merged(key: str, old: Any, value: Any, log: AnomalyLog, *, is_typed: bool) 
         if not is_typed and not is_integer(value):
             log.note(WRONG_TYPE, f"usage: {excerpt(key)}: received {type(value).__name__} after a count")
         return old
-    if value == 0 and _is_positive(old):
+    if value == 0 and isinstance(old, int | float) and old > 0:
         log.note(ZERO_USAGE, excerpt(key))
         return old
     return _with_few_keys(_own(value), log)
@@ -133,10 +133,6 @@ def _own(value: Any) -> Any:
     if isinstance(value, BaseModel):
         value = {key: item for key, item in _fields_of(value).items() if item is not None}
     return copied(value)
-
-
-def _is_full(usage: dict[str, Any]) -> bool:
-    return len(usage.keys() - _KNOWN_KEYS) >= _MOST_KEYS
 
 
 def _with_few_keys(value: Any, log: AnomalyLog) -> Any:
@@ -158,10 +154,6 @@ def _is_right(key: str, value: Any) -> bool:
     if key.endswith("_details"):
         return is_object(value)
     return _is_count(value) or isinstance(value, float)
-
-
-def _is_positive(value: Any) -> bool:
-    return isinstance(value, int | float) and value > 0
 
 
 def nested_usage(chunk: ChatCompletionChunk, log: AnomalyLog) -> CompletionUsage | None:
