@@ -118,14 +118,14 @@ class CallRouter(Generic[CallT]):
         calls: In the order of their first appearance.
         last: The call that the last fragment belongs to.
         client_side: How many of them are for the client to run.
-        changes: How many fragments did more than continue a call that is known by its index.
+        keeps_more: Whether more than text was kept since this was set to False.
     """
 
     def __init__(self, make: Callable[[int], CallT], log: AnomalyLog) -> None:
         self.calls: list[CallT] = []
         self.last: CallT | None = None
         self.client_side = 0
-        self.changes = 0
+        self.keeps_more = False
         self._make = make
         self._log = log
         self._by_id: dict[str, CallT] = {}
@@ -152,10 +152,6 @@ class CallRouter(Generic[CallT]):
             call.has_text = True
         return call, grown
 
-    def knows(self, id_: str) -> bool:
-        """Whether an id was sent for any of the calls."""
-        return id_ in self._by_id
-
     def bind_id(self, call: CallT, id_: str) -> None:
         """From now on the id identifies this call; it becomes the call's `id` if that has none yet."""
         self._by_id[id_] = call
@@ -176,7 +172,7 @@ class CallRouter(Generic[CallT]):
 
     def _route(self, at_index: CallT | None, index: int | None, id_: str | None, name: str | None) -> tuple[CallT, int]:
         """Find the call, or begin one, and set its index, name and id."""
-        self.changes += 1
+        self.keeps_more = True
         if id_ == "" or name == "":
             self._log.note(EMPTY_FOR_ABSENT, "a tool call's id or name")
         if index is None:

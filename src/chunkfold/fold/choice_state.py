@@ -124,7 +124,7 @@ class ChoiceState:
     def has_calls(self) -> bool:
         """Whether there is any tool call for the client to run, or the legacy function call."""
         calls = self.tool_calls
-        return (calls is not None and calls.router.client_side > 0) or self.function_call is not None
+        return (calls is not None and calls.client_side > 0) or self.function_call is not None
 
     def text(self, name: str) -> str | None:
         """One of the texts so far, None if none of it came."""

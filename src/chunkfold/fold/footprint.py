@@ -109,9 +109,13 @@ def join_texts(states: Iterable[State]) -> int:
             unseen += value.values()
         elif is_list(value):
             unseen += value
-        elif hasattr(type(value), "kept"):  # of the type, since a model has unknown fields as attributes
+        elif _is_state(value):
             unseen += value.kept().parts
     return visited
+
+
+def _is_state(value: object) -> TypeGuard[State]:
+    return hasattr(type(value), "kept")  # not the value: a model has its unknown fields as attributes
 
 
 def _is_tuple(value: Any) -> TypeGuard[tuple[Any, ...]]:

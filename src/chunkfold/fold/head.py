@@ -26,8 +26,7 @@ class Head:
         log: Where to note what was tolerated.
 
     Attributes:
-        fields: What is kept of it: the first values that are not empty.
-        service_tier: The last value.
+        fields: What is kept of it: of the service tier the last value that is not empty, of the others the first.
         usual: The values of the last chunk's head, but its `created`; None if the next chunk must not take the short
             path, whatever its head.
         created: What the `created` of the last chunk amounts to: None, 0, or 1 for any time.
@@ -36,7 +35,6 @@ class Head:
 
     def __init__(self, log: AnomalyLog) -> None:
         self.fields: dict[str, Any] = {}
-        self.service_tier: str | None = None
         self.usual: tuple[Any, ...] | None = None
         self.notes: list[tuple[Rule, str]] = []
         self.created: int | None = None
@@ -75,4 +73,5 @@ class Head:
                 yield EMPTY_FOR_ABSENT, name
         if (kind := chunk.get("object")) != "chat.completion.chunk":
             yield OBJECT_UNUSUAL, excerpt(kind)
-        self.service_tier = chunk.get("service_tier") or self.service_tier
+        if tier := chunk.get("service_tier"):
+            self.fields["service_tier"] = tier

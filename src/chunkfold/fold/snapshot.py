@@ -31,9 +31,7 @@ def completion_snapshot(
     extra: Mapping[str, Any],
     head: Mapping[str, Any],
     choices: Mapping[int, ChoiceState],
-    service_tier: str | None,
     usage: Mapping[str, Any] | None,
-    *,
     tools: ToolTypes,
 ) -> ChatCompletion:
     """The completion so far; it shares nothing with the fold.
@@ -42,13 +40,10 @@ def completion_snapshot(
         extra: Its unknown fields.
         head: The fields that all chunks repeat.
         choices: By index.
-        service_tier: The last value.
         usage: The merged counts, None if none came.
         tools: The types of the tools' arguments.
     """
     fields = {**head, "choices": [choice_snapshot(choices[index]) for index in sorted(choices)]}
-    if service_tier is not None:
-        fields["service_tier"] = service_tier
     if usage is not None:
         fields["usage"] = validate_leniently(CompletionUsage, copied(usage))[0]
     completion = validate_leniently(ChatCompletion, with_unknown(extra, fields))[0]

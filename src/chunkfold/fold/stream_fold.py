@@ -90,7 +90,7 @@ class StreamFold:
     @property
     def footprint(self) -> int:
         """Roughly how many bytes are kept: the output, and everything that arrived with it."""
-        return self._footprint.of([self._choices, self.head.fields, self.head.service_tier, self._usage, self._extra])
+        return self._footprint.of([self._choices, self.head.fields, self._usage, self._extra])
 
     @property
     def all_finished(self) -> bool:
@@ -265,7 +265,7 @@ class StreamFold:
         """A copy of the router of a choice's calls, which continues independently."""
         state = self._choices.get(choice)
         calls = None if state is None else state.tool_calls
-        return silent_router() if calls is None else calls.router.copy()
+        return silent_router() if calls is None else calls.copy()
 
     def compact(self) -> None:
         """Join the pieces of all texts, if many came since the last time; else nothing happens."""
@@ -316,9 +316,7 @@ class StreamFold:
     @property
     def snapshot(self) -> ChatCompletion:
         """What has arrived so far, in time proportional to the output."""
-        return completion_snapshot(
-            self._extra, self.head.fields, self._choices, self.head.service_tier, self._usage, tools=self.tools
-        )
+        return completion_snapshot(self._extra, self.head.fields, self._choices, self._usage, self.tools)
 
     def _add_usage(self, usage: CompletionUsage) -> None:
         self.keeps_more = True

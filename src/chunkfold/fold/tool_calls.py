@@ -65,33 +65,27 @@ class ToolCall(CallIdentity):
             self.type = fields.get("type") or None
         if unknown:
             keep_unknown(self.extra, unknown)
-        size = 0
+        text = ""
         function, custom = fields.get("function"), fields.get("custom")
         if function is not None:
-            text = function.__dict__.get("arguments")
-            if text:
-                if self._may_be_placeholder:
-                    self._look_for_placeholder(text, log)
-                size = self.arguments.write(text)
+            text = function.__dict__.get("arguments") or ""
             unknown = function.__pydantic_extra__
             if unknown:
                 self._empty_object |= unknown.get("arguments") in ({}, [])
                 keep_unknown(self.part_extra, unknown)
         if custom is not None:
             self.is_custom = True
-            text = custom.__dict__.get("input")
-            if text:
-                if self._may_be_placeholder:
-                    self._look_for_placeholder(text, log)
-                size += self.arguments.write(text)
+            text += custom.__dict__.get("input") or ""
             keep_unknown(self.part_extra, custom.__pydantic_extra__)
-        return size
+        if text and self._may_be_placeholder:
+            self._look_for_placeholder(text, log)
+        return self.arguments.write(text)
 
     def _look_for_placeholder(self, text: str, log: AnomalyLog) -> None:
-        known = self.arguments.getvalue()
-        if _has_placeholder(known + text):
+        start = self.arguments.getvalue() + text
+        if _has_placeholder(start):
             log.note(ARGUMENTS_PLACEHOLDER, excerpt(self.name))
-        self._may_be_placeholder = len(known) + len(text) <= len("{}")
+        self._may_be_placeholder = len(start) <= len("{}")
 
     def note_several_objects(self, log: AnomalyLog) -> None:
         """The stream ended: note whether the arguments of one call are those of several."""
@@ -127,45 +121,26 @@ def _has_several_objects(arguments: str) -> bool:
     return isinstance(value, dict) and text[end:].lstrip().startswith("{")
 
 
-class ToolCalls:
-    """The calls of one choice.
+class ToolCalls(CallRouter[ToolCall]):
+    """The calls of one choice, with their arguments.
 
     Args:
         log: Where to note what was tolerated.
         choice: The choice's index.
         head: The fields that all chunks repeat, if they were sent: `id`, `created`, `model`.
-
-    Attributes:
-        router: The router that identifies the calls.
-        calls: In the order of their first appearance.
-        keeps_more: Whether more than text was kept since this was set to False.
     """
 
     def __init__(self, log: AnomalyLog, choice: int, head: Mapping[str, Any]) -> None:
-        self.router = CallRouter(ToolCall, log)
-        self.calls = self.router.calls
-        self.keeps_more = False
-        self._log = log
+        super().__init__(ToolCall, log)
         self._choice = choice
         self._head = head
 
-    def kept(self) -> Kept:
-        """What it keeps; see `footprint`."""
-        return Kept((self.router,))
-
-    @property
-    def last(self) -> ToolCall | None:
-        """The call that the last fragment belongs to."""
-        return self.router.last
-
     def add(self, fragment: ChoiceDeltaToolCall) -> int:
         """Fold a fragment into the call it belongs to; return how many characters of output it brought."""
-        router = self.router
-        changes = router.changes
-        call, grown = router.route(fragment)
+        call, grown = self.route(fragment)
         type_ = call.type
         size = call.add(fragment, self._log)
-        if router.changes != changes or call.type is not type_ or call.extra or call.part_extra:
+        if call.type is not type_ or call.extra or call.part_extra:
             self.keeps_more = True
         return grown + size
 
@@ -178,7 +153,7 @@ class ToolCalls:
         for call in self.calls:
             call.note_several_objects(self._log)
             if call.id is None:
-                self.router.bind_id(call, self.made_up_id(call))
+                self.bind_id(call, self.made_up_id(call))
                 self._log.note(CALL_ID_MADE_UP, f"{excerpt(call.name)}: {call.id}")
 
     def made_up_id(self, call: ToolCall) -> str:
@@ -194,6 +169,6 @@ class ToolCalls:
         )
         digest = blake2b("\0".join(source).encode("utf-8", "surrogatepass"), digest_size=12)
         made_up = f"call_{digest.hexdigest()}"
-        while self.router.knows(made_up):
+        while made_up in self._by_id:
             made_up += "_"
         return made_up
