@@ -204,6 +204,11 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
     "text beside annotations": beside(b'"annotations":[{"type":"url_citation"}]'),
     "text beside a list": beside(b'"token_ids":[1]'),
     "arguments of a call with a field of its own": lambda text: argued(text, b'"index":0,"x":"y"'),
+    "text beside an unknown field": beside(b'"x":"y"'),
+    "text beside nulls": beside(b'"role":"assistant","tool_calls":null'),
+    "text with a large number": lambda text: said(text, more=b',"x":300'),
+    "text with a fraction": lambda text: said(text, more=b',"x":1.5'),
+    "four choices with an object": lambda text: in_turns(text).replace(b',"choices"', b',"x":{},"choices"'),
 }
 
 
@@ -477,22 +482,32 @@ def test_half_of_a_character_that_is_held_comes_before_a_run() -> None:
     check(before, [said(b"\\ude00"), *(said(word) for word in WORDS)])
 
 
+def counted_by(reads: list[bytes], *, validated: bool = False) -> bytes:
+    """The events that count towards the limit on what is kept besides text."""
+    seen: list[bytes] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OutputLimit, "take", lambda _, data: seen.append(data))
+        if validated:
+            read_each(patch)
+        result_of(reads, ChatCompletionParser.fold)
+    return b"".join(seen)
+
+
 @each_case("name", KINDS)
-def test_what_a_run_keeps_besides_text_counts_towards_the_limit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_an_event_keeps_besides_text_counts_towards_the_limit_however_it_is_read(name: str) -> None:
     kind = KINDS[name]
-    counted_by: dict[str, list[bytes]] = {}
-    take = OutputLimit.take
-    run = [kind(word) for word in WORDS * 3]
-    for verb, reads in (("feed", run), ("fold", [b"".join(run)])):
-        seen = counted_by[verb] = []
+    before, run = opened(kind), [kind(word) for word in WORDS * 3]
+    expected = counted_by([*before, *run], validated=True)
+    assert counted_by([*before, *run]) == expected
+    assert counted_by([*before, b"".join(run)]) == expected
 
-        def watched(self: OutputLimit, data: bytes, seen: list[bytes] = seen) -> None:
-            seen.append(data)
-            take(self, data)
 
-        monkeypatch.setattr(OutputLimit, "take", watched)
-        result_of([*opened(kind), *reads], getattr(ChatCompletionParser, verb))
-    assert b"".join(counted_by["feed"]) == b"".join(counted_by["fold"])
+def test_a_value_that_returns_counts_towards_the_limit_each_time() -> None:
+    def marked(place: int) -> bytes:
+        return said(b"word %d" % place, more=b',"x":"%b"' % (b"a", b"b")[place % 2])
+
+    before, run = [FIRST, *map(marked, range(24))], [*map(marked, range(9))]
+    assert counted_by([*before, b"".join(run)]) == counted_by([*before, *run], validated=True)
 
 
 def test_a_large_event_counts_towards_the_limit_however_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,13 +64,16 @@ def fold_delta(state: ChoiceState, delta: ChoiceDelta) -> int:
 
 
 def brought_fields(delta: ChoiceDelta, state: ChoiceState | None) -> list[str]:
-    """The fields that a delta brings, besides nulls, and a role or an empty content that its choice has already."""
+    """The fields that a delta brings, besides nulls, and a role or an empty content that its choice has already.
+
+    An empty content alone is one of them: it is folded as any text.
+    """
     fields = delta.__dict__
     brought = [name for name in delta.__pydantic_fields_set__ if fields.get(name) is not None]
     if state is not None and len(brought) > 1:
         if "role" in brought and fields["role"] == state.role:
             brought.remove("role")
-        if "content" in brought and fields["content"] == "" and "content" in state.texts:
+        if len(brought) > 1 and fields.get("content") == "" and "content" in state.texts:
             brought.remove("content")
     return brought
 

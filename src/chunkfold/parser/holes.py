@@ -14,6 +14,7 @@ from pydantic_core import from_json
 from chunkfold.event_stream import ServerSentEvent
 from chunkfold.fold.choice_state import ChoiceState
 from chunkfold.fold.deltas import RULED_UNKNOWN, TEXT_RULES, TextRule, brought_fields, rule_with_block
+from chunkfold.fold.merging import is_new_each_time
 from chunkfold.json_text.values import is_container, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, ChoiceDelta, CompletionUsage
 from chunkfold.models.base import Model, is_model
@@ -51,6 +52,7 @@ class Meaning(NamedTuple):
         choice: The hole of the choice's index, if it changes.
         rule: The rule for the text, if it and counts at the top of the usage are all that a chunk like the last one
             adds; else None.
+        keeps_more: Whether more than text is kept of each chunk, even if only the text is new.
     """
 
     texts: list[int]
@@ -59,13 +61,16 @@ class Meaning(NamedTuple):
     unknown: list[int]
     choice: int | None
     rule: TextRule | None
+    keeps_more: bool
 
     def joined(self, rows: Sequence[tuple[Any, ...]]) -> list[Any] | None:
         """The values of one event after the first that brings what all others bring; None if there is none."""
         text, *same = self.texts
         are_same = all(row[place] == row[text] for place in same for row in rows)
         are_positive = all(row[place] > 0 for place in self.positive for row in rows)
-        are_new = all(row[place] != before[place] for place in self.unknown for before, row in pairwise(rows))
+        # The last one is folded directly after the first.
+        steps = [*pairwise(rows), (rows[0], rows[-1])]
+        are_new = all(row[place] != before[place] for place in self.unknown for before, row in steps)
         is_one = self.choice is None or len({row[self.choice] for row in rows}) == 1
         if not (is_one and are_same and are_positive and are_new):
             return None
@@ -171,6 +176,7 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], state: ChoiceState
         unknown=places["unknown"],
         choice=kinds.index("index") if has_index else None,
         rule=None if is_more_kept else _rule_for(texts, choice.delta),
+        keeps_more=bool(usage or len(texts) > 1 or unknown[-1]) or any(map(is_new_each_time, unknown)),
     )
 
 

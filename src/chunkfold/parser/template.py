@@ -281,8 +281,7 @@ class EventTemplate:
         add_again, rule, head, index = fold.add_again, meaning.rule, fold.head.usual, chunk.choices[0].index
         [place, *same], of = meaning.texts, meaning.choice
         counts = [(self._holes[number].key, number) for number in meaning.counts]
-        keeps_more = chunk.usage is not None or bool(same)
-        if not keeps_more and not meaning.positive:
+        if not (meaning.keeps_more or meaning.positive):
             if of is not None:
                 return lambda values, count: add_again(values[of], head, rule, values[place], count)
             return lambda values, count: add_again(index, head, rule, values[place], count)
@@ -292,12 +291,13 @@ class EventTemplate:
             if any(values[other] != text for other in same) or any(values[number] <= 0 for number in meaning.positive):
                 self._added = -1  # a total that was too small is the sum until the next one comes
                 return self._add(values, count)
-            is_added = add_again(index if of is None else values[of], head, rule, text, count)
-            if keeps_more:
+            if not add_again(index if of is None else values[of], head, rule, text, count):
+                return False
+            if meaning.keeps_more:
                 fold.keeps_more = True
-            if is_added and counts:
+            if counts:
                 fold.count_again({name: values[number] for name, number in counts})
-            return is_added
+            return True
 
         return add_next
 
