@@ -185,6 +185,7 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
     "four choices": in_turns,
     "text by the second": lambda text: at(1 + sum(text) % 7, said(text)),
     "four choices by the second": lambda text: at(1 + sum(text) % 7, in_turns(text)),
+    "arguments by the second": lambda text: at(1 + sum(text) % 7, argued(text)),
     "text with usage by the second": lambda text: at(1 + sum(text) % 7, with_usage(text)),
     "details": detailed,
     "details that differ from the reasoning": apart,
@@ -453,6 +454,14 @@ def test_a_time_that_is_none_is_noted(seconds: int, said_by: Callable[[bytes], b
         before, [at(20, said_by(b"a")), at(seconds, said_by(b"b")), at(seconds, said_by(b"c")), at(21, said_by(b"d"))]
     )
     check(before, [at(seconds, said_by(b"a")), *(at(20, said_by(b"b")) for _ in range(4))])
+
+
+@each_case("said_by", [said, in_turns, with_usage, argued])
+def test_a_time_after_none_is_not_noted(said_by: Callable[[bytes], bytes]) -> None:
+    seconds = [5, 6, 0, 0, 0, 0, 7, 0, 0, 0, 0, 8, 9, 0]
+    before = [*opened(said_by), *(at(second, said_by(b"a")) for second in seconds)]
+    for place in range(3, len(seconds)):
+        check(before[: 40 + place], [at(second, said_by(b"word")) for second in seconds[place:]])
 
 
 @pytest.mark.parametrize("tokens", [5, 10**17, 10**18, 2**63, 10**30, -5, 0])

@@ -196,7 +196,7 @@ def _kind_of(hole: Place, chunk: ChatCompletionChunk, texts: list[Place], unknow
     if holder is vars(choice):
         return "index"
     if holder is vars(chunk) and hole.key == "created":
-        return "created"
+        return "created" if chunk.created else ""  # while it is 0, each is noted
     if usage is not None and any(holder is vars(part) for part in (usage, *filter(is_model, vars(usage).values()))):
         return "count"
     if any(holder is fields for fields in unknown):

@@ -267,7 +267,7 @@ class EventTemplate:
 
         def add_chunk(values: Sequence[Any], count: int) -> bool:
             self._put(values)
-            if has_own_head:
+            if has_own_head and count == 1:  # what is joined has a usual one
                 return add(chunk, _nothing_else) is not None
             return add_again(index["index"], head, add_usual, chunk, count)
 
