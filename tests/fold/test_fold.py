@@ -1378,7 +1378,7 @@ def test_a_change_now_and_then_is_learned_soon(monkeypatch: pytest.MonkeyPatch) 
     assert validations(monkeypatch, body) <= 20 * 8
 
 
-@pytest.mark.parametrize("length", [20, 100])
+@pytest.mark.parametrize("length", [100, 200])
 def test_reasoning_and_text_by_turns_are_hardly_read(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Was once wrong: the key, which is another one there, was taken for a value that changes."""
     befores = (BEFORE.replace(b"content", b"reasoning"), BEFORE)

@@ -87,10 +87,13 @@ def holes_of(
 
     None if one of them is not exactly one value of the chunk.
     """
+    given = [from_json(parts[place]) for place in places]
+    if not {*map(type, given)} <= {str, int}:
+        return None
     tried: list[bytes] = [*parts]
     markers: list[str | int] = []
     for number, place in enumerate(places):
-        marker = f"value {number}" if parts[place].startswith(b'"') else 10**9 + number
+        marker = f"value {number}" if isinstance(given[number], str) else 10**9 + number
         tried[place] = b'"%b"' % marker.encode() if isinstance(marker, str) else b"%d" % marker
         markers.append(marker)
     like = valid_chunk(ServerSentEvent(b"".join(tried)))
@@ -108,8 +111,8 @@ def holes_of(
         Hole(*by_marker[marker], str if isinstance(marker, str) else int, between)
         for marker, between in zip(markers, [*behind, b""], strict=True)
     ]
-    for hole, place in zip(holes, places, strict=True):
-        hole.holder[hole.key] = from_json(parts[place])
+    for hole, value in zip(holes, given, strict=True):
+        hole.holder[hole.key] = value
     return (like, holes) if like == chunk else None
 
 

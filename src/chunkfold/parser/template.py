@@ -25,12 +25,15 @@ from chunkfold.models.base import copier_of
 from chunkfold.parser.holes import VALUE, Hole, Meaning, holes_of, meaning_of
 from chunkfold.wire.payload import valid_chunk
 
+_NEVER: Final = b"\r"  # no event's data has one
 _MOST_HOLES: Final = 8
 _LARGEST: Final = 10**18  # what is smaller has less than 64 bits
 _FEWEST: Final = 8  # events to take at once; fewer take less time one by one
 _FIRST_WAIT: Final = 16  # events; to learn costs less than to validate these
 _LONGEST_WAIT: Final = 1024
-_WORTH_LEARNING: Final = 8  # events that were taken since it last learned
+_WORTH_LEARNING: Final = 64  # events that were taken since learning was last tried; these pay for it
+_MISS: Final = 2  # events that were taken; to look at the values of one that is not costs as much as these save
+_MOST_MISSES: Final = 8
 
 _Add = Callable[[Sequence[Any], int], bool]
 """Folds values, as that many events; returns whether it was possible."""
@@ -45,8 +48,8 @@ class EventTemplate:
 
     def __init__(self, fold: StreamFold) -> None:
         self._fold = fold
-        self._before = b"\r"  # no event's data has one
-        self._before_size = 1
+        self._before = _NEVER
+        self._before_size = len(_NEVER)
         self._behind = b""
         self._behind_size = 0
         self._holes: list[Hole] = []
@@ -59,7 +62,7 @@ class EventTemplate:
         self._places: set[int] = set()  # of the holes, in the parts
         self._wait = _FIRST_WAIT  # events to let pass before learning again
         self._next_wait = 0
-        self._hits = 0  # since it was learned
+        self._hits = 0  # since learning was last tried, less the misses
 
     def take(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
         """Fold an event that fits the template, or that is learned from; return False if it was not folded.
@@ -84,14 +87,14 @@ class EventTemplate:
                     raw = rest
                 value = from_json(raw)
                 if type(value) is not kind or (isinstance(value, int) and not -_LARGEST < value < _LARGEST):
-                    return self._take_other(event, chunks)
+                    return self._miss(event, chunks)
                 holder[key] = value
                 values.append(value)
         except ValueError:
-            return self._take_other(event, chunks)
+            return self._miss(event, chunks)
         add = self._add_next if self._fold.added == self._added else self._add_first
         if not add(values, 1):
-            return self._take_other(event, chunks)  # the head was sent again in the meantime
+            return self._miss(event, chunks)  # the head was sent again in the meantime
         self._hits += 1
         if chunks is not None:
             chunks.append(self._copy())
@@ -214,6 +217,13 @@ class EventTemplate:
             if kind is int and not -_LARGEST < min(column) <= max(column) < _LARGEST:
                 return ()
         return zip(*columns, strict=True)
+
+    def _miss(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
+        """Handle an event that fits the template but for its values; forget the template if these are too many."""
+        self._hits -= _MISS
+        if self._hits < -_MISS * _MOST_MISSES:
+            self._before = _NEVER
+        return self._take_other(event, chunks)
 
     def _take_other(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
         """Learn from an event that is not like the last one learned from, if it is time to try that."""
