@@ -491,7 +491,7 @@ def calls_of(name: str, reads: list[bytes]) -> list[Any]:
 
 @pytest.mark.parametrize("size", [2, 5, 13, 30])
 def test_templates_that_fit_a_few_events_only_are_learned_rarely(size: int) -> None:
-    """To learn one costs as much as to validate some seventeen events."""
+    """To learn one costs as much as to validate some ten events."""
     events = [(said, thought)[place // size % 2](b"word %d" % place) for place in range(3_000)]
     assert len(calls_of("_learn", [FIRST, *events])) < 50
 
