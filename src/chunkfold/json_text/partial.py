@@ -78,12 +78,13 @@ class _Open:
             return _ANYTHING
         return self.shape.child(self.key if is_object(self.value) else None)
 
-    def put(self, value: Any) -> None:
-        """Add a value: under the latest key, or as the next item."""
-        if is_object(self.value):
-            self.value[self.key] = value
-        else:
-            self.value.append(value)
+
+def _put(container: Any, key: str, value: Any) -> None:
+    """Add a value: under the latest key of an object, or as the next item of a list."""
+    if is_object(container):
+        container[key] = value
+    else:
+        container.append(value)
 
 
 class PartialJSON:
@@ -263,7 +264,7 @@ class PartialJSON:
         if self._stack:
             frame = self._stack[-1]
             before = len(frame.value)
-            frame.put(value)
+            _put(frame.value, frame.key, value)
             self._open_items += len(frame.value) - before
         else:
             self._root = value
@@ -310,10 +311,7 @@ class PartialJSON:
             return root
         if not frames:
             return leaf
-        if isinstance(copies[-1], dict):
-            copies[-1][frames[-1].key] = leaf
-        else:
-            copies[-1].append(leaf)
+        _put(copies[-1], frames[-1].key, leaf)
         return root
 
     def _open_leaf(self) -> tuple[bool, Any]:
