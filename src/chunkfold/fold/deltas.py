@@ -17,7 +17,7 @@ from chunkfold.fold.blocks import Blocks, ContentParts
 from chunkfold.fold.choice_state import AudioState, ChoiceState, FunctionCallState
 from chunkfold.fold.merging import keep_unknown
 from chunkfold.json_text.values import is_list, is_object, size_of
-from chunkfold.models import ChoiceDelta, ChoiceDeltaAudio, ChoiceDeltaFunctionCall, ChoiceDeltaToolCall, ChoiceLogprobs
+from chunkfold.models import ChoiceDelta, ChoiceDeltaAudio, ChoiceDeltaFunctionCall, ChoiceLogprobs
 from chunkfold.models.content import (
     APPENDED,
     BLOCK_KINDS,
@@ -249,23 +249,13 @@ def fold_tool_calls(state: ChoiceState, fragments: list[Any]) -> int:
     size = 0
     for fragment in fragments:
         known = len(calls.calls)
-        size += calls.add(fragment)
+        call, grown, text = calls.add(fragment)
+        size += grown + len(text)
         if len(calls.calls) > known:
             state.begin_part("tool_calls", known)
-        if state.observer is not None and calls.last is not None:
-            state.observer.on_tool_call(state.index, calls, calls.last, _argument_text(fragment))
+        if state.observer is not None:
+            state.observer.on_tool_call(state.index, calls, call, text)
     return size
-
-
-def _argument_text(fragment: ChoiceDeltaToolCall) -> str:
-    """What a fragment adds to its call's arguments, or input."""
-    fields = vars(fragment)
-    return _text_in(fields.get("function"), "arguments") + _text_in(fields.get("custom"), "input")
-
-
-def _text_in(part: Any, name: str) -> str:
-    text: str | None = None if part is None else part.__dict__.get(name)
-    return text or ""
 
 
 def _add_function_call(state: ChoiceState, call: ChoiceDeltaFunctionCall) -> int:

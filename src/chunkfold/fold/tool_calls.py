@@ -57,8 +57,8 @@ class ToolCall(CallIdentity):
         """What it keeps; see `footprint`."""
         return Kept((*super().kept().parts, self.type, self.arguments, self.extra, self.part_extra))
 
-    def add(self, fragment: ChoiceDeltaToolCall, log: AnomalyLog) -> int:
-        """Fold a fragment in, all but its id, index and name; return how many characters of arguments it brought."""
+    def add(self, fragment: ChoiceDeltaToolCall, log: AnomalyLog) -> str:
+        """Fold a fragment in, all but its id, index and name; return what it added to the arguments."""
         # By the dict, not by attribute: a value of a wrong type is kept raw beside the fields, not among them.
         fields, unknown = fragment.__dict__, fragment.__pydantic_extra__
         if self.type is None:
@@ -79,7 +79,8 @@ class ToolCall(CallIdentity):
             keep_unknown(self.part_extra, custom.__pydantic_extra__)
         if text and self._may_be_placeholder:
             self._look_for_placeholder(text, log)
-        return self.arguments.write(text)
+        self.arguments.write(text)
+        return text
 
     def _look_for_placeholder(self, text: str, log: AnomalyLog) -> None:
         start = self.arguments.getvalue() + text
@@ -135,14 +136,17 @@ class ToolCalls(CallRouter[ToolCall]):
         self._choice = choice
         self._head = head
 
-    def add(self, fragment: ChoiceDeltaToolCall) -> int:
-        """Fold a fragment into the call it belongs to; return how many characters of output it brought."""
+    def add(self, fragment: ChoiceDeltaToolCall) -> tuple[ToolCall, int, str]:
+        """Fold a fragment in.
+
+        Returns the call it belongs to, by how many characters its name grew, and what was added to its arguments.
+        """
         call, grown = self.route(fragment)
         type_ = call.type
-        size = call.add(fragment, self._log)
+        text = call.add(fragment, self._log)
         if call.type is not type_ or call.extra or call.part_extra:
             self.keeps_more = True
-        return grown + size
+        return call, grown, text
 
     def snapshot(self) -> list[ChatCompletionMessageToolCall]:
         """All calls so far."""
