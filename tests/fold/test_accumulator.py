@@ -7,6 +7,7 @@ silent, and what every provider may do (unknown fields, reasoning fields, where 
 import json
 from base64 import b64encode
 from copy import deepcopy
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
@@ -810,6 +811,27 @@ def test_many_blocks_are_linear() -> None:
     details = accumulator.snapshot.message.reasoning_details
     assert details is not None
     assert [one["text"] for one in details] == ["aa"] * 3_000
+
+
+PIECES = [
+    pytest.param(
+        {"tool_calls": [{"index": 0, "function": {"arguments": "a"}}]}, "tool_calls.last.arguments", id="a call"
+    ),
+    pytest.param({"function_call": {"arguments": "a"}}, "function_call.arguments", id="the legacy call"),
+    pytest.param({"audio": {"transcript": "a"}}, "audio.transcript", id="a transcript"),
+]
+
+
+@pytest.mark.parametrize(("delta", "buffer"), PIECES)
+def test_the_pieces_of_every_text_are_joined_now_and_then(delta: dict[str, Any], buffer: str) -> None:
+    accumulator = StreamFold()
+    piece = ChatCompletionChunk.model_validate(chunk(delta))
+    for _ in range(3_000):
+        accumulator.compact()
+        accumulator.add(piece)
+    text = attrgetter(buffer)(accumulator.state_of(0))
+    assert text.tell() == 3_000
+    assert text._open.tell() < 2_000
 
 
 # Content that is flagged as a thought (Gemini's compatible endpoint)

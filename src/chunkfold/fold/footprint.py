@@ -110,7 +110,7 @@ def join_texts(states: Iterable[State]) -> int:
         elif is_list(value):
             unseen += value
         elif _is_state(value):
-            unseen += value.kept().parts
+            unseen += filter(None, value.kept().parts)  # most are empty
     return visited
 
 
