@@ -166,8 +166,7 @@ def _is_right(key: str, value: Any) -> bool:
 def nested_usage(chunk: ChatCompletionChunk, log: AnomalyLog) -> CompletionUsage | None:
     """Moonshot puts usage into the choice, Groq into `x_groq`."""
     groq = (chunk.__pydantic_extra__ or {}).get("x_groq")
-    holders = [*((choice.__pydantic_extra__ or {}) for choice in chunk.choices), groq]
-    for holder in holders:
+    for holder in (*(choice.__pydantic_extra__ for choice in chunk.choices), groq):
         if is_object(holder) and is_object(holder.get("usage")):
             usage, wrong = validate_leniently(CompletionUsage, copied(holder["usage"]))
             for one in wrong:
