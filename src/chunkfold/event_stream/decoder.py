@@ -341,10 +341,8 @@ class EventStreamDecoder:
             self._nearly_data = None
 
     def _current_event(self) -> ServerSentEvent:
-        first = self._data[0]
-        data = first if len(self._data) == 1 and isinstance(first, bytes) else b"\n".join(self._data)
         event_id = self.last_event_id if self._pending_id is None else self._pending_id
-        return ServerSentEvent(data, self._event or MESSAGE, event_id, self._block_offset or 0)
+        return ServerSentEvent(b"\n".join(self._data), self._event or MESSAGE, event_id, self._block_offset or 0)
 
     def _error_event(self) -> ServerSentEvent:
         return ServerSentEvent(self._error or b"", "error", self.last_event_id, self._block_offset or 0)

@@ -28,8 +28,10 @@ def has_too_many_parts(choices: Any) -> bool:
 
     Each needs a state, a copy in the snapshot, and events: this costs far more than reading it.
     """
-    if not is_list(choices) or len(choices) > MAX_EVENT_PARTS:
-        return is_list(choices)
+    if not is_list(choices):
+        return False
+    if len(choices) > MAX_EVENT_PARTS:
+        return True
     objects = list(filter(is_object, choices))
     messages = (choice.get(name) for choice in objects for name in ("delta", "message"))
     lists = (message.get(name) for message in messages if is_object(message) for name in _PARTS)
