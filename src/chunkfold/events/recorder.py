@@ -73,7 +73,7 @@ class _ChoiceProgress:
     calls: dict[int, _Progress] = field(default_factory=dict[int, _Progress])
     open_calls: dict[int, _Progress] = field(default_factory=dict[int, _Progress])
     touched: _Progress | None = None
-    audio: AudioDecoder | None = None
+    audio: AudioDecoder = field(default_factory=AudioDecoder)
     finish: tuple[str, Outcome] | None = None
 
 
@@ -128,10 +128,7 @@ class EventRecorder:
 
     def on_audio(self, choice: int, data: str, transcript: str) -> None:
         """A piece of audio or of its transcript came."""
-        kept = self._choices[choice]
-        if kept.audio is None:
-            kept.audio = AudioDecoder()
-        decoded = kept.audio.feed(data)
+        decoded = self._choices[choice].audio.feed(data)
         if decoded or transcript:
             self._events.append(AudioDelta(choice, decoded, transcript))
 

@@ -104,7 +104,8 @@ def find_error(body: dict[str, Any], *, named: bool = False) -> Envelope | None:
     if inside is not None or named or choices or (has_choices and body.get("usage")):
         return inside
     vendor = _vendor_error(body)
-    if vendor is not None or _has_failure_code(body) or (not has_choices and _has_message(body)):
+    is_failure = any(_is_failure(body.get(name)) for name in ("code", "status_code"))
+    if vendor is not None or is_failure or (not has_choices and _has_message(body)):
         return Envelope(vendor or body, ERROR_BARE)
     return None
 
@@ -156,10 +157,6 @@ def _vendor_error(body: dict[str, Any]) -> dict[str, Any] | None:
         if name.endswith(_EXCEPTION) and is_object(value):  # Bedrock, inside a stream
             return {**value, "type": name}
     return None
-
-
-def _has_failure_code(body: dict[str, Any]) -> bool:
-    return any(_is_failure(body.get(name)) for name in ("code", "status_code"))
 
 
 def _has_message(body: dict[str, Any]) -> bool:
