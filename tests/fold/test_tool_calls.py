@@ -347,6 +347,21 @@ def test_rule_6_neither_id_nor_index(deltas, expected, rules) -> None:
     check(deltas, expected, rules)
 
 
+@each_case("function", [{}, {"name": None, "arguments": None}, {"name": "", "arguments": ""}])
+def test_a_custom_tool_beside_an_empty_function(function: dict[str, Any]) -> None:
+    parser = read({"index": 0, "id": "a", "function": function, "custom": {"name": "sql", "input": "DROP"}})
+    [call] = parser.snapshot.tool_calls
+    assert (call.type, call.name, call.custom.input) == ("custom", "sql", "DROP")
+
+
+@each_case("custom", [{}, {"name": None, "input": None}, {"name": "", "input": ""}])
+def test_a_function_beside_an_empty_custom_tool(custom: dict[str, Any]) -> None:
+    function = {"name": W, "arguments": ONE}
+    parser = read({"index": 0, "id": "a", "type": "function", "function": function, "custom": custom})
+    [call] = parser.snapshot.tool_calls
+    assert (call.type, call.name, call.function.arguments) == ("function", W, ONE)
+
+
 @each_case(("deltas", "expected", "rules"), [*RULE_1, *RULE_2, *RULE_3, *RULE_4, *RULE_5, *RULE_6])
 def test_several_fragments_in_one_delta_follow_the_same_rules(deltas, expected, rules) -> None:
     check([deltas], expected, rules)

@@ -16,10 +16,12 @@ from chunkfold import (
     APIError,
     ChatCompletionChunk,
     ChatCompletionParser,
+    CompletionTokensDetails,
     InvalidChunkError,
     InvalidStreamError,
     NotAnEventStreamError,
     Payload,
+    PromptTokensDetails,
     ServerSentEvent,
     StreamEnd,
     parse_payload,
@@ -188,6 +190,18 @@ REPAIRS = [
         {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens_details": {"reasoning_tokens": 2}}},
         "CF215",
         id="counts",
+    ),
+    *(
+        pytest.param(
+            {"choices": [], "usage": {field: dict.fromkeys(details.model_fields, "3")}},
+            {"choices": [], "usage": {field: dict.fromkeys(details.model_fields, 3)}},
+            "CF215",
+            id=f"each count of {field}",
+        )
+        for field, details in [
+            ("prompt_tokens_details", PromptTokensDetails),
+            ("completion_tokens_details", CompletionTokensDetails),
+        ]
     ),
     pytest.param(calls(None, call("{}"), None), calls(call("{}")), "CF217", id="a null among tool calls"),
     pytest.param(chunk({"tool_calls": call("{}")}), calls(call("{}")), "CF313", id="one object as tool calls"),

@@ -140,8 +140,10 @@ class CallRouter(Generic[CallT]):
         # By the dict, not by attribute: a value of a wrong type is kept raw beside the fields, not among them.
         fields = fragment.__dict__
         index, id_ = fields.get("index"), fields.get("id")
-        part = fields.get("function") or fields.get("custom")
-        texts: dict[str, Any] = {} if part is None else part.__dict__
+        function, custom = fields.get("function"), fields.get("custom")
+        texts: dict[str, Any] = {} if function is None else function.__dict__
+        if custom is not None:
+            texts = {**custom.__dict__, **{key: value for key, value in texts.items() if value}}
         name = texts.get("name")
         call, grown = self._by_index.get(index), 0
         # Most fragments have an index and arguments alone; to look no further saves a tenth of the fold.

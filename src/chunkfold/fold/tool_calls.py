@@ -74,7 +74,7 @@ class ToolCall(CallIdentity):
                 self._empty_object |= unknown.get("arguments") in ({}, [])
                 keep_unknown(self.part_extra, unknown)
         if custom is not None:
-            self.is_custom = True
+            self.is_custom |= function is None or self.type == "custom" or any(custom.__dict__.values())
             text += custom.__dict__.get("input") or ""
             keep_unknown(self.part_extra, custom.__pydantic_extra__)
         if text and self._may_be_placeholder:

@@ -75,7 +75,10 @@ _LISTS: Final = frozenset(
     ]
 )
 _INTEGERS: Final = frozenset(
-    {"index", "created", "prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens", "reasoning_tokens"}
+    {
+        *("index", "created", "prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens"),
+        *("reasoning_tokens", "audio_tokens", "accepted_prediction_tokens", "rejected_prediction_tokens"),
+    }
 )
 
 
