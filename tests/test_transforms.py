@@ -184,6 +184,34 @@ def test_think_tags(texts: list[str], inside: bool, text: str, reasoning: str) -
     assert noted(parser) == {}
 
 
+class Returning:
+    """A transform that returns what its author forgot to put into a list."""
+
+    def __init__(self, feed: Callable[[ChatCompletionChunk], Any], close: Any = ()) -> None:
+        self.feed = feed
+        self._last = close
+
+    def close(self) -> Any:
+        return self._last
+
+
+@pytest.mark.parametrize(
+    ("feed", "received"),
+    [
+        (lambda _: None, "None"),
+        (lambda chunk: chunk, r"ChatCompletionChunk\("),
+        (lambda chunk: [chunk, None], r"\[ChatCompletionChunk\("),
+        (lambda chunk: (chunk, {}), r"\(ChatCompletionChunk\("),
+        (lambda _: "text", "'text'"),
+    ],
+)
+def test_a_transform_that_returns_no_list_of_chunks_is_named(feed: Any, received: str) -> None:
+    with pytest.raises(TypeError, match=rf"^Returning: expected a list of chunks, received {received}"):
+        read(contents(["a"]), Returning(feed))
+    with pytest.raises(TypeError, match=r"^Returning: expected a list of chunks, received None"):
+        read(contents(["a"]), Returning(lambda chunk: [chunk], None))
+
+
 def test_other_tags() -> None:
     parser, _ = read(contents(["[reas", "on]hm[/reason]", "Hi <think>"]), ThinkTags("[reason]", "[/reason]"))
     assert (parser.snapshot.text, parser.snapshot.reasoning) == ("Hi <think>", "hm")

@@ -4,13 +4,14 @@ The payload decides what an event is. This module decides what happens to it in 
 choices, joined halves of characters, transforms, the fold, observers.
 """
 
-from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 from pydantic import ValidationError
 
 from chunkfold.anomalies import SPLIT_SURROGATES
 from chunkfold.errors import APIError, ChunkfoldError, exceeded
 from chunkfold.event_stream import MESSAGE, ServerSentEvent
+from chunkfold.excerpts import excerpt
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.parser.choice_merger import merger_for
@@ -198,7 +199,7 @@ class EventIntake:
         self, chunks: list[ChatCompletionChunk], transforms: "Sequence[Transform]"
     ) -> list[ChatCompletionChunk]:
         for transform in transforms:
-            chunks = [new for chunk in chunks for new in transform.feed(chunk)]
+            chunks = [new for chunk in chunks for new in _chunks_from(transform, transform.feed(chunk))]
         return chunks
 
     def _check_guards(self, chunks: list[ChatCompletionChunk]) -> None:
@@ -214,7 +215,8 @@ class EventIntake:
         held = self._joiner.flush()
         last_chunks = self._transformed([held] if held is not None else [], self._transforms)
         for place, transform in enumerate(self._transforms, 1):
-            last_chunks += self._transformed(transform.close(), self._transforms[place:])
+            returned = _chunks_from(transform, transform.close())
+            last_chunks += self._transformed(returned, self._transforms[place:])
         chunks += last_chunks
         rest = self._fold.finish(last_chunks)
         if rest is not None:
@@ -226,3 +228,11 @@ class EventIntake:
     def _fail(self, error: ChunkfoldError, chunks: list[ChatCompletionChunk]) -> None:
         """End the stream with a provider's error, or with that of an invalid event or a limit."""
         self.end(Stop.ERROR if isinstance(error, APIError) else Stop.INVALID, chunks, error)
+
+
+def _chunks_from(transform: "Transform", returned: Any) -> list[ChatCompletionChunk]:
+    """What a transform returned, if that is chunks, as its protocol promises."""
+    items: list[Any] = list(returned) if hasattr(returned, "__iter__") else [returned]
+    if not all(isinstance(item, ChatCompletionChunk) for item in items):
+        raise TypeError(f"{type(transform).__name__}: expected a list of chunks, received {excerpt(returned)}")
+    return items
