@@ -19,6 +19,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "data": encode_event,
     "event": lambda value: encode_event(b"a", event=value),
     "id": lambda value: encode_event(b"a", id=value),
+    "retry": lambda value: encode_event(b"a", retry=value),
     "status_code": lambda value: error_from_response(value, {}, b""),
     "headers": lambda value: error_from_response(500, value, b""),
     "body": lambda value: error_from_response(500, {}, value),

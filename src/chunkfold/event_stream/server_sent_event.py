@@ -77,6 +77,7 @@ def encode_event(
     if id:
         lines.append(b"id: " + _one_line("id", id))
     if retry is not None:
+        check_instance("retry", retry, int, "an int or None")
         if retry < 0:
             msg = f"retry: expected milliseconds, 0 or more, received {retry}"
             raise ValueError(msg)

@@ -104,6 +104,7 @@ class ChatCompletionParser(Lifecycle):
         check_transforms(transforms)
         check_flag("one_choice", one_choice)
         check_time("started", started)
+        check_count("status_code", status_code)
         refused_ids = refused_rules(strict=strict, tolerate=tolerate)
         given = Headers(headers or {})
         fold = StreamFold(AnomalyLog(refused_ids), tools)
