@@ -39,6 +39,7 @@ from chunkfold import (
     ChatCompletionStream,
     InvalidStreamError,
     LimitExceededError,
+    StreamConsumedError,
     StreamEnd,
     StreamInterruptedError,
     ThinkTags,
@@ -57,6 +58,7 @@ from chunkfold.testing import (
     delta,
     event,
     json_answer,
+    mock_transport,
     stalled,
 )
 from chunkfold.testing.answers import Raw
@@ -227,6 +229,30 @@ async def test_nothing_is_sent_before_the_context_is_entered(library: Any) -> No
         assert provider.connections == 0
 
 
+# A context that is entered again
+
+
+def test_a_request_is_sent_once(library: Any) -> None:
+    client = library.Client(transport=mock_transport(WHOLE, library=library))
+    opening = connect(client, "POST", "https://provider.test/", json=ASKED)
+    with opening as stream, pytest.raises(StreamConsumedError, match="this request was already sent"):
+        opening.__enter__()
+    assert stream.response.is_closed
+    with pytest.raises(StreamConsumedError, match="this request was already sent"):
+        opening.__enter__()
+
+
+async def test_an_async_request_is_sent_once(library: Any) -> None:
+    client = library.AsyncClient(transport=mock_transport(WHOLE, library=library))
+    opening = aconnect(client, "POST", "https://provider.test/", json=ASKED)
+    async with opening as stream:
+        with pytest.raises(StreamConsumedError, match="this request was already sent"):
+            await opening.__aenter__()
+    assert stream.response.is_closed
+    with pytest.raises(StreamConsumedError, match="this request was already sent"):
+        await opening.__aenter__()
+
+
 # The parser's options
 
 
@@ -318,6 +344,12 @@ def test_headers_that_are_no_mapping(headers: Any) -> None:
         ChatCompletionParser(headers=headers)
 
 
+@pytest.mark.parametrize("status", ["200", 200.0, True])
+def test_a_status_that_is_no_int(status: Any) -> None:
+    with pytest.raises(TypeError, match=r"^status_code: expected an int or None, received"):
+        ChatCompletionParser(status_code=status)
+
+
 @pytest.mark.parametrize(("started", "error"), [("now", TypeError), (True, TypeError), (math.inf, ValueError)])
 def test_a_wrong_start(started: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="started"):
@@ -334,8 +366,27 @@ def test_a_wrong_option_is_refused_before_a_request_is_sent(options: dict[str, A
 @pytest.mark.parametrize(("client", "json"), [(None, ASKED), (httpx.Client(), None), (httpx.Client(), [ASKED])])
 def test_what_is_no_request_is_refused_before_it_is_sent(client: Any, json: Any) -> None:
     for open_stream in (connect, aconnect):
-        with pytest.raises(TypeError, match="^client: expected" if client is None else "^json: expected"):
+        with pytest.raises(TypeError, match=r"^client: expected" if client is None else "^json: expected"):
             open_stream(client, "POST", "https://provider.test/", json=json)
+
+
+@pytest.mark.parametrize("headers", [5, "accept", [1], [("accept", "a", "b")]])
+def test_headers_that_are_no_pairs_are_refused_before_the_request_is_sent(headers: Any) -> None:
+    for open_stream in (connect, aconnect):
+        with pytest.raises(TypeError, match=r"^headers: expected a mapping, or pairs of a name and a value, received"):
+            open_stream(httpx.Client(), "POST", "https://provider.test/", json=ASKED, headers=headers)
+
+
+async def test_a_client_of_the_other_kind_is_refused_before_the_request_is_sent() -> None:
+    with pytest.raises(TypeError, match=r"^client: expected an async client for `aconnect`, received Client"):
+        async with aconnect(httpx.Client(), "POST", "https://provider.test/", json=ASKED):
+            pass
+    opening = connect(httpx.AsyncClient(), "POST", "https://provider.test/", json=ASKED)
+    with (
+        pytest.raises(TypeError, match=r"^client: expected a sync client for `connect`, received AsyncClient"),
+        opening,
+    ):
+        pass
 
 
 def test_a_wrong_option_of_the_stream() -> None:

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Unpack
 
 from chunkfold.arguments import check_flag
+from chunkfold.errors import StreamConsumedError
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.stream.asynchronous import AsyncChatCompletionStream
 from chunkfold.stream.driver import StreamDriver
@@ -44,7 +45,7 @@ def connect(
         Exception: What the client raises while it opens the request is not wrapped. A status that is not 2xx is
             raised as `APIStatusError` by the first read.
     """
-    return _connection(_Opening(client, method, url, json, options, reuse_connection=reuse_connection))
+    return _Connection(_Opening(client, method, url, json, options, reuse_connection=reuse_connection))
 
 
 def aconnect(
@@ -75,6 +76,7 @@ class _Opening:
     ) -> None:
         check_flag("reuse_connection", reuse_connection)
         self._parser_options, self._request = split_options(json, options)
+        self._is_sent = False
         self._started = 0.0
         self._parser_options["started"] = self._started  # until it is sent; otherwise the parser would read the clock
         ChatCompletionParser(**self._parser_options)  # options that it refuses must not cost a request
@@ -87,10 +89,21 @@ class _Opening:
         self._url = url
         self._reuse_connection = reuse_connection
 
-    def send(self) -> Any:
-        """The client's context manager, which sends the request when it is entered."""
+    def send(self, enter: str) -> Any:
+        """The client's context manager, which sends the request when it is entered.
+
+        Args:
+            enter: The name of the method that enters it.
+        """
+        if self._is_sent:
+            raise StreamConsumedError("this request was already sent: call `connect` or `aconnect` for another one")
         self._parser_options["started"] = self._started = self._now()
-        return self._client.stream(self._method, self._url, **self._request)
+        sending = self._client.stream(self._method, self._url, **self._request)
+        if not hasattr(sending, enter):
+            kind = "an async client for `aconnect`" if enter == "__aenter__" else "a sync client for `connect`"
+            raise TypeError(f"client: expected {kind}, received {type(self._client).__name__}")
+        self._is_sent = True
+        return sending
 
     def failed(self, exc: Exception) -> None:
         """Note what the client raised when its context manager was entered."""
@@ -116,7 +129,7 @@ def _connection(opening: _Opening) -> Generator[ChatCompletionStream]:
     """A generator, so that an interrupt cannot come between leaving the context and closing the response."""
     with ExitStack() as stack:
         try:
-            response = stack.enter_context(opening.send())
+            response = stack.enter_context(opening.send("__enter__"))
         except Exception as exc:
             opening.failed(exc)
             raise
@@ -125,6 +138,24 @@ def _connection(opening: _Opening) -> Generator[ChatCompletionStream]:
         with stream:
             opening.opened(stream)
             yield stream
+
+
+class _Connection(AbstractContextManager[ChatCompletionStream]):
+    """A class, so that entering it again raises an exception of ours."""
+
+    def __init__(self, opening: _Opening) -> None:
+        self._opening = opening
+
+    def __enter__(self) -> ChatCompletionStream:
+        connection = _connection(self._opening)
+        stream = connection.__enter__()
+        self._connection = connection
+        return stream
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        return self._connection.__exit__(exc_type, exc, traceback)
 
 
 class _AsyncConnection(AbstractAsyncContextManager[AsyncChatCompletionStream]):
@@ -137,7 +168,7 @@ class _AsyncConnection(AbstractAsyncContextManager[AsyncChatCompletionStream]):
     async def __aenter__(self) -> AsyncChatCompletionStream:
         async with AsyncExitStack() as stack:
             try:
-                response = await stack.enter_async_context(self._opening.send())
+                response = await stack.enter_async_context(self._opening.send("__aenter__"))
             except Exception as exc:
                 self._opening.failed(exc)
                 raise

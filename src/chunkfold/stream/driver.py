@@ -20,7 +20,7 @@ from chunkfold.parser.options import ParserOptions
 from chunkfold.parser.parser import ChatCompletionParser, feed_in_slices, observe_as
 from chunkfold.parser.timing import StreamTiming
 from chunkfold.stream.network import DeadlineReachedError, owns_connection
-from chunkfold.stream.transport import encoding_error, expansion_error, is_encoded
+from chunkfold.stream.transport import check_source, encoding_error, expansion_error, is_encoded
 
 if TYPE_CHECKING:
     from chunkfold.events.types import ChatCompletionEvent, TextDelta
@@ -56,9 +56,7 @@ class StreamDriver:
     _closed = True  # nothing is open yet, in case creating the stream fails
 
     def __init__(self, source: Any, reader: str, reuse_connection: bool, options: ParserOptions) -> None:  # noqa: FBT001 - no public call
-        if isinstance(source, bytes | bytearray | str):
-            msg = f"source: expected a response or an iterable of bytes, received {type(source).__name__}"
-            raise TypeError(msg)
+        check_source(source, reader)
         check_flag("reuse_connection", reuse_connection)
         self._response: Any = source if hasattr(source, reader) else None
         if self._response is not None:

@@ -97,7 +97,11 @@ def _headers(given: Any) -> list[tuple[Any, Any]]:
 
     A compressed body can expand before any limit is checked, so none is requested.
     """
-    pairs: list[tuple[Any, Any]] = list(given.items() if hasattr(given, "items") else given or ())
+    try:
+        pairs = [(name, value) for name, value in (given.items() if hasattr(given, "items") else given or ())]
+    except (TypeError, ValueError):
+        msg = f"headers: expected a mapping, or pairs of a name and a value, received {type(given).__name__}"
+        raise TypeError(msg) from None
     names = {(name.decode("latin-1") if isinstance(name, bytes) else str(name)).lower() for name, _ in pairs}
     ours = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
     return [*pairs, *((name, value) for name, value in ours.items() if name.lower() not in names)]
@@ -120,6 +124,30 @@ def encoding_error(response: Any) -> LimitExceededError | None:
         return None
     known = {name.partition(";")[0].strip() for name in _encodings(Headers(asked).get("accept-encoding"))}
     return None if known.issuperset(layers) or "*" in known else exceeded("max_content_encodings", 0)
+
+
+def check_source(source: Any, reader: str) -> None:
+    """Check that a source is read as its stream reads: sync, or async.
+
+    The response of a client of the other kind has the method too, and would look like a transport that failed.
+
+    Raises:
+        TypeError: It is not.
+    """
+    kind = type(cast("object", source))
+    is_async = reader == "aiter_bytes"
+    own, other = ("__aiter__", "__iter__") if is_async else ("__iter__", "__aiter__")
+    if hasattr(source, reader):
+        body = getattr(source, "stream", None)
+        if hasattr(body, own) or not hasattr(body, other):
+            return
+        received = f"the {kind.__name__} of {'a sync' if is_async else 'an async'} client"
+    elif hasattr(source, own) and not issubclass(kind, bytes | bytearray | memoryview | str):
+        return
+    else:
+        received = kind.__name__
+    expected = "an async response or async iterable of bytes" if is_async else "a response or an iterable of bytes"
+    raise TypeError(f"source: expected {expected}, received {received}")
 
 
 def is_encoded(response: Any) -> bool:
