@@ -339,7 +339,7 @@ async def test_the_parsers_options(front: Any) -> None:
     with pytest.raises(InvalidStreamError, match="CF501"):
         await front(source(front, WHOLE[:-1]), strict=True).read()
     with pytest.raises(TypeError, match="retries"):
-        front([], retries=3)
+        front(source(front, []), retries=3)
 
 
 # Every way out
@@ -1185,6 +1185,30 @@ async def test_reading_what_another_task_drains() -> None:
     assert stream.end is StreamEnd.CLOSED
 
 
+@pytest.mark.parametrize("repeats", [1, 2000], ids=["small", "large"])
+@pytest.mark.parametrize(
+    "read",
+    [next, ChatCompletionStream.read, ChatCompletionStream.drain, lambda stream: list(stream.text_deltas())],
+    ids=["next", "read", "drain", "text_deltas"],
+)
+def test_a_callback_cannot_read_the_stream_that_calls_it(
+    read: Callable[[ChatCompletionStream], object], repeats: int
+) -> None:
+    """It would take bytes that belong behind those which are being parsed."""
+    errors: list[str] = []
+
+    def on_server_sent_event(event: object, chunks: object) -> None:
+        try:
+            read(stream)
+        except StreamConsumedError as error:
+            errors.append(str(error))
+
+    stream = ChatCompletionStream([HELLO * repeats, *WHOLE], on_server_sent_event=on_server_sent_event)
+    assert "".join(chunk.text for chunk in stream) == "Hello" * repeats + "Hello world"
+    assert set(errors[:repeats]) == {"the call that runs this callback is reading this stream"}
+    assert stream.end is StreamEnd.FINISHED
+
+
 def test_draining_what_another_thread_reads() -> None:
     waiting = threading.Event()
     response = Blocking(waiting)
@@ -1598,6 +1622,35 @@ def test_a_fault_of_closing_does_not_hide_how_the_stream_ended() -> None:
 def test_a_body_in_one_piece_is_no_iterable_of_bytes(body: Any) -> None:
     with pytest.raises(TypeError, match="expected a response or an iterable of bytes"):
         ChatCompletionStream(body)
+
+
+@pytest.mark.parametrize("source", [None, 5, memoryview(b"data: x"), object()])
+def test_what_cannot_be_read_is_no_source(source: Any) -> None:
+    with pytest.raises(TypeError, match=r"^source: expected a response or an iterable of bytes, received "):
+        ChatCompletionStream(source)
+    with pytest.raises(TypeError, match=r"^source: expected an async response or async iterable of bytes, received "):
+        AsyncChatCompletionStream(source)
+
+
+def test_a_source_of_the_other_kind_is_refused_at_once(library: Any) -> None:
+    """Otherwise it fails at the first read as a transport does, which is retried."""
+
+    class Body(library.SyncByteStream):  # type: ignore[misc]
+        def __iter__(self) -> Iterator[bytes]:
+            yield HELLO
+
+    class AsyncBody(library.AsyncByteStream):  # type: ignore[misc]
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield HELLO
+
+    with pytest.raises(TypeError, match=r"received the Response of an async client$"):
+        ChatCompletionStream(library.Response(200, stream=AsyncBody()))
+    with pytest.raises(TypeError, match=r"received the Response of a sync client$"):
+        AsyncChatCompletionStream(library.Response(200, stream=Body()))
+    with pytest.raises(TypeError, match=r"received list$"):
+        AsyncChatCompletionStream([HELLO])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"received AsyncBody$"):
+        ChatCompletionStream(AsyncBody())
 
 
 # A read that was left half done broke its generator: the body did not end, and nobody says so

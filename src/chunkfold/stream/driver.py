@@ -72,7 +72,7 @@ class StreamDriver:
         self.connection_was_kept = False
         self._ready: Iterator[ChatCompletionChunk] = iter(())
         self._slices: Generator[list[ChatCompletionChunk]] | None = None  # the chunks of the rest of a large read
-        self._is_parsing_slice = False
+        self._is_parsing = False
         self._folding = False  # whether the last read was taken without making chunks
         self._ready_events: Iterator[ChatCompletionEvent] = iter(())
         self._gives_events = False  # whether any were asked for
@@ -237,11 +237,18 @@ class StreamDriver:
             raise self._consumed_error(f"{what}: continue with events(), text_deltas() or read()")
 
     def _check_not_consumed(self) -> None:
+        if self._is_parsing:
+            raise self._second_reader_error()
         if self._consumed or self._closed:
             raise self._consumed_error(f"the stream is over ({self.end}); its result is in completion() and snapshot")
 
+    def _is_being_read(self) -> bool:
+        """Whether a read is under way: in another task or thread, or in the call that runs this callback."""
+        return self._reader is not None or self._is_parsing
+
     def _second_reader_error(self) -> StreamConsumedError:
-        return self._consumed_error("another task or thread is reading this stream")
+        who = "the call that runs this callback" if self._is_parsing else "another task or thread"
+        return self._consumed_error(f"{who} is reading this stream")
 
     def _consumed_error(self, msg: str) -> StreamConsumedError:
         error = StreamConsumedError(msg)
@@ -254,6 +261,13 @@ class StreamDriver:
         """The source gave bytes. A large read is parsed in slices."""
         self._cut_short = None  # if a read was, the source survived it
         self._folding = folding
+        self._is_parsing = True
+        try:
+            self._parse(data, folding=folding)
+        finally:
+            self._is_parsing = False
+
+    def _parse(self, data: bytes, *, folding: bool) -> None:
         if self._decoded is not None and (error := self._expansion_error(self._decoded, len(data))) is not None:
             self._ready = iter(self._parser.interrupt(error))
         elif type(data) is bytes and len(data) > SLICE:
@@ -272,11 +286,11 @@ class StreamDriver:
 
     def _parse_slice(self) -> None:
         """The next slice of the last read."""
-        self._is_parsing_slice = True
+        self._is_parsing = True
         try:
             chunks = next(self._slices, None) if self._slices is not None else None
         finally:
-            self._is_parsing_slice = False
+            self._is_parsing = False
         if chunks is None:
             self._slices = None
         self._ready = iter(chunks or ())
@@ -306,7 +320,7 @@ class StreamDriver:
             StreamConsumedError: Another task or thread is reading.
         """
         check_seconds("within", within, optional=False)
-        if self._reader is not None and not self._closed:
+        if self._is_being_read() and not self._closed:
             raise self._second_reader_error()
         self._consumed = True
         self._drop_items()
@@ -321,7 +335,7 @@ class StreamDriver:
         which is at most 1 MiB.
         """
         for _ in range(_MAX_SLICES_AT_LEAVE):
-            if self._slices is None or self._is_parsing_slice:
+            if self._slices is None or self._is_parsing:
                 break
             self._parse_slice()
         self._parser.leave()
