@@ -281,6 +281,13 @@ def test_a_parser_is_measured_too(telemetry: Telemetry) -> None:
     assert "server.address" not in telemetry.attributes
 
 
+@pytest.mark.parametrize("value", [None, [HI, STOP, DONE], httpx.Response(200)], ids=["nothing", "bytes", "a response"])
+def test_what_cannot_be_measured_is_refused(value: Any, telemetry: Telemetry) -> None:
+    for measure in (telemetry.instrument, instrument):  # with an SDK, and without
+        with pytest.raises(TypeError, match=r"^stream: expected a stream, a parser or a connection, received "):
+            measure(value)
+
+
 def test_two_streams_share_the_metrics(telemetry: Telemetry) -> None:
     for _ in range(2):
         telemetry.instrument(ChatCompletionStream([HI, STOP, DONE])).read()

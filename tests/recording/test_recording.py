@@ -1235,6 +1235,30 @@ def test_one_string_is_not_several_secrets() -> None:
 
 
 @pytest.mark.parametrize(
+    ("response", "options", "message"),
+    [
+        (None, {}, "response: expected a response of httpx or httpx2, received NoneType"),
+        ([HELLO], {}, "response: expected a response of httpx or httpx2, received list"),
+        (httpx.Response(200), {"secrets": [b"secret"]}, "secrets: expected strings, received one of type bytes"),
+        (httpx.Response(200), {"secrets": b"secret"}, "secrets: expected strings, received one of type int"),
+        (httpx.Response(200), {"clock": 5}, "clock: expected a callable, received 5"),
+        (httpx.Response(200), {"started": "now"}, "started: expected a reading of the clock or None, received 'now'"),
+    ],
+)
+def test_a_wrong_argument_of_a_recorder(response: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        Recorder(response, **options)
+
+
+@pytest.mark.parametrize("value", ["", "data: x", None, 5])
+def test_what_is_not_the_bytes_of_a_recording(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"^data: expected bytes, received "):
+        Recording.loads(value)
+    with pytest.raises(TypeError, match=r"^recording: expected a Recording, received "):
+        replay(value)
+
+
+@pytest.mark.parametrize(
     ("url", "headers"),
     [
         ("http://[bad", {}),

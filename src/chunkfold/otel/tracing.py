@@ -14,7 +14,9 @@ from opentelemetry.metrics import MeterProvider, get_meter_provider
 from opentelemetry.trace import TracerProvider, get_tracer_provider
 from opentelemetry.util.types import AttributeValue
 
+from chunkfold.arguments import check_instance
 from chunkfold.otel.measuring import Measuring, Observable
+from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.stream.asynchronous import AsyncChatCompletionStream
 from chunkfold.stream.sync import ChatCompletionStream
 
@@ -58,7 +60,12 @@ def instrument(
 
     Returns:
         The stream or the parser itself; for the result of `connect`, a context manager that returns the same stream.
+
+    Raises:
+        TypeError: It is something else, such as a response.
     """
+    context_managers = (AbstractContextManager, AbstractAsyncContextManager)
+    check_instance("stream", stream, (ChatCompletionParser, *context_managers), "a stream, a parser or a connection")
     measuring = Measuring(
         request=request or {},
         provider=provider,

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from typing import Any, Self
 
+from chunkfold.arguments import check_callable, check_time
 from chunkfold.recording.credentials import request_of, secrets_of
 from chunkfold.recording.reads import RecordedEnd, RecordedRead
 from chunkfold.recording.recording import Recording
@@ -29,7 +30,7 @@ class Recorder:
         clock: Seconds from any fixed point.
 
     Raises:
-        TypeError: `secrets` is one string.
+        TypeError: An argument is of a wrong type, such as one string as `secrets`.
         ValueError: `started` is later than the clock's reading: it is from another clock.
     """
 
@@ -41,13 +42,21 @@ class Recorder:
         started: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        if not hasattr(response, "iter_bytes") and not hasattr(response, "aiter_bytes"):
+            raise TypeError(f"response: expected a response of httpx or httpx2, received {type(response).__name__}")
         if isinstance(secrets, str):
             raise TypeError("secrets: expected several strings, received one")
+        kept: set[Any] = set(secrets)
+        for secret in kept:
+            if not isinstance(secret, str):  # whose value is not for the message
+                raise TypeError(f"secrets: expected strings, received one of type {type(secret).__name__}")
+        check_callable("clock", clock)
+        check_time("started", started)
         now = clock()
         if started is not None and started > now:
             raise ValueError(f"started: expected at most {now}, the clock's reading, received {started}")
         self._response = response
-        self._secrets = set(secrets)
+        self._secrets = kept
         self._headers_at = None if started is None else now - started
         self._log = _Log(clock, now if started is None else started)
 

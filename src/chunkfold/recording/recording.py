@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Final, Self
 
+from chunkfold.arguments import check_instance
 from chunkfold.excerpts import BriefRepr
 from chunkfold.recording.format import dumps, loads
 from chunkfold.recording.reads import RecordedEnd, RecordedRead
@@ -87,6 +88,7 @@ class Recording(BriefRepr):
         Raises:
             ValueError: It is a recording whose version or one of whose lines is unknown.
         """
+        check_instance("data", data, (bytes, bytearray), "bytes")
         return Recording(**loads(data))
 
     def dumps(self) -> bytes:

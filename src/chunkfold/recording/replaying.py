@@ -2,6 +2,7 @@
 
 from typing import Unpack
 
+from chunkfold.arguments import check_instance
 from chunkfold.parser.options import ParserOptions
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.recording.recording import RecordedTransportError, Recording
@@ -27,6 +28,7 @@ def replay(recording: Recording, **options: Unpack[ParserOptions]) -> ChatComple
 
 def parser_of(recording: Recording, **options: Unpack[ParserOptions]) -> ChatCompletionParser:
     """A parser that has read nothing yet; the caller feeds it the reads, with their times as `arrived`."""
+    check_instance("recording", recording, Recording, "a Recording")
     given: ParserOptions = {**options_of(recording), **options}
     parser = ChatCompletionParser(**given)
     parser.timing.headers = recording.headers_at
