@@ -357,6 +357,13 @@ def test_there_must_be_one_to_take_out(body: bytes) -> None:
         without_done(body)
 
 
+@pytest.mark.parametrize("body", ["data: [DONE]", 5, None])
+@pytest.mark.parametrize("use", [cut, bytewise, cut_randomly, with_bad_utf8, without_done])
+def test_a_body_is_bytes(use: Callable[[Any], object], body: Any) -> None:
+    with pytest.raises(TypeError, match=r"^body: expected bytes, or bytes in pieces, received "):
+        use(body)
+
+
 def test_a_builder_is_cut_as_its_body_is() -> None:
     stream = StreamBuilder().text("Hi").finish().done()
     assert cut(stream, 5) == cut(stream.body, 5)

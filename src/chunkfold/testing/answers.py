@@ -114,6 +114,8 @@ class Answer:
         object.__setattr__(self, "interim", tuple(self.interim))
         for index, status in enumerate(self.interim):
             _check_interim(f"interim[{index}]", status)
+        _check_headers("headers", self.headers)
+        _check_headers("trailers", self.trailers)
         _check_sense(self)
         _head(self)  # headers that cannot be written
         _last_chunk(self)
@@ -151,9 +153,11 @@ def json_answer(payload: object, status: int = 200, headers: Mapping[str, str] |
     """Create an answer that is one JSON text with a declared length: a whole completion, an error body.
 
     Raises:
-        TypeError: `json.dumps` cannot write the payload.
+        TypeError: `json.dumps` cannot write the payload, or a header is not a string.
     """
-    all_headers = {"content-type": "application/json", **_lower_names(headers or {})}
+    given = headers or {}
+    _check_headers("headers", given)
+    all_headers = {"content-type": "application/json", **_lower_names(given)}
     return Answer(compact_json(payload), status, all_headers, framing="content-length")
 
 
@@ -281,6 +285,14 @@ def _check_body(body: Any) -> None:
 def _check_status(status: object) -> None:
     if not isinstance(status, int) or not 200 <= status <= 599:
         raise ValueError(f"status: expected a status from 200 to 599, received {status!r}")
+
+
+def _check_headers(name: str, headers: Any) -> None:
+    if not isinstance(headers, Mapping):
+        raise TypeError(f"{name}: expected a mapping of strings, received {type(headers).__name__}")
+    for pair in cast("Mapping[object, object]", headers).items():
+        if not all(isinstance(part, str) for part in pair):
+            raise TypeError(f"{name}: expected a mapping of strings, received {pair[0]!r}: {pair[1]!r}")
 
 
 def _check_piece(name: str, piece: object) -> None:

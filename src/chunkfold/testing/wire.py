@@ -86,6 +86,9 @@ def usage(prompt: int, completion: int, **more: Any) -> dict[str, Any]:
 
 def bytes_of(body: Body) -> bytes:
     """A body that is whole, in pieces or still a `StreamBuilder`, as its bytes."""
+    given: Any = body
+    if isinstance(given, str) or not hasattr(given, "__iter__"):
+        raise TypeError(f"body: expected bytes, or bytes in pieces, received {type(given).__name__}")
     return body if isinstance(body, bytes) else b"".join(body)
 
 
