@@ -3,6 +3,7 @@
 What holds for one front holds for the other, so most tests are written once, with `await`, and run over both. And what holds for one source of bytes holds for any: see `KINDS`.
 """
 
+import asyncio
 import gc
 import gzip
 import itertools
@@ -1647,6 +1648,9 @@ def test_a_source_of_the_other_kind_is_refused_at_once(library: Any) -> None:
         ChatCompletionStream(library.Response(200, stream=AsyncBody()))
     with pytest.raises(TypeError, match=r"received the Response of a sync client$"):
         AsyncChatCompletionStream(library.Response(200, stream=Body()))
+    response = library.Response(200, stream=AsyncBody())
+    asyncio.run(response.aread())
+    assert ChatCompletionStream(response).__next__().text == "Hello"
     with pytest.raises(TypeError, match=r"received list$"):
         AsyncChatCompletionStream([HELLO])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"received AsyncBody$"):

@@ -166,7 +166,7 @@ class AsyncChatCompletionStream(StreamDriver):
         return item
 
     async def _read(self, *, folding: bool = False) -> None:
-        if self._is_being_read():
+        if self._reader is not None or self._is_parsing:
             raise self._second_reader_error()
         if self._slices is not None:
             self._parse_slice()

@@ -72,7 +72,7 @@ class StreamDriver:
         self.connection_was_kept = False
         self._ready: Iterator[ChatCompletionChunk] = iter(())
         self._slices: Generator[list[ChatCompletionChunk]] | None = None  # the chunks of the rest of a large read
-        self._is_parsing = False
+        self._is_parsing = False  # and may be running a callback
         self._folding = False  # whether the last read was taken without making chunks
         self._ready_events: Iterator[ChatCompletionEvent] = iter(())
         self._gives_events = False  # whether any were asked for
@@ -242,10 +242,6 @@ class StreamDriver:
         if self._consumed or self._closed:
             raise self._consumed_error(f"the stream is over ({self.end}); its result is in completion() and snapshot")
 
-    def _is_being_read(self) -> bool:
-        """Whether a read is under way: in another task or thread, or in the call that runs this callback."""
-        return self._reader is not None or self._is_parsing
-
     def _second_reader_error(self) -> StreamConsumedError:
         who = "the call that runs this callback" if self._is_parsing else "another task or thread"
         return self._consumed_error(f"{who} is reading this stream")
@@ -263,20 +259,17 @@ class StreamDriver:
         self._folding = folding
         self._is_parsing = True
         try:
-            self._parse(data, folding=folding)
+            if self._decoded is not None and (error := self._expansion_error(self._decoded, len(data))) is not None:
+                self._ready = iter(self._parser.interrupt(error))
+            elif type(data) is bytes and len(data) > SLICE:
+                self._slices = feed_in_slices(self._parser, data, folding=folding)
+                self._parse_slice()
+            elif folding:
+                self._parser.fold(data)
+            else:
+                self._ready = iter(self._parser.feed(data))
         finally:
             self._is_parsing = False
-
-    def _parse(self, data: bytes, *, folding: bool) -> None:
-        if self._decoded is not None and (error := self._expansion_error(self._decoded, len(data))) is not None:
-            self._ready = iter(self._parser.interrupt(error))
-        elif type(data) is bytes and len(data) > SLICE:
-            self._slices = feed_in_slices(self._parser, data, folding=folding)
-            self._parse_slice()
-        elif folding:
-            self._parser.fold(data)
-        else:
-            self._ready = iter(self._parser.feed(data))
 
     def _expansion_error(self, decoded: int, size: int) -> LimitExceededError | None:
         """The error for a read of a compressed body, if the client counts received bytes; None if it is in order."""
@@ -320,7 +313,7 @@ class StreamDriver:
             StreamConsumedError: Another task or thread is reading.
         """
         check_seconds("within", within, optional=False)
-        if self._is_being_read() and not self._closed:
+        if (self._reader is not None or self._is_parsing) and not self._closed:
             raise self._second_reader_error()
         self._consumed = True
         self._drop_items()

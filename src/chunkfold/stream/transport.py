@@ -139,7 +139,8 @@ def check_source(source: Any, reader: str) -> None:
     own, other = ("__aiter__", "__iter__") if is_async else ("__iter__", "__aiter__")
     if hasattr(source, reader):
         body = getattr(source, "stream", None)
-        if hasattr(body, own) or not hasattr(body, other):
+        may_have_been_read = getattr(source, "is_closed", False)
+        if may_have_been_read or hasattr(body, own) or not hasattr(body, other):
             return
         received = f"the {kind.__name__} of {'a sync' if is_async else 'an async'} client"
     elif hasattr(source, own) and not issubclass(kind, bytes | bytearray | memoryview | str):
