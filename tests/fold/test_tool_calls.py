@@ -622,6 +622,23 @@ def test_custom_tools_have_a_name_and_free_input() -> None:
     assert noted(parser) == set()
 
 
+@each_case("custom", [{}, {"name": None}])
+def test_an_empty_custom_tool_behind_a_function(custom: dict[str, Any]) -> None:
+    parser = read((0, "a", W, ONE), {"index": 0, "custom": custom})
+    assert parser.snapshot.tool_calls[0].model_dump() == {
+        "id": "a",
+        "type": "function",
+        "function": {"name": W, "arguments": ONE},
+    }
+
+
+def test_a_custom_tool_beside_a_function_without_text() -> None:
+    function = {"name": "", "arguments": {}}
+    sent = {"index": 0, "id": "a", "type": "function", "function": function, "custom": {"name": "t", "input": "x"}}
+    expected = {"id": "a", "type": "custom", "custom": {"name": "t", "input": "x"}}
+    assert read(sent).snapshot.tool_calls[0].model_dump() == expected
+
+
 @each_case(("deltas", "expected", "rules"), [*RULE_1, *RULE_2, *RULE_3, *RULE_4, *RULE_5, *RULE_6])
 def test_custom_tools_follow_the_same_rules_of_identity(deltas, expected, rules) -> None:
     def as_custom(fragment: tuple[Any, Any, Any, Any]) -> dict[str, Any]:

@@ -47,6 +47,7 @@ from chunkfold import (
 )
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import base
+from chunkfold.parser.holes import VALUE
 from chunkfold.parser.limits import has_more_items
 from chunkfold.testing import DONE, Answer, FakeProvider, choice, chunk, delta, event
 from chunkfold.wire import payload
@@ -868,6 +869,10 @@ NUMBERS: dict[str, list[bytes]] = {
     "an error without an envelope": [event({"message": "m", "code": HUGE})],
     "an object of no name": [event({"message": "m", "object": HUGE})],
 }
+
+
+def test_learning_from_a_string_without_an_end_is_linear() -> None:
+    assert_linear(lambda size: partial(VALUE.split, b':"' + b'\\"' * size), 2_000)
 
 
 @each_case("digits", [4300, 640])

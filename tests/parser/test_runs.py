@@ -493,12 +493,12 @@ def calls_of(name: str, reads: list[bytes]) -> list[Any]:
 def test_templates_that_fit_a_few_events_only_are_learned_rarely(size: int) -> None:
     """To learn one costs as much as to validate some ten events."""
     events = [(said, thought)[place // size % 2](b"word %d" % place) for place in range(3_000)]
-    assert len(calls_of("_learn", [FIRST, *events])) < 50
+    assert 0 < len(calls_of("_learn", [FIRST, *events])) < 50
 
 
 def test_a_template_that_every_other_event_fits_but_for_a_value_is_forgotten() -> None:
     events = [said(b"word", more=b',"x":%b' % (b"%d.5", b"%d")[place % 2] % place) for place in range(3_000)]
-    assert sum(calls_of("take", [FIRST, *events])) < 200
+    assert 0 < sum(calls_of("take", [FIRST, *events])) < 200
 
 
 def test_no_template_has_a_hole_for_a_fraction() -> None:

@@ -328,6 +328,15 @@ def test_a_very_long_word_is_not_searched(word: str) -> None:
     assert memory.peak < len(word) * 5
 
 
+def test_the_text_beside_an_error_is_not_copied() -> None:
+    data = b'{"error":{"message":"m"},"choices":[{"delta":{"content":"%b"}}]}' % (b"x" * 10**6 + "\U0001f600".encode())
+    with traced() as memory:
+        payload = parse_payload(ServerSentEvent(data))
+    assert payload.error is not None
+    assert len(payload.chunks) == 1
+    assert memory.peak < 10 * 10**6  # four bytes for each character, and what parsing takes
+
+
 SHAPES = {
     # The rule of the catalogue for each row; OpenAI's own shape is none.
     "1 event: error": {"CF601"},

@@ -1,8 +1,8 @@
 """Decode bytes into server-sent events, exactly as section 9.2 of the WHATWG HTML standard prescribes.
 
-The strategy: split the data into lines at once (`bytes.splitlines` knows exactly the standard's three line ends), keep
-the pieces of an unfinished line in a list and join them only when the line ends (so a line in many pieces stays
-linear), and return data undecoded, so that JSON can be parsed straight from it.
+The strategy: split the data into lines at once (`bytes.splitlines` knows exactly the standard's three line ends),
+append the pieces of an unfinished line to one buffer (so a line in many pieces stays linear), and return data
+undecoded, so that JSON can be parsed straight from it.
 
 The decoder never raises and never guesses. The standard discards some input that senders mean: an unfinished last
 block, a field named `error` or nearly `data`, a body that is not an event stream, or does not start as one. The decoder

@@ -74,7 +74,8 @@ class ToolCall(CallIdentity):
                 self._empty_object |= unknown.get("arguments") in ({}, [])
                 keep_unknown(self.part_extra, unknown)
         if custom is not None:
-            self.is_custom |= function is None or self.type == "custom" or any(custom.__dict__.values())
+            is_new = function is None and self.type is None and not self.has_name and not self.has_text
+            self.is_custom |= is_new or self.type == "custom" or any(custom.__dict__.values())
             text += custom.__dict__.get("input") or ""
             keep_unknown(self.part_extra, custom.__pydantic_extra__)
         if text and self._may_be_placeholder:
@@ -99,7 +100,10 @@ class ToolCall(CallIdentity):
         name = well_formed(self.name) or None
         kind, model, arguments = _CUSTOM if self.is_custom else _FUNCTION
         part = with_unknown(self.part_extra, {"name": name, arguments: text})
-        fields = with_unknown(self.extra, {"id": self.id, "type": self.type or kind, kind: part})
+        if self.is_custom:
+            part.pop("arguments", None)  # of an empty function beside it
+        type_ = "custom" if self.is_custom and self.type == "function" else self.type or kind
+        fields = with_unknown(self.extra, {"id": self.id, "type": type_, kind: part})
         return validate_leniently(model, fields)[0]
 
 

@@ -207,7 +207,7 @@ def validate_leniently(kind: type[ModelT], value: dict[str, Any]) -> tuple[Model
             found = list(wrong_types(error, value))
         wrong += found
         # Outer fields first: what lies inside a field that is kept raw goes with it.
-        for field in sorted({one.field for one in found}, key=len):
+        for field in sorted(dict.fromkeys(one.field for one in found), key=len):
             if not field:
                 raise TypeError(str(found[0]))
             holder = _holder(value, field)

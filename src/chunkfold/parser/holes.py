@@ -20,8 +20,11 @@ from chunkfold.models import ChatCompletionChunk, ChoiceDelta, CompletionUsage
 from chunkfold.models.base import Model, is_model
 from chunkfold.wire.payload import valid_chunk
 
-VALUE: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+"|-?\d[\d.eE+-]*+)', re.DOTALL)
-"""A string or number of JSON; of the numbers, only integers can be in a hole."""
+VALUE: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|-?\d[\d.eE+-]*+)', re.DOTALL)
+"""A string or number of JSON; of the numbers, only integers can be in a hole.
+
+A string without an end goes to the end of the data, so that the search does not start in it again and again.
+"""
 _LISTS: Final = frozenset({"choices", "tool_calls", "reasoning_details"})  # of which the fold keeps nothing as it is
 
 

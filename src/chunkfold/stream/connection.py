@@ -45,7 +45,7 @@ def connect(
         Exception: What the client raises while it opens the request is not wrapped. A status that is not 2xx is
             raised as `APIStatusError` by the first read.
     """
-    return _Connection(_Opening(client, method, url, json, options, reuse_connection=reuse_connection))
+    return _connection(_Opening(client, method, url, json, options, reuse_connection=reuse_connection))
 
 
 def aconnect(
@@ -138,24 +138,6 @@ def _connection(opening: _Opening) -> Generator[ChatCompletionStream]:
         with stream:
             opening.opened(stream)
             yield stream
-
-
-class _Connection(AbstractContextManager[ChatCompletionStream]):
-    """A class, so that entering it again raises an exception of ours."""
-
-    def __init__(self, opening: _Opening) -> None:
-        self._opening = opening
-
-    def __enter__(self) -> ChatCompletionStream:
-        connection = _connection(self._opening)
-        stream = connection.__enter__()
-        self._connection = connection
-        return stream
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
-        return self._connection.__exit__(exc_type, exc, traceback)
 
 
 class _AsyncConnection(AbstractAsyncContextManager[AsyncChatCompletionStream]):

@@ -243,8 +243,8 @@ class StreamDriver:
             raise self._consumed_error(f"the stream is over ({self.end}); its result is in completion() and snapshot")
 
     def _second_reader_error(self) -> StreamConsumedError:
-        who = "the call that runs this callback" if self._is_parsing else "another task or thread"
-        return self._consumed_error(f"{who} is reading this stream")
+        who = ", or the call that runs this callback," if self._is_parsing else ""
+        return self._consumed_error(f"another task or thread{who} is reading this stream")
 
     def _consumed_error(self, msg: str) -> StreamConsumedError:
         error = StreamConsumedError(msg)

@@ -100,8 +100,10 @@ def _headers(given: Any) -> list[tuple[Any, Any]]:
     try:
         pairs = [(name, value) for name, value in (given.items() if hasattr(given, "items") else given or ())]
     except (TypeError, ValueError):
-        msg = f"headers: expected a mapping, or pairs of a name and a value, received {type(given).__name__}"
-        raise TypeError(msg) from None
+        pairs = [(None, None)]
+    if not all(isinstance(one, str | bytes) for pair in pairs for one in pair):
+        msg = f"headers: expected a mapping of strings, or pairs of them, received {type(given).__name__}"
+        raise TypeError(msg)
     names = {(name.decode("latin-1") if isinstance(name, bytes) else str(name)).lower() for name, _ in pairs}
     ours = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
     return [*pairs, *((name, value) for name, value in ours.items() if name.lower() not in names)]

@@ -31,7 +31,7 @@ from chunkfold.arguments import check_instance
 from chunkfold.errors import APIError, APIStatusError, ChunkfoldError, InvalidChunkError, exceeded
 from chunkfold.event_stream import MESSAGE, SLICE, EventStreamDecoder, ServerSentEvent
 from chunkfold.excerpts import BriefRepr, excerpt, excerpt_of
-from chunkfold.json_text.values import copied, is_list, is_object
+from chunkfold.json_text.values import is_list, is_object, with_shared_texts
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.models.chunk import TELLING_OBJECTS, is_keep_alive, is_unexplained
 from chunkfold.wire.envelopes import Headers, api_error, api_status_error, find_error, may_be_error
@@ -77,9 +77,10 @@ def parse_payload(event: ServerSentEvent) -> Payload:
     Half a surrogate pair at the edge of a text stays in the chunk; `ChatCompletionParser` joins the halves.
 
     Raises:
-        TypeError: It is not a `ServerSentEvent`.
+        TypeError: It is not a `ServerSentEvent`, or its data are not bytes.
     """
     check_instance("event", event, ServerSentEvent, "a ServerSentEvent")
+    check_instance("event.data", event.data, bytes, "bytes")
     chunk = valid_chunk(event)
     return Payload([chunk]) if chunk is not None and is_plain(chunk) else parse_slowly(event)
 
@@ -154,7 +155,7 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
 def _take_error(event: ServerSentEvent, value: Any, body: Any, payload: Payload) -> None:
     """The error that a value of the body describes, and before it the chunk that came with it, if any."""
     if is_object(body) and body.get("choices"):
-        _take_chunk(event, copied(body), payload)  # repairs change it, and the error shows what was sent
+        _take_chunk(event, with_shared_texts(body), payload)  # repairs change it, and the error shows what was sent
     payload.error = api_error(value, body)
 
 
