@@ -1206,7 +1206,9 @@ def test_a_callback_cannot_read_the_stream_that_calls_it(
 
     stream = ChatCompletionStream([HELLO * repeats, *WHOLE], on_server_sent_event=on_server_sent_event)
     assert "".join(chunk.text for chunk in stream) == "Hello" * repeats + "Hello world"
-    assert set(errors[:repeats]) == {"another task or thread, or the call that runs this callback, is reading this stream"}
+    assert set(errors[:repeats]) == {
+        "another task or thread, or the call that runs this callback, is reading this stream"
+    }
     assert stream.end is StreamEnd.FINISHED
 
 
