@@ -96,7 +96,7 @@ class _Opening:
             enter: The name of the method that enters it.
         """
         if self._is_sent:
-            raise StreamConsumedError("this request was already sent: call `connect` or `aconnect` for another one")
+            raise StreamConsumedError("this request was already sent: call `aconnect` for another one")
         self._parser_options["started"] = self._started = self._now()
         sending = self._client.stream(self._method, self._url, **self._request)
         if not hasattr(sending, enter):
