@@ -11,14 +11,13 @@ from typing import Any, Final, NamedTuple, cast
 
 from pydantic_core import from_json
 
-from chunkfold.event_stream import ServerSentEvent
 from chunkfold.fold.choice_state import ChoiceState
 from chunkfold.fold.deltas import RULED_UNKNOWN, TEXT_RULES, TextRule, brought_fields, rule_with_block
 from chunkfold.fold.merging import is_new_each_time
 from chunkfold.json_text.values import is_container, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, ChoiceDelta, CompletionUsage
 from chunkfold.models.base import Model, is_model
-from chunkfold.wire.payload import valid_chunk
+from chunkfold.wire.payload import validate_json
 
 VALUE: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|-?\d[\d.eE+-]*+)', re.DOTALL)
 """A string or number of JSON; of the numbers, only integers can be in a hole.
@@ -99,10 +98,8 @@ def holes_of(
         marker = f"value {number}" if isinstance(given[number], str) else 10**9 + number
         tried[place] = b'"%b"' % marker.encode() if isinstance(marker, str) else b"%d" % marker
         markers.append(marker)
-    like = valid_chunk(ServerSentEvent(b"".join(tried)))
-    if like is None:
-        return None
     try:
+        like = validate_json(b"".join(tried))
         found = [place for place in _places(like) if place.holder[place.key] in markers]
     except ValueError:
         return None
