@@ -19,38 +19,38 @@ from chunkfold.testing.wire import choice
 # Of each kind: the event with this number; and for each way to take it the most calls for one that comes alone, and for
 # each of many in one read.
 KINDS: dict[str, tuple[Callable[[int], bytes], dict[str, tuple[int, int]]]] = {
-    "text": (lambda n: delta(content=f"word {n}"), {"validated": (12, 6), "fed": (15, 6), "folded": (11, 1)}),
+    "text": (lambda n: delta(content=f"word {n}"), {"validated": (13, 6), "fed": (14, 6), "folded": (10, 1)}),
     "text and padding": (
         lambda n: chunk(choice(content=f"word {n}"), obfuscation="x" * (n % 5)),
-        {"validated": (13, 7), "fed": (15, 6), "folded": (11, 1)},
+        {"validated": (14, 7), "fed": (14, 6), "folded": (10, 1)},
     ),
     "text and usage": (
         lambda n: chunk(
             choice(content=f"word {n}"), usage={"prompt_tokens": 9, "completion_tokens": n, "total_tokens": n + 9}
         ),
-        {"validated": (25, 19), "fed": (23, 9), "folded": (18, 6)},
+        {"validated": (26, 19), "fed": (22, 9), "folded": (17, 3)},
     ),
     "text of choices in turn": (
         lambda n: delta(content=f"word {n}", index=n % 2),
-        {"validated": (12, 6), "fed": (15, 11), "folded": (11, 6)},
+        {"validated": (13, 6), "fed": (14, 11), "folded": (10, 6)},
     ),
     "reasoning": (
         lambda n: delta(reasoning_content=f"word {n}"),
-        {"validated": (15, 9), "fed": (18, 6), "folded": (14, 1)},
+        {"validated": (15, 8), "fed": (16, 6), "folded": (12, 1)},
     ),
     "details": (
         lambda n: delta(reasoning_details=[{"type": "reasoning.text", "index": 0, "text": f"word {n}"}]),
-        {"validated": (28, 22), "fed": (37, 7), "folded": (32, 5)},
+        {"validated": (29, 22), "fed": (33, 7), "folded": (28, 1)},
     ),
     "details beside reasoning": (
         lambda n: delta(
             reasoning=f"word {n}", reasoning_details=[{"type": "reasoning.text", "index": 0, "text": f"word {n}"}]
         ),
-        {"validated": (30, 24), "fed": (23, 8), "folded": (18, 5)},
+        {"validated": (31, 24), "fed": (22, 8), "folded": (17, 2)},
     ),
     "arguments": (
         lambda n: delta(tool_calls=[fragment(0, arguments=f"word {n}")]),
-        {"validated": (14, 8), "fed": (22, 9), "folded": (15, 4)},
+        {"validated": (15, 8), "fed": (21, 9), "folded": (14, 1)},
     ),
 }
 

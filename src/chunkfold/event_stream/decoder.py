@@ -55,6 +55,9 @@ class EventStreamDecoder:
         opening: Of the last `feed`, the bytes before the first line that belongs to an event stream, blank lines
             left out; b"" if that was nothing, or more than the limit.
         is_plain: Whether the last `feed` exposed nothing besides its events, and the body is an event stream.
+        is_between: Whether, moreover, a block begins with the next byte, whatever came before. Blocks of one `data`
+            line and a blank one may then be read elsewhere, and be skipped by adding their size to `offset`.
+        offset: The place in the body of the first byte that is not yet part of a finished line.
 
     Raises:
         TypeError, ValueError: `max_event_size` is not a number of bytes.
@@ -69,13 +72,13 @@ class EventStreamDecoder:
         self.error_fields: list[ServerSentEvent] = []
         self.nearly_data: list[ServerSentEvent] = []
         self.opening = b""
-        self.is_plain = False
+        self.is_plain = self.is_between = False
+        self.offset = 0
         self._limit = max_event_size
         self._closed = False
         self._start: bytes | None = b""  # the first bytes, until they can no longer be a BOM
         self._skip_lf = False  # the last read ended in CR: an LF at the start of the next belongs to it
         self._line = bytearray()  # the unfinished line
-        self._offset = 0  # of the first byte that is not yet part of a finished line
         self._foreign: Preamble | None = Preamble(max_event_size)  # until the body proves to be an event stream
         self._unknown_line_seen = False
         self._new_block()
@@ -101,28 +104,20 @@ class EventStreamDecoder:
                 if _LF not in data:
                     self._keep_unfinished(data)
                     return []
-            elif self._block_offset is None:
+            elif self.is_between:
                 line, _, blank = data.partition(b"\n")
                 if blank == b"\n" and line[:6] == b"data: " and (self._limit is None or len(line) - 6 <= self._limit):
                     # One whole event per read, as servers send them one by one.
-                    event = _new(ServerSentEvent, (line[6:], MESSAGE, self.last_event_id, self._offset))
-                    self._offset += len(data)
+                    event = _new(ServerSentEvent, (line[6:], MESSAGE, self.last_event_id, self.offset))
+                    self.offset += len(data)
                     return [event]
         self.is_plain = False
         events = self._feed_slowly(data)
         is_over = self._closed or self.limit_exceeded
         has_aside = bool(self.error_fields or self.nearly_data or self.opening or self._nearly_data)
         self.is_plain = not (is_over or self._skip_lf or has_aside) and self._foreign is None
+        self.is_between = self.is_plain and not self._line and self._block_offset is None
         return events
-
-    @property
-    def next_block(self) -> int | None:
-        """The place of the next byte in the body, if a block begins there whatever came before; else None."""
-        return self._offset if self.is_plain and not self._line and self._block_offset is None else None
-
-    def skip(self, size: int) -> None:
-        """Skip blocks that were read elsewhere, each of one `data` line and a blank one, from `next_block` on."""
-        self._offset += size
 
     def _feed_slowly(self, data: bytes | bytearray | memoryview) -> list[ServerSentEvent]:
         self.error_fields, self.nearly_data, self.opening = [], [], b""
@@ -133,12 +128,12 @@ class EventStreamDecoder:
         if self._start is not None:
             data = self._without_bom(data)
         if self._foreign is not None:
-            self._foreign.keep(data, self._offset)
+            self._foreign.keep(data, self.offset)
         if self._skip_lf and data:
             self._skip_lf = False
             if data[:1] == b"\n":
                 data = data[1:]
-                self._offset += 1
+                self.offset += 1
         if not data:
             return []
         return self._take_data(data)
@@ -146,7 +141,7 @@ class EventStreamDecoder:
     def close(self) -> None:
         """Mark the end of the body. A block without a final blank line is not dispatched, but kept in `unfinished`."""
         self.error_fields, self.nearly_data, self.opening = [], [], b""
-        self.is_plain = False
+        self.is_plain = self.is_between = False
         if self._closed or self.limit_exceeded:
             return
         if self._start:
@@ -174,7 +169,7 @@ class EventStreamDecoder:
             return b""
         self._start = None
         if start.startswith(_BOM):
-            self._offset = len(_BOM)
+            self.offset = len(_BOM)
             return start[len(_BOM) :]
         return start
 
@@ -193,7 +188,7 @@ class EventStreamDecoder:
 
     def _take_plain_blocks(self, data: bytes, events: list[ServerSentEvent]) -> bytes:
         """Take what nearly every event of nearly every stream is, one `data` line and a blank one; return the rest."""
-        begin = offset = self._offset
+        begin = offset = self.offset
         largest = len(data) if self._limit is None else self._limit
         *lines, _ = data.split(b"\n")
         for line, blank in zip(lines[::2], lines[1::2], strict=False):
@@ -201,7 +196,7 @@ class EventStreamDecoder:
                 break
             events.append(_new(ServerSentEvent, (line[6:], MESSAGE, self.last_event_id, offset)))
             offset += len(line) + 2
-        self._offset = offset
+        self.offset = offset
         return data[offset - begin :]
 
     def _take_lines(self, data: bytes, events: list[ServerSentEvent]) -> None:
@@ -221,7 +216,7 @@ class EventStreamDecoder:
     def _take_each(self, lines: list[bytes], events: list[ServerSentEvent]) -> None:
         for line in lines:
             self._take_line(line.rstrip(b"\r\n"), events)
-            self._offset += len(line)
+            self.offset += len(line)
             if self.limit_exceeded:
                 return
 
@@ -234,7 +229,7 @@ class EventStreamDecoder:
                     self._take_line(b"data: " + _values(run["data"]), events)
                 elif run["line"]:
                     self._take_line(run["line"].rstrip(b"\r\n"), events)
-                self._offset += run.end() - begin
+                self.offset += run.end() - begin
             else:
                 self._take_each(run[0].splitlines(keepends=True), events)
             if self.limit_exceeded:
@@ -280,10 +275,10 @@ class EventStreamDecoder:
         elif not self._take_other_line(name, value, line):
             return
         if self._foreign is not None:
-            self.opening = self._foreign.before(self._offset)
+            self.opening = self._foreign.before(self.offset)
             self._foreign = None
         if self._block_offset is None and name:
-            self._block_offset = self._offset
+            self._block_offset = self.offset
 
     def _join_lines(self) -> None:
         """Many short lines take far more memory than their bytes: they become the beginning of one long line."""
@@ -310,7 +305,7 @@ class EventStreamDecoder:
             self._error = line
         elif name:
             if self._nearly_data is None and name.removeprefix(_BOM).strip().lower() == b"data":
-                self._nearly_data = ServerSentEvent(value, MESSAGE, self.last_event_id, self._offset)
+                self._nearly_data = ServerSentEvent(value, MESSAGE, self.last_event_id, self.offset)
             self._unknown_line_seen = True
             return False
         # A comment proves nothing once a foreign line came: style sheets have lines that begin with a colon.
@@ -363,7 +358,7 @@ class EventStreamDecoder:
 
     def _exceed(self) -> None:
         self.limit_exceeded = True
-        self.is_plain = False
+        self.is_plain = self.is_between = False
         self._line.clear()
         self._new_block()
 

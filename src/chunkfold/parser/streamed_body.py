@@ -44,6 +44,7 @@ class StreamedBody(EventIntake):
         super().__init__(fold, **options)
         self._max_event_size = max_event_size
         self._largest = self._large if max_event_size is None else min(self._large, max_event_size)
+        self._short = min(_LONG, self._largest)
         self._response = response
         self._decoder = EventStreamDecoder(max_event_size)
 
@@ -59,9 +60,16 @@ class StreamedBody(EventIntake):
         """
         del seconds
         chunks: list[ChatCompletionChunk] = []
-        decoder = self._decoder
-        if type(data) is bytes and len(data) >= _LONG:
-            data = self._without_run(data, None if folding else chunks)
+        decoder, made, limit = self._decoder, None if folding else chunks, self._output_limit
+        if decoder.is_between and self._is_direct and type(data) is bytes and decoder.offset < limit.look_at:
+            if len(data) > self._short:
+                data = self._without_run(data, made)
+            elif self._template.take_block(data, decoder.offset, made):
+                decoder.offset += len(data)
+                if self._fold.keeps_more:
+                    self._fold.keeps_more = False
+                    limit.take(data[6:-2])
+                return chunks
         events = decoder.feed(data)
         if decoder.is_plain:
             if events:
@@ -74,11 +82,10 @@ class StreamedBody(EventIntake):
 
     def _without_run(self, data: bytes, chunks: list[ChatCompletionChunk] | None) -> bytes:
         """Take the events at the start of the data at once, if they are like the one before; return the rest."""
-        limit, offset = self._output_limit, self._decoder.next_block
-        if not self._is_direct or offset is None:
-            return data
-        size, kept = self._template.take_run(data[: max(limit.look_at - offset, 0)], offset, chunks, self._largest)
-        self._decoder.skip(size)
+        limit, decoder = self._output_limit, self._decoder
+        known = data[: limit.look_at - decoder.offset]
+        size, kept = self._template.take_run(known, decoder.offset, chunks, self._largest)
+        decoder.offset += size
         if kept:
             limit.take(kept)
         return data[size:]

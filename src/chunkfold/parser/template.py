@@ -26,6 +26,7 @@ from chunkfold.parser.holes import VALUE, Hole, Meaning, holes_of, meaning_of
 from chunkfold.wire.payload import valid_chunk
 
 _NEVER: Final = b"\r"  # no event's data has one
+_CR, _LF = 0x0D, 0x0A
 _MOST_HOLES: Final = 8
 _LARGEST: Final = 10**18  # what is smaller has less than 64 bits
 _FEWEST: Final = 8  # events to take at once; fewer take less time one by one
@@ -48,10 +49,7 @@ class EventTemplate:
 
     def __init__(self, fold: StreamFold) -> None:
         self._fold = fold
-        self._before = _NEVER
-        self._before_size = len(_NEVER)
-        self._behind = b""
-        self._behind_size = 0
+        self._set_frame(_NEVER, b"")
         self._holes: list[Hole] = []
         self._copy: Callable[[], ChatCompletionChunk]  # set once it has learned, as the next two
         self._add: _Add
@@ -64,6 +62,12 @@ class EventTemplate:
         self._next_wait = 0
         self._hits = 0  # since learning was last tried, less the misses
 
+    def _set_frame(self, before: bytes, behind: bytes) -> None:
+        """Set the bytes before the first hole and after the last, of an event and of its block."""
+        self._before, self._behind = before, behind
+        self._start, self._end = b"data: " + before, behind + b"\n\n"
+        self._start_size, self._end_size = len(self._start), len(self._end)
+
     def take(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
         """Fold an event that fits the template, or that is learned from; return False if it was not folded.
 
@@ -72,12 +76,29 @@ class EventTemplate:
             chunks: Its chunk is appended to it; None if no chunks are to be made.
         """
         data = event.data
-        if not (data.startswith(self._before) and data.endswith(self._behind)) or event.event != MESSAGE:
-            if self._wait:
-                self._wait -= 1
-                return False
-            return self._take_other(event, chunks)
-        rest = data[self._before_size : len(data) - self._behind_size]
+        if data.startswith(self._before) and data.endswith(self._behind) and event.event == MESSAGE:
+            values = data[len(self._before) : len(data) - len(self._behind)]
+            return self._take_values(values, chunks) or self._miss(event, chunks)
+        if self._wait:
+            self._wait -= 1
+            return False
+        return self._take_other(event, chunks)
+
+    def take_block(self, block: bytes, offset: int, chunks: list[ChatCompletionChunk] | None) -> bool:
+        """Fold a read that is one event, of one `data` line and a blank one, if it fits the template.
+
+        So most reads need neither the decoder nor an event, which saves a quarter of the floor.
+        """
+        if not (block.startswith(self._start) and block.endswith(self._end)) or _CR in block:
+            return False
+        values = block[self._start_size : len(block) - self._end_size]
+        if _LF in values:
+            return False
+        self._fold.log.offset = offset
+        return self._take_values(values, chunks)
+
+    def _take_values(self, rest: bytes, chunks: list[ChatCompletionChunk] | None) -> bool:
+        """Fold the event with these bytes between the first hole and the end of the last, if all of them fit."""
         values: list[Any] = []
         try:
             for holder, key, kind, behind in self._holes:
@@ -87,14 +108,14 @@ class EventTemplate:
                     raw = rest
                 value = from_json(raw)
                 if type(value) is not kind or (isinstance(value, int) and not -_LARGEST < value < _LARGEST):
-                    return self._miss(event, chunks)
+                    return False
                 holder[key] = value
                 values.append(value)
         except ValueError:
-            return self._miss(event, chunks)
+            return False
         add = self._add_next if self._fold.added == self._added else self._add_first
         if not add(values, 1):
-            return self._miss(event, chunks)  # the head was sent again in the meantime
+            return False  # the head was sent again in the meantime
         self._hits += 1
         if chunks is not None:
             chunks.append(self._copy())
@@ -117,17 +138,17 @@ class EventTemplate:
         Returns:
             How many bytes were folded, and the data of the events of which more than text was kept.
         """
-        start, end = b"data: " + self._before, self._behind + b"\n\n"
-        if not data.startswith(start) or b"\r" in data:  # which ends a line, too
+        start, end = self._start, self._end
+        if not data.startswith(start) or _CR in data:  # which ends a line, too
             return 0, b""
         *parts, _ = data.split(end)
         if len(parts) < _FEWEST:
             return 0, b""
-        begin = len(start)
+        begin = self._start_size
         events = [part[begin:] for part in parts]
         if not data.startswith(start + (end + start).join(events)):  # one of them begins otherwise
             return 0, b""
-        around = self._before_size + self._behind_size
+        around = len(self._before) + len(self._behind)
         if len(data) > largest and max(map(len, events), default=0) + around > largest:
             return 0, b""
         rows = [*self._values_of(events)]
@@ -199,7 +220,7 @@ class EventTemplate:
         """
         kinds = [hole.kind for hole in self._holes]
         text = b",0,\r".join(events)
-        if b"\n" in text:  # the line ends in between
+        if _LF in text:  # the line ends in between
             return ()
         for place, hole in enumerate(self._holes[:-1], 1):
             text = text.replace(hole.behind, b",%d,\r" % place)
@@ -222,7 +243,7 @@ class EventTemplate:
         """Handle an event that fits the template but for its values; forget the template if these are too many."""
         self._hits -= _MISS
         if self._hits < -_MISS * _MOST_MISSES:
-            self._before = _NEVER
+            self._set_frame(_NEVER, b"")
         return self._take_other(event, chunks)
 
     def _take_other(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
@@ -242,7 +263,7 @@ class EventTemplate:
         places = range(1, len(known), 2)
         self._places |= {place for place in places if known[place] != self._parts[place]}
         # An event of several lines has other bytes in the body than in its data, and a run is found by its bytes.
-        is_learnable = 0 < len(self._places) <= _MOST_HOLES and b"\n" not in event.data
+        is_learnable = 0 < len(self._places) <= _MOST_HOLES and _LF not in event.data
         chunk = valid_chunk(event) if is_learnable else None
         if chunk is None or self._fold.add(chunk, _nothing_else) is None:
             return False
@@ -259,8 +280,7 @@ class EventTemplate:
         if learned is None:
             self._places = set()  # where text follows reasoning one is a key, which changes only there
             return
-        self._before, self._behind = b"".join(parts[: places[0]]), b"".join(parts[places[-1] + 1 :])
-        self._before_size, self._behind_size = len(self._before), len(self._behind)
+        self._set_frame(b"".join(parts[: places[0]]), b"".join(parts[places[-1] + 1 :]))
         chunk, self._holes = learned
         self._copy = copier_of(chunk)
         self._meaning = meaning_of(chunk, self._holes, self._fold.state_of(given.choices[0].index))
