@@ -102,6 +102,7 @@ def shown(value: Any) -> Any:
 def read_each(patch: pytest.MonkeyPatch) -> None:
     """Validate each event on its own."""
     patch.setattr(EventTemplate, "take", lambda *_: False)
+    patch.setattr(EventTemplate, "take_block", lambda *_: False)
     patch.setattr(EventTemplate, "take_run", lambda *_: (0, b""))
 
 
@@ -121,6 +122,8 @@ def check(before: list[bytes], run: list[bytes], **options: Any) -> int:
         expected, chunks = result_of([*before, *run], ChatCompletionParser.feed, **options)
     assert result_of([*before, *run], ChatCompletionParser.feed, **options) == (expected, chunks)
     assert result_of([*before, b"".join(run)], ChatCompletionParser.feed, **options) == (expected, chunks)
+    cut = [piece for one in run for piece in (one[:9], one[9:])]
+    assert result_of([*before, *cut], ChatCompletionParser.feed, **options) == (expected, chunks)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(EventTemplate, "take_run", watched)
         assert result_of([*before, b"".join(run)], ChatCompletionParser.fold, **options)[0] == expected
