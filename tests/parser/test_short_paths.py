@@ -40,7 +40,7 @@ KINDS: dict[str, tuple[Callable[[int], bytes], dict[str, tuple[int, int]]]] = {
     ),
     "details": (
         lambda n: delta(reasoning_details=[{"type": "reasoning.text", "index": 0, "text": f"word {n}"}]),
-        {"validated": (29, 22), "fed": (33, 7), "folded": (28, 1)},
+        {"validated": (29, 22), "fed": (21, 7), "folded": (16, 1)},
     ),
     "details beside reasoning": (
         lambda n: delta(
@@ -50,7 +50,7 @@ KINDS: dict[str, tuple[Callable[[int], bytes], dict[str, tuple[int, int]]]] = {
     ),
     "arguments": (
         lambda n: delta(tool_calls=[fragment(0, arguments=f"word {n}")]),
-        {"validated": (15, 8), "fed": (21, 9), "folded": (14, 1)},
+        {"validated": (16, 9), "fed": (18, 9), "folded": (11, 1)},
     ),
 }
 

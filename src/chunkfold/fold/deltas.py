@@ -258,6 +258,19 @@ def fold_tool_calls(state: ChoiceState, fragments: list[Any]) -> int:
     return size
 
 
+def rule_for_call(index: int) -> TextRule:
+    """The rule for more arguments of the call at this index, of a fragment that has nothing else."""
+
+    def add(state: ChoiceState, text: str) -> int:
+        calls = state.tool_calls or state.begin_calls()
+        call = calls.extend(index, text)
+        if state.observer is not None:
+            state.observer.on_tool_call(state.index, calls, call, text)
+        return len(text)
+
+    return add
+
+
 def _add_function_call(state: ChoiceState, call: ChoiceDeltaFunctionCall) -> int:
     if state.function_call is None:
         state.function_call = FunctionCallState()

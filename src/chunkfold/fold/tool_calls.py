@@ -78,10 +78,14 @@ class ToolCall(CallIdentity):
             self.is_custom |= is_new or self.type == "custom" or any(custom.__dict__.values())
             text += custom.__dict__.get("input") or ""
             keep_unknown(self.part_extra, custom.__pydantic_extra__)
+        self.extend(text, log)
+        return text
+
+    def extend(self, text: str, log: AnomalyLog) -> None:
+        """Append to the arguments."""
         if text and self._may_be_placeholder:
             self._look_for_placeholder(text, log)
         self.arguments.write(text)
-        return text
 
     def _look_for_placeholder(self, text: str, log: AnomalyLog) -> None:
         start = self.arguments.getvalue() + text
@@ -151,6 +155,13 @@ class ToolCalls(CallRouter[ToolCall]):
         if call.type is not type_ or call.extra or call.part_extra:
             self.keeps_more = True
         return call, grown, text
+
+    def extend(self, index: int, text: str) -> ToolCall:
+        """Fold a fragment that has nothing but its index and a text; return the call at this index."""
+        call = self._by_index[index]
+        call.has_text = call.has_text or bool(text)
+        call.extend(text, self._log)
+        return call
 
     def snapshot(self) -> list[ChatCompletionMessageToolCall]:
         """All calls so far."""

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 from pydantic_core import from_json
 
 from chunkfold.fold.choice_state import ChoiceState
-from chunkfold.fold.deltas import RULED_UNKNOWN, TEXT_RULES, TextRule, brought_fields, rule_with_block
+from chunkfold.fold.deltas import RULED_UNKNOWN, TEXT_RULES, TextRule, brought_fields, rule_for_call, rule_with_block
 from chunkfold.fold.merging import is_new_each_time
 from chunkfold.json_text.values import is_container, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, ChoiceDelta, CompletionUsage
@@ -171,24 +171,26 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], state: ChoiceState
         for kind in ("text", "count", "created", "unknown")
     }
     is_deep = any(usage is None or holes[number].holder is not vars(usage) for number in places["count"])
-    is_more_kept = is_deep or places["unknown"] or (has_index and (any(unknown[1:]) or usage or len(texts) > 1))
+    has_block = bool(choice.delta.reasoning_details)
+    is_more_kept = is_deep or places["unknown"] or (has_index and (any(unknown[1:]) or usage or has_block))
     return Meaning(
         texts=places["text"],
         counts=places["count"],
         positive=places["count"] + places["created"],
         unknown=places["unknown"],
         choice=kinds.index("index") if has_index else None,
-        rule=None if is_more_kept else _rule_for(texts, choice.delta),
-        keeps_more=bool(usage or len(texts) > 1 or unknown[-1]) or any(map(is_new_each_time, unknown)),
+        rule=None if is_more_kept else _rule_for(texts, choice.delta, has_index=has_index),
+        keeps_more=bool(usage or has_block or unknown[-1]) or any(map(is_new_each_time, unknown)),
     )
 
 
-def _rule_for(texts: list[Place], delta: ChoiceDelta) -> TextRule | None:
-    """The rule for a text of a delta, which may also come in a block; None for other texts."""
-    names = [text.key for text in texts if text.holder is vars(delta)]
-    if not names:
-        return None
-    return TEXT_RULES[names[0]] if len(texts) == 1 else rule_with_block(TEXT_RULES[names[0]])
+def _rule_for(texts: list[Place], delta: ChoiceDelta, *, has_index: bool) -> TextRule | None:
+    """The rule for a text of a delta, for a reasoning in a block, or for a call's arguments; None if there is none."""
+    if delta.tool_calls:
+        [call] = delta.tool_calls
+        return None if has_index or call.index is None or call.custom is not None else rule_for_call(call.index)
+    rule = TEXT_RULES[next((text.key for text in texts if text.holder is vars(delta)), "reasoning")]
+    return rule_with_block(rule) if delta.reasoning_details else rule
 
 
 def _kind_of(hole: Place, chunk: ChatCompletionChunk, texts: list[Place], unknown: list[dict[str, Any]]) -> str:

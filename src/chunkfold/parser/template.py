@@ -197,13 +197,15 @@ class EventTemplate:
     def _add_first(self, values: Sequence[Any], count: int) -> bool:
         """Fold all of a chunk, since another one was folded before it; the next may be folded by its holes alone.
 
-        But if anything is noted of it, all of the next has to be folded, too, to note it again.
+        But if anything is noted of it, all of the next has to be folded, too, to note it again; and if more was kept
+        of it than its template tells, to see whether that happens again.
         """
-        fold, noted = self._fold, self._fold.log.count
+        fold, meaning, noted = self._fold, self._meaning, self._fold.log.count
         if not self._add(values, count):
             return False
-        is_quiet = fold.log.count == noted + count * len(fold.head.notes)
-        self._added = fold.added if is_quiet else -1
+        is_noted = fold.log.count != noted + count * len(fold.head.notes)
+        is_as_told = not fold.keeps_more or (meaning is not None and meaning.keeps_more)
+        self._added = fold.added if is_as_told and not is_noted else -1
         return True
 
     def _put(self, values: Sequence[Any]) -> None:

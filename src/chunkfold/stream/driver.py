@@ -183,12 +183,11 @@ class StreamDriver:
         return event
 
     def _next_event(self) -> "ChatCompletionEvent | Step":
-        self._gives_events = True
         for event in self._ready_events:
             return event
-        self._ready = iter(())  # what its chunks mean is among the events
         if self._may_have_events and not (self._consumed or self._closed):
-            self._may_have_events = False
+            self._gives_events, self._may_have_events = True, False
+            self._ready = iter(())  # what its chunks mean is among the events
             self._ready_events = iter(self._parser.events())
             for event in self._ready_events:
                 return event

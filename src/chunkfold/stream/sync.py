@@ -38,14 +38,21 @@ _MAX_WAKING: Final = 1.0  # seconds for a reader to return after its connection 
 class _View(Generic[T]):
     """An iterator over the items of a stream; a class, so that leaving it early leaves no open generator."""
 
-    def __init__(self, get_next: Callable[[], T]) -> None:
-        self._get_next = get_next
+    def __init__(self, take: Callable[[], T | Step], read: Callable[[], object], finish: Callable[[], object]) -> None:
+        self._take = take
+        self._read = read
+        self._finish = finish
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> T:
-        return self._get_next()
+        while (item := self._take()) is NEED_DATA:
+            self._read()
+        if item is OVER:
+            self._finish()
+            raise StopIteration
+        return item
 
 
 class ChatCompletionStream(StreamDriver):
@@ -82,7 +89,7 @@ class ChatCompletionStream(StreamDriver):
         return self
 
     def __next__(self) -> ChatCompletionChunk:
-        while True:  # what `_get` does; two calls fewer for each read save a tenth of the floor
+        while True:  # what a view does; two calls fewer for each read save a tenth of the floor
             for chunk in self._ready:
                 return chunk
             if self._folding:
@@ -154,7 +161,7 @@ class ChatCompletionStream(StreamDriver):
         Raises:
             ChunkfoldError: The stream did not end well.
         """
-        return self._view(self._texts(), folding=True)
+        return self._view(self._texts())
 
     def events(self) -> "Iterator[ChatCompletionEvent]":
         """Yield typed events, then raise the error, if there is one; see `chunkfold.events`.
@@ -162,7 +169,7 @@ class ChatCompletionStream(StreamDriver):
         Use it instead of iterating over the chunks: what one has read, the other does not yield again. The first
         events have what arrived so far; another call continues where the last one stopped.
         """
-        return self._view(self._next_event, folding=True)
+        return self._view(self._next_event)
 
     @overload
     def partials(
@@ -181,19 +188,11 @@ class ChatCompletionStream(StreamDriver):
             LimitExceededError: The text has more than two million values.
             ChunkfoldError: The stream did not end well.
         """
-        return self._view(self._partials_of(type, half_numbers=half_numbers), folding=True)
+        return self._view(self._partials_of(type, half_numbers=half_numbers))
 
-    def _view(self, take: Callable[[], T | Step], *, folding: bool = False) -> Iterator[T]:
+    def _view(self, take: Callable[[], T | Step]) -> Iterator[T]:
         self._check_not_consumed()
-        return _View(partial(self._get, take, folding=folding))
-
-    def _get(self, take: Callable[[], T | Step], *, folding: bool = False) -> T:
-        while (item := take()) is NEED_DATA:
-            self._read(folding=folding)
-        if item is OVER:
-            self._finish()
-            raise StopIteration
-        return item
+        return _View(take, partial(self._read, folding=True), self._finish)
 
     def _read(self, *, folding: bool = False) -> None:
         if self._reader is not None or self._is_parsing:
