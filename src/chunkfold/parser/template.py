@@ -313,19 +313,25 @@ class EventTemplate:
         add_again, rule, head, index = fold.add_again, meaning.rule, fold.head.usual, chunk.choices[0].index
         [place, *same], of = meaning.texts, meaning.choice
         counts = [(self._holes[number].key, number) for number in meaning.counts]
-        if not (meaning.keeps_more or meaning.positive):
+        positive, keeps_more = meaning.positive, meaning.keeps_more
+        if not (keeps_more or positive):
             if of is not None:
                 return lambda values, count: add_again(values[of], head, rule, values[place], count)
             return lambda values, count: add_again(index, head, rule, values[place], count)
 
         def add_next(values: Sequence[Any], count: int) -> bool:
             text = values[place]
-            if any(values[other] != text for other in same) or any(values[number] <= 0 for number in meaning.positive):
+            is_told = True
+            for other in same:
+                is_told = is_told and values[other] == text
+            for number in positive:
+                is_told = is_told and values[number] > 0
+            if not is_told:
                 self._added = -1  # a total that was too small is the sum until the next one comes
                 return self._add(values, count)
             if not add_again(index if of is None else values[of], head, rule, text, count):
                 return False
-            if meaning.keeps_more:
+            if keeps_more:
                 fold.keeps_more = True
             if counts:
                 fold.count_again({name: values[number] for name, number in counts})
