@@ -224,12 +224,12 @@ def test_a_cancellation_that_does_not_pass(url: str, monkeypatch: pytest.MonkeyP
 
 
 def test_another_text(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    feed = ChatCompletionParser.feed
+    take = ChatCompletionParser._take
 
-    def feed_more(self: ChatCompletionParser, data: bytes) -> Any:
-        return feed(self, data.replace(b'"content":"', b'"content":"~'))
+    def take_more(self: ChatCompletionParser, data: bytes, *given: Any, **options: Any) -> Any:
+        return take(self, data.replace(b'"content":"', b'"content":"~'), *given, **options)
 
-    monkeypatch.setattr(ChatCompletionParser, "feed", feed_more)
+    monkeypatch.setattr(ChatCompletionParser, "_take", take_more)
     assert_found(run_few(url), r"expected the text '.*', received '~")
 
 

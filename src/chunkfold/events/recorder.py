@@ -16,10 +16,10 @@ from chunkfold.events.types import (
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
-    ToolCallArgumentsDelta,
     ToolCallDone,
     ToolCallStarted,
-    grown,
+    arguments_grown,
+    text_grown,
     usage_received,
 )
 from chunkfold.excerpts import excerpt
@@ -108,7 +108,7 @@ class EventRecorder:
 
     def on_text(self, choice: int, name: str, text: str, buffer: TextBuffer, end: int) -> None:
         """Content, reasoning or refusal grew."""
-        self._events.append(grown(_TEXT_EVENTS[name](choice, text), buffer, end))
+        self._events.append(text_grown(_TEXT_EVENTS[name], choice, text, buffer, end))
 
     def on_tool_call(self, choice: int, calls: ToolCalls, call: ToolCall, text: str) -> None:
         """A fragment was folded into a call."""
@@ -163,8 +163,7 @@ class EventRecorder:
             self._grow(choice, call, call.arguments.getvalue())
 
     def _grow(self, choice: int, call: ToolCall, text: str) -> None:
-        event = ToolCallArgumentsDelta(choice, call.place, text)
-        self._events.append(grown(event, call.arguments, call.arguments.tell()))
+        self._events.append(arguments_grown(choice, call.place, text, call.arguments))
 
     def _end_previous(self, choice: int, kept: _ChoiceProgress) -> None:
         """A new call begins: record the end of the one before, if it can be complete."""

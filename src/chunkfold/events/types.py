@@ -13,7 +13,7 @@ tool calls, finish reasons and usage.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from chunkfold.anomalies import Anomaly
 from chunkfold.errors import ParseError
@@ -47,17 +47,19 @@ class _Growth(BriefRepr):
         return self
 
 
-GrowthT = TypeVar("GrowthT", bound=_Growth)
+@dataclass(frozen=True, slots=True, repr=False)
+class _TextGrowth(_Growth):
+    """A piece of a choice's own text."""
+
+    choice: int
+    delta: str
 
 
-def grown(event: GrowthT, buffer: TextBuffer, end: int) -> GrowthT:
-    """The event, with its text so far: the first `end` characters of the buffer."""
-    object.__setattr__(event, "_source", (buffer, end))
-    return event
+TextGrowthT = TypeVar("TextGrowthT", bound=_TextGrowth)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TextDelta(_Growth):
+class TextDelta(_TextGrowth):
     """The content of a choice grew.
 
     Attributes:
@@ -65,12 +67,9 @@ class TextDelta(_Growth):
         delta: The new piece; never empty.
     """
 
-    choice: int
-    delta: str
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ReasoningDelta(_Growth):
+class ReasoningDelta(_TextGrowth):
     """The reasoning of a choice grew, whichever field it was sent in.
 
     Attributes:
@@ -78,21 +77,15 @@ class ReasoningDelta(_Growth):
         delta: The new piece; never empty.
     """
 
-    choice: int
-    delta: str
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RefusalDelta(_Growth):
+class RefusalDelta(_TextGrowth):
     """The refusal of a choice grew.
 
     Attributes:
         choice: The choice's index.
         delta: The new piece; never empty.
     """
-
-    choice: int
-    delta: str
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -125,6 +118,30 @@ class ToolCallArgumentsDelta(_Growth):
     choice: int
     position: int
     delta: str
+
+
+_new: Final = object.__new__
+_set_choice, _set_delta = (vars(_TextGrowth)[name].__set__ for name in ("choice", "delta"))
+_set_source: Final = vars(_Growth)["_source"].__set__
+
+
+def text_grown(kind: type[TextGrowthT], choice: int, delta: str, buffer: TextBuffer, end: int) -> TextGrowthT:
+    """The event for a piece of a choice's text, which is now the first `end` characters of the buffer.
+
+    It does what the class does when it is called, in half the time.
+    """
+    event = _new(kind)
+    _set_choice(event, choice)
+    _set_delta(event, delta)
+    _set_source(event, (buffer, end))
+    return event
+
+
+def arguments_grown(choice: int, position: int, delta: str, buffer: TextBuffer) -> ToolCallArgumentsDelta:
+    """The event for a piece of a call's arguments, which are now all that is in the buffer."""
+    event = ToolCallArgumentsDelta(choice, position, delta)
+    _set_source(event, (buffer, buffer.tell()))
+    return event
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -139,7 +139,7 @@ class Lifecycle:
     def _take(
         self,
         data: bytes | bytearray | memoryview,
-        arrived: float | None,
+        arrived: float | None = None,
         *,
         folding: bool = False,
         is_slice: bool = False,

@@ -213,6 +213,11 @@ def feed_in_slices(
     return parser._take_slices(data, folding=folding)  # pyright: ignore[reportPrivateUsage] - of this module
 
 
+def taker_of(parser: ChatCompletionParser) -> Callable[..., list[ChatCompletionChunk]]:
+    """The parser's `feed` and `fold` in one, for a read that is no larger than a slice, before the end."""
+    return parser._take  # pyright: ignore[reportPrivateUsage] - of this module
+
+
 def observe_as(
     subject: object,
     parser: ChatCompletionParser,

@@ -311,7 +311,7 @@ class EventTemplate:
         if meaning is None or meaning.rule is None:
             return None
         add_again, rule, head, index = fold.add_again, meaning.rule, fold.head.usual, chunk.choices[0].index
-        [place, *same], of = meaning.texts, meaning.choice
+        place, same, of = meaning.texts[0], meaning.texts[-1], meaning.choice
         counts = [(self._holes[number].key, number) for number in meaning.counts]
         positive, keeps_more = meaning.positive, meaning.keeps_more
         if not (keeps_more or positive):
@@ -321,9 +321,7 @@ class EventTemplate:
 
         def add_next(values: Sequence[Any], count: int) -> bool:
             text = values[place]
-            is_told = True
-            for other in same:
-                is_told = is_told and values[other] == text
+            is_told = values[same] == text
             for number in positive:
                 is_told = is_told and values[number] > 0
             if not is_told:
@@ -331,8 +329,7 @@ class EventTemplate:
                 return self._add(values, count)
             if not add_again(index if of is None else values[of], head, rule, text, count):
                 return False
-            if keeps_more:
-                fold.keeps_more = True
+            fold.keeps_more = keeps_more
             if counts:
                 fold.count_again({name: values[number] for name, number in counts})
             return True

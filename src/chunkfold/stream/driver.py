@@ -17,7 +17,7 @@ from chunkfold.errors import ChunkfoldError, LimitExceededError, StreamConsumedE
 from chunkfold.event_stream import SLICE
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser.options import ParserOptions
-from chunkfold.parser.parser import ChatCompletionParser, feed_in_slices, observe_as
+from chunkfold.parser.parser import ChatCompletionParser, feed_in_slices, observe_as, taker_of
 from chunkfold.parser.timing import StreamTiming
 from chunkfold.stream.network import DeadlineReachedError, owns_connection
 from chunkfold.stream.transport import check_source, encoding_error, expansion_error, is_encoded
@@ -62,6 +62,7 @@ class StreamDriver:
         if self._response is not None:
             options = {"status_code": self._response.status_code, "headers": self._response.headers, **options}
         self._parser = ChatCompletionParser(**options)
+        self._take = taker_of(self._parser)
         self._decoded: int | None = None  # bytes of a compressed body
         if self._response is not None and is_encoded(self._response):
             self._decoded = 0
@@ -263,10 +264,10 @@ class StreamDriver:
             elif type(data) is bytes and len(data) > SLICE:
                 self._slices = feed_in_slices(self._parser, data, folding=folding)
                 self._parse_slice()
-            elif folding:
-                self._parser.fold(data)
-            else:
-                self._ready = iter(self._parser.feed(data))
+            elif self._parser.end is None:  # else it was closed meanwhile
+                chunks = self._take(data, folding=folding)
+                if not folding:
+                    self._ready = iter(chunks)
         finally:
             self._is_parsing = False
 
