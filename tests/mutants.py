@@ -37,10 +37,8 @@ _SHOWN = 120  # characters of the changed statement; of a longer one the part th
 
 # Changes that no user can notice, as they are printed but without the line's number, and why. They are not run.
 EQUIVALENT = {
-    "event_stream/slicing.py: slices: if end < 2:  ->  if end < 3:": "whatever is found stands behind 4096 bytes",
     "parser/template.py: _WORTH_LEARNING: Final = 64  ->  _WORTH_LEARNING: Final = 65": "a number that was tuned",
     "parser/template.py: _MOST_MISSES: Final = 8  ->  _MOST_MISSES: Final = 9": "a number that was tuned",
-    "stream/driver.py: __init__: self._is_parsing_slice = False  ->  self._is_parsing_slice = True": "set by the first slice",
     "wire/payload.py: ChatCompletionChunk.model_rebuild()  ->  pass": "pydantic builds the model on its first use, too",
 }
 

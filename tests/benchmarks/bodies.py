@@ -8,7 +8,7 @@ line end or a quote, which JSON escapes, and characters that are not ASCII.
 import json
 import random
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, cycle
 from pathlib import Path
@@ -119,6 +119,12 @@ def text(count: int) -> Body:
     return _body(text_chunks(count), "".join(tokens(count)))
 
 
+def text_with_crlf(count: int) -> Body:
+    """The same from servers that end their lines with CRLF, as sse-starlette does."""
+    body = text(count)
+    return replace(body, events=[one.replace(b"\n", b"\r\n") for one in body.events])
+
+
 def obfuscated(count: int) -> Body:
     """OpenAI unless it is told otherwise: padding of its own in every chunk, which hides how long the text is."""
     padding = random.Random(count)
@@ -194,6 +200,7 @@ def _openrouter_chunk(delta: Chunk, finish_reason: str | None) -> Chunk:
 
 STREAMS: dict[str, Callable[[int], Body]] = {
     "text": text,
+    "text with CRLF": text_with_crlf,
     "text with obfuscation": obfuscated,
     "reasoning": reasoning,
     "tool arguments": tool_arguments,

@@ -52,6 +52,7 @@ _LIMITS: Options = {
 
 _BARS = {  # iterating with one event per read and with 64 KiB; `events()` with one event; `read()`, `fold()` with 64 KiB
     "text": (1.6, 1.35, 1.2, 0.4),
+    "text with CRLF": (1.6, 1.35, 1.2, 0.4),
     "text with obfuscation": (1.7, 1.4, 1.4, 0.6),
     "reasoning": (1.7, 1.4, 1.3, 0.45),
     "tool arguments": (1.6, 1.35, 1.3, 0.45),

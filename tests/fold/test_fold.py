@@ -929,16 +929,18 @@ def test_events_are_the_parsers_whatever_the_slices(reads: list[Read], size: int
     assert (shown(events), stream.end) == (fed.events, fed.end)
 
 
-@given(st.lists(st.sampled_from([b"a", b"\n", b"\n\n", b"\r\n\r\n", b"data: x\n\n", b"x" * 40]), max_size=60).map(b"".join), st.sampled_from([1, 2, 30]))  # fmt: skip
-def test_slices_are_the_data_cut_behind_blocks(data: bytes, size: int) -> None:
+@given(st.lists(st.sampled_from([b"a", b"\n", b"\n\n", b"data: x\n\n", b"x" * 40]), max_size=60).map(b"".join), st.sampled_from([1, 2, 30]), st.booleans())  # fmt: skip
+def test_slices_are_the_data_cut_behind_blocks(data: bytes, size: int, has_crlf: bool) -> None:
+    blank = b"\r\n\r\n" if has_crlf else b"\n\n"
+    data = data.replace(b"\n", blank[: len(blank) // 2])
     with slices_of(size):
         pieces = list(slices(data))
     assert b"".join(pieces) == data
-    assert all(piece.endswith(b"\n\n") for piece in pieces[:-1])
+    assert all(piece.endswith(blank) for piece in pieces[:-1])
     assert all(len(piece) >= size for piece in pieces[1:-1])
     assert all(piece for piece in pieces)
     # No slice is longer than it has to be; the first one ends with its first block.
-    assert all(b"\n\n" not in piece[size if place else 0 : -1] for place, piece in enumerate(pieces))
+    assert all(blank not in piece[size if place else 0 : -1] for place, piece in enumerate(pieces))
 
 
 LARGE = FIRST + HELLO * 200

@@ -106,8 +106,17 @@ def read_each(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(EventTemplate, "take_run", lambda *_: (0, b""))
 
 
+def with_crlf(events: list[bytes]) -> list[bytes]:
+    return [one.replace(b"\n", b"\r\n") for one in events]
+
+
 def check(before: list[bytes], run: list[bytes], **options: Any) -> int:
     """A run after other events is the same as these events, each validated; return how much of it was taken at once."""
+    check_as_it_is(with_crlf(before), with_crlf(run), **options)
+    return check_as_it_is(before, run, **options)
+
+
+def check_as_it_is(before: list[bytes], run: list[bytes], **options: Any) -> int:
     taken = 0
     take_run = EventTemplate.take_run
 
@@ -234,8 +243,9 @@ def opened(kind: Callable[[bytes], bytes]) -> list[bytes]:
 @pytest.mark.parametrize("name", KINDS)
 def test_a_run_is_its_events(name: str) -> None:
     kind = KINDS[name]
-    run = [kind(word) for word in WORDS * 3]
-    assert (check(opened(kind), run) > len(b"".join(run)) / 2) is (name not in EACH_IS_READ)
+    before, run = opened(kind), [kind(word) for word in WORDS * 3]
+    assert (check(before, run) > len(b"".join(run)) / 2) is (name not in EACH_IS_READ)
+    assert (check_as_it_is(with_crlf(before), with_crlf(run)) > len(b"".join(run)) / 2) is (name not in EACH_IS_READ)
 
 
 def events_of(reads: list[bytes]) -> list[str]:

@@ -89,6 +89,9 @@ def test_the_usual_event_takes_few_calls(way: str, name: str, monkeypatch: pytes
     few, many = (calls(take, b"".join(map(event, range(21, 21 + count)))) for count in (10, 20))
     assert len(one) <= alone
     assert len(many) - len(few) <= 10 * among_many
+    if way != "validated":
+        crlf = calls(take, event(41).replace(b"\n", b"\r\n"))
+        assert len(crlf) <= alone
 
 
 def test_so_does_one_that_is_observed() -> None:

@@ -174,28 +174,28 @@ class EventStreamDecoder:
         return start
 
     def _take_data(self, data: bytes) -> list[ServerSentEvent]:
-        """Split into lines; where no CR and no open block is in the way, take whole plain blocks first."""
+        """Split into lines; where all have the same end and no block is open, take whole plain blocks first."""
         events: list[ServerSentEvent] = []
         is_between = self._block_offset is None and self._nearly_data is None
-        if self._foreign is None and is_between and _CR not in data:
+        if self._foreign is None and is_between and (end := _line_end(data)) is not None:
             if self._line and _LF in data:
                 data = self._joined_line(data)
             if not self._line and data.startswith(b"data: "):
-                data = self._take_plain_blocks(data, events)
+                data = self._take_plain_blocks(data, end, events)
         if data:
             self._take_lines(data, events)
         return events
 
-    def _take_plain_blocks(self, data: bytes, events: list[ServerSentEvent]) -> bytes:
+    def _take_plain_blocks(self, data: bytes, end: bytes, events: list[ServerSentEvent]) -> bytes:
         """Take what nearly every event of nearly every stream is, one `data` line and a blank one; return the rest."""
         begin = offset = self.offset
         largest = len(data) if self._limit is None else self._limit
-        *lines, _ = data.split(b"\n")
+        *lines, _ = data.split(end)
         for line, blank in zip(lines[::2], lines[1::2], strict=False):
             if blank or line[:6] != b"data: " or len(line) - 6 > largest:
                 break
             events.append(_new(ServerSentEvent, (line[6:], MESSAGE, self.last_event_id, offset)))
-            offset += len(line) + 2
+            offset += len(line) + 2 * len(end)
         self.offset = offset
         return data[offset - begin :]
 
@@ -361,6 +361,14 @@ class EventStreamDecoder:
         self.is_plain = self.is_between = False
         self._line.clear()
         self._new_block()
+
+
+def _line_end(data: bytes) -> bytes | None:
+    """The end that all lines of the data have: LF, or CRLF; None if they have different ones."""
+    if _CR not in data:
+        return b"\n"
+    count = data.count(b"\r\n")
+    return b"\r\n" if data.count(b"\r") == count == data.count(b"\n") else None
 
 
 def _values(lines: bytes) -> bytes:

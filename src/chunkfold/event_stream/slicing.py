@@ -19,9 +19,9 @@ def slices(data: bytes, *, large: bool = False) -> Iterator[bytes]:
         large: Whether no chunks are made of them, so that the slices may be larger.
     """
     begin = least = 0
+    blank = b"\n\n" if data.find(b"\r\n\r\n", 0, _LONGEST_SLICE) < 0 else b"\r\n\r\n"
     while begin < len(data):
-        end = data.find(b"\n\n", begin + least, begin + _LONGEST_SLICE) + 2
-        if end < 2:
-            end = begin + _LONGEST_SLICE
+        place = data.find(blank, begin + least, begin + _LONGEST_SLICE)
+        end = begin + _LONGEST_SLICE if place < 0 else place + len(blank)
         yield data[begin:end]
         begin, least = end, LARGE_SLICE if large else SLICE

@@ -49,7 +49,7 @@ class EventTemplate:
 
     def __init__(self, fold: StreamFold) -> None:
         self._fold = fold
-        self._set_frame(_NEVER, b"")
+        self._set_frame(_NEVER, b"", ())
         self._holes: list[Hole] = []
         self._copy: Callable[[], ChatCompletionChunk]  # set once it has learned, as the next two
         self._add: _Add
@@ -62,11 +62,11 @@ class EventTemplate:
         self._next_wait = 0
         self._hits = 0  # since learning was last tried, less the misses
 
-    def _set_frame(self, before: bytes, behind: bytes) -> None:
+    def _set_frame(self, before: bytes, behind: bytes, line_ends: tuple[bytes, ...] = (b"\n", b"\r\n")) -> None:
         """Set the bytes before the first hole and after the last, of an event and of its block."""
         self._before, self._behind = before, behind
-        self._start, self._end = b"data: " + before, behind + b"\n\n"
-        self._start_size, self._end_size = len(self._start), len(self._end)
+        self._start, self._ends = b"data: " + before, tuple(behind + 2 * end for end in line_ends)
+        self._start_size, self._behind_size = len(self._start), len(behind)
 
     def take(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
         """Fold an event that fits the template, or that is learned from; return False if it was not folded.
@@ -89,10 +89,10 @@ class EventTemplate:
 
         So most reads need neither the decoder nor an event, which saves a quarter of the floor.
         """
-        if not (block.startswith(self._start) and block.endswith(self._end)) or _CR in block:
+        if not (block.startswith(self._start) and block.endswith(self._ends)):
             return False
-        values = block[self._start_size : len(block) - self._end_size]
-        if _LF in values:
+        values = block[self._start_size : len(block) - self._behind_size - (4 if block[-2] == _CR else 2)]
+        if _LF in values or _CR in values:
             return False
         self._fold.log.offset = offset
         return self._take_values(values, chunks)
@@ -138,8 +138,8 @@ class EventTemplate:
         Returns:
             How many bytes were folded, and the data of the events of which more than text was kept.
         """
-        start, end = self._start, self._end
-        if not data.startswith(start) or _CR in data:  # which ends a line, too
+        start, end = self._start, next((end for end in self._ends if end in data), b"")
+        if not (data.startswith(start) and end):
             return 0, b""
         *parts, _ = data.split(end)
         if len(parts) < _FEWEST:
@@ -222,7 +222,7 @@ class EventTemplate:
         """
         kinds = [hole.kind for hole in self._holes]
         text = b",0,\r".join(events)
-        if _LF in text:  # the line ends in between
+        if _LF in text or text.count(b"\r") >= len(events):  # a line ends in between
             return ()
         for place, hole in enumerate(self._holes[:-1], 1):
             text = text.replace(hole.behind, b",%d,\r" % place)
@@ -245,7 +245,7 @@ class EventTemplate:
         """Handle an event that fits the template but for its values; forget the template if these are too many."""
         self._hits -= _MISS
         if self._hits < -_MISS * _MOST_MISSES:
-            self._set_frame(_NEVER, b"")
+            self._set_frame(_NEVER, b"", ())
         return self._take_other(event, chunks)
 
     def _take_other(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
