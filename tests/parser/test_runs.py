@@ -106,13 +106,14 @@ def read_each(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(EventTemplate, "take_run", lambda *_: (0, b""))
 
 
-def with_crlf(events: list[bytes]) -> list[bytes]:
-    return [one.replace(b"\n", b"\r\n") for one in events]
+def framed_otherwise(events: list[bytes], field: bytes = b"data:") -> list[bytes]:
+    """Lines that end with CRLF, and without a space after the field's name."""
+    return [one.replace(b"data: ", field).replace(b"\n", b"\r\n") for one in events]
 
 
 def check(before: list[bytes], run: list[bytes], **options: Any) -> int:
     """A run after other events is the same as these events, each validated; return how much of it was taken at once."""
-    check_as_it_is(with_crlf(before), with_crlf(run), **options)
+    check_as_it_is(framed_otherwise(before), framed_otherwise(run), **options)
     return check_as_it_is(before, run, **options)
 
 
@@ -245,7 +246,8 @@ def test_a_run_is_its_events(name: str) -> None:
     kind = KINDS[name]
     before, run = opened(kind), [kind(word) for word in WORDS * 3]
     assert (check(before, run) > len(b"".join(run)) / 2) is (name not in EACH_IS_READ)
-    assert (check_as_it_is(with_crlf(before), with_crlf(run)) > len(b"".join(run)) / 2) is (name not in EACH_IS_READ)
+    taken = check_as_it_is(framed_otherwise(before), framed_otherwise(run))
+    assert (taken > len(b"".join(run)) / 2) is (name not in EACH_IS_READ)
 
 
 def events_of(reads: list[bytes]) -> list[str]:
@@ -386,6 +388,17 @@ def test_what_is_between_two_values_is_looked_at(odd: bytes) -> None:
     usual = [two(b'"one"', b'"two"'), two(b'"three"', b'""')]
     for place in range(3):
         check(before, [*usual[:place], odd, *usual[place:]])
+
+
+def test_blanks_before_the_object_are_read() -> None:
+    """The first of them belongs to the field, the others to the data."""
+
+    def numbered(text: bytes) -> bytes:
+        return at(1_000 + sum(text), said(text))
+
+    for learned, field in ((b"data:  ", b"data: "), (b"data: ", b"data:  "), (b"data: \t", b"data:\t")):
+        before = [FIRST, *framed_otherwise([numbered(b"word %d" % place) for place in range(24)], learned)]
+        check_as_it_is(before, framed_otherwise([numbered(word) for word in WORDS], field))
 
 
 def test_data_of_several_lines_is_read() -> None:

@@ -26,7 +26,7 @@ from chunkfold.parser.holes import VALUE, Hole, Meaning, holes_of, meaning_of
 from chunkfold.wire.payload import valid_chunk
 
 _NEVER: Final = b"\r"  # no event's data has one
-_CR, _LF = 0x0D, 0x0A
+_CR, _LF, _SPACE = 0x0D, 0x0A, 0x20
 _MOST_HOLES: Final = 8
 _LARGEST: Final = 10**18  # what is smaller has less than 64 bits
 _FEWEST: Final = 8  # events to take at once; fewer take less time one by one
@@ -49,7 +49,7 @@ class EventTemplate:
 
     def __init__(self, fold: StreamFold) -> None:
         self._fold = fold
-        self._set_frame(_NEVER, b"", ())
+        self._forget()
         self._holes: list[Hole] = []
         self._copy: Callable[[], ChatCompletionChunk]  # set once it has learned, as the next two
         self._add: _Add
@@ -62,11 +62,17 @@ class EventTemplate:
         self._next_wait = 0
         self._hits = 0  # since learning was last tried, less the misses
 
-    def _set_frame(self, before: bytes, behind: bytes, line_ends: tuple[bytes, ...] = (b"\n", b"\r\n")) -> None:
+    def _set_frame(self, before: bytes, behind: bytes) -> None:
         """Set the bytes before the first hole and after the last, of an event and of its block."""
         self._before, self._behind = before, behind
-        self._start, self._ends = b"data: " + before, tuple(behind + 2 * end for end in line_ends)
-        self._start_size, self._behind_size = len(self._start), len(behind)
+        self._before_size, self._behind_size = len(before), len(behind)
+        self._starts: tuple[bytes, ...] = (b"data: " + before, b"data:" + before)
+        self._ends: tuple[bytes, ...] = (behind + b"\n\n", behind + b"\r\n\r\n")
+
+    def _forget(self) -> None:
+        """Let no event fit."""
+        self._set_frame(_NEVER, b"")
+        self._starts = self._ends = ()
 
     def take(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
         """Fold an event that fits the template, or that is learned from; return False if it was not folded.
@@ -77,7 +83,7 @@ class EventTemplate:
         """
         data = event.data
         if data.startswith(self._before) and data.endswith(self._behind) and event.event == MESSAGE:
-            values = data[len(self._before) : len(data) - len(self._behind)]
+            values = data[self._before_size : len(data) - self._behind_size]
             return self._take_values(values, chunks) or self._miss(event, chunks)
         if self._wait:
             self._wait -= 1
@@ -89,9 +95,10 @@ class EventTemplate:
 
         So most reads need neither the decoder nor an event, which saves a quarter of the floor.
         """
-        if not (block.startswith(self._start) and block.endswith(self._ends)):
+        if not (block.startswith(self._starts) and block.endswith(self._ends)):
             return False
-        values = block[self._start_size : len(block) - self._behind_size - (4 if block[-2] == _CR else 2)]
+        begin = self._before_size + (6 if block[5] == _SPACE else 5)
+        values = block[begin : len(block) - self._behind_size - (4 if block[-2] == _CR else 2)]
         if _LF in values or _CR in values:
             return False
         self._fold.log.offset = offset
@@ -138,17 +145,18 @@ class EventTemplate:
         Returns:
             How many bytes were folded, and the data of the events of which more than text was kept.
         """
-        start, end = self._start, next((end for end in self._ends if end in data), b"")
-        if not (data.startswith(start) and end):
+        start = next((start for start in self._starts if data.startswith(start)), b"")
+        end = next((end for end in self._ends if end in data), b"")
+        if not (start and end):
             return 0, b""
         *parts, _ = data.split(end)
         if len(parts) < _FEWEST:
             return 0, b""
-        begin = self._start_size
+        begin = len(start)
         events = [part[begin:] for part in parts]
         if not data.startswith(start + (end + start).join(events)):  # one of them begins otherwise
             return 0, b""
-        around = len(self._before) + len(self._behind)
+        around = self._before_size + self._behind_size
         if len(data) > largest and max(map(len, events), default=0) + around > largest:
             return 0, b""
         rows = [*self._values_of(events)]
@@ -245,7 +253,7 @@ class EventTemplate:
         """Handle an event that fits the template but for its values; forget the template if these are too many."""
         self._hits -= _MISS
         if self._hits < -_MISS * _MOST_MISSES:
-            self._set_frame(_NEVER, b"", ())
+            self._forget()
         return self._take_other(event, chunks)
 
     def _take_other(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
@@ -264,8 +272,8 @@ class EventTemplate:
             return False
         places = range(1, len(known), 2)
         self._places |= {place for place in places if known[place] != self._parts[place]}
-        # An event of several lines has other bytes in the body than in its data, and a run is found by its bytes.
-        is_learnable = 0 < len(self._places) <= _MOST_HOLES and _LF not in event.data
+        # A block is found by its bytes, so its one line has an object right after `data:` or a single space.
+        is_learnable = 0 < len(self._places) <= _MOST_HOLES and event.data[:1] == b"{" and _LF not in event.data
         chunk = valid_chunk(event) if is_learnable else None
         if chunk is None or self._fold.add(chunk, _nothing_else) is None:
             return False
