@@ -86,11 +86,15 @@ class AnomalyLog:
         self._counts: Counter[str] = Counter()
         self._on_first: Callable[[Anomaly], object] | None = None
 
-    def observe(self, on_first: Callable[[Anomaly], object]) -> None:
-        """Call `on_first` for each rule that was noted, and from now on whenever one is noted for the first time."""
+    def observe(self, on_first: Callable[[Anomaly], object] | None) -> None:
+        """Call `on_first` for each rule that was noted, and from now on whenever one is noted for the first time.
+
+        None ends that.
+        """
         self._on_first = on_first
-        for anomaly in self.entries():
-            on_first(anomaly)
+        if on_first is not None:
+            for anomaly in self.entries():
+                on_first(anomaly)
 
     def note(self, rule: Rule, detail: str = "") -> None:
         """Count one use of a rule."""

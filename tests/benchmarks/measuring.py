@@ -84,6 +84,11 @@ class Figure:
     target: Target | None = None
     needs: str = ""
 
+    @property
+    def key(self) -> tuple[str, tuple[str, ...], str]:
+        """Its place: the table, the row and the column."""
+        return self.table, self.row, self.column
+
 
 def at_most(limit: float) -> Target:
     return Target("at most", limit)

@@ -48,17 +48,13 @@ class Part:
 
     def updated_with(self, new: "Part") -> "Part":
         """The new figures; of the old ones those that could not be measured now, because what they need was missing."""
-        fresh = {_key(figure): figure for figure in new.figures}
+        fresh = {figure.key: figure for figure in new.figures}
         present = {figure.needs for figure in new.figures} | {""}
-        kept = [fresh.pop(_key(old), old) for old in self.figures if _key(old) in fresh or old.needs not in present]
+        kept = [fresh.pop(old.key, old) for old in self.figures if old.key in fresh or old.needs not in present]
         return Part(new.machine, [*kept, *fresh.values()])
 
 
 Results = dict[str, Part]
-
-
-def _key(figure: Figure) -> tuple[str, tuple[str, ...], str]:
-    return figure.table, figure.row, figure.column
 
 
 # What was measured last

@@ -1,5 +1,6 @@
 """The benchmarks work, and the documentation says what they found. What they measure is no test's concern."""
 
+import importlib
 import shutil
 import subprocess
 import sys
@@ -40,6 +41,14 @@ def test_each_part_prints_its_tables(part: str) -> None:
         assert words in done.stdout
     assert done.stdout.startswith("cores ")
     assert part.rstrip("s") in done.stderr  # what is being done
+
+
+def test_each_stream_has_figures_to_compare_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Was once wrong: a new stream had none, and comparing ended in a bare `KeyError`."""
+    monkeypatch.syspath_prepend(ROOT / "tests" / "benchmarks")
+    folding, report = importlib.import_module("folding"), importlib.import_module("report")
+    kept = {figure.row for figure in report.load()["folding"].figures if figure.table == "folding"}
+    assert kept == set(folding.ROWS)
 
 
 @pytest.mark.slow

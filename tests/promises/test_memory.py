@@ -3,7 +3,9 @@
 Peaks are what Python allocated while the body was read (`tracemalloc`); the body itself is made before.
 """
 
+import gc
 import itertools
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from measured_memory import only_garbage_of_these_tests, traced  # noqa: F401 - a fixture of this module
 
 from chunkfold import RULES, ChatCompletion, ChatCompletionParser, ChatCompletionStream
-from chunkfold.testing import DONE, chunk, delta, fragment
+from chunkfold.testing import DONE, chunk, delta, event, fragment
 
 MEGABYTE = 10**6
 READ = 4096  # bytes
@@ -107,6 +109,37 @@ def test_so_does_all_other_output_also_where_no_two_pieces_are_equal(kind: str, 
 def test_a_large_read_is_not_held_as_chunks() -> None:
     body = b"".join([FIRST, *map(KINDS["text"], words(10_000)), END])
     assert_little_more_than_its_output(body, by_one_large_read)
+
+
+# It goes with the stream
+
+USAGE = {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6}
+
+
+def usage_event(number: int) -> bytes:
+    usage = {**USAGE, "completion_tokens": number + 1}
+    return event({"choices": [{"index": 0, "delta": {"content": f" {number}"}}], "usage": usage})
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "usage on each chunk"])
+@pytest.mark.parametrize("view", [iter, ChatCompletionStream.events, ChatCompletionStream.text_deltas])
+@pytest.mark.parametrize("is_left", [False, True])
+def test_a_stream_that_raised_nothing_is_freed_without_the_garbage_collector(
+    view: Any, kind: str, is_left: bool
+) -> None:
+    """Was once wrong: what was learned of alike events referred to itself, so each text stayed until a full collection."""
+    events = [usage_event(number) if kind not in KINDS else KINDS[kind](f" {number}") for number in range(40)]
+    stream = ChatCompletionStream([FIRST, CALL, *events, END])
+    for _ in itertools.islice(view(stream), 30 if is_left else None):
+        pass
+    stream.close()
+    fold = weakref.ref(stream._parser._fold)
+    gc.disable()
+    try:
+        del stream
+        assert fold() is None
+    finally:
+        gc.enable()
 
 
 # Nothing grows with the number of chunks

@@ -212,9 +212,18 @@ def _parsed(call: ChatCompletionMessageToolCall) -> tuple[Any, ParseError | None
     try:
         return call.function.parse(), None
     except ParseError as error:
-        return None, error.with_traceback(None)
+        return None, _without_frames(error)
     except Exception as error:  # noqa: BLE001 - validators are the user's, and must not break the stream
         msg = f"the type of {excerpt(call.name)} failed to validate: {type(error).__name__}: {excerpt(str(error))}"
         failure = ParseError(msg, text=call.arguments)
         failure.__cause__ = error
         return None, failure
+
+
+def _without_frames(error: ParseError) -> ParseError:
+    """An error to keep: its traceback, and those of its causes, would keep the whole stream."""
+    cause: BaseException | None = error
+    while cause is not None:
+        cause.__traceback__ = None
+        cause = cause.__cause__ or cause.__context__
+    return error

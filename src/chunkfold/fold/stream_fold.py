@@ -56,7 +56,8 @@ class StreamFold:
     Attributes:
         output_size: How much output came, in characters.
         chunks: How many chunks came.
-        added: How many of them were folded by `add`, and not by `add_again`.
+        known_kind: The kind of the last chunk that `add` folded, if of more such chunks only the new values need to be
+            folded. Set from outside, and reset by `add`.
         unexplained: How many of them are objects without any field of a chunk (CF219).
         keeps_more: Whether more than text was kept since this was set to False.
         log: What was tolerated.
@@ -70,7 +71,8 @@ class StreamFold:
         self.tools = checked_types(tools or {})
         self.head = Head(self.log)
         self.output_size = 0
-        self.chunks = self.added = self.unexplained = 0
+        self.chunks = self.unexplained = 0
+        self.known_kind: object | None = None
         self.keeps_more = False
         self._next_compaction = _COMPACTION
         self._usage: dict[str, Any] | None = None
@@ -125,7 +127,7 @@ class StreamFold:
                 return self._add_unusual(chunk)
             return self.add(chunk) if admit(chunk) else None  # which may have made it usual
         self.chunks += 1
-        self.added += 1
+        self.known_kind = None
         if self.head.notes:
             self.log.note_all(self.head.notes)
         self.output_size += self.add_usual(state, chunk)
@@ -223,7 +225,7 @@ class StreamFold:
 
     def _add_unusual(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
         self.chunks += 1
-        self.added += 1
+        self.known_kind = None
         self.keeps_more = True
         self.compact()
         if is_unexplained(chunk):  # noted as a whole, where its event was read

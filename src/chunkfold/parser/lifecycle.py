@@ -285,9 +285,10 @@ class Lifecycle:
         self._tell_end()
 
     def _tell_end(self) -> None:
-        """Record the events of the end, if the stream has ended."""
+        """Record the events of the end, if the stream has ended. Nothing is noted after it."""
         if self._recorder is None or self.end is None:
             return
+        self._log.observe(None)  # the recorder refers to the log: the stream is then freed as soon as it is not used
         if self.end.complete:
             self._recorder.complete()
         self._fold.tell_finishes(self._recorder)

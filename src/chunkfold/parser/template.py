@@ -55,7 +55,7 @@ class EventTemplate:
         self._add: _Add
         self._add_next: _Add  # the same, after a chunk of the same template
         self._meaning: Meaning | None = None
-        self._added = -1  # the fold's, when all of a chunk was last folded without a note
+        self._kind = object()  # for the fold, of the chunks of this template
         self._parts: list[bytes] = []  # of the last event that was compared: between its values, and each value
         self._places: set[int] = set()  # of the holes, in the parts
         self._wait = _FIRST_WAIT  # events to let pass before learning again
@@ -120,7 +120,7 @@ class EventTemplate:
                 values.append(value)
         except ValueError:
             return False
-        add = self._add_next if self._fold.added == self._added else self._add_first
+        add = self._add_next if self._fold.known_kind is self._kind else self._add_first
         if not add(values, 1):
             return False  # the head was sent again in the meantime
         self._hits += 1
@@ -167,7 +167,7 @@ class EventTemplate:
         self._hits += count
         if chunks is not None:
             for values in rows[:count]:
-                self._put(values)
+                _put(self._holes, values)
                 chunks.append(self._copy())
         self._fold.log.offset = places[count - 1]
         return places[count] - offset, b"".join([self._before + events[row] + self._behind for row in kept])
@@ -185,7 +185,7 @@ class EventTemplate:
             fold.log.offset = places[count]
             if not self._add_values(values, [count], kept):
                 return count, kept
-            if meaning is not None and fold.added == self._added and len(values[meaning.texts[0]]) > len("{}"):
+            if meaning is not None and fold.known_kind is self._kind and len(values[meaning.texts[0]]) > len("{}"):
                 rest, joined, meaning = range(count + 1, len(rows)), meaning.joined(rows[count:]), None
                 if joined is not None:
                     fold.log.offset = places[count + 1]
@@ -194,7 +194,7 @@ class EventTemplate:
 
     def _add_values(self, values: Sequence[Any], rows: Sequence[int], kept: list[int]) -> bool:
         """Fold the values of these rows; return whether it was possible."""
-        add = self._add_next if self._fold.added == self._added else self._add_first
+        add = self._add_next if self._fold.known_kind is self._kind else self._add_first
         if not add(values, len(rows)):
             return False
         if self._fold.keeps_more:
@@ -213,13 +213,8 @@ class EventTemplate:
             return False
         is_noted = fold.log.count != noted + count * len(fold.head.notes)
         is_as_told = not fold.keeps_more or (meaning is not None and meaning.keeps_more)
-        self._added = fold.added if is_as_told and not is_noted else -1
+        fold.known_kind = self._kind if is_as_told and not is_noted else None
         return True
-
-    def _put(self, values: Sequence[Any]) -> None:
-        """Put values into the chunk that is kept."""
-        for (holder, key, _, _), value in zip(self._holes, values, strict=True):
-            holder[key] = value
 
     def _values_of(self, events: list[bytes]) -> Iterable[tuple[Any, ...]]:
         """The values of events, given without the bytes before and after their holes; none in case of doubt.
@@ -296,17 +291,20 @@ class EventTemplate:
         self._meaning = meaning_of(chunk, self._holes, self._fold.state_of(given.choices[0].index))
         self._add = self._adding(chunk)
         self._add_next = self._adding_next(chunk) or self._add
-        self._added = -1
+        self._kind = object()
 
     def _adding(self, chunk: ChatCompletionChunk) -> _Add:
-        """A function that folds the chunk as any other."""
-        index = vars(chunk.choices[0])
+        """A function that folds the chunk as any other.
+
+        It does not refer to the template, which keeps it: a stream that is over is then freed at once, with its text.
+        """
+        holes, index = self._holes, vars(chunk.choices[0])
         add, add_again, add_usual = self._fold.add, self._fold.add_again, self._fold.add_usual
-        has_own_head = any(hole.holder is vars(chunk) for hole in self._holes)
+        has_own_head = any(hole.holder is vars(chunk) for hole in holes)
         head = self._fold.head.usual
 
         def add_chunk(values: Sequence[Any], count: int) -> bool:
-            self._put(values)
+            _put(holes, values)
             if has_own_head and count == 1:  # what is joined has a usual one
                 return add(chunk, _nothing_else) is not None
             return add_again(index["index"], head, add_usual, chunk, count)
@@ -315,7 +313,7 @@ class EventTemplate:
 
     def _adding_next(self, chunk: ChatCompletionChunk) -> _Add | None:
         """The same for a chunk of which nothing is new but its text and its counts, which saves half."""
-        fold, meaning = self._fold, self._meaning
+        fold, meaning, add = self._fold, self._meaning, self._add
         if meaning is None or meaning.rule is None:
             return None
         add_again, rule, head, index = fold.add_again, meaning.rule, fold.head.usual, chunk.choices[0].index
@@ -333,8 +331,8 @@ class EventTemplate:
             for number in positive:
                 is_told = is_told and values[number] > 0
             if not is_told:
-                self._added = -1  # a total that was too small is the sum until the next one comes
-                return self._add(values, count)
+                fold.known_kind = None  # a total that was too small is the sum until the next one comes
+                return add(values, count)
             if not add_again(index if of is None else values[of], head, rule, text, count):
                 return False
             fold.keeps_more = keeps_more
@@ -343,6 +341,12 @@ class EventTemplate:
             return True
 
         return add_next
+
+
+def _put(holes: list[Hole], values: Sequence[Any]) -> None:
+    """Put values into the chunk that has these holes."""
+    for (holder, key, _, _), value in zip(holes, values, strict=True):
+        holder[key] = value
 
 
 def _nothing_else(chunk: ChatCompletionChunk) -> bool:
