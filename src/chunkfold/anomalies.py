@@ -7,7 +7,7 @@ per rule, with a count and the first place. The code that serves a rule names it
 to find what is done about CF304.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, cast
@@ -83,7 +83,7 @@ class AnomalyLog:
         self.refused: Anomaly | None = None
         self._refused_ids = refused
         self._noted: dict[str, Anomaly] = {}
-        self._counts: Counter[str] = Counter()
+        self._counts: defaultdict[str, int] = defaultdict(int)
         self._on_first: Callable[[Anomaly], object] | None = None
 
     def observe(self, on_first: Callable[[Anomaly], object] | None) -> None:

@@ -177,7 +177,7 @@ class EventStreamDecoder:
         """Split into lines; where all have the same end and no block is open, take whole plain blocks first."""
         events: list[ServerSentEvent] = []
         is_between = self._block_offset is None and self._nearly_data is None
-        if self._foreign is None and is_between and (end := _line_end(data)) is not None:
+        if is_between and (end := _line_end(data)) is not None:
             if self._line and _LF in data:
                 data = self._joined_line(data)
             if not self._line and data.startswith(b"data: "):
@@ -196,6 +196,8 @@ class EventStreamDecoder:
                 break
             events.append(_new(ServerSentEvent, (line[6:], MESSAGE, self.last_event_id, offset)))
             offset += len(line) + 2 * len(end)
+        if events:
+            self._end_preamble()
         self.offset = offset
         return data[offset - begin :]
 
@@ -274,11 +276,15 @@ class EventStreamDecoder:
                 return
         elif not self._take_other_line(name, value, line):
             return
+        self._end_preamble()
+        if self._block_offset is None and name:
+            self._block_offset = self.offset
+
+    def _end_preamble(self) -> None:
+        """The line at `offset` belongs to an event stream."""
         if self._foreign is not None:
             self.opening = self._foreign.before(self.offset)
             self._foreign = None
-        if self._block_offset is None and name:
-            self._block_offset = self.offset
 
     def _join_lines(self) -> None:
         """Many short lines take far more memory than their bytes: they become the beginning of one long line."""

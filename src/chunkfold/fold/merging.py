@@ -132,23 +132,21 @@ def _merged(key: str, old: Any, value: Any, log: AnomalyLog, *, is_typed: bool) 
     if value == 0 and isinstance(old, int | float) and old > 0:
         log.note(ZERO_USAGE, excerpt(key))
         return old
-    return _with_few_keys(_own(value), log)
+    return _own(value, log)
 
 
-def _own(value: Any) -> Any:
-    """A copy of a value, independent of its chunk; of a model only the fields that are not null."""
+def _own(value: Any, log: AnomalyLog) -> Any:
+    """A copy of a value, independent of its chunk; of a model only the fields that are not null.
+
+    An object in it has as many keys as are kept, at every level.
+    """
     if isinstance(value, BaseModel):
         value = {key: item for key, item in _fields_of(value).items() if item is not None}
-    return copied(value)
-
-
-def _with_few_keys(value: Any, log: AnomalyLog) -> Any:
-    """An object with as many keys as are kept, at every level; anything else as it is."""
     if not is_object(value):
-        return value
+        return copied(value) if is_list(value) else value
     if len(value) > _MOST_KEYS:
         log.note(TOO_MANY_KEYS, f"{len(value)} keys")
-    return {key: _with_few_keys(item, log) for key, item in islice(value.items(), _MOST_KEYS)}
+    return {key: _own(item, log) for key, item in islice(value.items(), _MOST_KEYS)}
 
 
 def _is_count(value: Any) -> TypeGuard[int]:

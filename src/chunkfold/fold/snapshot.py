@@ -1,8 +1,8 @@
 """Build the public form of the message so far, in time proportional to the output."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from chunkfold.anomalies import AnomalyLog
 from chunkfold.fold.audio import join_audio
@@ -14,10 +14,8 @@ from chunkfold.json_text.values import copied
 from chunkfold.models import (
     ChatCompletion,
     ChatCompletionAudio,
-    ChatCompletionMessage,
     Choice,
     ChoiceLogprobs,
-    CompletionUsage,
     FunctionCall,
     Model,
 )
@@ -25,6 +23,9 @@ from chunkfold.models.base import own_fields, validate_leniently, with_unknown
 from chunkfold.models.content import CONTENT_BLOCKS, THINKING, content_block
 from chunkfold.models.message import keep_order
 from chunkfold.models.tool_calls import ToolTypes, give_types
+
+if TYPE_CHECKING:
+    from chunkfold.models.parts import PartStart
 
 
 def completion_snapshot(
@@ -43,9 +44,9 @@ def completion_snapshot(
         usage: The merged counts, None if none came.
         tools: The types of the tools' arguments.
     """
-    fields = {**head, "choices": [choice_snapshot(choices[index]) for index in sorted(choices)]}
+    fields = {**head, "choices": [_choice_snapshot(choices[index]) for index in sorted(choices)]}
     if usage is not None:
-        fields["usage"] = validate_leniently(CompletionUsage, copied(usage))[0]
+        fields["usage"] = copied(usage)
     completion = validate_leniently(ChatCompletion, with_unknown(extra, fields))[0]
     if tools:
         for choice in completion.choices:
@@ -53,22 +54,23 @@ def completion_snapshot(
     return completion
 
 
-def choice_snapshot(state: ChoiceState) -> Choice:
-    """The choice so far, with what a whole message adds to the deltas. It shares nothing with the fold."""
-    fields: dict[str, Any] = {
-        "index": state.index,
-        "finish_reason": state.finish_reason,
-        "message": _message_snapshot(state),
-    }
+def _choice_snapshot(state: ChoiceState) -> Choice:
+    """The choice so far, with what a whole message adds to the deltas."""
+    message, order = _message_snapshot(state)
+    fields: dict[str, Any] = {"index": state.index, "finish_reason": state.finish_reason, "message": message}
     if state.tool_messages is not None:
         fields["tool_messages"] = [own_fields(message) for message in state.tool_messages]
     if state.logprobs or state.logprobs_extra:
         lists = {name: [_own(entry) for entry in kept] for name, kept in state.logprobs.items()}
         fields["logprobs"] = validate_leniently(ChoiceLogprobs, with_unknown(state.logprobs_extra, lists))[0]
-    return validate_leniently(Choice, with_unknown(state.extra, fields))[0]
+    choice = validate_leniently(Choice, with_unknown(state.extra, fields))[0]
+    if order:
+        keep_order(choice.message, order)
+    return choice
 
 
-def _message_snapshot(state: ChoiceState) -> ChatCompletionMessage:
+def _message_snapshot(state: ChoiceState) -> tuple[dict[str, Any], "Sequence[PartStart]"]:
+    """All fields of the message, and where its parts begin."""
     fields, unknown, order = _message_fields(state), state.message_extra, state.order or []
     gap = gap_in(state)
     if gap is not None:  # the stream still runs
@@ -79,10 +81,7 @@ def _message_snapshot(state: ChoiceState) -> ChatCompletionMessage:
         order = [*order, *(rest.order or ())]
     fields["role"] = role_of(state) or "assistant"
     fields.setdefault("reasoning", None)  # never a raw value of that name
-    message = validate_leniently(ChatCompletionMessage, with_unknown(unknown, fields))[0]
-    if order:
-        keep_order(message, order)
-    return message
+    return with_unknown(unknown, fields), order
 
 
 def _message_fields(state: ChoiceState) -> dict[str, Any]:

@@ -123,9 +123,7 @@ class StreamFold:
         """
         state = self._usual_choice(chunk)
         if state is None:
-            if admit is None:
-                return self._add_unusual(chunk)
-            return self.add(chunk) if admit(chunk) else None  # which may have made it usual
+            return self._add_unusual(chunk) if admit is None or admit(chunk) else None
         self.chunks += 1
         self.known_kind = None
         if self.head.notes:

@@ -59,7 +59,7 @@ class ChatCompletionMessage(Model):
     reasoning_content: str | None = None
     reasoning_details: list[dict[str, Any]] | None = None
 
-    _order: Aside = PrivateAttr(default=Aside())
+    _order: Aside = PrivateAttr(default_factory=Aside)
 
     @property
     def parts(self) -> "list[MessagePart]":

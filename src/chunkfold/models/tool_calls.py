@@ -48,7 +48,7 @@ class Function(Model):
     name: str | None = None
     arguments: Annotated[str, null_as("")] = ""
 
-    _type: Aside = PrivateAttr(default=Aside())
+    _type: Aside = PrivateAttr(default_factory=Aside)
 
     @overload
     def parse(self, type: builtins.type[T]) -> T: ...

@@ -98,11 +98,15 @@ class Deadlines:
 
     def __init__(self, total: float | None, progress: float | None, started: float) -> None:
         self.is_set = total is not None or progress is not None
-        self.shortest = min((seconds for seconds in (total, progress) if seconds is not None), default=None)
         self.last_progress = started
         self._total = total
         self._progress = progress
         self.started = started
+
+    @property
+    def shortest(self) -> float | None:
+        """The shorter of the two; None if there is none."""
+        return min((seconds for seconds in (self._total, self._progress) if seconds is not None), default=None)
 
     def overdue(self, now: float) -> str | None:
         """The message if the whole stream takes too long, given the clock's reading; else None.

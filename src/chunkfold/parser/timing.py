@@ -48,7 +48,7 @@ class GapLog:
 
     def __init__(self) -> None:
         self.arrivals = array("d")
-        self._counts: Counter[int] = Counter()  # of the older ones, by the step that their length is in
+        self._counts: dict[int, int] = {}  # of the older ones, by the step that their length is in
         self._longest = self._total = 0.0
 
     def compact(self) -> None:
@@ -56,7 +56,7 @@ class GapLog:
         recent = self._recent()
         self._longest = max([self._longest, *recent])
         self._total += sum(recent)
-        self._counts.update(_steps_of(recent))
+        self._counts = Counter(_steps_of(recent)) + Counter(self._counts)
         self.arrivals = self.arrivals[-1:]
 
     def _recent(self) -> "array[float]":
