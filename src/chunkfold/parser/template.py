@@ -49,6 +49,8 @@ class EventTemplate:
 
     def __init__(self, fold: StreamFold) -> None:
         self._fold = fold
+        self._starts: tuple[bytes, ...]
+        self._ends: tuple[bytes, ...]
         self._forget()
         self._holes: list[Hole] = []
         self._copy: Callable[[], ChatCompletionChunk]  # set once it has learned, as the next two
@@ -66,12 +68,12 @@ class EventTemplate:
         """Set the bytes before the first hole and after the last, of an event and of its block."""
         self._before, self._behind = before, behind
         self._before_size, self._behind_size = len(before), len(behind)
-        self._starts: tuple[bytes, ...] = (b"data: " + before, b"data:" + before)
-        self._ends: tuple[bytes, ...] = (behind + b"\n\n", behind + b"\r\n\r\n")
+        self._starts = (b"data: " + before, b"data:" + before)
+        self._ends = (behind + b"\n\n", behind + b"\r\n\r\n")
 
     def _forget(self) -> None:
         """Let no event fit."""
-        self._set_frame(_NEVER, b"")
+        self._before, self._behind = _NEVER, b""
         self._starts = self._ends = ()
 
     def take(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:

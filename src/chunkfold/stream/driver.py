@@ -36,6 +36,7 @@ class Step(Enum):
     OVER = auto()
 
 
+_NOTHING: Final[Iterator[Any]] = iter(())  # one that is over can be shared
 NEED_DATA: Final = Step.NEED_DATA
 OVER: Final = Step.OVER
 
@@ -71,11 +72,11 @@ class StreamDriver:
                 self._parser.interrupt(refused)
         self._reuse_connection = reuse_connection
         self.connection_was_kept = False
-        self._ready: Iterator[ChatCompletionChunk] = iter(())
+        self._ready: Iterator[ChatCompletionChunk] = _NOTHING
         self._slices: Generator[list[ChatCompletionChunk]] | None = None  # the chunks of the rest of a large read
         self._is_parsing = False  # and may be running a callback
         self._folding = False  # whether the last read was taken without making chunks
-        self._ready_events: Iterator[ChatCompletionEvent] = iter(())
+        self._ready_events: Iterator[ChatCompletionEvent] = _NOTHING
         self._gives_events = False  # whether any were asked for
         self._may_have_events = True  # whether the parser may have some, since something was read
         self._reader: int | None = None  # the thread that waits for the source
@@ -188,10 +189,10 @@ class StreamDriver:
             return event
         if self._may_have_events and not (self._consumed or self._closed):
             self._gives_events, self._may_have_events = True, False
-            self._ready = iter(())  # what its chunks mean is among the events
-            self._ready_events = iter(self._parser.events())
-            for event in self._ready_events:
-                return event
+            self._ready = _NOTHING  # what its chunks mean is among the events
+            if events := self._parser.events():
+                self._ready_events = iter(events)
+                return next(self._ready_events)
         return self._step()
 
     def _next_partial(self, partials: "Partials") -> Any:
@@ -231,7 +232,7 @@ class StreamDriver:
         while self._slices is not None and not waiting:
             self._parse_slice()
             waiting = self._parser.events()
-        self._ready, self._ready_events = iter(()), iter(waiting)
+        self._ready, self._ready_events = _NOTHING, iter(waiting)
         if waiting:
             what = f"the last read brought {len(waiting)} more events, which chunks would skip"
             raise self._consumed_error(f"{what}: continue with events(), text_deltas() or read()")
@@ -319,7 +320,7 @@ class StreamDriver:
         self._drop_items()
 
     def _drop_items(self) -> None:
-        self._ready, self._ready_events = iter(()), iter(())
+        self._ready = self._ready_events = _NOTHING
 
     def _leave(self) -> None:
         """The consumer leaves, and nothing more is yielded.
