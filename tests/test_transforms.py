@@ -676,8 +676,8 @@ def test_the_option_merges_what_the_transform_merges() -> None:
 
 def test_one_index_other_than_0_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
     added: list[ChatCompletionChunk] = []
-    add = StreamFold._add_unusual
-    monkeypatch.setattr(StreamFold, "_add_unusual", lambda self, one: (added.append(one), add(self, one))[1])
+    add = StreamFold.add_unusual
+    monkeypatch.setattr(StreamFold, "add_unusual", lambda self, one: (added.append(one), add(self, one))[1])
     for index, notes in ((0, {}), (3, {"CF221": 102})):
         added.clear()
         parser, _ = merged(contents(["a"] * 101 + [""], index))

@@ -12,9 +12,9 @@ from typing import Any, Protocol, TypeVar
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.text_channels import Channel, TextChannels
 from chunkfold.models import ChatCompletionChunk, ChoiceDelta, ChunkChoice, Model
+from chunkfold.models.content import REASONING_FIELDS
 
 ModelT = TypeVar("ModelT", bound=Model)
-_REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
 
 
 class Transform(Protocol):
@@ -85,7 +85,7 @@ class ThinkTags:
         parts = list(self._parts(choice.index, held + (content or ""), hold=not choice.finish_reason))
         rest = _replaced(choice.delta, content=None)
         rest.__pydantic_fields_set__.discard("content")
-        if not parts or (_REASONING & rest.model_fields_set and parts[0].reasoning_content):
+        if not parts or (REASONING_FIELDS & rest.model_fields_set and parts[0].reasoning_content):
             return [rest, *parts]
         # The first stretch of text goes with all else that the delta has.
         first = _replaced(rest, **parts[0].model_dump(exclude_unset=True))

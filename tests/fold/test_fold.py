@@ -648,12 +648,12 @@ def folded_chunks(events: list[ServerSentEvent], *, usual: bool) -> tuple[Any, .
     for sent in events:
         accumulator.log.offset = sent.offset
         valid = valid_chunk(sent)
-        if usual and valid is not None and accumulator.add(valid, lambda _: False) is not None:
+        if usual and valid is not None and accumulator.add_if_usual(valid):
             assert is_plain(valid)
             taken += 1
             continue
         for one in parse_payload(sent).chunks:
-            accumulator._add_unusual(one)
+            accumulator.add_unusual(one)
     sizes = accumulator.has_output, accumulator.output_size, accumulator.chunks, accumulator.all_finished
     before_the_end = plain(accumulator.snapshot), sizes, accumulator.head.usual
     last = plain(accumulator.finish())
@@ -1119,9 +1119,9 @@ class Watched(EventTemplate):
 
     others = 0
 
-    def _take_other(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
+    def _compare(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
         self.others += 1
-        return super()._take_other(event, chunks)
+        return super()._compare(event, chunks)
 
 
 class Folded:

@@ -530,7 +530,7 @@ def test_a_template_that_every_other_event_fits_but_for_a_value_is_forgotten() -
 def test_no_template_has_a_hole_for_a_fraction() -> None:
     events = [said(b"word %d" % place, more=b',"x":%d.5' % place) for place in range(100)]
     assert calls_of("_learn", [FIRST, *events])
-    assert not calls_of("_adding", [FIRST, *events])
+    assert not calls_of("_chunk_folder", [FIRST, *events])
 
 
 # Limits end a stream at the same event

@@ -5,7 +5,7 @@ Choices are kept by their index, which is a key and never a position.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, TypeVar
 
 from chunkfold.anomalies import (
     CHOICES_MISSING,
@@ -56,9 +56,9 @@ class StreamFold:
     Attributes:
         output_size: How much output came, in characters.
         chunks: How many chunks came.
-        known_kind: The kind of the last chunk that `add` folded, if of more such chunks only the new values need to be
-            folded. Set from outside, and reset by `add`.
         unexplained: How many of them are objects without any field of a chunk (CF219).
+        last_template: The template of the last chunk that was folded in full, if of more chunks like it only the new
+            values need to be folded. Set by the parser, and reset with each chunk that is folded in full.
         keeps_more: Whether more than text was kept since this was set to False.
         log: What was tolerated.
         tools: The types of the tools' arguments.
@@ -72,7 +72,7 @@ class StreamFold:
         self.head = Head(self.log)
         self.output_size = 0
         self.chunks = self.unexplained = 0
-        self.known_kind: object | None = None
+        self.last_template: object | None = None
         self.keeps_more = False
         self._next_compaction = _COMPACTION
         self._usage: dict[str, Any] | None = None
@@ -99,37 +99,29 @@ class StreamFold:
         """Whether at least one choice was seen, and every one has its finish reason."""
         return bool(self._choices) and not self._open_choices
 
-    @overload
-    def add(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk: ...
-    @overload
-    def add(
-        self, chunk: ChatCompletionChunk, admit: Callable[[ChatCompletionChunk], bool]
-    ) -> ChatCompletionChunk | None: ...
-    def add(
-        self, chunk: ChatCompletionChunk, admit: Callable[[ChatCompletionChunk], bool] | None = None
-    ) -> ChatCompletionChunk | None:
-        """Fold one chunk in.
+    def add(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
+        """Fold one chunk in; it is not changed.
 
-        A usual chunk differs from the last one only in its text, its tool call fragment or its usage. Its short path
-        has the same result as `_add_unusual`, at half the cost.
+        Returns the chunk to pass on: this one, or, where it ends content that was flagged as a thought (Gemini's
+        compatible endpoint), a copy without the literal tag that closes it.
+        """
+        return chunk if self.add_if_usual(chunk) else self.add_unusual(chunk)
 
-        Args:
-            chunk: The chunk. It is not changed.
-            admit: Called with a chunk that is not usual; returns whether to fold it, and may change it first.
+    def add_if_usual(self, chunk: ChatCompletionChunk) -> bool:
+        """Fold a chunk that differs from the last one only in its text, its tool call fragment or its usage.
 
-        Returns:
-            The chunk to pass on, None if it was not admitted: this one, or, where it ends content that was flagged as a
-            thought (Gemini's compatible endpoint), a copy without the literal tag that closes it.
+        Returns False, without folding it, if it differs in anything else. The result is that of `add_unusual`, at half
+        the cost.
         """
         state = self._usual_choice(chunk)
         if state is None:
-            return self._add_unusual(chunk) if admit is None or admit(chunk) else None
+            return False
         self.chunks += 1
-        self.known_kind = None
+        self.last_template = None
         if self.head.notes:
             self.log.note_all(self.head.notes)
         self.output_size += self.add_usual(state, chunk)
-        return chunk
+        return True
 
     def _usual_choice(self, chunk: ChatCompletionChunk) -> ChoiceState | None:
         """The choice that a usual chunk continues; None if the chunk is not usual.
@@ -165,7 +157,7 @@ class StreamFold:
         return state
 
     def add_again(
-        self, choice: int, head: object, rule: Callable[[ChoiceState, ValueT], int], value: ValueT, count: int = 1
+        self, choice: int, head: object, rule: Callable[[ChoiceState, ValueT], int], value: ValueT, count: int
     ) -> bool:
         """Fold a value of a chunk that is usual because a chunk like it was, without inspecting the chunk again.
 
@@ -221,9 +213,10 @@ class StreamFold:
             self._add_usage(usage)
         return size
 
-    def _add_unusual(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
+    def add_unusual(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
+        """Fold a chunk field by field; return the chunk to pass on, see `add`."""
         self.chunks += 1
-        self.known_kind = None
+        self.last_template = None
         self.keeps_more = True
         self.compact()
         if is_unexplained(chunk):  # noted as a whole, where its event was read

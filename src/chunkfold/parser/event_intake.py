@@ -94,10 +94,10 @@ class EventIntake:
                     chunk = validate_json(data) if event.event == MESSAGE and data != DONE else None
                 except ValidationError:
                     chunk = None
-                added = fold.add(chunk, self._admit) if chunk is not None and self._is_direct else None
-                if added is not None:
-                    chunks.append(added)
-                else:
+                direct = chunk if self._is_direct else None
+                if direct is not None and fold.add_if_usual(direct):
+                    chunks.append(direct)
+                elif direct is None or not self._add_plain(direct, chunks):
                     self._take(event, chunk, chunks)
                     if self.stop is not None:
                         return
@@ -168,12 +168,15 @@ class EventIntake:
         if error is None and stop not in (Stop.REFUSED, Stop.LEFT) and limit.is_passed(self._log.offset):
             self.stop, self.error = Stop.INVALID, exceeded("max_output_size", limit.most or 0)
 
-    def _admit(self, chunk: ChatCompletionChunk) -> bool:
-        """Whether an unusual chunk is a chunk and nothing else; then its choices are merged."""
+    def _add_plain(self, chunk: ChatCompletionChunk, chunks: list[ChatCompletionChunk]) -> bool:
+        """Fold an unusual chunk; return False if it may be more than a chunk."""
         if not is_plain(chunk):
             return False
-        if self._merger is not None:
-            self._merger.merge(chunk)
+        if self._merger is None:
+            chunks.append(self._fold.add_unusual(chunk))
+        else:
+            self._merger.merge(chunk)  # which may make it usual
+            chunks.append(self._fold.add(chunk))
         return True
 
     def _absorb(self, payload: Payload, chunks: list[ChatCompletionChunk]) -> None:

@@ -40,7 +40,7 @@ class Hole(NamedTuple):
     holder: dict[str, Any]
     key: str
     kind: type[str] | type[int]
-    behind: bytes
+    after: bytes
 
 
 class Meaning(NamedTuple):
@@ -49,7 +49,7 @@ class Meaning(NamedTuple):
     Attributes:
         texts: The holes of texts that append: of one, or of a reasoning and of its block.
         counts: The holes of counts in the usage.
-        positive: The holes of numbers that mean less if they are positive: counts, and `created`.
+        positive: The holes of numbers of which 0 is special: counts, and `created`.
         unknown: The holes of values of unknown keys that are kept.
         choice: The hole of the choice's index, if it changes.
         rule: The rule for the text, if it and counts at the top of the usage are all that a chunk like the last one
@@ -106,10 +106,10 @@ def holes_of(
     by_marker = {place.holder[place.key]: place for place in found}
     if not len(found) == len(by_marker) == len(markers):
         return None
-    behind = [b"".join(parts[place + 1 : following]) for place, following in pairwise(places)]
+    after = [b"".join(parts[place + 1 : following]) for place, following in pairwise(places)]
     holes = [
         Hole(*by_marker[marker], str if isinstance(marker, str) else int, between)
-        for marker, between in zip(markers, [*behind, b""], strict=True)
+        for marker, between in zip(markers, [*after, b""], strict=True)
     ]
     for hole, value in zip(holes, given, strict=True):
         hole.holder[hole.key] = value
@@ -153,7 +153,7 @@ def _places_of_item(item: Any) -> Iterator[Place]:
 
 
 def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], state: ChoiceState) -> Meaning | None:
-    """What the holes of a chunk mean, which was folded into this choice; None if each such chunk has to be folded."""
+    """The meaning of a chunk's holes, after it was folded into this choice; None if each has to be folded in full."""
     [choice], usage = chunk.choices, chunk.usage
     unknown = [_unknown(model) for model in (chunk, choice, choice.delta)]
     has_index = any(hole.holder is vars(choice) for hole in holes)
@@ -210,7 +210,7 @@ def _kind_of(hole: Place, chunk: ChatCompletionChunk, texts: list[Place], unknow
 
 
 def _texts_of(delta: ChoiceDelta, state: ChoiceState | None) -> list[Place]:
-    """The text that a delta brings, or two: a reasoning and the same in a block. None if it brings anything else."""
+    """The text that a delta brings, or two: a reasoning and the same in a block. Empty if it brings anything else."""
     brought = brought_fields(delta, state)
     places = [_text_of(delta, name) for name in brought]
     is_one = len(brought) == 1 or (len(brought) == 2 and "reasoning_details" in brought and "content" not in brought)

@@ -59,7 +59,6 @@ class Lifecycle:
         self._fold = fold
         self._body = body
         self._deadlines = deadlines
-        self._has_deadline = deadlines.is_set
         self._headers = headers
         self._clock = clock
         self._refused_ids = refused_ids
@@ -164,7 +163,7 @@ class Lifecycle:
             body.tell_last()
         has_chunks = fold.chunks > known
         note_read(self.timing, seconds, has_chunks=has_chunks, has_output=fold.output_size > 0)
-        if self._has_deadline:
+        if deadlines.is_set:
             if has_chunks or body.has_progress:
                 deadlines.last_progress = now
                 body.has_progress = False
@@ -180,7 +179,7 @@ class Lifecycle:
         """Take a large read, a slice at a time; with a deadline the clock is read once per slice."""
         now = self._clock() if arrived is None else arrived
         # Time that passes meanwhile counts. A read that came too late is judged as a whole: it may hold the end.
-        is_timed = self._has_deadline and arrived is None and self._deadlines.overdue(now) is None
+        is_timed = self._deadlines.is_set and arrived is None and self._deadlines.overdue(now) is None
         pieces = iter(slices(data, large=folding))
         for place, piece in enumerate(pieces):
             if self.end is not None:
@@ -196,7 +195,7 @@ class Lifecycle:
                 raise
             yield chunks
         # Of the whole read: a chunk may be in its last slice.
-        yield self._ended_late(self._deadlines.missed(now) if self._has_deadline else None)
+        yield self._ended_late(self._deadlines.missed(now))
 
     def _end_of_body(self, exc: BaseException | None) -> list[ChatCompletionChunk]:
         """Process the end of the body, or the transport's exception; return the last chunks."""
@@ -211,7 +210,10 @@ class Lifecycle:
                 self._conclude(body.stop)
         body.tell_last()
         if body.stop is None:
-            self._end_by_itself(chunks, exc)
+            if isinstance(exc, ChunkfoldError):
+                self._end_at(Stop.INVALID, chunks, exc)
+            else:
+                self._end_at(Stop.BODY_ENDED if exc is None else Stop.TRANSPORT, chunks, cause=exc)
         if chunks and self.timing.last_byte is not None:  # they came with the last bytes
             note_read(self.timing, self.timing.last_byte, has_chunks=True, has_output=self._fold.has_output)
         self._tell_observers()
@@ -241,13 +243,6 @@ class Lifecycle:
         self._check_time(missed, chunks)
         self._tell_observers()
         return chunks
-
-    def _end_by_itself(self, chunks: list[ChatCompletionChunk], exc: BaseException | None) -> None:
-        """End a stream whose body did not end it."""
-        if isinstance(exc, ChunkfoldError):
-            self._end_at(Stop.INVALID, chunks, exc)
-        else:
-            self._end_at(Stop.BODY_ENDED if exc is None else Stop.TRANSPORT, chunks, cause=exc)
 
     def _end_at(
         self,

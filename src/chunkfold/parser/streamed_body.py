@@ -14,6 +14,7 @@ from chunkfold.models import ChatCompletionChunk
 from chunkfold.parser.endings import Stop, not_an_event_stream
 from chunkfold.parser.event_intake import EventIntake, EventOptions
 from chunkfold.parser.limits import has_more_items
+from chunkfold.parser.template import data_of
 from chunkfold.wire.payload import is_json, is_meant, parse_body, parse_slowly, valid_chunk, whole_part
 
 _FIELD_NAMES: Final = (b"data", b"event", b"id", b"retry", b"error")
@@ -68,7 +69,7 @@ class StreamedBody(EventIntake):
                 decoder.offset += len(data)
                 if self._fold.keeps_more:
                     self._fold.keeps_more = False
-                    limit.take(data[6:-2])
+                    limit.take(data_of(data))
                 return chunks
         events = decoder.feed(data)
         if decoder.is_plain:

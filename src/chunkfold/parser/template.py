@@ -30,13 +30,13 @@ _CR, _LF, _SPACE = 0x0D, 0x0A, 0x20
 _MOST_HOLES: Final = 8
 _LARGEST: Final = 10**18  # what is smaller has less than 64 bits
 _FEWEST: Final = 8  # events to take at once; fewer take less time one by one
-_FIRST_WAIT: Final = 16  # events; to learn costs less than to validate these
+_FIRST_WAIT: Final = 16  # events; learning costs less than validating this many
 _LONGEST_WAIT: Final = 1024
-_WORTH_LEARNING: Final = 64  # events that were taken since learning was last tried; these pay for it
-_MISS: Final = 2  # events that were taken; to look at the values of one that is not costs as much as these save
+_WORTH_LEARNING: Final = 64  # hits since learning was last tried: they pay for it
+_MISS: Final = 2  # a miss costs as much as this many hits save
 _MOST_MISSES: Final = 8
 
-_Add = Callable[[Sequence[Any], int], bool]
+_Fold = Callable[[Sequence[Any], int], bool]
 """Folds values, as that many events; returns whether it was possible."""
 
 
@@ -53,44 +53,47 @@ class EventTemplate:
         self._ends: tuple[bytes, ...]
         self._forget()
         self._holes: list[Hole] = []
-        self._copy: Callable[[], ChatCompletionChunk]  # set once it has learned, as the next two
-        self._add: _Add
-        self._add_next: _Add  # the same, after a chunk of the same template
+        # Set when it has learned: copies its chunk; folds all of it; folds only the values, after such a chunk.
+        self._copy: Callable[[], ChatCompletionChunk]
+        self._fold_chunk: _Fold
+        self._fold_values: _Fold
         self._meaning: Meaning | None = None
-        self._kind = object()  # for the fold, of the chunks of this template
+        self._identity = object()  # of what was learned last, for `StreamFold.last_template`
         self._parts: list[bytes] = []  # of the last event that was compared: between its values, and each value
         self._places: set[int] = set()  # of the holes, in the parts
         self._wait = _FIRST_WAIT  # events to let pass before learning again
-        self._next_wait = 0
-        self._hits = 0  # since learning was last tried, less the misses
+        self._next_wait = 0  # doubles from 1; 0 lets the second event be compared at once
+        self._credit = 0  # hits since learning was last tried, less the misses
 
-    def _set_frame(self, before: bytes, behind: bytes) -> None:
+    def _set_frame(self, before: bytes, after: bytes) -> None:
         """Set the bytes before the first hole and after the last, of an event and of its block."""
-        self._before, self._behind = before, behind
-        self._before_size, self._behind_size = len(before), len(behind)
+        self._before, self._after = before, after
+        self._before_size, self._after_size = len(before), len(after)
         self._starts = (b"data: " + before, b"data:" + before)
-        self._ends = (behind + b"\n\n", behind + b"\r\n\r\n")
+        self._ends = (after + b"\n\n", after + b"\r\n\r\n")
 
     def _forget(self) -> None:
         """Let no event fit."""
-        self._before, self._behind = _NEVER, b""
+        self._before, self._after = _NEVER, b""
         self._starts = self._ends = ()
 
     def take(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
-        """Fold an event that fits the template, or that is learned from; return False if it was not folded.
+        """Fold an event that fits the template, or from which it learns; return False if it was not folded.
 
         Args:
             event: The event.
             chunks: Its chunk is appended to it; None if no chunks are to be made.
         """
         data = event.data
-        if data.startswith(self._before) and data.endswith(self._behind) and event.event == MESSAGE:
-            values = data[self._before_size : len(data) - self._behind_size]
-            return self._take_values(values, chunks) or self._miss(event, chunks)
+        if data.startswith(self._before) and data.endswith(self._after) and event.event == MESSAGE:
+            values = data[self._before_size : len(data) - self._after_size]
+            if self._take_values(values, chunks):
+                return True
+            self._miss()
         if self._wait:
             self._wait -= 1
             return False
-        return self._take_other(event, chunks)
+        return event.event == MESSAGE and self._compare(event, chunks)
 
     def take_block(self, block: bytes, offset: int, chunks: list[ChatCompletionChunk] | None) -> bool:
         """Fold a read that is one event, of one `data` line and a blank one, if it fits the template.
@@ -100,7 +103,7 @@ class EventTemplate:
         if not (block.startswith(self._starts) and block.endswith(self._ends)):
             return False
         begin = self._before_size + (6 if block[5] == _SPACE else 5)
-        values = block[begin : len(block) - self._behind_size - (4 if block[-2] == _CR else 2)]
+        values = block[begin : len(block) - self._after_size - (4 if block[-2] == _CR else 2)]
         if _LF in values or _CR in values:
             return False
         self._fold.log.offset = offset
@@ -110,9 +113,9 @@ class EventTemplate:
         """Fold the event with these bytes between the first hole and the end of the last, if all of them fit."""
         values: list[Any] = []
         try:
-            for holder, key, kind, behind in self._holes:
-                if behind:
-                    raw, _, rest = rest.partition(behind)
+            for holder, key, kind, after in self._holes:
+                if after:
+                    raw, _, rest = rest.partition(after)
                 else:
                     raw = rest
                 value = from_json(raw)
@@ -122,10 +125,10 @@ class EventTemplate:
                 values.append(value)
         except ValueError:
             return False
-        add = self._add_next if self._fold.known_kind is self._kind else self._add_first
+        add = self._fold_values if self._fold.last_template is self._identity else self._fold_fully
         if not add(values, 1):
             return False  # the head was sent again in the meantime
-        self._hits += 1
+        self._credit += 1
         if chunks is not None:
             chunks.append(self._copy())
         return True
@@ -158,23 +161,23 @@ class EventTemplate:
         events = [part[begin:] for part in parts]
         if not data.startswith(start + (end + start).join(events)):  # one of them begins otherwise
             return 0, b""
-        around = self._before_size + self._behind_size
-        if len(data) > largest and max(map(len, events), default=0) + around > largest:
+        around = self._before_size + self._after_size
+        if len(data) > largest and max(map(len, events)) + around > largest:
             return 0, b""
         rows = [*self._values_of(events)]
         places = [*accumulate((len(part) + len(end) for part in parts), initial=offset)]
-        count, kept = self._add_each(rows, places)
+        count, kept = self._fold_run(rows, places)
         if not count:
             return 0, b""
-        self._hits += count
+        self._credit += count
         if chunks is not None:
             for values in rows[:count]:
                 _put(self._holes, values)
                 chunks.append(self._copy())
         self._fold.log.offset = places[count - 1]
-        return places[count] - offset, b"".join([self._before + events[row] + self._behind for row in kept])
+        return places[count] - offset, b"".join([self._before + events[row] + self._after for row in kept])
 
-    def _add_each(self, rows: list[tuple[Any, ...]], places: list[int]) -> tuple[int, list[int]]:
+    def _fold_run(self, rows: list[tuple[Any, ...]], places: list[int]) -> tuple[int, list[int]]:
         """Fold the values of events that begin at these places; return of how many, and which kept more than text.
 
         Texts that append are joined, unless an observer is notified of each. Joining starts after an event that was
@@ -185,18 +188,22 @@ class EventTemplate:
         meaning = self._meaning if fold.observer is None else None
         for count, values in enumerate(rows):
             fold.log.offset = places[count]
-            if not self._add_values(values, [count], kept):
+            if not self._fold_rows(values, [count], kept):
                 return count, kept
-            if meaning is not None and fold.known_kind is self._kind and len(values[meaning.texts[0]]) > len("{}"):
+            if (
+                meaning is not None
+                and fold.last_template is self._identity
+                and len(values[meaning.texts[0]]) > len("{}")
+            ):
                 rest, joined, meaning = range(count + 1, len(rows)), meaning.joined(rows[count:]), None
                 if joined is not None:
                     fold.log.offset = places[count + 1]
-                    return len(rows) if self._add_values(joined, rest, kept) else count + 1, kept
+                    return len(rows) if self._fold_rows(joined, rest, kept) else count + 1, kept
         return len(rows), kept
 
-    def _add_values(self, values: Sequence[Any], rows: Sequence[int], kept: list[int]) -> bool:
+    def _fold_rows(self, values: Sequence[Any], rows: Sequence[int], kept: list[int]) -> bool:
         """Fold the values of these rows; return whether it was possible."""
-        add = self._add_next if self._fold.known_kind is self._kind else self._add_first
+        add = self._fold_values if self._fold.last_template is self._identity else self._fold_fully
         if not add(values, len(rows)):
             return False
         if self._fold.keeps_more:
@@ -204,18 +211,18 @@ class EventTemplate:
             kept += rows
         return True
 
-    def _add_first(self, values: Sequence[Any], count: int) -> bool:
-        """Fold all of a chunk, since another one was folded before it; the next may be folded by its holes alone.
+    def _fold_fully(self, values: Sequence[Any], count: int) -> bool:
+        """Fold all of a chunk, since another one was folded before it; of the next only its values may be folded.
 
-        But if anything is noted of it, all of the next has to be folded, too, to note it again; and if more was kept
-        of it than its template tells, to see whether that happens again.
+        But if anything is noted of it, the next has to be folded in full, too, to note it again. The same holds if it
+        kept more than the template predicts.
         """
         fold, meaning, noted = self._fold, self._meaning, self._fold.log.count
-        if not self._add(values, count):
+        if not self._fold_chunk(values, count):
             return False
         is_noted = fold.log.count != noted + count * len(fold.head.notes)
-        is_as_told = not fold.keeps_more or (meaning is not None and meaning.keeps_more)
-        fold.known_kind = self._kind if is_as_told and not is_noted else None
+        is_predicted = not fold.keeps_more or (meaning is not None and meaning.keeps_more)
+        fold.last_template = self._identity if is_predicted and not is_noted else None
         return True
 
     def _values_of(self, events: list[bytes]) -> Iterable[tuple[Any, ...]]:
@@ -230,7 +237,7 @@ class EventTemplate:
         if _LF in text or text.count(b"\r") >= len(events):  # a line ends in between
             return ()
         for place, hole in enumerate(self._holes[:-1], 1):
-            text = text.replace(hole.behind, b",%d,\r" % place)
+            text = text.replace(hole.after, b",%d,\r" % place)
         between = [*range(1, len(kinds)), 0] * len(events)
         try:
             values = from_json(b"[%b,0]" % text)
@@ -246,23 +253,19 @@ class EventTemplate:
                 return ()
         return zip(*columns, strict=True)
 
-    def _miss(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
-        """Handle an event that fits the template but for its values; forget the template if these are too many."""
-        self._hits -= _MISS
-        if self._hits < -_MISS * _MOST_MISSES:
+    def _miss(self) -> None:
+        """Note an event that fits the template but for its values; forget the template if these are too many."""
+        self._credit -= _MISS
+        if self._credit < -_MISS * _MOST_MISSES:
             self._forget()
-        return self._take_other(event, chunks)
 
-    def _take_other(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
-        """Learn from an event that is not like the last one learned from, if it is time to try that."""
-        if self._wait or event.event != MESSAGE:
-            self._wait = max(self._wait - 1, 0)
-            return False
+    def _compare(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
+        """Compare an event that does not fit with the one compared before it, and learn where the two differ."""
         # If the bytes around the values keep changing, learning is tried less and less often.
-        self._next_wait = 1 if self._hits >= _WORTH_LEARNING else min(2 * self._next_wait, _LONGEST_WAIT)
+        self._next_wait = 1 if self._credit >= _WORTH_LEARNING else min(2 * self._next_wait, _LONGEST_WAIT)
         self._wait = self._next_wait
         self._next_wait = max(self._next_wait, 1)
-        self._hits = 0
+        self._credit = 0
         known, self._parts = self._parts, VALUE.split(event.data)
         if known[::2] != self._parts[::2]:
             self._places = set()
@@ -272,7 +275,7 @@ class EventTemplate:
         # A block is found by its bytes, so its one line has an object right after `data:` or a single space.
         is_learnable = 0 < len(self._places) <= _MOST_HOLES and event.data[:1] == b"{" and _LF not in event.data
         chunk = valid_chunk(event) if is_learnable else None
-        if chunk is None or self._fold.add(chunk, _nothing_else) is None:
+        if chunk is None or not self._fold.add_if_usual(chunk):
             return False
         if chunks is not None:
             chunks.append(chunk)
@@ -291,51 +294,51 @@ class EventTemplate:
         chunk, self._holes = learned
         self._copy = copier_of(chunk)
         self._meaning = meaning_of(chunk, self._holes, self._fold.state_of(given.choices[0].index))
-        self._add = self._adding(chunk)
-        self._add_next = self._adding_next(chunk) or self._add
-        self._kind = object()
+        self._fold_chunk = self._chunk_folder(chunk)
+        self._fold_values = self._values_folder(chunk) or self._fold_chunk
+        self._identity = object()
 
-    def _adding(self, chunk: ChatCompletionChunk) -> _Add:
+    def _chunk_folder(self, chunk: ChatCompletionChunk) -> _Fold:
         """A function that folds the chunk as any other.
 
-        It does not refer to the template, which keeps it: a stream that is over is then freed at once, with its text.
+        It does not refer to the template, which keeps it, so that a stream is freed as soon as it is not used.
         """
-        holes, index = self._holes, vars(chunk.choices[0])
-        add, add_again, add_usual = self._fold.add, self._fold.add_again, self._fold.add_usual
+        fold, holes, choice = self._fold, self._holes, vars(chunk.choices[0])
+        add_if_usual, add_again, add_usual = fold.add_if_usual, fold.add_again, fold.add_usual
         has_own_head = any(hole.holder is vars(chunk) for hole in holes)
-        head = self._fold.head.usual
+        head = fold.head.usual
 
         def add_chunk(values: Sequence[Any], count: int) -> bool:
             _put(holes, values)
             if has_own_head and count == 1:  # what is joined has a usual one
-                return add(chunk, _nothing_else) is not None
-            return add_again(index["index"], head, add_usual, chunk, count)
+                return add_if_usual(chunk)
+            return add_again(choice["index"], head, add_usual, chunk, count)
 
         return add_chunk
 
-    def _adding_next(self, chunk: ChatCompletionChunk) -> _Add | None:
-        """The same for a chunk of which nothing is new but its text and its counts, which saves half."""
-        fold, meaning, add = self._fold, self._meaning, self._add
+    def _values_folder(self, chunk: ChatCompletionChunk) -> _Fold | None:
+        """A function that folds the text and the counts alone, at half the cost; None if more can be new."""
+        fold, meaning, add = self._fold, self._meaning, self._fold_chunk
         if meaning is None or meaning.rule is None:
             return None
         add_again, rule, head, index = fold.add_again, meaning.rule, fold.head.usual, chunk.choices[0].index
-        place, same, of = meaning.texts[0], meaning.texts[-1], meaning.choice
+        place, repeat, choice = meaning.texts[0], meaning.texts[-1], meaning.choice
         counts = [(self._holes[number].key, number) for number in meaning.counts]
         positive, keeps_more = meaning.positive, meaning.keeps_more
         if not (keeps_more or positive):
-            if of is not None:
-                return lambda values, count: add_again(values[of], head, rule, values[place], count)
+            if choice is not None:
+                return lambda values, count: add_again(values[choice], head, rule, values[place], count)
             return lambda values, count: add_again(index, head, rule, values[place], count)
 
         def add_next(values: Sequence[Any], count: int) -> bool:
             text = values[place]
-            is_told = values[same] == text
+            is_predicted = values[repeat] == text
             for number in positive:
-                is_told = is_told and values[number] > 0
-            if not is_told:
-                fold.known_kind = None  # a total that was too small is the sum until the next one comes
+                is_predicted = is_predicted and values[number] > 0
+            if not is_predicted:
+                fold.last_template = None  # the total may now be a sum (CF402), so the next is folded in full, too
                 return add(values, count)
-            if not add_again(index if of is None else values[of], head, rule, text, count):
+            if not add_again(index if choice is None else values[choice], head, rule, text, count):
                 return False
             fold.keeps_more = keeps_more
             if counts:
@@ -345,13 +348,12 @@ class EventTemplate:
         return add_next
 
 
+def data_of(block: bytes) -> bytes:
+    """The data of a read that is one event, as `EventTemplate.take_block` takes it."""
+    return block[6 if block[5] == _SPACE else 5 : -4 if block[-2] == _CR else -2]
+
+
 def _put(holes: list[Hole], values: Sequence[Any]) -> None:
     """Put values into the chunk that has these holes."""
     for (holder, key, _, _), value in zip(holes, values, strict=True):
         holder[key] = value
-
-
-def _nothing_else(chunk: ChatCompletionChunk) -> bool:
-    """Only usual chunks are folded here."""
-    del chunk
-    return False

@@ -77,8 +77,7 @@ class _Opening:
         check_flag("reuse_connection", reuse_connection)
         self._parser_options, self._request = split_options(json, options)
         self._is_sent = False
-        self._started = 0.0
-        self._parser_options["started"] = self._started  # until it is sent; otherwise the parser would read the clock
+        self._parser_options["started"] = 0.0  # until it is sent; otherwise the parser would read the clock
         ChatCompletionParser(**self._parser_options)  # options that it refuses must not cost a request
         if not hasattr(client, "stream"):
             msg = f"client: expected a client of httpx or httpx2, received {type(client).__name__}"
@@ -97,7 +96,7 @@ class _Opening:
         """
         if self._is_sent:
             raise StreamConsumedError("this request was already sent: call `aconnect` for another one")
-        self._parser_options["started"] = self._started = self._now()
+        self._parser_options["started"] = self._now()
         sending = self._client.stream(self._method, self._url, **self._request)
         if not hasattr(sending, enter):
             kind = "an async client for `aconnect`" if enter == "__aenter__" else "a sync client for `connect`"
@@ -116,7 +115,7 @@ class _Opening:
 
     def opened(self, stream: StreamDriver) -> None:
         """The stream can be read."""
-        stream.timing.headers = self._now() - self._started
+        stream.timing.headers = stream.elapsed
 
     def closed(self, stream: StreamDriver) -> None:
         """The stream was closed."""
