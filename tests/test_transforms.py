@@ -95,6 +95,16 @@ def cut(text: str, places: list[int]) -> list[str]:
     return [text[start:end] for start, end in itertools.pairwise(bounds)]
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [{"reasoning_text": "A"}, {"reasoning": "A"}, {"thinking_blocks": [{"type": "thinking", "thinking": "A"}]}],
+)
+def test_reasoning_in_a_field_beside_tags_is_kept(fields: dict[str, Any]) -> None:
+    """Was once wrong: of a spelling that the transform did not know, the reasoning in the tags took the place."""
+    parser, _ = read([chunk(choice("<think>B</think>C", "stop", **fields))], ThinkTags())
+    assert (parser.snapshot.reasoning, parser.snapshot.text) == ("AB", "C")
+
+
 # Tags, what looks like the beginning of one, and plain text.
 TEXTS = st.lists(
     st.sampled_from(["<think>", "</think>", "<", "</", "<thi", "nk>", "think>", "/", ">", "a", "é\n", "號 ", "😀"]),

@@ -49,7 +49,7 @@ from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import base
 from chunkfold.parser.holes import VALUE
 from chunkfold.parser.limits import has_more_items
-from chunkfold.testing import DONE, Answer, FakeProvider, choice, chunk, delta, event
+from chunkfold.testing import DONE, Answer, FakeProvider, choice, chunk, cut, delta, event
 from chunkfold.wire import payload
 
 pytestmark = generators_of_httpx_are_not_ours
@@ -675,6 +675,21 @@ def test_a_block_has_no_more_payloads_than_that(most: int, monkeypatch: pytest.M
     assert_named(parser, "max_event_payloads", most)
     assert len(chunks) == most
     assert parser.anomalies[0].detail == f"more than {most} payloads"
+
+
+@pytest.mark.parametrize("field", [b"data: ", b"data:"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_the_limit_on_what_is_kept_does_not_depend_on_how_alike_events_are_cut(field: bytes, end: bytes) -> None:
+    """Was once wrong: an event that was one read, and had no space after its colon, counted a byte less."""
+    choices = [{"index": 0, "delta": {"content": f" {n}"}, "token_ids": [7] * 20} for n in range(1400)]
+    events = [event({"choices": [one]}).replace(b"data: ", field).replace(b"\n", end) for one in choices]
+    body = b"".join(events)
+    chunks: set[int] = set()
+    for reads in (events, [body], cut(body, *range(71, len(body), 71))):
+        parser = ChatCompletionParser(max_output_size=10_000)
+        chunks.add(sum(len(parser.feed(data)) for data in reads))
+        assert_named(parser, "max_output_size", 10_000)
+    assert len(chunks) == 1
 
 
 MIB = 2**20
