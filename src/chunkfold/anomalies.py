@@ -89,7 +89,7 @@ class AnomalyLog:
     def observe(self, on_first: Callable[[Anomaly], object] | None) -> None:
         """Call `on_first` for each rule that was noted, and from now on whenever one is noted for the first time.
 
-        None ends that.
+        Pass None to stop.
         """
         self._on_first = on_first
         if on_first is not None:
@@ -114,7 +114,7 @@ class AnomalyLog:
             self.note(rule, detail)
 
     def get(self, rule: Rule) -> Anomaly | None:
-        """The anomaly that was noted for a rule, with a count of 1, else None."""
+        """The first use of a rule, as an anomaly with a count of 1; None if there was none."""
         return self._noted.get(rule.id)
 
     def entries(self) -> tuple[Anomaly, ...]:

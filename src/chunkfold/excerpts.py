@@ -14,8 +14,8 @@ _LONGEST = 60  # characters of a text
 _EXCERPT: Final = 200
 
 
-class _BriefRepr(reprlib.Repr):
-    """The standard library's own, for bytes too; what has items or fields of its own shows these, not half of them."""
+class _ShortRepr(reprlib.Repr):
+    """The standard library's own, for bytes too; objects with items or fields show all of these."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,15 +38,15 @@ class _BriefRepr(reprlib.Repr):
             return f"<an integer of {x.bit_length()} bits>"
 
 
-brief = _BriefRepr().repr
+short_repr = _ShortRepr().repr
 
 
 def printed(value: Any) -> str:
-    """`str` of a value; a brief one where it holds integers of more digits than the interpreter prints."""
+    """`str` of a value; a short one where it holds integers of more digits than the interpreter prints."""
     try:
         return str(value)
     except ValueError:
-        return brief(value)
+        return short_repr(value)
 
 
 _LONGEST_WHOLE = 2000
@@ -58,7 +58,7 @@ def whole(text: str) -> str:
 
 
 class Excerpt:
-    """A value that shows itself briefly."""
+    """A value whose `repr` is short."""
 
     __slots__ = ("_value",)
 
@@ -66,17 +66,17 @@ class Excerpt:
         self._value = value
 
     def __repr__(self) -> str:
-        return brief(self._value)
+        return short_repr(self._value)
 
 
-class BriefRepr:
-    """Gives a dataclass a `repr` like its own, with brief values."""
+class ShortRepr:
+    """Gives a dataclass a `repr` like its own, with short values."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
         shown = (field.name for field in fields(cast("Any", self)) if field.repr)
-        return f"{type(self).__name__}({', '.join(f'{name}={brief(getattr(self, name))}' for name in shown)})"
+        return f"{type(self).__name__}({', '.join(f'{name}={short_repr(getattr(self, name))}' for name in shown)})"
 
 
 def excerpt(value: object, limit: int = _EXCERPT) -> str:
@@ -84,7 +84,7 @@ def excerpt(value: object, limit: int = _EXCERPT) -> str:
     try:
         shown = repr(value[: limit + 1] if isinstance(value, str | bytes) else value)
     except ValueError:  # more digits than the interpreter prints
-        shown = brief(value)
+        shown = short_repr(value)
     return shown if len(shown) <= limit else shown[:limit] + "..."
 
 

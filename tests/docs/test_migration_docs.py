@@ -19,7 +19,7 @@ import pytest
 from doc_blocks import run
 from shared_data import shared_data
 
-from chunkfold import RULES, ChatCompletionParser, EventStreamDecoder, InvalidStreamError, StreamEnd
+from chunkfold import ChatCompletionParser, EventStreamDecoder, InvalidStreamError, StreamEnd
 from chunkfold.testing import ERROR_SHAPES, FakeProvider, StreamBuilder, hold, hostile_streams
 from chunkfold.testing.hostile.peers import PEERS, is_installed, running_peers
 
@@ -285,7 +285,3 @@ def test_every_ending_has_a_row_and_an_example() -> None:
     rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| (\w+)", text, re.MULTILINE)
     assert rows == [(end.value, "returns" if end.complete else "raises") for end in StreamEnd]
     assert re.findall(r"^(\w+): '", text, re.MULTILINE) == list(StreamEnd)
-
-
-def test_how_many_rules_there_are() -> None:
-    assert f"There are {len(RULES)} rules, and" in words_of("tolerance")

@@ -83,7 +83,7 @@ often = settings(max_examples=40, deadline=None)  # no deadline: the machine may
 seldom = settings(max_examples=25, deadline=None)
 
 
-def brief(event: ChatCompletionEvent) -> tuple[Any, ...]:  # noqa: PLR0912 - a case for each
+def short_repr(event: ChatCompletionEvent) -> tuple[Any, ...]:  # noqa: PLR0912 - a case for each
     """An event as a row of a table, without its choice."""
     match event:
         case TextDelta(delta=delta):
@@ -116,7 +116,7 @@ def brief(event: ChatCompletionEvent) -> tuple[Any, ...]:  # noqa: PLR0912 - a c
 
 
 def briefly(events: Iterable[ChatCompletionEvent], *, noted: bool = False) -> list[tuple[Any, ...]]:
-    return [brief(one) for one in events if noted or not isinstance(one, AnomalyNoted)]
+    return [short_repr(one) for one in events if noted or not isinstance(one, AnomalyNoted)]
 
 
 def events_of(*pieces: bytes, **options: Any) -> list[ChatCompletionEvent]:
@@ -235,7 +235,7 @@ def test_every_event_names_its_choice() -> None:
 
 def test_choices_come_as_they_are_interleaved() -> None:
     pieces = [delta(content="a"), delta(index=1, content="b"), delta(content="c"), delta("stop", 1), STOP]
-    told = [(one.choice, *brief(one)[:2]) for one in events_of(*pieces, DONE)]
+    told = [(one.choice, *short_repr(one)[:2]) for one in events_of(*pieces, DONE)]
     assert told == [
         (0, "text", "a"),
         (1, "text", "b"),
@@ -767,7 +767,7 @@ def test_audio_whose_pieces_end_in_line_ends() -> None:
 
 def test_audio_of_choices_is_kept_apart() -> None:
     pieces = [delta(index=index, audio={"data": piece}) for piece in ("QU", "JD") for index in (0, 1)]
-    assert [(one.choice, *brief(one)) for one in events_of(*pieces) if isinstance(one, AudioDelta)] == [
+    assert [(one.choice, *short_repr(one)) for one in events_of(*pieces) if isinstance(one, AudioDelta)] == [
         (0, "audio", b"ABC", ""),
         (1, "audio", b"ABC", ""),
     ]
@@ -849,7 +849,7 @@ def test_a_late_first_call_tells_things_in_their_order() -> None:
         *(delta(index=1, content="x"), delta(annotations=[CITATION]), delta("tool_calls"), delta("stop", 1)),
     ]
     _, events = Stream([*pieces, DONE]).read(99)
-    assert [(one.choice, *brief(one)) for one in events] == [
+    assert [(one.choice, *short_repr(one)) for one in events] == [
         (0, "reasoning", "h"),
         (0, "text", "a"),
         (0, "image", IMAGE),
@@ -871,7 +871,7 @@ def test_a_late_first_call_tells_things_in_their_order() -> None:
 def test_a_late_first_call_knows_what_a_text_was_at_its_places() -> None:
     pieces = [delta(content="a"), delta(reasoning="h"), delta(content="b"), delta(content="c")]
     _, events = Stream(pieces).read(3)
-    assert [(*brief(one), one.snapshot) for one in events if isinstance(one, TextDelta)] == [
+    assert [(*short_repr(one), one.snapshot) for one in events if isinstance(one, TextDelta)] == [
         ("text", "a", "a"),
         ("text", "b", "ab"),
         ("text", "c", "abc"),
@@ -1307,7 +1307,7 @@ def test_every_front_gives_the_parsers_events(name: str, stream: Stream, cuts: l
 async def test_events_come_as_they_arrive(front: Any) -> None:
     clock = ManualClock()
     stream = front(Playback(Answer(paced(HELLO, pace=1)), clock=clock))
-    told = [(brief(one)[0], clock()) async for one in stream.events()]
+    told = [(short_repr(one)[0], clock()) async for one in stream.events()]
     assert told == [("text", 1), ("text", 2), ("started", 3), ("arguments", 3), ("done", 4), ("finished", 4)]
 
 
@@ -1388,7 +1388,7 @@ async def test_every_event_then_the_error_once(front: Any, fault: str) -> None:
 
 async def test_an_iterator_that_raised_is_over(front: Any) -> None:
     events = opened(front, [delta(content="Hi"), ERROR]).events()
-    assert brief(await anext(events)) == ("text", "Hi")
+    assert short_repr(await anext(events)) == ("text", "Hi")
     with pytest.raises(APIError):
         await anext(events)
     for _ in range(2):
@@ -1508,7 +1508,7 @@ async def test_leaving_early_closes_the_response(library: Any, front: Any) -> No
             response = await send(client, provider.url)
             async with front(response) as stream:
                 async for one in stream.events():
-                    assert brief(one) == ("text", "Hi")
+                    assert short_repr(one) == ("text", "Hi")
                     break
             assert response.is_closed
             assert has_left(provider.requests[0])

@@ -28,13 +28,13 @@ from chunkfold import (
     ThinkTags,
     ToolCallPart,
 )
-from chunkfold.models.base import Aside, validate_leniently
+from chunkfold.models.base import Uncompared, validate_leniently
 from chunkfold.testing import DONE, HEAD, bytewise, delta, event, fragment
 
 often = settings(max_examples=40, deadline=None)  # no deadline: the machine may be busy
 
 
-def brief(part: MessagePart) -> tuple[str, Any]:
+def short_repr(part: MessagePart) -> tuple[str, Any]:
     """A part as an item of a table."""
     match part:
         case ToolCallPart(tool_call=call):
@@ -48,7 +48,7 @@ def brief(part: MessagePart) -> tuple[str, Any]:
 
 
 def parts_of(message: ChatCompletionMessage) -> list[tuple[str, Any]]:
-    return [brief(part) for part in message.parts]
+    return [short_repr(part) for part in message.parts]
 
 
 def read(*pieces: bytes, **options: Any) -> ChatCompletionMessage:
@@ -502,6 +502,6 @@ def test_recordings() -> None:
 
 
 def test_what_stands_aside_counts_neither_for_equality_nor_for_hashes() -> None:
-    assert Aside(1) == Aside(2)
-    assert hash(Aside(1)) == hash(Aside(2))
-    assert Aside(1) != 1
+    assert Uncompared(1) == Uncompared(2)
+    assert hash(Uncompared(1)) == hash(Uncompared(2))
+    assert Uncompared(1) != 1

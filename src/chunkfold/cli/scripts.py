@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import ErrorDetails
 
 from chunkfold import ChatCompletionParser
-from chunkfold.excerpts import brief
+from chunkfold.excerpts import short_repr
 from chunkfold.json_text.values import is_object
 from chunkfold.recording import RecordedRead, Recording
 from chunkfold.testing import Answer, Dialect, Raw, ReceivedRequest, StreamBuilder, json_answer
@@ -318,9 +318,9 @@ def _sentence(errors: Sequence[ErrorDetails]) -> str:
     expected = (
         "a table" if number and not shown else next(fields[str(key)].description for key in path[::-1] if key in fields)
     )
-    received = "nothing" if error["type"] == "missing" or error["input"] is None else brief(error["input"])
+    received = "nothing" if error["type"] == "missing" or error["input"] is None else short_repr(error["input"])
     return f"{place}expected {expected}, received {received}"
 
 
 def _shown_key(key: str) -> str:
-    return key if key.isidentifier() and key.isascii() else brief(key)
+    return key if key.isidentifier() and key.isascii() else short_repr(key)

@@ -32,7 +32,7 @@ _RUN: Final = re.compile(
 _BARE_ERROR: Final = re.compile(rb'\{ *"error" *: *(?:\{ *"|"[^"])')  # a line of its own; null and {} mean no error
 _MAX_RETRY_DIGITS: Final = 640  # what int() converts whatever limit the interpreter was given
 
-# What the class does when it is called, in half the time.
+# The same as calling the class, but twice as fast.
 _new: Callable[..., ServerSentEvent] = cast("Any", tuple).__new__
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from chunkfold.arguments import check_instance
-from chunkfold.excerpts import brief
+from chunkfold.excerpts import short_repr
 
 MESSAGE: Final = "message"
 
@@ -26,7 +26,7 @@ class ServerSentEvent(NamedTuple):
 
     def __repr__(self) -> str:
         """Like a named tuple's own, with an excerpt of the data."""
-        fields = (f"{name}={brief(value)}" for name, value in zip(self._fields, self, strict=True))
+        fields = (f"{name}={short_repr(value)}" for name, value in zip(self._fields, self, strict=True))
         return f"ServerSentEvent({', '.join(fields)})"
 
     @property

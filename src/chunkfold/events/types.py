@@ -17,14 +17,14 @@ from typing import Any, Final, Self, TypeVar
 
 from chunkfold.anomalies import Anomaly
 from chunkfold.errors import ParseError
-from chunkfold.excerpts import BriefRepr
+from chunkfold.excerpts import ShortRepr
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.json_text.values import copied
 from chunkfold.models import Annotation, ChatCompletionMessageToolCall, CompletionUsage, Outcome
 from chunkfold.models.base import validate_leniently
 
 
-class _Growth(BriefRepr):
+class _Growth(ShortRepr):
     """A piece that was appended to a text, with access to the text so far."""
 
     __slots__ = ("_source",)
@@ -89,7 +89,7 @@ class RefusalDelta(_TextGrowth):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ToolCallStarted(BriefRepr):
+class ToolCallStarted(ShortRepr):
     """A tool call starts: its name is known, and its first argument text has arrived, or it is done already.
 
     Attributes:
@@ -145,7 +145,7 @@ def arguments_grown(choice: int, position: int, delta: str, buffer: TextBuffer) 
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ToolCallDone(BriefRepr):
+class ToolCallDone(ShortRepr):
     """A tool call is complete: the stream ended it. Arguments that already parse are not enough.
 
     A finish reason, `[DONE]` or a later call ends it; but a later call does so only if the call has a name and
@@ -170,7 +170,7 @@ class ToolCallDone(BriefRepr):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AudioDelta(BriefRepr):
+class AudioDelta(ShortRepr):
     """A piece of audio or of its transcript.
 
     Attributes:
@@ -185,7 +185,7 @@ class AudioDelta(BriefRepr):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ImageReceived(BriefRepr):
+class ImageReceived(ShortRepr):
     """An image came.
 
     Attributes:
@@ -198,7 +198,7 @@ class ImageReceived(BriefRepr):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AnnotationReceived(BriefRepr):
+class AnnotationReceived(ShortRepr):
     """An annotation to the content came, such as a citation.
 
     Attributes:
@@ -211,7 +211,7 @@ class AnnotationReceived(BriefRepr):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ChoiceFinished(BriefRepr):
+class ChoiceFinished(ShortRepr):
     """A choice has its finish reason. Rarely, another one or another outcome follows, which then counts.
 
     Attributes:
@@ -225,7 +225,7 @@ class ChoiceFinished(BriefRepr):
     outcome: Outcome
 
 
-class _WithUsage(BriefRepr):
+class _WithUsage(ShortRepr):
     """Computes its usage on first access."""
 
     __slots__ = ("_source",)
@@ -259,7 +259,7 @@ def usage_received(usage: dict[str, Any]) -> UsageReceived:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AnomalyNoted(BriefRepr):
+class AnomalyNoted(ShortRepr):
     """Something was tolerated for the first time in this stream; `anomalies` counts all of them.
 
     Attributes:

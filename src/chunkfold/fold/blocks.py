@@ -155,7 +155,7 @@ class _Block:
         text.write(value)
 
     def _extend(self, key: str, items: list[Any]) -> None:
-        """Parts inside a part; a string among them is a text."""
+        """Add nested parts; a bare string is a text part."""
         inner = self._lists.get(key)
         if inner is None:
             self.fields.setdefault(key, [])

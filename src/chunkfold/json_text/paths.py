@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final
 
-from chunkfold.excerpts import brief
+from chunkfold.excerpts import short_repr
 from chunkfold.json_text.values import is_list, is_object
 
 Path = tuple[str | int, ...]
@@ -22,7 +22,7 @@ def dotted(path: Path) -> str:
 def _step(part: str | int) -> str:
     if part == "[key]":
         return " (the key)"
-    return f".{part}" if _NAME.fullmatch(str(part)) else f"[{brief(part)}]"
+    return f".{part}" if _NAME.fullmatch(str(part)) else f"[{short_repr(part)}]"
 
 
 def existing_path(loc: Path, value: Any) -> Path:

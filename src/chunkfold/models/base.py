@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self, TypeGuard, TypeVar, c
 from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
-from chunkfold.excerpts import Excerpt, brief, whole
+from chunkfold.excerpts import Excerpt, short_repr, whole
 from chunkfold.json_text.paths import Path, dotted, existing_path, inner
 from chunkfold.json_text.values import copied, is_container, is_list, is_object
 
@@ -63,7 +63,7 @@ class TooManyWrongError(ValueError):
 
 
 class AnyString:
-    """Annotates a word that type checkers may narrow by, where providers have words of their own: any string goes."""
+    """Marks a `Literal` that accepts any string: type checkers narrow by it, and providers send other words, too."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -71,11 +71,11 @@ class AnyString:
 
 
 def null_as(default: Any) -> BeforeValidator:
-    """Annotates a field of a completion whose null means its default: openai-python dumps what it has not as null."""
+    """Annotates a field of a completion whose null means its default: openai-python dumps missing values as null."""
     return BeforeValidator(lambda value: default if value is None else value)
 
 
-class Aside:
+class Uncompared:
     """A value kept beside a model's fields: models that differ in it alone are equal.
 
     Args:
@@ -88,7 +88,7 @@ class Aside:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Aside)
+        return isinstance(other, Uncompared)
 
     def __hash__(self) -> int:
         return 0
@@ -117,10 +117,10 @@ class Model(BaseModel):
         return kept if is_object(kept) else {}
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Brief values: what is printed or logged has no more of a content than excerpts."""
+        """Short values, so that logs show only excerpts of a content."""
         fields = type(self).model_fields
         known = [(name, value) for name, value in super().__repr_args__() if name in fields]
-        unknown = [(brief(name)[1:-1], value) for name, value in (self.__pydantic_extra__ or {}).items()]
+        unknown = [(short_repr(name)[1:-1], value) for name, value in (self.__pydantic_extra__ or {}).items()]
         for name, value in [*known, *unknown[:_SHOWN_UNKNOWN]]:
             yield name, Excerpt(value)
         if len(unknown) > _SHOWN_UNKNOWN:

@@ -1,7 +1,7 @@
 """Read the text and the reasoning of a delta, in every spelling that providers use.
 
-This is the only module that knows the spellings. The properties of chunks and the fold use it. `fields` is a delta or a
-message as a mapping: its typed and its unknown fields by name.
+All spellings are listed here, for the properties of chunks and for the fold. `fields` is a delta or a message as a
+mapping: its typed and its unknown fields by name.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ THOUGHT_TAGS: Final = ("<thought>", "</thought>")
 `thought_of` drops the first, `StreamFold` the second, which comes with the text after the thought.
 """
 
-# Whose message a delta with this role is a part of: not the assistant's. MiniMax's search sends its results so (CF220).
+# Roles whose text is not the assistant's: MiniMax's search sends its results so (CF220).
 _TOOL_ROLES: Final = ("tool", "function")
 # DeepSeek, vLLM; OpenRouter, StepFun; GitHub Copilot. Often the same text comes in two of them.
 _REASONING_TEXTS: Final = ("reasoning_content", "reasoning", "reasoning_text")

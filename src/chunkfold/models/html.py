@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from chunkfold.excerpts import brief
+from chunkfold.excerpts import short_repr
 from chunkfold.json_text.values import is_list
 from chunkfold.models.base import Model
 from chunkfold.models.content import read_part
@@ -160,7 +160,7 @@ def _usage(usage: "CompletionUsage | None") -> str:
 def _word(value: Any) -> str:
     if value is None:
         return ""
-    return _cut(value if isinstance(value, str) else brief(value), _WORD)
+    return _cut(value if isinstance(value, str) else short_repr(value), _WORD)
 
 
 def _cut(text: str, limit: int) -> str:

@@ -9,7 +9,7 @@ from chunkfold.errors import ParseError
 from chunkfold.excerpts import excerpt
 from chunkfold.json_text.parsing import without_placeholder
 from chunkfold.json_text.values import copied
-from chunkfold.models.base import RAW_VALUES, Aside, Model, null_as
+from chunkfold.models.base import RAW_VALUES, Model, Uncompared, null_as
 from chunkfold.models.content import returned_fields, text_of
 from chunkfold.models.shared import Annotation, ChatCompletionAudio
 from chunkfold.models.tool_calls import (
@@ -59,7 +59,7 @@ class ChatCompletionMessage(Model):
     reasoning_content: str | None = None
     reasoning_details: list[dict[str, Any]] | None = None
 
-    _order: Aside = PrivateAttr(default_factory=Aside)
+    _order: Uncompared = PrivateAttr(default_factory=Uncompared)
 
     @property
     def parts(self) -> "list[MessagePart]":
@@ -142,10 +142,10 @@ class ChatCompletionMessage(Model):
 
 
 def keep_order(message: ChatCompletionMessage, parts: "Sequence[PartStart]") -> None:
-    """Say in which order the parts of a message came: for each, the field and where in it the part begins."""
+    """Record the order of a message's parts: for each, the field and where in it the part begins."""
     from chunkfold.models.parts import Order, sizes_of
 
-    message._order = Aside(Order(tuple(parts), sizes_of(message.__dict__)))  # pyright: ignore[reportPrivateUsage] - of this module
+    message._order = Uncompared(Order(tuple(parts), sizes_of(message.__dict__)))  # pyright: ignore[reportPrivateUsage] - of this module
 
 
 def _call_param(call: ChatCompletionMessageToolCall) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from chunkfold.excerpts import BriefRepr
+from chunkfold.excerpts import ShortRepr
 from chunkfold.json_text.values import is_list
 from chunkfold.models.content import read_part
 
@@ -17,7 +17,7 @@ PartStart = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TextPart(BriefRepr):
+class TextPart(ShortRepr):
     """A stretch of the content."""
 
     text: str
@@ -25,7 +25,7 @@ class TextPart(BriefRepr):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ReasoningPart(BriefRepr):
+class ReasoningPart(ShortRepr):
     """A stretch of the reasoning."""
 
     text: str
@@ -33,7 +33,7 @@ class ReasoningPart(BriefRepr):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RefusalPart(BriefRepr):
+class RefusalPart(ShortRepr):
     """A stretch of the refusal."""
 
     text: str
@@ -41,7 +41,7 @@ class RefusalPart(BriefRepr):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ToolCallPart(BriefRepr):
+class ToolCallPart(ShortRepr):
     """A tool call, where it first appeared."""
 
     tool_call: "ChatCompletionMessageToolCall"
@@ -49,7 +49,7 @@ class ToolCallPart(BriefRepr):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ImagePart(BriefRepr):
+class ImagePart(ShortRepr):
     """An image, as sent."""
 
     image: Any
@@ -57,7 +57,7 @@ class ImagePart(BriefRepr):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AudioPart(BriefRepr):
+class AudioPart(ShortRepr):
     """The spoken output as a whole, where it began."""
 
     audio: "ChatCompletionAudio"
@@ -65,7 +65,7 @@ class AudioPart(BriefRepr):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ContentPart(BriefRepr):
+class ContentPart(ShortRepr):
     """A part of a content list that is neither text nor reasoning, as sent, such as Mistral's references."""
 
     part: dict[str, Any]

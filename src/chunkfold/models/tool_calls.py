@@ -9,7 +9,7 @@ from pydantic import BaseModel, PrivateAttr
 
 from chunkfold.excerpts import excerpt
 from chunkfold.json_text.parsing import OBJECT, adapter_of, without_placeholder
-from chunkfold.models.base import AnyString, Aside, Model, null_as
+from chunkfold.models.base import AnyString, Model, Uncompared, null_as
 from chunkfold.models.outcome import is_server_side
 
 T = TypeVar("T")
@@ -19,15 +19,15 @@ ToolTypes = Mapping[str, Any]
 """What the arguments of each tool are: pydantic models, TypedDicts, dataclasses, by the tools' names."""
 
 
-class _Registered(Aside):
+class _Registered(Uncompared):
     """A tool's type. It is pickled where it can be found again: a type may be known here only."""
 
     __slots__ = ()
 
-    def __reduce__(self) -> tuple[type[Aside], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[type[Uncompared], tuple[Any, ...]]:
         module = sys.modules.get(getattr(self.value, "__module__", ""))
         is_found = getattr(module, getattr(self.value, "__qualname__", ""), None) is self.value
-        return (_Registered, (self.value,)) if is_found else (Aside, ())
+        return (_Registered, (self.value,)) if is_found else (Uncompared, ())
 
 
 class FunctionCall(Model):
@@ -48,7 +48,7 @@ class Function(Model):
     name: str | None = None
     arguments: Annotated[str, null_as("")] = ""
 
-    _type: Aside = PrivateAttr(default_factory=Aside)
+    _type: Uncompared = PrivateAttr(default_factory=Uncompared)
 
     @overload
     def parse(self, type: builtins.type[T]) -> T: ...

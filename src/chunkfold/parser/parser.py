@@ -210,12 +210,12 @@ def feed_in_slices(
 
     With a deadline the clock is read once per slice, and `total_timeout` ends the stream between two of them.
     """
-    return parser._take_slices(data, folding=folding)  # pyright: ignore[reportPrivateUsage] - of this module
+    return parser._take_slices(data, folding=folding)  # pyright: ignore[reportPrivateUsage] - of its base class
 
 
 def taker_of(parser: ChatCompletionParser) -> Callable[..., list[ChatCompletionChunk]]:
     """The parser's `feed` and `fold` in one, for a read that is no larger than a slice, before the end."""
-    return parser._take  # pyright: ignore[reportPrivateUsage] - of this module
+    return parser._take  # pyright: ignore[reportPrivateUsage] - of its base class
 
 
 def observe_as(
@@ -225,4 +225,4 @@ def observe_as(
     on_end: Callable[[Any], object] | None,
 ) -> None:
     """Like the parser's `observe`, but the callables get the stream of the parser, which is not kept alive."""
-    parser._observe(subject, on_chunks, on_end)  # pyright: ignore[reportPrivateUsage] - of this module
+    parser._observe(subject, on_chunks, on_end)  # pyright: ignore[reportPrivateUsage] - of its base class

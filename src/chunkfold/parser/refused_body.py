@@ -11,7 +11,7 @@ from chunkfold.models import ChatCompletionChunk
 from chunkfold.parser.endings import Stop
 from chunkfold.wire.payload import error_from_response
 
-DEFAULT_PATIENCE: Final = 5.0  # seconds
+DEFAULT_BODY_SECONDS: Final = 5.0  # seconds
 MAX_ERROR_BODY: Final = 64 * 2**10  # bytes
 
 
@@ -48,7 +48,7 @@ class RefusedBody:
         self._body += data
         if self._first is None:
             self._first = seconds
-        deadline = self._first + DEFAULT_PATIENCE if self._seconds is None else self._seconds
+        deadline = self._first + DEFAULT_BODY_SECONDS if self._seconds is None else self._seconds
         if seconds > deadline or len(self._body) > MAX_ERROR_BODY:
             self.end(Stop.ERROR, [])
         return []

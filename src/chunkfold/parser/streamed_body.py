@@ -76,7 +76,7 @@ class StreamedBody(EventIntake):
             if events:
                 self._take_events(events, chunks, folding=folding)
             return chunks
-        self._take_asides(events, chunks, folding=folding)
+        self._take_exposed(events, chunks, folding=folding)
         if decoder.limit_exceeded and self.stop is None:
             self._exceed("max_event_size", self._max_event_size, chunks)
         return chunks
@@ -103,14 +103,14 @@ class StreamedBody(EventIntake):
             exc: What the transport raised, None where the body ended.
         """
         self._decoder.close()
-        self._take_asides([], chunks)
+        self._take_exposed([], chunks)
         if self.stop is None and self._decoder.unfinished is not None:
             self._take_unfinished(self._decoder.unfinished, chunks)
         body = self._decoder.preamble
         if self.stop is None and body is not None:
             self._take_foreign_body(body.strip(), chunks, cut=exc is not None)
 
-    def _take_asides(
+    def _take_exposed(
         self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], *, folding: bool = False
     ) -> None:
         """Take the events, and in between what the decoder exposes besides them, in the order of the body."""
@@ -123,12 +123,12 @@ class StreamedBody(EventIntake):
             if self.stop is None:
                 self._take_events(events[begin:end], chunks, folding=folding)
             if self.stop is None:
-                self._take_aside(aside, chunks)
+                self._take_exposed_field(aside, chunks)
             begin = end
         if self.stop is None:
             self._take_events(events[begin:], chunks, folding=folding)
 
-    def _take_aside(self, field: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
+    def _take_exposed_field(self, field: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
         """An `error` field, an error as bare JSON, or a line that is nearly `data`."""
         if field.event == "error":
             if self._is_error_field(field):

@@ -58,7 +58,7 @@ class EventTemplate:
         self._fold_chunk: _Fold
         self._fold_values: _Fold
         self._meaning: Meaning | None = None
-        self._identity = object()  # of what was learned last, for `StreamFold.last_template`
+        self._identity = object()  # of the current template, for `StreamFold.last_template`
         self._parts: list[bytes] = []  # of the last event that was compared: between its values, and each value
         self._places: set[int] = set()  # of the holes, in the parts
         self._wait = _FIRST_WAIT  # events to let pass before learning again

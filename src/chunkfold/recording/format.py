@@ -24,7 +24,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, get_args
 
-from chunkfold.excerpts import brief
+from chunkfold.excerpts import short_repr
 from chunkfold.json_text.values import is_object
 from chunkfold.recording.reads import RecordedEnd, RecordedRead
 
@@ -89,7 +89,7 @@ def _head(line: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"{_MARK}: expected version {VERSION}, received {version}")
     status = _of_type(line, "status", int, 200)
     if not 100 <= status <= 999:
-        raise ValueError(f"status: expected a number of three digits, received {brief(status)}")
+        raise ValueError(f"status: expected a number of three digits, received {short_repr(status)}")
     headers: dict[str, Any] = _of_type(line, "headers", dict, {})
     return {
         "status_code": status,
@@ -120,7 +120,7 @@ def _body(lines: list[tuple[int, bytes]], last_at: float) -> dict[str, Any]:
 def _ending(line: dict[str, Any]) -> dict[str, Any]:
     end, known = line["end"], get_args(RecordedEnd)
     if end not in known:
-        raise ValueError(f"end: expected one of {', '.join(known)}, received {brief(end)}")
+        raise ValueError(f"end: expected one of {', '.join(known)}, received {short_repr(end)}")
     error = _of_type(line, "error", str, "")
     return {"end": end, "error": error, "progress_timeout": _seconds(line, "progress_timeout", 0.0)}
 
@@ -142,7 +142,7 @@ def _seconds(line: dict[str, Any], key: str, least: float) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{key}: expected seconds, received {type(value).__name__}")
     if not least <= value <= _LONGEST:
-        raise ValueError(f"{key}: expected seconds, {least:g} or more, received {brief(value)}")
+        raise ValueError(f"{key}: expected seconds, {least:g} or more, received {short_repr(value)}")
     return float(value)
 
 
@@ -150,7 +150,7 @@ def _of_type(line: dict[str, Any], key: str, kind: type[Any], default: Any = Non
     """A value of that type; the default where there is none."""
     value = line.get(key, default)
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise TypeError(f"{brief(key)[1:-1]}: expected {kind.__name__}, received {type(value).__name__}")
+        raise TypeError(f"{short_repr(key)[1:-1]}: expected {kind.__name__}, received {type(value).__name__}")
     return value
 
 

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from chunkfold.excerpts import BriefRepr
+from chunkfold.excerpts import ShortRepr
 
 RecordedEnd: TypeAlias = Literal["body", "error", "left"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RecordedRead(BriefRepr):
+class RecordedRead(ShortRepr):
     """The result of one read of the body.
 
     Attributes:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from chunkfold.arguments import check_instance
-from chunkfold.excerpts import BriefRepr
+from chunkfold.excerpts import ShortRepr
 from chunkfold.recording.format import dumps, loads
 from chunkfold.recording.reads import RecordedEnd, RecordedRead
 
@@ -23,7 +23,7 @@ class RecordedTransportError(Exception):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Recording(BriefRepr):
+class Recording(ShortRepr):
     """The body of a response, read by read, and how it ended.
 
     It can be read like a response, by sync and async streams, without waiting. If the stream was left when it was

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from chunkfold import APIError
 from chunkfold.errors import END_MEANINGS
-from chunkfold.excerpts import brief
+from chunkfold.excerpts import short_repr
 from chunkfold.models.html import Html, escaped, joined, tag
 from chunkfold.report.charts import (
     axis,
@@ -347,7 +347,7 @@ def _time(facts: StreamFacts, at: float | None) -> str:
 def _word(value: Any) -> str:
     if value is None:
         return ""
-    return _cut(value if isinstance(value, str) else brief(value), _WORD)
+    return _cut(value if isinstance(value, str) else short_repr(value), _WORD)
 
 
 def _cut(text: str, limit: int) -> str:

@@ -111,7 +111,7 @@ def find_error(body: dict[str, Any], *, named: bool = False) -> Envelope | None:
 
 
 def _is_told(fields: Mapping[str, Any]) -> bool:
-    """Whether the fields beside choices may say that it failed."""
+    """Whether any field beside `choices` may hold an error."""
     return bool(fields.get("error")) or fields.get("base_resp") is not None or _has_error(fields.get("x_groq"))
 
 
@@ -241,7 +241,7 @@ def _wait(headers: Mapping[str, str], prefix: str) -> float | None:
 
 
 def _seconds(text: str | None) -> float | None:
-    """A number of seconds or milliseconds; None for anything else, infinities and negative numbers among it."""
+    """A number of seconds or milliseconds; None for anything else, including infinities and negative numbers."""
     return float(text) if text and _NUMBER.fullmatch(text.strip(" \t")) else None
 
 

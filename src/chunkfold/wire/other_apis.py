@@ -37,5 +37,5 @@ def other_api_object(body: dict[str, Any]) -> str | None:
 
 
 def names_other_api(api: str) -> str:
-    """What is wrong with that, in words."""
+    """The error message for events of that API."""
     return f"expected chunks of the chat completions API, received events of {api}"

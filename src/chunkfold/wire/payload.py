@@ -30,7 +30,7 @@ from chunkfold.anomalies import (
 from chunkfold.arguments import check_instance
 from chunkfold.errors import APIError, APIStatusError, ChunkfoldError, InvalidChunkError, exceeded
 from chunkfold.event_stream import MESSAGE, SLICE, EventStreamDecoder, ServerSentEvent
-from chunkfold.excerpts import BriefRepr, excerpt, excerpt_of
+from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of
 from chunkfold.json_text.values import is_list, is_object, with_shared_texts
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.models.chunk import TELLING_OBJECTS, is_keep_alive, is_unexplained
@@ -52,7 +52,7 @@ _BROKEN_ERROR: Final = re.compile(rb'\s*\{\s*"error"\s*:')
 
 
 @dataclass(slots=True, repr=False)
-class Payload(BriefRepr):
+class Payload(ShortRepr):
     """The result of parsing one event.
 
     Attributes:
@@ -104,7 +104,7 @@ def is_plain(chunk: ChatCompletionChunk) -> bool:
 
 
 def parse_slowly(event: ServerSentEvent) -> Payload:
-    """The slow path: whatever is not a valid chunk, and plain."""
+    """The slow path: parse an event that is not a valid, plain chunk."""
     payload = Payload()
     if event.event == "error":
         payload.notes.append((ERROR_EVENT, ""))
