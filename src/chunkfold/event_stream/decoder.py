@@ -79,7 +79,7 @@ class EventStreamDecoder:
         self._start: bytes | None = b""  # the first bytes, until they can no longer be a BOM
         self._skip_lf = False  # the last read ended in CR: an LF at the start of the next belongs to it
         self._line = bytearray()  # the unfinished line
-        self._foreign: Preamble | None = Preamble(max_event_size)  # until the body proves to be an event stream
+        self._preamble: Preamble | None = Preamble(max_event_size)  # until the body proves to be an event stream
         self._unknown_line_seen = False
         self._new_block()
 
@@ -95,7 +95,7 @@ class EventStreamDecoder:
     @property
     def preamble(self) -> bytes | None:
         """The body so far (its beginning, past the limit), if nothing in it belongs to an event stream; else None."""
-        return None if self._foreign is None else self._foreign.shown
+        return None if self._preamble is None else self._preamble.shown
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[ServerSentEvent]:
         """Take the next bytes of the body; return the events they complete. Without effect after the end."""
@@ -115,7 +115,7 @@ class EventStreamDecoder:
         events = self._feed_slowly(data)
         is_over = self._closed or self.limit_exceeded
         has_aside = bool(self.error_fields or self.nearly_data or self.opening or self._nearly_data)
-        self.is_plain = not (is_over or self._skip_lf or has_aside) and self._foreign is None
+        self.is_plain = not (is_over or self._skip_lf or has_aside) and self._preamble is None
         self.is_between = self.is_plain and not self._line and self._block_offset is None
         return events
 
@@ -127,8 +127,8 @@ class EventStreamDecoder:
             data = _as_bytes(data)
         if self._start is not None:
             data = self._without_bom(data)
-        if self._foreign is not None:
-            self._foreign.keep(data, self.offset)
+        if self._preamble is not None:
+            self._preamble.keep(data, self.offset)
         if self._skip_lf and data:
             self._skip_lf = False
             if data[:1] == b"\n":
@@ -146,7 +146,7 @@ class EventStreamDecoder:
             return
         if self._start:
             # Fewer than three bytes came, and they look like the beginning of a BOM: no line, but not lost.
-            self._foreign = Preamble(self._limit, self._start)
+            self._preamble = Preamble(self._limit, self._start)
         self._closed = True
         whole_lines = len(self._data)
         if self._line:
@@ -244,8 +244,8 @@ class EventStreamDecoder:
         """Whether no line of a run ends a preamble or passes the limit where the run as a whole does not."""
         if run["ignored"]:
             is_small = self._limit is None or len(run["ignored"]) <= self._limit
-            return is_small and (self._foreign is None or self._unknown_line_seen)
-        return self._foreign is None or not run["data"]
+            return is_small and (self._preamble is None or self._unknown_line_seen)
+        return self._preamble is None or not run["data"]
 
     def _joined_line(self, last_piece: bytes) -> bytes:
         self._line += last_piece
@@ -282,9 +282,9 @@ class EventStreamDecoder:
 
     def _end_preamble(self) -> None:
         """The line at `offset` belongs to an event stream."""
-        if self._foreign is not None:
-            self.opening = self._foreign.before(self.offset)
-            self._foreign = None
+        if self._preamble is not None:
+            self.opening = self._preamble.before(self.offset)
+            self._preamble = None
 
     def _join_lines(self) -> None:
         """Many short lines take far more memory than their bytes: they become the beginning of one long line."""
@@ -307,7 +307,7 @@ class EventStreamDecoder:
             self._take_retry(value)
         elif name == b"error":
             self._error = value
-        elif self._foreign is None and _BARE_ERROR.match(line):
+        elif self._preamble is None and _BARE_ERROR.match(line):
             self._error = line
         elif name:
             if self._nearly_data is None and name.removeprefix(_BOM).strip().lower() == b"data":

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from chunkfold.anomalies import EMPTY_FOR_ABSENT, ID_CHANGED, OBJECT_UNUSUAL, AnomalyLog, Rule
 from chunkfold.excerpts import excerpt
-from chunkfold.models.chunk import TELLING_OBJECTS
+from chunkfold.models.chunk import AMBIGUOUS_OBJECTS
 
 _FIRST_WINS: Final = ("id", "created", "model", "system_fingerprint")
 HEAD_FIELDS: Final = ("id", "model", "system_fingerprint", "object", "service_tier")
@@ -52,7 +52,7 @@ class Head:
         created = chunk.get("created") and 1
         if values != self.usual or created != self.created:
             self.notes = list(self._fold(chunk))
-            self.usual = values if is_usual and chunk.get("object") not in TELLING_OBJECTS else None
+            self.usual = values if is_usual and chunk.get("object") not in AMBIGUOUS_OBJECTS else None
             self.created = created
         self._log.note_all(self.notes)
 

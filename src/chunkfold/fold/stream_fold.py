@@ -39,7 +39,7 @@ _FINISH_REASONS: Final = frozenset({"stop", "length", "tool_calls", "content_fil
 _COMPACTION: Final = 1024  # chunks
 _USUAL_CHOICE: Final = frozenset({"index", "delta"})
 _TEXTS: Final = frozenset({"content", "reasoning", "reasoning_content", "refusal", "role"})
-_TELLING: Final = frozenset({"error", "base_resp", "usage", "x_groq"})  # unknown keys that say more
+_UNUSUAL_KEYS: Final = frozenset({"error", "base_resp", "usage", "x_groq"})  # unknown keys that mean something
 ValueT = TypeVar("ValueT")
 
 
@@ -136,7 +136,7 @@ class StreamFold:
                 head_values(fields) != head.usual
                 or (fields["created"] and 1) != head.created
                 or len(choices) != 1
-                or (unknown and not _TELLING.isdisjoint(unknown))
+                or (unknown and not _UNUSUAL_KEYS.isdisjoint(unknown))
             ):
                 return None
             choice = choices[0]
@@ -148,7 +148,7 @@ class StreamFold:
                 or fields["finish_reason"] is not None
                 or fields["logprobs"] is not None
                 or fields["message"] is not None
-                or (unknown and not _TELLING.isdisjoint(unknown))
+                or (unknown and not _UNUSUAL_KEYS.isdisjoint(unknown))
                 or not choice.__pydantic_fields_set__ >= _USUAL_CHOICE
             ):
                 return None

@@ -71,7 +71,7 @@ class ToolCall(CallIdentity):
             text = function.__dict__.get("arguments") or ""
             unknown = function.__pydantic_extra__
             if unknown:
-                self._empty_object |= unknown.get("arguments") in ({}, [])
+                self._empty_object |= unknown.get("arguments") in ({}, [])  # CF310: it counts if no others come
                 keep_unknown(self.part_extra, unknown)
         if custom is not None:
             is_new = function is None and self.type is None and not self.has_name and not self.has_text

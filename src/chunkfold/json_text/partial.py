@@ -79,7 +79,7 @@ class _Open:
         return self.shape.child(self.key if is_object(self.value) else None)
 
 
-def _put(container: Any, key: str, value: Any) -> None:
+def _insert(container: Any, key: str, value: Any) -> None:
     """Add a value: under the latest key of an object, or as the next item of a list."""
     if is_object(container):
         container[key] = value
@@ -264,7 +264,7 @@ class PartialJSON:
         if self._stack:
             frame = self._stack[-1]
             before = len(frame.value)
-            _put(frame.value, frame.key, value)
+            _insert(frame.value, frame.key, value)
             self._open_items += len(frame.value) - before
         else:
             self._root = value
@@ -311,7 +311,7 @@ class PartialJSON:
             return root
         if not frames:
             return leaf
-        _put(copies[-1], frames[-1].key, leaf)
+        _insert(copies[-1], frames[-1].key, leaf)
         return root
 
     def _open_leaf(self) -> tuple[bool, Any]:

@@ -12,7 +12,7 @@ from chunkfold.models.base import Model
 from chunkfold.models.content import fields_of, reasoning_in, text_in
 from chunkfold.models.shared import Annotation, ChoiceLogprobs, CompletionUsage
 
-TELLING_OBJECTS: Final = ("error", "text_completion")
+AMBIGUOUS_OBJECTS: Final = ("error", "text_completion")
 """Values of `object` of data that is valid as a chunk but may be something else."""
 
 

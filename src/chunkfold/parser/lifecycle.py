@@ -168,7 +168,7 @@ class Lifecycle:
                 deadlines.last_progress = now
                 body.has_progress = False
             if not is_slice:
-                self._check_time(deadlines.missed(now), chunks)
+                self._end_if_late(deadlines.any_missed(now), chunks)
         if self._observers is not None:
             self._tell_observers()
         return chunks
@@ -179,13 +179,13 @@ class Lifecycle:
         """Take a large read, a slice at a time; with a deadline the clock is read once per slice."""
         now = self._clock() if arrived is None else arrived
         # Time that passes meanwhile counts. A read that came too late is judged as a whole: it may hold the end.
-        is_timed = self._deadlines.is_set and arrived is None and self._deadlines.overdue(now) is None
+        is_timed = self._deadlines.is_set and arrived is None and self._deadlines.total_missed(now) is None
         pieces = iter(slices(data, large=folding))
         for place, piece in enumerate(pieces):
             if self.end is not None:
                 return
-            if is_timed and place and (overdue := self._deadlines.overdue(self._clock())) is not None:
-                yield self._ended_late(overdue)
+            if is_timed and place and (overdue := self._deadlines.total_missed(self._clock())) is not None:
+                yield self._after_slices(overdue)
                 return
             try:
                 chunks = self._take(piece, now, folding=folding, is_slice=True)
@@ -195,7 +195,7 @@ class Lifecycle:
                 raise
             yield chunks
         # Of the whole read: a chunk may be in its last slice.
-        yield self._ended_late(self._deadlines.missed(now))
+        yield self._after_slices(self._deadlines.any_missed(now))
 
     def _end_of_body(self, exc: BaseException | None) -> list[ChatCompletionChunk]:
         """Process the end of the body, or the transport's exception; return the last chunks."""
@@ -237,10 +237,10 @@ class Lifecycle:
         error.emitted_output = self._fold.has_output
         return error
 
-    def _ended_late(self, missed: str | None) -> list[ChatCompletionChunk]:
+    def _after_slices(self, missed: str | None) -> list[ChatCompletionChunk]:
         """The last chunks, if a deadline was missed and that ends the stream."""
         chunks: list[ChatCompletionChunk] = []
-        self._check_time(missed, chunks)
+        self._end_if_late(missed, chunks)
         self._tell_observers()
         return chunks
 
@@ -293,6 +293,6 @@ class Lifecycle:
         if self._observers is not None:
             self._observers.tell(self._fold.chunks, has_ended=self.end is not None)
 
-    def _check_time(self, missed: str | None, chunks: list[ChatCompletionChunk]) -> None:
+    def _end_if_late(self, missed: str | None, chunks: list[ChatCompletionChunk]) -> None:
         if missed is not None and self.end is None:
             self._end_at(Stop.STALLED, chunks, StreamStalledError(missed, end=StreamEnd.STALLED))

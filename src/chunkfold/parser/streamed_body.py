@@ -108,7 +108,7 @@ class StreamedBody(EventIntake):
             self._take_unfinished(self._decoder.unfinished, chunks)
         body = self._decoder.preamble
         if self.stop is None and body is not None:
-            self._take_foreign_body(body.strip(), chunks, cut=exc is not None)
+            self._take_other_body(body.strip(), chunks, cut=exc is not None)
 
     def _take_exposed(
         self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], *, folding: bool = False
@@ -179,7 +179,7 @@ class StreamedBody(EventIntake):
         payload.notes = [(ERROR_FIELD if rule is ERROR_EVENT else rule, detail) for rule, detail in payload.notes]
         self._absorb(payload, chunks)
 
-    def _take_foreign_body(self, body: bytes, chunks: list[ChatCompletionChunk], *, cut: bool) -> None:
+    def _take_other_body(self, body: bytes, chunks: list[ChatCompletionChunk], *, cut: bool) -> None:
         """A body in which nothing belongs to an event stream: an error, a whole completion, or something else."""
         if any(name.startswith(body) for name in (*_FIELD_NAMES, _BOM)):
             return  # nothing, or only the beginning of an event stream

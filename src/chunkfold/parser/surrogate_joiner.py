@@ -1,4 +1,4 @@
-"""Join surrogate pairs that providers split over two deltas.
+"""Join surrogate pairs that providers split over two deltas (CF211).
 
 JSON can escape a character beyond the BMP as two escapes, and some providers cut between them: the first delta's text
 then ends in half a character that cannot be encoded. That half is held back, per text channel, until the other one

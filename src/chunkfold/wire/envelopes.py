@@ -78,7 +78,7 @@ def may_be_error(chunk: ChatCompletionChunk) -> bool:
         return True  # any of the shapes; such objects are few
     if not chunk.choices and extra and any(name in _BARE_KEYS or name.endswith(_EXCEPTION) for name in extra):
         return True
-    if extra and _is_told(extra):
+    if extra and _may_hold_error(extra):
         return True
     return any(_is_failed(choice.finish_reason) or _has_error(choice.__pydantic_extra__) for choice in chunk.choices)
 
@@ -110,7 +110,7 @@ def find_error(body: dict[str, Any], *, named: bool = False) -> Envelope | None:
     return None
 
 
-def _is_told(fields: Mapping[str, Any]) -> bool:
+def _may_hold_error(fields: Mapping[str, Any]) -> bool:
     """Whether any field beside `choices` may hold an error."""
     return bool(fields.get("error")) or fields.get("base_resp") is not None or _has_error(fields.get("x_groq"))
 

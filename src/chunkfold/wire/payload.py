@@ -33,7 +33,7 @@ from chunkfold.event_stream import MESSAGE, SLICE, EventStreamDecoder, ServerSen
 from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of
 from chunkfold.json_text.values import is_list, is_object, with_shared_texts
 from chunkfold.models import ChatCompletionChunk
-from chunkfold.models.chunk import TELLING_OBJECTS, is_keep_alive, is_unexplained
+from chunkfold.models.chunk import AMBIGUOUS_OBJECTS, is_keep_alive, is_unexplained
 from chunkfold.wire.envelopes import Headers, api_error, api_status_error, find_error, may_be_error
 from chunkfold.wire.other_apis import names_other_api, other_api, other_api_object
 from chunkfold.wire.parts import MAX_EVENT_PARTS, has_too_many_parts, is_full_of_parts
@@ -100,7 +100,7 @@ def valid_chunk(event: ServerSentEvent) -> ChatCompletionChunk | None:
 
 def is_plain(chunk: ChatCompletionChunk) -> bool:
     """Whether a valid chunk is a chunk and nothing else: no error in it, no other API's."""
-    return chunk.object not in TELLING_OBJECTS and not may_be_error(chunk)
+    return chunk.object not in AMBIGUOUS_OBJECTS and not may_be_error(chunk)
 
 
 def parse_slowly(event: ServerSentEvent) -> Payload:

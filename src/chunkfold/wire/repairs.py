@@ -179,7 +179,7 @@ def _is_essential(wrong: WrongType) -> bool:
 
 def _drop_empty_values(body: dict[str, Any], notes: Notes) -> None:
     """A null instead of a default is an absent field; an empty list is how some languages write an empty object."""
-    _drop_null(body, "choices")
+    _drop_null(body, "choices")  # noted by the fold (CHOICES_MISSING)
     for choice in objects_in(body.get("choices")):
         _drop_null(choice, "index")
         delta = choice.get("delta")
