@@ -8,11 +8,16 @@ import pytest
 from chunkfold import (
     ChatCompletionParser,
     ChatCompletionStream,
+    CumulativeDeltas,
     EventStreamDecoder,
+    OneChoice,
+    ThinkTags,
+    Transform,
     encode_event,
     error_from_response,
     parse_payload,
 )
+from chunkfold.archive import fold_record
 
 CALLS: dict[str, Callable[[Any], object]] = {
     "max_event_size": EventStreamDecoder,
@@ -23,6 +28,9 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "status_code": lambda value: error_from_response(value, {}, b""),
     "headers": lambda value: error_from_response(500, value, b""),
     "body": lambda value: error_from_response(500, {}, value),
+    "exc": lambda value: ChatCompletionParser().interrupt(value),
+    "chunk": lambda value: ThinkTags().feed(value),
+    "max_size": lambda value: fold_record(b"", max_size=value),
     "on_chunks": lambda value: ChatCompletionParser().observe(on_chunks=value),
     "on_end": lambda value: ChatCompletionStream([]).observe(on_end=value),
 }
@@ -33,6 +41,13 @@ CALLS: dict[str, Callable[[Any], object]] = {
 def test_an_argument_of_a_wrong_type_is_a_type_error(name: str, value: Any) -> None:
     with pytest.raises(TypeError, match=rf"^{name}: expected .*, received "):
         CALLS[name](value)
+
+
+@pytest.mark.parametrize("transform", [ThinkTags, CumulativeDeltas, OneChoice])
+def test_only_a_chunk_is_transformed(transform: Callable[[], Transform]) -> None:
+    wrong: Any = 5
+    with pytest.raises(TypeError, match=r"^chunk: expected a chunkfold.ChatCompletionChunk, received 5"):
+        transform().feed(wrong)
 
 
 @pytest.mark.parametrize("value", [b"{}", "{}", {}, None])

@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from typing import cast
+from typing import Final, cast
 
 from chunkfold.excerpts import excerpt
+
+A_CHUNK: Final = "a chunkfold.ChatCompletionChunk"
 
 
 def check_instance(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Protocol, TypeVar
 
+from chunkfold.arguments import A_CHUNK, check_instance
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.text_channels import Channel, TextChannels
 from chunkfold.models import ChatCompletionChunk, ChoiceDelta, ChunkChoice, Model
@@ -56,6 +57,7 @@ class ThinkTags:
 
     def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
         """The chunk with its content split: the first part keeps all else that it had, the last the finish reason."""
+        check_instance("chunk", chunk, ChatCompletionChunk, A_CHUNK)
         firsts: list[ChunkChoice] = []
         others: list[ChunkChoice] = []
         for choice in chunk.choices:
@@ -123,6 +125,7 @@ class CumulativeDeltas:
 
     def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
         """The chunk with only what is new."""
+        check_instance("chunk", chunk, ChatCompletionChunk, A_CHUNK)
         return [_replaced(chunk, choices=[self._choice(choice) for choice in chunk.choices])]
 
     def close(self) -> list[ChatCompletionChunk]:
@@ -165,6 +168,7 @@ class OneChoice:
 
     def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
         """The chunk with all its choices as choice 0, and without their finish reasons."""
+        check_instance("chunk", chunk, ChatCompletionChunk, A_CHUNK)
         finished = [choice for choice in chunk.choices if choice.finish_reason]
         if finished:
             self._finished = finished[-1]

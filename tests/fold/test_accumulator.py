@@ -5,6 +5,7 @@ silent, and what every provider may do (unknown fields, reasoning fields, where 
 """
 
 import json
+import pickle
 from base64 import b64encode
 from copy import deepcopy
 from operator import attrgetter
@@ -1024,6 +1025,31 @@ def test_a_finish_reason_of_a_tool_does_not_end_the_answer() -> None:
     parser.feed(b"".join(sse(chunk({"content": "Hi"}), chunk(TOOL, finish_reason="stop"), done=False)))
     parser.close()
     assert parser.end is StreamEnd.TRUNCATED
+
+
+def test_a_tools_whole_message_is_not_the_assistants_either() -> None:
+    """MiniMax sends whole messages, too. Was once wrong: it was the answer, and its finish reason ended it."""
+    whole = {"choices": [{"index": 0, "message": TOOL, "finish_reason": "stop"}]}
+    parser = ChatCompletionParser()
+    parser.feed(b"".join(sse(chunk({"content": "Hi"}), whole, done=False)))
+    parser.close()
+    (choice,) = parser.snapshot.choices
+    assert (parser.end, parser.snapshot.text, choice.model_extra) == ("truncated", "Hi", {"tool_messages": [TOOL]})
+    assert noted(parser) >= {"CF220"}
+
+
+@pytest.mark.parametrize("count", [3, 60])  # of 60 alike events a template is learned
+def test_a_copy_continues_independently(count: int) -> None:
+    """Was once wrong: what was fed to a copy was folded into the original."""
+    texts = [f" {number}" for number in range(2 * count)]
+    parser = ChatCompletionParser()
+    for text in texts[:count]:
+        parser.feed(b"".join(sse(chunk({"content": text}), done=False)))
+    for copy in (deepcopy(parser), pickle.loads(pickle.dumps(parser))):  # noqa: S301 - its own
+        for text in texts[count:]:
+            copy.feed(b"".join(sse(chunk({"content": text}), done=False)))
+        assert copy.snapshot.text == "".join(texts)
+    assert parser.snapshot.text == "".join(texts[:count])
 
 
 def test_tool_calls_are_the_assistants_whatever_the_role() -> None:

@@ -942,6 +942,18 @@ def test_keys_of_usage_are_bounded() -> None:
     assert "CF404" in {anomaly.rule.id for anomaly in parser.anomalies}
 
 
+def test_lists_and_long_objects_in_usage() -> None:
+    """They are the snapshot's own; of an object's keys the first hundred are kept, at every level."""
+    parser, chunks = parsed(chunk(usage={"steps": [[1]], "x": {"y": {f"k{n}": n for n in range(101)}}}))
+    sent = chunks[0].usage
+    assert sent is not None
+    assert sent.model_extra is not None
+    sent.model_extra["steps"][0].append(2)
+    usage = parser.snapshot.model_dump()["usage"]
+    assert (usage["steps"], len(usage["x"]["y"])) == ([[1]], 100)
+    assert [(one.rule.id, one.detail) for one in parser.anomalies if one.rule.id == "CF404"] == [("CF404", "101 keys")]
+
+
 def usage_of(place: int) -> bytes:
     return chunk(usage={"prompt_tokens": place, "details": {"x": place}, f"key{place}": 1})
 
@@ -1062,7 +1074,6 @@ ENCODINGS = {
     "gzip , identity,gzip": 1,
     "br": 0,
     "zstd": 0,
-    "x-unheard-of": 0,
 }
 
 
@@ -1090,6 +1101,18 @@ async def test_a_body_that_explodes_without_end(library: Any, front: Any, encodi
         async with client_of(front, library) as client:
             stream = await read_by(client, provider.url)
     assert (stream.error.limit, stream.error.value) == ("max_expansion", 100)
+
+
+@by_turns("encoding", ["none", "utf-8", "null", "x-unheard-of", "gzip, none"])
+async def test_an_encoding_that_no_client_decodes_is_none(library: Any, front: Any, encoding: str) -> None:
+    """`none` is a common way to keep a proxy from compressing a stream. Was once wrong: its body was refused."""
+    for status, sent, end in ((200, HI + STOP + DONE, "finished"), (429, b'{"error":{"message":"slow"}}', "failed")):
+        body = gzip.compress(sent) if "gzip" in encoding else sent
+        with FakeProvider(Answer(body, status, headers={"content-encoding": encoding})) as provider:
+            async with client_of(front, library) as client:
+                stream = await read_by(client, provider.url)
+        assert stream.end == end
+        assert stream.error is None or "slow" in str(stream.error)
 
 
 async def test_one_encoding_is_read(library: Any, front: Any) -> None:

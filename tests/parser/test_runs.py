@@ -593,3 +593,14 @@ def test_a_large_event_counts_towards_the_limit_however_it_is_cut(monkeypatch: p
 @pytest.mark.parametrize("options", [{"strict": True}, {"on_server_sent_event": lambda event, chunks: None}])
 def test_who_looks_at_each_event_gets_each(options: dict[str, Any]) -> None:
     assert check(opened(said), [said(word) for word in WORDS], **options) == 0
+
+
+@pytest.mark.parametrize("more", [b"", b',"logprobs":{"content":[]}'])
+def test_after_another_block_all_of_an_event_is_folded(more: bytes) -> None:
+    """What is usual may change between two events that are alike, by one that is not like them, usual or not."""
+    other = detailed(b"other").replace(b'"index":0,"text"', b'"index":1,"text"').replace(b"}]}", more + b"}]}")
+    parser = ChatCompletionParser()
+    for data in (FIRST, *(detailed(b"a%d " % place) for place in range(30)), other, detailed(b"b"), detailed(b"c")):
+        parser.feed(data)
+    blocks = parser.snapshot.message.reasoning_details or []
+    assert [block["text"][-4:] for block in blocks] == ["9 bc", "ther"]

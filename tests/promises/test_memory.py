@@ -133,11 +133,12 @@ def test_a_stream_that_raised_nothing_is_freed_without_the_garbage_collector(
     for _ in itertools.islice(view(stream), 30 if is_left else None):
         pass
     stream.close()
-    fold = weakref.ref(stream._parser._fold)
+    fold = stream._parser._fold
+    kept = weakref.ref(fold), weakref.ref(fold.log)
     gc.disable()
     try:
-        del stream
-        assert fold() is None
+        del stream, fold
+        assert [one() for one in kept] == [None, None]
     finally:
         gc.enable()
 

@@ -87,6 +87,16 @@ ENVELOPES = {
         data({"error": "overloaded", "error_type": "overloaded"}), "overloaded", None, ANY, ANY
     ),
     "3 error, a list": Envelope(data({"error": ["overloaded"]}), "overloaded"),
+    "3 error, a list of objects": Envelope(
+        data({"error": [{"message": "slow down", "code": 429}]}), "slow down", 429, 429, retryable=True
+    ),
+    "3 error, an object in an object": Envelope(
+        data({"error": {"error": {"message": "slow down", "code": 429}}}), "slow down", 429, 429, retryable=True
+    ),
+    "3 error, true beside a message": Envelope(data({"error": True, "message": "bad"}), "bad"),
+    "3 error, a number beside a message": Envelope(
+        data({"error": 503, "message": "busy"}), "busy", 503, 503, retryable=True
+    ),
     "3 error beside a head": Envelope(
         data({**HEAD, "error": {"message": "bad", "code": "400"}, "choices": []}), "bad", "400", 400
     ),
@@ -344,6 +354,8 @@ SHAPES = {
     "3 error, an object": set(),
     "3 error, a string": {"CF603"},
     "3 error, a list": {"CF603"},
+    "3 error, true": {"CF603"},
+    "3 error, a number": {"CF603"},
     "3 error beside": set(),
     "3 error and": set(),
     "4 ": {"CF604"},
@@ -1014,3 +1026,8 @@ def test_a_long_redirect_is_cut_and_another_status_has_none() -> None:
     assert str(error_from_response(307, headers, b'{"error":"moved"}')).endswith("...: moved")
     for status in (300, 304, 401, 503):
         assert "api.example" not in str(error_from_response(status, headers, b""))
+
+
+def test_a_byte_order_mark_hides_no_error() -> None:
+    error = error_from_response(400, {}, b'\xef\xbb\xbf{"error":{"message":"bad","code":"c"}}')
+    assert (error.error.message, error.code) == ("bad", "c")

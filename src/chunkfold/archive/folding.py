@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from chunkfold.archive.columns import Ending, FoldedRecord, Message, Timing, ToolCall, Usage
+from chunkfold.arguments import check_count
 from chunkfold.errors import APIError, exceeded
 from chunkfold.json_text.surrogates import well_formed
 from chunkfold.json_text.values import is_integer, is_list
@@ -50,8 +51,12 @@ def fold_record(
         max_output_size: The most characters of output, as the parser's; 16 Mi by default.
 
     Raises:
-        TypeError: The data is not bytes. Nothing else is raised: a record that cannot be read is a row with an `error`.
+        TypeError: The data is not bytes, or a limit is not a number.
+        ValueError: A limit is negative. Nothing else is raised: a record that cannot be read is a row with an `error`.
     """
+    check_count("max_size", max_size)
+    check_count("max_event_size", max_event_size)
+    check_count("max_output_size", max_output_size)
     size = memoryview(data).nbytes  # raises the TypeError
     if max_size is not None and size > max_size:
         return _unreadable(size, exceeded("max_size", max_size))

@@ -10,10 +10,11 @@ bare JSON line, which is only exposed. Read in this order:
 """
 
 from chunkfold.event_stream.decoder import EventStreamDecoder
-from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent, UnfinishedBlock, encode_event
+from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent, UnfinishedBlock, encode_event
 from chunkfold.event_stream.slicing import SLICE, slices
 
 __all__ = [
+    "BOM",
     "MESSAGE",
     "SLICE",
     "EventStreamDecoder",

@@ -16,9 +16,8 @@ from typing import Any, Final, cast
 
 from chunkfold.arguments import check_count
 from chunkfold.event_stream.preamble import Preamble
-from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent, UnfinishedBlock
+from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent, UnfinishedBlock
 
-_BOM: Final = b"\xef\xbb\xbf"
 _CR, _LF = 0x0D, 0x0A  # as numbers, which are found in bytes at once
 _MOST_LINES: Final = 1024  # of one event that are kept one by one
 _SHORT_LINE: Final = 16  # bytes; where lines are shorter on average, they are taken in runs
@@ -164,13 +163,13 @@ class EventStreamDecoder:
     def _without_bom(self, data: bytes) -> bytes:
         """Hold the first bytes until it is clear whether they are a BOM."""
         start = (self._start or b"") + data
-        if len(start) < len(_BOM) and _BOM.startswith(start):
+        if len(start) < len(BOM) and BOM.startswith(start):
             self._start = start
             return b""
         self._start = None
-        if start.startswith(_BOM):
-            self.offset = len(_BOM)
-            return start[len(_BOM) :]
+        if start.startswith(BOM):
+            self.offset = len(BOM)
+            return start[len(BOM) :]
         return start
 
     def _take_data(self, data: bytes) -> list[ServerSentEvent]:
@@ -310,7 +309,7 @@ class EventStreamDecoder:
         elif self._preamble is None and _BARE_ERROR.match(line):
             self._error = line
         elif name:
-            if self._nearly_data is None and name.removeprefix(_BOM).strip().lower() == b"data":
+            if self._nearly_data is None and name.removeprefix(BOM).strip().lower() == b"data":
                 self._nearly_data = ServerSentEvent(value, MESSAGE, self.last_event_id, self.offset)
             self._unknown_line_seen = True
             return False

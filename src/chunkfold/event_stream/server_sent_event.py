@@ -7,6 +7,8 @@ from chunkfold.arguments import check_instance
 from chunkfold.excerpts import short_repr
 
 MESSAGE: Final = "message"
+BOM: Final = b"\xef\xbb\xbf"
+"""The byte order mark, of which one may be at the start of a body."""
 
 
 class ServerSentEvent(NamedTuple):

@@ -1,7 +1,7 @@
 """Fold chunks into a message: one rule per field, never by Python type."""
 
 from chunkfold.anomalies import Anomaly, AnomalyLog
-from chunkfold.arguments import check_instance
+from chunkfold.arguments import A_CHUNK, check_instance
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.models.tool_calls import ToolTypes
@@ -59,7 +59,7 @@ class ChatCompletionAccumulator:
         Raises:
             TypeError: It is not a chunk, or another library's: `ChatCompletionChunk.model_validate` reads its dump.
         """
-        check_instance("chunk", chunk, ChatCompletionChunk, "a chunkfold.ChatCompletionChunk")
+        check_instance("chunk", chunk, ChatCompletionChunk, A_CHUNK)
         self._fold.compact()
         return self._fold.add(chunk)
 

@@ -31,7 +31,7 @@ from chunkfold.fold.observer import FoldObserver
 from chunkfold.fold.snapshot import completion_snapshot
 from chunkfold.models import ChatCompletion, ChatCompletionChunk, ChoiceDelta, ChunkChoice, CompletionUsage, Outcome
 from chunkfold.models.chunk import is_unexplained
-from chunkfold.models.content import THOUGHT_TAGS, fields_of, is_of_tool, text_in
+from chunkfold.models.content import THOUGHT_TAGS, fields_of, is_of_tool, is_of_tools_choice, text_in
 from chunkfold.models.outcome import outcome_of
 from chunkfold.models.tool_calls import ToolTypes, checked_types
 
@@ -57,8 +57,8 @@ class StreamFold:
         output_size: How much output came, in characters.
         chunks: How many chunks came.
         unexplained: How many of them are objects without any field of a chunk (CF219).
-        last_template: The template of the last chunk that was folded in full, if of more chunks like it only the new
-            values need to be folded. Set by the parser, and reset with each chunk that is folded in full.
+        follows_template: Whether the last chunk that was folded in full is the parser's template, so that of more
+            chunks like it only the new values need to be folded. Set by the parser, and reset here.
         keeps_more: Whether more than text was kept since this was set to False.
         log: What was tolerated.
         tools: The types of the tools' arguments.
@@ -72,7 +72,7 @@ class StreamFold:
         self.head = Head(self.log)
         self.output_size = 0
         self.chunks = self.unexplained = 0
-        self.last_template: object | None = None
+        self.follows_template = False
         self.keeps_more = False
         self._next_compaction = _COMPACTION
         self._usage: dict[str, Any] | None = None
@@ -117,7 +117,7 @@ class StreamFold:
         if state is None:
             return False
         self.chunks += 1
-        self.last_template = None
+        self.follows_template = False
         if self.head.notes:
             self.log.note_all(self.head.notes)
         self.output_size += self.add_usual(state, chunk)
@@ -216,7 +216,7 @@ class StreamFold:
     def add_unusual(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
         """Fold a chunk field by field; return the chunk to pass on, see `add`."""
         self.chunks += 1
-        self.last_template = None
+        self.follows_template = False
         self.keeps_more = True
         self.compact()
         if is_unexplained(chunk):  # noted as a whole, where its event was read
@@ -339,12 +339,19 @@ class StreamFold:
         if logprobs is not None:
             fold_logprobs(state, logprobs)
         if message is not None:
-            self.log.note(FULL_MESSAGE, f"choice {excerpt(index)}")
-            state.message = message
-        if choice.finish_reason is not None and not is_of_tool(vars(choice.delta)):
+            self._add_message(state, message)
+        if choice.finish_reason is not None and not is_of_tools_choice(choice):
             self._finish_choice(state, choice.finish_reason)
         if choice.__pydantic_extra__:
             keep_unknown(state.extra, choice.__pydantic_extra__, EXTENDED_IN_CHOICE)
+
+    def _add_message(self, state: ChoiceState, message: ChoiceDelta) -> None:
+        """Keep a whole message for the end; one of a tool is folded as a delta."""
+        if is_of_tool(vars(message)):
+            self.output_size += self._add_delta(state, message)
+        else:
+            self.log.note(FULL_MESSAGE, f"choice {excerpt(state.index)}")
+            state.message = message
 
     def _finish_choice(self, state: ChoiceState, finish_reason: str) -> None:
         outcome = outcome_of(finish_reason)

@@ -24,6 +24,10 @@ class TextBuffer:
         self._open = StringIO(newline="")
         self.write: Callable[[str], int] = self._open.write
 
+    def __reduce__(self) -> "tuple[Callable[[str], TextBuffer], tuple[str]]":
+        """Copied and pickled by its text: a copy of `write` would write here."""
+        return _buffer_of, (self.getvalue(),)
+
     def tell(self) -> int:
         """How many characters there are."""
         return self._done_size + self._open.tell()
@@ -49,3 +53,9 @@ class TextBuffer:
             self._done_size += size
             self._open = StringIO(newline="")
             self.write = self._open.write
+
+
+def _buffer_of(text: str) -> TextBuffer:
+    buffer = TextBuffer()
+    buffer.write(text)
+    return buffer

@@ -16,6 +16,7 @@ from chunkfold.arguments import (
     check_callable,
     check_count,
     check_flag,
+    check_instance,
     check_seconds,
     check_time,
     check_transforms,
@@ -199,7 +200,11 @@ class ChatCompletionParser(Lifecycle):
         """Mark that the transport raised. Like `close`, but an incomplete stream counts as interrupted.
 
         If the exception is one of chunkfold's, such as that of a body that expands too much, it is the error.
+
+        Raises:
+            TypeError: It is not an exception.
         """
+        check_instance("exc", exc, BaseException, "an exception")
         return self._end_of_body(exc)
 
 

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Final, Unpack
 
 from chunkfold.anomalies import ERROR_EVENT, ERROR_FIELD, NEARLY_DATA, UNFINISHED_BLOCK
-from chunkfold.event_stream import EventStreamDecoder, ServerSentEvent, UnfinishedBlock
+from chunkfold.event_stream import BOM, EventStreamDecoder, ServerSentEvent, UnfinishedBlock
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.parser.endings import Stop, not_an_event_stream
@@ -19,7 +19,6 @@ from chunkfold.wire.payload import is_json, is_meant, parse_body, parse_slowly, 
 
 _FIELD_NAMES: Final = (b"data", b"event", b"id", b"retry", b"error")
 _LONG: Final = 2048  # bytes; what is shorter is one event, or few
-_BOM: Final = b"\xef\xbb\xbf"
 
 _offset = attrgetter("offset")
 
@@ -181,7 +180,7 @@ class StreamedBody(EventIntake):
 
     def _take_other_body(self, body: bytes, chunks: list[ChatCompletionChunk], *, cut: bool) -> None:
         """A body in which nothing belongs to an event stream: an error, a whole completion, or something else."""
-        if any(name.startswith(body) for name in (*_FIELD_NAMES, _BOM)):
+        if any(name.startswith(body) for name in (*_FIELD_NAMES, BOM)):
             return  # nothing, or only the beginning of an event stream
         if body[:1] in (b"{", b"[") and self._has_too_many_items(body, chunks):
             return

@@ -58,12 +58,15 @@ class EventTemplate:
         self._fold_chunk: _Fold
         self._fold_values: _Fold
         self._meaning: Meaning | None = None
-        self._identity = object()  # of the current template, for `StreamFold.last_template`
         self._parts: list[bytes] = []  # of the last event that was compared: between its values, and each value
         self._places: set[int] = set()  # of the holes, in the parts
         self._wait = _FIRST_WAIT  # events to let pass before learning again
         self._next_wait = 0  # doubles from 1; 0 lets the second event be compared at once
         self._credit = 0  # hits since learning was last tried, less the misses
+
+    def __reduce__(self) -> "tuple[type[EventTemplate], tuple[StreamFold]]":
+        """Copied and pickled without what it has learned, which folds into the original."""
+        return EventTemplate, (self._fold,)
 
     def _set_frame(self, before: bytes, after: bytes) -> None:
         """Set the bytes before the first hole and after the last, of an event and of its block."""
@@ -125,7 +128,7 @@ class EventTemplate:
                 values.append(value)
         except ValueError:
             return False
-        add = self._fold_values if self._fold.last_template is self._identity else self._fold_fully
+        add = self._fold_values if self._fold.follows_template else self._fold_fully
         if not add(values, 1):
             return False  # the head was sent again in the meantime
         self._credit += 1
@@ -190,11 +193,7 @@ class EventTemplate:
             fold.log.offset = places[count]
             if not self._fold_rows(values, [count], kept):
                 return count, kept
-            if (
-                meaning is not None
-                and fold.last_template is self._identity
-                and len(values[meaning.texts[0]]) > len("{}")
-            ):
+            if meaning is not None and fold.follows_template and len(values[meaning.texts[0]]) > len("{}"):
                 rest, joined, meaning = range(count + 1, len(rows)), meaning.joined(rows[count:]), None
                 if joined is not None:
                     fold.log.offset = places[count + 1]
@@ -203,7 +202,7 @@ class EventTemplate:
 
     def _fold_rows(self, values: Sequence[Any], rows: Sequence[int], kept: list[int]) -> bool:
         """Fold the values of these rows; return whether it was possible."""
-        add = self._fold_values if self._fold.last_template is self._identity else self._fold_fully
+        add = self._fold_values if self._fold.follows_template else self._fold_fully
         if not add(values, len(rows)):
             return False
         if self._fold.keeps_more:
@@ -222,7 +221,7 @@ class EventTemplate:
             return False
         is_noted = fold.log.count != noted + count * len(fold.head.notes)
         is_predicted = not fold.keeps_more or (meaning is not None and meaning.keeps_more)
-        fold.last_template = self._identity if is_predicted and not is_noted else None
+        fold.follows_template = is_predicted and not is_noted
         return True
 
     def _values_of(self, events: list[bytes]) -> Iterable[tuple[Any, ...]]:
@@ -296,7 +295,6 @@ class EventTemplate:
         self._meaning = meaning_of(chunk, self._holes, self._fold.state_of(given.choices[0].index))
         self._fold_chunk = self._chunk_folder(chunk)
         self._fold_values = self._values_folder(chunk) or self._fold_chunk
-        self._identity = object()
 
     def _chunk_folder(self, chunk: ChatCompletionChunk) -> _Fold:
         """A function that folds the chunk as any other.
@@ -336,7 +334,7 @@ class EventTemplate:
             for number in positive:
                 is_predicted = is_predicted and values[number] > 0
             if not is_predicted:
-                fold.last_template = None  # the total may now be a sum (CF402), so the next is folded in full, too
+                fold.follows_template = False  # the total may now be a sum (CF402), so the next is folded in full, too
                 return add(values, count)
             if not add_again(index if choice is None else values[choice], head, rule, text, count):
                 return False

@@ -11,6 +11,8 @@ MAX_CONTENT_ENCODINGS: Final = 1
 MAX_EXPANSION: Final = 100  # decoded bytes for each received byte
 _EXPANSION_ALLOWED: Final = 32 * 2**20  # bytes, before the ratio is checked
 _BOUNDED: Final = frozenset({"gzip", "x-gzip", "deflate"})
+# What clients decode. A body with any other encoding is passed on as it is: `none` is often sent against compression.
+_DECODED: Final = _BOUNDED | {"br", "zstd"}
 
 
 class ConnectOptions(ReadOptions, total=False):
@@ -115,7 +117,7 @@ def encoding_error(response: Any) -> LimitExceededError | None:
     With two layers a few hundred bytes can become gigabytes in one read; one layer of gzip yields at most a thousand
     times the 64 KiB that a client reads at once. Newer encodings have no such bound, so they must have been requested.
     """
-    layers = _encodings(Headers(response.headers or {}).get("content-encoding"))
+    layers = _layers(response)
     if len(layers) > MAX_CONTENT_ENCODINGS:
         return exceeded("max_content_encodings", MAX_CONTENT_ENCODINGS)
     if _BOUNDED.issuperset(layers):
@@ -124,7 +126,7 @@ def encoding_error(response: Any) -> LimitExceededError | None:
         asked = response.request.headers
     except (AttributeError, RuntimeError):  # a response that was made by hand
         return None
-    known = {name.partition(";")[0].strip() for name in _encodings(Headers(asked).get("accept-encoding"))}
+    known = set(_encodings(Headers(asked).get("accept-encoding")))
     return None if known.issuperset(layers) or "*" in known else exceeded("max_content_encodings", 0)
 
 
@@ -155,7 +157,7 @@ def check_source(source: Any, reader: str) -> None:
 
 def is_encoded(response: Any) -> bool:
     """Whether a response is compressed, or encoded in another way."""
-    return bool(_encodings(Headers(response.headers or {}).get("content-encoding")))
+    return bool(_layers(response))
 
 
 def expansion_error(received: int, decoded: int) -> LimitExceededError | None:
@@ -166,8 +168,14 @@ def expansion_error(received: int, decoded: int) -> LimitExceededError | None:
 
 
 def _encodings(header: str | None) -> list[str]:
-    names = (name.strip().lower() for name in (header or "").split(","))
+    """The names in a header of encodings."""
+    names = (name.partition(";")[0].strip().lower() for name in (header or "").split(","))
     return [name for name in names if name not in ("", "identity")]
+
+
+def _layers(response: Any) -> list[str]:
+    """The encodings of a response that its client decodes."""
+    return [name for name in _encodings(Headers(response.headers or {}).get("content-encoding")) if name in _DECODED]
 
 
 def close_if_possible(source: Any) -> None:

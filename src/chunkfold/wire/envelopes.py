@@ -173,8 +173,9 @@ def api_error(value: Any, raw: Any) -> APIError:
     is_same = value is raw
     raw = scrubbed(raw)
     value = raw if is_same else scrubbed(value)
-    error = _error_object(value, raw)
-    return APIError(_shown(error.message), error=error, status_code=_status(value, raw), raw=raw)
+    fields = _error_fields(value, raw)
+    error, _ = validate_leniently(ErrorObject, dict(fields))
+    return APIError(_shown(error.message), error=error, status_code=_status(fields, raw), raw=raw)
 
 
 def api_status_error(status_code: int, headers: Mapping[str, str], body: Any, text: str) -> APIStatusError:
@@ -182,7 +183,7 @@ def api_status_error(status_code: int, headers: Mapping[str, str], body: Any, te
     body = scrubbed(body)
     envelope = find_error(body) if is_object(body) else None
     value: Any = envelope.value if envelope else text if body is None or is_list(body) else body
-    error = _error_object(value, body)
+    error, _ = validate_leniently(ErrorObject, _error_fields(value, body))
     failure = APIStatusError(
         f"HTTP {status_code}{_redirected(status_code, headers)}: {_shown(error.message)}",
         error=error,
@@ -245,21 +246,30 @@ def _seconds(text: str | None) -> float | None:
     return float(text) if text and _NUMBER.fullmatch(text.strip(" \t")) else None
 
 
-def _error_object(value: Any, raw: Any) -> ErrorObject:
-    fields = dict(value) if is_object(value) else {"message": _message_of(value)}
+def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
+    """The fields of the error object, from the value that describes it and the whole body that contained the value."""
+    fields = _described_by(value)
     outer = raw if is_object(raw) else {}
     if isinstance(fields.get("error"), dict | str) and "message" not in fields:
-        inner = fields.pop("error")
-        fields = {**fields, **(inner if is_object(inner) else {"message": inner})}
+        fields |= _described_by(fields.pop("error"))
     if not isinstance(fields.get("message"), str):
-        fields["message"] = _first_message(fields)
+        # `{"error": true, "message": "..."}`: the words are beside it.
+        beside = {name: field for name, field in outer.items() if name != "error"} if value is not raw else {}
+        fields["message"] = _first_message(fields) or _first_message(beside) or _message_of(value)
     if value is not raw:
         # A string error keeps its type and code beside it (text-generation-inference: `error_type`).
         fields.setdefault("code", outer.get("code"))
         fields.setdefault("type", fields.get("error_type") or outer.get("error_type") or outer.get("type"))
-    fields = {name: field for name, field in fields.items() if not is_too_deep(field)}
-    error, _ = validate_leniently(ErrorObject, fields)
-    return error
+    return {name: field for name, field in fields.items() if not is_too_deep(field)}
+
+
+def _described_by(value: Any) -> dict[str, Any]:
+    """The fields of an object, or of the first in a list of them; of anything else the message, or the code."""
+    if is_list(value):
+        return {**(value[0] if value and is_object(value[0]) else {}), "message": _message_of(value)}
+    if is_object(value):
+        return dict(value)
+    return {"code": value} if is_integer(value) else {"message": _message_of(value)}
 
 
 def _first_message(fields: dict[str, Any], levels: int = 4) -> str | None:

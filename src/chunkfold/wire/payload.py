@@ -29,7 +29,7 @@ from chunkfold.anomalies import (
 )
 from chunkfold.arguments import check_instance
 from chunkfold.errors import APIError, APIStatusError, ChunkfoldError, InvalidChunkError, exceeded
-from chunkfold.event_stream import MESSAGE, SLICE, EventStreamDecoder, ServerSentEvent
+from chunkfold.event_stream import BOM, MESSAGE, SLICE, EventStreamDecoder, ServerSentEvent
 from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of
 from chunkfold.json_text.values import is_list, is_object, with_shared_texts
 from chunkfold.models import ChatCompletionChunk
@@ -380,6 +380,7 @@ def error_from_response(status_code: int, headers: Mapping[str, str], body: byte
     """
     check_instance("status_code", status_code, int, "an int")
     check_instance("body", body, (bytes, bytearray), "bytes")
+    body = body.removeprefix(BOM)
     value, _ = _read(_event_data(body) or body, [])
     text = body.decode("utf-8", "replace").strip()
     return api_status_error(status_code, Headers(headers), _unwrapped(value, []), text)
