@@ -354,6 +354,14 @@ def test_a_custom_tool_beside_an_empty_function(function: dict[str, Any]) -> Non
     assert (call.type, call.name, call.custom.input) == ("custom", "sql", "DROP")
 
 
+def test_an_unknown_key_of_a_custom_tool_is_kept_whatever_its_name() -> None:
+    """Was once wrong: one named `arguments` was taken for that of an empty function beside the tool."""
+    (call,) = (
+        read({"index": 0, "id": "a", "custom": {"name": "f", "input": "q", "arguments": "z"}}).completion().tool_calls
+    )
+    assert call.model_dump()["custom"] == {"name": "f", "input": "q", "arguments": "z"}
+
+
 @each_case("custom", [{}, {"name": None, "input": None}, {"name": "", "input": ""}])
 def test_a_function_beside_an_empty_custom_tool(custom: dict[str, Any]) -> None:
     function = {"name": W, "arguments": ONE}

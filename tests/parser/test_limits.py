@@ -944,11 +944,14 @@ def test_keys_of_usage_are_bounded() -> None:
 
 def test_lists_and_long_objects_in_usage() -> None:
     """They are the snapshot's own; of an object's keys the first hundred are kept, at every level."""
-    parser, chunks = parsed(chunk(usage={"steps": [[1]], "x": {"y": {f"k{n}": n for n in range(101)}}}))
-    sent = chunks[0].usage
+    parser = ChatCompletionParser()
+    [sent] = [
+        one.usage for one in parser.feed(chunk(usage={"steps": [[1]], "x": {"y": dict.fromkeys(fresh(0, 101), 0)}}))
+    ]
     assert sent is not None
     assert sent.model_extra is not None
     sent.model_extra["steps"][0].append(2)
+    sent.model_extra["x"]["y"].clear()
     usage = parser.snapshot.model_dump()["usage"]
     assert (usage["steps"], len(usage["x"]["y"])) == ([[1]], 100)
     assert [(one.rule.id, one.detail) for one in parser.anomalies if one.rule.id == "CF404"] == [("CF404", "101 keys")]

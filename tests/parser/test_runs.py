@@ -604,3 +604,27 @@ def test_after_another_block_all_of_an_event_is_folded(more: bytes) -> None:
         parser.feed(data)
     blocks = parser.snapshot.message.reasoning_details or []
     assert [block["text"][-4:] for block in blocks] == ["9 bc", "ther"]
+
+
+def with_details(text: bytes) -> bytes:
+    details = b'"reasoning_details":[{"type":"reasoning.text","index":0,"text":"%b"}]' % text
+    return argued(text).replace(b'"tool_calls"', details + b',"tool_calls"')
+
+
+def with_input(text: bytes) -> bytes:
+    return argued(text).replace(b'"function"', b'"custom":{"input":"y"},"function"')
+
+
+@pytest.mark.parametrize("brings", [with_details, with_input])
+@pytest.mark.parametrize("size", [1, 10, 40])
+def test_what_comes_beside_equal_arguments_is_not_lost(brings: Callable[[bytes], bytes], size: int) -> None:
+    """Was once wrong: the equal text of a block, or a custom tool's input that stays the same, was folded once."""
+    events = [FIRST, named(b"{}"), *(brings(b"w%d " % place) for place in range(60))]
+    observed = ChatCompletionParser(on_server_sent_event=lambda *_: None)
+    for data in events:
+        observed.feed(data)
+    for take in (ChatCompletionParser.feed, ChatCompletionParser.fold):
+        parser = ChatCompletionParser()
+        for start in range(0, len(events), size):
+            take(parser, b"".join(events[start : start + size]))
+        assert parser.snapshot.model_dump() == observed.snapshot.model_dump()

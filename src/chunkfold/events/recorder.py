@@ -4,6 +4,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from chunkfold.anomalies import Anomaly
 from chunkfold.errors import ParseError
 from chunkfold.events.types import (
@@ -216,7 +218,7 @@ def _parsed(call: ChatCompletionMessageToolCall) -> tuple[Any, ParseError | None
     except Exception as error:  # noqa: BLE001 - validators are the user's, and must not break the stream
         msg = f"the type of {excerpt(call.name)} failed to validate: {type(error).__name__}: {excerpt(str(error))}"
         failure = ParseError(msg, text=call.arguments)
-        failure.__cause__ = error
+        failure.__cause__ = error  # with its traceback, which shows where the validator failed
         return None, failure
 
 
@@ -225,5 +227,9 @@ def _without_frames(error: ParseError) -> ParseError:
     cause: BaseException | None = error
     while cause is not None:
         cause.__traceback__ = None
+        if isinstance(cause, ValidationError):  # it keeps what a validator raised
+            for detail in cause.errors(include_url=False, include_input=False):
+                if isinstance(raised := detail.get("ctx", {}).get("error"), Exception):
+                    raised.__traceback__ = None
         cause = cause.__cause__ or cause.__context__
     return error

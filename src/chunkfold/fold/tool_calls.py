@@ -104,8 +104,8 @@ class ToolCall(CallIdentity):
         name = well_formed(self.name) or None
         kind, model, arguments = _CUSTOM if self.is_custom else _FUNCTION
         part = with_unknown(self.part_extra, {"name": name, arguments: text})
-        if self.is_custom:
-            part.pop("arguments", None)  # of an empty function beside it
+        if self.is_custom and part.get("arguments") in ({}, []):
+            del part["arguments"]  # of an empty function beside it
         type_ = "custom" if self.is_custom and self.type == "function" else self.type or kind
         fields = with_unknown(self.extra, {"id": self.id, "type": type_, kind: part})
         return validate_leniently(model, fields)[0]

@@ -24,6 +24,7 @@ VALUE: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|-?\d[\d.eE+-
 
 A string without an end goes to the end of the data, so that the search does not start in it again and again.
 """
+_REASONING_AND_BLOCK: Final = ({"reasoning", "reasoning_details"}, {"reasoning_content", "reasoning_details"})
 _LISTS: Final = frozenset({"choices", "tool_calls", "reasoning_details"})  # of which the fold keeps nothing as it is
 
 
@@ -47,7 +48,7 @@ class Meaning(NamedTuple):
     """What the values in the holes of a chunk mean to the fold.
 
     Attributes:
-        texts: The holes of texts that append: of one, or of a reasoning and of its block.
+        texts: The holes of texts that append: of one, or of a reasoning and of its block, which have to be equal.
         counts: The holes of counts in the usage.
         positive: The holes of numbers of which 0 is special: counts, and `created`.
         unknown: The holes of values of unknown keys that are kept.
@@ -188,7 +189,7 @@ def _rule_for(texts: list[Place], delta: ChoiceDelta, *, has_index: bool) -> Tex
     """The rule for a text of a delta, for a reasoning in a block, or for a call's arguments; None if there is none."""
     if delta.tool_calls:
         [call] = delta.tool_calls
-        return None if has_index or call.index is None or call.custom is not None else rule_for_call(call.index)
+        return None if has_index or call.index is None else rule_for_call(call.index)
     rule = TEXT_RULES[next((text.key for text in texts if text.holder is vars(delta)), "reasoning")]
     return rule_with_block(rule) if delta.reasoning_details else rule
 
@@ -212,9 +213,10 @@ def _kind_of(hole: Place, chunk: ChatCompletionChunk, texts: list[Place], unknow
 def _texts_of(delta: ChoiceDelta, state: ChoiceState | None) -> list[Place]:
     """The text that a delta brings, or two: a reasoning and the same in a block. Empty if it brings anything else."""
     brought = brought_fields(delta, state)
-    places = [_text_of(delta, name) for name in brought]
-    is_one = len(brought) == 1 or (len(brought) == 2 and "reasoning_details" in brought and "content" not in brought)
-    return [place for place in places if place is not None] if is_one and None not in places else []
+    if len(brought) != 1 and {*brought} not in _REASONING_AND_BLOCK:
+        return []
+    places = [place for name in brought if (place := _text_of(delta, name)) is not None]
+    return places if len(places) == len(brought) else []
 
 
 def _text_of(delta: ChoiceDelta, name: str) -> Place | None:
@@ -229,7 +231,7 @@ def _text_of(delta: ChoiceDelta, name: str) -> Place | None:
         is_text = isinstance(item.get("text"), str) and not any(map(item.get, ("summary", "data", "signature")))
         return Place(item, "text") if is_text else None
     # The call's other fields are kept with it or not at all.
-    function: Model | None = item.function
+    function: Model | None = item.function if item.custom is None else None
     brought = [name for name, value in function or () if value is not None]
     return Place(vars(function), "arguments") if brought == ["arguments"] else None
 
