@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 from measured_memory import only_garbage_of_these_tests, traced  # noqa: F401 - a fixture of this module
+from pydantic import BaseModel, field_validator
 
-from chunkfold import RULES, ChatCompletion, ChatCompletionParser, ChatCompletionStream
+from chunkfold import RULES, ChatCompletion, ChatCompletionParser, ChatCompletionStream, ParseError, ToolCallDone
 from chunkfold.testing import DONE, chunk, delta, event, fragment
 
 MEGABYTE = 10**6
@@ -141,6 +142,33 @@ def test_a_stream_that_raised_nothing_is_freed_without_the_garbage_collector(
         assert [one() for one in kept] == [None, None]
     finally:
         gc.enable()
+
+
+class Refused(BaseModel):
+    """Arguments that are never right."""
+
+    x: int
+
+    @field_validator("x")
+    @classmethod
+    def refuse(cls, value: int) -> int:
+        raise ValueError(f"{value} is not allowed")
+
+
+@pytest.mark.parametrize("text", ['{"x": 1}', '{"x": ', "[]"])
+def test_an_event_with_an_error_keeps_no_stream(text: str) -> None:
+    """Was once wrong: the traceback of the error, or of what a validator raised, kept all of the stream."""
+    stream = ChatCompletionStream([FIRST, CALL, arguments(text), END], tools={"f": Refused})
+    [done] = [event for event in stream.events() if isinstance(event, ToolCallDone)]
+    stream.close()
+    fold = weakref.ref(stream._parser._fold)
+    gc.disable()
+    try:
+        del stream
+        assert fold() is None
+    finally:
+        gc.enable()
+    assert isinstance(done.error, ParseError)
 
 
 # Nothing grows with the number of chunks
