@@ -1037,7 +1037,8 @@ async def test_draining_a_provider_that_stalls(library: Any, front: Any, pieces:
 
 async def test_draining_a_provider_that_sends_for_ever(library: Any, front: Any) -> None:
     async with stopped_after_the_first(library, front, *[WOR, 0.005] * 10_000) as stream:
-        assert (await stream.drain(within=0.05)).text.startswith("Hello wor")
+        text = (await stream.drain(within=0.2)).text
+        assert text == "Hello" + " wor" * text.count(" wor")  # on a busy machine none may have come
         assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
 
 
