@@ -31,7 +31,7 @@ from chunkfold.fold.observer import FoldObserver
 from chunkfold.fold.snapshot import completion_snapshot
 from chunkfold.models import ChatCompletion, ChatCompletionChunk, ChoiceDelta, ChunkChoice, CompletionUsage, Outcome
 from chunkfold.models.chunk import is_unexplained
-from chunkfold.models.content import THOUGHT_TAGS, fields_of, is_of_tool, is_of_tools_choice, text_in
+from chunkfold.models.content import THOUGHT_TAGS, brings_tool_message, fields_of, is_of_tool, text_in
 from chunkfold.models.outcome import outcome_of
 from chunkfold.models.tool_calls import ToolTypes, checked_types
 
@@ -340,7 +340,7 @@ class StreamFold:
             fold_logprobs(state, logprobs)
         if message is not None:
             self._add_message(state, message)
-        if choice.finish_reason is not None and not is_of_tools_choice(choice):
+        if choice.finish_reason is not None and not brings_tool_message(choice):
             self._finish_choice(state, choice.finish_reason)
         if choice.__pydantic_extra__:
             keep_unknown(state.extra, choice.__pydantic_extra__, EXTENDED_IN_CHOICE)

@@ -132,7 +132,7 @@ def is_of_tool(fields: Fields) -> bool:
     return fields.get("role") in _TOOL_ROLES
 
 
-def is_of_tools_choice(choice: BaseModel) -> bool:
+def brings_tool_message(choice: BaseModel) -> bool:
     """Whether a choice of a chunk brings a tool's message, as its delta or as a whole message."""
     parts = (vars(choice).get(name) for name in ("delta", "message"))
     return any(isinstance(part, BaseModel) and is_of_tool(vars(part)) for part in parts)

@@ -6,7 +6,7 @@ from chunkfold.anomalies import CHOICE_INDEX_WANDERS
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletionChunk, ChunkChoice
-from chunkfold.models.content import fields_of, is_of_tools_choice, reasoning_in, text_of
+from chunkfold.models.content import brings_tool_message, fields_of, reasoning_in, text_of
 from chunkfold.models.outcome import outcome_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class ChoiceMerger:
             return
         finished: ChunkChoice | None = None
         for choice in choices:
-            index, is_of_answer = choice.index, not is_of_tools_choice(choice)
+            index, is_of_answer = choice.index, not brings_tool_message(choice)
             is_finished = is_of_answer and outcome_of(choice.finish_reason) is not None
             if index:
                 self._fold.log.note(CHOICE_INDEX_WANDERS, f"index {excerpt(index)}")
