@@ -254,6 +254,11 @@ class StreamFold:
         """The state of a choice; `KeyError` if it has not arrived."""
         return self._choices[choice]
 
+    def unknown_of(self, choice: int) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """What is kept of unknown keys: of the chunks, of this choice, and of its deltas."""
+        state = self.state_of(choice)
+        return self._extra, state.extra, state.message_extra
+
     def call_router(self, choice: int) -> CallRouter[CallIdentity]:
         """A copy of the router of a choice's calls, which continues independently."""
         state = self._choices.get(choice)

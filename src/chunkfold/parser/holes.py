@@ -51,10 +51,10 @@ class Meaning(NamedTuple):
         texts: The holes of texts that append: of one, or of a reasoning and of its block, which have to be equal.
         counts: The holes of counts in the usage.
         positive: The holes of numbers of which 0 is special: counts, and `created`.
-        unknown: The holes of values of unknown keys that are kept.
+        unknown: The holes of values of unknown keys that are kept. They may be kept each time, too.
         choice: The hole of the choice's index, if it changes.
-        rule: The rule for the text, if it and counts at the top of the usage are all that a chunk like the last one
-            adds; else None.
+        rule: The rule for the text, if it, counts at the top of the usage, and unknown values are all that a chunk like
+            the last one adds; else None.
         keeps_more: Whether more than text is kept of each chunk, even if only the text is new.
     """
 
@@ -173,7 +173,7 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], state: ChoiceState
     }
     is_deep = any(usage is None or holes[number].holder is not vars(usage) for number in places["count"])
     has_block = bool(choice.delta.reasoning_details)
-    is_more_kept = is_deep or places["unknown"] or (has_index and (any(unknown[1:]) or usage or has_block))
+    is_more_kept = is_deep or (has_index and (places["unknown"] or any(unknown[1:]) or usage or has_block))
     return Meaning(
         texts=places["text"],
         counts=places["count"],

@@ -19,6 +19,7 @@ from typing import Any, Final
 from pydantic_core import from_json
 
 from chunkfold.event_stream import MESSAGE, ServerSentEvent
+from chunkfold.fold.merging import keep_unknown
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.models.base import copier_of
@@ -220,7 +221,7 @@ class EventTemplate:
         if not self._fold_chunk(values, count):
             return False
         is_noted = fold.log.count != noted + count * len(fold.head.notes)
-        is_predicted = not fold.keeps_more or (meaning is not None and meaning.keeps_more)
+        is_predicted = not fold.keeps_more or (meaning is not None and bool(meaning.keeps_more or meaning.unknown))
         fold.follows_template = is_predicted and not is_noted
         return True
 
@@ -315,15 +316,15 @@ class EventTemplate:
         return add_chunk
 
     def _values_folder(self, chunk: ChatCompletionChunk) -> _Fold | None:
-        """A function that folds the text and the counts alone, at half the cost; None if more can be new."""
+        """A function that folds nothing but the values, at half the cost; None if more can be new."""
         fold, meaning, add = self._fold, self._meaning, self._fold_chunk
         if meaning is None or meaning.rule is None:
             return None
         add_again, rule, head, index = fold.add_again, meaning.rule, fold.head.usual, chunk.choices[0].index
         place, repeat, choice = meaning.texts[0], meaning.texts[-1], meaning.choice
-        counts = [(self._holes[number].key, number) for number in meaning.counts]
-        positive, keeps_more = meaning.positive, meaning.keeps_more
-        if not (keeps_more or positive):
+        positive, keeps_more, add_rest = meaning.positive, meaning.keeps_more, self._rest_folder(chunk, meaning)
+        has_rest = bool(meaning.counts or meaning.unknown)
+        if not (keeps_more or positive or meaning.unknown):
             if choice is not None:
                 return lambda values, count: add_again(values[choice], head, rule, values[place], count)
             return lambda values, count: add_again(index, head, rule, values[place], count)
@@ -339,11 +340,32 @@ class EventTemplate:
             if not add_again(index if choice is None else values[choice], head, rule, text, count):
                 return False
             fold.keeps_more = keeps_more
-            if counts:
-                fold.count_again({name: values[number] for name, number in counts})
+            if has_rest:
+                add_rest(values)
             return True
 
         return add_next
+
+    def _rest_folder(self, chunk: ChatCompletionChunk, meaning: Meaning) -> Callable[[Sequence[Any]], None]:
+        """A function that folds the counts and the values of unknown keys."""
+        fold, holes, [choice] = self._fold, self._holes, chunk.choices
+        counts = [(holes[number].key, number) for number in meaning.counts]
+        levels = zip((chunk, choice, choice.delta), fold.unknown_of(choice.index), strict=True)
+        unknown = [
+            (kept, holes[number].key, number)
+            for model, kept in levels
+            for number in meaning.unknown
+            if holes[number].holder is model.__pydantic_extra__
+        ]
+
+        def add_rest(values: Sequence[Any]) -> None:
+            for kept, name, number in unknown:
+                if keep_unknown(kept, {name: values[number]}):
+                    fold.keeps_more = True
+            if counts:
+                fold.count_again({name: values[number] for name, number in counts})
+
+        return add_rest
 
 
 def data_of(block: bytes) -> bytes:
