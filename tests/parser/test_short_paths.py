@@ -28,11 +28,11 @@ KINDS: dict[str, tuple[Callable[[int], bytes], dict[str, tuple[int, int]]]] = {
         lambda n: chunk(
             choice(content=f"word {n}"), usage={"prompt_tokens": 9, "completion_tokens": n, "total_tokens": n + 9}
         ),
-        {"validated": (26, 19), "fed": (23, 10), "folded": (18, 3)},
+        {"validated": (26, 19), "fed": (22, 9), "folded": (17, 3)},
     ),
     "text and tokens": (
         lambda n: chunk({**choice(content=f"word {n}", token_id=n), "text": f"word {n}"}),
-        {"validated": (23, 16), "fed": (21, 10), "folded": (17, 6)},
+        {"validated": (23, 16), "fed": (22, 10), "folded": (18, 6)},
     ),
     "text of choices in turn": (
         lambda n: delta(content=f"word {n}", index=n % 2),

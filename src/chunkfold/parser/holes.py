@@ -6,6 +6,7 @@ each of these places, and each marker has to appear in the chunk in exactly one 
 
 import re
 from collections.abc import Iterator, Sequence
+from enum import Enum, auto
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, cast
 
@@ -42,6 +43,17 @@ class Hole(NamedTuple):
     key: str
     kind: type[str] | type[int]
     after: bytes
+
+
+class _Kind(Enum):
+    """What the value in a hole is."""
+
+    TEXT = auto()
+    INDEX = auto()  # of the choice
+    COUNT = auto()  # in the usage
+    CREATED = auto()
+    UNKNOWN = auto()  # of an unknown key that is kept
+    PADDING = auto()
 
 
 class Meaning(NamedTuple):
@@ -165,21 +177,19 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], state: ChoiceState
     if is_ruled or not _has_all_counts(usage):
         return None
     kinds = [_kind_of(Place(hole.holder, hole.key), chunk, texts, unknown) for hole in holes]
-    if not texts or "" in kinds or kinds.count("text") != len(texts):
+    if not texts or None in kinds or kinds.count(_Kind.TEXT) != len(texts):
         return None
-    places = {
-        kind: [number for number, one in enumerate(kinds) if one == kind]
-        for kind in ("text", "count", "created", "unknown")
-    }
-    is_deep = any(usage is None or holes[number].holder is not vars(usage) for number in places["count"])
+    numbers = {kind: [number for number, one in enumerate(kinds) if one is kind] for kind in _Kind}
+    counts = numbers[_Kind.COUNT]
+    is_deep = any(usage is None or holes[number].holder is not vars(usage) for number in counts)
     has_block = bool(choice.delta.reasoning_details)
-    is_more_kept = is_deep or (has_index and (places["unknown"] or any(unknown[1:]) or usage or has_block))
+    is_more_kept = is_deep or (has_index and (numbers[_Kind.UNKNOWN] or any(unknown[1:]) or usage or has_block))
     return Meaning(
-        texts=places["text"],
-        counts=places["count"],
-        positive=places["count"] + places["created"],
-        unknown=places["unknown"],
-        choice=kinds.index("index") if has_index else None,
+        texts=numbers[_Kind.TEXT],
+        counts=counts,
+        positive=counts + numbers[_Kind.CREATED],
+        unknown=numbers[_Kind.UNKNOWN],
+        choice=kinds.index(_Kind.INDEX) if has_index else None,
         rule=None if is_more_kept else _rule_for(texts, choice.delta, has_index=has_index),
         keeps_more=bool(usage or has_block or unknown[-1]) or any(map(is_new_each_time, unknown)),
     )
@@ -194,20 +204,22 @@ def _rule_for(texts: list[Place], delta: ChoiceDelta, *, has_index: bool) -> Tex
     return rule_with_block(rule) if delta.reasoning_details else rule
 
 
-def _kind_of(hole: Place, chunk: ChatCompletionChunk, texts: list[Place], unknown: list[dict[str, Any]]) -> str:
-    """What is in a hole: "text", "index", "count", "created", "unknown", "padding", or "" for anything else."""
+def _kind_of(
+    hole: Place, chunk: ChatCompletionChunk, texts: list[Place], unknown: list[dict[str, Any]]
+) -> _Kind | None:
+    """What is in a hole; None for a value that has another meaning."""
     holder, [choice], usage = hole.holder, chunk.choices, chunk.usage
     if any(holder is text.holder and hole.key == text.key for text in texts):
-        return "text"
+        return _Kind.TEXT
     if holder is vars(choice):
-        return "index"
+        return _Kind.INDEX
     if holder is vars(chunk) and hole.key == "created":
-        return "created" if chunk.created else ""  # while it is 0, each is noted
+        return _Kind.CREATED if chunk.created else None  # while it is 0, each is noted
     if usage is not None and any(holder is vars(part) for part in (usage, *filter(is_model, vars(usage).values()))):
-        return "count"
+        return _Kind.COUNT
     if any(holder is fields for fields in unknown):
-        return "padding" if hole.key == "obfuscation" else "unknown"
-    return ""
+        return _Kind.PADDING if hole.key == "obfuscation" else _Kind.UNKNOWN
+    return None
 
 
 def _texts_of(delta: ChoiceDelta, state: ChoiceState | None) -> list[Place]:

@@ -322,8 +322,8 @@ class EventTemplate:
             return None
         add_again, rule, head, index = fold.add_again, meaning.rule, fold.head.usual, chunk.choices[0].index
         place, repeat, choice = meaning.texts[0], meaning.texts[-1], meaning.choice
-        positive, keeps_more, add_rest = meaning.positive, meaning.keeps_more, self._rest_folder(chunk, meaning)
-        has_rest = bool(meaning.counts or meaning.unknown)
+        counts = [(self._holes[number].key, number) for number in meaning.counts]
+        positive, keeps_more = meaning.positive, meaning.keeps_more
         if not (keeps_more or positive or meaning.unknown):
             if choice is not None:
                 return lambda values, count: add_again(values[choice], head, rule, values[place], count)
@@ -340,16 +340,15 @@ class EventTemplate:
             if not add_again(index if choice is None else values[choice], head, rule, text, count):
                 return False
             fold.keeps_more = keeps_more
-            if has_rest:
-                add_rest(values)
+            if counts:
+                fold.count_again({name: values[number] for name, number in counts})
             return True
 
-        return add_next
+        return self._with_unknown(add_next, chunk, meaning) if meaning.unknown else add_next
 
-    def _rest_folder(self, chunk: ChatCompletionChunk, meaning: Meaning) -> Callable[[Sequence[Any]], None]:
-        """A function that folds the counts and the values of unknown keys."""
+    def _with_unknown(self, add: _Fold, chunk: ChatCompletionChunk, meaning: Meaning) -> _Fold:
+        """A function that folds as the given one does, and keeps the values of unknown keys."""
         fold, holes, [choice] = self._fold, self._holes, chunk.choices
-        counts = [(holes[number].key, number) for number in meaning.counts]
         levels = zip((chunk, choice, choice.delta), fold.unknown_of(choice.index), strict=True)
         unknown = [
             (kept, holes[number].key, number)
@@ -358,14 +357,15 @@ class EventTemplate:
             if holes[number].holder is model.__pydantic_extra__
         ]
 
-        def add_rest(values: Sequence[Any]) -> None:
+        def add_all(values: Sequence[Any], count: int) -> bool:
+            if not add(values, count):
+                return False
             for kept, name, number in unknown:
                 if keep_unknown(kept, {name: values[number]}):
                     fold.keeps_more = True
-            if counts:
-                fold.count_again({name: values[number] for name, number in counts})
+            return True
 
-        return add_rest
+        return add_all
 
 
 def data_of(block: bytes) -> bytes:
