@@ -102,7 +102,7 @@ def _merge_counts(
     for key, value in new.items():
         if value is None or (old := merged.get(key)) == value:  # 5 and 5.0 are the same
             continue
-        kept = _merged(key, old, value, log, is_typed=key in typed)
+        kept = _own(value, log) if old is None else _merged(key, old, value, log, is_typed=key in typed)
         if kept is old:
             continue
         if key not in merged and key not in _KNOWN_KEYS and len(merged.keys() - _KNOWN_KEYS) >= _MOST_KEYS:
@@ -115,12 +115,12 @@ def _merge_counts(
 
 
 def _merged(key: str, old: Any, value: Any, log: AnomalyLog, *, is_typed: bool) -> Any:
-    """The merged value of one key: only a count replaces a count, and a 0 never replaces a positive one.
+    """The merged value of a key that has one already: only a count replaces a count, and a 0 never a positive one.
 
     It is noted here, unless it was noted when the chunk was read: there the types of typed keys are checked, and the
     size of all whole numbers.
     """
-    if _is_count(value) and (old is None or (value and _is_count(old))):
+    if value and _is_count(value) and _is_count(old):
         return value
     details = _fields_of(value) if isinstance(value, BaseModel) else value
     if is_object(details) and is_object(old):
