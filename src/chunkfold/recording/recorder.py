@@ -15,7 +15,7 @@ from chunkfold.recording.credentials import request_of, secrets_of
 from chunkfold.recording.reads import RecordedEnd, RecordedRead
 from chunkfold.recording.recording import Recording
 from chunkfold.recording.redaction import Redactor, bare_url, kept_headers
-from chunkfold.stream.transport import aclose_if_possible, close_if_possible
+from chunkfold.stream.transport import aclose_quietly, close_quietly
 
 
 class Recorder:
@@ -201,7 +201,7 @@ class _Reads(_AnyReads):
 
     def close(self) -> None:
         """Close what is read."""
-        close_if_possible(self._source)
+        close_quietly(self._source)
 
 
 class _AsyncReads(_AnyReads):
@@ -221,4 +221,4 @@ class _AsyncReads(_AnyReads):
 
     async def aclose(self) -> None:
         """Close what is read."""
-        await aclose_if_possible(self._source)
+        await aclose_quietly(self._source)

@@ -6,24 +6,19 @@ The source is any response with `aiter_bytes`, such as httpx's and httpx2's, or 
 import builtins
 import math
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
-from contextlib import suppress
-from functools import partial
+from collections.abc import AsyncIterable, AsyncIterator
 from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from pydantic import BaseModel
 
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser.options import ParserOptions
 from chunkfold.stream.cancellation import run_to_completion
-from chunkfold.stream.driver import NEED_DATA, OVER, Step, StreamDriver
-from chunkfold.stream.network import (
-    end_of_body_scope,
-    read_to_end_async,
-)
-from chunkfold.stream.transport import AsyncResponse, aclose_if_possible
+from chunkfold.stream.driver import NEED_DATA, OVER, StreamDriver, View
+from chunkfold.stream.network import end_of_body_scope, read_to_end_async
+from chunkfold.stream.transport import AsyncResponse, aclose_quietly
 
 if TYPE_CHECKING:
     import anyio
@@ -34,27 +29,17 @@ T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-class _View(Generic[T]):
-    """An iterator over the items of a stream; a class, so that leaving it early leaves no open generator."""
-
-    def __init__(
-        self,
-        take: Callable[[], T | Step],
-        read: Callable[[], Awaitable[object]],
-        finish: Callable[[], Awaitable[object]],
-    ) -> None:
-        self._take = take
-        self._read = read
-        self._finish = finish
+class _View(View[T]):
+    """A view, to iterate over."""
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> T:
         while (item := self._take()) is NEED_DATA:
-            await self._read()
+            await self._stream._read(folding=True)
         if item is OVER:
-            await self._finish()
+            await self._stream._finish()
             raise StopAsyncIteration
         return item
 
@@ -149,11 +134,11 @@ class AsyncChatCompletionStream(StreamDriver):
 
     def text_deltas(self) -> AsyncIterator[str]:
         """Yield the text of choice 0 from here on, without empty pieces; see `ChatCompletionStream.text_deltas`."""
-        return self._view(self._texts())
+        return _View(self, self._texts())
 
     def events(self) -> "AsyncIterator[ChatCompletionEvent]":
         """Yield typed events, then raise the error, if there is one; see `ChatCompletionStream.events`."""
-        return self._view(self._next_event)
+        return _View(self, self._next_event)
 
     @overload
     def partials(
@@ -163,11 +148,7 @@ class AsyncChatCompletionStream(StreamDriver):
     def partials(self, type: Any = None, *, half_numbers: bool = False) -> AsyncIterator[Any]: ...
     def partials(self, type: Any = None, *, half_numbers: bool = False) -> AsyncIterator[Any]:
         """Parse the text of choice 0 as JSON while it is written; see `ChatCompletionStream.partials`."""
-        return self._view(self._partials_of(type, half_numbers=half_numbers))
-
-    def _view(self, take: Callable[[], T | Step]) -> AsyncIterator[T]:
-        self._check_not_consumed()
-        return _View(take, partial(self._read, folding=True), self._finish)
+        return _View(self, self._partials_of(type, half_numbers=half_numbers))
 
     async def _read(self, *, folding: bool = False) -> None:
         if self._reader is not None or self._is_parsing:
@@ -178,18 +159,14 @@ class AsyncChatCompletionStream(StreamDriver):
         self._reader = get_ident()
         try:
             data = await anext(self._source)
-        except StopAsyncIteration:
-            self._source_ended()
-            return
         except BaseException as exc:
-            if not self._read_failed(exc):
+            if not self._read_ended(exc):
                 raise
             return
         finally:
             self._reader = None
             if self._closed:  # meanwhile, by another task, which could not close a source that was being read
-                with suppress(Exception):
-                    await aclose_if_possible(self._source)
+                await aclose_quietly(self._source)
         self._received(data, folding=folding)
 
     async def _finish(self) -> None:
@@ -214,16 +191,12 @@ class AsyncChatCompletionStream(StreamDriver):
                 await run_to_completion(letting_go, on_cancel=scope.cancel if scope is not None else None)
 
     async def _let_go(self, scope: "anyio.CancelScope | None") -> None:
-        # Exceptions of a transport that is being closed are ignored: how the stream ended is already known.
         try:
             if scope is not None:
                 self.connection_was_kept = await read_to_end_async(self._source, scope)
         finally:
             try:
-                with suppress(Exception):
-                    if self._reader is None:
-                        await aclose_if_possible(self._source)
+                if self._reader is None:
+                    await aclose_quietly(self._source)
             finally:
-                if self._response is not None:
-                    with suppress(Exception):
-                        await self._response.aclose()
+                await aclose_quietly(self._response)

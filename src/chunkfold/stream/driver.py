@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterator
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 from chunkfold.anomalies import Anomaly
 from chunkfold.arguments import check_flag, check_seconds
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from chunkfold.events.types import ChatCompletionEvent, TextDelta
     from chunkfold.stream.partials import Partials
 
+T = TypeVar("T")
+
 _MAX_SLICES_AT_LEAVE: Final = 32  # each has 32 KiB at most
 
 
@@ -39,6 +41,20 @@ class Step(Enum):
 _NOTHING: Final[Iterator[Any]] = iter(())  # one that is over can be shared
 NEED_DATA: Final = Step.NEED_DATA
 OVER: Final = Step.OVER
+
+
+class View(Generic[T]):
+    """The items of a stream, without its I/O. A class, so that leaving it early leaves no open generator.
+
+    Args:
+        stream: The stream, whose `_read` and `_finish` do the I/O.
+        take: What gives the next item.
+    """
+
+    def __init__(self, stream: "StreamDriver", take: Callable[[], T | Step]) -> None:
+        self._stream: Any = stream
+        self._stream._check_not_consumed()
+        self._take = take
 
 
 class StreamDriver:
@@ -289,19 +305,17 @@ class StreamDriver:
             self._slices = None
         self._ready = iter(chunks or ())
 
-    def _source_ended(self) -> None:
-        """The source has no more bytes: the body ended, unless a read that was left half done broke the source."""
-        self._exhausted = True
-        broken = self._cut_short
-        self._ready = iter(self._parser.close() if broken is None else self._parser.interrupt(broken))
-
-    def _read_failed(self, exc: BaseException) -> bool:
+    def _read_ended(self, exc: BaseException) -> bool:
         """The source raised: return whether the exception is handled here; if not, the caller has to get it."""
         if not isinstance(exc, Exception):
             self._cut_short = exc
             return False
-        if not isinstance(exc, DeadlineReachedError):
-            self._ready = iter(self._parser.interrupt(exc))
+        fault: BaseException | None = exc
+        if isinstance(exc, StopIteration | StopAsyncIteration):
+            self._exhausted = True
+            fault = self._cut_short  # if a read was left half done, that broke the source
+        if not isinstance(fault, DeadlineReachedError):
+            self._ready = iter(self._parser.close() if fault is None else self._parser.interrupt(fault))
         return True
 
     # Leaving

@@ -6,25 +6,18 @@ The source is any response with `iter_bytes`, such as httpx's and httpx2's, or a
 import builtins
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from functools import partial
+from collections.abc import Iterable, Iterator
 from threading import Event, get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack, overload
 
 from pydantic import BaseModel
 
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser.options import ParserOptions
-from chunkfold.stream.driver import NEED_DATA, OVER, Step, StreamDriver
-from chunkfold.stream.network import (
-    owns_connection,
-    read_to_end,
-    reads_until,
-    wake_reader,
-)
-from chunkfold.stream.transport import SyncResponse, close_if_possible
+from chunkfold.stream.driver import NEED_DATA, OVER, StreamDriver, View
+from chunkfold.stream.network import owns_connection, read_to_end, reads_until, wake_reader
+from chunkfold.stream.transport import SyncResponse, close_quietly
 
 if TYPE_CHECKING:
     from chunkfold.events.types import ChatCompletionEvent
@@ -35,22 +28,17 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 _MAX_WAKING: Final = 1.0  # seconds for a reader to return after its connection was shut down
 
 
-class _View(Generic[T]):
-    """An iterator over the items of a stream; a class, so that leaving it early leaves no open generator."""
-
-    def __init__(self, take: Callable[[], T | Step], read: Callable[[], object], finish: Callable[[], object]) -> None:
-        self._take = take
-        self._read = read
-        self._finish = finish
+class _View(View[T]):
+    """A view, to iterate over."""
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> T:
         while (item := self._take()) is NEED_DATA:
-            self._read()
+            self._stream._read(folding=True)
         if item is OVER:
-            self._finish()
+            self._stream._finish()
             raise StopIteration
         return item
 
@@ -161,7 +149,7 @@ class ChatCompletionStream(StreamDriver):
         Raises:
             ChunkfoldError: The stream did not end well.
         """
-        return self._view(self._texts())
+        return _View(self, self._texts())
 
     def events(self) -> "Iterator[ChatCompletionEvent]":
         """Yield typed events, then raise the error, if there is one; see `chunkfold.events`.
@@ -169,7 +157,7 @@ class ChatCompletionStream(StreamDriver):
         Use it instead of iterating over the chunks: what one has read, the other does not yield again. The first
         events have what arrived so far; another call continues where the last one stopped.
         """
-        return self._view(self._next_event)
+        return _View(self, self._next_event)
 
     @overload
     def partials(
@@ -188,11 +176,7 @@ class ChatCompletionStream(StreamDriver):
             LimitExceededError: The text has more than two million values.
             ChunkfoldError: The stream did not end well.
         """
-        return self._view(self._partials_of(type, half_numbers=half_numbers))
-
-    def _view(self, take: Callable[[], T | Step]) -> Iterator[T]:
-        self._check_not_consumed()
-        return _View(take, partial(self._read, folding=True), self._finish)
+        return _View(self, self._partials_of(type, half_numbers=half_numbers))
 
     def _read(self, *, folding: bool = False) -> None:
         if self._reader is not None or self._is_parsing:
@@ -203,18 +187,14 @@ class ChatCompletionStream(StreamDriver):
         self._reader = get_ident()
         try:
             data = next(self._source)
-        except StopIteration:
-            self._source_ended()
-            return
         except BaseException as exc:
-            if not self._read_failed(exc):
+            if not self._read_ended(exc):
                 raise
             return
         finally:
             self._reader = None
             if self._closed:  # meanwhile, by another thread, which could not close a source that was being read
-                with suppress(Exception):
-                    close_if_possible(self._source)
+                close_quietly(self._source)
                 self._reader_left.set()
         self._received(data, folding=folding)
 
@@ -229,7 +209,6 @@ class ChatCompletionStream(StreamDriver):
         if self._closed:
             return
         self._closed = True
-        # Exceptions of a transport that is being closed are ignored: how the stream ended is already known.
         try:
             self._leave()
             if self._reader not in (None, get_ident()) and wake_reader(self._response):
@@ -238,10 +217,7 @@ class ChatCompletionStream(StreamDriver):
                 self.connection_was_kept = read_to_end(self._response, self._source, wait)
         finally:
             try:
-                with suppress(Exception):
-                    if self._reader is None:
-                        close_if_possible(self._source)
+                if self._reader is None:
+                    close_quietly(self._source)
             finally:
-                if self._response is not None:
-                    with suppress(Exception):
-                        self._response.close()
+                close_quietly(self._response)

@@ -1,6 +1,7 @@
 """What the streams need to know about HTTP clients: responses, how to close them, and how to build a request."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
 from chunkfold.errors import LimitExceededError, exceeded
@@ -178,13 +179,15 @@ def _layers(response: Any) -> list[str]:
     return [name for name in _encodings(Headers(response.headers or {}).get("content-encoding")) if name in _DECODED]
 
 
-def close_if_possible(source: Any) -> None:
-    """Close a source that can be closed."""
-    if hasattr(source, "close"):
-        source.close()
+def close_quietly(source: Any) -> None:
+    """Close a source that can be closed; what it raises is ignored, since how the stream ended is already known."""
+    with suppress(Exception):
+        if hasattr(source, "close"):
+            source.close()
 
 
-async def aclose_if_possible(source: Any) -> None:
-    """Close an async source that can be closed."""
-    if hasattr(source, "aclose"):
-        await source.aclose()
+async def aclose_quietly(source: Any) -> None:
+    """The same for an async source."""
+    with suppress(Exception):
+        if hasattr(source, "aclose"):
+            await source.aclose()
