@@ -45,7 +45,7 @@ def connect(
         Exception: What the client raises while it opens the request is not wrapped. A status that is not 2xx is
             raised as `APIStatusError` by the first read.
     """
-    return _connection(_Opening(client, method, url, json, options, reuse_connection=reuse_connection))
+    return _Connection(_Opening(client, method, url, json, options, reuse_connection=reuse_connection))
 
 
 def aconnect(
@@ -62,7 +62,7 @@ def aconnect(
 
 
 class _Opening:
-    """A request that is checked, but not sent yet."""
+    """A request that is checked, and can be sent once."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class _Opening:
             msg = f"client: expected a client of httpx or httpx2, received {type(client).__name__}"
             raise TypeError(msg)
         self._now = self._parser_options.get("clock", time.monotonic)
-        self._client = client
+        self.client = client
         self._method = method
         self._url = url
         self._reuse_connection = reuse_connection
@@ -95,47 +95,53 @@ class _Opening:
             enter: The name of the method that enters it.
         """
         if self._is_sent:
-            raise StreamConsumedError("this request was already sent: call `aconnect` for another one")
+            raise StreamConsumedError("this request was already sent: call `connect` or `aconnect` for another one")
         self._parser_options["started"] = self._now()
-        sending = self._client.stream(self._method, self._url, **self._request)
+        sending = self.client.stream(self._method, self._url, **self._request)
         if not hasattr(sending, enter):
             kind = "an async client for `aconnect`" if enter == "__aenter__" else "a sync client for `connect`"
-            raise TypeError(f"client: expected {kind}, received {type(self._client).__name__}")
+            raise TypeError(f"client: expected {kind}, received {type(self.client).__name__}")
         self._is_sent = True
         return sending
 
-    def failed(self, exc: Exception) -> None:
-        """Note what the client raised when its context manager was entered."""
-        note_failure(self._client, exc)
-
     def stream_options(self, response: Any) -> dict[str, Any]:
         """The options of the stream over the response."""
-        may_keep = self._reuse_connection and may_reuse(self._client, getattr(response, "url", None))
+        may_keep = self._reuse_connection and may_reuse(self.client, getattr(response, "url", None))
         return {**self._parser_options, "reuse_connection": may_keep}
-
-    def opened(self, stream: StreamDriver) -> None:
-        """The stream can be read."""
-        stream.timing.headers = stream.elapsed
 
     def closed(self, stream: StreamDriver) -> None:
         """The stream was closed."""
         if stream.connection_was_kept:
-            note_kept(self._client, stream.response.url)
+            note_kept(self.client, stream.response.url)
+
+
+class _Connection(AbstractContextManager[ChatCompletionStream]):
+    def __init__(self, opening: _Opening) -> None:
+        self._opening = opening
+        self._stack = ExitStack()
+
+    def __enter__(self) -> ChatCompletionStream:
+        return self._stack.enter_context(_opened(self._opening))
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        return self._stack.__exit__(exc_type, exc, traceback)
 
 
 @contextmanager
-def _connection(opening: _Opening) -> Generator[ChatCompletionStream]:
+def _opened(opening: _Opening) -> Generator[ChatCompletionStream]:
     """A generator, so that an interrupt cannot come between leaving the context and closing the response."""
     with ExitStack() as stack:
         try:
             response = stack.enter_context(opening.send("__enter__"))
         except Exception as exc:
-            opening.failed(exc)
+            note_failure(opening.client, exc)
             raise
         stream = ChatCompletionStream(response, **opening.stream_options(response))
         stack.callback(opening.closed, stream)
         with stream:
-            opening.opened(stream)
+            stream.timing.headers = stream.elapsed
             yield stream
 
 
@@ -151,12 +157,12 @@ class _AsyncConnection(AbstractAsyncContextManager[AsyncChatCompletionStream]):
             try:
                 response = await stack.enter_async_context(self._opening.send("__aenter__"))
             except Exception as exc:
-                self._opening.failed(exc)
+                note_failure(self._opening.client, exc)
                 raise
             stream = AsyncChatCompletionStream(response, **self._opening.stream_options(response))
             stack.callback(self._opening.closed, stream)
             await stack.enter_async_context(stream)
-            self._opening.opened(stream)
+            stream.timing.headers = stream.elapsed
             self._stack = stack.pop_all()
         return stream
 
