@@ -19,7 +19,7 @@ from chunkfold.json_text.values import is_integer, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, ErrorObject, Outcome
 from chunkfold.models.base import validate_leniently
 from chunkfold.models.outcome import outcome_of
-from chunkfold.wire.repairs import is_too_deep, objects_in
+from chunkfold.wire.repairs import is_too_deep, objects_in, whole_number
 
 _MESSAGE_EXCERPT: Final = 500
 # Gateways forward the headers of their provider under names of their own: LiteLLM, Portkey.
@@ -31,11 +31,6 @@ READ_HEADERS: Final = frozenset(
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 # A path of anything else, such as `;jsessionid=`, may hold more than names.
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._~:/-]*")
-# Keys of the errors without an envelope, in addition to those that end in this.
-_BARE_KEYS: Final = frozenset(
-    {"code", "status_code", "message", "detail", "type", "error_code", "errors", "success", "Message", "Response"}
-)
-_EXCEPTION: Final = "Exception"
 _GOOD_CODES: Final = (0, "0", 200, "200")
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 _LONGEST_WORD: Final = 100  # characters; a longer one is in no table
@@ -74,11 +69,9 @@ class Envelope(NamedTuple):
 def may_be_error(chunk: ChatCompletionChunk) -> bool:
     """Whether `find_error` may find something in the object that a valid chunk was read from."""
     extra = chunk.__pydantic_extra__
-    if "choices" not in chunk.__pydantic_fields_set__:
-        return True  # any of the shapes; such objects are few
-    if not chunk.choices and extra and any(name in _BARE_KEYS or name.endswith(_EXCEPTION) for name in extra):
-        return True
-    if extra and _may_hold_error(extra):
+    if not chunk.choices:
+        return bool(extra) or "choices" not in chunk.__pydantic_fields_set__  # any of the shapes; such objects are few
+    if extra and (extra.get("error") or extra.get("base_resp") is not None or _has_error(extra.get("x_groq"))):
         return True
     return any(_is_failed(choice.finish_reason) or _has_error(choice.__pydantic_extra__) for choice in chunk.choices)
 
@@ -104,15 +97,10 @@ def find_error(body: dict[str, Any], *, named: bool = False) -> Envelope | None:
     if inside is not None or named or choices or (has_choices and body.get("usage")):
         return inside
     vendor = _vendor_error(body)
-    is_failure = any(_is_failure(body.get(name)) for name in ("code", "status_code"))
+    is_failure = any(400 <= _code(body.get(name)) < 10**18 for name in ("code", "status_code"))
     if vendor is not None or is_failure or (not has_choices and _has_message(body)):
         return Envelope(vendor or body, ERROR_BARE)
     return None
-
-
-def _may_hold_error(fields: Mapping[str, Any]) -> bool:
-    """Whether any field beside `choices` may hold an error."""
-    return bool(fields.get("error")) or fields.get("base_resp") is not None or _has_error(fields.get("x_groq"))
 
 
 def _has_error(holder: Any) -> TypeGuard[dict[str, Any]]:
@@ -154,7 +142,7 @@ def _vendor_error(body: dict[str, Any]) -> dict[str, Any] | None:
     if isinstance(body.get("Message"), str) and body["Message"]:  # AWS
         return {**body, "message": body["Message"]}
     for name, value in body.items():
-        if name.endswith(_EXCEPTION) and is_object(value):  # Bedrock, inside a stream
+        if name.endswith("Exception") and is_object(value):  # Bedrock, inside a stream
             return {**value, "type": name}
     return None
 
@@ -300,14 +288,14 @@ def _status(value: Any, raw: Any) -> int | None:
     parts = [part for part in (value, raw) if is_object(part)]
     for part in parts:
         for name in ("code", "status_code", "status"):
-            status = _http_status(part.get(name))
-            if status is not None:
+            status = _code(part.get(name))
+            if 400 <= status <= 599:
                 return status
     for word in _words(parts):
         # A second part only says more: DashScope's Throttling.RateQuota, Gemini's function_call_filter: MALFORMED.
-        status = _WORD_STATUS.get(_plain(word)) or _WORD_STATUS.get(_plain(re.split("[.:]", word, maxsplit=1)[0]))
-        if status is not None:
-            return status
+        meant = _WORD_STATUS.get(_plain(word)) or _WORD_STATUS.get(_plain(re.split("[.:]", word, maxsplit=1)[0]))
+        if meant is not None:
+            return meant
     return None
 
 
@@ -324,20 +312,9 @@ def _plain(word: str) -> str:
     return "".join(filter(str.isalnum, word.lower())).removesuffix("error").removesuffix("exception")
 
 
-def _is_failure(value: Any) -> bool:
-    """A number of 400 or more, or its digits: an HTTP status, or a provider's own (Zhipu has 1113)."""
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 18:
-        value = int(value)
-    return is_integer(value) and 400 <= value < 10**18
-
-
-def _http_status(value: Any) -> int | None:
-    """A number from 400 to 599, or its digits."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) == 3:
-        value = int(value)
-    return value if is_integer(value) and 400 <= value <= 599 else None
+def _code(value: Any) -> int:
+    """A number, or its digits: an HTTP status, or a provider's own code (Zhipu has 1113); 0 for anything else."""
+    return value if is_integer(value) else whole_number(value) or 0
 
 
 # Words of OpenAI, Anthropic, Google, AWS, Databricks, Tencent, Groq and OpenRouter; the numbers are MiniMax's.

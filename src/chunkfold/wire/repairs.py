@@ -230,7 +230,7 @@ def _read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:
     for key, item in _items(value):
         place = (*path, key)
         if key in _INTEGERS and not is_integer(item):
-            number = _whole_number(item)
+            number = whole_number(item)
             if number is not None:
                 value[key] = number
                 notes.append((NUMBER_SPELLED, f"{dotted(place)}: expected an integer, received {type(item).__name__}"))
@@ -238,7 +238,7 @@ def _read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:
             _read_spelled_numbers(item, notes, place)
 
 
-def _whole_number(item: Any) -> int | None:
+def whole_number(item: Any) -> int | None:
     """The integer that a string or a float stands for, None if it stands for none."""
     if isinstance(item, float):
         return int(item) if item.is_integer() and abs(item) < _MOST else None
