@@ -5,7 +5,6 @@ rule that was used to tolerate something. Read in this order:
 
 - `payload`: `parse_payload`; the fast path is one validation of the bytes, the slow path handles each kind of data;
 - `parts`: counts that are checked before models are made;
-- `other_apis`: events that do not belong to a stream of chunks;
 - `repairs`: the repairs of a chunk that does not validate, rule by rule;
-- `envelopes`: the shapes of providers' errors, and whether they are retryable.
+- `envelopes`: the shapes of providers' errors, their meaning as an HTTP status, and events of other APIs.
 """

@@ -1,5 +1,7 @@
 """Recognise providers' errors by their shape, inside a stream or instead of one, and turn them into `APIError`.
 
+Events of other APIs are recognised here too: the URL is wrong then, and a retry does not help.
+
 The shapes are tried in a fixed order (see `find_error`); `may_be_error` is a quick check for the same shapes. The
 status is derived from the body alone, since the response's is 200: from a number first, then from the words of `code`
 and `type`.
@@ -34,6 +36,12 @@ _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._~:/-]*")
 _GOOD_CODES: Final = (0, "0", 200, "200")
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 _LONGEST_WORD: Final = 100  # characters; a longer one is in no table
+
+
+_ANTHROPIC_EVENTS: Final = (
+    *("message_start", "message_delta", "message_stop"),
+    *("content_block_start", "content_block_delta", "content_block_stop"),
+)
 
 
 class Headers(Mapping[str, str]):
@@ -154,6 +162,23 @@ def _has_message(body: dict[str, Any]) -> bool:
     is_well = body.get("success") is True or any(body.get(name) in _GOOD_CODES for name in ("code", "status_code"))
     is_chunk = "usage" in body or printed(body.get("object", "")).startswith("chat.completion")
     return bool((message and not is_answer) or body.get("detail")) and not is_well and not is_chunk
+
+
+def other_api(name: Any) -> str | None:
+    """The API whose events have this name or type; None if it is not known."""
+    if isinstance(name, str) and name.startswith("response."):
+        return "OpenAI's Responses API (/responses)"
+    return "Anthropic's Messages API (/messages)" if name in _ANTHROPIC_EVENTS else None
+
+
+def other_api_object(body: dict[str, Any]) -> str | None:
+    """The API that sends such an object; None if it is not known."""
+    choices = body.get("choices")
+    if not choices:
+        return other_api(body.get("type"))
+    is_text = any("text" in choice and "delta" not in choice for choice in objects_in(choices))
+    is_legacy = is_text and body.get("object") == "text_completion"
+    return "the legacy completions API (/completions)" if is_legacy else None
 
 
 def api_error(value: Any, raw: Any) -> APIError:

@@ -34,8 +34,15 @@ from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of
 from chunkfold.json_text.values import is_list, is_object, with_shared_texts
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.models.chunk import AMBIGUOUS_OBJECTS, is_keep_alive, is_unexplained
-from chunkfold.wire.envelopes import Headers, api_error, api_status_error, find_error, may_be_error
-from chunkfold.wire.other_apis import names_other_api, other_api, other_api_object
+from chunkfold.wire.envelopes import (
+    Headers,
+    api_error,
+    api_status_error,
+    find_error,
+    may_be_error,
+    other_api,
+    other_api_object,
+)
 from chunkfold.wire.parts import MAX_EVENT_PARTS, has_too_many_parts, is_full_of_parts
 from chunkfold.wire.repairs import Notes, UnreadableError, read_json, repaired_chunk
 
@@ -130,7 +137,7 @@ def _take_data(event: ServerSentEvent, payload: Payload) -> None:
             payload.notes.append((DONE_WITH_BLANKS, ""))
         payload.done = True
     elif (api := other_api(event.event)) is not None:
-        payload.error = _invalid(event, names_other_api(api))
+        payload.error = _of_other_api(event, api)
     elif not data:
         payload.notes.append((BLANK_DATA, ""))
     elif data.startswith(b":"):
@@ -221,7 +228,7 @@ def _take_object(event: ServerSentEvent, body: dict[str, Any], payload: Payload)
             payload.notes.append((envelope.rule, ""))
         _take_error(event, envelope.value, body, payload)
     elif api is not None:
-        payload.error = _invalid(event, names_other_api(api))
+        payload.error = _of_other_api(event, api)
     else:
         _take_chunk(event, body, payload)
 
@@ -315,6 +322,10 @@ def _unwrapped(body: Any, notes: Notes) -> Any:
         notes.append((WRAPPED_IN_LIST, ""))
         return body[0]
     return body
+
+
+def _of_other_api(event: ServerSentEvent, api: str) -> InvalidChunkError:
+    return _invalid(event, f"expected chunks of the chat completions API, received events of {api}")
 
 
 def _invalid(event: ServerSentEvent, what: str) -> InvalidChunkError:
