@@ -14,7 +14,6 @@ from itertools import takewhile
 from typing import Any, Final, TypeVar, overload
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from chunkfold.errors import ParseError
 from chunkfold.excerpts import escaped, excerpt
@@ -356,12 +355,13 @@ def parse_json(text: str, as_type: Any = None) -> Any:
         return validate_json(text, as_type)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        what = f"{_place(first['loc'])[:_LONGEST_PLACE]}: {escaped(first['msg'])} (in {excerpt(text)})"
+        loc = first["loc"]
+        what = f"{_place(loc)[:_LONGEST_PLACE]}: {escaped(first['msg'])} (in {excerpt(text)})"
         # Not `from error`: it quotes every value that does not fit, however many. It stays as the context.
         raise ParseError(
             f"expected {name_of(as_type)[:_LONGEST_PLACE]}, received JSON that does not fit: {what}",
             text=text,
-            path=_path(first, value),
+            path=existing_path(loc, value) + (loc[-1:] if first["type"] == "missing" else ()),
         ) from None
 
 
@@ -383,13 +383,3 @@ def _place(loc: Path) -> str:
     if _KEY_MARK in loc:
         return f"the key {dotted(loc[: loc.index(_KEY_MARK)])}"
     return dotted(loc) if loc else "the value"
-
-
-def _path(detail: ErrorDetails, value: Any) -> Path:
-    """Where a value does not fit: pydantic's location without the names of a union's members."""
-    path: list[str | int] = []
-    for part in detail["loc"]:
-        if len(existing_path((part,), value)) == 1:
-            path.append(part)
-            value = value[part]
-    return (*path, detail["loc"][-1]) if detail["type"] == "missing" else tuple(path)

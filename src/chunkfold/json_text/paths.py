@@ -26,13 +26,12 @@ def _step(part: str | int) -> str:
 
 
 def existing_path(loc: Path, value: Any) -> Path:
-    """Follow a pydantic location as far as it exists in the value (unions add parts that do not)."""
+    """The parts of a pydantic location that exist in the value: unions add parts that do not."""
     path: list[str | int] = []
     for part in loc:
-        value = inner(value, part)
-        if value is _ABSENT:
-            break
-        path.append(part)
+        if (found := inner(value, part)) is not _ABSENT:
+            path.append(part)
+            value = found
     return tuple(path)
 
 
