@@ -1,4 +1,7 @@
-"""Check the arguments of public calls: a wrong one raises before it is used, and by its name."""
+"""Check the arguments of public calls: a wrong one raises before it is used, and by its name.
+
+Each check raises a `TypeError` for a value of another type than it expects, a `ValueError` for one out of range.
+"""
 
 import math
 from collections.abc import Sequence
@@ -10,97 +13,58 @@ A_CHUNK: Final = "a chunkfold.ChatCompletionChunk"
 
 
 def check_instance(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
-    """Check that an argument is of a type.
-
-    Args:
-        name: The argument's name.
-        value: The argument.
-        kinds: The types it may have.
-        expected: The same in words.
-
-    Raises:
-        TypeError: It is of another type.
-    """
+    """Check that an argument is of one of some types; `expected` is the same in words."""
     if not isinstance(value, kinds):
         raise _wrong_type(name, expected, value)
 
 
 def check_flag(name: str, value: object) -> None:
-    """Check an option that is on or off.
-
-    Raises:
-        TypeError: It is not a bool.
-    """
+    """Check an option that is on or off."""
     check_instance(name, value, bool, "a bool")
 
 
 def check_count(name: str, value: object) -> None:
-    """Check a limit on a number of things.
-
-    Raises:
-        TypeError: It is neither an int nor None.
-        ValueError: It is negative.
-    """
-    if value is None:
-        return
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise _wrong_type(name, "an int or None", value)
-    if value < 0:
+    """Check a limit on a number of things, or None."""
+    if value is not None and _number(name, value, int, "an int or None") < 0:
         raise ValueError(f"{name}: expected 0 or more, received {value}")
 
 
 def check_seconds(name: str, value: object, *, optional: bool = True) -> None:
-    """Check a duration.
-
-    Raises:
-        TypeError: It is neither a number nor, where it is optional, None.
-        ValueError: It is negative or NaN.
-    """
+    """Check a duration, or None if it is optional."""
     if value is None and optional:
         return
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise _wrong_type(name, "a number of seconds or None" if optional else "a number of seconds", value)
-    if not value >= 0:
+    expected = "a number of seconds or None" if optional else "a number of seconds"
+    if not _number(name, value, (int, float), expected) >= 0:
         raise ValueError(f"{name}: expected seconds, 0 or more, received {value}")
 
 
 def check_time(name: str, value: object) -> None:
-    """Check a reading of a clock.
-
-    Raises:
-        TypeError: It is neither a number nor None.
-        ValueError: It is not finite.
-    """
-    if value is None:
-        return
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise _wrong_type(name, "a reading of the clock or None", value)
-    if not math.isfinite(value):
+    """Check a reading of a clock, or None."""
+    if value is not None and not math.isfinite(_number(name, value, (int, float), "a reading of the clock or None")):
         raise ValueError(f"{name}: expected a reading of the clock, received {value}")
 
 
 def check_callable(name: str, value: object, *, optional: bool = False) -> None:
-    """Check a callback.
-
-    Raises:
-        TypeError: It is not callable, nor None where it is optional.
-    """
+    """Check a callback, or None if it is optional."""
     if not callable(value) and not (value is None and optional):
         raise _wrong_type(name, "a callable or None" if optional else "a callable", value)
 
 
 def check_transforms(value: object) -> None:
-    """Check a sequence of transforms.
-
-    Raises:
-        TypeError: It is not a sequence, or has an item that is not a transform.
-    """
+    """Check a sequence of transforms."""
     if not isinstance(value, Sequence):
         raise _wrong_type("transforms", "a sequence of transforms", value)
     for place, transform in enumerate(cast("Sequence[object]", value)):
         is_class = isinstance(transform, type)
         if is_class or not all(callable(getattr(transform, name, None)) for name in ("feed", "close")):
             raise _wrong_type(f"transforms[{place}]", "a transform, such as ThinkTags()", transform)
+
+
+def _number(name: str, value: object, kinds: type[float] | tuple[type[float], ...], expected: str) -> float:
+    """The value, which has to be a number."""
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        raise _wrong_type(name, expected, value)
+    return value
 
 
 def _wrong_type(name: str, expected: str, value: object) -> TypeError:
