@@ -54,14 +54,6 @@ class WrongType(NamedTuple):
         return f"{dotted(self.path)}: expected {self.expected}, received {type(self.value).__name__}"
 
 
-class TooManyWrongError(ValueError):
-    """More fields are of a wrong type than are handled one by one."""
-
-    def __str__(self) -> str:
-        """The expected and the received type."""
-        return f"expected at most {_MOST_WRONG} fields of a wrong type, received more"
-
-
 class AnyString:
     """Marks a `Literal` that accepts any string: type checkers narrow by it, and providers send other words, too."""
 
@@ -202,7 +194,7 @@ def validate_leniently(kind: type[ModelT], value: dict[str, Any]) -> tuple[Model
     `raw_values`, and its field has its default.
 
     Raises:
-        TooManyWrongError: There are more than 25,000 of them.
+        ValueError: There are more than 25,000 of them.
     """
     wrong: list[WrongType] = []
     raw: dict[Path, Any] = {}
@@ -212,8 +204,8 @@ def validate_leniently(kind: type[ModelT], value: dict[str, Any]) -> tuple[Model
             break
         except ValidationError as error:
             if error.error_count() > _MOST_WRONG:
-                raise TooManyWrongError from None
-            found = list(wrong_types(error, value))
+                raise ValueError(f"expected at most {_MOST_WRONG} fields of a wrong type, received more") from None
+            found = list(_wrong_types(error, value))
         wrong += found
         # Outer fields first: what lies inside a field that is kept raw goes with it.
         for field in sorted(dict.fromkeys(one.field for one in found), key=len):
@@ -252,7 +244,7 @@ def _keep_raw(model: Model, name: str, value: Any, *, in_place: bool) -> None:
     model.__pydantic_fields_set__.add(name)
 
 
-def wrong_types(error: ValidationError, value: Any) -> Iterator[WrongType]:
+def _wrong_types(error: ValidationError, value: Any) -> Iterator[WrongType]:
     """The fields that failed, each once, by its path in the value."""
     expected: dict[Path, list[str]] = {}
     for detail in error.errors(include_url=False, include_context=False, include_input=False):

@@ -135,14 +135,10 @@ _EXPLAINED: Final = frozenset(
         "x_groq",
     }
 )
-_KEEP_ALIVES: Final = ("keepalive", "ping", "heartbeat")
+KEEP_ALIVES: Final = ("keepalive", "ping", "heartbeat")
+"""Names of events, and types of objects, that keep a connection alive."""
 # Where other APIs have their text, beside a usage or an id like ours: DashScope, Workers AI, Baidu.
 _OTHER_OUTPUT: Final = ("output", "response", "result")
-
-
-def is_keep_alive(kind: Any) -> bool:
-    """Whether the name of an event, or an object's `type` of whatever type, is that of a keep-alive."""
-    return kind in _KEEP_ALIVES
 
 
 def is_unexplained(chunk: ChatCompletionChunk) -> bool:
@@ -153,7 +149,7 @@ def is_unexplained(chunk: ChatCompletionChunk) -> bool:
     unknown = chunk.__pydantic_extra__ or {}
     if any(unknown.get(name) is not None for name in _OTHER_OUTPUT):
         return True
-    if not present.isdisjoint(_EXPLAINED) or is_keep_alive(unknown.get("type")):
+    if not present.isdisjoint(_EXPLAINED) or unknown.get("type") in KEEP_ALIVES:
         return False
     kind = chunk.__dict__.get("object")
     if kind:

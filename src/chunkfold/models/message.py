@@ -68,10 +68,10 @@ class ChatCompletionMessage(Model):
         A message that was not read from a stream, or was changed since, has them in the usual order: reasoning, text,
         then the rest.
         """
-        from chunkfold.models.parts import parts_of, usual_order
+        from chunkfold.models.parts import parts_of, sizes_of, usual_order
 
-        fields, order = self.__dict__, self._order.value
-        return parts_of(fields, order.parts if order is not None and order.is_of(fields) else usual_order(fields))
+        fields, kept = self.__dict__, self._order.value
+        return parts_of(fields, kept.parts if kept and kept.sizes == sizes_of(fields) else usual_order(fields))
 
     @overload
     def parse(self, type: builtins.type[T]) -> T: ...

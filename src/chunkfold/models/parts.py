@@ -92,15 +92,11 @@ class Order(NamedTuple):
 
     Attributes:
         parts: Where each begins.
-        sizes: How much of each field there was.
+        sizes: How much of each field there was; with other sizes the message was changed since.
     """
 
     parts: tuple[PartStart, ...]
     sizes: tuple[int, ...]
-
-    def is_of(self, fields: Mapping[str, Any]) -> bool:
-        """Whether these can still be the fields of the message."""
-        return sizes_of(fields) == self.sizes
 
 
 def sizes_of(fields: Mapping[str, Any]) -> tuple[int, ...]:

@@ -33,7 +33,7 @@ from chunkfold.event_stream import BOM, MESSAGE, SLICE, EventStreamDecoder, Serv
 from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of
 from chunkfold.json_text.values import is_list, is_object, with_shared_texts
 from chunkfold.models import ChatCompletionChunk
-from chunkfold.models.chunk import AMBIGUOUS_OBJECTS, is_keep_alive, is_unexplained
+from chunkfold.models.chunk import AMBIGUOUS_OBJECTS, KEEP_ALIVES, is_unexplained
 from chunkfold.wire.envelopes import (
     Headers,
     api_error,
@@ -216,7 +216,7 @@ def _take_unread(event: ServerSentEvent, problem: str, payload: Payload, *, is_f
 
 def _skip_foreign(event: ServerSentEvent, payload: Payload) -> None:
     payload.notes.append((FOREIGN_EVENT, excerpt(event.event)))
-    if not is_keep_alive(event.event):
+    if event.event not in KEEP_ALIVES:
         payload.foreign = excerpt_of(event.data)
 
 

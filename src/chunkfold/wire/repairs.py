@@ -27,7 +27,7 @@ from chunkfold.json_text.paths import Path, dotted
 from chunkfold.json_text.surrogates import has_surrogates, well_formed
 from chunkfold.json_text.values import is_container, is_integer, is_list, is_nested_deeper, is_object
 from chunkfold.models import ChatCompletionChunk, WrongType
-from chunkfold.models.base import TooManyWrongError, validate_leniently
+from chunkfold.models.base import validate_leniently
 
 Notes = list[tuple[Rule, str]]
 
@@ -152,7 +152,7 @@ def repaired_chunk(body: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
     _read_spelled_numbers(body, notes, ())
     try:
         chunk, wrong = validate_leniently(ChatCompletionChunk, body)
-    except TooManyWrongError as error:
+    except ValueError as error:
         raise UnreadableError(str(error)) from None
     essential = next((one for one in wrong if _is_essential(one)), None)
     if essential is not None:
