@@ -14,6 +14,7 @@ from itertools import takewhile
 from typing import Any, Final, TypeVar, overload
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from chunkfold.errors import ParseError
 from chunkfold.excerpts import escaped, excerpt
@@ -24,10 +25,8 @@ from chunkfold.json_text.grammar import (
     PLAIN,
     SCALAR,
     SPACE,
-    WORDS,
     end_of,
     may_go_on,
-    number_of,
     unescaped,
 )
 from chunkfold.json_text.parsing import adapter_of, load_json, name_of, validate_json
@@ -197,7 +196,7 @@ class PartialJSON:
             return len(text)
         if escape is None:
             raise self._error(text, end, "an escape" if text[end] == "\\" else "no control character in a string")
-        string.write(unescaped(escape))
+        string.write(unescaped(escape[0]))
         return escape.end()
 
     def _take_token(self, text: str, at: int) -> int:
@@ -226,19 +225,16 @@ class PartialJSON:
         """Take a number or a word; keep one at the end of the text, because the next piece may continue it."""
         end = end_of(SCALAR, text, at)
         token = text[at:end]
-        if token in WORDS:
-            self._put(WORDS[token])
-        elif end == len(text) and may_go_on(token):
-            if len(token) > _LONG_NUMBER:
-                self._number = StringIO(newline="")
-                self._number.write(token)
-            else:
-                self._rest = token
-        else:
+        if end < len(text) or not may_go_on(token):
             try:
-                self._put(number_of(token))
+                self._put(from_json(token))
             except ValueError:
                 raise self._error(text, at, self._wants) from None
+        elif len(token) > _LONG_NUMBER:
+            self._number = StringIO(newline="")
+            self._number.write(token)
+        else:
+            self._rest = token
         return end
 
     def _end_string(self, text: str) -> None:
@@ -322,7 +318,7 @@ class PartialJSON:
             text = self._string.getvalue()
             return shape.fits_growing(text), text
         number = NUMBER.match(self._rest) if self._half_numbers else None
-        value = number_of(number[0]) if number is not None else None
+        value = from_json(number[0]) if number is not None else None
         return value is not None and shape.fits(value), value
 
     def _error(self, text: str, at: int, expected: str) -> ParseError:
