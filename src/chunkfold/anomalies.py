@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
+from chunkfold.excerpts import escaped
+
 _DETAIL: Final = 400  # characters; callers quote values by `excerpt`, which bounds and escapes each
 
 
@@ -102,7 +104,7 @@ class AnomalyLog:
         self._counts[rule.id] += 1
         if rule.id in self._noted:
             return
-        anomaly = self._noted[rule.id] = Anomaly(rule, 1, self.offset, _shown(detail))
+        anomaly = self._noted[rule.id] = Anomaly(rule, 1, self.offset, escaped(detail, _DETAIL))
         if self.refused is None and rule.id in self._refused_ids:
             self.refused = anomaly
         if self._on_first is not None:
@@ -120,12 +122,6 @@ class AnomalyLog:
     def entries(self) -> tuple[Anomaly, ...]:
         """All of them, in the order of their first place."""
         return tuple(replace(noted, count=self._counts[key]) for key, noted in self._noted.items())
-
-
-def _shown(detail: str) -> str:
-    """The detail, bounded and escaped, since it quotes the input."""
-    shown = detail if detail.isprintable() else repr(detail)[1:-1]
-    return shown if len(shown) <= _DETAIL else shown[:_DETAIL] + "..."
 
 
 UNFINISHED_BLOCK: Final = Rule(
