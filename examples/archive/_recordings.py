@@ -7,7 +7,7 @@ from chunkfold.recording import RecordedRead, Recording
 from chunkfold.testing import sse
 
 if TYPE_CHECKING:
-    from chunkfold.recording.reads import RecordedEnd
+    from chunkfold.recording.format import RecordedEnd
 
 _TEXT = "It was a bright cold day in April, and the clocks were striking thirteen."
 _CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Lisbon"}'}}

@@ -54,7 +54,8 @@ from chunkfold import (
 )
 from chunkfold.models.base import Model
 from chunkfold.recording import RecordedRead, Recorder, Recording
-from chunkfold.recording.redaction import clean_url, secrets_in_request
+from chunkfold.recording.credentials import secrets_in_request
+from chunkfold.recording.redaction import clean_url
 from chunkfold.report import facts_of, page, trace
 from chunkfold.testing import DONE, Answer, FakeProvider, ManualClock, Raw, delta, fragment, hold, hostile_streams, wire
 from chunkfold.testing.hostile.clients import client_of

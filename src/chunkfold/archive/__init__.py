@@ -8,8 +8,7 @@ name, and gives every record the same columns. `docs/scale.md` shows it in such 
 package.
 """
 
-from chunkfold.archive.columns import AnomalyCount, FoldedRecord, ToolCall
+from chunkfold.archive.columns import AnomalyCount, FoldedRecord, ToolCall, arrow_schema
 from chunkfold.archive.folding import fold_record
-from chunkfold.archive.schema import arrow_schema
 
 __all__ = ["AnomalyCount", "FoldedRecord", "ToolCall", "arrow_schema", "fold_record"]

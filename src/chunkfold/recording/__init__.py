@@ -13,7 +13,7 @@ A `Recording` can be read like a response, sync and async: `ChatCompletionStream
 describes the file's format. The core never imports this package.
 """
 
-from chunkfold.recording.reads import RecordedRead
+from chunkfold.recording.format import RecordedRead
 from chunkfold.recording.recorder import Recorder
 from chunkfold.recording.recording import RecordedTransportError, Recording
 from chunkfold.recording.replaying import replay

@@ -22,11 +22,11 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, get_args
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, get_args
 
-from chunkfold.excerpts import short_repr
+from chunkfold.excerpts import ShortRepr, short_repr
 from chunkfold.json_text.values import is_object
-from chunkfold.recording.reads import RecordedEnd, RecordedRead
 
 VERSION: Final = 1
 _MARK: Final = "chunkfold_recording"
@@ -39,6 +39,21 @@ _ACTING: Final = {
     for first, last in ((0x7F, 0x9F), (0x61C, 0x61C), (0x200E, 0x200F), (0x2028, 0x202E), (0x2066, 0x2069))
     for code in range(first, last + 1)
 }
+
+RecordedEnd: TypeAlias = Literal["body", "error", "left"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RecordedRead(ShortRepr):
+    """The result of one read of the body.
+
+    Attributes:
+        at: The time of the read, in seconds since the request was sent.
+        data: The bytes.
+    """
+
+    at: float
+    data: bytes
 
 
 def dumps(recording: Mapping[str, Any]) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from chunkfold.arguments import check_callable, check_time
 from chunkfold.recording.credentials import request_of, secrets_of
-from chunkfold.recording.reads import RecordedEnd, RecordedRead
+from chunkfold.recording.format import RecordedEnd, RecordedRead
 from chunkfold.recording.recording import Recording
 from chunkfold.recording.redaction import Redactor, bare_url, kept_headers
 from chunkfold.stream.transport import aclose_quietly, close_quietly

@@ -9,8 +9,7 @@ from typing import Final, Self
 
 from chunkfold.arguments import check_instance
 from chunkfold.excerpts import ShortRepr
-from chunkfold.recording.format import dumps, loads
-from chunkfold.recording.reads import RecordedEnd, RecordedRead
+from chunkfold.recording.format import RecordedEnd, RecordedRead, dumps, loads
 
 _LONGEST_SLEEP: Final = 86_400.0  # seconds; systems refuse some longer ones
 

@@ -15,8 +15,6 @@ from urllib.parse import urlsplit
 from chunkfold.recording.credentials import KEY_PREFIX, secrets_in_request
 from chunkfold.wire.envelopes import READ_HEADERS
 
-__all__ = ["Redactor", "bare_url", "clean_url", "kept_headers", "secrets_in_request"]
-
 _LEAST_BEGINNING: Final = 6  # bytes of a secret that the data ends with; fewer are not specific
 
 # Response headers that say something about a stream; no others are stored.
