@@ -29,13 +29,13 @@ def existing_path(loc: Path, value: Any) -> Path:
     """The parts of a pydantic location that exist in the value: unions add parts that do not."""
     path: list[str | int] = []
     for part in loc:
-        if (found := inner(value, part)) is not _ABSENT:
+        if (found := _inner(value, part)) is not _ABSENT:
             path.append(part)
             value = found
     return tuple(path)
 
 
-def inner(value: Any, part: str | int) -> Any:
+def _inner(value: Any, part: str | int) -> Any:
     """What an object or a list holds at a key or a place, `_ABSENT` if nothing."""
     if is_object(value):
         return value.get(str(part), _ABSENT)

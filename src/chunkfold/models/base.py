@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandle
 from pydantic_core import CoreSchema, core_schema
 
 from chunkfold.excerpts import Excerpt, short_repr, whole
-from chunkfold.json_text.paths import Path, dotted, existing_path, inner
+from chunkfold.json_text.paths import Path, dotted, existing_path
 from chunkfold.json_text.values import copied, is_container, is_list, is_object
 
 RAW_VALUES: Final = "raw_values"
@@ -211,9 +211,8 @@ def validate_leniently(kind: type[ModelT], value: dict[str, Any]) -> tuple[Model
         for field in sorted(dict.fromkeys(one.field for one in found), key=len):
             if not field:
                 raise TypeError(str(found[0]))
-            holder = _holder(value, field)
-            if holder is not None:
-                raw[field] = holder.pop(str(field[-1]))
+            if existing_path(field, value) == field:
+                raw[field] = _walk(value, field[:-1]).pop(field[-1])
     for field, kept in raw.items():
         _keep_raw(_walk(model, field[:-1]), str(field[-1]), kept, in_place=kind._has_raw_fields)  # pyright: ignore[reportPrivateUsage] - of this module
     return model, wrong
@@ -258,10 +257,3 @@ def _walk(value: Any, path: Path) -> Any:
     for part in path:
         value = getattr(value, str(part)) if isinstance(value, BaseModel) else value[part]
     return value
-
-
-def _holder(value: Any, field: Path) -> dict[str, Any] | None:
-    """The object that holds a field; None if it is gone with another field already."""
-    for part in field[:-1]:
-        value = inner(value, part)
-    return value if is_object(value) and field[-1] in value else None

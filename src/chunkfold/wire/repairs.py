@@ -179,19 +179,16 @@ def _is_essential(wrong: WrongType) -> bool:
 
 def _drop_empty_values(body: dict[str, Any], notes: Notes) -> None:
     """A null instead of a default is an absent field; an empty list is how some languages write an empty object."""
-    _drop_null(body, "choices")  # noted by the fold (CHOICES_MISSING)
+    if body.get("choices", ()) is None:
+        del body["choices"]  # noted by the fold (CHOICES_MISSING)
     for choice in objects_in(body.get("choices")):
-        _drop_null(choice, "index")
+        if choice.get("index", 0) is None:
+            del choice["index"]
         delta = choice.get("delta")
         if "delta" in choice and not delta and not is_object(delta):
             del choice["delta"]
             if delta is not None:
                 notes.append((WRONG_TYPE, f"delta: expected an object, received {type(delta).__name__}"))
-
-
-def _drop_null(fields: dict[str, Any], name: str) -> None:
-    if name in fields and fields[name] is None:
-        del fields[name]
 
 
 def _repair_calls(part: dict[str, Any], notes: Notes) -> None:
