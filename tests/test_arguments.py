@@ -11,6 +11,7 @@ from chunkfold import (
     CumulativeDeltas,
     EventStreamDecoder,
     OneChoice,
+    PartialJSON,
     ThinkTags,
     Transform,
     encode_event,
@@ -31,6 +32,10 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "exc": lambda value: ChatCompletionParser().interrupt(value),
     "chunk": lambda value: ThinkTags().feed(value),
     "max_size": lambda value: fold_record(b"", max_size=value),
+    "opening": ThinkTags,
+    "closing": lambda value: ThinkTags("<a>", value),
+    "inside": lambda value: ThinkTags(inside=value),
+    "text": lambda value: PartialJSON().feed(value),
     "on_chunks": lambda value: ChatCompletionParser().observe(on_chunks=value),
     "on_end": lambda value: ChatCompletionStream([]).observe(on_end=value),
 }
@@ -54,6 +59,11 @@ def test_only_a_chunk_is_transformed(transform: Callable[[], Transform]) -> None
 def test_only_an_event_is_parsed(value: Any) -> None:
     with pytest.raises(TypeError, match=r"^event: expected a ServerSentEvent, received "):
         parse_payload(value)
+
+
+def test_a_status_is_no_bool() -> None:
+    with pytest.raises(TypeError, match=r"^status_code: expected an int or None, received True"):
+        error_from_response(True, {}, b"")
 
 
 def test_a_size_below_zero_is_a_value_error() -> None:

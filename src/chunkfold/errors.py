@@ -24,7 +24,11 @@ from typing import Any, Final
 from chunkfold.anomalies import Rule
 
 _RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429})
-_NEVER_RETRYABLE_CODES: Final = ("insufficient_quota", "billing_hard_limit_reached")
+# An account without money, which a 429 can mean as well; the number is Zhipu's.
+_NEVER_RETRYABLE_CODES: Final = (
+    *("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "exceeded_current_quota_error"),
+    *(1113, "1113"),
+)
 _TRANSIENT_ERRORS: Final = ("TimeoutException", "NetworkError", "RemoteProtocolError")
 _UNITS: Final = {
     "max_event_items": "values in one event",

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Protocol, TypeVar
 
-from chunkfold.arguments import A_CHUNK, check_instance
+from chunkfold.arguments import A_CHUNK, check_flag, check_instance
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.text_channels import Channel, TextChannels
 from chunkfold.models import ChatCompletionChunk, ChoiceDelta, ChunkChoice, Model
@@ -43,10 +43,14 @@ class ThinkTags:
         inside: Whether the content starts inside the tag.
 
     Raises:
+        TypeError: A tag is not a str, or `inside` is not a bool.
         ValueError: A tag is empty, or part of the other.
     """
 
     def __init__(self, opening: str = "<think>", closing: str = "</think>", *, inside: bool = False) -> None:
+        check_instance("opening", opening, str, "a str")
+        check_instance("closing", closing, str, "a str")
+        check_flag("inside", inside)
         if not opening or not closing or opening in closing or closing in opening:
             raise ValueError(f"expected two tags, neither part of the other, received {opening!r} and {closing!r}")
         self._tags = (opening, closing)

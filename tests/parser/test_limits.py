@@ -640,6 +640,11 @@ MANY_PARTS: dict[str, Callable[[int], bytes]] = {
     "annotations": lambda n: delta(annotations=[{}] * (n - 1)),
     "parts": lambda n: delta(content=[{"type": "text", "text": "x"}] * (n - 1)),
     "reasoning details": lambda n: delta(reasoning_details=[{"index": index} for index in range(n - 1)]),
+    "thinking blocks": lambda n: delta(thinking_blocks=[{"index": index} for index in range(n - 1)]),
+    "content blocks": lambda n: delta(content_blocks=[{"index": index} for index in range(n - 1)]),
+    "parts of a part": lambda n: delta(
+        content=[{"type": "thinking", "thinking": [{"type": "text", "text": "x"}] * (n - 2)}]
+    ),
     "log probabilities": lambda n: chunk({**choice(), "logprobs": {"content": [{}] * (6 * n - 6)}}),
     "other likely tokens": lambda n: chunk(
         {**choice(), "logprobs": {"refusal": [{"top_logprobs": [{}, {}]}] * (2 * n - 2)}}

@@ -338,7 +338,7 @@ def test_a_wrong_option_of_the_parser(options: dict[str, Any], error: type[Excep
         ChatCompletionParser(**options)
 
 
-@pytest.mark.parametrize("headers", [5, [("x-request-id", "a")]])
+@pytest.mark.parametrize("headers", [5, 0, [], [("x-request-id", "a")]])
 def test_headers_that_are_no_mapping(headers: Any) -> None:
     with pytest.raises(TypeError, match="headers: expected a mapping, received"):
         ChatCompletionParser(headers=headers)
@@ -368,6 +368,15 @@ def test_what_is_no_request_is_refused_before_it_is_sent(client: Any, json: Any)
     for open_stream in (connect, aconnect):
         with pytest.raises(TypeError, match=r"^client: expected" if client is None else "^json: expected"):
             open_stream(client, "POST", "https://provider.test/", json=json)
+
+
+@pytest.mark.parametrize("name", ["content", "data", "files"])
+def test_another_body_is_refused_before_the_request_is_sent(name: str) -> None:
+    """Was once sent instead of `json`, without `stream`."""
+    for open_stream in (connect, aconnect):
+        options: Any = {name: b"{}"}
+        with pytest.raises(TypeError, match=rf"^{name}: expected no other body than `json`, received b'{{}}'"):
+            open_stream(httpx.Client(), "POST", "https://provider.test/", json=ASKED, **options)
 
 
 @pytest.mark.parametrize("headers", [5, "accept", [1], [("accept", "a", "b")], {1: "a"}, {"a": 1}])

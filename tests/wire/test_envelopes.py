@@ -523,7 +523,8 @@ def test_no_error(payload: Any) -> None:
         pytest.param({}, True, False, id="an empty object"),
         pytest.param("", True, False, id="an empty string"),
         pytest.param([], True, False, id="an empty list"),
-        pytest.param({"x": None}, True, True, id="an object without a message"),
+        pytest.param({"message": "", "type": "", "code": None}, True, False, id="an object of nothing (Apertis)"),
+        pytest.param({"x": 5}, True, True, id="an object without a message"),
         pytest.param(True, True, True, id="true"),
         pytest.param(500, True, True, id="a number"),
     ],
@@ -627,13 +628,29 @@ STATUSES = [
         401,
         id="a code first",
     ),
+    pytest.param({"error": {"type": "queue_exceeded", "code": "queue_exceeded"}}, 429, id="queue_exceeded (Cerebras)"),
+    pytest.param({"__type": "ThrottlingException", "message": "x"}, 429, id="an exception's type (AWS)"),
+    pytest.param({"modelStreamErrorException": {"message": "x"}}, 500, id="an exception's name (Bedrock)"),
+    pytest.param({"id": "c", "choices": [], "message": "x", "type": "server_error"}, 500, id="a word beside no choice"),
+    # Numbers under other names, and numbers that are words.
+    pytest.param({"error": {"http_code": 429}}, 429, id="http_code"),
+    pytest.param(
+        {"object": "error", "type": "service_tier_capacity_exceeded", "code": "3505", "raw_status_code": 503},
+        503,
+        id="raw_status_code (Mistral)",
+    ),
+    pytest.param({"error": {"code": "1002", "message": "x"}}, 401, id="Zhipu's 1002: a wrong key"),
+    pytest.param({"error": {"code": 1302, "message": "x"}}, 429, id="Zhipu's 1302: too many requests"),
+    pytest.param({"base_resp": {"status_code": 1002, "status_msg": "x"}}, 429, id="MiniMax's 1002: too many requests"),
+    pytest.param({"base_resp": {"status_code": 1004, "status_msg": "x"}}, 401, id="MiniMax's 1004: a wrong key"),
+    pytest.param({"code": 50508, "message": "x", "data": None}, 503, id="SiliconFlow's 50508: too busy"),
     # Never 200, nor any number that is no status of an error.
     pytest.param({"error": {"code": 200}}, None, id="200"),
     pytest.param({"error": {"code": "200"}}, None, id="200 in digits"),
     pytest.param({"error": {"code": 200, "type": "rate_limit_error"}}, 429, id="200 and a word"),
     pytest.param({"error": {"code": 0}}, None, id="0"),
     pytest.param({"error": {"code": 302}}, None, id="302"),
-    pytest.param({"error": {"code": 1302}}, None, id="1302"),
+    pytest.param({"error": {"code": 3302}}, None, id="3302"),
     pytest.param({"error": {"code": -429}}, None, id="-429"),
     pytest.param({"error": {"code": 429.5}}, None, id="a fraction"),
     pytest.param({"error": {"code": True}}, None, id="true"),
@@ -667,10 +684,16 @@ def test_what_may_be_gone_at_the_next_try(status: int, transient: bool) -> None:
 
 
 def test_an_empty_account_does_not_fill_by_itself() -> None:
-    """OpenAI's `insufficient_quota` has the status of a rate limit, and no retry helps."""
-    error = failure({"error": {"message": "x", "type": "insufficient_quota", "code": "insufficient_quota"}})
-    assert error.status_code == 429
-    assert not error.retryable
+    """It has the status of a rate limit, and no retry helps."""
+    for fields in (
+        {"type": "insufficient_quota", "code": "insufficient_quota"},
+        {"type": "exceeded_current_quota_error"},  # Moonshot
+        {"code": "1113"},  # Zhipu
+        {"code": 1113},
+    ):
+        error = error_from_response(429, {}, json.dumps({"error": {"message": "x", **fields}}).encode())
+        assert error.status_code == 429
+        assert not error.retryable
 
 
 MESSAGES = [
@@ -906,6 +929,7 @@ WAITS = [
     pytest.param({"retry-after": "Wed, 21 Oct 2015 12:00:30 GMT", "date": NOON}, 30.0, id="a date, against Date"),
     pytest.param({"retry-after": "Wed, 21 Oct 2015 14:00:30 +0200", "date": NOON}, 30.0, id="in another time zone"),
     pytest.param({"retry-after": "Wed, 21 Oct 2015 11:59:00 GMT", "date": NOON}, 0.0, id="a date that has passed"),
+    pytest.param({"retry-after": "Wed Oct 21 12:00:30 2015", "date": NOON}, 30.0, id="a date of asctime"),
     pytest.param({"retry-after": "Wed, 21 Oct 2015 12:00:30 GMT"}, None, id="a date without Date: no clock is asked"),
     pytest.param({"retry-after": "Wed, 21 Oct 2015 12:00:30 GMT", "date": "noon"}, None, id="a Date that is none"),
     pytest.param({"retry-after": "Wed, 21 Oct 2015 12:00:30 -0000", "date": NOON}, ANY, id="a date of no zone"),
@@ -925,6 +949,12 @@ WAITS = [
     pytest.param({"retry-after-ms": "-1"}, None, id="milliseconds below 0"),
     pytest.param({"retry-after-ms": "nan"}, None, id="no milliseconds"),
 ]
+
+
+def test_headers_in_bytes() -> None:
+    headers: Any = {b"Retry-After": b"7", b"X-Request-ID": "a"}
+    error = error_from_response(429, headers, b"")
+    assert (error.retry_after, error.request_id) == (7.0, "a")
 
 
 @each_case(("headers", "seconds"), WAITS)

@@ -980,6 +980,12 @@ OTHER_APIS = [
     pytest.param(
         "message", {"object": "text_completion", "choices": [{"index": 0, "text": "a"}]}, "/completions", id="98 legacy"
     ),
+    pytest.param(
+        "message",
+        {"object": "chat.completion.chunk", "choices": [{"index": 0, "text": "a"}]},
+        "/completions",
+        id="98 with the object of a chunk",
+    ),
 ]
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar, overload
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from chunkfold.arguments import check_instance
 from chunkfold.errors import ParseError
 from chunkfold.excerpts import escaped, excerpt
 from chunkfold.json_text.grammar import (
@@ -140,10 +141,12 @@ class PartialJSON:
         """Take the next piece; return the value, which is also kept as `value`.
 
         Raises:
+            TypeError: It is not a str.
             ParseError: The text is not JSON, and cannot become JSON.
         """
         if self._failure is not None:
             raise self._failure
+        check_instance("text", text, str, "a str")
         self._text.write(text)
         self._read(text if self._number is None else self._after_number(self._number, text))
         # Copying is paid for by the text, so that the cost stays linear.

@@ -25,7 +25,8 @@ _TOOL_ROLES: Final = ("tool", "function")
 _REASONING_TEXTS: Final = ("reasoning_content", "reasoning", "reasoning_text")
 APPENDED: Final = ("reasoning_text", "reasoning_opaque")
 """GitHub Copilot's fields, whose pieces append."""
-_PART_TEXTS: Final = ("thinking", "summary", "reasoning", "text")
+PART_TEXTS: Final = ("thinking", "summary", "reasoning", "text")
+"""The keys of a content part that hold its reasoning: a text, or a list of parts with texts."""
 
 
 class BlockKind(NamedTuple):
@@ -61,7 +62,7 @@ THINKING: Final = BlockKind("thinking", ("content",), ("content",))
 """The one object of musistudio/llms, with `content` and `signature`."""
 CONTENT_BLOCKS: Final = BlockKind("content_blocks", ("thinking",), ("thinking", "text"), inner="delta", has_types=False)
 """Anthropic's blocks as Portkey passes them on, text blocks included."""
-CONTENT_PARTS: Final = BlockKind("content_parts", appended=_PART_TEXTS, lists=_PART_TEXTS)
+CONTENT_PARTS: Final = BlockKind("content_parts", appended=PART_TEXTS, lists=PART_TEXTS)
 """The parts of a content list (Mistral, Databricks)."""
 CONTENT_ITEMS: Final = BlockKind("content_parts", appended=("text",))
 """The parts inside such a part."""
@@ -209,7 +210,7 @@ def read_part(part: Any) -> tuple[str, str]:
         return "text", text if isinstance(text, str) else ""
     if kind not in ("thinking", "reasoning"):
         return "other", ""
-    return "reasoning", next(filter(None, ("".join(_texts_in(part.get(name))) for name in _PART_TEXTS)), "")
+    return "reasoning", next(filter(None, ("".join(_texts_in(part.get(name))) for name in PART_TEXTS)), "")
 
 
 def _texts_in(value: Any) -> Iterator[str]:

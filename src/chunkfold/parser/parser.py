@@ -107,7 +107,7 @@ class ChatCompletionParser(Lifecycle):
         check_time("started", started)
         check_count("status_code", status_code)
         refused_ids = refused_rules(strict=strict, tolerate=tolerate)
-        given = Headers(headers or {})
+        given = Headers({} if headers is None else headers)
         fold = StreamFold(AnomalyLog(refused_ids), tools)
         deadlines = Deadlines(total_timeout, progress_timeout, clock() if started is None else started)
         body: StreamedBody | RefusedBody

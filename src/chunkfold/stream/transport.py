@@ -5,12 +5,14 @@ from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
 from chunkfold.errors import LimitExceededError, exceeded
+from chunkfold.excerpts import excerpt
 from chunkfold.parser.options import ParserOptions, ReadOptions
 from chunkfold.wire.envelopes import Headers
 
 MAX_CONTENT_ENCODINGS: Final = 1
 MAX_EXPANSION: Final = 100  # decoded bytes for each received byte
 _EXPANSION_ALLOWED: Final = 32 * 2**20  # bytes, before the ratio is checked
+_OTHER_BODIES: Final = frozenset({"content", "data", "files"})  # options of clients, which send them instead of `json`
 _BOUNDED: Final = frozenset({"gzip", "x-gzip", "deflate"})
 # What clients decode. A body with any other encoding is passed on as it is: `none` is often sent against compression.
 _DECODED: Final = _BOUNDED | {"br", "zstd"}
@@ -85,6 +87,9 @@ def split_options(json: Any, options: ConnectOptions) -> tuple[ParserOptions, di
     """
     if not isinstance(json, Mapping):
         msg = f"json: expected the request as a mapping, received {type(json).__name__}"
+        raise TypeError(msg)
+    for name in _OTHER_BODIES & options.keys():
+        msg = f"{name}: expected no other body than `json`, received {excerpt(options.get(name))}"
         raise TypeError(msg)
     body = cast("Mapping[str, Any]", json)
     parser_options: Any = {name: value for name, value in options.items() if name in ReadOptions.__optional_keys__}

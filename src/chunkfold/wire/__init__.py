@@ -6,5 +6,6 @@ rule that was used to tolerate something. Read in this order:
 - `payload`: `parse_payload`; the fast path is one validation of the bytes, the slow path handles each kind of data;
 - `parts`: counts that are checked before models are made;
 - `repairs`: the repairs of a chunk that does not validate, rule by rule;
-- `envelopes`: the shapes of providers' errors, their meaning as an HTTP status, and events of other APIs.
+- `envelopes`: the shapes of providers' errors, and events of other APIs;
+- `statuses`: the HTTP status that an error means.
 """

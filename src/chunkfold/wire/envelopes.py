@@ -2,13 +2,12 @@
 
 Events of other APIs are recognised here too: the URL is wrong then, and a retry does not help.
 
-The shapes are tried in a fixed order (see `find_error`); `may_be_error` is a quick check for the same shapes. The
-status is derived from the body alone, since the response's is 200: from a number first, then from the words of `code`
-and `type`.
+The shapes are tried in a fixed order (see `find_error`); `may_be_other` is a quick check for the same shapes.
 """
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple, TypeGuard
 from urllib.parse import urlsplit
@@ -21,7 +20,8 @@ from chunkfold.json_text.values import is_integer, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, ErrorObject, Outcome
 from chunkfold.models.base import validate_leniently
 from chunkfold.models.outcome import outcome_of
-from chunkfold.wire.repairs import is_too_deep, objects_in, whole_number
+from chunkfold.wire.repairs import is_too_deep, objects_in
+from chunkfold.wire.statuses import code_of, status_of
 
 _MESSAGE_EXCERPT: Final = 500
 # Gateways forward the headers of their provider under names of their own: LiteLLM, Portkey.
@@ -35,9 +35,7 @@ _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._~:/-]*")
 _GOOD_CODES: Final = (0, "0", 200, "200")
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
-_LONGEST_WORD: Final = 100  # characters; a longer one is in no table
-
-
+_MESSAGES: Final = frozenset({"delta", "message"})
 _ANTHROPIC_EVENTS: Final = (
     *("message_start", "message_delta", "message_stop"),
     *("content_block_start", "content_block_delta", "content_block_stop"),
@@ -51,7 +49,7 @@ class Headers(Mapping[str, str]):
         if not hasattr(headers, "items"):
             msg = f"headers: expected a mapping, received {type(headers).__name__}"
             raise TypeError(msg)
-        self._headers = {str(name).lower(): str(value) for name, value in headers.items()}
+        self._headers = {_text(name).lower(): _text(value) for name, value in headers.items()}
 
     def __getitem__(self, name: str) -> str:
         return self._headers[name.lower()]
@@ -67,6 +65,11 @@ class Headers(Mapping[str, str]):
         return f"Headers({', '.join(self._headers)})"
 
 
+def _text(value: object) -> str:
+    """A header's name or value, which some clients give as bytes."""
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
 class Envelope(NamedTuple):
     """An error found in a JSON object: the value that describes it, and the rule that its shape breaks, if any."""
 
@@ -74,14 +77,20 @@ class Envelope(NamedTuple):
     rule: Rule | None
 
 
-def may_be_error(chunk: ChatCompletionChunk) -> bool:
-    """Whether `find_error` may find something in the object that a valid chunk was read from."""
+def may_be_other(chunk: ChatCompletionChunk) -> bool:
+    """Whether the object that a valid chunk was read from may be, or hold, an error, or be an event of another API."""
     extra = chunk.__pydantic_extra__
     if not chunk.choices:
         return bool(extra) or "choices" not in chunk.__pydantic_fields_set__  # any of the shapes; such objects are few
     if extra and (extra.get("error") or extra.get("base_resp") is not None or _has_error(extra.get("x_groq"))):
         return True
-    return any(_is_failed(choice.finish_reason) or _has_error(choice.__pydantic_extra__) for choice in chunk.choices)
+    for choice in chunk.choices:
+        extra, reason = choice.__pydantic_extra__, choice.finish_reason
+        if "delta" not in choice.__pydantic_fields_set__ or (extra and extra.get("error")):
+            return True
+        if reason is not None and _is_failed(reason):
+            return True
+    return False
 
 
 def find_error(body: dict[str, Any], *, named: bool = False) -> Envelope | None:
@@ -94,7 +103,7 @@ def find_error(body: dict[str, Any], *, named: bool = False) -> Envelope | None:
     choices = body.get("choices")
     has_choices = choices is not None
     error = body.get("error")
-    if error is not None and error is not False and (error or not has_choices):
+    if error is not None and error is not False and (_says_something(error) or not has_choices):
         return Envelope(error, None if error and is_object(error) else ERROR_SHAPE)
     if not named and (body.get("object") == "error" or (body.get("type") == "error" and not choices)):
         return Envelope(body, ERROR_BARE)
@@ -105,15 +114,20 @@ def find_error(body: dict[str, Any], *, named: bool = False) -> Envelope | None:
     if inside is not None or named or choices or (has_choices and body.get("usage")):
         return inside
     vendor = _vendor_error(body)
-    is_failure = any(400 <= _code(body.get(name)) < 10**18 for name in ("code", "status_code"))
-    if vendor is not None or is_failure or (not has_choices and _has_message(body)):
+    is_failure = any(400 <= code_of(body.get(name)) < 10**18 for name in ("code", "status_code"))
+    if vendor is not None or is_failure or (_has_message(body) and (not has_choices or status_of(body, body))):
         return Envelope(vendor or body, ERROR_BARE)
     return None
 
 
 def _has_error(holder: Any) -> TypeGuard[dict[str, Any]]:
-    """Whether a choice, or `x_groq`, has an error: null, false and what is empty are none."""
-    return is_object(holder) and bool(holder.get("error"))
+    """Whether a chunk, a choice, or `x_groq`, has an error: null, false and what is empty are none."""
+    return is_object(holder) and _says_something(holder.get("error"))
+
+
+def _says_something(error: Any) -> bool:
+    """Whether an error is not empty; some relays add one with empty fields to every chunk (Apertis)."""
+    return any(error.values()) if is_object(error) else bool(error)
 
 
 def _is_failed(finish_reason: Any) -> bool:
@@ -176,8 +190,9 @@ def other_api_object(body: dict[str, Any]) -> str | None:
     choices = body.get("choices")
     if not choices:
         return other_api(body.get("type"))
-    is_text = any("text" in choice and "delta" not in choice for choice in objects_in(choices))
-    is_legacy = is_text and body.get("object") == "text_completion"
+    texts = [choice["text"] for choice in objects_in(choices) if "text" in choice and not {*choice} & _MESSAGES]
+    # Some relays send these events with the object of a chunk.
+    is_legacy = any(texts) or (bool(texts) and body.get("object") == "text_completion")
     return "the legacy completions API (/completions)" if is_legacy else None
 
 
@@ -188,7 +203,7 @@ def api_error(value: Any, raw: Any) -> APIError:
     value = raw if is_same else scrubbed(value)
     fields = _error_fields(value, raw)
     error, _ = validate_leniently(ErrorObject, dict(fields))
-    return APIError(_shown(error.message), error=error, status_code=_status(fields, raw), raw=raw)
+    return APIError(_shown(error.message), error=error, status_code=status_of(fields, raw), raw=raw)
 
 
 def api_status_error(status_code: int, headers: Mapping[str, str], body: Any, text: str) -> APIStatusError:
@@ -248,10 +263,16 @@ def _wait(headers: Mapping[str, str], prefix: str) -> float | None:
     if seconds is not None or text is None:
         return seconds
     try:
-        wait = parsedate_to_datetime(text) - parsedate_to_datetime(headers["date"])
+        wait = _date(text) - _date(headers["date"])
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
     return max(0.0, wait.total_seconds())
+
+
+def _date(text: str) -> datetime:
+    """A date in any of HTTP's three forms (RFC 9110, section 5.6.7), of which one names no zone: it is in UTC."""
+    date = parsedate_to_datetime(text)
+    return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
 
 
 def _seconds(text: str | None) -> float | None:
@@ -306,69 +327,3 @@ def _message_of(value: Any, levels: int = 4) -> str | None:
 def _shown(message: str | None) -> str:
     """The message for the exception's text: bounded, without control characters."""
     return escaped(message, _MESSAGE_EXCERPT) if message else "the provider sent an error without a message"
-
-
-def _status(value: Any, raw: Any) -> int | None:
-    """The HTTP status a body means: a number first, then the words."""
-    parts = [part for part in (value, raw) if is_object(part)]
-    for part in parts:
-        for name in ("code", "status_code", "status"):
-            status = _code(part.get(name))
-            if 400 <= status <= 599:
-                return status
-    for word in _words(parts):
-        # A second part only says more: DashScope's Throttling.RateQuota, Gemini's function_call_filter: MALFORMED.
-        meant = _WORD_STATUS.get(_plain(word)) or _WORD_STATUS.get(_plain(re.split("[.:]", word, maxsplit=1)[0]))
-        if meant is not None:
-            return meant
-    return None
-
-
-def _words(parts: list[dict[str, Any]]) -> Iterator[str]:
-    for part in parts:
-        metadata = part.get("metadata")
-        inner = metadata.get("error_type") if is_object(metadata) else None
-        names = (part.get(name) for name in ("code", "type", "status", "error_type", "finish_reason"))
-        yield from (printed(word)[:_LONGEST_WORD] for word in (*names, inner) if isinstance(word, str | int))
-
-
-def _plain(word: str) -> str:
-    """`RateLimitError`, `rate_limit_error` and `rate-limit` are one word."""
-    return "".join(filter(str.isalnum, word.lower())).removesuffix("error").removesuffix("exception")
-
-
-def _code(value: Any) -> int:
-    """A number, or its digits: an HTTP status, or a provider's own code (Zhipu has 1113); 0 for anything else."""
-    return value if is_integer(value) else whole_number(value) or 0
-
-
-# Words of OpenAI, Anthropic, Google, AWS, Databricks, Tencent, Groq and OpenRouter; the numbers are MiniMax's.
-_WORD_STATUS: Final[dict[str, int]] = {
-    _plain(word): status
-    for status, words in {
-        400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded tool_use_failed"
-        " json_validate_failed invalid_prompt content_policy_violation content_filter validation invalid_parameter"
-        " unsupported_value unsupported_parameter data_inspection_failed invalid_value"
-        " string_above_max_length invalid_parameter_value 1026 1027 1042 2013",
-        401: "authentication invalid_api_key unauthorized unauthenticated invalid_authentication auth_failure"
-        " 1004 2049",
-        402: "payment_required billing insufficient_credit insufficient_credits insufficient_balance 1008",
-        403: "permission permission_denied forbidden access_denied",
-        404: "not_found model_not_found resource_not_found resource_does_not_exist",
-        408: "request_timeout model_timeout",
-        409: "conflict aborted",
-        413: "request_too_large",
-        422: "unprocessable_entity",
-        429: "rate_limit rate_limit_exceeded rate_limit_reached exceeded_current_quota rate_limited"
-        " too_many_requests resource_exhausted insufficient_quota"
-        " quota_exceeded spend_limit_exceeded throttling throttled request_limit_exceeded model_not_ready tokens"
-        " requests 1002 1039 1041",
-        500: "server internal internal_server api unknown model_stream_error"
-        " malformed_function_call function_call_filter 1000 1013 1024 1033",
-        502: "bad_gateway provider upstream network",
-        503: "service_unavailable unavailable temporarily_unavailable engine_overloaded overloaded"
-        " model_overloaded server_overloaded insufficient_system_resource capacity",
-        504: "gateway_timeout upstream_timeout api_timeout deadline_exceeded timeout 1001",
-    }.items()
-    for word in words.split()
-}

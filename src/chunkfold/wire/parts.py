@@ -5,10 +5,11 @@ from typing import Any, Final
 from pydantic_core import from_json
 
 from chunkfold.json_text.values import is_list, is_object
+from chunkfold.models.content import BLOCK_KINDS, PART_TEXTS
 
 MAX_EVENT_PARTS: Final = 10_000  # choices, and entries of the lists in their messages
 _TOKENS_PER_PART: Final = 6  # log probabilities take less, and a whole completion has many
-_PARTS: Final = ("content", "tool_calls", "annotations", "images", "reasoning_details")
+_PARTS: Final = ("content", "tool_calls", "annotations", "images", *(kind.name for kind in BLOCK_KINDS))
 
 
 def is_full_of_parts(data: bytes) -> bool:
@@ -34,7 +35,9 @@ def has_too_many_parts(choices: Any) -> bool:
         return True
     objects = list(filter(is_object, choices))
     messages = (choice.get(name) for choice in objects for name in ("delta", "message"))
-    lists = (message.get(name) for message in messages if is_object(message) for name in _PARTS)
+    lists = [message.get(name) for message in messages if is_object(message) for name in _PARTS]
+    parts = (part for items in lists if is_list(items) for part in items if is_object(part))
+    lists += [part.get(name) for part in parts for name in PART_TEXTS]
     tokens = sum(_count_of_tokens(choice.get("logprobs")) for choice in objects)
     return len(choices) + sum(map(_length, lists)) + tokens // _TOKENS_PER_PART > MAX_EVENT_PARTS
 

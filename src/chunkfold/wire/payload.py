@@ -27,7 +27,7 @@ from chunkfold.anomalies import (
     WRAPPED_IN_LIST,
     Rule,
 )
-from chunkfold.arguments import check_instance
+from chunkfold.arguments import check_count, check_instance
 from chunkfold.errors import APIError, APIStatusError, ChunkfoldError, InvalidChunkError, exceeded
 from chunkfold.event_stream import BOM, MESSAGE, SLICE, EventStreamDecoder, ServerSentEvent
 from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of
@@ -39,7 +39,7 @@ from chunkfold.wire.envelopes import (
     api_error,
     api_status_error,
     find_error,
-    may_be_error,
+    may_be_other,
     other_api,
     other_api_object,
 )
@@ -107,7 +107,7 @@ def valid_chunk(event: ServerSentEvent) -> ChatCompletionChunk | None:
 
 def is_plain(chunk: ChatCompletionChunk) -> bool:
     """Whether a valid chunk is a chunk and nothing else: no error in it, no other API's."""
-    return chunk.object not in AMBIGUOUS_OBJECTS and not may_be_error(chunk)
+    return chunk.object not in AMBIGUOUS_OBJECTS and not may_be_other(chunk)
 
 
 def parse_slowly(event: ServerSentEvent) -> Payload:
@@ -390,6 +390,7 @@ def error_from_response(status_code: int, headers: Mapping[str, str], body: byte
         TypeError: The body is not bytes, or the headers are not a mapping.
     """
     check_instance("status_code", status_code, int, "an int")
+    check_count("status_code", status_code)
     check_instance("body", body, (bytes, bytearray), "bytes")
     body = body.removeprefix(BOM)
     value, _ = _read(_event_data(body) or body, [])

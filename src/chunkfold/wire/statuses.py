@@ -1,0 +1,113 @@
+"""Derive the HTTP status that an error inside a stream means.
+
+It comes from the body alone, since the response's own is 200: from a number first, then from the words of `code` and
+`type`.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from chunkfold.excerpts import printed
+from chunkfold.json_text.values import is_integer, is_object
+from chunkfold.wire.repairs import whole_number
+
+_LONGEST_WORD: Final = 100  # characters; a longer one is in no table
+_NUMBER_NAMES: Final = ("code", "status_code", "status", "http_code", "http_status_code", "raw_status_code")
+_WORD_NAMES: Final = ("code", "type", "__type", "status", "error_type", "finish_reason")
+
+
+def status_of(value: Any, raw: Any) -> int | None:
+    """The HTTP status a body means: a number first, then the words."""
+    parts = [part for part in (value, raw) if is_object(part)]
+    for part in parts:
+        for name in _NUMBER_NAMES:
+            status = code_of(part.get(name))
+            if 400 <= status <= 599:
+                return status
+    numbers = _MINIMAX_STATUS if is_object(raw) and is_object(raw.get("base_resp")) else _ZHIPU_STATUS
+    for word in _words(parts):
+        # A second part only says more: DashScope's Throttling.RateQuota, Gemini's function_call_filter: MALFORMED.
+        first = re.split("[.:]", word, maxsplit=1)[0]
+        meant = numbers.get(word) or _WORD_STATUS.get(_plain(word)) or _WORD_STATUS.get(_plain(first))
+        if meant is not None:
+            return meant
+    return None
+
+
+def _words(parts: list[dict[str, Any]]) -> Iterator[str]:
+    for part in parts:
+        metadata = part.get("metadata")
+        inner = metadata.get("error_type") if is_object(metadata) else None
+        names = (part.get(name) for name in _WORD_NAMES)
+        yield from (printed(word)[:_LONGEST_WORD] for word in (*names, inner) if isinstance(word, str | int))
+
+
+def _plain(word: str) -> str:
+    """`RateLimitError`, `rate_limit_error` and `rate-limit` are one word."""
+    return "".join(filter(str.isalnum, word.lower())).removesuffix("exception").removesuffix("error")
+
+
+def code_of(value: Any) -> int:
+    """A number, or its digits: an HTTP status, or a provider's own code (Zhipu has 1113); 0 for anything else."""
+    return value if is_integer(value) else whole_number(value) or 0
+
+
+def _by_word(words_of: dict[int, str]) -> dict[str, int]:
+    return {word: status for status, words in words_of.items() for word in words.split()}
+
+
+# Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, Groq and OpenRouter.
+_WORD_STATUS: Final = {
+    _plain(word): status
+    for word, status in _by_word(
+        {
+            400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded"
+            " tool_use_failed json_validate_failed invalid_prompt content_policy_violation content_filter validation"
+            " invalid_parameter unsupported_value unsupported_parameter data_inspection_failed invalid_value"
+            " string_above_max_length invalid_parameter_value",
+            401: "authentication invalid_api_key unauthorized unauthenticated invalid_authentication auth_failure",
+            402: "payment_required billing insufficient_credit insufficient_credits insufficient_balance",
+            403: "permission permission_denied forbidden access_denied",
+            404: "not_found model_not_found resource_not_found resource_does_not_exist",
+            408: "request_timeout model_timeout",
+            409: "conflict aborted",
+            413: "request_too_large",
+            422: "unprocessable_entity",
+            429: "rate_limit rate_limit_exceeded rate_limit_reached exceeded_current_quota rate_limited"
+            " too_many_requests resource_exhausted insufficient_quota quota_exceeded spend_limit_exceeded throttling"
+            " throttled request_limit_exceeded model_not_ready tokens requests queue_exceeded"
+            " service_tier_capacity_exceeded",
+            500: "server internal internal_server api unknown model_stream_error malformed_function_call"
+            " function_call_filter",
+            502: "bad_gateway provider upstream network",
+            503: "service_unavailable unavailable temporarily_unavailable engine_overloaded overloaded"
+            " model_overloaded server_overloaded insufficient_system_resource capacity",
+            504: "gateway_timeout upstream_timeout api_timeout deadline_exceeded timeout",
+        }
+    ).items()
+}
+# Numbers in `base_resp`.
+_MINIMAX_STATUS: Final = _by_word(
+    {
+        400: "1026 1027 1042 2013",
+        401: "1004 2049",
+        402: "1008",
+        429: "1002 1039 1041",
+        500: "1000 1013 1024 1033",
+        504: "1001",
+    }
+)
+# Numbers in an `error`, and two of SiliconFlow's.
+_ZHIPU_STATUS: Final = _by_word(
+    {
+        400: "1210 1212 1213 1214 1215 1261 1300 1301",
+        401: "1000 1001 1002 1003 1004",
+        402: "1113",
+        403: "1110 1111 1112 1121 1220 1309 1311",
+        404: "1211 1221 1222",
+        429: "1302 1303 1304 1305 1308 1310 1312 1313",
+        500: "1120 1200 1230 1234",
+        503: "50505 50508",
+    }
+)
