@@ -79,7 +79,8 @@ class ChunkfoldError(Exception):
     Attributes:
         snapshot: The partial answer, a `ChatCompletion`; None if no stream was being read. (Its type is not declared,
             because this module does not import the layers that raise errors.)
-        emitted_output: Whether output was emitted before the error.
+        emitted_output: Whether output was emitted before the error, in a chunk or an event that was yielded or
+            returned. The stream's `read()` and the parser's `fold` emit nothing.
         retry_after: Seconds to wait before another attempt, None if unknown.
     """
 

@@ -271,7 +271,7 @@ class Result(NamedTuple):
     snapshot: str
     parts: str
     anomalies: tuple[Anomaly, ...]
-    emitted_output: bool
+    has_output: bool
 
 
 @dataclass
@@ -308,15 +308,21 @@ class Reading:
         parser = self.parser
         parts = [choice.message.parts for choice in parser.snapshot.choices]
         return Result(
-            parser.end, _error(parser), plain(parser.snapshot), plain(parts), parser.anomalies, parser.emitted_output
+            parser.end, _error(parser), plain(parser.snapshot), plain(parts), parser.anomalies, has_output(parser)
         )
+
+
+def has_output(parser: ChatCompletionParser) -> bool:
+    """Whether output came, whoever got it."""
+    return parser._fold.has_output
 
 
 def _error(parser: ChatCompletionParser) -> str:
     error = parser.error
     if error is None:
         return ""
-    fields = {name: value for name, value in vars(error).items() if name != "snapshot"}
+    # Output that was only folded was not emitted.
+    fields = {name: value for name, value in vars(error).items() if name not in ("snapshot", "emitted_output")}
     return f"{type(error).__name__}: {error} {plain(list(fields.items()))} {error.__cause__!r}"
 
 
@@ -459,8 +465,9 @@ def check_ended(reading: Reading) -> None:
         same("that of a body that ends too early", type(error), IncompleteStreamError)
     if end not in (StreamEnd.FAILED, StreamEnd.INVALID):
         same("finished is where every choice has its finish reason", end is StreamEnd.FINISHED, finished)
-    has_output = parser.emitted_output
-    hold("empty is without output", has_output is (end is not StreamEnd.EMPTY) or end not in _TOLD_BY_OUTPUT, end)
+    hold(
+        "empty is without output", has_output(parser) is (end is not StreamEnd.EMPTY) or end not in _TOLD_BY_OUTPUT, end
+    )
     hold("interrupted is where the transport failed", end is not StreamEnd.INTERRUPTED or reading.options.is_reset)
     hold("closed is where the consumer left", end is not StreamEnd.CLOSED or reading.options.is_left)
     hold("nothing stalls without a deadline", end is not StreamEnd.STALLED)
@@ -474,7 +481,7 @@ def check_ended(reading: Reading) -> None:
         hold("an end that is complete has a completion", not end.complete, end)
         is_of_leaving = end is StreamEnd.CLOSED and type(raised) is IncompleteStreamError and raised.end is end
         hold("what is raised is the error", raised is error or (error is None and is_of_leaving), raised)
-        hold("and has what arrived", raised.snapshot is snapshot and raised.emitted_output is has_output)
+        hold("and has what arrived", raised.snapshot is snapshot and raised.emitted_output is parser.emitted_output)
         check_error(raised)
     else:
         hold("a completion is of a complete end", end.complete and completion is snapshot, end)
@@ -570,8 +577,7 @@ def check_messages(reading: Reading, body: bytes) -> None:
     """Nothing is made up, and the chunks add up to the message."""
     snapshot, chunks = reading.parser.snapshot, reading.chunks
     if not reading.options.is_left:
-        has_output = any(brings_output(chunk) for chunk in chunks)
-        same("emitted output is output in a chunk", reading.parser.emitted_output, has_output)
+        same("output is output in a chunk", has_output(reading.parser), any(map(brings_output, chunks)))
         for index, message in ((choice.index, vars(choice.message)) for choice in snapshot.choices):
             if index == 0:
                 text = "".join(chunk.text for chunk in chunks)
@@ -671,7 +677,7 @@ def check_refolded(reading: Reading) -> None:
         same("a chunk is not changed", plain(chunk), before)
     accumulator.finish()
     same("the chunks, folded again, are the snapshot", plain(accumulator.snapshot), plain(reading.parser.snapshot))
-    same("and as much output", accumulator.has_output, reading.parser.emitted_output)
+    same("and as much output", accumulator.has_output, has_output(reading.parser))
 
 
 def check_strict(body: bytes, options: Options, result: Result) -> None:

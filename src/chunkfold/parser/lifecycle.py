@@ -66,6 +66,7 @@ class Lifecycle:
         self._recorder: EventRecorder | None = None
         self._observers: Observers | None = None
         self._final: ChatCompletion | None = None
+        self._emits = False  # whether the caller takes chunks or events, and not the result alone
 
     @property
     def snapshot(self) -> ChatCompletion:
@@ -101,8 +102,8 @@ class Lifecycle:
 
     @property
     def emitted_output(self) -> bool:
-        """Whether output was emitted."""
-        return self._fold.has_output
+        """Whether output was emitted, in a chunk or an event that was returned."""
+        return self._emits and self._fold.has_output
 
     def events(self) -> "list[ChatCompletionEvent]":
         """The typed events since the last call, or since the start.
@@ -113,6 +114,7 @@ class Lifecycle:
         if self._recorder is None:
             from chunkfold.events.recorder import EventRecorder  # loaded only for events
 
+            self._emits |= self.end is None
             self._recorder = EventRecorder(self._fold.tools)
             self._log.observe(self._recorder.on_anomaly)
             self._fold.observe(self._recorder)
@@ -152,6 +154,8 @@ class Lifecycle:
             is_slice: Whether more bytes of the same read follow, so that no deadline is checked yet.
         """
         fold, body, deadlines = self._fold, self._body, self._deadlines
+        if not folding:
+            self._emits = True
         now = self._clock() if arrived is None else arrived
         known, seconds = fold.chunks, now - deadlines.started
         try:
@@ -234,7 +238,7 @@ class Lifecycle:
         if self._log.refused is not None and isinstance(error, InvalidStreamError) and error.rule is None:
             error.rule = self._log.refused.rule
         error.snapshot = self.snapshot
-        error.emitted_output = self._fold.has_output
+        error.emitted_output = self.emitted_output
         return error
 
     def _after_slices(self, missed: str | None) -> list[ChatCompletionChunk]:

@@ -33,6 +33,11 @@ READ_HEADERS: Final = frozenset(
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 # A path of anything else, such as `;jsessionid=`, may hold more than names.
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._~:/-]*")
+# Keys of the errors without an envelope, in addition to those that end in this.
+_BARE_KEYS: Final = frozenset(
+    {"code", "status_code", "message", "detail", "type", "error_code", "errors", "success", "Message", "Response"}
+)
+_EXCEPTION: Final = "Exception"
 _GOOD_CODES: Final = (0, "0", 200, "200")
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 _MESSAGES: Final = frozenset({"delta", "message"})
@@ -80,8 +85,10 @@ class Envelope(NamedTuple):
 def may_be_other(chunk: ChatCompletionChunk) -> bool:
     """Whether the object that a valid chunk was read from may be, or hold, an error, or be an event of another API."""
     extra = chunk.__pydantic_extra__
-    if not chunk.choices:
-        return bool(extra) or "choices" not in chunk.__pydantic_fields_set__  # any of the shapes; such objects are few
+    if "choices" not in chunk.__pydantic_fields_set__:
+        return True  # any of the shapes; such objects are few
+    if not chunk.choices and extra and any(name in _BARE_KEYS or name.endswith(_EXCEPTION) for name in extra):
+        return True
     if extra and (extra.get("error") or extra.get("base_resp") is not None or _has_error(extra.get("x_groq"))):
         return True
     for choice in chunk.choices:
@@ -164,7 +171,7 @@ def _vendor_error(body: dict[str, Any]) -> dict[str, Any] | None:
     if isinstance(body.get("Message"), str) and body["Message"]:  # AWS
         return {**body, "message": body["Message"]}
     for name, value in body.items():
-        if name.endswith("Exception") and is_object(value):  # Bedrock, inside a stream
+        if name.endswith(_EXCEPTION) and is_object(value):  # Bedrock, inside a stream
             return {**value, "type": name}
     return None
 
