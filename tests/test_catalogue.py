@@ -16,14 +16,13 @@ from cases import each_case
 from made_up_ids import MADE_UP, shown_id
 
 from chunkfold import RULES, Anomaly, APIError, ChatCompletionParser, InvalidStreamError, Rule, StreamEnd
-from chunkfold.anomalies import AnomalyLog
-from chunkfold.rule_examples import EXAMPLES, Example, ExampleCall
+from chunkfold.anomalies import GIVEN_UP, AnomalyLog
+from chunkfold.rule_examples import EXAMPLES, Example, ExampleCall, example_of
 from chunkfold.testing import DONE, catalogue, delta
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "providers.md"
 GOLDEN = Path(__file__).parent / "golden"
-GIVEN_UP = {"CF503"}  # ids of rules that were removed
 BY_ID = {rule.id: rule for rule in RULES}
 
 
@@ -78,7 +77,7 @@ def test_no_two_rules_say_the_same() -> None:
 
 
 def read_example(rule: Rule, **options: Any) -> ChatCompletionParser:
-    example = EXAMPLES[rule.id]
+    example = example_of(rule.id)
     exc = OSError("connection reset") if example.is_broken else None
     return read(example.body, exc=exc, one_choice=example.is_for_one, **options)
 
@@ -109,6 +108,8 @@ def expected_of(example: Example, usage: Mapping[str, int]) -> Example:
 
 def test_every_rule_has_an_example_and_no_other_id_has_one() -> None:
     assert list(EXAMPLES) == [rule.id for rule in RULES]
+    with pytest.raises(LookupError, match="rule CF999 has no example: add a body to EXAMPLES in"):
+        _ = Rule("CF999", "", "", "").example
 
 
 @each_case("rule", RULES, ids=lambda rule: rule.id)
@@ -116,13 +117,13 @@ def test_the_example_shows_its_rule_and_no_other(rule: Rule) -> None:
     parser = read_example(rule)
     assert list(noted(parser)) == [rule.id]
     result = result_of(parser, rule.example)
-    assert result == expected_of(EXAMPLES[rule.id], result.usage)
+    assert result == expected_of(example_of(rule.id), result.usage)
 
 
 @each_case("rule", RULES, ids=lambda rule: rule.id)
 def test_strict_mode_names_the_rule(rule: Rule) -> None:
     """But a provider's own error goes first, whatever its shape, and the transport's fault is not the provider's."""
-    example = EXAMPLES[rule.id]
+    example = example_of(rule.id)
     error = read_example(rule, strict=(rule.id,) if example.is_broken else True).error
     if example.error:
         assert type(error) is APIError

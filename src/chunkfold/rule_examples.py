@@ -245,3 +245,11 @@ EXAMPLES: Final[dict[str, Example]] = {
         None,
     ),
 }
+
+
+def example_of(rule_id: str) -> Example:
+    """A rule's example, with the expected result."""
+    try:
+        return EXAMPLES[rule_id]
+    except KeyError:
+        raise LookupError(f"rule {rule_id} has no example: add a body to EXAMPLES in {__name__}") from None

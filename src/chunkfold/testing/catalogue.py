@@ -19,7 +19,7 @@ from chunkfold.anomalies import RULES, Rule
 from chunkfold.errors import APIError
 from chunkfold.models import ChatCompletionMessageToolCall
 from chunkfold.parser.parser import ChatCompletionParser
-from chunkfold.rule_examples import EXAMPLES
+from chunkfold.rule_examples import example_of
 
 _COMMAND: Final = "python -m chunkfold.testing.catalogue docs/providers.md"
 _GROUPS: Final = {
@@ -113,7 +113,7 @@ def shown(body: bytes) -> str:
 
 def _result(rule: Rule) -> str:
     """The result of reading the example, as a sentence."""
-    example = EXAMPLES[rule.id]
+    example = example_of(rule.id)
     parser = ChatCompletionParser(one_choice=True)
     parser.feed(example.body)
     if example.is_broken:

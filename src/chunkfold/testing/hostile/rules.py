@@ -2,14 +2,14 @@
 
 from chunkfold.anomalies import RULES, Rule
 from chunkfold.errors import StreamEnd
-from chunkfold.rule_examples import EXAMPLES, Example
+from chunkfold.rule_examples import Example, example_of
 from chunkfold.testing.hostile.values import HostileStream
 from chunkfold.testing.readings import Call
 
 
 def rule_streams() -> tuple[HostileStream, ...]:
     """One for each rule that a body can show by itself."""
-    examples = ((rule, EXAMPLES[rule.id]) for rule in RULES)
+    examples = ((rule, example_of(rule.id)) for rule in RULES)
     return tuple(_stream_of(*shown) for shown in examples if not (shown[1].is_broken or shown[1].is_for_one))
 
 
