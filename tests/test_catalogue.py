@@ -16,7 +16,7 @@ from cases import each_case
 from made_up_ids import MADE_UP, shown_id
 
 from chunkfold import RULES, Anomaly, APIError, ChatCompletionParser, InvalidStreamError, Rule, StreamEnd
-from chunkfold.anomalies import GIVEN_UP, AnomalyLog
+from chunkfold.anomalies import AnomalyLog
 from chunkfold.rule_examples import EXAMPLES, Example, ExampleCall, example_of
 from chunkfold.testing import DONE, catalogue, delta
 
@@ -42,6 +42,7 @@ def noted(parser: ChatCompletionParser) -> dict[str, int]:
 
 
 # The ids
+GIVEN_UP = {"CF503"}  # ids of rules that were removed
 
 
 def test_ids_are_unique_well_formed_and_in_order() -> None:

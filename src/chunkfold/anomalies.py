@@ -359,8 +359,6 @@ ERROR_BROKEN: Final = Rule(
 
 RULES: Final[tuple[Rule, ...]] = tuple(value for value in list(globals().values()) if isinstance(value, Rule))
 _IDS: Final = frozenset(rule.id for rule in RULES)
-GIVEN_UP: Final = frozenset({"CF503"})
-"""Ids of rules that were removed; an id is never reused."""
 
 
 def refused_rules(*, strict: bool | Collection[str], tolerate: Collection[str]) -> frozenset[str]:

@@ -13,7 +13,8 @@ BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"
 DIGITS = "0123456789"
 FIELDS = ("event", "data", "id", "retry")
 KEPT_FIELDS = (*FIELDS, "error")  # the decoder shows a field `error` too, so that it begins a block like the others
-BARE_ERROR = re.compile(r'\{ *"error" *: *(?:\{ *"|"[^"])')  # so does this one, once a line was the stream's
+# So does this one, once a line was the stream's, and a line that JSON in several lines can begin with.
+BARE_ERROR = re.compile(r'\[?\s*\{\s*"error"\s*:\s*(?:\{\s*"|"[^"])|\s*(?:\{|\[|\[\{)\s*\Z', re.ASCII)
 
 
 class Dispatched(NamedTuple):

@@ -554,6 +554,51 @@ def test_no_error_in_the_framing(block: bytes) -> None:
     assert parser.completion().text == "ab"
 
 
+# JSON between the blocks, in one line or in several, as Google prints it
+
+PRINTED = {
+    "in one line": b'{"error":{"code":503,"message":"x"}}\n',
+    "in several": b'{\n  "error": {\n    "code": 503,\n    "message": "x"\n  }\n}\n',
+    "without blanks": b'{\n"error": {\n"code": 503,\n"message": "x"\n}\n}\n',
+    "with equal lines": b'{\n"error": {\n"code": 503,\n"message": "x",\n"a": {\n"b": {\n"c": 1\n}\n}\n}\n}\n',
+    "in a list": b'[{\n  "error": {\n    "code": 503,\n    "message": "x"\n  }\n}\n]\n',
+    "in a list of its own line": b'[\n  {\n    "error": {\n      "code": 503,\n      "message": "x"\n    }\n  }\n]\n',
+    "in a list in one line": b'[{"error":{"code":503,"message":"x"}}]\n',
+}
+
+
+@each_case("name", PRINTED)
+@each_case("ending", [b"", b"\n"])
+@each_case("before", [data(chunk("a")), data(chunk("a", "stop")), b": comment\n\n"])
+def test_an_error_as_bare_json(name: str, ending: bytes, before: bytes) -> None:
+    for line_end in (b"\n", b"\r\n", b"\r"):
+        body = before + (PRINTED[name] + ending).replace(b"\n", line_end)
+        for reads in ([body], [body[place : place + 1] for place in range(len(body))]):
+            parser = ChatCompletionParser()
+            for read in reads:
+                parser.feed(read)
+            parser.close()
+            assert isinstance(parser.error, APIError), (line_end, len(reads))
+            assert (parser.end, parser.error.status_code, parser.error.message) == (StreamEnd.FAILED, 503, "x")
+            assert parser.anomalies[-1].rule.id in {"CF602", "CF214"}
+
+
+@each_case(
+    "block",
+    [
+        pytest.param(b'{\n"status": "ok"\n}\n\n', id="no error"),
+        pytest.param(b'{\n"error": null\n}\n\n', id="null"),
+        pytest.param(b'{\n"error": {\n"message": "x"\n}\n\n', id="cut"),
+        pytest.param(b'{\n"error": {\n"message": "' + b"x" * 2**16 + b'"\n}\n}\n\n', id="too long"),
+        pytest.param(b'{\n\n"error": {\n"message": "x"\n}\n}\n\n', id="with a blank line"),
+    ],
+)
+def test_other_bare_json_is_no_error(block: bytes) -> None:
+    parser = ChatCompletionParser()
+    parser.feed(data(chunk("a")) + block + data(chunk("b", "stop")) + DONE)
+    assert parser.completion().text == "ab"
+
+
 # The code, as sent, and the status it means
 
 

@@ -1,11 +1,12 @@
 """Decode and encode server-sent events exactly as section 9.2 of the WHATWG HTML standard prescribes.
 
 Input: the bytes of a body, in pieces of any size. Output: a `ServerSentEvent` for each block that the standard
-dispatches. This package knows no chat completions and parses no JSON; one pattern recognises an error that is sent as a
-bare JSON line, which is only exposed. Read in this order:
+dispatches. This package knows no chat completions and parses no JSON; one pattern recognises an error that is sent as
+bare JSON between the blocks, which is only exposed. Read in this order:
 
 - `server_sent_event`: the event, and `encode_event`, which writes one;
-- `decoder`: `EventStreamDecoder`; `preamble`: a body that is not an event stream, or does not start as one;
+- `decoder`: `EventStreamDecoder`; `lines`: how it finds many lines in one step;
+- `preamble`: a body that is not an event stream, or does not start as one;
 - `slicing`: splits large reads before they are fed to the decoder.
 """
 

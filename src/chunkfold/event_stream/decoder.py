@@ -15,20 +15,16 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from chunkfold.arguments import check_count
+from chunkfold.event_stream.lines import CR, LF, RUN, line_end, values_of
 from chunkfold.event_stream.preamble import Preamble
 from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent, UnfinishedBlock
 
-_CR, _LF = 0x0D, 0x0A  # as numbers, which are found in bytes at once
 _MOST_LINES: Final = 1024  # of one event that are kept one by one
 _SHORT_LINE: Final = 16  # bytes; where lines are shorter on average, they are taken in runs
-# Lines that follow each other and are taken as one: data; what is no known field (what begins with a letter of one, a
-# brace, a blank or a BOM is checked); and any line that only repeats the one before.
-_RUN: Final = re.compile(
-    rb"(?P<data>(?:data(?::[^\r\n]*+)?+(?:\n|\r\n?+))++)"
-    rb"|(?P<ignored>(?:[^dDeir{\s\xef][^\r\n]*+(?:\n|\r\n?+))++)"
-    rb"|(?P<line>[^\r\n]*+(?:\n|\r\n?+))(?:(?P=line)(?!(?<=\r)\n))*+"
-)
-_BARE_ERROR: Final = re.compile(rb'\{ *"error" *: *(?:\{ *"|"[^"])')  # a line of its own; null and {} mean no error
+_BARE_ERROR: Final = re.compile(rb'\[?\s*\{\s*"error"\s*:\s*(?:\{\s*"|"[^"])')  # null and {} mean no error
+_BRACKETS: Final = (b"{", b"[")
+_BARE_STARTS: Final = (b"{", b"[", b"[{")  # the first line, where JSON is printed in several
+_LONGEST_BARE: Final = 2**16  # bytes
 _MAX_RETRY_DIGITS: Final = 640  # what int() converts whatever limit the interpreter was given
 
 # The same as calling the class, but twice as fast.
@@ -88,6 +84,7 @@ class EventStreamDecoder:
         self._event = ""
         self._pending_id: str | None = None
         self._error: bytes | None = None
+        self._bare: bytearray | None = bytearray()  # JSON in several lines that are no fields; None if it is too long
         self._nearly_data: ServerSentEvent | None = None
         self._block_offset: int | None = None
 
@@ -98,9 +95,9 @@ class EventStreamDecoder:
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[ServerSentEvent]:
         """Take the next bytes of the body; return the events they complete. Without effect after the end."""
-        if self.is_plain and type(data) is bytes and _CR not in data:  # what servers and proxies send, read by read
+        if self.is_plain and type(data) is bytes and CR not in data:  # what servers and proxies send, read by read
             if self._line:
-                if _LF not in data:
+                if LF not in data:
                     self._keep_unfinished(data)
                     return []
             elif self.is_between:
@@ -154,6 +151,7 @@ class EventStreamDecoder:
             self._take_line(bytes(self._line), [])
             self._line.clear()
             self.reconnection_time = reconnection_time
+        self._take_bare()
         if self._data or self._error is not None:
             event = self._current_event() if self._data else None
             error = self._error_event() if event is None else None
@@ -176,8 +174,8 @@ class EventStreamDecoder:
         """Split into lines; where all have the same end and no block is open, take whole plain blocks first."""
         events: list[ServerSentEvent] = []
         is_between = self._block_offset is None and self._nearly_data is None
-        if is_between and (end := _line_end(data)) is not None:
-            if self._line and _LF in data:
+        if is_between and (end := line_end(data)) is not None:
+            if self._line and LF in data:
                 data = self._joined_line(data)
             if not self._line and data.startswith(b"data: "):
                 data = self._take_plain_blocks(data, end, events)
@@ -224,10 +222,10 @@ class EventStreamDecoder:
     def _take_runs(self, data: bytes, events: list[ServerSentEvent]) -> None:
         """Take many short lines, of which there may be millions, in as few steps as they have runs."""
         begin = 0
-        while (run := _RUN.match(data, begin)) is not None:
+        while (run := RUN.match(data, begin)) is not None:
             if self._is_one_step(run):
                 if run["data"]:
-                    self._take_line(b"data: " + _values(run["data"]), events)
+                    self._take_line(b"data: " + values_of(run["data"]), events)
                 elif run["line"]:
                     self._take_line(run["line"].rstrip(b"\r\n"), events)
                 self.offset += run.end() - begin
@@ -240,7 +238,10 @@ class EventStreamDecoder:
             self._keep_unfinished(data[begin:])
 
     def _is_one_step(self, run: re.Match[bytes]) -> bool:
-        """Whether no line of a run ends a preamble or passes the limit where the run as a whole does not."""
+        """Whether no line of a run counts for itself: ends a preamble, passes the limit, or is a part of JSON."""
+        may_be_json = self._preamble is None and self._bare is not None
+        if may_be_json and (self._bare or (run["line"] or b"").strip()[:1] in _BRACKETS):
+            return False
         if run["ignored"]:
             is_small = self._limit is None or len(run["ignored"]) <= self._limit
             return is_small and (self._preamble is None or self._unknown_line_seen)
@@ -306,9 +307,7 @@ class EventStreamDecoder:
             self._take_retry(value)
         elif name == b"error":
             self._error = value
-        elif self._preamble is None and _BARE_ERROR.match(line):
-            self._error = line
-        elif name:
+        elif name and not self._keep_bare(line):
             if self._nearly_data is None and name.removeprefix(BOM).strip().lower() == b"data":
                 self._nearly_data = ServerSentEvent(value, MESSAGE, self.last_event_id, self.offset)
             self._unknown_line_seen = True
@@ -319,13 +318,13 @@ class EventStreamDecoder:
     def _take_retry(self, value: bytes) -> None:
         """ASCII digits only, of any length: more of them than the interpreter converts mean a very long time."""
         if value.isdigit():
-            digits = value.lstrip(b"0")[:_MAX_RETRY_DIGITS] or b"0"
-            self.reconnection_time = int(digits)
+            self.reconnection_time = int(value.lstrip(b"0")[:_MAX_RETRY_DIGITS] or b"0")
 
     def _end_block(self, events: list[ServerSentEvent]) -> None:
         """A blank line: commit the id, dispatch what has data, forget the rest (section 9.2.6, "dispatch")."""
         if self._pending_id is not None:
             self.last_event_id = self._pending_id
+        self._take_bare()
         if self._data:
             events.append(self._current_event())
         elif self._error is not None:
@@ -333,6 +332,25 @@ class EventStreamDecoder:
         self._end_nearly_data()
         if self._block_offset is not None:
             self._new_block()
+
+    def _keep_bare(self, line: bytes) -> bool:
+        """Keep a line between the blocks if it may be an error as JSON, or a part of one; return whether it may."""
+        if self._preamble is not None or self._bare is None:
+            return False
+        if not self._bare and _BARE_ERROR.match(line):
+            self._error = line
+        elif self._bare or line.strip() in _BARE_STARTS:
+            self._bare += line + b"\n"
+            if len(self._bare) > _LONGEST_BARE:
+                self._bare = None
+        else:
+            return False
+        return True
+
+    def _take_bare(self) -> None:
+        """The block is over: JSON in several lines is an error if it looks like one."""
+        if self._error is None and self._bare and _BARE_ERROR.match(self._bare):
+            self._error = bytes(self._bare)
 
     def _end_nearly_data(self) -> None:
         """Expose it with its block, so that its place among the events does not depend on how the bytes are cut."""
@@ -366,22 +384,6 @@ class EventStreamDecoder:
         self.is_plain = self.is_between = False
         self._line.clear()
         self._new_block()
-
-
-def _line_end(data: bytes) -> bytes | None:
-    """The end that all lines of the data have: LF, or CRLF; None if they have different ones."""
-    if _CR not in data:
-        return b"\n"
-    count = data.count(b"\r\n")
-    return b"\r\n" if data.count(b"\r") == count == data.count(b"\n") else None
-
-
-def _values(lines: bytes) -> bytes:
-    """The values of lines that all are `data`, joined by LF."""
-    if _CR in lines:
-        lines = lines.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    # The start of each line is replaced once: the replacement itself is not scanned again.
-    return (b"\n" + lines[:-1]).replace(b"\ndata", b"\n").replace(b"\n:", b"\n").replace(b"\n ", b"\n")[1:]
 
 
 def _as_bytes(data: Any) -> bytes:

@@ -49,7 +49,7 @@ from chunkfold.wire.repairs import Notes, UnreadableError, read_json, repaired_c
 ChatCompletionChunk.model_rebuild()  # the one model that every stream needs
 validate_json: Callable[[bytes], ChatCompletionChunk] = ChatCompletionChunk.__pydantic_validator__.validate_json
 DONE: Final = b"[DONE]"
-MAX_EVENT_PAYLOADS: Final = 40_000  # where a block holds several; of usual chunks `max_event_items` lets fewer pass
+MAX_EVENT_PAYLOADS: Final = 10_000  # where a block holds several; each can begin a choice or a call
 _FIRST_FIELDS: Final = (b"data:", b"event:", b"error:", b":")
 _CHUNK_EVENTS: Final = (MESSAGE, "chat.completion.chunk")
 _DATA: Final = b"data:"

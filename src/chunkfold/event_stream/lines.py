@@ -1,0 +1,29 @@
+"""Find the lines in bytes, many of them in one step."""
+
+import re
+from typing import Final
+
+CR, LF = 0x0D, 0x0A  # as numbers, which are found in bytes at once
+# Lines that follow each other and are taken as one: data; what is no known field (what begins with a letter of one, a
+# brace, a blank or a BOM is checked); and any line that only repeats the one before.
+RUN: Final = re.compile(
+    rb"(?P<data>(?:data(?::[^\r\n]*+)?+(?:\n|\r\n?+))++)"
+    rb"|(?P<ignored>(?:[^dDeir{}\[\]\s\xef][^\r\n]*+(?:\n|\r\n?+))++)"
+    rb"|(?P<line>[^\r\n]*+(?:\n|\r\n?+))(?:(?P=line)(?!(?<=\r)\n))*+"
+)
+
+
+def line_end(data: bytes) -> bytes | None:
+    """The end that all lines of the data have: LF, or CRLF; None if they have different ones."""
+    if CR not in data:
+        return b"\n"
+    count = data.count(b"\r\n")
+    return b"\r\n" if data.count(b"\r") == count == data.count(b"\n") else None
+
+
+def values_of(lines: bytes) -> bytes:
+    """The values of lines that all are `data`, joined by LF."""
+    if CR in lines:
+        lines = lines.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    # The start of each line is replaced once: the replacement itself is not scanned again.
+    return (b"\n" + lines[:-1]).replace(b"\ndata", b"\n").replace(b"\n:", b"\n").replace(b"\n ", b"\n")[1:]
