@@ -84,7 +84,7 @@ class EventStreamDecoder:
         self._event = ""
         self._pending_id: str | None = None
         self._error: bytes | None = None
-        self._bare: bytearray | None = bytearray()  # JSON in several lines that are no fields; None if it is too long
+        self._bare: bytearray | None = bytearray()  # the lines of JSON so far; None if they are too long
         self._nearly_data: ServerSentEvent | None = None
         self._block_offset: int | None = None
 
