@@ -6,7 +6,6 @@ The provider is a real server on loopback, so what is shown of connections is sh
 import itertools
 import json
 import math
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -33,8 +32,6 @@ from fronts import (
 )
 
 from chunkfold import (
-    APIError,
-    APIStatusError,
     ChatCompletionParser,
     ChatCompletionStream,
     InvalidStreamError,
@@ -54,10 +51,8 @@ from chunkfold.testing import (
     Answer,
     FakeProvider,
     ReceivedRequest,
-    StreamBuilder,
     delta,
     event,
-    json_answer,
     mock_transport,
     stalled,
 )
@@ -78,30 +73,6 @@ def sync_client(library: Any, **options: Any) -> Any:
 
 def async_client(library: Any, **options: Any) -> Any:
     return library.AsyncClient(**{**ALONE, **options})
-
-
-# As it is meant to be used
-
-
-def test_sync_use(library: Any) -> None:
-    with FakeProvider() as provider, sync_client(library) as client:
-        with connect(client, "POST", provider.url, json=ASKED) as stream:
-            text = "".join(chunk.text for chunk in stream)
-        completion = stream.completion()
-    assert completion.text == text == "Hello from the fake provider."
-    assert completion.finish_reason == "stop"
-    assert stream.response.status_code == 200
-
-
-async def test_async_use(library: Any) -> None:
-    with FakeProvider() as provider:
-        async with async_client(library) as client:
-            async with aconnect(client, "POST", provider.url, json=ASKED) as stream:
-                text = "".join([chunk.text async for chunk in stream])
-            completion = stream.completion()
-    assert completion.text == text == "Hello from the fake provider."
-    assert completion.finish_reason == "stop"
-    assert stream.response.status_code == 200
 
 
 # What is sent
@@ -428,26 +399,6 @@ def test_a_request_for_one_choice_says_so_to_the_parser(json: Any, options: dict
 # What goes wrong
 
 
-def a_port_that_nobody_listens_on() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port
-
-
-async def test_what_the_client_raises_while_it_connects_passes_unchanged(front: Any, library: Any) -> None:
-    url = f"http://127.0.0.1:{a_port_that_nobody_listens_on()}/"
-
-    async def ask(client: Any) -> None:
-        async with client.connect(url):
-            pytest.fail("connected")
-
-    async with client_of(front, library) as client:
-        with pytest.raises(library.ConnectError) as caught:
-            await ask(client)
-        assert type(caught.value) is library.ConnectError
-        assert connections_in_use(client.client) == []
-
-
 async def test_a_timeout_before_the_headers_passes_unchanged(front: Any, library: Any) -> None:
     leave = threading.Event()
 
@@ -474,57 +425,6 @@ async def test_a_bad_url_passes_unchanged(front: Any, library: Any) -> None:
 
     with pytest.raises(library.UnsupportedProtocol):
         await ask()
-
-
-@pytest.mark.parametrize("read", [False, True], ids=["unread", "read"])
-async def test_an_exception_in_the_body_passes_unchanged(front: Any, library: Any, read: bool) -> None:
-    mine = KeyError("mine")
-
-    async def ask(client: Any, url: str) -> None:
-        async with client.connect(url) as stream:
-            if read:
-                await anext(aiter(stream))
-            raise mine
-
-    with FakeProvider(Answer([TEXT, math.inf])) as provider:
-        async with client_of(front, library) as client:
-            with pytest.raises(KeyError) as caught:
-                await ask(client, provider.url)
-            assert caught.value is mine
-            assert (mine.__cause__, mine.__context__) == (None, None)
-            assert connections_in_use(client.client) == []
-        assert has_left(provider.requests[0])
-
-
-async def test_a_refusal_is_raised_by_the_first_read(front: Any, library: Any) -> None:
-    refusal = json_answer({"error": {"message": "slow down", "code": "x"}}, 429, {"Retry-After": "3"})
-    with FakeProvider(refusal) as provider:
-        async with client_of(front, library) as client:
-            async with client.connect(provider.url) as stream:
-                assert stream.response.status_code == 429
-                assert stream.end is None
-                with pytest.raises(APIStatusError) as caught:
-                    await stream.read()
-            assert connections_in_use(client.client) == []
-    assert (caught.value.status_code, caught.value.message, caught.value.retry_after) == (429, "slow down", 3.0)
-
-
-async def test_an_error_in_the_stream(front: Any, library: Any) -> None:
-    answer = StreamBuilder().text("Hello").error("overloaded", code=503).answer(headers={"x-request-id": "r1"})
-
-    async def ask(client: Any, url: str, texts: list[str]) -> None:
-        async with client.connect(url) as stream:
-            async for chunk in stream:
-                texts += [chunk.text]
-
-    texts: list[str] = []
-    with FakeProvider(answer) as provider:
-        async with client_of(front, library) as client:
-            with pytest.raises(APIError) as caught:
-                await ask(client, provider.url, texts)
-            assert connections_in_use(client.client) == []
-    assert "".join(texts) == "Hello"
-    assert (caught.value.status_code, caught.value.request_id) == (503, "r1")
 
 
 # Connections
@@ -613,32 +513,6 @@ async def test_what_comes_after_done_is_not_read_as_a_stream(front: Any, library
         async with client_of(front, library) as client, client.connect(provider.url) as stream:
             await stream.read()
     assert (stream.end, stream.anomalies) == (StreamEnd.FINISHED, ())
-
-
-async def test_an_exception_after_done_passes_unchanged(front: Any, library: Any) -> None:
-    async def ask(client: Any, url: str) -> None:
-        async with client.connect(url) as stream:
-            await stream.read()
-            raise KeyError
-
-    with FakeProvider(Answer(WHOLE, ending="open")) as provider, rescue(provider):
-        async with client_of(front, library, timeout=None) as client:
-            with pytest.raises(KeyError):
-                await ask(client, provider.url)
-            assert connections_in_use(client.client) == []
-            assert has_left(provider.requests[0])
-
-
-async def test_cancelling_the_wait_after_done(library: Any) -> None:
-    with FakeProvider(Answer(WHOLE, ending="open")) as provider, rescue(provider):
-        async with async_client(library, timeout=None) as client:
-            with anyio.CancelScope() as scope:
-                async with aconnect(client, "POST", provider.url, json=ASKED) as stream:
-                    await stream.read()
-                    scope.cancel()
-            assert connections_in_use(client) == []
-            assert has_left(provider.requests[0])
-    assert stream.completion().text == "Hello"
 
 
 async def test_the_timeouts_of_the_next_request_are_its_own(front: Any, library: Any) -> None:

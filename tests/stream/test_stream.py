@@ -4,13 +4,11 @@ What holds for one front holds for the other, so most tests are written once, wi
 """
 
 import asyncio
-import gc
 import gzip
 import itertools
 import math
 import threading
 import time
-import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ import httpx
 import httpx2
 import pytest
 import respx
+from cases import each_case
 from fronts import (
     LIBRARIES,
     PATIENCE,
@@ -63,6 +62,7 @@ from chunkfold.testing import (
     DONE,
     Answer,
     FakeProvider,
+    FakeResponse,
     delta,
     event,
     json_answer,
@@ -223,33 +223,15 @@ async def collect(stream: Any, texts: list[str]) -> None:
 # As it is meant to be used
 
 
-def test_sync_use() -> None:
-    with ChatCompletionStream(WHOLE) as stream:
-        texts = []
-        for chunk in stream:
-            assert isinstance(chunk, ChatCompletionChunk)
-            texts.append(chunk.text)
-    assert texts == ["", "Hello", " wor", "ld", ""]
-    assert stream.completion().text == "Hello world"
-
-
-async def test_async_use() -> None:
-    async with AsyncChatCompletionStream(AsyncList(WHOLE)) as stream:
-        texts = []
-        async for chunk in stream:
-            assert isinstance(chunk, ChatCompletionChunk)
-            texts.append(chunk.text)
-    assert texts == ["", "Hello", " wor", "ld", ""]
-    assert stream.completion().text == "Hello world"
-
-
 @every_source
 @pytest.mark.parametrize("pieces", [WHOLE, IN_ONE_READ], ids=["a read each", "one read"])
 async def test_every_source(kind: str, front: Any, pieces: list[bytes]) -> None:
     async with opened(kind, front, pieces) as body:
         async with front(body.source) as stream:
             assert stream.end is None
-            assert await texts_of(stream) == ["", "Hello", " wor", "ld", ""]
+            chunks = [chunk async for chunk in stream]
+            assert {type(chunk) for chunk in chunks} == {ChatCompletionChunk}
+            assert [chunk.text for chunk in chunks] == ["", "Hello", " wor", "ld", ""]
             assert stream.end is StreamEnd.FINISHED
             assert stream.completion().text == "Hello world"
         assert body.let_go()
@@ -484,17 +466,6 @@ async def test_an_error_lets_go_without_with(kind: str, front: Any) -> None:
         assert body.let_go()
 
 
-async def test_leaving_stops_the_generation(library: Any, front: Any) -> None:
-    with FakeProvider(Answer([HI, math.inf])) as provider:
-        async with raw_client_of(front, library) as client:
-            async with front(await send(client, provider.url)) as stream:
-                async for _ in stream:
-                    break
-            assert connections_in_use(client) == []
-            assert has_left(provider.requests[0])
-    assert stream.end is StreamEnd.CLOSED
-
-
 async def test_closing_again_changes_nothing(front: Any) -> None:
     for read, end in [(0, "closed"), (2, "closed"), (5, "finished")]:
         response = Kin(WHOLE)
@@ -510,36 +481,23 @@ async def test_closing_again_changes_nothing(front: Any) -> None:
 # Again, and on
 
 
-async def test_iterating_again_after_the_end(front: Any) -> None:
-    stream = front(source(front, WHOLE))
-    await texts_of(stream)
+@pytest.mark.parametrize("pieces", [WHOLE, IN_ONE_READ], ids=["a read each", "one read"])
+@pytest.mark.parametrize("finish", WAYS_OUT)
+async def test_iterating_again_after_any_end(
+    front: Any, finish: Callable[[Any], Awaitable[None]], pieces: list[bytes]
+) -> None:
+    async with front(source(front, pieces)) as stream:
+        await finish(stream)
+    end, snapshot = stream.end, stream.snapshot
     for _ in range(2):
         with pytest.raises(StreamConsumedError) as caught:
             await texts_of(stream)
-        assert caught.value.snapshot is not None
-        assert caught.value.snapshot.text == "Hello world"
+        assert caught.value.snapshot == snapshot
         assert not caught.value.retryable
         with pytest.raises(StreamConsumedError):
-            _ = [delta async for delta in stream.text_deltas()]
+            stream.text_deltas()
     # The result is still there.
-    assert stream.end is StreamEnd.FINISHED
-    assert stream.completion().text == "Hello world"
-
-
-@pytest.mark.parametrize("finish", [read_it, read_the_texts, close_at_once, close_in_the_loop])
-async def test_iterating_again_after_any_end(front: Any, finish: Callable[[Any], Awaitable[None]]) -> None:
-    stream = front(source(front, WHOLE))
-    await finish(stream)
-    with pytest.raises(StreamConsumedError):
-        await texts_of(stream)
-
-
-async def test_iterating_again_after_with(front: Any) -> None:
-    async with front(source(front, IN_ONE_READ)) as stream:
-        async for _ in stream:
-            break
-    with pytest.raises(StreamConsumedError):
-        await texts_of(stream)
+    assert (stream.end, stream.snapshot) == (end, snapshot)
 
 
 @every_source
@@ -722,28 +680,6 @@ async def test_only_http_1_1_is_drained(library: Any, version: bytes, read: bool
 # Closing from elsewhere
 
 
-@pytest.mark.parametrize("read", [0, 2])
-async def test_closing_from_another_task(library: Any, read: int) -> None:
-    texts: list[str] = []
-    front = AsyncChatCompletionStream
-    with FakeProvider(Answer([b": hello\n\n", *WHOLE[:read], math.inf])) as provider:
-        async with raw_client_of(front, library) as client:
-            stream = front(await send(client, provider.url))
-            with anyio.fail_after(PATIENCE):
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(collect, stream, texts)
-                    while len(texts) < read:
-                        await anyio.lowlevel.checkpoint()
-                    await anyio.wait_all_tasks_blocked()
-                    await stream.aclose()
-            # The consumer's loop just ends: whoever closed knows why.
-            assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
-            assert stream.response.is_closed
-            assert connections_in_use(client) == []
-        assert has_left(provider.requests[0])
-    assert texts == ["", "Hello"][:read]
-
-
 class Blocking(Kin):
     """A response whose second read lasts until it is closed."""
 
@@ -913,45 +849,6 @@ async def test_closing_at_the_same_time(library: Any) -> None:
                     tasks.start_soon(stream.aclose)
             assert stream.end is StreamEnd.CLOSED
             assert connections_in_use(client) == []
-
-
-async def test_cancellation_passes_unchanged_and_closes(library: Any) -> None:
-    front = AsyncChatCompletionStream
-    with FakeProvider(Answer([HELLO, math.inf])) as provider:
-        async with raw_client_of(front, library) as client:
-            response = await send(client, provider.url)
-            with anyio.CancelScope() as scope:
-                async with front(response) as stream:
-                    async for _ in stream:
-                        scope.cancel()
-            assert scope.cancelled_caught
-            assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
-            assert response.is_closed
-            assert connections_in_use(client) == []
-            assert has_left(provider.requests[0])
-
-
-async def test_a_read_that_is_cancelled_closes(library: Any) -> None:
-    front = AsyncChatCompletionStream
-    with FakeProvider(Answer([HELLO, math.inf])) as provider:
-        async with raw_client_of(front, library) as client:
-            response = await send(client, provider.url)
-            async with anyio.create_task_group() as tasks:
-                stream = front(response)
-
-                async def consume() -> None:
-                    async with stream:
-                        await stream.read()
-
-                tasks.start_soon(consume)
-                while not stream.snapshot.text:
-                    await anyio.lowlevel.checkpoint()
-                await anyio.wait_all_tasks_blocked()
-                tasks.cancel_scope.cancel()
-            assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
-            assert response.is_closed
-            assert connections_in_use(client) == []
-            assert has_left(provider.requests[0])
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit])
@@ -1270,117 +1167,7 @@ async def test_leaving_parses_a_little_of_what_had_arrived(front: Any, unread: i
         await anext(SyncView(stream.stream) if isinstance(stream, Sync) else stream)
 
 
-# Dropping
-
-
-@contextmanager
-def told_of_dropping(*, is_open: bool) -> Iterator[None]:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    told = [str(warning.message) for warning in caught if warning.category is ResourceWarning]
-    assert all(text.startswith("unclosed <") for text in told)
-    assert len(told) == is_open
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # which plays no part
-@pytest.mark.parametrize("way", [leave_at_the_first, leave_at_once, leave_the_texts, read_it])
-async def test_a_dropped_stream_leaves_nothing_behind(kind: str, way: Callable[[Any], Awaitable[None]]) -> None:
-    """Whoever does not close waits for the garbage collector; where a response was open, a warning says so."""
-    async with opened(kind, Sync, WHOLE) as body:
-        stream: Any = Sync(body.source)
-        await way(stream)
-        body.source = None
-        with told_of_dropping(is_open=stream.response is not None and stream.end is None):
-            del stream
-            gc.collect()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_stream_dropped_unread_leaves_nothing_behind(kind: str) -> None:
-    async with opened(kind, AsyncChatCompletionStream, WHOLE) as body:
-        with told_of_dropping(is_open=hasattr(body.source, "aiter_bytes")):
-            AsyncChatCompletionStream(body.source)
-            body.source = None
-            gc.collect()
-
-
-async def test_dropped_text_deltas_leave_nothing_behind() -> None:
-    stream = AsyncChatCompletionStream(AsyncList(WHOLE))
-    async for _ in stream.text_deltas():
-        break
-    gc.collect()
-    assert await texts_of(stream) == [" wor", "ld", ""]
-
-
-# Cut streams
-
-
-# How the client sees each ending of a body that is not finished. A body that only the end of the connection ends
-# cannot be seen to be cut by one.
-CUTS: dict[str, str | None] = {
-    "chunked, end": None,
-    "chunked, cut": "RemoteProtocolError",
-    "chunked, reset": "ReadError",
-    "content-length, end": None,
-    "content-length, cut": "RemoteProtocolError",
-    "content-length, reset": "ReadError",
-    "close, end": None,
-    "close, cut": None,
-    "close, reset": "ReadError",
-}
-every_cut = by_turns("cut", CUTS, STREAMS)
-
-
-def cut_behind(cut: str, *pieces: bytes) -> Answer:
-    """The pieces, then a cut; before a reset there is time for the client to see them."""
-    framing, ending = cut.split(", ")
-    return Answer([*pieces, *([0.02] if ending == "reset" else [])], framing=framing, ending=ending)  # type: ignore[arg-type]
-
-
-@every_cut
-async def test_a_stream_that_is_cut(library: Any, front: Any, cut: str) -> None:
-    cause = CUTS[cut]
-    with FakeProvider(cut_behind(cut, HELLO)) as provider:
-        async with raw_client_of(front, library) as client:
-            response = await send(client, provider.url)
-            with pytest.raises(IncompleteStreamError) as caught:
-                async with front(response) as stream:
-                    await stream.read()
-            assert response.is_closed
-            assert connections_in_use(client) == []
-    if cause is None:
-        assert stream.end is StreamEnd.TRUNCATED
-        assert type(caught.value) is IncompleteStreamError
-        assert caught.value.__cause__ is None
-    else:
-        assert stream.end is StreamEnd.INTERRUPTED
-        assert type(caught.value) is StreamInterruptedError
-        assert type(caught.value.__cause__) is getattr(library, cause)
-    assert caught.value.snapshot is not None
-    assert caught.value.snapshot.text == "Hello"
-    assert (caught.value.emitted_output, caught.value.retryable) == (False, True)  # nothing was handed out
-
-
-@every_cut
-async def test_a_stream_that_is_cut_before_its_output(library: Any, front: Any, cut: str) -> None:
-    with FakeProvider(cut_behind(cut, b": hello\n\n")) as provider:
-        async with raw_client_of(front, library) as client, front(await send(client, provider.url)) as stream:
-            with pytest.raises(IncompleteStreamError) as caught:
-                await stream.read()
-    assert stream.end is (StreamEnd.INTERRUPTED if CUTS[cut] else StreamEnd.EMPTY)
-    assert (caught.value.emitted_output, caught.value.retryable) == (False, True)
-
-
-@every_cut
-async def test_a_stream_that_is_cut_behind_its_finish_reason(library: Any, front: Any, cut: str) -> None:
-    with FakeProvider(cut_behind(cut, HELLO, STOP)) as provider:
-        async with raw_client_of(front, library) as client, front(await send(client, provider.url)) as stream:
-            assert (await stream.read()).text == "Hello"
-    assert stream.end is StreamEnd.FINISHED
-    (anomaly,) = stream.anomalies
-    assert anomaly.rule.id == ("CF507" if CUTS[cut] else "CF501")
+# Faults of the source
 
 
 async def test_a_read_timeout_is_an_interruption(library: Any, front: Any) -> None:
@@ -1396,13 +1183,6 @@ async def test_a_read_timeout_is_an_interruption(library: Any, front: Any) -> No
     assert "Timeout" in str(caught.value) or "timed out" in str(caught.value)
     assert stream.end is StreamEnd.INTERRUPTED
     assert stream.snapshot.text == "Hello"
-
-
-async def test_a_read_timeout_behind_the_finish_reason(library: Any, front: Any) -> None:
-    answer = Answer([HELLO + STOP, math.inf])
-    async with answered(library, front, answer, timeout=library.Timeout(PATIENCE, read=SILENCE)) as stream:
-        assert (await stream.read()).text == "Hello"
-    assert stream.end is StreamEnd.FINISHED
 
 
 @pytest.mark.parametrize("fault", [OSError("gone"), RuntimeError("odd"), ValueError()])
@@ -1520,6 +1300,29 @@ async def test_a_status_that_is_not_2xx(library: Any, front: Any, status: int) -
         stream.completion()
 
 
+@each_case(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "2"}, 2.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "1500"}, 1.5),
+        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5),
+        ({"retry-after-ms": "soon", "retry-after": "2"}, 2.0),
+        # A date counts from the response's own, whatever this machine's clock says.
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:10 GMT", "date": "Wed, 21 Oct 2015 07:28:00 GMT"}, 10.0),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:10 GMT"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "-5"}, None),
+    ],
+)
+def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    with pytest.raises(APIStatusError) as caught:
+        ChatCompletionStream(FakeResponse(json_answer({}, 429, headers))).read()
+    assert caught.value.retry_after == seconds
+
+
 BODIES = {"nothing": b"", "HTML": b"<html>Bad Gateway</html>", "no UTF-8": b"\xff", "a stream": b"".join(WHOLE)}
 
 
@@ -1633,38 +1436,6 @@ def test_a_source_of_the_other_kind_is_refused_at_once(library: Any) -> None:
         AsyncChatCompletionStream([HELLO])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"received AsyncBody$"):
         ChatCompletionStream(AsyncBody())
-
-
-# A read that was left half done broke its generator: the body did not end, and nobody says so
-
-
-def test_reading_on_after_an_interrupted_read_is_no_clean_end() -> None:
-    def pieces() -> Iterator[bytes]:
-        yield HELLO
-        raise KeyboardInterrupt
-
-    stream = ChatCompletionStream(pieces())
-    next(stream)
-    with pytest.raises(KeyboardInterrupt):
-        next(stream)
-    with pytest.raises(StreamInterruptedError) as caught:
-        stream.read()
-    assert isinstance(caught.value.__cause__, KeyboardInterrupt)
-
-
-async def test_reading_on_after_a_cancelled_read_is_no_clean_end() -> None:
-    async def pieces() -> AsyncIterator[bytes]:
-        yield HELLO
-        await anyio.sleep_forever()
-
-    stream = AsyncChatCompletionStream(pieces())
-    await anext(stream)
-    with anyio.CancelScope() as scope:
-        scope.cancel()
-        await anext(stream)
-    assert stream.end is None
-    with pytest.raises(StreamInterruptedError):
-        await stream.read()
 
 
 @pytest.mark.parametrize("kind", [bytearray, memoryview])
