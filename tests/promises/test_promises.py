@@ -12,7 +12,6 @@
 
 import ast
 import importlib
-import json
 import os
 import pickle
 import subprocess
@@ -30,27 +29,27 @@ import pytest
 from cases import each_case
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from invariants import plain
+from invariants import (
+    Options,
+    Reading,
+    check,
+    check_anomalies,
+    check_ended,
+    check_error,
+    check_text,
+    curious_reading,
+    plain,
+    whole_reading,
+)
 from linear import assert_linear
 
 import chunkfold
 import chunkfold.errors
 from chunkfold import (
     RULES,
-    Anomaly,
-    APIError,
-    ChatCompletion,
-    ChatCompletionChunk,
-    ChatCompletionMessageFunctionToolCall,
     ChatCompletionParser,
     ChunkfoldError,
-    CompletionUsage,
-    CumulativeDeltas,
-    OneChoice,
-    ParseError,
     ServerSentEvent,
-    StreamEnd,
-    ThinkTags,
     error_from_response,
     is_retryable,
     models,
@@ -173,51 +172,16 @@ BODIES = {
 # 1. The result does not depend on how the bytes were cut
 
 
-class Result(NamedTuple):
-    """All that a parser tells of a body."""
-
-    chunks: list[str]
-    events: list[tuple[ServerSentEvent, int]]
-    end: StreamEnd | None
-    error: tuple[type, str] | None
-    snapshot: str
-    anomalies: tuple[Anomaly, ...]
-
-
-TRANSFORMS = (CumulativeDeltas, ThinkTags, OneChoice)
-
-
-def result(pieces: list[bytes], *, interrupted: bool, transformed: bool, **options: Any) -> Result:
-    events: list[tuple[ServerSentEvent, int]] = []
-    parser = ChatCompletionParser(
-        on_server_sent_event=lambda event, chunks: events.append((event, len(chunks))),
-        transforms=[make() for make in TRANSFORMS] if transformed else (),
-        **options,
-    )
-    chunks = [chunk for piece in pieces for chunk in parser.feed(piece)]
-    chunks += parser.interrupt(ConnectionError("reset")) if interrupted else parser.close()
-    return Result(
-        [plain(chunk) for chunk in chunks],
-        events,
-        parser.end,
-        None if parser.error is None else (type(parser.error), str(parser.error)),
-        parser.snapshot.model_dump_json(),
-        parser.anomalies,
-    )
-
-
-OPTIONS = st.fixed_dictionaries(
-    {
-        "interrupted": st.booleans(),
-        "transformed": st.sampled_from([False, False, True]),
-        "strict": st.sampled_from([False, False, True]),
-        # Sizes at which some of the bodies pass and some do not.
-        "max_event_size": st.none() | st.none() | st.integers(0, 400),
-        "max_output_size": st.none() | st.integers(0, 20),
-        "status_code": st.sampled_from([None] * 5 + [200, 503]),
-    }
+OPTIONS = st.builds(
+    Options,
+    is_reset=st.booleans(),
+    is_transformed=st.sampled_from([False, False, True]),
+    strict=st.sampled_from([False, False, True]),
+    # Sizes at which some of the bodies pass and some do not.
+    max_event_size=st.none() | st.none() | st.integers(0, 400),
+    max_output_size=st.none() | st.integers(0, 20),
+    status_code=st.sampled_from([None] * 5 + [200, 503]),
 )
-PLAIN: dict[str, Any] = {"interrupted": False, "transformed": False}
 SEVERAL = st.lists(st.sampled_from(sorted(BODIES)), max_size=6)
 LINE_ENDS = st.sampled_from([b"\n", b"\n", b"\r\n", b"\r"])
 CUTS = st.lists(st.integers(0, 2000), min_size=1, max_size=12)
@@ -225,22 +189,23 @@ CUTS = st.lists(st.integers(0, 2000), min_size=1, max_size=12)
 
 @settings(often, max_examples=80)
 @given(SEVERAL, LINE_ENDS, CUTS, st.sampled_from([None, -1, -2, -9]), OPTIONS)
-@example(["a body of another kind, with CRLF"], b"\n", [7], None, PLAIN)
-@example(["a JSON error over many short lines"], b"\n", [12], None, {**PLAIN, "max_event_size": 10})
+@example(["a body of another kind, with CRLF"], b"\n", [7], None, Options())
+@example(["a JSON error over many short lines"], b"\n", [12], None, Options(max_event_size=10))
 def test_the_result_does_not_depend_on_the_cuts(
-    names: list[str], line_end: bytes, cuts: list[int], last: int | None, options: dict[str, Any]
+    names: list[str], line_end: bytes, cuts: list[int], last: int | None, options: Options
 ) -> None:
-    body = b"".join(BODIES[name] for name in names).replace(b"\n", line_end)[:last]
-    pieces = cut(body, *(place % (len(body) + 1) for place in cuts))
-    assert result(pieces, **options) == result([body], **options)
+    check(b"".join(BODIES[name] for name in names).replace(b"\n", line_end)[:last], cuts, options)
 
 
 @each_case("name", BODIES)
 def test_nor_does_any_one_body_read_byte_by_byte(name: str) -> None:
     body = delta(content="a") + BODIES[name] + STOP
     for strict in (False, True):
-        read = partial(result, **PLAIN, strict=strict, max_event_size=100_000)
-        assert read(bytewise(body)) == read([body])
+        options = Options(strict=strict, max_event_size=100_000)
+        whole, reading = whole_reading(body, options), Reading(options.parser(), options)
+        reading.fed = [one for byte in bytewise(body) for one in reading.parser.feed(byte)]
+        assert reading.end().result == whole.result
+        assert plain(reading.chunks) == plain(whole.chunks)
 
 
 READ_STDIN = """
@@ -282,77 +247,16 @@ def test_nor_does_it_depend_on_the_process() -> None:
 # 2. Nothing but chunkfold's own errors, and snapshots that can be dumped
 
 
-def look_at_chunk(chunk: ChatCompletionChunk) -> None:
-    assert isinstance(chunk.text, str)
-    assert isinstance(chunk.reasoning, str)
-    chunk.model_dump_json()
-
-
-def look_at_completion(completion: ChatCompletion) -> None:
-    completion.model_dump_json()
-    assert isinstance(completion.text, str)
-    assert isinstance(completion.reasoning, str)
-    if isinstance(completion.usage, CompletionUsage):  # a value of another type is kept raw
-        for count in (completion.usage.cached_tokens, completion.usage.reasoning_tokens):
-            assert count is None or isinstance(count, int)
-    for one in completion.choices:
-        assert (one.outcome is None) == (one.finish_reason is None)
-        json.dumps(one.message.to_param()).encode()
-        parsers = [one.message.parse]
-        for tool_call in one.message.tool_calls:
-            assert isinstance(tool_call.name + tool_call.arguments, str)
-            if isinstance(tool_call, ChatCompletionMessageFunctionToolCall):
-                parsers.append(tool_call.function.parse)
-        for parse in parsers:
-            try:
-                parse()
-            except ParseError as error:
-                look_at_error(error)
-
-
-def look_at_error(error: ChunkfoldError) -> None:
-    str(error).encode()
-    assert error.retryable in (False, True)
-    assert is_retryable(error, after_output=True) in (False, True)
-    if isinstance(error, APIError):
-        str((error.message, error.code, error.type, error.param, error.request_id, error.retry_after, error.raw))
-
-
-def look_at_everything(body: bytes, *, transformed: bool = False, **options: Any) -> None:
-    """Read a body as a caller may, and look at all there is to see; what raises here is a bug."""
-    parser = ChatCompletionParser(transforms=[make() for make in TRANSFORMS] if transformed else (), **options)
-    look_at_completion(parser.snapshot)
-    half = len(body) // 2
-    for one in parser.feed(body[:half]):
-        look_at_chunk(one)
-    look_at_completion(parser.snapshot)
-    for one in [*parser.feed(body[half:]), *parser.close()]:
-        look_at_chunk(one)
-    look_at_completion(parser.snapshot)
-    assert parser.end is not None
-    assert parser.feed(b"data: [DONE]\n\n") == parser.close() == []
-    assert (parser.error is None) == parser.end.complete
-    if parser.end.complete:
-        assert parser.completion() is parser.snapshot
-    else:
-        with pytest.raises(ChunkfoldError) as caught:
-            parser.completion()
-        assert caught.value is parser.error
-        assert caught.value.snapshot is parser.snapshot
-        look_at_error(caught.value)
-
-
 @each_case("name", BODIES)
 def test_nothing_raises_but_our_errors(name: str) -> None:
-    for options in ({}, {"strict": True}, {"transformed": True}):
-        look_at_everything(BODIES[name], **options)
-        look_at_everything(delta(content="a") + BODIES[name] + STOP + DONE, **options)
+    check(BODIES[name], [len(BODIES[name]) // 2])
+    check(delta(content="a") + BODIES[name] + STOP + DONE, [61, 300], Options(is_transformed=True))
 
 
 @often
 @given(st.binary(max_size=60), st.sampled_from([b"", b"data: ", b"data: {", b"event: error\ndata: ", b"{"]))
 def test_random_bytes_raise_nothing_but_our_errors(data: bytes, start: bytes) -> None:
-    look_at_everything(start + data + b"\n\n")
+    check(start + data + b"\n\n", [len(data) // 2])
 
 
 EDITS = st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 12), st.binary(max_size=4)), min_size=1, max_size=4)
@@ -365,7 +269,7 @@ def test_mutated_bodies_raise_nothing_but_our_errors(bodies: list[bytes], edits:
     for start, removed, inserted in edits:
         place = start % (len(body) + 1)
         body = body[:place] + inserted + body[place + removed :]
-    look_at_everything(body)
+    check(body, [len(body) // 2])
 
 
 # A chunk with every field that chunkfold knows; the other tables of this file name the deviations.
@@ -498,7 +402,12 @@ STRANGE = strange("chunk") | strange("errors")
 )
 def test_strange_values_raise_nothing_but_our_errors(several: list[Strange], name: str, transformed: bool) -> None:
     body = written(b"".join(event(compact_json(one.payload), name) for one in several))
-    look_at_everything(event(EVERYTHING) + body + event(EVERYTHING), transformed=transformed)
+    body = event(EVERYTHING) + body + event(EVERYTHING)
+    reading = curious_reading(cut(body, len(body) // 2), Options(is_transformed=transformed))
+    check_ended(reading)
+    check_anomalies(reading.parser.anomalies, len(body))
+    for one in reading.chunks:
+        one.model_dump_json()
 
 
 @often
@@ -507,8 +416,8 @@ def test_parse_payload_and_error_bodies_never_raise(payload: Any, name: str) -> 
     data = written(compact_json(payload))
     parsed = parse_payload(ServerSentEvent(data, name))
     if parsed.error is not None:
-        look_at_error(parsed.error)
-    look_at_error(error_from_response(500, {}, data))
+        check_error(parsed.error)
+    check_error(error_from_response(500, {}, data))
 
 
 DATE = "Wed, 21 Oct 2015 07:28:00 GMT"
@@ -529,7 +438,8 @@ def test_an_error_response_of_any_kind_is_an_error_of_ours(status: int, headers:
     error = error_from_response(status, headers, body)
     assert error.status_code is not None
     assert error.retry_after is None or error.retry_after >= 0
-    look_at_error(error)
+    assert error.retryable is is_retryable(error)
+    check_text(str(error))
 
 
 # 3. What is quoted from a peer is bounded and escaped

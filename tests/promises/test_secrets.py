@@ -451,12 +451,6 @@ def test_json_of_the_wrong_type_shows_as_an_excerpt(what: str, raw: bool) -> Non
         check_error(error, most=EXCERPT + BRIEF if what in MISFITS else 2 * EXCERPT)
 
 
-@each_case("what", [*MISFITS, *MISFITS_QUOTED_TWICE])
-def test_so_does_its_traceback(what: str) -> None:
-    for error in misfit(*(MISFITS | MISFITS_QUOTED_TWICE)[what], raw=False):
-        check_error(error, most=MESSAGE)
-
-
 @each_case("as_type", [None, Tree, dict[str, Any]], ids=str)
 @each_case("text", [
     marked("text"),
