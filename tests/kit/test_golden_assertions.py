@@ -6,14 +6,11 @@ one decodes each read for itself, one ignores the index of a tool call, one pass
 
 import json
 import re
-import subprocess
-import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -717,12 +714,6 @@ def test_what_a_parser_raises_is_its_result() -> None:
     assert "  whole: 'ok'\n  cut:   LookupError\n" in message
 
 
-def test_a_parser_that_takes_something_else_does_not_pass() -> None:
-    """Else one that always raises would be the same however the body is cut."""
-    with pytest.raises(TypeError):
-        assert_same_however_cut(HELLO, fold_reads=json.loads)
-
-
 def test_the_seed_is_for_the_random_cuts() -> None:
     seen: list[list[bytes]] = []
     assert_same_however_cut(HELLO, fold_reads=lambda reads: seen.append(list(reads)), seed=7)
@@ -781,31 +772,6 @@ def test_the_broken_parsers_are_found_out_by_the_hostile_set() -> None:
     assert scores[0] == len(streams)
     assert all(later < scores[0] for later in scores[1:])
     assert not any(one == other == len(streams) for one, other in pairwise(scores))
-
-
-@pytest.mark.slow
-def test_the_command_prints_the_table_of_a_parser(tmp_path: Path) -> None:
-    source = Path(__file__).read_text("utf-8")
-    parser = source[source.index("def parse(") : source.index("def right_reads(")]
-    imports = "import json\nfrom collections.abc import Sequence\nfrom typing import Any\n\n"
-    (tmp_path / "mine.py").write_text(imports + parser, "utf-8")
-    ran = subprocess.run(
-        [sys.executable, "-m", "chunkfold.testing", "--client", "mine:right", "--client", "mine:takes_a_cut_for_whole"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        env={"PYTHONUTF8": "1", "PATH": ""},
-        timeout=300,
-        check=False,
-    )
-    found = re.findall(r"^mine:(\w+) +(\d+) of (\d+) +(\d+) of (\d+) ", ran.stdout, re.MULTILINE)
-    scores = {name: (int(complete), int(refused)) for name, complete, _, refused, _ in found}
-    assert scores.keys() == {"right", "takes_a_cut_for_whole"}
-    assert {int(whole) + int(rest) for _, _, whole, _, rest in found} == {len(hostile_streams())}
-    assert scores["takes_a_cut_for_whole"][0] >= scores["right"][0] > 0
-    assert scores["takes_a_cut_for_whole"][1] < scores["right"][1]
-    assert "Traceback" not in ran.stderr
 
 
 @pytest.mark.parametrize("result", [None, 42, [], {}, b"Hi"])

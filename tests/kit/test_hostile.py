@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from cases import each_case
 
-from chunkfold import RULES, ChatCompletionStream
+from chunkfold import RULES
 from chunkfold.testing import HostileStream, hold, hostile_streams
 from chunkfold.testing.__main__ import main
 from chunkfold.testing.hostile import Call, Cost, Reading, chunkfold_client, judge
@@ -196,15 +196,6 @@ def test_an_explicit_error_is_as_good_as_an_exception() -> None:
     assert as_reading({"error": "overloaded", "text": "Hi"}) == Reading(texts=("Hi",), refused="overloaded")
 
 
-def test_a_function_that_reads_with_chunkfold_is_right() -> None:
-    verdicts = hold(lambda body: ChatCompletionStream([body]).read(), hostile_streams(abuse=False))
-    assert all(verdict.right for verdict in verdicts)
-
-
-async def always_hi(body: bytes) -> dict[str, Any]:
-    return {"text": "Hi", "tool_calls": []}
-
-
 def test_a_function_that_always_says_the_same_is_not() -> None:
     verdicts = {
         verdict.stream.name: verdict for verdict in hold(lambda _: {"text": "Hi", "tool_calls": []}, STREAMS.values())
@@ -252,9 +243,7 @@ def test_a_client_that_cannot_be_loaded_is_a_wrong_argument(path: str, capsys: p
     assert "--client: " in capsys.readouterr().err
 
 
-def test_it_writes_the_tables_of_a_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_writes_the_tables_of_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chunkfold.testing.hostile.peers.is_installed", lambda name: False)
     monkeypatch.setattr("chunkfold.testing.__main__.hostile_streams", lambda **_: [*STREAMS.values()][:5])
     page = tmp_path / "page.md"
@@ -264,10 +253,6 @@ def test_it_writes_the_tables_of_a_page(
     assert text.startswith(f"before\n\n{BEGIN}\n\n| client |")
     assert text.endswith(f"|\n\n{END}\n\nafter\n")
     assert "the tables of before" not in text
-    page.write_text("no markers", "utf-8")
-    with pytest.raises(SystemExit):
-        main(["--markdown", str(page)])
-    assert "expected <!-- begin" in capsys.readouterr().err
 
 
 def test_importing_it_loads_no_client() -> None:

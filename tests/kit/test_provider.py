@@ -79,11 +79,6 @@ def test_streams_by_default_what_openai_streams(library: Any) -> None:
     assert {chunk["model"] for chunk in [*chunks, trailer]} == {"m"}
 
 
-def test_usage_only_if_asked_for() -> None:
-    with FakeProvider() as provider:
-        assert "usage" not in httpx.post(provider.url, **ALONE, json={"stream": True}).text
-
-
 @pytest.mark.parametrize("asked", [{}, {"stream_options": None}, {"n": None}, {"n": 1}])
 def test_the_default_stream_is_a_builders(asked: dict[str, Any]) -> None:
     with FakeProvider() as provider:
@@ -252,31 +247,6 @@ def test_requests_are_recorded(library: Any) -> None:
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
 
 
-@pytest.mark.parametrize(
-    ("framing", "ending", "wire"),
-    [
-        ("chunked", "end", b"transfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"),
-        ("chunked", "cut", b"transfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n"),
-        ("content-length", "end", b"content-length: 3\r\n\r\nabc"),
-        ("content-length", "cut", b"content-length: 4\r\n\r\nabc"),
-        ("close", "end", b"connection: close\r\n\r\nabc"),
-        ("close", "cut", b"connection: close\r\n\r\nabc"),
-    ],
-)
-def test_exact_bytes(framing: Framing, ending: Ending, wire: bytes) -> None:
-    with FakeProvider(Answer([b"ab", 0.0, b"", b"c"], framing=framing, ending=ending)) as provider:
-        assert exchange(provider, LAST_GET) == HEAD + wire
-
-
-def test_given_headers_win() -> None:
-    headers = {"Content-Length": "9", "Content-Type": "text/plain", "Connection": "close"}
-    answer = Answer(b"abc", 599, headers, framing="content-length")
-    with FakeProvider(answer) as provider:
-        assert exchange(provider, GET) == (
-            b"HTTP/1.1 599 \r\ncontent-type: text/plain\r\ncontent-length: 9\r\nconnection: close\r\n\r\nabc"
-        )
-
-
 def test_pieces_arrive_as_written(library: Any) -> None:
     pieces = sse({"n": 1}, "2", b"3")
     with (
@@ -303,37 +273,58 @@ def test_endings(library: Any, framing: Framing, ending: Ending, error: str | No
         assert provider.connections == 2
 
 
-@each_case(
-    ("answer", "wire"),
-    [
-        (Answer([b"ab", b"c"], cut_at=3), b"transfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"),
-        (Answer([b"ab", b"c"], cut_at=2), b"transfer-encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"),
-        (Answer([b"ab", b"c"], cut_at=1, ending="cut"), b"transfer-encoding: chunked\r\n\r\n1\r\na\r\n"),
-        (Answer([b"ab", b"c"], cut_at=0, ending="cut"), b"transfer-encoding: chunked\r\n\r\n"),
-        (Answer([b"ab", b"c"], cut_at=9, ending="cut"), b"transfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n"),
-        (Answer([b"ab", b"c"], cut_at=1, ending="cut", framing="content-length"), b"content-length: 3\r\n\r\na"),
-        (Answer([b"ab", b"c"], cut_at=3, framing="content-length"), b"content-length: 3\r\n\r\nabc"),
-        (Answer([b"ab", b"c"], cut_at=1, framing="close"), b"connection: close\r\n\r\na"),
-    ],
-)
-def test_a_cut_at_any_byte(answer: Answer, wire: bytes) -> None:
-    with FakeProvider(answer) as provider:
-        assert exchange(provider, LAST_GET) == HEAD + wire
+def framed(framing: Framing, ending: Ending = "end", **options: Any) -> Answer:
+    return Answer([b"ab", 0.0, b"", b"c"], framing=framing, ending=ending, **options)
 
 
-def test_nothing_follows_a_cut() -> None:
-    answer = Answer([Raw(b"1\r\nx\r\n"), b"ab", math.inf, Raw(b"never")], cut_at=2, ending="cut")
+CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
+GIVEN = {"Content-Length": "9", "Content-Type": "text/plain", "Connection": "close"}
+ON_THE_WIRE: dict[str, tuple[Answer, bytes]] = {
+    "chunked": (framed("chunked"), CHUNKED + b"2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"),
+    "chunked, cut": (framed("chunked", "cut"), CHUNKED + b"2\r\nab\r\n1\r\nc\r\n"),
+    "a length": (framed("content-length"), HEAD + b"content-length: 3\r\n\r\nabc"),
+    "a length, cut": (framed("content-length", "cut"), HEAD + b"content-length: 4\r\n\r\nabc"),
+    "until the end": (framed("close"), HEAD + b"connection: close\r\n\r\nabc"),
+    "until the end, cut": (framed("close", "cut"), HEAD + b"connection: close\r\n\r\nabc"),
+    "cut at the last byte": (framed("chunked", cut_at=3), CHUNKED + b"2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"),
+    "cut between pieces": (framed("chunked", cut_at=2), CHUNKED + b"2\r\nab\r\n0\r\n\r\n"),
+    "cut in a piece": (framed("chunked", "cut", cut_at=1), CHUNKED + b"1\r\na\r\n"),
+    "cut at once": (framed("chunked", "cut", cut_at=0), CHUNKED),
+    "cut behind the last byte": (framed("chunked", "cut", cut_at=9), CHUNKED + b"2\r\nab\r\n1\r\nc\r\n"),
+    "a length, cut in a piece": (framed("content-length", "cut", cut_at=1), HEAD + b"content-length: 3\r\n\r\na"),
+    "a length, cut at its end": (framed("content-length", cut_at=3), HEAD + b"content-length: 3\r\n\r\nabc"),
+    "until the end, cut in a piece": (framed("close", cut_at=1), HEAD + b"connection: close\r\n\r\na"),
+    "nothing behind a cut": (
+        Answer([Raw(b"1\r\nx\r\n"), b"ab", math.inf, Raw(b"never")], cut_at=2, ending="cut"),
+        CHUNKED + b"1\r\nx\r\n2\r\nab\r\n",
+    ),
+    "raw bytes between chunks": (
+        Answer([b"ab", Raw(b"zz\r\n"), b"c"], ending="cut"),
+        CHUNKED + b"2\r\nab\r\nzz\r\n1\r\nc\r\n",
+    ),
+    "raw bytes in a body of a length": (
+        Answer([b"ab", Raw(b"zz"), b"c"], framing="content-length"),
+        HEAD + b"content-length: 3\r\n\r\nabzzc",
+    ),
+    "interim responses and trailers": (
+        Answer(b"ab", interim=(100, 103), trailers={"X-Request-Cost": "1", "x-b": "2"}),
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n"
+        + CHUNKED
+        + b"2\r\nab\r\n0\r\nx-request-cost: 1\r\nx-b: 2\r\n\r\n",
+    ),
+    "headers that are given": (
+        Answer(b"abc", 599, GIVEN, framing="content-length"),
+        b"HTTP/1.1 599 \r\ncontent-type: text/plain\r\ncontent-length: 9\r\nconnection: close\r\n\r\nabc",
+    ),
+}
+
+
+@each_case("name", ON_THE_WIRE)
+def test_exact_bytes(name: str) -> None:
+    answer, wire = ON_THE_WIRE[name]
     with FakeProvider(answer) as provider:
-        assert exchange(provider, LAST_GET).endswith(b"\r\n\r\n1\r\nx\r\n2\r\nab\r\n")
+        assert exchange(provider, LAST_GET) == wire
         assert not has_left(provider.requests[0])
-
-
-def test_raw_bytes_pass_by_the_framing() -> None:
-    chunked = Answer([b"ab", Raw(b"zz\r\n"), b"c"], ending="cut")
-    declared = Answer([b"ab", Raw(b"zz"), b"c"], framing="content-length")
-    with FakeProvider(chunked, declared) as provider:
-        assert exchange(provider, LAST_GET).endswith(b"\r\n\r\n2\r\nab\r\nzz\r\n1\r\nc\r\n")
-        assert exchange(provider, LAST_GET).endswith(b"content-length: 3\r\n\r\nabzzc")
 
 
 def test_what_is_no_http() -> None:
@@ -341,16 +332,6 @@ def test_what_is_no_http() -> None:
     with FakeProvider(answer, Answer([], framing="raw", interim=[103], ending="cut")) as provider:
         assert exchange(provider, GET) == b"HTTP/9.9 204 OK\r\n\r\n"
         assert exchange(provider, GET) == b"HTTP/1.1 103 Early Hints\r\n\r\n"
-
-
-def test_interim_responses_and_trailers() -> None:
-    answer = Answer(b"ab", interim=(100, 103), trailers={"X-Request-Cost": "1", "x-b": "2"})
-    with FakeProvider(answer) as provider:
-        assert exchange(provider, LAST_GET) == (
-            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n"
-            + HEAD
-            + b"transfer-encoding: chunked\r\n\r\n2\r\nab\r\n0\r\nx-request-cost: 1\r\nx-b: 2\r\n\r\n"
-        )
 
 
 def test_a_client_that_takes_interim_responses_and_trailers(library: Any) -> None:
@@ -500,23 +481,6 @@ def test_a_tls_client_that_leaves_early(certificate: Certificate, body: list[byt
             elif way == "reset":
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         assert has_left(provider.requests[0])
-
-
-# httpx nests async generators and closes only the outermost: trio says so of those that were not exhausted.
-@pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
-async def test_tls_clients_that_leave_early(library: Any, certificate: Certificate) -> None:
-    answer = Answer([b"ab", math.inf])
-    with FakeProvider(answer, answer, ssl_context=certificate.server) as provider:
-        with library.stream("GET", provider.url, verify=certificate.client) as response:
-            assert next(response.iter_bytes()) == b"ab"
-        assert await anyio.to_thread.run_sync(has_left, provider.requests[0])
-        async with (
-            library.AsyncClient(verify=certificate.client) as client,
-            client.stream("GET", provider.url) as response,
-            aclosing(response.aiter_bytes()) as pieces,
-        ):
-            assert await anext(pieces) == b"ab"
-        assert await anyio.to_thread.run_sync(has_left, provider.requests[1])
 
 
 def test_requests_sent_ahead_over_tls(certificate: Certificate) -> None:
