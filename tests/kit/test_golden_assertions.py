@@ -160,16 +160,139 @@ def test_what_must_come_is_said_in_any_form(completion: Any, fold: Any) -> None:
     assert_folds_to(HELLO.body, completion, fold=fold)
 
 
+def a_choice(content: str | None, finish_reason: str | None = "stop") -> dict[str, Any]:
+    return {"message": {"content": content}, "finish_reason": finish_reason}
+
+
 def in_openais_form(text: str) -> dict[str, Any]:
     message = {"role": "assistant", "content": text, "tool_calls": None}
     return {"id": "c", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": None}
 
 
-def test_a_parser_may_return_a_completion_in_openais_form() -> None:
-    assert_folds_to(HELLO, fold=lambda _: in_openais_form("Hello"))
-    message = message_of(lambda: assert_folds_to(HELLO, fold=lambda _: in_openais_form("Help")))
-    assert message.startswith("text: expected 'Hello'\n      received 'Help'")
-    assert marked(message) == ["3"]
+TWO = StreamBuilder().text("Hello").text("Bye", choice=1).finish().finish(choice=1).done()
+USED = HELLO.usage(10, 5)
+ONE_CALL = StreamBuilder().tool_call("f", '{"a":', "1}").finish().done()
+SEPARATED = StreamBuilder().text("a\u2028b", "c").finish().done()
+NEXT_LINE = StreamBuilder().text("a", "b\x85c").finish().done()
+FIRST_CALL, SECOND_CALL = CALLS.reading.calls or ()
+
+
+def with_calls(*calls: Call) -> Reading:
+    return replace(CALLS.reading, calls=calls)
+
+
+def says(result: Any) -> Callable[[bytes], Any]:
+    """A parser that says the same of any body."""
+    return lambda _: result
+
+
+RIGHT: dict[str, tuple[StreamBuilder, Callable[[bytes], Any]]] = {
+    "a completion in OpenAI's form": (HELLO, says(in_openais_form("Hello"))),
+    "text alone": (HELLO, says("Hello")),
+    "one call, whose index is ignored": (ONE_CALL, ignores_the_index),
+    "a whole stream, where a cut would be taken for one": (HELLO, takes_a_cut_for_whole),
+    "a cut, without a finish reason": (CUT_OFF, lambda body: {**takes_a_cut_for_whole(body), "finish_reason": ""}),
+    "a cut, by its kind": (CUT_OFF, says(Reading(refused="cut", ending="cut"))),
+    "an error, beside what came": (OVERLOADED, says({"text": "Hel", "tool_calls": [], "error": "overloaded"})),
+    "an error alone": (OVERLOADED, says({"error": "Overloaded"})),
+    "an error in OpenAI's form": (OVERLOADED, says({"choices": [], "error": {"message": "Overloaded"}})),
+    "an error of an object": (OVERLOADED, says(SimpleNamespace(text=None, tool_calls=None, error="Overloaded"))),
+    "an error by the finish reason": (StreamBuilder().text("a").finish("ERROR"), says({"error": "ERROR", "text": "a"})),
+    "usage that was not sent": (LONG, says({"text": "abcdefghij", "usage": {"prompt_tokens": 1}})),
+    "usage with more in it": (
+        USED,
+        says({"text": "Hello", "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, "x": 1}}),
+    ),
+}
+
+
+@each_case("name", RIGHT)
+def test_what_is_right(name: str) -> None:
+    stream, fold = RIGHT[name]
+    assert_folds_to(stream, fold=fold)
+
+
+# A parser that is wrong, how the message begins, and the event that it points at.
+WRONG: dict[str, tuple[StreamBuilder, Callable[[bytes], Any], str, int]] = {
+    "a completion in OpenAI's form": (
+        HELLO,
+        says(in_openais_form("Help")),
+        "text: expected 'Hello'\n      received 'Help'",
+        3,
+    ),
+    "text alone": (HELLO, says("Help"), "text: expected 'Hello'\n      received 'Help'", 3),
+    "lines split as by Python": (SEPARATED, splits_like_python, "expected an answer, it crashed: JSONDecodeError", 2),
+    "lines split at NEL": (NEXT_LINE, splits_like_python, "expected an answer, it crashed: JSONDecodeError", 3),
+    "an index that is ignored": (CALLS, ignores_the_index, "tool calls: expected (Call(name='get_weather'", 3),
+    "a cut": (CUT_OFF, takes_a_cut_for_whole, "expected a refusal (cut), an answer came: 'Hello'", 3),
+    "a cut taken for an error": (
+        CUT_OFF,
+        says(Reading(refused="no", ending="error")),
+        "expected a refusal (cut), it was taken as error",
+        3,
+    ),
+    "an error that is swallowed": (
+        OVERLOADED,
+        says({"text": "Hel", "tool_calls": []}),
+        "expected a refusal (overloaded), an answer came: 'Hel'",
+        3,
+    ),
+    "an error without what came": (OVERLOADED, says({"error": "no", "text": "He"}), "text: expected 'Hel'", 2),
+    "a crash": (OVERLOADED, lambda _: {}["error"], "expected a refusal (overloaded), it crashed: KeyError: 'error'", 3),
+    "an error that was none": (HELLO, says({"error": "no", "text": "Hello"}), "expected an answer, it was refused: no", 5),
+    "a letter": (LONG, says("abXdefghij"), "text: expected 'abcdefghij'", 4),
+    "the first letter": (LONG, says("Xbcdefghij"), "text: ", 2),
+    "a letter that is missing": (LONG, says("abcdefghi"), "text: ", 11),
+    "a letter too many": (LONG, says("abcdefghijk"), "text: ", 13),
+    "the finish reason": (
+        LONG,
+        says({"text": "abcdefghij", "finish_reason": "length"}),
+        "finish reason: expected 'stop'",
+        12,
+    ),
+    "a call too many": (
+        LONG,
+        says({"text": "abcdefghij", "tool_calls": [{"name": "f", "arguments": ""}]}),
+        "tool calls: expected ()",
+        13,
+    ),
+    "reasoning that was not sent": (LONG, says({"text": "abcdefghij", "reasoning": "Hm"}), "reasoning: expected ''", 13),
+    "the text of another choice": (TWO, says(Reading(texts=("Hello", "Byz"))), "text: expected ('Hello', 'Bye')", 4),
+    "a choice that is lost": (TWO, says({"choices": [a_choice("Hello")]}), "text: expected", 4),
+    "usage": (USED, says({"text": "Hello", "usage": None}), "usage: expected {'prompt_tokens': 10", 5),
+    "usage that is lost": (CALLS, says(replace(CALLS.reading, usage={})), "usage: expected", len(CALLS.events) - 1),
+    "the id of a call": (CALLS, says(with_calls(FIRST_CALL, replace(SECOND_CALL, id="x"))), "tool calls: expected", 3),
+    "the arguments of a call": (
+        CALLS,
+        says(with_calls(FIRST_CALL, replace(SECOND_CALL, arguments='{"q":"y"}'))),
+        "tool calls: expected",
+        7,
+    ),
+    "the name of a call": (CALLS, says(with_calls(FIRST_CALL, replace(SECOND_CALL, name="find_out"))), "tool calls: expected", 5),
+    "a call that is lost": (CALLS, says(with_calls(FIRST_CALL)), "tool calls: expected", 3),
+}  # fmt: skip
+
+
+@each_case("name", WRONG)
+def test_what_is_wrong_is_told_with_the_event_that_brought_it(name: str) -> None:
+    stream, fold, beginning, event = WRONG[name]
+    message = message_of(lambda: assert_folds_to(stream, fold=fold))
+    assert message.startswith(beginning)
+    assert marked(message) == [str(event)]
+    offsets = [int(offset) for offset in re.findall(r"at byte (\d+):", message)]
+    assert all(stream.body[offset:].startswith(b"data: ") for offset in offsets)
+    assert len(offsets) <= 5
+
+
+@pytest.mark.parametrize(("stream", "event", "text"), [(SEPARATED, 2, r"'a\u2028b'"), (NEXT_LINE, 3, r"'b\x85c'")])
+def test_a_crash_is_told_with_what_was_expected_of_its_event(stream: StreamBuilder, event: int, text: str) -> None:
+    message = message_of(lambda: assert_folds_to(stream, fold=splits_like_python))
+    assert message.endswith(f"\nexpected of event {event}: text {text}")
+
+
+def test_the_text_of_another_choice_of_a_body_is_compared_too() -> None:
+    with pytest.raises(AssertionError, match="text: expected"):
+        assert_folds_to(TWO.body, Reading(texts=("Hello", "Byz")))
 
 
 def test_the_openai_sdks_completion_is_one() -> None:
@@ -178,97 +301,10 @@ def test_the_openai_sdks_completion_is_one() -> None:
     assert_folds_to(HELLO, fold=lambda _: completion)
 
 
-def test_a_parser_may_return_text_alone() -> None:
-    assert_folds_to(HELLO, fold=lambda _: "Hello")
-    assert "received 'Help'" in message_of(lambda: assert_folds_to(HELLO, fold=lambda _: "Help"))
-
-
-@pytest.mark.parametrize(
-    ("stream", "event", "text"),
-    [
-        (StreamBuilder().text("a\u2028b", "c").finish().done(), "2", r"'a\u2028b'"),
-        (StreamBuilder().text("a", "b\x85c").finish().done(), "3", r"'b\x85c'"),
-    ],
-)
-def test_a_parser_that_splits_lines_like_python_fails(stream: StreamBuilder, event: str, text: str) -> None:
-    assert_folds_to(stream, fold=right)
-    message = message_of(lambda: assert_folds_to(stream, fold=splits_like_python))
-    assert message.startswith("expected an answer, it crashed: JSONDecodeError")
-    assert marked(message) == [event]
-    assert message.endswith(f"\nexpected of event {event}: text {text}")
-
-
-def test_a_parser_that_ignores_the_index_fails() -> None:
-    message = message_of(lambda: assert_folds_to(CALLS, fold=ignores_the_index))
-    assert message.startswith("tool calls: expected (Call(name='get_weather'")
-    assert "received (Call(name='get_weatherfind'" in message
-    (number,) = marked(message)
-    assert '"name":"find"' in CALLS.events[int(number) - 1].decode()  # where the two begin to differ, or right before
-    one_call = StreamBuilder().tool_call("f", '{"a":', "1}").finish().done()
-    assert_folds_to(one_call, fold=ignores_the_index)
-
-
-def test_a_parser_that_takes_a_cut_for_whole_fails() -> None:
-    assert_folds_to(HELLO, fold=takes_a_cut_for_whole)
-    message = message_of(lambda: assert_folds_to(CUT_OFF, fold=takes_a_cut_for_whole))
-    assert message.startswith("expected a refusal (cut), an answer came: 'Hello'")
-    assert marked(message) == ["3"]
-    assert_folds_to(CUT_OFF, fold=lambda body: {**takes_a_cut_for_whole(body), "finish_reason": ""})
-
-
-def test_a_parser_that_swallows_an_error_fails() -> None:
-    message = message_of(lambda: assert_folds_to(OVERLOADED, fold=lambda _: {"text": "Hel", "tool_calls": []}))
-    assert message.startswith("expected a refusal (overloaded), an answer came: 'Hel'")
-    assert marked(message) == ["3"]
-    assert_folds_to(OVERLOADED, fold=lambda _: {"text": "Hel", "tool_calls": [], "error": "overloaded"})
-
-
-@each_case(
-    ("wrong", "title", "event"),
-    [
-        ({"text": "abXdefghij"}, "text: expected 'abcdefghij'", "4"),
-        ({"text": "Xbcdefghij"}, "text: ", "2"),
-        ({"text": "abcdefghi"}, "text: ", "11"),
-        ({"text": "abcdefghijk"}, "text: ", "13"),
-        ({"text": "abcdefghij", "finish_reason": "length"}, "finish reason: expected 'stop'", "12"),
-        ({"text": "abcdefghij", "usage": {"prompt_tokens": 1}}, None, ""),
-        ({"text": "abcdefghij", "tool_calls": [{"name": "f", "arguments": ""}]}, "tool calls: expected ()", "13"),
-        ({"text": "abcdefghij", "reasoning": "Hm"}, "reasoning: expected ''", "13"),
-    ],
-)
-def test_the_event_of_the_first_difference_is_shown(wrong: dict[str, Any], title: str | None, event: str) -> None:
-    if title is None:
-        assert_folds_to(LONG, fold=lambda _: wrong)
-        return
-    message = message_of(lambda: assert_folds_to(LONG, fold=lambda _: wrong))
-    assert message.startswith(title)
-    assert marked(message) == [event]
-    offsets = [int(offset) for offset in re.findall(r"at byte (\d+):", message)]
-    assert all(LONG.body[offset:].startswith(b"data: ") for offset in offsets)
-    assert len(offsets) <= 5
-
-
 def test_the_events_around_are_counted() -> None:
     message = message_of(lambda: assert_folds_to(LONG, fold=lambda _: "abcdXfghij"))
     assert re.findall(r"^ +\.\.\. (\d+) (\w+)$", message, re.MULTILINE) == [("3", "before"), ("5", "after")]
     assert "<-- the first difference" in message
-
-
-def test_the_text_of_another_choice_is_compared_too() -> None:
-    stream = StreamBuilder().text("a").text("x", "y", choice=1).text("b").finish().finish(choice=1).done()
-    assert_folds_to(stream)
-    message = message_of(lambda: assert_folds_to(stream, fold=lambda _: Reading(texts=("ab", "xz"))))
-    assert message.startswith("text: expected ('ab', 'xy')")
-    assert marked(message) == ["5"]
-    with pytest.raises(AssertionError, match="text: expected"):
-        assert_folds_to(stream.body, Reading(texts=("ab", "xz")))
-
-
-def test_usage_is_compared_where_both_have_it() -> None:
-    stream = HELLO.usage(10, 5)
-    assert_folds_to(stream, fold=lambda _: {"text": "Hello", "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, "x": 1}})  # fmt: skip
-    message = message_of(lambda: assert_folds_to(stream, fold=lambda _: {"text": "Hello", "usage": None}))
-    assert message.startswith("usage: expected {'prompt_tokens': 10")
 
 
 def test_the_ids_of_calls_are_compared_where_both_have_them() -> None:
@@ -312,10 +348,6 @@ def test_long_events_are_shortened_and_control_characters_shown() -> None:
     assert max(map(len, message.splitlines())) < 300
 
 
-def a_choice(content: str | None, finish_reason: str | None = "stop") -> dict[str, Any]:
-    return {"message": {"content": content}, "finish_reason": finish_reason}
-
-
 def test_an_error_wants_a_refusal_or_a_word_for_an_error() -> None:
     for word in ("error", "network_error", "insufficient_system_resource", "abort"):
         assert_folds_to(OVERLOADED, fold=lambda _, word=word: {"choices": [a_choice("Hel", word)]})
@@ -336,23 +368,6 @@ def test_a_cut_stream_wants_a_refusal_or_no_finish_reason() -> None:
         assert message.startswith("expected a refusal (cut), an answer came: 'Hello'")
 
 
-def test_a_parser_that_tells_the_kinds_of_endings_apart_has_to_tell_the_right_one() -> None:
-    assert_folds_to(CUT_OFF, fold=lambda _: Reading(refused="cut", ending="cut"))
-    message = message_of(lambda: assert_folds_to(CUT_OFF, fold=lambda _: Reading(refused="no", ending="error")))
-    assert message.startswith("expected a refusal (cut), it was taken as error")
-
-
-def test_an_explicit_error_is_a_refusal_and_need_say_no_more() -> None:
-    assert_folds_to(OVERLOADED, fold=lambda _: {"error": "Overloaded"})
-    assert_folds_to(OVERLOADED, fold=lambda _: {"choices": [], "error": {"message": "Overloaded"}})
-    assert_folds_to(OVERLOADED, fold=lambda _: SimpleNamespace(text=None, tool_calls=None, error="Overloaded"))
-    assert "text: expected 'Hel'" in message_of(lambda: assert_folds_to(OVERLOADED, fold=lambda _: {"error": "no", "text": "He"}))  # fmt: skip
-    assert "it was refused: no" in message_of(lambda: assert_folds_to(HELLO, fold=lambda _: {"error": "no", "text": "Hello"}))  # fmt: skip
-
-
-TWO = StreamBuilder().text("Hello").text("Bye", choice=1).finish().finish(choice=1).done()
-
-
 @pytest.mark.parametrize(
     ("stream", "texts"),
     [
@@ -368,11 +383,6 @@ def test_choices_that_are_lost_or_made_up_are_seen(stream: StreamBuilder, texts:
     result = {"choices": [a_choice(text) for text in texts]}
     assert message_of(lambda: assert_folds_to(stream, fold=lambda _: result)).startswith("text: expected")
     assert message_of(lambda: assert_folds_to(stream.body, result)).startswith("text: expected")
-
-
-def test_the_event_of_a_lost_choice_is_shown() -> None:
-    message = message_of(lambda: assert_folds_to(TWO, fold=lambda _: {"choices": [a_choice("Hello")]}))
-    assert marked(message) == ["4"]  # after a role, "Hello" and a role
 
 
 def test_of_text_alone_choice_0_is_judged() -> None:
@@ -445,11 +455,6 @@ def test_halves_of_a_character_are_joined(pieces: tuple[str, ...], text: str) ->
     stream = said.tool_call("f", '{"a":"', *pieces, '"}').finish().done()
     assert_folds_to(stream)
     assert stream.reading.text == stream.reading.reasoning == text
-
-
-def test_a_finish_reason_for_an_error_is_one_in_any_case() -> None:
-    assert StreamBuilder().text("a").finish("ERROR").reading.ending == "error"
-    assert_folds_to(StreamBuilder().text("a").finish("ERROR"))
 
 
 def test_a_failure_takes_no_longer_than_the_body_is_long() -> None:
@@ -567,45 +572,12 @@ def test_the_search_for_the_event_takes_few_tries() -> None:
     assert tries < 20
 
 
-def test_a_crash_is_no_refusal() -> None:
-    message = message_of(lambda: assert_folds_to(OVERLOADED, fold=lambda _: {}["error"]))
-    assert message.startswith("expected a refusal (overloaded), it crashed: KeyError: 'error'")
-
-
 class MissingError(KeyError):
     """An adapter's own."""
 
 
 def test_an_error_of_ones_own_is_one_whatever_it_inherits_from() -> None:
     assert_folds_to(OVERLOADED, fold=raises_for_any(MissingError))
-
-
-# The event of a difference
-
-
-@pytest.mark.parametrize(
-    ("call", "event"),
-    [
-        (Call("find", '{"q":"x"}', "other"), "3"),
-        (Call("find", '{"q":"y"}', "call_2"), "7"),
-        (Call("find_out", '{"q":"x"}', "call_2"), "5"),
-    ],
-)
-def test_a_difference_in_a_call_marks_what_brought_it(call: Call, event: str) -> None:
-    reading = CALLS.reading
-    message = message_of(lambda: assert_folds_to(CALLS, fold=lambda _: replace(reading, calls=((reading.calls or ())[0], call))))  # fmt: skip
-    assert marked(message) == [event]
-
-
-def test_a_call_that_is_lost_is_marked() -> None:
-    reading = CALLS.reading
-    message = message_of(lambda: assert_folds_to(CALLS, fold=lambda _: replace(reading, calls=(reading.calls or ())[:1])))  # fmt: skip
-    assert marked(message) == ["3"]
-
-
-def test_a_difference_in_the_usage_marks_the_event_that_brought_it() -> None:
-    message = message_of(lambda: assert_folds_to(CALLS, fold=lambda _: replace(CALLS.reading, usage={})))
-    assert marked(message) == [str(len(CALLS.events) - 1)]
 
 
 # However it is cut

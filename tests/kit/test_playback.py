@@ -5,13 +5,13 @@ sync and async. Pauses move a clock by hand, so that times are exact. Where a re
 `FakeProvider` is asked the same.
 """
 
+import asyncio
 import math
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -19,7 +19,8 @@ import httpx
 import httpx2
 import pytest
 import respx
-from fronts import ASKED, AsyncFront, each_library, over_both_fronts
+from cases import each_case
+from fronts import ASKED, each_library, over_both_fronts
 
 from chunkfold import (
     APIStatusError,
@@ -41,7 +42,6 @@ from chunkfold.testing import (
     json_answer,
     mock_response,
     mock_transport,
-    paced,
     stalled,
 )
 
@@ -89,17 +89,10 @@ async def read(client: Any, **options: Any) -> tuple[Any, str]:
 @pytest.mark.parametrize("answer", [HELLO, HELLO.body, HELLO.answer(), Answer(READS)])
 def test_a_response_says_what_was_said(answer: Any) -> None:
     response = FakeResponse(answer)
-    assert response.read() == response.read() == HELLO.body
+    assert response.read() == response.read() == asyncio.run(response.aread()) == HELLO.body
     assert (response.status_code, response.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
     stream = ChatCompletionStream(FakeResponse(answer))
     assert (stream.read().text, stream.end) == ("Hello", "finished")
-
-
-async def test_an_async_stream_reads_the_same() -> None:
-    response = FakeResponse(HELLO)
-    assert await response.aread() == HELLO.body
-    async with AsyncChatCompletionStream(FakeResponse(HELLO)) as stream:
-        assert (await stream.read()).text == "Hello"
 
 
 async def test_reads_are_as_the_pieces_are() -> None:
@@ -115,12 +108,6 @@ async def test_what_is_compressed_is_decoded(encoding: Any, pieces: list[bytes])
     assert response.headers["content-encoding"] == encoding
     assert list(response.iter_bytes()) == pieces
     assert [data async for data in response.aiter_bytes()] == pieces
-
-
-def test_what_is_compressed_may_be_cut() -> None:
-    response = FakeResponse(Answer(HELLO.body, encoding="gzip", cut_at=60, ending="cut"))
-    with pytest.raises(StreamInterruptedError):
-        ChatCompletionStream(response).read()
 
 
 async def test_it_knows_that_it_was_closed() -> None:
@@ -150,6 +137,27 @@ async def test_faults_are_the_systems_own(ending: Any, error: type[Exception]) -
         await async_stream.read()
 
 
+SOCKETS_ONLY = "answer: expected one with a framing and without Raw"
+PROVIDERS_ONLY = "answer: expected one without trailers and interim, which only a FakeProvid"
+NO_ANSWER = "answer: expected an Answer, a StreamBuilder, bytes or a list of them, received str"
+
+
+@each_case("play", [FakeResponse, mock_response, mock_transport], ids=lambda play: play.__name__)
+@each_case(
+    ("answer", "message"),
+    [
+        (Answer([Raw(b"x")]), SOCKETS_ONLY),
+        (Answer(b"x", framing="raw"), SOCKETS_ONLY),
+        (Answer(b"x", trailers={"x-cost": "1"}), PROVIDERS_ONLY),
+        (Answer(b"x", interim=[103]), PROVIDERS_ONLY),
+        ("data: [DONE]", NO_ANSWER),
+    ],
+)
+def test_what_cannot_be_played_is_refused(play: Callable[[Any], Any], answer: Any, message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        play(answer)
+
+
 def test_a_cut_that_http_cannot_see_is_none() -> None:
     stream = ChatCompletionStream(FakeResponse(HELLO.answer(ending="cut", cut_at=CUT, framing="close")))
     with pytest.raises(IncompleteStreamError) as caught:
@@ -157,56 +165,21 @@ def test_a_cut_that_http_cannot_see_is_none() -> None:
     assert not isinstance(caught.value, StreamInterruptedError)
 
 
-def test_a_status_is_an_error_before_any_stream() -> None:
-    stream = ChatCompletionStream(FakeResponse(OVERLOADED))
-    with pytest.raises(APIStatusError) as caught:
-        stream.read()
-    assert (caught.value.status_code, caught.value.code, caught.value.retry_after) == (429, "busy", 2.0)
-
-
-@pytest.mark.parametrize("answer", [Answer([Raw(b"x")]), Answer(b"x", framing="raw")])
-@pytest.mark.parametrize("play", [FakeResponse, mock_response, mock_transport])
-def test_what_only_a_socket_can_do_is_refused(play: Callable[[Answer], Any], answer: Answer) -> None:
-    with pytest.raises(ValueError, match="answer: expected one with a framing and without Raw"):
-        play(answer)
-
-
-@pytest.mark.parametrize("answer", [Answer(b"x", trailers={"x-cost": "1"}), Answer(b"x", interim=[103])])
-@pytest.mark.parametrize("play", [FakeResponse, mock_response, mock_transport])
-def test_what_would_be_dropped_is_refused(play: Callable[[Answer], Any], answer: Answer) -> None:
-    with pytest.raises(ValueError, match="answer: expected one without trailers and interim, which only a FakeProvid"):
-        play(answer)
-
-
-@pytest.mark.parametrize("play", [FakeResponse, mock_response, mock_transport])
-def test_what_is_no_answer_is_refused(play: Callable[[Any], Any]) -> None:
-    with pytest.raises(
-        TypeError, match="answer: expected an Answer, a StreamBuilder, bytes or a list of them, received str"
-    ):
-        play("data: [DONE]")
-
-
 # Times
 
 
-def test_times_are_exactly_those_of_the_pauses() -> None:
-    clock = ManualClock(100.0)
-    pieces = [HELLO.events[0], *HELLO.events[1:]]
-    response = FakeResponse(Answer(paced(pieces, first=2.0, pace=0.25)), clock=clock)
-    stream = ChatCompletionStream(response, clock=clock)
-    came = [(chunk.text, clock() - 100.0) for chunk in stream]
-    assert came == [("", 2.0), ("Hel", 2.25), ("lo", 2.5), ("", 2.75)]
-    timing = stream.timing
-    assert (timing.first_byte, timing.first_chunk, timing.first_output) == (2.0, 2.0, 2.25)
-    assert [later - sooner for (_, sooner), (_, later) in pairwise(came)] == [0.25] * 3
+TIMES = [("", 2.0), ("Hel", 2.25), ("lo", 2.5), ("", 2.75)]
 
 
-async def test_an_async_stream_has_the_same_times() -> None:
-    clock = ManualClock()
-    response = FakeResponse(HELLO.answer(first=3.0, pace=0.5), clock=clock)
-    stream = AsyncChatCompletionStream(response, clock=clock)
-    assert [clock() async for _ in stream] == [3.0, 3.5, 4.0, 4.5]
-    assert stream.timing.first_output == 3.5
+async def test_times_are_exactly_those_of_the_pauses() -> None:
+    answer = HELLO.answer(first=2.0, pace=0.25)
+    clock, async_clock = ManualClock(100.0), ManualClock(100.0)
+    stream = ChatCompletionStream(FakeResponse(answer, clock=clock), clock=clock)
+    assert [(chunk.text, clock() - 100.0) for chunk in stream] == TIMES
+    async_stream = AsyncChatCompletionStream(FakeResponse(answer, clock=async_clock), clock=async_clock)
+    assert [(chunk.text, async_clock() - 100.0) async for chunk in async_stream] == TIMES
+    for timing in (stream.timing, async_stream.timing):
+        assert (timing.first_byte, timing.first_chunk, timing.first_output) == (2.0, 2.0, 2.25)
 
 
 async def test_without_a_clock_it_waits_for_real() -> None:
@@ -345,14 +318,6 @@ def test_respx_gives_a_response_as_often_as_it_is_asked() -> None:
         with connect(client, "POST", URL, json=ASKED) as stream:
             assert stream.read().text == "Hello"
     assert route.call_count == 4
-
-
-@respx.mock
-async def test_respx_answers_async_clients() -> None:
-    respx.post(URL).mock(return_value=mock_response(HELLO.answer(encoding="gzip")))
-    client = AsyncFront(httpx)
-    assert [(await read(client))[1] for _ in range(2)] == ["Hello", "Hello"]
-    await client.aclose()
 
 
 @respx.mock
