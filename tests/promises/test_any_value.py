@@ -68,7 +68,9 @@ def read(event: Any) -> None:
         assert choice.outcome is None or choice.finish_reason
 
 
-def put_values_everywhere(group: int, step: int) -> None:
+@pytest.mark.parametrize("group", range(8))
+@pytest.mark.parametrize("step", [len(VALUES), pytest.param(4, marks=pytest.mark.slow)])
+def test_any_value_in_any_place(group: int, step: int) -> None:
     """One of so many values into each place; the next place gets the next ones."""
     number = 0
     seen: set[str] = set()
@@ -85,14 +87,3 @@ def put_values_everywhere(group: int, step: int) -> None:
                     holder[key] = value
                     read(event)
                 holder[key] = before
-
-
-@pytest.mark.parametrize("group", range(8))
-def test_any_value_in_any_place(group: int) -> None:
-    put_values_everywhere(group, len(VALUES))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("group", range(8))
-def test_more_values_in_any_place(group: int) -> None:
-    put_values_everywhere(group, 4)

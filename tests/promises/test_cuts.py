@@ -229,10 +229,11 @@ def check_cuts(body: bytes, step: int, ways: Iterable[BaseException | None]) -> 
 
 
 @pytest.mark.parametrize("case", GOLDEN_CASES)
-def test_golden_bodies_cut_at_every_few_bytes(case: str) -> None:
+@pytest.mark.parametrize("is_every_byte", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_golden_bodies_cut_at_every_few_bytes(case: str, is_every_byte: bool) -> None:
     """The longer ones at fewer places: to read all beginnings of a body costs its size squared."""
     body = golden(case)
-    check_cuts(body, max(3, len(body) // 150), [None, BROKEN_LINE])
+    check_cuts(body, 1 if is_every_byte else max(3, len(body) // 150), [None, BROKEN_LINE])
 
 
 HI = b'{"choices":[{"index":0,"delta":{"content":"Hi"}}]}'
@@ -260,12 +261,6 @@ FRAMINGS = {
 @each_case("name", FRAMINGS)
 def test_every_framing_cut_at_every_byte(name: str, broken: BaseException | None) -> None:
     check_cuts(FRAMINGS[name], 1, [broken])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", GOLDEN_CASES)
-def test_golden_bodies_cut_at_every_byte(case: str) -> None:
-    check_cuts(golden(case), 1, [BROKEN_LINE, None])
 
 
 def step_for(size: int) -> int:
@@ -323,14 +318,9 @@ def check_cuts_on_the_way(body: bytes, step: int, framing: Framing, encoding: st
 
 
 @every_way
-def test_a_body_cut_on_the_way(framing: Framing, encoding: str) -> None:
-    check_cuts_on_the_way(golden(SHORT), 13, framing, encoding)
-
-
-@pytest.mark.slow
-@every_way
-def test_a_body_cut_on_the_way_at_every_byte(framing: Framing, encoding: str) -> None:
-    check_cuts_on_the_way(golden(SHORT), 1, framing, encoding)
+@pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_body_cut_on_the_way(framing: Framing, encoding: str, step: int) -> None:
+    check_cuts_on_the_way(golden(SHORT), step, framing, encoding)
 
 
 @pytest.mark.slow

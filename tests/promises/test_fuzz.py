@@ -104,16 +104,11 @@ WAYS = [
 KNOWN = [body for body in bodies() if len(body) < HUGE]
 
 
-def test_golden_bodies_and_the_hostile_set_keep_every_promise() -> None:
-    """Every third, read in one way; the ways take turns. The slow suite reads all of them."""
-    for number, body in enumerate(KNOWN[::3]):
-        check(body, CUTS, WAYS[number % len(WAYS)])
-
-
-@pytest.mark.slow
-def test_they_do_in_all_ways() -> None:
-    for options in WAYS:
-        for body in KNOWN:
+@pytest.mark.parametrize("is_all", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_golden_bodies_and_the_hostile_set_keep_every_promise(is_all: bool) -> None:
+    """Every third, read in one way; the ways take turns. The slow suite reads all of them in all ways."""
+    for number, body in enumerate(KNOWN if is_all else KNOWN[::3]):
+        for options in WAYS if is_all else [WAYS[number % len(WAYS)]]:
             check(body, CUTS, options)
 
 
@@ -129,19 +124,12 @@ def test_some_inputs_keep_every_promise(name: str) -> None:
         TARGETS[name](chance.choice([PLAIN, chance.randbytes(HEAD)]) + body)
 
 
-def fold_made_bodies(chance: random.Random, times: int) -> None:
+@pytest.mark.parametrize(("seed", "times"), [(1, 100), pytest.param(2, 1500, marks=pytest.mark.slow)])
+def test_made_bodies_keep_every_promise(seed: int, times: int) -> None:
+    chance = random.Random(seed)
     for _ in range(times):
         data = chance.randbytes(chance.randrange(120))
         TARGETS["accumulator"](chance.choice([PLAIN, chance.randbytes(HEAD)]) + data)
-
-
-def test_some_made_bodies_keep_every_promise() -> None:
-    fold_made_bodies(random.Random(1), 100)
-
-
-@pytest.mark.slow
-def test_many_made_bodies_keep_every_promise() -> None:
-    fold_made_bodies(random.Random(2), 1500)
 
 
 # Inputs

@@ -414,23 +414,13 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
 
 MACHINES = {"decoder": (DecoderMachine, 20), "parser": (ParserMachine, 6), "accumulator": (AccumulatorMachine, 12)}
-in_any_order = pytest.mark.parametrize("name", MACHINES)
 
 
-def run(name: str, times: int) -> None:
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("times", [1, pytest.param(20, marks=pytest.mark.slow)])
+def test_calls_in_any_order(name: str, times: int) -> None:
     machine, examples = MACHINES[name]
     # No deadline: the machine may be busy. Explaining a failure would take minutes.
     phases = [phase for phase in Phase if phase is not Phase.explain]
     often = settings(max_examples=examples * times, stateful_step_count=30, deadline=None, phases=phases)
     run_state_machine_as_test(machine, settings=often)
-
-
-@in_any_order
-def test_calls_in_any_order(name: str) -> None:
-    run(name, 1)
-
-
-@pytest.mark.slow
-@in_any_order
-def test_many_calls_in_any_order(name: str) -> None:
-    run(name, 20)
