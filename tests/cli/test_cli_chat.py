@@ -135,14 +135,6 @@ def test_usage_is_asked_for_and_no_key_is_sent_without_one() -> None:
     assert received("--key-env", "MINE", "Hi", MINE=KEY).headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_the_prompt_may_come_from_standard_input() -> None:
-    for arguments in ((), ("-",)):
-        request = received("--system", "s", *arguments, stdin="Why\nnot?\n")
-        assert request.json["messages"][1]["content"] == "Why\nnot?\n"
-    request = received("--system", "s", stdin=b"\xff\xfeok")  # what is no text does not stop it
-    assert request.json["messages"][1]["content"] == "\ufffd\ufffdok"
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -227,10 +219,14 @@ def test_what_was_tolerated_is_named() -> None:
     [
         (("Summarize",), "An article.", "Summarize\n\nAn article."),
         (("Hi",), "", "Hi"),
-        (("-",), "Piped.", "Piped."),
+        (("-",), "Why\nnot?\n", "Why\nnot?\n"),
+        (("--param", "user=me"), "Piped.", "Piped."),  # without a prompt
+        (("-",), b"\xff\xfeok", "\ufffd\ufffdok"),  # what is no text does not stop it
     ],
 )
-def test_what_is_piped_in_is_sent_behind_the_prompt(arguments: tuple[str, ...], stdin: str, asked_for: str) -> None:
+def test_what_is_piped_in_is_sent_behind_the_prompt(
+    arguments: tuple[str, ...], stdin: str | bytes, asked_for: str
+) -> None:
     assert received(*arguments, stdin=stdin).json["messages"] == [{"role": "user", "content": asked_for}]
 
 
@@ -691,14 +687,6 @@ def drawn(answer: StreamBuilder, *arguments: str, **variables: Any) -> tuple[lis
     """What stands on a terminal, what was written to it, and the exit code."""
     with FakeProvider(answer.finish().done()) as provider:
         return on_a_terminal("chat", provider.url, "-m", "m", *arguments, "Hi", **variables)
-
-
-@pytest.mark.slow
-def test_a_dumb_terminal_gets_plain_lines() -> None:
-    _, written, _ = drawn(StreamBuilder("deepseek").reasoning("Hm.").text("# A **title**\n", "- x"), TERM="dumb")
-    assert "\x1b" not in written
-    assert written.splitlines()[:2] == ["# A **title**", "- x"]
-    assert written.splitlines()[2].startswith("finished: stop · ")
 
 
 @pytest.mark.slow
@@ -1255,14 +1243,6 @@ def test_nothing_in_markdown_acts_on_the_terminal(text: str, size: int) -> None:
     assert not re.search("[\x00-\x09\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f\u202a-\u202e]", written)
     assert "\x1b]" not in written
     screen_of(written, 40)  # which fails for a sequence that is not the view's own
-
-
-def test_links_are_no_hyperlinks_of_the_terminal() -> None:
-    console, view = live()
-    with view:
-        view.add_text("[text](http://x)")
-    assert "\x1b]8" not in written_to(console)
-    assert "text (http://x)" in screen_of(written_to(console), 40)
 
 
 def test_a_live_view_needs_no_more_than_a_string_to_draw_on() -> None:

@@ -480,15 +480,6 @@ def test_a_provider_that_answers_everything_with_429_is_reported_once(only: tupl
     }
 
 
-@pytest.mark.parametrize("options", [(), ("--json",)])
-def test_chat_exits_with_3_at_429(options: tuple[str, ...]) -> None:
-    with Busy() as busy:
-        result = run("chat", busy.base_url, "-m", "m", "Hi", *options)
-    assert result.exit_code == 3
-    assert result.stderr.startswith("Error: HTTP 429: Slow down (")
-    assert not options or json.loads(result.stdout)["error"]["status_code"] == 429
-
-
 def test_max_tokens_gives_way_to_its_successor() -> None:
     def newer(request: ReceivedRequest) -> Given:
         if "max_tokens" in request.json:
@@ -704,7 +695,3 @@ def test_ctrl_c_reports_what_was_found() -> None:
         assert bad.requests[6].answered.wait(PATIENCE)
     assert (exit_code, errors) == (130, "")
     assert "- result: 5 passed\n" in shown
-
-
-def test_help_has_examples() -> None:
-    assert "\n    chunkfold doctor https://api.openai.com/v1 -m gpt-5-mini\n" in doctor("--help").stdout

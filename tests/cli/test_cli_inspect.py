@@ -529,13 +529,7 @@ def test_a_prompt_and_a_model_are_for_urls() -> None:
     assert with_model.exit_code == 2
     assert "--model is for a URL" in with_model.stderr
     assert inspect("http://127.0.0.1:9/v1", "Hello?").exit_code == 2
-
-
-def test_help_has_examples_and_exit_codes() -> None:
-    shown = inspect("--help").stdout
-    assert "\n    chunkfold inspect body.sse --only anomalies --rules\n" in shown
-    assert "\n    7  it was cut off without an error\n" in shown.replace("2  usage error                 7", "7")
-    assert "  -m, --model TEXT     The model's name.\n" in shown  # not required
+    assert "  -m, --model TEXT     The model's name.\n" in inspect("--help").stdout  # not required
 
 
 def test_the_page_shows_what_it_prints() -> None:

@@ -158,9 +158,3 @@ def test_a_closed_pipe_is_one_line(tmp_path: Path) -> None:
     )
     os.close(writer)
     assert result.stderr == b"Error: standard output: Broken pipe\n"
-
-
-def test_help_has_examples_and_exit_codes() -> None:
-    text = report("--help").stdout
-    assert "chunkfold report answer.jsonl -o report.html" in text
-    assert "0  the report was written, however the streams ended" in text

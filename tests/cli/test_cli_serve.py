@@ -492,12 +492,6 @@ def test_pieces_are_the_text(text: str) -> None:
     assert all(pieces)
 
 
-def test_a_reset_reaches_the_client_as_one(serve: Callable[..., Served]) -> None:
-    served = serve(script="[[answers]]\ntext = 'x'\nending = 'reset'\n")
-    with send(served.url) as connection, pytest.raises(ConnectionResetError):
-        _ = b"".join(iter(lambda: connection.recv(65536), b""))
-
-
 # The page
 
 
