@@ -30,6 +30,7 @@ from typing import Any
 
 import httpx
 import pytest
+from fronts import has_left
 
 from chunkfold import (
     APIStatusError,
@@ -83,11 +84,6 @@ def load(name: str) -> Any:
     if str(EXAMPLES) not in sys.path:
         sys.path.append(str(EXAMPLES))
     return importlib.import_module(name)
-
-
-def has_left(request: ReceivedRequest) -> bool:
-    assert request.answered.wait(PATIENCE)
-    return request.client_left
 
 
 @pytest.mark.parametrize("name", NEEDS)

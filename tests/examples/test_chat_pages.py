@@ -108,11 +108,6 @@ def test_it_is_written_to_the_end_although_nobody_reads(page: Page) -> None:
     assert told(page.read(answer_id, after="4")) == TOLD[4:]
 
 
-def test_two_pages_read_the_same_answer(page: Page) -> None:
-    answer_id = page.ask(STORY)
-    assert page.read(answer_id) == page.read(answer_id)
-
-
 def test_an_answer_outlives_the_relay(tmp_path: Path) -> None:
     with opened(tmp_path) as page:
         answer_id = page.ask(STORY)

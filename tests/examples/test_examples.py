@@ -243,14 +243,16 @@ def test_async_stream_asks_both_at_once_over_one_client(run: Run) -> None:
     assert {request.json["messages"][0]["content"] for request in provider.requests} == {"Tea?", "Coffee?"}
 
 
-def test_tool_calls_sends_the_results_back(run: Run) -> None:
+@pytest.mark.parametrize("name", ["tool_calls", "run_tools_early"])
+def test_the_results_are_sent_back_in_the_order_of_the_calls(run: Run, name: str) -> None:
     calls = [
         fragment(0, "a", "weather", '{"city": "Rome"}'),
         fragment(1, "b", "weather", '{"town": 1}'),
         fragment(2, "c", "sing", "{}"),
     ]
-    with FakeProvider(delta(tool_calls=calls) + delta("tool_calls") + DONE, said("Done.")) as provider:
-        assert run("tool_calls", provider)[-1] == "Done."
+    called = Answer([*(delta(tool_calls=[one]) for one in calls), delta("tool_calls"), DONE])
+    with FakeProvider(called, said("Done.")) as provider:
+        assert run(name, provider)[-1] == "Done."
     question, message, *results = provider.requests[1].json["messages"]
     assert question["role"] == "user"
     sent_back = [{key: value for key, value in call.items() if key != "index"} for call in calls]
@@ -327,22 +329,6 @@ def test_run_tools_early_does_not_wait_for_the_end_of_the_stream() -> None:
     calls = [call(0, "a", "weather", '{"city": "Rome"}'), call(1, "b", "weather", '{"ci')]
     with FakeProvider(Answer(calls, ending="open")) as provider:
         assert first_lines_of("run_tools_early", provider, 1) == ['weather({"city": "Rome"}) -> unknown']
-
-
-def test_run_tools_early_sends_the_results_back_in_the_order_of_the_calls(run: Run) -> None:
-    calls = [
-        call(0, "a", "weather", '{"city": "Rome"}'),
-        call(1, "b", "weather", '{"town": 1}'),
-        call(2, "c", "sing", "{}"),
-    ]
-    with FakeProvider(Answer([*calls, delta("tool_calls"), DONE]), said("Done.")) as provider:
-        assert run("run_tools_early", provider)[-1] == "Done."
-    _, message, *results = provider.requests[1].json["messages"]
-    assert [sent["id"] for sent in message["tool_calls"]] == ["a", "b", "c"]
-    assert [(result["role"], result["tool_call_id"]) for result in results] == [("tool", key) for key in "abc"]
-    assert results[0]["content"] == "unknown"
-    assert results[1]["content"].startswith("expected Place, received JSON that does not fit: city")
-    assert results[2]["content"] == "no such tool: sing"
 
 
 def test_run_tools_early_raises_how_a_stream_failed(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
