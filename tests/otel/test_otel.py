@@ -543,15 +543,6 @@ def test_leaving_after_every_finish_reason_is_a_finish(telemetry: Telemetry) -> 
     assert_told(telemetry, StreamEnd.FINISHED, None, ("stop",))
 
 
-def test_a_stream_that_nobody_ends_has_no_span_until_it_is_closed(telemetry: Telemetry) -> None:
-    stream = telemetry.instrument(ChatCompletionStream([HI, STOP, DONE]))
-    for _ in stream:
-        break
-    assert telemetry.spans == []
-    stream.close()
-    assert telemetry.attributes["chunkfold.stream.end"] == "closed"
-
-
 def test_a_stream_that_has_ended_before_is_told_at_once(telemetry: Telemetry) -> None:
     stream = ChatCompletionStream([HI, STOP, DONE])
     stream.read()
@@ -998,22 +989,6 @@ TOOL_RESULTS: dict[str, tuple[Any, Any]] = {
 }
 
 
-def told_of_the_request(telemetry: Telemetry, message: Any) -> Any:
-    """What the span has of a request's only message."""
-    stream = ChatCompletionStream([HI, STOP, DONE])
-    telemetry.instrument(stream, {"messages": [message]}, capture_content=True).read()
-    (told,) = json.loads(telemetry.attributes["gen_ai.input.messages"])
-    return told
-
-
-@pytest.mark.parametrize("case", TOOL_RESULTS)
-def test_of_what_a_tool_gave_only_texts_are_captured(case: str, telemetry: Telemetry) -> None:
-    content, response = TOOL_RESULTS[case]
-    told = told_of_the_request(telemetry, {"role": "tool", "tool_call_id": "a", "content": content})
-    assert told == {"role": "tool", "parts": [{"type": "tool_call_response", "id": "a", "response": response}]}
-    assert SECRET not in telemetry.exported
-
-
 TURNS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
     "a refusal": ({"refusal": "No."}, [{"type": "refusal", "content": "No."}]),
     "a refusal among the content": (
@@ -1051,11 +1026,26 @@ TURNS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", TURNS)
-def test_whatever_an_earlier_turn_was_it_is_captured(case: str, telemetry: Telemetry) -> None:
-    fields, parts = TURNS[case]
-    told = told_of_the_request(telemetry, {"role": "assistant", "content": None, **fields})
-    assert told == {"role": "assistant", "parts": parts}
+MESSAGES: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
+    **{
+        f"a tool's result: {name}": (
+            {"role": "tool", "tool_call_id": "a", "content": content},
+            [{"type": "tool_call_response", "id": "a", "response": response}],
+        )
+        for name, (content, response) in TOOL_RESULTS.items()
+    },
+    **{name: ({"role": "assistant", "content": None, **fields}, parts) for name, (fields, parts) in TURNS.items()},
+}
+
+
+@pytest.mark.parametrize("case", MESSAGES)
+def test_of_a_message_of_the_request_texts_and_calls_are_captured(case: str, telemetry: Telemetry) -> None:
+    message, parts = MESSAGES[case]
+    stream = ChatCompletionStream([HI, STOP, DONE])
+    telemetry.instrument(stream, {"messages": [message]}, capture_content=True).read()
+    (told,) = json.loads(telemetry.attributes["gen_ai.input.messages"])
+    assert told == {"role": message["role"], "parts": parts}
+    assert SECRET not in telemetry.exported
 
 
 def test_the_message_of_an_error_counts_as_content(telemetry: Telemetry) -> None:
