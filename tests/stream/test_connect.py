@@ -17,6 +17,7 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+from cases import each_case
 from fronts import (
     ALONE,
     ASKED,
@@ -34,8 +35,6 @@ from fronts import (
 from chunkfold import (
     ChatCompletionParser,
     ChatCompletionStream,
-    InvalidStreamError,
-    LimitExceededError,
     StreamConsumedError,
     StreamEnd,
     StreamInterruptedError,
@@ -250,23 +249,6 @@ async def test_the_parsers_options(front: Any, library: Any) -> None:
     assert provider.requests[0].json == {**ASKED, "stream": True}
 
 
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"strict": True}, InvalidStreamError),
-        ({"max_event_size": 10}, LimitExceededError),
-        ({"max_output_size": 3}, LimitExceededError),
-    ],
-)
-async def test_a_parser_that_is_hard_to_please(
-    front: Any, library: Any, options: dict[str, Any], error: type[InvalidStreamError]
-) -> None:
-    with FakeProvider(Answer([b"data: null\n\n", *WHOLE])) as provider:
-        async with client_of(front, library) as client, client.connect(provider.url, **options) as stream:
-            with pytest.raises(error):
-                await stream.read()
-
-
 @pytest.mark.parametrize("option", [{"retries": 3}, {"status_code": 500}])
 async def test_an_unknown_option_is_a_type_error(front: Any, library: Any, option: dict[str, Any]) -> None:
     async def ask() -> None:
@@ -309,22 +291,19 @@ def test_a_wrong_option_of_the_parser(options: dict[str, Any], error: type[Excep
         ChatCompletionParser(**options)
 
 
-@pytest.mark.parametrize("headers", [5, 0, [], [("x-request-id", "a")]])
-def test_headers_that_are_no_mapping(headers: Any) -> None:
-    with pytest.raises(TypeError, match="headers: expected a mapping, received"):
-        ChatCompletionParser(headers=headers)
-
-
-@pytest.mark.parametrize("status", ["200", 200.0, True])
-def test_a_status_that_is_no_int(status: Any) -> None:
-    with pytest.raises(TypeError, match=r"^status_code: expected an int or None, received"):
-        ChatCompletionParser(status_code=status)
-
-
-@pytest.mark.parametrize(("started", "error"), [("now", TypeError), (True, TypeError), (math.inf, ValueError)])
-def test_a_wrong_start(started: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match="started"):
-        ChatCompletionParser(started=started)
+@each_case(
+    ("option", "value", "error", "message"),
+    [
+        *(("headers", value, TypeError, "^headers: expected a mapping, received") for value in (5, 0, [], [("a", "b")])),
+        *(("status_code", value, TypeError, "^status_code: expected an int or None, received") for value in ("200", 200.0, True)),
+        ("started", "now", TypeError, "started"),
+        ("started", True, TypeError, "started"),
+        ("started", math.inf, ValueError, "started"),
+    ],
+)  # fmt: skip
+def test_a_wrong_status_header_or_start(option: str, value: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        ChatCompletionParser(**{option: value})  # type: ignore[arg-type]
 
 
 @every_wrong_option

@@ -10,9 +10,9 @@ import math
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import anyio
 import anyio.lowlevel
@@ -272,7 +272,7 @@ class Kin:
 
     def __init__(self, pieces: Iterable[bytes], status_code: int = 200) -> None:
         self.status_code = status_code
-        self.headers = {"x-request-id": "r1", "content-type": "text/event-stream"}
+        self.headers = {"X-Request-ID": "r1", "content-type": "text/event-stream"}
         self.pieces = pieces
         self.closings = 0
 
@@ -973,7 +973,13 @@ async def test_draining_ends_the_loop_that_it_stands_in(front: Any) -> None:
         lambda stream: stream.text_deltas(),
         lambda stream: stream.events(),
     ]
-    for pieces in (WHOLE, IN_ONE_READ, [HI * 2000, STOP]):
+    streams: list[tuple[list[bytes], str, str]] = [
+        (WHOLE, "Hello world", "finished"),
+        (IN_ONE_READ, "Hello world", "finished"),
+        ([HI * 2000, STOP], "Hi" * 2000, "finished"),
+        ([HELLO, WOR, ERROR], "Hello wor", "failed"),  # which is not raised in the loop either
+    ]
+    for pieces, text, end in streams:
         for view in views:
             stream = front(source(front, pieces))
             count = 0
@@ -981,22 +987,9 @@ async def test_draining_ends_the_loop_that_it_stands_in(front: Any) -> None:
                 count += 1
                 await stream.drain()
             assert count == 1
-            assert (stream.end, stream.error) == (StreamEnd.FINISHED, None)
-            assert stream.completion().text == ("Hi" * 2000 if len(pieces) == 2 else "Hello world")
-
-
-async def test_draining_raises_nothing_in_the_loop_either(front: Any) -> None:
-    stream = front(source(front, [HELLO, WOR, ERROR]))
-    assert [chunk.text async for chunk in _draining(stream)] == ["Hello"]
-    assert (stream.end, stream.snapshot.text) == (StreamEnd.FAILED, "Hello wor")
-    with pytest.raises(APIError):
-        stream.completion()
-
-
-async def _draining(stream: Any) -> AsyncIterator[Any]:
-    async for chunk in stream:
-        yield chunk
-        await stream.drain()
+            assert (stream.snapshot.text, stream.end) == (text, end)
+            with nullcontext() if end == "finished" else pytest.raises(APIError):
+                stream.completion()
 
 
 async def test_draining_what_is_over(front: Any) -> None:
@@ -1221,48 +1214,43 @@ COMPLETION = {
 OVERLOADED = {"error": {"message": "overloaded", "type": "server_error", "code": 503}}
 
 
+PAGE = b"<html>You are blocked</html>"
+
+
 def whole_body(body: bytes, content_type: str) -> Answer:
     return Answer(body, headers={"content-type": content_type}, framing="content-length")
 
 
-async def test_a_json_error_with_status_200(library: Any, front: Any) -> None:
-    async with answered(library, front, json_answer(OVERLOADED, headers={"x-request-id": "r1"})) as stream:
-        with pytest.raises(APIError) as caught:
-            await texts_of(stream)
-    assert type(caught.value) is APIError  # there was nothing wrong with the status
-    assert (caught.value.message, caught.value.status_code, caught.value.request_id) == ("overloaded", 503, "r1")
-    assert caught.value.retryable
-    assert stream.end is StreamEnd.FAILED
+# What comes of an answer: the end, the error's type and what it has.
+WITH_STATUS_200: dict[str, tuple[Answer, str, type[ChunkfoldError] | None, dict[str, Any]]] = {
+    "a JSON error": (
+        json_answer(OVERLOADED, headers={"x-request-id": "r1"}),
+        "failed",
+        APIError,  # there was nothing wrong with the status
+        {"message": "overloaded", "status_code": 503, "request_id": "r1", "retryable": True},
+    ),
+    "HTML": (
+        whole_body(PAGE, "text/html"),
+        "invalid",
+        NotAnEventStreamError,
+        {"status_code": 200, "content_type": "text/html", "body": PAGE},
+    ),
+    "nothing": (whole_body(b"", "application/json"), "empty", IncompleteStreamError, {"retryable": True}),
+    "a whole completion": (json_answer(COMPLETION), "finished", None, {}),
+    "a stream of another content type": (whole_body(IN_ONE_READ[0], "text/html; charset=x"), "finished", None, {}),
+}
 
 
-async def test_a_whole_completion_with_status_200(library: Any, front: Any) -> None:
-    async with answered(library, front, json_answer(COMPLETION)) as stream:
-        assert [delta async for delta in stream.text_deltas()] == ["Hello"]
-    assert stream.end is StreamEnd.FINISHED
-    assert stream.completion().text == "Hello"
-    assert "CF109" in {anomaly.rule.id for anomaly in stream.anomalies}
-
-
-async def test_html_with_status_200(library: Any, front: Any) -> None:
-    page = b"<html>You are blocked</html>"
-    async with answered(library, front, whole_body(page, "text/html")) as stream:
-        with pytest.raises(NotAnEventStreamError) as caught:
-            await stream.read()
-    assert (caught.value.status_code, caught.value.content_type, caught.value.body) == (200, "text/html", page)
-    assert "You are blocked" in str(caught.value)
-
-
-async def test_nothing_with_status_200(library: Any, front: Any) -> None:
-    async with answered(library, front, whole_body(b"", "application/json")) as stream:
-        with pytest.raises(IncompleteStreamError) as caught:
-            await stream.read()
-    assert stream.end is StreamEnd.EMPTY
-    assert caught.value.retryable
-
-
-async def test_a_stream_with_another_content_type(library: Any, front: Any) -> None:
-    async with answered(library, front, whole_body(b"".join(WHOLE), "text/html; charset=latin-1")) as stream:
-        assert (await stream.read()).text == "Hello world"
+@by_turns("what", WITH_STATUS_200, STREAMS)
+async def test_what_comes_with_status_200(library: Any, front: Any, what: str) -> None:
+    answer, end, kind_of_error, has = WITH_STATUS_200[what]
+    async with answered(library, front, answer) as stream:
+        with nullcontext() if kind_of_error is None else pytest.raises(kind_of_error):
+            assert "".join([text async for text in stream.text_deltas()]).startswith("Hello")
+    assert (stream.end, type(stream.error)) == (end, kind_of_error or type(None))
+    assert {name: getattr(stream.error, name) for name in has} == has
+    noted = {anomaly.rule.id for anomaly in stream.anomalies}
+    assert ("CF109" in noted) is (what == "a whole completion")
 
 
 # A status that is not 2xx
@@ -1371,33 +1359,7 @@ async def test_a_refusal_that_is_not_read(library: Any, front: Any) -> None:
     assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
 
 
-# Responses that are not httpx's
-
-
-class Fake:
-    """The least that a response has to have."""
-
-    status_code = 200
-    headers: ClassVar = {"X-Request-ID": "req_1"}
-
-    def __init__(self, *pieces: bytes) -> None:
-        self.pieces = pieces
-
-    def iter_bytes(self) -> Iterator[bytes]:
-        yield from self.pieces
-
-    def close(self) -> None:
-        raise RuntimeError("the socket would not close")
-
-
-def test_headers_in_a_plain_dict_are_found_in_any_case() -> None:
-    assert ChatCompletionStream(Fake()).request_id == "req_1"
-
-
-def test_a_fault_of_closing_does_not_hide_how_the_stream_ended() -> None:
-    with pytest.raises(IncompleteStreamError), ChatCompletionStream(Fake(HELLO)) as stream:
-        list(stream)
-    assert stream.end is StreamEnd.TRUNCATED
+# What is no source
 
 
 @pytest.mark.parametrize("body", [b"data: x", "data: x", bytearray(b"data: x")])

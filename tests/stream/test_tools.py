@@ -223,17 +223,6 @@ def test_the_mapping_is_copied(late: bool) -> None:
     assert tools == {"other": WeatherArgs}
 
 
-async def test_of_a_stream_too() -> None:
-    tools: dict[str, Any] = dict(TOOLS)
-    streams = [
-        ChatCompletionStream(WHOLE, tools=tools),
-        AsyncChatCompletionStream(Playback(WHOLE.answer()), tools=tools),
-    ]
-    tools.clear()
-    completions = [streams[0].read(), await streams[1].read()]
-    assert [type(one.tool_calls[0].function.parse()) for one in completions] == [WeatherArgs] * 2
-
-
 # What a type may be
 
 TYPES = [
