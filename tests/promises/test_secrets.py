@@ -17,7 +17,6 @@ from functools import cache, partial
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import unquote
 
-import anyio
 import httpx
 import pytest
 from cases import each_case
@@ -30,7 +29,6 @@ from chunkfold import (
     Anomaly,
     AnomalyNoted,
     APIError,
-    AsyncChatCompletionStream,
     ChatCompletion,
     ChatCompletionAccumulator,
     ChatCompletionChunk,
@@ -775,19 +773,6 @@ def check_anomaly(anomaly: Anomaly | AnomalyNoted) -> None:
     assert len(repr(anomaly)) < 2_000
     assert not acting(repr(anomaly))
     assert places_in(repr(anomaly)).total() <= EXCERPT
-
-
-def test_an_async_stream_shows_nothing() -> None:
-    async def read() -> AsyncChatCompletionStream:
-        async def source() -> Any:
-            for data in FULL:
-                yield data
-
-        stream = AsyncChatCompletionStream(source(), headers=HEADERS)
-        await stream.read()
-        return stream
-
-    check_shown(anyio.run(read), most=0)
 
 
 @each_case("shape", ERRORS)
