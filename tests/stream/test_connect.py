@@ -535,13 +535,6 @@ async def test_a_connection_that_is_closed_right_after_done_fails_one_request(fr
     assert len(provider.requests) == 5
 
 
-async def test_a_connection_that_is_closed_a_few_milliseconds_after_done(front: Any, library: Any) -> None:
-    with FakeProvider(*[closing_soon(0.005)] * 40) as provider:
-        async with client_of(front, library) as client:
-            assert len(await ask_back_to_back(client, provider.url, 20)) <= 1
-            assert await ask_back_to_back(client, provider.url, 20, reuse_connection=False) == []
-
-
 async def test_no_connection_is_reused_where_none_is_to_be(front: Any, library: Any) -> None:
     with FakeProvider(*[closing_soon(0.1)] * 3, *[Answer(WHOLE)] * 3) as provider:
         async with client_of(front, library) as client:

@@ -1627,23 +1627,20 @@ async def close_the_response(stream: Any) -> None:
     await closing if closing is not None else None
 
 
-@pytest.mark.parametrize("use", [read_all, iterate_over_all, close, read_one_and_close, close_the_response])
+async def see_the_error(stream: Any) -> None:
+    with pytest.raises(APIError):
+        await stream.read()
+
+
+@pytest.mark.parametrize(
+    "use", [read_all, iterate_over_all, close, read_one_and_close, close_the_response, see_the_error]
+)
 async def test_dropping_a_stream_that_is_over(library: Any, front: Any, use: Callable[[Any], Awaitable[None]]) -> None:
-    async with asked(library, front, Answer(apart(WHOLE))) as to:
+    answer = Answer([*NUMBERS, ERROR, math.inf] if use is see_the_error else apart(WHOLE))
+    async with asked(library, front, answer) as to:
         to.may_keep = True
         stream = await to.open()
         await use(stream)
-        with dropping() as said:
-            to.streams.clear()
-            del stream
-        assert said == []
-
-
-async def test_dropping_a_stream_that_failed(library: Any, front: Any) -> None:
-    async with asked(library, front, Answer([*NUMBERS, ERROR, math.inf])) as to:
-        stream = await to.open()
-        with pytest.raises(APIError):
-            await stream.read()
         with dropping() as said:
             to.streams.clear()
             del stream

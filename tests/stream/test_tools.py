@@ -26,7 +26,6 @@ from chunkfold import (
     IncompleteStreamError,
     ParseError,
     PartialJSON,
-    ToolCallArgumentsDelta,
     ToolCallDone,
     connect,
 )
@@ -280,18 +279,6 @@ def test_half_numbers_of_a_registered_type() -> None:
     function = parser.snapshot.tool_calls[0].function
     assert function.parse_partial() == {"city": "Bonn"}
     assert function.parse_partial(half_numbers=True) == {"city": "Bonn", "days": 3}
-
-
-def test_arguments_can_be_followed_by_their_events() -> None:
-    """As a user does who wants each value only once: cost stays linear."""
-    live = PartialJSON(WeatherArgs)
-    with ChatCompletionStream(WHOLE, tools=TOOLS) as stream:
-        values = [
-            live.feed(one.delta)
-            for one in stream.events()
-            if isinstance(one, ToolCallArgumentsDelta) and one.position == 0
-        ]
-    assert values == [{"city": "Bo"}, WeatherArgs(city="Bonn", days=3)]
 
 
 # Which call has which type
