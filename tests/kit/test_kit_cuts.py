@@ -39,10 +39,6 @@ BODIES = st.binary(max_size=200) | st.sampled_from([HELLO.body, HELLO.body.repla
 often = settings(max_examples=80, deadline=None)  # no deadline: the machine may be busy
 
 
-def joined(pieces: Iterable[bytes | float]) -> bytes:
-    return b"".join(piece for piece in pieces if isinstance(piece, bytes))
-
-
 def pauses(pieces: Iterable[bytes | float]) -> list[float]:
     return [piece for piece in pieces if not isinstance(piece, bytes)]
 

@@ -53,21 +53,6 @@ def test_a_provider(run: pytest.Pytester) -> None:
     run.runpytest().assert_outcomes(passed=3)
 
 
-def test_what_an_answer_of_the_provider_raises_fails_the_test(run: pytest.Pytester) -> None:
-    run.makepyfile("""
-        import httpx
-
-        def test_it(chunkfold_provider):
-            def answer(request):
-                assert request.json["model"] == "right"
-            chunkfold_provider.add(answer)
-            httpx.post(chunkfold_provider.url, json={"model": "wrong"})
-    """)
-    result = run.runpytest()
-    result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*AssertionError*wrong*right*"])
-
-
 def test_a_stream(run: pytest.Pytester) -> None:
     run.makepyfile("""
         import pytest
@@ -239,18 +224,31 @@ def test_no_two_tests_share_a_recording(run: pytest.Pytester) -> None:
     assert max(len(part) for each in made for part in each.split("/")) < 120
 
 
-def test_a_key_that_is_refused_while_it_is_recorded_fails_the_test(run: pytest.Pytester) -> None:
+def test_what_a_fixture_raises_fails_the_test(run: pytest.Pytester) -> None:
     with FakeProvider(error_answer(401, "Wrong key.")) as upstream:
         run.makepyfile(f"""
             import httpx
 
-            def test_it(chunkfold_recording):
+            def test_an_answer(chunkfold_provider):
+                def answer(request):
+                    assert request.json["model"] == "right"
+                chunkfold_provider.add(answer)
+                httpx.post(chunkfold_provider.url, json={{"model": "wrong"}})
+
+            def test_a_key_that_is_refused(chunkfold_recording):
                 provider = chunkfold_recording("{upstream.base_url}")
                 assert httpx.post(provider.url, json={{}}).status_code == 401
+
+            def test_a_wrong_upstream(chunkfold_recording):
+                chunkfold_recording("nowhere")
         """)
         result = run.runpytest("--chunkfold-record=new")
-    result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*PermissionError: the provider refused the key (401): nothing was recorded"])
+    result.assert_outcomes(passed=2, errors=2, failed=1)
+    result.stdout.fnmatch_lines_random([
+        "*AssertionError*wrong*right*",
+        "*PermissionError: the provider refused the key (401): nothing was recorded",
+        "*ValueError: upstream: expected a base URL with http or https, received 'nowhere'",
+    ])  # fmt: skip
 
 
 def test_a_recording_that_is_missing_says_how_to_make_it(run: pytest.Pytester) -> None:
@@ -264,16 +262,6 @@ def test_another_word_for_recording_is_bad_use(run: pytest.Pytester) -> None:
     result = run.runpytest("--chunkfold-record=all")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--chunkfold-record*invalid choice: 'all'*"])
-
-
-def test_a_wrong_upstream_fails_in_the_test(run: pytest.Pytester) -> None:
-    run.makepyfile("""
-        def test_it(chunkfold_recording):
-            chunkfold_recording("nowhere")
-    """)
-    result = run.runpytest()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*ValueError: upstream: expected a base URL with http or https, received 'nowhere'"])
 
 
 def test_help_tells_of_them(run: pytest.Pytester) -> None:
@@ -334,23 +322,16 @@ def test_the_tests_own_parameters_win(run: pytest.Pytester) -> None:
         def test_by_name(chunkfold_dialect):
             assert chunkfold_dialect == "stepfun"
 
+        @pytest.mark.parametrize("chunkfold_dialect_of_mine", [1, 2])  # which multiplies
+        def test_of_another_name(chunkfold_dialect, chunkfold_dialect_of_mine):
+            pass
+
         @pytest.mark.parametrize("chunkfold_dialect", ["stepfun"])
         class TestAll:
             def test_of_a_class(self, chunkfold_dialect):
                 assert chunkfold_dialect == "stepfun"
     """)
-    run.runpytest().assert_outcomes(passed=6)
-
-
-def test_other_parameters_multiply(run: pytest.Pytester) -> None:
-    run.makepyfile("""
-        import pytest
-
-        @pytest.mark.parametrize("chunkfold_dialect_of_mine", [1, 2])
-        def test_it(chunkfold_dialect, chunkfold_dialect_of_mine):
-            pass
-    """)
-    run.runpytest().assert_outcomes(passed=2 * len(DIALECTS))
+    run.runpytest().assert_outcomes(passed=6 + 2 * len(DIALECTS))
 
 
 def test_a_fixture_of_that_name_wins(run: pytest.Pytester) -> None:
