@@ -267,31 +267,6 @@ def calls(*said: tuple[str, str]) -> list[Call]:
     return [Call(name, arguments) for name, arguments in said]
 
 
-TEXT = "One row, another row,\n\nand a wordthatislongerthanalltherows , spaces     at   an end          .\n日本語のテキスト end"
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 200])
-def test_the_live_view_shows_at_every_moment_what_has_come(size: int) -> None:
-    console = terminal(20)
-    with LiveView(console, frame=0) as answer:
-        for end in range(size, len(TEXT) + size, size):
-            answer.add_text(TEXT[end - size : end])
-            shown = screen_of(written_to(console), 20)
-            assert "".join("".join(shown).split()) == "".join(TEXT[:end].split())
-    assert screen_of(written_to(console), 20) == [
-        "One row, another",
-        "row,",
-        "",
-        "and a",
-        "wordthatislongerthan",
-        "alltherows , spaces",
-        "at   an end",
-        ". 日本語のテキスト",
-        "end",
-        "",
-    ]
-
-
 def test_open_calls_fill_in_below_the_text() -> None:
     console = terminal(40)
     with LiveView(console, frame=0) as answer:

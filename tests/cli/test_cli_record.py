@@ -26,10 +26,8 @@ from chunkfold.testing import (
     ReceivedRequest,
     StreamBuilder,
     chunk,
-    cut_randomly,
     delta,
     fragment,
-    hostile_streams,
     json_answer,
     stalled,
     usage,
@@ -573,18 +571,6 @@ def test_headers_that_are_true_of_what_is_sent() -> None:
         again, _ = record_again(url)
     assert again.headers == {"content-type": "text/event-stream", "x-request-id": "req_1"}
     assert again.body == b"".join(WHOLE)
-
-
-def test_hostile_streams_are_sent_cut_as_they_were_cut() -> None:
-    recordings = [
-        at_once([read for read in cut_randomly(hostile.body, number, reads=12) if read])
-        for number, hostile in enumerate(hostile_streams()[::5])
-        if len(hostile.body) < 60_000  # what is longer than a read of the client's is cut by it, too
-    ]
-    with FakeProvider(*(recorded_answer(recording, 0) for recording in recordings)) as provider:
-        for recording in recordings:
-            again, _ = record_again(provider.url)
-            assert [read.data for read in again.reads] == [read.data for read in recording.reads]
 
 
 def test_pauses_are_as_they_were() -> None:
