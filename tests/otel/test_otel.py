@@ -37,7 +37,18 @@ from chunkfold import (
     connect,
 )
 from chunkfold.otel import names
-from chunkfold.testing import DONE, HEAD, Answer, FakeProvider, chunk, delta, event, hostile_streams, json_answer
+from chunkfold.testing import (
+    DONE,
+    HEAD,
+    Answer,
+    FakeProvider,
+    ManualClock,
+    chunk,
+    delta,
+    event,
+    hostile_streams,
+    json_answer,
+)
 
 pytest.importorskip("opentelemetry.sdk", reason="needs opentelemetry-sdk (group `test`)")
 
@@ -142,19 +153,13 @@ def latest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(names.OPT_IN, f"http, {names.OPT_IN_LATEST}")
 
 
-class Clock:
+class Clock(ManualClock):
     """A clock that only what is read moves."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
     def body(self, *pieces: tuple[float, bytes | Exception]) -> Iterator[bytes]:
         """The pieces, each that many seconds after the one before it."""
         for seconds, piece in pieces:
-            self.now += seconds
+            self.advance(seconds)
             if isinstance(piece, Exception):
                 raise piece
             yield piece
@@ -219,7 +224,7 @@ async def test_the_span_starts_when_the_request_was_sent(front: Any, telemetry: 
 def test_times_are_those_of_the_streams_own_clock(telemetry: Telemetry) -> None:
     clock = Clock()
     pieces = clock.body((0.5, HI), (0.02, HI), (3.0, HI + HI), (0.0, STOP), (1.0, DONE))
-    with telemetry.instrument(ChatCompletionStream(pieces, clock=clock, started=98.0)) as stream:
+    with telemetry.instrument(ChatCompletionStream(pieces, clock=clock, started=-2.0)) as stream:
         stream.read()
     assert telemetry.span.end_time - telemetry.span.start_time == 6_520_000_000
     assert telemetry.point("gen_ai.client.operation.duration").sum == pytest.approx(6.52)

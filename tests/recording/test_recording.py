@@ -179,17 +179,6 @@ async def check_hostile(front: Any, number: int, hostile: HostileStream) -> None
     await check_replay(front, live)
 
 
-async def test_bodies_come_again_over_a_connection_as_they_came(library: Any, front: Any) -> None:
-    hostile = [stream.body for stream in hostile_streams()[::20]]
-    with FakeProvider() as provider:
-        async with raw_client_of(front, library) as client:
-            for body in [*hostile, *(path.read_bytes() for path in sorted(GOLDEN.rglob("*.sse")))]:
-                provider.add(Answer(cut_randomly(body, reads=40)))
-                live = await read_to_its_end(front, Recorder(await send(client, provider.url)))
-                assert body.startswith(live.stored.body)
-                await check_replay(front, live)
-
-
 ERROR = {"error": {"message": "slow down", "code": "rate_limit_exceeded", "type": "requests", "param": "messages"}}
 HINTS = {"x-request-id": "req_1", "retry-after-ms": "1500"}
 HTML = b"<html><h1>502 Bad Gateway</h1></html>"
