@@ -466,18 +466,6 @@ async def test_an_error_lets_go_without_with(kind: str, front: Any) -> None:
         assert body.let_go()
 
 
-async def test_closing_again_changes_nothing(front: Any) -> None:
-    for read, end in [(0, "closed"), (2, "closed"), (5, "finished")]:
-        response = Kin(WHOLE)
-        async with front(response) as stream:
-            for _ in range(read):
-                await anext(aiter(stream))
-            await stream.aclose()
-            await stream.aclose()
-            assert stream.end == end
-        assert (stream.end, response.closings) == (end, 1)
-
-
 # Again, and on
 
 
