@@ -179,6 +179,17 @@ async def check_hostile(front: Any, number: int, hostile: HostileStream) -> None
     await check_replay(front, live)
 
 
+async def test_bodies_come_again_over_a_connection_as_they_came(library: Any, front: Any) -> None:
+    hostile = [stream.body for stream in hostile_streams()[::20]]
+    with FakeProvider() as provider:
+        async with raw_client_of(front, library) as client:
+            for body in [*hostile, *(path.read_bytes() for path in sorted(GOLDEN.rglob("*.sse")))]:
+                provider.add(Answer(cut_randomly(body, reads=40)))
+                live = await read_to_its_end(front, Recorder(await send(client, provider.url)))
+                assert body.startswith(live.stored.body)
+                await check_replay(front, live)
+
+
 ERROR = {"error": {"message": "slow down", "code": "rate_limit_exceeded", "type": "requests", "param": "messages"}}
 HINTS = {"x-request-id": "req_1", "retry-after-ms": "1500"}
 HTML = b"<html><h1>502 Bad Gateway</h1></html>"
@@ -544,6 +555,27 @@ async def test_a_source_that_survives_a_read_left_half_done(front: Any) -> None:
     assert (await stream.read()).text == "Hello"
     assert recorder.recording.end == "body"
     assert told(replay(recorder.recording)) == told(stream)
+
+
+async def test_another_task_closes(library: Any, anyio_backend: Any) -> None:
+    with FakeProvider(Answer([HELLO, math.inf])) as provider:
+        async with raw_client_of(AsyncChatCompletionStream, library) as client:
+            recorder = Recorder(await send(client, provider.url))
+            live = Live(recorder, AsyncChatCompletionStream(recorder))
+
+            async def consume() -> None:
+                live.chunks.extend([chunk async for chunk in live.stream])
+
+            with anyio.fail_after(PATIENCE):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(consume)
+                    while not live.stream.snapshot.text:
+                        await anyio.lowlevel.checkpoint()
+                    await live.stream.aclose()
+            assert connections_in_use(client) == []
+    assert [chunk.text for chunk in live.chunks] == ["Hello"]
+    assert live.stream.end is StreamEnd.CLOSED
+    assert told(replay(live.stored)) == told(live.stream)
 
 
 def test_what_a_transport_raises_when_it_is_closed_is_no_news() -> None:
