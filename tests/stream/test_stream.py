@@ -317,8 +317,14 @@ async def test_the_parsers_options(front: Any) -> None:
     await stream.read()
     assert seen == [1, 1, 1, 1, 1, 0]
     assert stream.timing.first_byte == 1
-    with pytest.raises(InvalidStreamError, match="CF501"):
-        await front(source(front, WHOLE[:-1]), strict=True).read()
+    refusing: dict[str, dict[str, Any]] = {
+        "CF105": {"strict": True},
+        "max_event_size": {"max_event_size": 10},
+        "max_output_size": {"max_output_size": 3},
+    }
+    for told, option in refusing.items():
+        with pytest.raises(InvalidStreamError, match=told):
+            await front(source(front, [b"data: null\n\n", *WHOLE]), **option).read()
     with pytest.raises(TypeError, match="retries"):
         front(source(front, []), retries=3)
 
