@@ -551,6 +551,27 @@ async def test_read_raises_what_went_wrong_every_time(front: Any) -> None:
         assert caught.value is stream.error
 
 
+async def test_what_read_took_is_not_emitted(front: Any) -> None:
+    """Nothing was yielded, so nobody has seen it: another attempt is in order, unless something was yielded before."""
+    for before in (False, True):
+        stream = front(source(front, [HI, HI]))
+        if before:
+            assert (await anext(aiter(stream))).text == "Hi"
+        with pytest.raises(IncompleteStreamError) as caught:
+            await stream.read()
+        assert caught.value.snapshot is not None
+        assert caught.value.snapshot.text == "HiHi"
+        assert (caught.value.emitted_output, caught.value.retryable) == (before, not before)
+
+
+async def test_events_are_emitted(front: Any) -> None:
+    stream = front(source(front, [HI]))
+    with pytest.raises(IncompleteStreamError) as caught:
+        async for _ in stream.events():
+            pass
+    assert caught.value.emitted_output
+
+
 async def test_read_after_closing(front: Any) -> None:
     stream = front(source(front, WHOLE))
     await anext(aiter(stream))

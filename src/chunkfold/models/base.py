@@ -179,7 +179,7 @@ def _is_flat(value: Any) -> TypeGuard[list[dict[str, Any]]]:
 
 
 def _copied_flat(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [*map(dict.copy, items)]
+    return [*map(dict[str, Any].copy, items)]
 
 
 def is_model(value: Any) -> TypeGuard[Model]:
