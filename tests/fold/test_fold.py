@@ -47,6 +47,7 @@ from chunkfold.anomalies import Anomaly
 from chunkfold.event_stream import MESSAGE, SLICE, slices
 from chunkfold.events.recorder import EventRecorder
 from chunkfold.fold.stream_fold import StreamFold
+from chunkfold.parser.limits import OutputLimit
 from chunkfold.parser.template import EventTemplate
 from chunkfold.parser.timing import StreamTiming
 from chunkfold.testing import (
@@ -382,7 +383,7 @@ def each_validated() -> Iterator[None]:
     """No event is taken because another one was like it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(EventTemplate, "take", lambda *_: False)
-        patch.setattr(EventTemplate, "take_run", lambda *_: (0, b""))
+        patch.setattr(EventTemplate, "take_run", lambda *_: 0)
         yield
 
 
@@ -1130,7 +1131,7 @@ class Folded:
     def __init__(self) -> None:
         self.accumulator = StreamFold()
         self.expected = StreamFold()
-        self.template = Watched(self.accumulator)
+        self.template = Watched(self.accumulator, OutputLimit(None, self.accumulator))
 
     def take(self, data: bytes, event: str = MESSAGE) -> bool:
         """Fold an event; return whether its JSON was not read."""
@@ -1255,6 +1256,16 @@ def test_nothing_is_taken_for_a_choice_that_is_finished(folded: Folded) -> None:
     folded.take(said("", behind=BEHIND.replace(b"null", b'"stop"')))
     assert not folded.take(said("a"))
     assert [anomaly.rule.id for anomaly in folded.accumulator.log.entries()] == ["CF505"]
+
+
+def test_no_value_that_is_kept_is_taken_for_a_choice_that_is_finished(folded: Folded) -> None:
+    def numbered(number: int) -> bytes:
+        return said(f"word {number}", behind=BEHIND[:-1] + b',"x":%d}' % number)
+
+    taken = [folded.take(numbered(number)) for number in range(60)]
+    assert taken[-1]
+    folded.take(said("", behind=BEHIND.replace(b"null", b'"stop"')))
+    assert not folded.take(numbered(99))
 
 
 def test_nothing_is_taken_under_a_head_that_is_not_the_last(folded: Folded) -> None:

@@ -118,14 +118,12 @@ class CallRouter(Generic[CallT]):
         calls: In the order of their first appearance.
         last: The call that the last fragment belongs to.
         client_side: How many of them are for the client to run.
-        keeps_more: Whether more than text was kept since this was set to False.
     """
 
     def __init__(self, make: Callable[[int], CallT], log: AnomalyLog) -> None:
         self.calls: list[CallT] = []
         self.last: CallT | None = None
         self.client_side = 0
-        self.keeps_more = False
         self._make = make
         self._log = log
         self._by_id: dict[str, CallT] = {}
@@ -174,7 +172,6 @@ class CallRouter(Generic[CallT]):
 
     def _route(self, at_index: CallT | None, index: int | None, id_: str | None, name: str | None) -> tuple[CallT, int]:
         """Find the call, or begin one, and set its index, name and id."""
-        self.keeps_more = True
         if id_ == "" or name == "":
             self._log.note(EMPTY_FOR_ABSENT, "a tool call's id or name")
         if index is None:

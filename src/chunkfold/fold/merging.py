@@ -7,13 +7,12 @@ from pydantic import BaseModel
 
 from chunkfold.anomalies import COUNT_TOO_LARGE, TOO_MANY_KEYS, TOTAL_TOO_SMALL, WRONG_TYPE, ZERO_USAGE, AnomalyLog
 from chunkfold.excerpts import excerpt
-from chunkfold.json_text.values import copied, is_container, is_integer, is_list, is_object
+from chunkfold.json_text.values import copied, is_integer, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, CompletionTokensDetails, CompletionUsage, PromptTokensDetails
 from chunkfold.models.base import validate_leniently
 
 EXTENDED_IN_CHOICE = ("token_ids",)
 """The keys of a choice whose lists add up: vLLM sends the tokens with each chunk."""
-_NEVER_KEPT = frozenset({"obfuscation"})
 _MOST_KEYS = 100  # of an object in usage; what providers send has some twenty
 _KNOWN_KEYS = frozenset[str]().union(
     *(model.model_fields for model in (CompletionUsage, PromptTokensDetails, CompletionTokensDetails))
@@ -22,38 +21,25 @@ _DETAIL_COUNTS = frozenset({*PromptTokensDetails.model_fields, *CompletionTokens
 _TYPED_COUNTS = frozenset(CompletionUsage.model_fields)
 
 
-def keep_unknown(kept: dict[str, Any], unknown: dict[str, Any] | None, extended: tuple[str, ...] = ()) -> bool:
+def keep_unknown(kept: dict[str, Any], unknown: dict[str, Any] | None, extended: tuple[str, ...] = ()) -> None:
     """Unknown keys: the last value that is not null. `obfuscation` stays on the chunk.
-
-    Returns whether anything new is kept: most streams repeat the same keys and values. Objects and lists are not
-    compared, and count as new each time.
 
     Args:
         kept: What was kept before; changed.
         unknown: The unknown keys of one object.
         extended: The keys whose lists add up.
     """
-    is_new = False
     for key, value in (unknown or {}).items():
-        if value is None or key in _NEVER_KEPT:
+        if value is None or key == "obfuscation":
             continue
-        known = kept.get(key)
-        if not is_container(value) and type(value) is type(known) and known == value:
-            continue
-        is_new = True
         if key in extended and is_list(value):
+            known = kept.get(key)
             if is_list(known):
                 known.extend(value)
             else:
                 kept[key] = [*value]
         else:
             kept[key] = value
-    return is_new
-
-
-def is_new_each_time(unknown: dict[str, Any]) -> bool:
-    """Whether `keep_unknown` keeps something new of unknown keys even if it has just kept equal ones."""
-    return any(is_container(value) and key not in _NEVER_KEPT for key, value in unknown.items())
 
 
 def merge_usage(usage: dict[str, Any], new: CompletionUsage, log: AnomalyLog) -> dict[str, Any]:

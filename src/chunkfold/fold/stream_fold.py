@@ -38,7 +38,6 @@ from chunkfold.models.tool_calls import ToolTypes, checked_types
 _FINISH_REASONS: Final = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
 _COMPACTION: Final = 1024  # chunks
 _USUAL_CHOICE: Final = frozenset({"index", "delta"})
-_TEXTS: Final = frozenset({"content", "reasoning", "reasoning_content", "refusal", "role"})
 _UNUSUAL_KEYS: Final = frozenset({"error", "base_resp", "usage", "x_groq"})  # unknown keys that mean something
 ValueT = TypeVar("ValueT")
 
@@ -59,7 +58,6 @@ class StreamFold:
         unexplained: How many of them are objects without any field of a chunk (CF219).
         follows_template: Whether the last chunk that was folded in full is the parser's template, so that of more
             chunks like it only the new values need to be folded. Set by the parser, and reset here.
-        keeps_more: Whether more than text was kept since this was set to False.
         log: What was tolerated.
         tools: The types of the tools' arguments.
         head: The fields that all chunks repeat.
@@ -73,7 +71,6 @@ class StreamFold:
         self.output_size = 0
         self.chunks = self.unexplained = 0
         self.follows_template = False
-        self.keeps_more = False
         self._next_compaction = _COMPACTION
         self._usage: dict[str, Any] | None = None
         self._extra: dict[str, Any] = {}
@@ -188,8 +185,8 @@ class StreamFold:
         fields, unknown = chunk.__dict__, chunk.__pydantic_extra__
         choice, usage = fields["choices"][0], fields["usage"]
         delta, unknown_of_choice = choice.__dict__["delta"], choice.__pydantic_extra__
-        if unknown and keep_unknown(self._extra, unknown):
-            self.keeps_more = True
+        if unknown:
+            keep_unknown(self._extra, unknown)
         fields, present = delta.__dict__, delta.__pydantic_fields_set__
         if len(present) == 1:
             [name] = present
@@ -200,15 +197,11 @@ class StreamFold:
         if type(value) is str and name in TEXT_RULES:
             size = TEXT_RULES[name](state, value)
         elif name == "tool_calls" and (fragments := fields.get(name)):
-            calls = state.tool_calls or state.begin_calls()
-            calls.keeps_more = False
             size = fold_tool_calls(state, fragments)
-            if calls.keeps_more:
-                self.keeps_more = True
         else:
             size = self._add_delta(state, delta)
-        if unknown_of_choice and keep_unknown(state.extra, unknown_of_choice, EXTENDED_IN_CHOICE):
-            self.keeps_more = True
+        if unknown_of_choice:
+            keep_unknown(state.extra, unknown_of_choice, EXTENDED_IN_CHOICE)
         if usage is not None:
             self._add_usage(usage)
         return size
@@ -217,7 +210,6 @@ class StreamFold:
         """Fold a chunk field by field; return the chunk to pass on, see `add`."""
         self.chunks += 1
         self.follows_template = False
-        self.keeps_more = True
         self.compact()
         if is_unexplained(chunk):  # noted as a whole, where its event was read
             self.unexplained += 1
@@ -317,7 +309,6 @@ class StreamFold:
         return completion_snapshot(self._extra, self.head.fields, self._choices, self._usage, self.tools)
 
     def _add_usage(self, usage: CompletionUsage) -> None:
-        self.keeps_more = True
         known = self._usage
         self._usage = merge_usage({} if known is None else known, usage, self.log)
         if self.observer is not None and self._usage is not known:
@@ -379,8 +370,6 @@ class StreamFold:
     def _add_delta(self, state: ChoiceState, delta: ChoiceDelta) -> int:
         """Fold a delta; return how many characters of output it brought."""
         size = fold_delta(state, delta)
-        if not delta.__pydantic_fields_set__ <= _TEXTS or state.content_parts is not None:
-            self.keeps_more = True
         if state.in_thought:
             self._open_thoughts.add(state.index)
             self.head.usual = None  # so that no chunk takes the short path before the thought is closed

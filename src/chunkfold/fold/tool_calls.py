@@ -150,11 +150,7 @@ class ToolCalls(CallRouter[ToolCall]):
         Returns the call it belongs to, by how many characters its name grew, and what was added to its arguments.
         """
         call, grown = self.route(fragment)
-        type_ = call.type
-        text = call.add(fragment, self._log)
-        if call.type is not type_ or call.extra or call.part_extra:
-            self.keeps_more = True
-        return call, grown, text
+        return call, grown, call.add(fragment, self._log)
 
     def extend(self, index: int, text: str) -> ToolCall:
         """Fold a fragment that has nothing but its index and a text; return the call at this index."""

@@ -63,7 +63,6 @@ class EventIntake:
         self.foreign: tuple[int, str] | None = None
         self._fold = fold
         self._log = fold.log
-        self._template = EventTemplate(fold)
         self._max_event_items = most = options["max_event_items"]
         self._large = _LARGE if most is None else min(_LARGE, most)
         self._on_server_sent_event = options["on_server_sent_event"]
@@ -73,6 +72,7 @@ class EventIntake:
         self._is_direct = not self._sees_all  # whether a plain chunk may go straight to the fold
         self._merger = merger_for(fold, transforms) if options["one_choice"] else None
         self._output_limit = OutputLimit(options["max_output_size"], fold)
+        self._template = EventTemplate(fold, self._output_limit)
         # Transforms can change calls, so fragments cannot be routed before; but then all chunks pass through them.
         self._joiner = SurrogateJoiner(None if transforms else fold.call_router)
 
@@ -83,13 +83,15 @@ class EventIntake:
         fold, output_limit, log, large = self._fold, self._output_limit, self._log, self._large
         take_alike, made = self._template.take, None if folding else chunks
         for event in events:
-            log.offset = offset = event.offset
             data = event.data
+            log.offset = offset = event.offset
+            end = offset + len(data)
             if len(data) > large:
                 self._take_large(event, chunks)
                 if self.stop is not None:
                     return
             elif not self._is_direct or not take_alike(event, made):
+                output_limit.objects += data.count(b"{")
                 try:
                     chunk = validate_json(data) if event.event == MESSAGE and data != DONE else None
                 except ValidationError:
@@ -101,18 +103,16 @@ class EventIntake:
                     self._take(event, chunk, chunks)
                     if self.stop is not None:
                         return
-            if fold.keeps_more:
-                fold.keeps_more = False
-                output_limit.take(data)
-            if offset >= output_limit.look_at:
+            if end >= output_limit.look_at:
                 fold.compact()
-                self._check_guards(chunks)
+                self._check_guards(end, chunks)
                 if self.stop is not None:
                     return
 
     def _take_large(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
         """Take an event that is large enough to have too many values, which are counted before it is parsed."""
         if not self._has_too_many_items(event.data, chunks):
+            self._output_limit.objects += event.data.count(b"{")
             self._take(event, valid_chunk(event), chunks)
 
     def _has_too_many_items(self, data: bytes, chunks: list[ChatCompletionChunk]) -> bool:
@@ -134,13 +134,12 @@ class EventIntake:
             chunks: The chunks are appended to it.
         """
         known = len(chunks)
-        self._output_limit.take(event.data)
         if chunk is not None and not is_plain(chunk):
             chunk = None  # it may be large, and is read again
         payload = parse_slowly(event) if chunk is None else Payload([chunk])
         if payload.foreign and self.foreign is None:
             self.foreign = (event.offset, payload.foreign)
-        self._absorb(payload, chunks)
+        self._absorb(payload, event.offset + len(event.data), chunks)
         if self._on_server_sent_event is None:
             return
         if self.stop is None:
@@ -179,8 +178,14 @@ class EventIntake:
             chunks.append(self._fold.add(chunk))
         return True
 
-    def _absorb(self, payload: Payload, chunks: list[ChatCompletionChunk]) -> None:
-        """Process the payload of an event: merge choices, join halves of characters, transform, fold."""
+    def _absorb(self, payload: Payload, end: int, chunks: list[ChatCompletionChunk]) -> None:
+        """Process the payload of an event: merge choices, join halves of characters, transform, fold.
+
+        Args:
+            payload: What the event means.
+            end: Where its data ends in the body.
+            chunks: The chunks are appended to it.
+        """
         self._log.note_all(payload.notes)
         if self._merger is not None:
             for chunk in payload.chunks:
@@ -194,7 +199,7 @@ class EventIntake:
         if payload.error is not None:
             self._fail(payload.error, chunks)
         else:
-            self._check_guards(chunks)
+            self._check_guards(end, chunks)
         if payload.done and self.stop is None:
             self.end(Stop.DONE, chunks)
 
@@ -205,10 +210,9 @@ class EventIntake:
             chunks = [new for chunk in chunks for new in _chunks_from(transform, transform.feed(chunk))]
         return chunks
 
-    def _check_guards(self, chunks: list[ChatCompletionChunk]) -> None:
-        """Check the output limit, and whether strict mode refuses an anomaly."""
-        self._fold.keeps_more = False
-        if self._output_limit.is_passed(self._log.offset):
+    def _check_guards(self, end: int, chunks: list[ChatCompletionChunk]) -> None:
+        """Check the output limit, and whether strict mode refuses an anomaly, after data that ends at this offset."""
+        if self._output_limit.is_passed(end):
             self._exceed("max_output_size", self._output_limit.most, chunks)
         elif self._log.refused is not None:
             self.end(Stop.REFUSED, chunks)

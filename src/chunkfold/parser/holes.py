@@ -14,7 +14,6 @@ from pydantic_core import from_json
 
 from chunkfold.fold.choice_state import ChoiceState
 from chunkfold.fold.deltas import RULED_UNKNOWN, TEXT_RULES, TextRule, brought_fields, rule_for_call, rule_with_block
-from chunkfold.fold.merging import is_new_each_time
 from chunkfold.json_text.values import is_container, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, ChoiceDelta, CompletionUsage
 from chunkfold.models.base import Model, is_model
@@ -67,7 +66,6 @@ class Meaning(NamedTuple):
         choice: The hole of the choice's index, if it changes.
         rule: The rule for the text, if it, counts at the top of the usage, and unknown values are all that a chunk like
             the last one adds; else None.
-        keeps_more: Whether more than text is kept of each chunk, even if only the text is new.
     """
 
     texts: list[int]
@@ -76,7 +74,6 @@ class Meaning(NamedTuple):
     unknown: list[int]
     choice: int | None
     rule: TextRule | None
-    keeps_more: bool
 
     def joined(self, rows: Sequence[tuple[Any, ...]]) -> list[Any] | None:
         """The values of one event after the first that brings what all others bring; None if there is none."""
@@ -191,7 +188,6 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], state: ChoiceState
         unknown=numbers[_Kind.UNKNOWN],
         choice=kinds.index(_Kind.INDEX) if has_index else None,
         rule=None if is_more_kept else _rule_for(texts, choice.delta, has_index=has_index),
-        keeps_more=bool(usage or has_block or unknown[-1]) or any(map(is_new_each_time, unknown)),
     )
 
 

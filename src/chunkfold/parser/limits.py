@@ -45,36 +45,34 @@ class OutputLimit:
 
     Characters of output are counted as they arrive. The size in bytes of everything kept (the text, choices, tool
     calls, log probabilities, unknown fields) is slow to measure, so it is measured only if an estimate, which is never
-    too low, exceeds the limit. The estimate is checked only if the bytes since the last check could exceed it. The
-    result depends on the content alone.
+    too low, exceeds the limit. The estimate is checked only if the bytes since the last check could exceed it. Both
+    depend on the events alone, not on how they were cut or read.
 
     Args:
         most: The most characters of output; None for no limit.
         fold: Where the chunks are folded.
 
     Attributes:
-        look_at: Events that begin before this byte of the body need no check.
+        objects: How many JSON objects may be kept: the opening braces of all events but those of which
+            `EventTemplate` folds the values alone.
+        look_at: Events that end before this byte of the body need no check.
     """
 
     def __init__(self, most: int | None, fold: StreamFold) -> None:
         self.most = most
+        self.objects = 0
         self.look_at = 0
         self._fold = fold
         self._allowed = _PER_CHARACTER * (most or 0) + _ALLOWANCE
-        self._estimate = 0  # the memory kept beside the output's text
         self._measure_at = self._allowed
 
-    def take(self, data: bytes) -> None:
-        """Count an event whose data can be kept beyond its text."""
-        self._estimate += _MOST_PER_OBJECT * data.count(b"{") + _MOST_PER_BYTE * len(data)
-
     def is_passed(self, offset: int) -> bool:
-        """Whether the limit is exceeded, after the event at this offset of the body."""
+        """Whether the limit is exceeded, after the event whose data ends at this offset of the body."""
         if self.most is None:
             self.look_at = offset + _OFTEN_ENOUGH
             return False
         output = self._fold.output_size
-        estimate = self._estimate + _MOST_PER_CHARACTER * output
+        estimate = _MOST_PER_OBJECT * self.objects + _MOST_PER_BYTE * offset + _MOST_PER_CHARACTER * output
         if output > self.most or (estimate > self._measure_at and self._is_too_large(estimate)):
             return True
         unlooked = max((self._measure_at - estimate) // _MOST_PER_BODY_BYTE, _OFTEN_ENOUGH)

@@ -14,7 +14,6 @@ from chunkfold.models import ChatCompletionChunk
 from chunkfold.parser.endings import Stop, not_an_event_stream
 from chunkfold.parser.event_intake import EventIntake, EventOptions
 from chunkfold.parser.limits import has_more_items
-from chunkfold.parser.template import data_of
 from chunkfold.wire.payload import is_json, is_meant, parse_body, parse_slowly, valid_chunk, whole_part
 
 _FIELD_NAMES: Final = (b"data", b"event", b"id", b"retry", b"error")
@@ -60,15 +59,12 @@ class StreamedBody(EventIntake):
         """
         del seconds
         chunks: list[ChatCompletionChunk] = []
-        decoder, made, limit = self._decoder, None if folding else chunks, self._output_limit
-        if decoder.is_between and self._is_direct and type(data) is bytes and decoder.offset < limit.look_at:
+        decoder, made, look_at = self._decoder, None if folding else chunks, self._output_limit.look_at
+        if decoder.is_between and self._is_direct and type(data) is bytes:
             if len(data) > self._short:
                 data = self._without_run(data, made)
-            elif self._template.take_block(data, decoder.offset, made):
+            elif decoder.offset + len(data) < look_at and self._template.take_block(data, decoder.offset, made):
                 decoder.offset += len(data)
-                if self._fold.keeps_more:
-                    self._fold.keeps_more = False
-                    limit.take(data_of(data))
                 return chunks
         events = decoder.feed(data)
         if decoder.is_plain:
@@ -82,12 +78,10 @@ class StreamedBody(EventIntake):
 
     def _without_run(self, data: bytes, chunks: list[ChatCompletionChunk] | None) -> bytes:
         """Take the events at the start of the data at once, if they are like the one before; return the rest."""
-        limit, decoder = self._output_limit, self._decoder
-        known = data[: limit.look_at - decoder.offset]
-        size, kept = self._template.take_run(known, decoder.offset, chunks, self._largest)
+        decoder = self._decoder
+        known = data[: max(0, self._output_limit.look_at - decoder.offset)]
+        size = self._template.take_run(known, decoder.offset, chunks, self._largest)
         decoder.offset += size
-        if kept:
-            limit.take(kept)
         return data[size:]
 
     def skip(self, data: bytes) -> None:
@@ -135,7 +129,7 @@ class StreamedBody(EventIntake):
         elif len(field.data) <= self._large and is_meant(field.data):
             self._log.offset = field.offset
             self._log.note(NEARLY_DATA)
-            self._check_guards(chunks)
+            self._check_guards(field.offset, chunks)
 
     def _take_opening(self, opening: bytes, chunks: list[ChatCompletionChunk]) -> None:
         """A completion, or an error, before the first line of an event stream: relays add a `[DONE]` to it."""
@@ -143,8 +137,8 @@ class StreamedBody(EventIntake):
             return
         payload = parse_body(opening.strip(), is_opening=True)
         if payload is not None:
-            self._output_limit.take(opening)
-            self._absorb(payload, chunks)
+            self._output_limit.objects += opening.count(b"{")
+            self._absorb(payload, len(opening), chunks)
 
     def _take_unfinished(self, block: UnfinishedBlock, chunks: list[ChatCompletionChunk]) -> None:
         """Handle the block that is unfinished at the end of the body: take its complete part, and drop the rest."""
@@ -159,6 +153,7 @@ class StreamedBody(EventIntake):
             self._log.offset = block.event.offset
             self._log.note(UNFINISHED_BLOCK, "dropped" if event is None else "read")
         if event is not None:
+            self._output_limit.objects += event.data.count(b"{")
             self._take(event, valid_chunk(event), chunks)
 
     def _is_error_field(self, field: ServerSentEvent) -> bool:
@@ -176,7 +171,7 @@ class StreamedBody(EventIntake):
             return
         payload = parse_slowly(event)
         payload.notes = [(ERROR_FIELD if rule is ERROR_EVENT else rule, detail) for rule, detail in payload.notes]
-        self._absorb(payload, chunks)
+        self._absorb(payload, event.offset + len(event.data), chunks)
 
     def _take_other_body(self, body: bytes, chunks: list[ChatCompletionChunk], *, cut: bool) -> None:
         """A body in which nothing belongs to an event stream: an error, a whole completion, or something else."""
@@ -185,9 +180,9 @@ class StreamedBody(EventIntake):
         if body[:1] in (b"{", b"[") and self._has_too_many_items(body, chunks):
             return
         payload = parse_body(body)
-        self._output_limit.take(body)
         if payload is not None:
-            self._absorb(payload, chunks)
+            self._output_limit.objects += body.count(b"{")
+            self._absorb(payload, len(body), chunks)
             if self.stop is None:
                 self.end(Stop.WHOLE_BODY, chunks)
         elif not (cut and body[:1] in (b"{", b"[")):

@@ -19,11 +19,11 @@ from typing import Any, Final
 from pydantic_core import from_json
 
 from chunkfold.event_stream import MESSAGE, ServerSentEvent
-from chunkfold.fold.merging import keep_unknown
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.models.base import copier_of
 from chunkfold.parser.holes import VALUE, Hole, Meaning, holes_of, meaning_of
+from chunkfold.parser.limits import OutputLimit
 from chunkfold.wire.payload import valid_chunk
 
 _NEVER: Final = b"\r"  # no event's data has one
@@ -46,17 +46,18 @@ class EventTemplate:
 
     Args:
         fold: Where the chunks are folded.
+        limit: The limit on what is kept, which counts the objects of events that are folded in full.
     """
 
-    def __init__(self, fold: StreamFold) -> None:
+    def __init__(self, fold: StreamFold, limit: OutputLimit) -> None:
         self._fold = fold
+        self._limit = limit
         self._starts: tuple[bytes, ...]
         self._ends: tuple[bytes, ...]
         self._forget()
         self._holes: list[Hole] = []
-        # Set when it has learned: copies its chunk; folds all of it; folds only the values, after such a chunk.
+        # Set when it has learned: copies its chunk; folds values.
         self._copy: Callable[[], ChatCompletionChunk]
-        self._fold_chunk: _Fold
         self._fold_values: _Fold
         self._meaning: Meaning | None = None
         self._parts: list[bytes] = []  # of the last event that was compared: between its values, and each value
@@ -65,9 +66,9 @@ class EventTemplate:
         self._next_wait = 0  # doubles from 1; 0 lets the second event be compared at once
         self._credit = 0  # hits since learning was last tried, less the misses
 
-    def __reduce__(self) -> "tuple[type[EventTemplate], tuple[StreamFold]]":
+    def __reduce__(self) -> "tuple[type[EventTemplate], tuple[StreamFold, OutputLimit]]":
         """Copied and pickled without what it has learned, which folds into the original."""
-        return EventTemplate, (self._fold,)
+        return EventTemplate, (self._fold, self._limit)
 
     def _set_frame(self, before: bytes, after: bytes) -> None:
         """Set the bytes before the first hole and after the last, of an event and of its block."""
@@ -129,17 +130,14 @@ class EventTemplate:
                 values.append(value)
         except ValueError:
             return False
-        add = self._fold_values if self._fold.follows_template else self._fold_fully
-        if not add(values, 1):
+        if not self._fold_values(values, 1):
             return False  # the head was sent again in the meantime
         self._credit += 1
         if chunks is not None:
             chunks.append(self._copy())
         return True
 
-    def take_run(
-        self, data: bytes, offset: int, chunks: list[ChatCompletionChunk] | None, largest: int
-    ) -> tuple[int, bytes]:
+    def take_run(self, data: bytes, offset: int, chunks: list[ChatCompletionChunk] | None, largest: int) -> int:
         """Fold the events at the start of the data at once: up to the last that fits the template, if all before it do.
 
         Only plain blocks fit: one `data` line and a blank one. For text in large reads this takes a third of the time
@@ -152,78 +150,54 @@ class EventTemplate:
             largest: The most bytes that the data of each may have.
 
         Returns:
-            How many bytes were folded, and the data of the events of which more than text was kept.
+            How many bytes were folded.
         """
         start = next((start for start in self._starts if data.startswith(start)), b"")
         end = next((end for end in self._ends if end in data), b"")
         if not (start and end):
-            return 0, b""
+            return 0
         *parts, _ = data.split(end)
         if len(parts) < _FEWEST:
-            return 0, b""
+            return 0
         begin = len(start)
         events = [part[begin:] for part in parts]
         if not data.startswith(start + (end + start).join(events)):  # one of them begins otherwise
-            return 0, b""
+            return 0
         around = self._before_size + self._after_size
         if len(data) > largest and max(map(len, events)) + around > largest:
-            return 0, b""
+            return 0
         rows = [*self._values_of(events)]
         places = [*accumulate((len(part) + len(end) for part in parts), initial=offset)]
-        count, kept = self._fold_run(rows, places)
+        count = self._fold_run(rows, places)
         if not count:
-            return 0, b""
+            return 0
         self._credit += count
         if chunks is not None:
             for values in rows[:count]:
                 _put(self._holes, values)
                 chunks.append(self._copy())
         self._fold.log.offset = places[count - 1]
-        return places[count] - offset, b"".join([self._before + events[row] + self._after for row in kept])
+        return places[count] - offset
 
-    def _fold_run(self, rows: list[tuple[Any, ...]], places: list[int]) -> tuple[int, list[int]]:
-        """Fold the values of events that begin at these places; return of how many, and which kept more than text.
+    def _fold_run(self, rows: list[tuple[Any, ...]], places: list[int]) -> int:
+        """Fold the values of events that begin at these places; return of how many.
 
         Texts that append are joined, unless an observer is notified of each. Joining starts after an event that was
         folded without a note, with a text of more than two characters, since a rule checks the first ones of arguments
         (CF311).
         """
-        fold, kept = self._fold, list[int]()
+        fold = self._fold
         meaning = self._meaning if fold.observer is None else None
         for count, values in enumerate(rows):
             fold.log.offset = places[count]
-            if not self._fold_rows(values, [count], kept):
-                return count, kept
+            if not self._fold_values(values, 1):
+                return count
             if meaning is not None and fold.follows_template and len(values[meaning.texts[0]]) > len("{}"):
-                rest, joined, meaning = range(count + 1, len(rows)), meaning.joined(rows[count:]), None
+                joined, meaning = meaning.joined(rows[count:]), None
                 if joined is not None:
                     fold.log.offset = places[count + 1]
-                    return len(rows) if self._fold_rows(joined, rest, kept) else count + 1, kept
-        return len(rows), kept
-
-    def _fold_rows(self, values: Sequence[Any], rows: Sequence[int], kept: list[int]) -> bool:
-        """Fold the values of these rows; return whether it was possible."""
-        add = self._fold_values if self._fold.follows_template else self._fold_fully
-        if not add(values, len(rows)):
-            return False
-        if self._fold.keeps_more:
-            self._fold.keeps_more = False
-            kept += rows
-        return True
-
-    def _fold_fully(self, values: Sequence[Any], count: int) -> bool:
-        """Fold all of a chunk, since another one was folded before it; of the next only its values may be folded.
-
-        But if anything is noted of it, the next has to be folded in full, too, to note it again. The same holds if it
-        kept more than the template predicts.
-        """
-        fold, meaning, noted = self._fold, self._meaning, self._fold.log.count
-        if not self._fold_chunk(values, count):
-            return False
-        is_noted = fold.log.count != noted + count * len(fold.head.notes)
-        is_predicted = not fold.keeps_more or (meaning is not None and bool(meaning.keeps_more or meaning.unknown))
-        fold.follows_template = is_predicted and not is_noted
-        return True
+                    return len(rows) if self._fold_values(joined, len(rows) - count - 1) else count + 1
+        return len(rows)
 
     def _values_of(self, events: list[bytes]) -> Iterable[tuple[Any, ...]]:
         """The values of events, given without the bytes before and after their holes; none in case of doubt.
@@ -277,6 +251,7 @@ class EventTemplate:
         chunk = valid_chunk(event) if is_learnable else None
         if chunk is None or not self._fold.add_if_usual(chunk):
             return False
+        self._limit.objects += event.data.count(b"{")
         if chunks is not None:
             chunks.append(chunk)
         self._learn(chunk)
@@ -294,57 +269,75 @@ class EventTemplate:
         chunk, self._holes = learned
         self._copy = copier_of(chunk)
         self._meaning = meaning_of(chunk, self._holes, self._fold.state_of(given.choices[0].index))
-        self._fold_chunk = self._chunk_folder(chunk)
-        self._fold_values = self._values_folder(chunk) or self._fold_chunk
+        self._fold_values = self._values_folder(chunk, self._chunk_folder(chunk))
 
     def _chunk_folder(self, chunk: ChatCompletionChunk) -> _Fold:
-        """A function that folds the chunk as any other.
+        """A function that folds all of the chunk, since another one may have been folded before it.
+
+        Of the next one only its values may be folded; but if anything is noted of this one, the next has to be folded
+        in full, too, to note it again.
 
         It does not refer to the template, which keeps it, so that a stream is freed as soon as it is not used.
         """
         fold, holes, choice = self._fold, self._holes, vars(chunk.choices[0])
         add_if_usual, add_again, add_usual = fold.add_if_usual, fold.add_again, fold.add_usual
         has_own_head = any(hole.holder is vars(chunk) for hole in holes)
-        head = fold.head.usual
+        log, limit, head = fold.log, self._limit, fold.head.usual
+        objects = b"".join([self._before, self._after, *(hole.after for hole in holes)]).count(b"{")
 
         def add_chunk(values: Sequence[Any], count: int) -> bool:
+            noted = log.count
             _put(holes, values)
             if has_own_head and count == 1:  # what is joined has a usual one
-                return add_if_usual(chunk)
-            return add_again(choice["index"], head, add_usual, chunk, count)
+                is_folded = add_if_usual(chunk)
+            else:
+                is_folded = add_again(choice["index"], head, add_usual, chunk, count)
+            if is_folded:
+                limit.objects += count * objects
+                fold.follows_template = log.count == noted + count * len(fold.head.notes)
+            return is_folded
 
         return add_chunk
 
-    def _values_folder(self, chunk: ChatCompletionChunk) -> _Fold | None:
-        """A function that folds nothing but the values, at half the cost; None if more can be new."""
-        fold, meaning, add = self._fold, self._meaning, self._fold_chunk
+    def _values_folder(self, chunk: ChatCompletionChunk, add: _Fold) -> _Fold:
+        """A function that folds nothing but the values, at half the cost, and all of the chunk where more can be new.
+
+        Args:
+            chunk: The chunk.
+            add: Folds all of it.
+        """
+        fold, meaning = self._fold, self._meaning
         if meaning is None or meaning.rule is None:
-            return None
+            return add
         add_again, rule, head, index = fold.add_again, meaning.rule, fold.head.usual, chunk.choices[0].index
         place, repeat, choice = meaning.texts[0], meaning.texts[-1], meaning.choice
         counts = [(self._holes[number].key, number) for number in meaning.counts]
-        positive, keeps_more = meaning.positive, meaning.keeps_more
-        if not (keeps_more or positive or meaning.unknown):
-            if choice is not None:
-                return lambda values, count: add_again(values[choice], head, rule, values[place], count)
-            return lambda values, count: add_again(index, head, rule, values[place], count)
+        positive = meaning.positive
+
+        def add_text(values: Sequence[Any], count: int) -> bool:
+            if not fold.follows_template:
+                return add(values, count)
+            return add_again(index if choice is None else values[choice], head, rule, values[place], count)
 
         def add_next(values: Sequence[Any], count: int) -> bool:
             text = values[place]
             is_predicted = values[repeat] == text
             for number in positive:
                 is_predicted = is_predicted and values[number] > 0
-            if not is_predicted:
-                fold.follows_template = False  # the total may now be a sum (CF402), so the next is folded in full, too
-                return add(values, count)
+            if not (is_predicted and fold.follows_template):
+                is_folded = add(values, count)
+                # Else the total may now be a sum (CF402), so the next is folded in full, too.
+                fold.follows_template = is_predicted and fold.follows_template
+                return is_folded
             if not add_again(index if choice is None else values[choice], head, rule, text, count):
                 return False
-            fold.keeps_more = keeps_more
             if counts:
                 fold.count_again({name: values[number] for name, number in counts})
             return True
 
-        return self._with_unknown(add_next, chunk, meaning) if meaning.unknown else add_next
+        if meaning.unknown:
+            return self._with_unknown(add_next, chunk, meaning)
+        return add_next if positive or repeat != place else add_text
 
     def _with_unknown(self, add: _Fold, chunk: ChatCompletionChunk, meaning: Meaning) -> _Fold:
         """A function that folds as the given one does, and keeps the values of unknown keys."""
@@ -361,16 +354,10 @@ class EventTemplate:
             if not add(values, count):
                 return False
             for kept, name, number in unknown:
-                if keep_unknown(kept, {name: values[number]}):
-                    fold.keeps_more = True
+                kept[name] = values[number]
             return True
 
         return add_all
-
-
-def data_of(block: bytes) -> bytes:
-    """The data of a read that is one event, as `EventTemplate.take_block` takes it."""
-    return block[6 if block[5] == _SPACE else 5 : -4 if block[-2] == _CR else -2]
 
 
 def _put(holes: list[Hole], values: Sequence[Any]) -> None:
