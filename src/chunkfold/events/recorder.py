@@ -27,7 +27,8 @@ from chunkfold.events.types import (
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.audio import AudioDecoder
 from chunkfold.fold.text_buffer import TextBuffer
-from chunkfold.fold.tool_calls import ToolCall, ToolCalls
+from chunkfold.fold.tool_call import ToolCall
+from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.parsing import load_json
 from chunkfold.json_text.values import copied, is_object
 from chunkfold.models import Annotation, ChatCompletionMessageFunctionToolCall, ChatCompletionMessageToolCall, Outcome

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from chunkfold.fold.text_buffer import TextBuffer
 
 if TYPE_CHECKING:
-    from chunkfold.fold.tool_calls import ToolCall, ToolCalls
+    from chunkfold.fold.tool_call import ToolCall
+    from chunkfold.fold.tool_calls import ToolCalls
     from chunkfold.models import Annotation
 
 

@@ -20,7 +20,6 @@ from chunkfold.anomalies import (
     AnomalyLog,
 )
 from chunkfold.excerpts import excerpt
-from chunkfold.fold.call_router import CallIdentity, CallRouter, silent_router
 from chunkfold.fold.choice_state import ChoiceState, replay, tell_finish
 from chunkfold.fold.deltas import TEXT_RULES, brought_fields, fold_delta, fold_logprobs, fold_tool_calls
 from chunkfold.fold.footprint import Footprint, join_texts
@@ -29,6 +28,7 @@ from chunkfold.fold.head import Head, head_values
 from chunkfold.fold.merging import EXTENDED_IN_CHOICE, keep_unknown, merge_usage, nested_usage
 from chunkfold.fold.observer import FoldObserver
 from chunkfold.fold.snapshot import completion_snapshot
+from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.models import ChatCompletion, ChatCompletionChunk, ChoiceDelta, ChunkChoice, CompletionUsage, Outcome
 from chunkfold.models.chunk import is_unexplained
 from chunkfold.models.content import THOUGHT_TAGS, brings_tool_message, fields_of, is_of_tool, text_in
@@ -251,11 +251,11 @@ class StreamFold:
         state = self.state_of(choice)
         return self._extra, state.extra, state.message_extra
 
-    def call_router(self, choice: int) -> CallRouter[CallIdentity]:
-        """A copy of the router of a choice's calls, which continues independently."""
+    def calls_of(self, choice: int) -> ToolCalls:
+        """A copy of a choice's calls without their arguments, to route fragments before they are folded."""
         state = self._choices.get(choice)
         calls = None if state is None else state.tool_calls
-        return silent_router() if calls is None else calls.copy()
+        return ToolCalls(AnomalyLog(), choice, {}) if calls is None else calls.without_texts()
 
     def compact(self) -> None:
         """Join the pieces of all texts, if many came since the last time; else nothing happens."""

@@ -8,8 +8,9 @@ repeats, finds it by the channel's key.
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
+from chunkfold.anomalies import AnomalyLog
 from chunkfold.excerpts import printed
-from chunkfold.fold.call_router import CallIdentity, CallRouter, silent_router
+from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models import ChoiceDeltaToolCall, ChunkChoice
 from chunkfold.models.content import APPENDED, BLOCK_KINDS, THINKING, BlockKind
@@ -47,17 +48,18 @@ class TextChannels:
     """The channels of one stream.
 
     Args:
-        router_of: Returns the router to start with for a choice whose first calls were not seen here.
+        calls_of: Returns the calls of a choice that came before, which are changed; None if all chunks pass through
+            here.
 
     Attributes:
-        knows_calls: Whether any tool call was seen. From then on every chunk must be passed here, since the routers
-            need all fragments.
+        knows_calls: Whether any tool call was seen. From then on every chunk must be passed here, since its fragments
+            cannot be routed without those before it.
     """
 
-    def __init__(self, router_of: Callable[[int], CallRouter[CallIdentity]] | None = None) -> None:
+    def __init__(self, calls_of: Callable[[int], ToolCalls] | None = None) -> None:
         self.knows_calls = False
-        self._router_of = router_of
-        self._routers: dict[int, CallRouter[CallIdentity]] = {}
+        self._calls_of = calls_of or _no_calls
+        self._calls: dict[int, ToolCalls] = {}
 
     def of(self, choice: ChunkChoice) -> Iterator[Channel]:
         """The channels in a choice's delta, in the order of its texts; take all of them before the next choice."""
@@ -78,16 +80,20 @@ class TextChannels:
             yield from self._call_channels(index, call)
 
     def _call_channels(self, choice: int, fragment: ChoiceDeltaToolCall) -> Iterator[Channel]:
-        router = self._routers.get(choice)
-        if router is None:
-            router = self._routers[choice] = silent_router() if self._router_of is None else self._router_of(choice)
+        calls = self._calls.get(choice)
+        if calls is None:
+            calls = self._calls[choice] = self._calls_of(choice)
             self.knows_calls = True
-        call, _ = router.route(fragment)
+        call, _ = calls.route(fragment)
         item = {name: value for name, value in (("index", call.index), ("id", call.id)) if value is not None}
         fields = vars(fragment)
         for part, name in (("function", "arguments"), ("custom", "input")):
             if fields.get(part) is not None:
                 yield Channel((choice, part, call.place), vars(fields[part]), name, "tool_calls", (part, name), item)
+
+
+def _no_calls(choice: int) -> ToolCalls:
+    return ToolCalls(AnomalyLog(), choice, {})
 
 
 def _part_channels(choice: int, parts: list[Any]) -> Iterator[Channel]:

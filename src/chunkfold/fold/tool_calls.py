@@ -1,148 +1,93 @@
-"""Fold the fragments of a choice's tool calls; `call_router` decides which call each belongs to.
+"""Fold the fragments of a choice's tool calls, and decide which call each belongs to, by six rules.
 
-Only the stream completes a call, never the fact that its arguments already parse.
+Providers identify calls by index, by id, by both, by neither, or by an id that is new on every fragment. An index is a
+key, never a position; empty ids and names count as absent. Code that changes chunks before they are folded uses
+`route` alone.
 """
 
-import json
-import re
 from collections.abc import Mapping
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any
 
-from chunkfold.anomalies import ARGUMENTS_PLACEHOLDER, ARGUMENTS_SEVERAL, CALL_ID_MADE_UP, AnomalyLog
-from chunkfold.excerpts import excerpt
-from chunkfold.fold.call_router import CallIdentity, CallRouter
-from chunkfold.fold.footprint import Kept
-from chunkfold.fold.merging import keep_unknown
-from chunkfold.fold.text_buffer import TextBuffer
-from chunkfold.json_text.parsing import without_placeholder
-from chunkfold.json_text.surrogates import well_formed
-from chunkfold.models import (
-    ChatCompletionMessageCustomToolCall,
-    ChatCompletionMessageFunctionToolCall,
-    ChatCompletionMessageToolCall,
-    ChoiceDeltaToolCall,
+from chunkfold.anomalies import (
+    CALL_ID_FRESH,
+    CALL_ID_MADE_UP,
+    CALL_ID_REUSED,
+    CALL_INDEX_MISSING,
+    CALL_INDEX_REUSED,
+    EMPTY_FOR_ABSENT,
+    AnomalyLog,
 )
-from chunkfold.models.base import validate_leniently, with_unknown
-
-_NEXT_OBJECT: Final = re.compile(r"\}[ \t\n\r]*\{")
-_LONGEST_LOOK: Final = 2**20  # characters
-# The type of a call, its model, and the key of its text.
-_Kind = tuple[str, type[ChatCompletionMessageToolCall], str]
-_FUNCTION: Final[_Kind] = ("function", ChatCompletionMessageFunctionToolCall, "arguments")
-_CUSTOM: Final[_Kind] = ("custom", ChatCompletionMessageCustomToolCall, "input")
-_decoder: Final = json.JSONDecoder()
+from chunkfold.excerpts import excerpt
+from chunkfold.fold.footprint import Kept
+from chunkfold.fold.tool_call import ToolCall
+from chunkfold.models import ChatCompletionMessageToolCall, ChoiceDeltaToolCall
+from chunkfold.models.outcome import is_server_side
 
 
-class ToolCall(CallIdentity):
-    """One call while it is being assembled.
-
-    Attributes:
-        arguments: Its arguments, or its input, joined from the pieces.
-    """
-
-    __slots__ = ("_empty_object", "_may_be_placeholder", "arguments", "extra", "is_custom", "part_extra", "type")
-
-    def __init__(self, place: int) -> None:
-        super().__init__(place)
-        self.type: str | None = None
-        self.is_custom = False
-        self.arguments = TextBuffer()
-        self.extra: dict[str, Any] = {}
-        self.part_extra: dict[str, Any] = {}
-        self._empty_object = False
-        self._may_be_placeholder = True
-
-    def kept(self) -> Kept:
-        """What it keeps; see `footprint`."""
-        return Kept((*super().kept().parts, self.type, self.arguments, self.extra, self.part_extra))
-
-    def add(self, fragment: ChoiceDeltaToolCall, log: AnomalyLog) -> str:
-        """Fold a fragment in, all but its id, index and name; return what it added to the arguments."""
-        # By the dict, not by attribute: a value of a wrong type is kept raw beside the fields, not among them.
-        fields, unknown = fragment.__dict__, fragment.__pydantic_extra__
-        if self.type is None:
-            self.type = fields.get("type") or None
-        if unknown:
-            keep_unknown(self.extra, unknown)
-        text = ""
-        function, custom = fields.get("function"), fields.get("custom")
-        if function is not None:
-            text = function.__dict__.get("arguments") or ""
-            unknown = function.__pydantic_extra__
-            if unknown:
-                self._empty_object |= unknown.get("arguments") in ({}, [])  # CF310: it counts if no others come
-                keep_unknown(self.part_extra, unknown)
-        if custom is not None:
-            is_new = function is None and self.type is None and not self.has_name and not self.has_text
-            self.is_custom |= is_new or self.type == "custom" or any(custom.__dict__.values())
-            text += custom.__dict__.get("input") or ""
-            keep_unknown(self.part_extra, custom.__pydantic_extra__)
-        self.extend(text, log)
-        return text
-
-    def extend(self, text: str, log: AnomalyLog) -> None:
-        """Append to the arguments."""
-        if text and self._may_be_placeholder:
-            self._look_for_placeholder(text, log)
-        self.arguments.write(text)
-
-    def _look_for_placeholder(self, text: str, log: AnomalyLog) -> None:
-        start = self.arguments.getvalue() + text
-        if _has_placeholder(start):
-            log.note(ARGUMENTS_PLACEHOLDER, excerpt(self.name))
-        self._may_be_placeholder = len(start) <= len("{}")
-
-    def note_several_objects(self, log: AnomalyLog) -> None:
-        """The stream ended: note whether the arguments of one call are those of several."""
-        if not self.is_custom and _has_several_objects(self.arguments.getvalue()):
-            log.note(ARGUMENTS_SEVERAL, f"{excerpt(self.name)}: {excerpt(self.arguments.getvalue())}")
-
-    def snapshot(self) -> ChatCompletionMessageToolCall:
-        """The call so far."""
-        text = well_formed(self.arguments.getvalue()) or ("{}" if self._empty_object else "")
-        name = well_formed(self.name) or None
-        kind, model, arguments = _CUSTOM if self.is_custom else _FUNCTION
-        part = with_unknown(self.part_extra, {"name": name, arguments: text})
-        if self.is_custom and part.get("arguments") in ({}, []):
-            del part["arguments"]  # of an empty function beside it
-        type_ = "custom" if self.is_custom and self.type == "function" else self.type or kind
-        fields = with_unknown(self.extra, {"id": self.id, "type": type_, kind: part})
-        return validate_leniently(model, fields)[0]
-
-
-def _has_placeholder(arguments: str) -> bool:
-    return arguments.startswith("{}") and arguments[2:].lstrip().startswith("{")
-
-
-def _has_several_objects(arguments: str) -> bool:
-    """Whether there is a whole JSON object, and another one starts after it; a placeholder does not count.
-
-    It reads a bounded amount to save memory: if the first object is larger, the result is False.
-    """
-    if _NEXT_OBJECT.search(arguments) is None:  # most arguments; they cost only this search
-        return False
-    text = without_placeholder(arguments)[:_LONGEST_LOOK]
-    try:
-        value, end = _decoder.raw_decode(text)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(value, dict) and text[end:].lstrip().startswith("{")
-
-
-class ToolCalls(CallRouter[ToolCall]):
-    """The calls of one choice, with their arguments.
+class ToolCalls:
+    """The calls of one choice.
 
     Args:
         log: Where to note what was tolerated.
         choice: The choice's index.
         head: The fields that all chunks repeat, if they were sent: `id`, `created`, `model`.
+
+    Attributes:
+        calls: In the order of their first appearance.
+        last: The call that the last fragment belongs to.
+        client_side: How many of them are for the client to run.
     """
 
     def __init__(self, log: AnomalyLog, choice: int, head: Mapping[str, Any]) -> None:
-        super().__init__(ToolCall, log)
+        self.calls: list[ToolCall] = []
+        self.last: ToolCall | None = None
+        self.client_side = 0
+        self._log = log
         self._choice = choice
         self._head = head
+        self._by_id: dict[str, ToolCall] = {}
+        self._by_index: dict[int | None, ToolCall] = {}  # None is never in it
+
+    def kept(self) -> Kept:
+        """What it keeps; see `footprint`."""
+        return Kept((self.calls,), (self._by_id, self._by_index))
+
+    def route(self, fragment: ChoiceDeltaToolCall) -> tuple[ToolCall, int]:
+        """The call that a fragment belongs to, and how many characters the fragment added to its name."""
+        # By the dict, not by attribute: a value of a wrong type is kept raw beside the fields, not among them.
+        fields = fragment.__dict__
+        index, id_ = fields.get("index"), fields.get("id")
+        function, custom = fields.get("function"), fields.get("custom")
+        texts: dict[str, Any] = {} if function is None else function.__dict__
+        if custom is not None:
+            texts = {**custom.__dict__, **{key: value for key, value in texts.items() if value}}
+        name = texts.get("name")
+        call, grown = self._by_index.get(index), 0
+        # Most fragments have an index and arguments alone; to look no further saves a tenth of the fold.
+        if call is None or id_ is not None or name is not None:
+            call, grown = self._route(call, index, id_, name)
+        self.last = call
+        if not call.has_text and (texts.get("arguments") or texts.get("input")):
+            call.has_text = True
+        return call, grown
+
+    def bind_id(self, call: ToolCall, id_: str) -> None:
+        """From now on the id identifies this call; it becomes the call's `id` if that has none yet."""
+        self._by_id[id_] = call
+        if call.id is None:
+            call.id = id_
+            self._judge(call)
+
+    def without_texts(self) -> "ToolCalls":
+        """The same calls without their arguments, to route independently from now on; nothing is noted."""
+        other = ToolCalls(AnomalyLog(), self._choice, self._head)
+        other.calls = [call.without_text() for call in self.calls]
+        other.last = None if self.last is None else other.calls[self.last.place]
+        ids, indexes = self._by_id.items(), self._by_index.items()
+        other._by_id = {id_: other.calls[call.place] for id_, call in ids}
+        other._by_index = {index: other.calls[call.place] for index, call in indexes}
+        return other
 
     def add(self, fragment: ChoiceDeltaToolCall) -> tuple[ToolCall, int, str]:
         """Fold a fragment in.
@@ -187,3 +132,78 @@ class ToolCalls(CallRouter[ToolCall]):
         while made_up in self._by_id:
             made_up += "_"
         return made_up
+
+    def _route(
+        self, at_index: ToolCall | None, index: int | None, id_: str | None, name: str | None
+    ) -> tuple[ToolCall, int]:
+        """Find the call, or begin one, and set its index, name and id."""
+        if id_ == "" or name == "":
+            self._log.note(EMPTY_FOR_ABSENT, "a tool call's id or name")
+        if index is None:
+            self._log.note(CALL_INDEX_MISSING, excerpt(name or id_ or ""))
+        call = self._continued(at_index, index, id_, name) or self._new()
+        if index is not None:
+            self._by_index[index] = call
+            if call.index is None:
+                call.index = index
+        grown = call.take_name(name, self._log) if name else 0
+        if id_:
+            self.bind_id(call, id_)
+        if grown:
+            self._judge(call)
+        return call, grown
+
+    def _new(self) -> ToolCall:
+        call = ToolCall(len(self.calls))
+        self.calls.append(call)
+        return call
+
+    def _judge(self, call: ToolCall) -> None:
+        """The id or the name is new: count the call among those for the client to run, or no longer."""
+        was, call.is_server_side = call.is_server_side, is_server_side(call.id, has_name=call.has_name)
+        self.client_side += was - call.is_server_side
+
+    def _continued(
+        self, at_index: ToolCall | None, index: int | None, id_: str | None, name: str | None
+    ) -> ToolCall | None:
+        """The call that a fragment continues; None if it begins a new one."""
+        if id_:
+            known = self._by_id.get(id_)
+            if known is not None:
+                return self._by_known_id(known, at_index, id_, index, name)
+            return self._by_new_id(at_index, id_, index, name)
+        if index is None:
+            # Rule 6: the call touched last; but a name after name and arguments starts a new one.
+            last = self.last
+            return None if last is not None and name and last.has_name and last.has_text else last
+        # Rule 4: the call bound to the index; but another name after name and arguments starts a new one.
+        if at_index is not None and name and at_index.has_text and at_index.is_called_otherwise(name):
+            self._log.note(CALL_INDEX_REUSED, f"index {excerpt(index)}, name {excerpt(name)}")
+            return None
+        return at_index  # None is rule 5
+
+    def _by_known_id(
+        self, known: ToolCall, at_index: ToolCall | None, id_: str, index: int | None, name: str | None
+    ) -> ToolCall | None:
+        """Rule 1: that call; but with a name and an index other than its own, a new one."""
+        if at_index is not None and at_index.id == id_:
+            return at_index
+        if name and index is not None and known.index is not None and index != known.index:
+            self._log.note(CALL_ID_REUSED, f"id {excerpt(id_)}, index {excerpt(index)}")
+            return None
+        return known
+
+    def _by_new_id(self, at_index: ToolCall | None, id_: str, index: int | None, name: str | None) -> ToolCall | None:
+        if index is None:
+            # Rule 2, without an index: a new call if it has a name or is the first, else a continuation.
+            continued = None if name else self.last
+        elif at_index is None:
+            continued = None  # rule 2
+        elif not name or (at_index.id is None and not at_index.is_called_otherwise(name)):
+            continued = at_index  # rule 3: it has no name, or the call has no id yet and no other name
+        else:
+            self._log.note(CALL_INDEX_REUSED, f"index {excerpt(index)}, id {excerpt(id_)}")
+            continued = None
+        if continued is not None and continued.id is not None:
+            self._log.note(CALL_ID_FRESH, f"id {excerpt(id_)} after {excerpt(continued.id)}")
+        return continued

@@ -74,7 +74,7 @@ class EventIntake:
         self._output_limit = OutputLimit(options["max_output_size"], fold)
         self._template = EventTemplate(fold, self._output_limit)
         # Transforms can change calls, so fragments cannot be routed before; but then all chunks pass through them.
-        self._joiner = SurrogateJoiner(None if transforms else fold.call_router)
+        self._joiner = SurrogateJoiner(None if transforms else fold.calls_of)
 
     def _take_events(  # noqa: C901 - the loop of every event, in which one more call can be measured
         self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], *, folding: bool = False

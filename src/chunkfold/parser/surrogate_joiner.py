@@ -9,8 +9,8 @@ still add up to the final text.
 from collections.abc import Callable
 from typing import Any
 
-from chunkfold.fold.call_router import CallIdentity, CallRouter
 from chunkfold.fold.text_channels import Channel, TextChannels
+from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.surrogates import REPLACEMENT, has_surrogates, scrubbed, well_formed
 from chunkfold.models import ChatCompletionChunk, ChoiceDelta, ChunkChoice
 from chunkfold.models.base import validate_leniently
@@ -20,13 +20,13 @@ class SurrogateJoiner:
     """Join split pairs across the chunks of one stream.
 
     Args:
-        router_of: Returns a copy of a choice's router, if not all chunks pass through here; None if all do.
+        calls_of: Returns a copy of a choice's calls, if not all chunks pass through here; None if all do.
     """
 
-    def __init__(self, router_of: Callable[[int], CallRouter[CallIdentity]] | None = None) -> None:
+    def __init__(self, calls_of: Callable[[int], ToolCalls] | None = None) -> None:
         self._held: dict[tuple[Any, ...], tuple[str, Channel]] = {}
-        self._channels = TextChannels(router_of)
-        self._takes_all = router_of is None
+        self._channels = TextChannels(calls_of)
+        self._takes_all = calls_of is None
 
     @property
     def is_needed(self) -> bool:

@@ -1,0 +1,197 @@
+"""One tool call while it is being assembled.
+
+Only the stream completes a call, never the fact that its arguments already parse.
+"""
+
+import json
+import re
+from typing import Any, Final
+
+from chunkfold.anomalies import (
+    ARGUMENTS_PLACEHOLDER,
+    ARGUMENTS_SEVERAL,
+    CALL_NAME_IN_PIECES,
+    CALL_NAME_LATE,
+    CALL_NAME_REPEATED,
+    AnomalyLog,
+)
+from chunkfold.excerpts import excerpt
+from chunkfold.fold.footprint import Kept
+from chunkfold.fold.merging import keep_unknown
+from chunkfold.fold.text_buffer import TextBuffer
+from chunkfold.json_text.parsing import without_placeholder
+from chunkfold.json_text.surrogates import well_formed
+from chunkfold.models import (
+    ChatCompletionMessageCustomToolCall,
+    ChatCompletionMessageFunctionToolCall,
+    ChatCompletionMessageToolCall,
+    ChoiceDeltaToolCall,
+)
+from chunkfold.models.base import validate_leniently, with_unknown
+
+_NEXT_OBJECT: Final = re.compile(r"\}[ \t\n\r]*\{")
+_LONGEST_LOOK: Final = 2**20  # characters
+# The type of a call, its model, and the key of its text.
+_Kind = tuple[str, type[ChatCompletionMessageToolCall], str]
+_FUNCTION: Final[_Kind] = ("function", ChatCompletionMessageFunctionToolCall, "arguments")
+_CUSTOM: Final[_Kind] = ("custom", ChatCompletionMessageCustomToolCall, "input")
+_decoder: Final = json.JSONDecoder()
+
+
+class ToolCall:
+    """What is known of one call.
+
+    Attributes:
+        id: The first id that was sent for it.
+        index: The first index that was bound to it.
+        place: Its place among the calls of its choice, by first appearance.
+        type: The first type that was sent for it.
+        arguments: Its arguments, or its input, joined from the pieces.
+        has_text: Whether any of its arguments, or of its input, came.
+        is_custom: Whether it is a custom tool's.
+        is_server_side: Whether there is nothing for the client to run, see `is_server_side`.
+    """
+
+    __slots__ = (
+        *("_empty_object", "_may_be_placeholder", "_name", "arguments", "extra", "has_text", "id", "index"),
+        *("is_custom", "is_server_side", "part_extra", "place", "type"),
+    )
+
+    def __init__(self, place: int) -> None:
+        self.id: str | None = None
+        self.index: int | None = None
+        self.place = place
+        self.type: str | None = None
+        self.arguments = TextBuffer()
+        self.has_text = False
+        self.is_custom = False
+        self.is_server_side = True
+        self.extra: dict[str, Any] = {}
+        self.part_extra: dict[str, Any] = {}
+        self._name = TextBuffer()
+        self._empty_object = False
+        self._may_be_placeholder = True
+
+    def kept(self) -> Kept:
+        """What it keeps; see `footprint`."""
+        return Kept((self.id, self.index, self._name, self.type, self.arguments, self.extra, self.part_extra))
+
+    @property
+    def name(self) -> str:
+        """Its name so far."""
+        return self._name.getvalue()
+
+    @property
+    def has_name(self) -> bool:
+        """Whether any of its name came."""
+        return self._name.tell() > 0
+
+    def without_text(self) -> "ToolCall":
+        """A call that is identified by the same and can be changed independently, without arguments."""
+        other = ToolCall(self.place)
+        other.id, other.index, other.type = self.id, self.index, self.type
+        other.has_text, other.is_server_side = self.has_text, self.is_server_side
+        other._name.write(self.name)
+        return other
+
+    def is_called(self, name: str) -> bool:
+        """Whether this is its whole name so far."""
+        # By the length first: a name that comes in many short pieces is not joined for each of them.
+        return len(name) == self._name.tell() and name == self.name
+
+    def grows_into(self, name: str) -> bool:
+        """Whether this is a longer form of its name; after its first arguments, a longer name is another name."""
+        return not self.has_text and len(name) > self._name.tell() and name.startswith(self.name)
+
+    def is_called_otherwise(self, name: str) -> bool:
+        """Whether it has a name, and this one neither equals nor extends it."""
+        return self.has_name and not self.is_called(name) and not self.grows_into(name)
+
+    def take_name(self, name: str, log: AnomalyLog) -> int:
+        """Fold in a name that came with a fragment: the first, a repeat, a longer one, the next piece, or too late.
+
+        Returns how many characters the name grew by.
+        """
+        known = self._name.tell()
+        if self.is_called(name):
+            log.note(CALL_NAME_REPEATED, excerpt(name))
+            return 0
+        if known and self.has_text:
+            log.note(CALL_NAME_LATE, excerpt(name))
+            return 0
+        if known:
+            log.note(CALL_NAME_IN_PIECES, excerpt(name))
+            name = name[known:] if self.grows_into(name) else name
+        return self._name.write(name)
+
+    def add(self, fragment: ChoiceDeltaToolCall, log: AnomalyLog) -> str:
+        """Fold a fragment in, all but its id, index and name; return what it added to the arguments."""
+        # By the dict, not by attribute: a value of a wrong type is kept raw beside the fields, not among them.
+        fields, unknown = fragment.__dict__, fragment.__pydantic_extra__
+        if self.type is None:
+            self.type = fields.get("type") or None
+        if unknown:
+            keep_unknown(self.extra, unknown)
+        text = ""
+        function, custom = fields.get("function"), fields.get("custom")
+        if function is not None:
+            text = function.__dict__.get("arguments") or ""
+            unknown = function.__pydantic_extra__
+            if unknown:
+                self._empty_object |= unknown.get("arguments") in ({}, [])  # CF310: it counts if no others come
+                keep_unknown(self.part_extra, unknown)
+        if custom is not None:
+            is_new = function is None and self.type is None and not self.has_name and not self.has_text
+            self.is_custom |= is_new or self.type == "custom" or any(custom.__dict__.values())
+            text += custom.__dict__.get("input") or ""
+            keep_unknown(self.part_extra, custom.__pydantic_extra__)
+        self.extend(text, log)
+        return text
+
+    def extend(self, text: str, log: AnomalyLog) -> None:
+        """Append to the arguments."""
+        if text and self._may_be_placeholder:
+            self._look_for_placeholder(text, log)
+        self.arguments.write(text)
+
+    def _look_for_placeholder(self, text: str, log: AnomalyLog) -> None:
+        start = self.arguments.getvalue() + text
+        if _has_placeholder(start):
+            log.note(ARGUMENTS_PLACEHOLDER, excerpt(self.name))
+        self._may_be_placeholder = len(start) <= len("{}")
+
+    def note_several_objects(self, log: AnomalyLog) -> None:
+        """The stream ended: note whether the arguments of one call are those of several."""
+        if not self.is_custom and _has_several_objects(self.arguments.getvalue()):
+            log.note(ARGUMENTS_SEVERAL, f"{excerpt(self.name)}: {excerpt(self.arguments.getvalue())}")
+
+    def snapshot(self) -> ChatCompletionMessageToolCall:
+        """The call so far."""
+        text = well_formed(self.arguments.getvalue()) or ("{}" if self._empty_object else "")
+        name = well_formed(self.name) or None
+        kind, model, arguments = _CUSTOM if self.is_custom else _FUNCTION
+        part = with_unknown(self.part_extra, {"name": name, arguments: text})
+        if self.is_custom and part.get("arguments") in ({}, []):
+            del part["arguments"]  # of an empty function beside it
+        type_ = "custom" if self.is_custom and self.type == "function" else self.type or kind
+        fields = with_unknown(self.extra, {"id": self.id, "type": type_, kind: part})
+        return validate_leniently(model, fields)[0]
+
+
+def _has_placeholder(arguments: str) -> bool:
+    return arguments.startswith("{}") and arguments[2:].lstrip().startswith("{")
+
+
+def _has_several_objects(arguments: str) -> bool:
+    """Whether there is a whole JSON object, and another one starts after it; a placeholder does not count.
+
+    It reads a bounded amount to save memory: if the first object is larger, the result is False.
+    """
+    if _NEXT_OBJECT.search(arguments) is None:  # most arguments; they cost only this search
+        return False
+    text = without_placeholder(arguments)[:_LONGEST_LOOK]
+    try:
+        value, end = _decoder.raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and text[end:].lstrip().startswith("{")
