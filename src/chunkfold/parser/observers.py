@@ -11,6 +11,8 @@ from typing import Any
 from weakref import ref
 
 _logger = logging.getLogger(__name__)
+# A subject, and two callables to which it is passed.
+_Observer = tuple[ref[object], Callable[[Any, int], object] | None, Callable[[Any], object] | None]
 
 
 class Observers:
@@ -30,7 +32,7 @@ class Observers:
         self, subject: object, on_chunks: Callable[[Any, int], object] | None, on_end: Callable[[Any], object] | None
     ) -> None:
         """Add an observer, which is called with the subject from now on."""
-        self._observers.append(_Observer(subject, on_chunks, on_end))
+        self._observers.append((ref(subject), on_chunks, on_end))
 
     def tell(self, chunks: int, *, has_ended: bool) -> None:
         """Report the chunks since the last time, and the end, once.
@@ -42,38 +44,18 @@ class Observers:
         count = chunks - self._told
         if count:
             self._told = chunks
-            for observer in self._observers:
-                observer.tell_chunks(count)
+            for subject, on_chunks, _ in self._observers:
+                _call(on_chunks, subject(), count)
         if has_ended:
             with suppress(IndexError):  # taken once, even if another thread closes the stream
                 while True:
-                    self._observers.pop(0).tell_end()
+                    subject, _, on_end = self._observers.pop(0)
+                    _call(on_end, subject())
 
 
-class _Observer:
-    """Two callables, and the subject that is passed to them."""
-
-    __slots__ = ("_on_chunks", "_on_end", "_subject")
-
-    def __init__(
-        self, subject: object, on_chunks: Callable[[Any, int], object] | None, on_end: Callable[[Any], object] | None
-    ) -> None:
-        self._subject = ref(subject)
-        self._on_chunks = on_chunks
-        self._on_end = on_end
-
-    def tell_chunks(self, count: int) -> None:
-        if self._on_chunks is not None:
-            self._call(self._on_chunks, count)
-
-    def tell_end(self) -> None:
-        if self._on_end is not None:
-            self._call(self._on_end)
-
-    def _call(self, tell: Callable[..., object], *more: int) -> None:
-        subject = self._subject()
-        if subject is not None:
-            try:
-                tell(subject, *more)
-            except Exception:
-                _logger.exception("an observer of a stream failed")
+def _call(tell: Callable[..., object] | None, subject: object, *more: int) -> None:
+    if tell is not None and subject is not None:
+        try:
+            tell(subject, *more)
+        except Exception:
+            _logger.exception("an observer of a stream failed")
