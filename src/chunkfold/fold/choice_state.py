@@ -5,13 +5,12 @@ Texts are collected in buffers and joined on demand, so many small deltas cost a
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from chunkfold.anomalies import AnomalyLog
 from chunkfold.fold.audio import join_audio
 from chunkfold.fold.footprint import Kept
 from chunkfold.fold.merging import EXTENDED_IN_CHOICE
-from chunkfold.fold.observer import FoldObserver
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.surrogates import well_formed
@@ -19,8 +18,45 @@ from chunkfold.json_text.values import is_list
 
 if TYPE_CHECKING:
     from chunkfold.fold.blocks import Blocks, ContentParts
-    from chunkfold.models import ChoiceDelta
+    from chunkfold.fold.tool_call import ToolCall
+    from chunkfold.models import Annotation, ChoiceDelta
     from chunkfold.models.parts import PartStart
+
+
+class FoldObserver(Protocol):
+    """The notifications of an observer, such as the one that makes events. Each `choice` is a choice's index.
+
+    Folding costs the same without an observer. One that is added late first receives everything that has arrived, in
+    order, as if in few large pieces.
+    """
+
+    def on_text(self, choice: int, name: str, text: str, buffer: TextBuffer, end: int) -> None:
+        """Content, reasoning or refusal grew by `text`; the first `end` characters of the buffer are all of it."""
+        ...
+
+    def on_tool_call(self, choice: int, calls: ToolCalls, call: "ToolCall", text: str) -> None:
+        """A fragment was folded into a call of the choice; `text` is what it added to its arguments."""
+        ...
+
+    def on_audio(self, choice: int, data: str, transcript: str) -> None:
+        """A piece of audio came, encoded as it was sent, or of its transcript."""
+        ...
+
+    def on_image(self, choice: int, image: Any) -> None:
+        """An image came, as it was sent."""
+        ...
+
+    def on_annotation(self, choice: int, annotation: "Annotation") -> None:
+        """An annotation came."""
+        ...
+
+    def on_finish(self, choice: int, finish_reason: str, *, has_tool_calls: bool) -> None:
+        """The choice has its finish reason, and what a whole message added to it."""
+        ...
+
+    def on_usage(self, usage: dict[str, Any]) -> None:
+        """The merged usage changed. The object itself is never changed."""
+        ...
 
 
 class FunctionCallState:

@@ -1,4 +1,7 @@
-"""Build the public form of the message so far, in time proportional to the output."""
+"""Build the public form of the message so far, in time proportional to the output.
+
+A whole message that was sent beside or instead of deltas fills the gaps that these leave.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,19 +11,20 @@ from chunkfold.anomalies import AnomalyLog
 from chunkfold.fold.audio import join_audio
 from chunkfold.fold.choice_state import AudioState, ChoiceState, FunctionCallState
 from chunkfold.fold.deltas import fold_delta
-from chunkfold.fold.gaps import gap_in, role_of
 from chunkfold.json_text.surrogates import well_formed
 from chunkfold.json_text.values import copied
 from chunkfold.models import (
     ChatCompletion,
     ChatCompletionAudio,
     Choice,
+    ChoiceDelta,
+    ChoiceDeltaToolCall,
     ChoiceLogprobs,
     FunctionCall,
     Model,
 )
 from chunkfold.models.base import own_fields, validate_leniently, with_unknown
-from chunkfold.models.content import CONTENT_BLOCKS, THINKING, content_block
+from chunkfold.models.content import CONTENT_BLOCKS, REASONING_FIELDS, THINKING, content_block
 from chunkfold.models.message import keep_order
 from chunkfold.models.tool_calls import ToolTypes, give_types
 
@@ -137,3 +141,40 @@ def _audio_snapshot(audio: AudioState) -> ChatCompletionAudio:
     if transcript:
         fields["transcript"] = transcript
     return validate_leniently(ChatCompletionAudio, fields)[0]
+
+
+def gap_in(state: ChoiceState) -> ChoiceDelta | None:
+    """What a whole message (CF207) has that no delta brought, except its role; None if there is nothing."""
+    message = state.message
+    if message is None:
+        return None
+    fields = {name: value for name, value in message.__dict__.items() if value and not _has(state, name, value)}
+    extra = {name: value for name, value in (message.__pydantic_extra__ or {}).items() if not _has(state, name, value)}
+    if not fields and not extra:
+        return None
+    if "tool_calls" in fields:
+        # Whole calls are identified by their places.
+        calls: list[ChoiceDeltaToolCall] = fields["tool_calls"]
+        fields["tool_calls"] = [
+            call if vars(call).get("index") is not None else call.model_copy(update={"index": place})
+            for place, call in enumerate(calls)
+        ]
+    return validate_leniently(ChoiceDelta, {**extra, **fields})[0]
+
+
+def role_of(state: ChoiceState) -> str | None:
+    """The role that the deltas brought, else that of a whole message; None if none came."""
+    return state.role or (None if state.message is None else state.message.__dict__.get("role") or None)
+
+
+def _has(state: ChoiceState, name: str, value: Any) -> bool:
+    """Whether deltas brought a field of the message, or there is no gap."""
+    if name in REASONING_FIELDS:
+        return bool(state.text("reasoning") or state.blocks)
+    if name == "content" and state.content_parts is not None and not isinstance(value, str):
+        return True
+    if name in ("tool_calls", "function_call", "audio"):
+        return getattr(state, name) is not None
+    if name == "role":
+        return isinstance(value, str) or state.role is not None
+    return name in state.message_extra or bool(state.lists.get(name)) or bool(state.text(name))

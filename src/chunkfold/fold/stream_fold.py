@@ -20,14 +20,12 @@ from chunkfold.anomalies import (
     AnomalyLog,
 )
 from chunkfold.excerpts import excerpt
-from chunkfold.fold.choice_state import ChoiceState, replay, tell_finish
+from chunkfold.fold.choice_state import ChoiceState, FoldObserver, replay, tell_finish
 from chunkfold.fold.deltas import TEXT_RULES, brought_fields, fold_delta, fold_logprobs, fold_tool_calls
 from chunkfold.fold.footprint import Footprint, join_texts
-from chunkfold.fold.gaps import gap_in, role_of
 from chunkfold.fold.head import Head, head_values
 from chunkfold.fold.merging import EXTENDED_IN_CHOICE, keep_unknown, merge_usage, nested_usage
-from chunkfold.fold.observer import FoldObserver
-from chunkfold.fold.snapshot import completion_snapshot
+from chunkfold.fold.snapshot import completion_snapshot, gap_in, role_of
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.models import ChatCompletion, ChatCompletionChunk, ChoiceDelta, ChunkChoice, CompletionUsage, Outcome
 from chunkfold.models.chunk import is_unexplained
