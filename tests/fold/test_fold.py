@@ -23,8 +23,8 @@ from made_streams import STOP
 from shared_data import shared_data
 
 import chunkfold.event_stream.slicing
-import chunkfold.parser.event_intake
 import chunkfold.parser.parser
+import chunkfold.parser.streamed_body
 import chunkfold.stream.driver
 import chunkfold.wire.payload
 from chunkfold import (
@@ -1329,7 +1329,7 @@ def validations(monkeypatch: pytest.MonkeyPatch, body: bytes) -> int:
         return validate_json(data)
 
     with monkeypatch.context() as patch:
-        for module in (chunkfold.parser.event_intake, chunkfold.wire.payload):
+        for module in (chunkfold.parser.streamed_body, chunkfold.wire.payload):
             patch.setattr(module, "validate_json", counted)
         parser = ChatCompletionParser()
         parser.fold(body)
