@@ -5,13 +5,12 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from math import floor, log2
 from typing import Final
 
 _EXACT: Final = 4096  # gaps; older ones are counted by their length
 _MOST_TOKENS: Final = 2**63
-# Each doubling of a length is divided into 32 steps (by five of the 52 bits of a double's mantissa), so the middle of a
-# step is less than 2 % off.
-_BITS_IN_STEP: Final = 52 - 5
+_STEPS: Final = 32  # that each doubling of a length is divided into, so that the middle of one is less than 2 % off
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class GapLog:
 
     def __init__(self) -> None:
         self.arrivals = array("d")
-        self._counts: dict[int, int] = {}  # of the older ones, by the step that their length is in
+        self._counts = Counter[int]()  # of the older ones, by the step that their length is in
         self._longest = self._total = 0.0
 
     def compact(self) -> None:
@@ -56,7 +55,7 @@ class GapLog:
         recent = self._recent()
         self._longest = max([self._longest, *recent])
         self._total += sum(recent)
-        self._counts = Counter(_steps_of(recent)) + Counter(self._counts)
+        self._counts.update(floor(_STEPS * log2(gap)) for gap in recent)
         self.arrivals = self.arrivals[-1:]
 
     def _recent(self) -> "array[float]":
@@ -69,7 +68,7 @@ class GapLog:
         recent = self._recent()
         lengths = Counter(recent)
         for step, occurred in self._counts.items():
-            lengths[_middle_of(step)] += occurred
+            lengths[2 ** ((step + 0.5) / _STEPS)] += occurred
         count = lengths.total()
         if not count:
             return None
@@ -88,16 +87,6 @@ class GapLog:
             p99=percentile(99),
             longest=longest,
         )
-
-
-def _steps_of(lengths: "array[float]") -> list[int]:
-    """The step that each length is in: the bits of its exponent, and the first ones of its mantissa."""
-    return [bits >> _BITS_IN_STEP for bits in array("q", lengths.tobytes())]
-
-
-def _middle_of(step: int) -> float:
-    bits = (2 * step + 1) << (_BITS_IN_STEP - 1)
-    return array("d", array("q", [bits]).tobytes())[0]
 
 
 @dataclass
