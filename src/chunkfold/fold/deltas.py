@@ -127,7 +127,7 @@ def _add_content(state: ChoiceState, fields: Fields, known_reasoning: str) -> in
     if is_thought(fields):
         state.in_thought = True
         return _add_reasoning(state, "" if known_reasoning else thought_of(content))
-    return _add_text(state, content)
+    return state.write("content", content)
 
 
 def _add_content_list(state: ChoiceState, content: list[Any], *, has_reasoning: bool) -> int:
@@ -199,10 +199,6 @@ def _merge_provider_fields(kept: dict[str, Any], new: dict[str, Any]) -> None:
             fields[key] = value
 
 
-def _add_refusal(state: ChoiceState, refusal: str) -> int:
-    return state.write("refusal", refusal)
-
-
 def _add_role(state: ChoiceState, role: str) -> None:
     if not role:
         state.log.note(EMPTY_FOR_ABSENT, "role")
@@ -212,10 +208,6 @@ def _add_role(state: ChoiceState, role: str) -> None:
         state.log.note(ROLE_CHANGED, excerpt(role))
         if role == "assistant":  # a passing one came before it (GigaChat)
             state.role = role
-
-
-def _add_text(state: ChoiceState, text: str) -> int:
-    return state.write("content", text)
 
 
 def _add_reasoning(state: ChoiceState, text: str) -> int:
@@ -235,10 +227,6 @@ def rule_with_block(rule: TextRule) -> TextRule:
 def _add_raw_reasoning(state: ChoiceState, text: str) -> int:
     state.texts["reasoning_content"].write(text)
     return 0
-
-
-def _add_reasoning_content(state: ChoiceState, text: str) -> int:
-    return _add_reasoning(state, text) + _add_raw_reasoning(state, text)
 
 
 def fold_tool_calls(state: ChoiceState, fragments: list[Any]) -> int:
@@ -325,7 +313,7 @@ RULED_UNKNOWN: Final = REASONING_FIELDS.union(APPENDED, ("provider_specific_fiel
 """Unknown fields of a delta of which more is kept than the last value."""
 # The role, the content and the spellings of reasoning are folded before them. In the order of the model's fields.
 _DELTA_RULES: Final[dict[str, Callable[[ChoiceState, Any], int]]] = {
-    "refusal": _add_refusal,
+    "refusal": lambda state, text: state.write("refusal", text),
     "tool_calls": fold_tool_calls,
     "function_call": _add_function_call,
     "reasoning_content": _add_raw_reasoning,
@@ -335,9 +323,9 @@ _DELTA_RULES: Final[dict[str, Callable[[ChoiceState, Any], int]]] = {
 }
 # The rule for a delta that has one text and nothing else, by its field: the rest of `fold_delta` does not apply to it.
 TEXT_RULES: Final[dict[str, TextRule]] = {
-    "content": _add_text,
+    "content": lambda state, text: state.write("content", text),
     "reasoning": _add_reasoning,
-    "reasoning_content": _add_reasoning_content,
+    "reasoning_content": lambda state, text: _add_reasoning(state, text) + _add_raw_reasoning(state, text),
 }
 
 

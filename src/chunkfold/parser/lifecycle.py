@@ -5,13 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from chunkfold.anomalies import UNEXPLAINED_OBJECT, Anomaly
 from chunkfold.arguments import check_callable
-from chunkfold.errors import (
-    APIError,
-    ChunkfoldError,
-    InvalidStreamError,
-    StreamEnd,
-    StreamStalledError,
-)
+from chunkfold.errors import APIError, ChunkfoldError, InvalidStreamError, StreamEnd, StreamStalledError
 from chunkfold.event_stream import slices
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletion, ChatCompletionChunk

@@ -8,10 +8,7 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from chunkfold.anomalies import (
-    AnomalyLog,
-    refused_rules,
-)
+from chunkfold.anomalies import AnomalyLog, refused_rules
 from chunkfold.arguments import (
     check_callable,
     check_count,
@@ -21,19 +18,13 @@ from chunkfold.arguments import (
     check_time,
     check_transforms,
 )
-from chunkfold.errors import (
-    IncompleteStreamError,
-)
+from chunkfold.errors import IncompleteStreamError
 from chunkfold.event_stream import SLICE
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.models.tool_calls import ToolTypes
 from chunkfold.parser.lifecycle import Lifecycle
-from chunkfold.parser.limits import (
-    DEFAULT_MAX_EVENT_ITEMS,
-    DEFAULT_MAX_OUTPUT_SIZE,
-    Deadlines,
-)
+from chunkfold.parser.limits import DEFAULT_MAX_EVENT_ITEMS, DEFAULT_MAX_OUTPUT_SIZE, Deadlines
 from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE, OnServerSentEvent
 from chunkfold.parser.refused_body import RefusedBody
 from chunkfold.parser.streamed_body import StreamedBody
