@@ -497,7 +497,7 @@ def test_what_is_only_added_to_is_measured_once() -> None:
             fold = StreamFold()
             for _ in range(size):
                 fold.add(one)
-                assert fold.footprint
+                assert fold.measure()
 
         return take
 

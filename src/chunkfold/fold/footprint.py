@@ -1,4 +1,4 @@
-"""Visit all that is kept of a stream: to estimate its memory, for a limit that nothing can bypass, and to reduce it.
+"""Visit all that is kept of a stream: to estimate its memory, for a limit that nothing can bypass, and to join texts.
 
 The estimate measures the current content, so no running sum is needed. It depends on the content alone, not on how much
 of it is shared or how the interpreter stores it. Content that only grows at its end is not measured twice.
@@ -6,7 +6,7 @@ of it is shared or how the interpreter stores it. Content that only grows at its
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, Final, NamedTuple, Protocol, TypeGuard
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from pydantic import BaseModel
 
@@ -24,7 +24,7 @@ _BUFFER: Final = 150
 
 
 class Kept(NamedTuple):
-    """What a state keeps of its input.
+    """What a state of the fold keeps of its input, as its method `kept` returns it.
 
     Attributes:
         parts: Values, models and other states.
@@ -36,18 +36,15 @@ class Kept(NamedTuple):
     growing: Iterable[list[Any] | dict[Any, Any]] = ()
 
 
-class State(Protocol):
-    """A part of the fold's state."""
-
-    def kept(self) -> Kept:
-        """What it keeps."""
-        ...
-
-
 class Footprint:
-    """Measure the states of one stream repeatedly."""
+    """Measure the states of one stream repeatedly. The pieces of each text in them are joined.
+
+    Attributes:
+        visited: How many values were visited so far, which is what measuring costs.
+    """
 
     def __init__(self) -> None:
+        self.visited = 0
         self._measured: dict[int, tuple[object, int, int]] = {}  # what grows, its measured length, and its size
 
     def of(self, value: Any) -> int:
@@ -57,6 +54,7 @@ class Footprint:
         unseen = [value]
         while unseen:
             value = unseen.pop()
+            self.visited += 1
             if isinstance(value, str):
                 size += _TEXT + (len(value) if value.isascii() else _WIDE * len(value))
             elif value is None or isinstance(value, float):
@@ -79,10 +77,9 @@ class Footprint:
                 size += _BUFFER + value.size
             elif id(value) not in counted:
                 counted.add(id(value))
-                state: State = value
-                parts, growing = state.kept()
-                size += _STATE + sum(self._of_growing(part) for part in growing if part)
-                unseen += parts
+                kept: Kept = value.kept()
+                size += _STATE + sum(self._of_growing(part) for part in kept.growing if part)
+                unseen += kept.parts
         return size
 
     def _of_growing(self, part: list[Any] | dict[Any, Any]) -> int:
@@ -94,28 +91,6 @@ class Footprint:
         size += self.of(new) + _VALUE * len(new)
         self._measured[id(part)] = (part, len(part), size)
         return size
-
-
-def join_texts(states: Iterable[State]) -> int:
-    """Join the pieces of all texts in these states; return how many values were visited."""
-    visited = 0
-    unseen: list[Any] = [*states]
-    while unseen:
-        value = unseen.pop()
-        visited += 1
-        if isinstance(value, TextBuffer):
-            value.compact()
-        elif is_object(value):
-            unseen += value.values()
-        elif is_list(value):
-            unseen += value
-        elif _is_state(value):
-            unseen += filter(None, value.kept().parts)  # most are empty
-    return visited
-
-
-def _is_state(value: object) -> TypeGuard[State]:
-    return hasattr(type(value), "kept")  # not the value: a model has its unknown fields as attributes
 
 
 def _is_tuple(value: Any) -> TypeGuard[tuple[Any, ...]]:

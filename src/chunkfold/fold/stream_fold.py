@@ -22,7 +22,7 @@ from chunkfold.anomalies import (
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.choice_state import ChoiceState, FoldObserver, replay, tell_finish
 from chunkfold.fold.deltas import TEXT_RULES, brought_fields, fold_delta, fold_logprobs, fold_tool_calls
-from chunkfold.fold.footprint import Footprint, join_texts
+from chunkfold.fold.footprint import Footprint
 from chunkfold.fold.head import Head, head_values
 from chunkfold.fold.merging import EXTENDED_IN_CHOICE, keep_unknown, merge_usage, nested_usage
 from chunkfold.fold.snapshot import completion_snapshot, gap_in, role_of
@@ -84,8 +84,7 @@ class StreamFold:
         """Whether any output came: text, reasoning, refusal, a tool call's name or arguments, audio, image."""
         return self.output_size > 0
 
-    @property
-    def footprint(self) -> int:
+    def measure(self) -> int:
         """Roughly how many bytes are kept: the output, and everything that arrived with it."""
         return self._footprint.of([self._choices, self.head.fields, self._usage, self._extra])
 
@@ -258,8 +257,10 @@ class StreamFold:
     def compact(self) -> None:
         """Join the pieces of all texts, if many came since the last time; else nothing happens."""
         if self.chunks >= self._next_compaction:
+            visited = self._footprint.visited
+            self.measure()
             # The more is kept, the less often: the cost stays linear.
-            self._next_compaction = self.chunks + max(_COMPACTION, join_texts(self._choices.values()))
+            self._next_compaction = self.chunks + max(_COMPACTION, self._footprint.visited - visited)
 
     def observe(self, observer: FoldObserver) -> None:
         """Notify an observer of everything so far, and from now on of each change."""

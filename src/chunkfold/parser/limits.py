@@ -80,7 +80,7 @@ class OutputLimit:
         return False
 
     def _is_too_large(self, estimate: int) -> bool:
-        size = self._fold.footprint
+        size = self._fold.measure()
         self._measure_at = estimate + max(self._allowed - size, self._allowed // 4)
         return size > self._allowed
 
