@@ -6,7 +6,7 @@ The body is fed like the events of a stream, see `streamed_body`, but yields no 
 from collections.abc import Mapping
 from typing import Final
 
-from chunkfold.errors import APIStatusError, ChunkfoldError, exceeded
+from chunkfold.errors import ChunkfoldError, exceeded
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.parser.endings import Stop
 from chunkfold.wire.payload import error_from_response
@@ -67,14 +67,8 @@ class RefusedBody:
         """Take nothing more. The error is always the one for the status; any other error becomes its cause."""
         del chunks
         self.stop = Stop.LEFT if stop is Stop.LEFT else Stop.ERROR
-        refused = self._status_error()
+        if error is None and len(self._body) > MAX_ERROR_BODY:
+            error = exceeded("max_error_body", MAX_ERROR_BODY)
+        self.error = error_from_response(self._status_code, self._headers, bytes(self._body[:MAX_ERROR_BODY]))
         if error is not None:
-            refused.__cause__ = error
-        self.error = refused
-
-    def _status_error(self) -> APIStatusError:
-        """Where the body was longer than is read, the limit is the cause."""
-        error = error_from_response(self._status_code, self._headers, bytes(self._body[:MAX_ERROR_BODY]))
-        if len(self._body) > MAX_ERROR_BODY:
-            error.__cause__ = exceeded("max_error_body", MAX_ERROR_BODY)
-        return error
+            self.error.__cause__ = error
