@@ -248,11 +248,10 @@ class StreamFold:
         state = self.state_of(choice)
         return self._extra, state.extra, state.message_extra
 
-    def calls_of(self, choice: int) -> ToolCalls:
+    def calls_of(self, choice: int) -> ToolCalls | None:
         """A copy of a choice's calls without their arguments, to route fragments before they are folded."""
         state = self._choices.get(choice)
-        calls = None if state is None else state.tool_calls
-        return ToolCalls(AnomalyLog(), choice, {}) if calls is None else calls.without_texts()
+        return None if state is None or state.tool_calls is None else state.tool_calls.without_texts()
 
     def compact(self) -> None:
         """Join the pieces of all texts, if many came since the last time; else nothing happens."""

@@ -48,17 +48,17 @@ class TextChannels:
     """The channels of one stream.
 
     Args:
-        calls_of: Returns the calls of a choice that came before, which are changed; None if all chunks pass through
-            here.
+        calls_of: Returns the calls of a choice that came before, which are changed here; None where there are none, or
+            if all chunks pass through here.
 
     Attributes:
         knows_calls: Whether any tool call was seen. From then on every chunk must be passed here, since its fragments
             cannot be routed without those before it.
     """
 
-    def __init__(self, calls_of: Callable[[int], ToolCalls] | None = None) -> None:
+    def __init__(self, calls_of: Callable[[int], ToolCalls | None] | None = None) -> None:
         self.knows_calls = False
-        self._calls_of = calls_of or _no_calls
+        self._calls_of = calls_of
         self._calls: dict[int, ToolCalls] = {}
 
     def of(self, choice: ChunkChoice) -> Iterator[Channel]:
@@ -82,7 +82,8 @@ class TextChannels:
     def _call_channels(self, choice: int, fragment: ChoiceDeltaToolCall) -> Iterator[Channel]:
         calls = self._calls.get(choice)
         if calls is None:
-            calls = self._calls[choice] = self._calls_of(choice)
+            known = None if self._calls_of is None else self._calls_of(choice)
+            calls = self._calls[choice] = known or ToolCalls(AnomalyLog(), choice, {})
             self.knows_calls = True
         call, _ = calls.route(fragment)
         item = {name: value for name, value in (("index", call.index), ("id", call.id)) if value is not None}
@@ -90,10 +91,6 @@ class TextChannels:
         for part, name in (("function", "arguments"), ("custom", "input")):
             if fields.get(part) is not None:
                 yield Channel((choice, part, call.place), vars(fields[part]), name, "tool_calls", (part, name), item)
-
-
-def _no_calls(choice: int) -> ToolCalls:
-    return ToolCalls(AnomalyLog(), choice, {})
 
 
 def _part_channels(choice: int, parts: list[Any]) -> Iterator[Channel]:

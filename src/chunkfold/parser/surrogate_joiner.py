@@ -23,7 +23,7 @@ class SurrogateJoiner:
         calls_of: Returns a copy of a choice's calls, if not all chunks pass through here; None if all do.
     """
 
-    def __init__(self, calls_of: Callable[[int], ToolCalls] | None = None) -> None:
+    def __init__(self, calls_of: Callable[[int], ToolCalls | None] | None = None) -> None:
         self._held: dict[tuple[Any, ...], tuple[str, Channel]] = {}
         self._channels = TextChannels(calls_of)
         self._takes_all = calls_of is None
