@@ -22,12 +22,9 @@ _TYPED_COUNTS = frozenset(CompletionUsage.model_fields)
 
 
 def keep_unknown(kept: dict[str, Any], unknown: dict[str, Any] | None, extended: tuple[str, ...] = ()) -> None:
-    """Unknown keys: the last value that is not null. `obfuscation` stays on the chunk.
+    """Keep unknown keys in `kept`: the last value that is not null; lists of the `extended` keys add up.
 
-    Args:
-        kept: What was kept before; changed.
-        unknown: The unknown keys of one object.
-        extended: The keys whose lists add up.
+    `obfuscation` stays on the chunk.
     """
     for key, value in (unknown or {}).items():
         if value is None or key == "obfuscation":
@@ -78,11 +75,7 @@ def _merge_counts(
 ) -> dict[str, Any]:
     """Merge the counts of one level; `usage` itself if nothing changes, else a new object.
 
-    Args:
-        usage: What was merged before.
-        new: The usage that arrived now.
-        log: Where to note what was tolerated.
-        typed: The keys whose types are checked when a chunk is read.
+    The types of the `typed` keys are checked when a chunk is read.
     """
     merged = usage
     for key, value in new.items():

@@ -39,15 +39,7 @@ def completion_snapshot(
     usage: Mapping[str, Any] | None,
     tools: ToolTypes,
 ) -> ChatCompletion:
-    """The completion so far; it shares nothing with the fold.
-
-    Args:
-        extra: Its unknown fields.
-        head: The fields that all chunks repeat.
-        choices: By index.
-        usage: The merged counts, None if none came.
-        tools: The types of the tools' arguments.
-    """
+    """The completion so far; it shares nothing with the fold. `extra` has its unknown fields."""
     fields = {**head, "choices": [_choice_snapshot(choices[index]) for index in sorted(choices)]}
     if usage is not None:
         fields["usage"] = copied(usage)

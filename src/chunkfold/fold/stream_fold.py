@@ -56,8 +56,6 @@ class StreamFold:
         unexplained: How many of them are objects without any field of a chunk (CF219).
         follows_template: Whether the last chunk that was folded in full is the parser's template, so that of more
             chunks like it only the new values need to be folded. Set by the parser, and reset here.
-        log: What was tolerated.
-        tools: The types of the tools' arguments.
         head: The fields that all chunks repeat.
         observer: The one observer, if there is one.
     """

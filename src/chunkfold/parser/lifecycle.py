@@ -23,16 +23,7 @@ if TYPE_CHECKING:
 
 
 class Lifecycle:
-    """The parser without its options: process what a transport delivers, until the stream ends.
-
-    Args:
-        fold: Where chunks are folded.
-        body: The reader of the bytes.
-        deadlines: The limits on the time.
-        headers: The response's headers.
-        clock: Seconds from any fixed point.
-        refused_ids: The rules that strict mode refuses.
-    """
+    """The parser without its options: process what a transport delivers, until the stream ends."""
 
     def __init__(
         self,
@@ -250,14 +241,7 @@ class Lifecycle:
         *,
         cause: BaseException | None = None,
     ) -> None:
-        """End the stream; nothing more is read.
-
-        Args:
-            stop: Why.
-            chunks: The last chunks are appended to it.
-            error: The error, if there is one.
-            cause: What the transport raised.
-        """
+        """End the stream; the last chunks are appended to `chunks`, and `cause` is what the transport raised."""
         self._body.end(stop, chunks, error)
         self._conclude(self._body.stop or stop, cause)
 

@@ -85,9 +85,7 @@ class EventTemplate:
     def take(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
         """Fold an event that fits the template, or from which it learns; return False if it was not folded.
 
-        Args:
-            event: The event.
-            chunks: Its chunk is appended to it; None if no chunks are to be made.
+        Its chunk is appended to `chunks`; None means that no chunks are to be made, here and below.
         """
         data = event.data
         if data.startswith(self._before) and data.endswith(self._after) and event.event == MESSAGE:
@@ -140,17 +138,8 @@ class EventTemplate:
     def take_run(self, data: bytes, offset: int, chunks: list[ChatCompletionChunk] | None, largest: int) -> int:
         """Fold the events at the start of the data at once: up to the last that fits the template, if all before it do.
 
-        Only plain blocks fit: one `data` line and a blank one. For text in large reads this takes a third of the time
-        of folding them one by one.
-
-        Args:
-            data: The bytes of the events, and those after them.
-            offset: Where they begin in the body.
-            chunks: Their chunks are appended to it; None if no chunks are to be made.
-            largest: The most bytes that the data of each may have.
-
-        Returns:
-            How many bytes were folded.
+        Only plain blocks fit: one `data` line and a blank one, with at most `largest` bytes of data. For text in large
+        reads this takes a third of the time of folding them one by one. Returns how many bytes were folded.
         """
         start = next((start for start in self._starts if data.startswith(start)), b"")
         end = next((end for end in self._ends if end in data), b"")
