@@ -44,38 +44,22 @@ _TEXT_EVENTS: Final[dict[str, type[TextDelta | ReasoningDelta | RefusalDelta]]] 
 
 @dataclass(slots=True)
 class _Progress:
-    """The events of a tool call that were recorded so far.
+    """The events of a tool call that were recorded so far."""
 
-    Attributes:
-        calls: The calls that it is one of.
-        call: The call.
-        is_started: Whether its start was recorded.
-        is_followed: Whether another call began since.
-        done: The call as it was when its end was recorded.
-    """
-
-    calls: ToolCalls
+    calls: ToolCalls  # that it is one of
     call: ToolCall
-    is_started: bool = False
-    is_followed: bool = False
-    done: ChatCompletionMessageToolCall | None = None
+    is_started: bool = False  # its start was recorded
+    is_followed: bool = False  # another call began since
+    done: ChatCompletionMessageToolCall | None = None  # as it was when its end was recorded
 
 
 @dataclass(slots=True)
 class _ChoiceProgress:
-    """The events of a choice that were recorded so far.
-
-    Attributes:
-        calls: Its tool calls by their places.
-        open_calls: Those that are not done.
-        touched: The call that the last fragment belonged to.
-        audio: What decodes its audio.
-        finish: Its finish reason and what that means.
-    """
+    """The events of a choice that were recorded so far. Its calls are kept by their places."""
 
     calls: dict[int, _Progress] = field(default_factory=dict[int, _Progress])
-    open_calls: dict[int, _Progress] = field(default_factory=dict[int, _Progress])
-    touched: _Progress | None = None
+    open_calls: dict[int, _Progress] = field(default_factory=dict[int, _Progress])  # those that are not done
+    touched: _Progress | None = None  # the call that the last fragment belonged to
     audio: AudioDecoder = field(default_factory=AudioDecoder)
     finish: tuple[str, Outcome] | None = None
 

@@ -87,7 +87,7 @@ def _message_fields(state: ChoiceState) -> dict[str, Any]:
         **{name: state.text(name) for name in state.texts},
         **blocks,
         "content_parts": state.content_parts and state.content_parts.snapshot(state.text("content") or ""),
-        "tool_calls": state.tool_calls.snapshot() if state.tool_calls is not None else [],
+        "tool_calls": [call.snapshot() for call in state.tool_calls.calls] if state.tool_calls is not None else [],
         "function_call": state.function_call and _function_call_snapshot(state.function_call),
         "audio": state.audio and _audio_snapshot(state.audio),
         **{name: [_own(item) for item in items] for name, items in state.lists.items()},

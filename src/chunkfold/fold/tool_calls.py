@@ -21,7 +21,7 @@ from chunkfold.anomalies import (
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.footprint import Kept
 from chunkfold.fold.tool_call import ToolCall
-from chunkfold.models import ChatCompletionMessageToolCall, ChoiceDeltaToolCall
+from chunkfold.models import ChoiceDeltaToolCall
 from chunkfold.models.outcome import is_server_side
 
 
@@ -103,10 +103,6 @@ class ToolCalls:
         call.has_text = call.has_text or bool(text)
         call.extend(text, self._log)
         return call
-
-    def snapshot(self) -> list[ChatCompletionMessageToolCall]:
-        """All calls so far."""
-        return [call.snapshot() for call in self.calls]
 
     def finish(self) -> None:
         """The stream ended: a call that never got an id gets one, distinct from those that were sent."""
