@@ -302,7 +302,7 @@ def shown(events: list[Any]) -> list[tuple[str, str]]:
 def result_of(stream: Any, seen: list[Any], events: list[Any], halfway: str) -> Result:
     """What a parser or a stream has to say."""
     error: ChunkfoldError | None = stream.error
-    told = None if error is None else (f"{error!r} {error.emitted_output}", str(error), dumped(error.snapshot))
+    told = None if error is None else (repr(error), str(error), dumped(error.snapshot))
     snapshot = dumped(stream.snapshot)
     return Result(stream.end, told, snapshot, stream.anomalies, stream.timing, seen, shown(events), halfway)
 

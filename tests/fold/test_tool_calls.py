@@ -375,12 +375,12 @@ def test_several_fragments_in_one_delta_follow_the_same_rules(deltas, expected, 
     check([deltas], expected, rules)
 
 
-@pytest.mark.parametrize(("id_", "name"), [("", ""), ("", ...), (..., ""), (None, None)])
+@pytest.mark.parametrize(("id_", "name"), [("", ""), ("", ...), (..., ""), (None, None), ("", "null"), (None, "null")])
 def test_empty_counts_as_absent(id_: Any, name: Any) -> None:
     """DashScope and others write every key in every fragment; CF203 notes the empty strings."""
     parser = read((0, "a", W, ""), (0, id_, name, OPEN), (0, id_, name, "1}"), (1, "b", W, TWO))
     assert calls(parser.completion()) == [("a", W, ONE), ("b", W, TWO)]
-    assert ("CF203" in {anomaly.rule.id for anomaly in parser.anomalies}) is ("" in (id_, name))
+    assert ("CF203" in {anomaly.rule.id for anomaly in parser.anomalies}) is bool({"", "null"} & {id_, name})
 
 
 def test_an_empty_id_is_none_to_be_known_by() -> None:
@@ -542,6 +542,9 @@ NAMES = [
     pytest.param([(0, "a", ..., OPEN), (0, ..., ..., "1}"), (0, ..., W, ...)], W, set(), id="late"),
     pytest.param([(0, "a", ..., OPEN), (0, ..., W, "1}")], W, set(), id="between arguments"),
     pytest.param([(0, "a", ..., ONE)], "", set(), id="never"),
+    pytest.param([(0, "a", W, OPEN), (0, "", "null", "1}")], W, set(), id="the word null"),
+    pytest.param([(0, "a", W, ""), (0, "", "null", ONE)], W, set(), id="the word null before arguments"),
+    pytest.param([(0, "a", "null", ONE)], "null", set(), id="a tool of that name"),
 ]
 
 

@@ -79,7 +79,7 @@ class Footprint:
                 counted.add(id(value))
                 kept: Kept = value.kept()
                 size += _STATE + sum(self._of_growing(part) for part in kept.growing if part)
-                unseen += kept.parts
+                unseen += filter(None, kept.parts)  # most are empty
         return size
 
     def _of_growing(self, part: list[Any] | dict[Any, Any]) -> int:

@@ -133,6 +133,8 @@ class ToolCalls:
         self, at_index: ToolCall | None, index: int | None, id_: str | None, name: str | None
     ) -> tuple[ToolCall, int]:
         """Find the call, or begin one, and set its index, name and id."""
+        if name == "null" and at_index is not None and at_index.has_name:  # the word, as with finish reasons
+            name = ""
         if id_ == "" or name == "":
             self._log.note(EMPTY_FOR_ABSENT, "a tool call's id or name")
         if index is None:
