@@ -2,7 +2,7 @@
 
     uv run python tests/mutants.py                       # 150 of them, the same each time, half an hour
     uv run python tests/mutants.py --sample 10 --seed 2  # others
-    uv run python tests/mutants.py --only fold/gaps.py   # those of one file
+    uv run python tests/mutants.py --only fold/head.py   # those of one file
 
 A mutant is a copy of the project in which one comparison, one condition, one constant or one statement is another. The
 tests in the folder of the changed file's name run first, then the rest of the fast suite as far as it is about the

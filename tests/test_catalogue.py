@@ -282,3 +282,12 @@ def test_one_command_writes_the_page(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
     assert catalogue.main([str(path)]) == 0
     assert path.read_bytes() == PAGE.read_bytes()
+
+
+def test_the_modules_that_the_page_of_quirks_names_are_there() -> None:
+    """Its table says where a new quirk is handled."""
+    root = Path(__file__).parents[1]
+    packages = "event_stream|wire|models|json_text|fold|events|parser|stream"
+    named = re.findall(rf"`((?:{packages})/\w+)(?:\.\w+)?`", (root / "docs" / "quirks.md").read_text("utf-8"))
+    assert len(named) > 10
+    assert [name for name in named if not (root / "src" / "chunkfold" / f"{name}.py").is_file()] == []
