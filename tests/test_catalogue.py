@@ -286,8 +286,7 @@ def test_one_command_writes_the_page(tmp_path: Path) -> None:
 
 def test_the_modules_that_the_page_of_quirks_names_are_there() -> None:
     """Its table says where a new quirk is handled."""
-    root = Path(__file__).parents[1]
     packages = "event_stream|wire|models|json_text|fold|events|parser|stream"
-    named = re.findall(rf"`((?:{packages})/\w+)(?:\.\w+)?`", (root / "docs" / "quirks.md").read_text("utf-8"))
+    named = re.findall(rf"`((?:{packages})/\w+)(?:\.\w+)?`", (ROOT / "docs" / "quirks.md").read_text("utf-8"))
     assert len(named) > 10
-    assert [name for name in named if not (root / "src" / "chunkfold" / f"{name}.py").is_file()] == []
+    assert [name for name in named if not (ROOT / "src" / "chunkfold" / f"{name}.py").is_file()] == []

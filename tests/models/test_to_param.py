@@ -58,6 +58,7 @@ TEXT = {"type": "reasoning.text", "index": 0, "format": "anthropic-claude-v1"}
         pytest.param([{"content": ""}], {"content": ""}, id="an empty text"),
         pytest.param([{"refusal": "I can"}, {"refusal": "not."}], {"content": None, "refusal": "I cannot."}, id="a refusal"),
         pytest.param([{"content": [{"type": "text", "text": "H"}, {"type": "text", "text": "i"}]}], {"content": "Hi"}, id="parts of text"),
+        pytest.param([{"content": [{"type": "output_text", "text": "H"}, {"type": "output_text", "text": "i"}]}], {"content": "Hi"}, id="parts of the Responses API's text"),
         pytest.param(
             [{"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Hi"}]}],
             {"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Hi"}]},

@@ -25,6 +25,7 @@ _TOOL_ROLES: Final = ("tool", "function")
 _REASONING_TEXTS: Final = ("reasoning_content", "reasoning", "reasoning_text")
 APPENDED: Final = ("reasoning_text", "reasoning_opaque")
 """GitHub Copilot's fields, whose pieces append."""
+_TEXT_PARTS: Final = ("text", "output_text")  # the second name is from OpenAI's Responses API
 PART_TEXTS: Final = ("thinking", "summary", "reasoning", "text")
 """The keys of a content part that hold its reasoning: a text, or a list of parts with texts."""
 
@@ -206,7 +207,7 @@ def read_part(part: Any) -> tuple[str, str]:
     if not is_object(part):
         return "other", ""
     kind, text = part.get("type"), part.get("text")
-    if kind == "text" or (kind is None and isinstance(text, str)):
+    if kind in _TEXT_PARTS or (kind is None and isinstance(text, str)):
         return "text", text if isinstance(text, str) else ""
     if kind not in ("thinking", "reasoning"):
         return "other", ""
