@@ -1236,7 +1236,7 @@ WITH_EVENTS = [(name, told) for name in MANY for told in (False, True)]
 IN_ONE_EVENT = 9_000  # below the limit on parts
 MOST_SIZES = {
     "log probabilities": 30_000,
-    "payloads in one block": 20_000,
+    "payloads in one block": 9_000,
     "chunks with a new call each": 9_000,  # of more the footprint is measured, once or twice, and of a tenth it is not
 }
 MOST_RATIO = 25  # 10 is linear and 100 quadratic; what no longer fits into a small cache takes up to 18
