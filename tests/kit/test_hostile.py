@@ -255,6 +255,20 @@ def test_it_writes_the_tables_of_a_page(tmp_path: Path, monkeypatch: pytest.Monk
     assert "the tables of before" not in text
 
 
+def test_it_keeps_the_results_of_clients_that_are_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("chunkfold.testing.hostile.peers.is_installed", lambda name: False)
+    monkeypatch.setattr("chunkfold.testing.__main__.hostile_streams", lambda **_: [*STREAMS.values()][:5])
+    known = (Path(__file__).parents[2] / "docs" / "hostile-streams.md").read_text("utf-8")
+    page = tmp_path / "page.md"
+    page.write_text(known, "utf-8")
+    with pytest.raises(SystemExit):
+        main(["--markdown", str(page)])
+    assert "its results of langchain-openai, litellm, openai would be lost" in capsys.readouterr().err
+    assert page.read_text("utf-8") == known
+
+
 def test_importing_it_loads_no_client() -> None:
     script = (
         "import sys, chunkfold.testing.__main__\n"

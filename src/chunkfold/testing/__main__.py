@@ -44,7 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write(in_full(streams[0], clients) + "\n")
         results = [(client, hold(client, streams)) for client in clients]
     if page is not None:
-        write_markdown(page, results)
+        try:
+            write_markdown(page, results)
+        except ValueError as error:
+            parser.error(f"--markdown: {error}")
     elif options.show is None:
         sys.stdout.write(_shown(results, options) + "\n")
     held = results[-len(own) :] if own else results[:1]

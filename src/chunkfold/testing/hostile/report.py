@@ -1,6 +1,7 @@
 """The results as tables: for a terminal, for the documentation, for programs; and one stream in full."""
 
 import json
+import re
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -113,6 +114,10 @@ def markdown(results: Results) -> str:
     return "\n".join(lines)
 
 
+# Of the first table: the name of a client, beside its version or that column's heading.
+_ROW: Final = re.compile(r"^\| ([^|`]+) \| (?:version|[\d.]+) \|", re.MULTILINE)
+
+
 def check_page(path: Path) -> None:
     """Check that a page can take the tables, before they are made.
 
@@ -128,19 +133,23 @@ def write_markdown(path: Path, results: Results) -> None:
 
     Raises:
         OSError: It cannot be read or written.
-        ValueError: It has no markers, or is not UTF-8.
+        ValueError: It has no markers, is not UTF-8, or has results of a client that is not among these.
     """
-    before, after = _parts(path)
+    before, old, after = _parts(path)
+    lost = {*_ROW.findall(old)} - {"client", *(client.name for client, _ in results)}
+    if lost:
+        what = f"its results of {', '.join(sorted(lost))} would be lost"
+        raise ValueError(f"{path}: {what}: install what is missing, or remove the tables from the page")
     path.write_text(f"{before}{BEGIN}\n\n{markdown(results)}\n\n{END}{after}", "utf-8")
 
 
-def _parts(path: Path) -> tuple[str, str]:
-    """The text before the markers of a page, and the text after them."""
+def _parts(path: Path) -> tuple[str, str, str]:
+    """The text before the markers of a page, the text between them, and the text after them."""
     before, begin, rest = path.read_text("utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
+    old, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"{path}: expected {BEGIN} and {END}")
-    return before, after
+    return before, old, after
 
 
 _COLUMNS: Final = ("complete streams read right", "streams that must be refused", "crashed instead")
