@@ -109,6 +109,7 @@ PARSING = [
         "data: a\v\f\x1c\x1d\x1e\x85\u2028\u2029b\n\n".encode(),
         [event("a\v\f\x1c\x1d\x1e\x85\u2028\u2029b".encode())],
     ),
+    Wire("JSON before data: no part of its event", b"data: a\n\n{\ndata: b\n\n", [event(b"a"), event(b"b", offset=11)]),
     Wire("BOM: dropped", BOM + b"data: a\n\n", [event(b"a", offset=3)]),
     Wire("BOM: dropped before a blank line", BOM + b"\n\ndata: a\n\n", [event(b"a", offset=5)]),
     Wire("BOM: alone", BOM, []),

@@ -165,7 +165,7 @@ CASES: dict[str, tuple[list[ChunkfoldError], float | None]] = {
         7.0,
     ),
     "`APIError` without an equivalent status": ([failed(failing()), failed(failing(code="odd", type="odder"))], 7.0),
-    "either with a code or type that means an empty account, such as `insufficient_quota`": (
+    "either, if its code or type means that the account is out of credit, such as `insufficient_quota`": (
         [
             failed(body, status_code=status)
             for code in ("insufficient_quota", "billing_hard_limit_reached")

@@ -383,6 +383,11 @@ def test_empty_counts_as_absent(id_: Any, name: Any) -> None:
     assert ("CF203" in {anomaly.rule.id for anomaly in parser.anomalies}) is bool({"", "null"} & {id_, name})
 
 
+def test_two_tools_may_be_called_null() -> None:
+    parser = read((0, "a", "null", ONE), (0, "b", "null", TWO))
+    assert calls(parser.completion()) == [("a", "null", ONE), ("b", "null", TWO)]
+
+
 def test_an_empty_id_is_none_to_be_known_by() -> None:
     parser = read((0, "", W, ONE), (1, "", W, TWO), (..., "", W, THREE))
     assert calls(parser.completion()) == BARE
@@ -545,6 +550,11 @@ NAMES = [
     pytest.param([(0, "a", W, OPEN), (0, "", "null", "1}")], W, set(), id="the word null"),
     pytest.param([(0, "a", W, ""), (0, "", "null", ONE)], W, set(), id="the word null before arguments"),
     pytest.param([(0, "a", "null", ONE)], "null", set(), id="a tool of that name"),
+    pytest.param(
+        [(0, "a", "is_", ""), (0, ..., "null", ""), (0, ..., ..., ONE)], "is_null", {"CF308"}, id="a piece of it"
+    ),
+    pytest.param([(..., "a", W, OPEN), (..., "", "null", "1}")], W, {"CF301"}, id="the word null without an index"),
+    pytest.param([(..., "a", W, OPEN), (..., "a", "null", "1}")], W, {"CF301"}, id="the word null beside the id"),
 ]
 
 

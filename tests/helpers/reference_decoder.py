@@ -13,8 +13,8 @@ BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"
 DIGITS = "0123456789"
 FIELDS = ("event", "data", "id", "retry")
 KEPT_FIELDS = (*FIELDS, "error")  # the decoder shows a field `error` too, so that it begins a block like the others
-# So does this one, once a line was the stream's, and a line that JSON in several lines can begin with.
-BARE_ERROR = re.compile(r'\[?\s*\{\s*"error"\s*:\s*(?:\{\s*"|"[^"])|\s*(?:\{|\[|\[\{)\s*\Z', re.ASCII)
+# So does this one, once a line was the stream's.
+BARE_ERROR = re.compile(r'\[?\s*\{\s*"error"\s*:\s*(?:\{\s*"|"[^"])', re.ASCII)
 
 
 class Dispatched(NamedTuple):

@@ -443,6 +443,45 @@ def test_nothing_is_retryable_after_output(body: bytes, way_out: str, before_out
     assert (late.emitted_output, late.retryable) == (True, False)
 
 
+TAIL = HI.removesuffix(b"\n")  # its chunk comes at the end of the body
+HANDLERS: dict[str, tuple[Callable[[ChatCompletionParser], object], bool]] = {
+    "nothing returned": (lambda parser: parser.fold(HI), False),
+    "a chunk": (lambda parser: parser.feed(HI), True),
+    "a chunk without output": (lambda parser: (parser.feed(ROLE), parser.fold(HI)), False),
+    "a chunk at the end": (lambda parser: parser.fold(TAIL), True),
+    "events": (lambda parser: (parser.fold(HI), parser.events()), True),
+    "events that wait": (lambda parser: (parser.events(), parser.fold(HI)), False),
+}
+
+
+@each_case("name", HANDLERS)
+def test_output_is_emitted_where_a_chunk_or_an_event_is_returned(name: str) -> None:
+    parser = ChatCompletionParser()
+    take, is_emitted = HANDLERS[name]
+    take(parser)
+    parser.close()
+    assert isinstance(parser.error, IncompleteStreamError)
+    assert (parser.emitted_output, parser.error.emitted_output, parser.error.retryable) == (
+        *(is_emitted, is_emitted),
+        not is_emitted,
+    )
+
+
+def test_events_of_an_error_are_emitted_with_it() -> None:
+    parser = ChatCompletionParser()
+    parser.fold(HI + event({"error": {"message": "x", "code": 503}}))
+    assert parser.error is not None
+    assert parser.error.retryable
+    assert parser.events()
+    assert (parser.emitted_output, parser.error.emitted_output, parser.error.retryable) == (True, True, False)
+
+
+def test_what_a_callback_gets_is_emitted() -> None:
+    parser = ChatCompletionParser(on_server_sent_event=lambda event, chunks: None)
+    parser.fold(HI)
+    assert parser.emitted_output
+
+
 def test_what_the_provider_said() -> None:
     headers = {"X-Request-Id": "r1", "Retry-After": "2.5"}
     sent = {"error": {"message": "slow down", "type": "tokens", "code": "rate_limit_exceeded", "param": "n", "hint": 1}}

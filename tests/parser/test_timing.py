@@ -98,6 +98,15 @@ def test_a_gap_of_any_length_is_right_to_within_2_percent(gap: float) -> None:
     assert log.gaps.p50 == pytest.approx(gap, rel=0.02)
 
 
+@pytest.mark.parametrize("gap", [math.inf, sys.float_info.max, sys.float_info.min])
+def test_a_gap_of_an_odd_clock_raises_nothing(gap: float) -> None:
+    log = GapLog()
+    log.arrivals.extend([0.0, gap])
+    log.compact()
+    assert log.gaps is not None
+    assert (log.gaps.count, log.gaps.longest) == (1, gap)
+
+
 def test_memory_is_bounded() -> None:
     def size(gaps: int) -> int:
         log = timing_of([1 / 16 + place % 100 / 16 for place in range(gaps)])._gap_log

@@ -321,7 +321,7 @@ class ParserMachine(RuleBasedStateMachine):
         if not hasattr(self, "parser") or self.parser.end is None:
             return
         parser = self.parser
-        state = (parser.end, parser.error, parser.snapshot, parser.anomalies, parser.emitted_output)
+        state = (parser.end, parser.error, parser.snapshot, parser.anomalies)  # events may still be emitted
         if self.final is not None:
             assert all(new is old or new == old for new, old in zip(state, self.final, strict=True))
         self.final = state

@@ -706,6 +706,18 @@ STATUSES = [
 ]
 
 
+def test_an_empty_error_hides_no_other() -> None:
+    choice = {"index": 0, "delta": {}, "finish_reason": "error", "error": {"message": "", "code": None}}
+    body = {"id": "c", "choices": [choice], "x_groq": {"error": {"message": "overloaded", "code": 503}}}
+    assert failure(body).message == "overloaded"
+    assert "finish reason" in failure({"id": "c", "choices": [choice]}).message
+
+
+def test_an_error_before_another_api() -> None:
+    body = {"object": "text_completion", "choices": [{"index": 0, "text": "a", "finish_reason": "error"}]}
+    assert "finish reason" in failure(body).message
+
+
 @each_case(("body", "status"), STATUSES)
 def test_status(body: Any, status: int | None) -> None:
     """A number in the body, then the words of code and type, then `metadata.error_type`."""

@@ -84,9 +84,15 @@ class EventStreamDecoder:
         self._event = ""
         self._pending_id: str | None = None
         self._error: bytes | None = None
+        self._bare_offset = 0
         self._bare: bytearray | None = bytearray()  # the lines of JSON so far; None if they are too long
         self._nearly_data: ServerSentEvent | None = None
         self._block_offset: int | None = None
+
+    @property
+    def _is_begun(self) -> bool:
+        """Whether a line of the current block came that is not ignored."""
+        return self._block_offset is not None or self._bare is None or bool(self._bare)
 
     @property
     def preamble(self) -> bytes | None:
@@ -110,9 +116,9 @@ class EventStreamDecoder:
         self.is_plain = False
         events = self._feed_slowly(data)
         is_over = self._closed or self.limit_exceeded
-        has_aside = bool(self.error_fields or self.nearly_data or self.opening or self._nearly_data)
-        self.is_plain = not (is_over or self._skip_lf or has_aside) and self._preamble is None
-        self.is_between = self.is_plain and not self._line and self._block_offset is None
+        has_exposed = bool(self.error_fields or self.nearly_data or self.opening or self._nearly_data)
+        self.is_plain = not (is_over or self._skip_lf or has_exposed) and self._preamble is None
+        self.is_between = self.is_plain and not self._line and not self._is_begun
         return events
 
     def _feed_slowly(self, data: bytes | bytearray | memoryview) -> list[ServerSentEvent]:
@@ -173,7 +179,7 @@ class EventStreamDecoder:
     def _take_data(self, data: bytes) -> list[ServerSentEvent]:
         """Split into lines; where all have the same end and no block is open, take whole plain blocks first."""
         events: list[ServerSentEvent] = []
-        is_between = self._block_offset is None and self._nearly_data is None
+        is_between = not self._is_begun and self._nearly_data is None
         if is_between and (end := line_end(data)) is not None:
             if self._line and LF in data:
                 data = self._joined_line(data)
@@ -238,7 +244,7 @@ class EventStreamDecoder:
             self._keep_unfinished(data[begin:])
 
     def _is_one_step(self, run: re.Match[bytes]) -> bool:
-        """Whether no line of a run counts for itself: ends a preamble, passes the limit, or is a part of JSON."""
+        """Whether a run can be taken as one line: none of its lines ends the preamble, exceeds the limit or is JSON."""
         may_be_json = self._preamble is None and self._bare is not None
         if may_be_json and (self._bare or (run["line"] or b"").strip()[:1] in _BRACKETS):
             return False
@@ -307,7 +313,10 @@ class EventStreamDecoder:
             self._take_retry(value)
         elif name == b"error":
             self._error = value
-        elif name and not self._keep_bare(line):
+        elif self._preamble is None and _BARE_ERROR.match(line):
+            self._error = line
+        elif name:
+            self._keep_bare(line)
             if self._nearly_data is None and name.removeprefix(BOM).strip().lower() == b"data":
                 self._nearly_data = ServerSentEvent(value, MESSAGE, self.last_event_id, self.offset)
             self._unknown_line_seen = True
@@ -330,27 +339,24 @@ class EventStreamDecoder:
         elif self._error is not None:
             self.error_fields.append(self._error_event())
         self._end_nearly_data()
-        if self._block_offset is not None:
+        if self._is_begun:
             self._new_block()
 
-    def _keep_bare(self, line: bytes) -> bool:
-        """Keep a line between the blocks if it may be an error as JSON, or a part of one; return whether it may."""
-        if self._preamble is not None or self._bare is None:
-            return False
-        if not self._bare and _BARE_ERROR.match(line):
-            self._error = line
-        elif self._bare or line.strip() in _BARE_STARTS:
+    def _keep_bare(self, line: bytes) -> None:
+        """Keep a line that is not a field if it is one of JSON in several, which may be an error."""
+        if self._preamble is None and self._bare is not None and (self._bare or line.strip() in _BARE_STARTS):
+            if not self._bare:
+                self._bare_offset = self.offset
             self._bare += line + b"\n"
             if len(self._bare) > _LONGEST_BARE:
                 self._bare = None
-        else:
-            return False
-        return True
 
     def _take_bare(self) -> None:
         """The block is over: JSON in several lines is an error if it looks like one."""
         if self._error is None and self._bare and _BARE_ERROR.match(self._bare):
             self._error = bytes(self._bare)
+            if self._block_offset is None:
+                self._block_offset = self._bare_offset
 
     def _end_nearly_data(self) -> None:
         """Expose it with its block, so that its place among the events does not depend on how the bytes are cut."""

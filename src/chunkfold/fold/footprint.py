@@ -37,7 +37,7 @@ class Kept(NamedTuple):
 
 
 class Footprint:
-    """Measure the states of one stream repeatedly. The pieces of each text in them are joined.
+    """Measure the states of one stream repeatedly. Measuring also joins the pieces of each text.
 
     Attributes:
         visited: How many values were visited so far, which is what measuring costs.

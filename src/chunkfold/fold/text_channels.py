@@ -8,7 +8,6 @@ repeats, finds it by the channel's key.
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from chunkfold.anomalies import AnomalyLog
 from chunkfold.excerpts import printed
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.values import is_list, is_object
@@ -83,7 +82,7 @@ class TextChannels:
         calls = self._calls.get(choice)
         if calls is None:
             known = None if self._calls_of is None else self._calls_of(choice)
-            calls = self._calls[choice] = known or ToolCalls(AnomalyLog(), choice, {})
+            calls = self._calls[choice] = known or ToolCalls.for_routing(choice)
             self.knows_calls = True
         call, _ = calls.route(fragment)
         item = {name: value for name, value in (("index", call.index), ("id", call.id)) if value is not None}

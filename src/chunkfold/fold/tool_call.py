@@ -87,7 +87,7 @@ class ToolCall:
         return self._name.tell() > 0
 
     def without_text(self) -> "ToolCall":
-        """A call that is identified by the same and can be changed independently, without arguments."""
+        """An independent copy without the arguments, for routing."""
         other = ToolCall(self.place)
         other.id, other.index, other.type = self.id, self.index, self.type
         other.has_text, other.is_server_side = self.has_text, self.is_server_side

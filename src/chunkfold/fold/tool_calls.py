@@ -49,6 +49,11 @@ class ToolCalls:
         self._by_id: dict[str, ToolCall] = {}
         self._by_index: dict[int | None, ToolCall] = {}  # None is never in it
 
+    @classmethod
+    def for_routing(cls, choice: int) -> "ToolCalls":
+        """The calls of a choice, none so far, of which only `route` is used; nothing is noted."""
+        return cls(AnomalyLog(), choice, {})
+
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
         return Kept((self.calls,), (self._by_id, self._by_index))
@@ -66,6 +71,8 @@ class ToolCalls:
         call, grown = self._by_index.get(index), 0
         # Most fragments have an index and arguments alone; to look no further saves a tenth of the fold.
         if call is None or id_ is not None or name is not None:
+            if name == "null" and self._is_continued(call, index, id_, texts):
+                name = ""
             call, grown = self._route(call, index, id_, name)
         self.last = call
         if not call.has_text and (texts.get("arguments") or texts.get("input")):
@@ -77,11 +84,11 @@ class ToolCalls:
         self._by_id[id_] = call
         if call.id is None:
             call.id = id_
-            self._judge(call)
+            self._count_client_side(call)
 
     def without_texts(self) -> "ToolCalls":
-        """The same calls without their arguments, to route independently from now on; nothing is noted."""
-        other = ToolCalls(AnomalyLog(), self._choice, self._head)
+        """An independent copy without arguments, for routing; it notes nothing."""
+        other = ToolCalls.for_routing(self._choice)
         other.calls = [call.without_text() for call in self.calls]
         other.last = None if self.last is None else other.calls[self.last.place]
         ids, indexes = self._by_id.items(), self._by_index.items()
@@ -129,12 +136,19 @@ class ToolCalls:
             made_up += "_"
         return made_up
 
+    def _is_continued(
+        self, at_index: ToolCall | None, index: int | None, id_: str | None, texts: dict[str, Any]
+    ) -> bool:
+        """Whether a fragment named `null` continues a call: some relays send the word with each further fragment."""
+        call = at_index if index is not None else self._by_id.get(id_ or "", self.last)
+        if call is None or not call.has_name or call.is_called("null"):
+            return False
+        return bool(call.has_text or texts.get("arguments") or texts.get("input"))
+
     def _route(
         self, at_index: ToolCall | None, index: int | None, id_: str | None, name: str | None
     ) -> tuple[ToolCall, int]:
         """Find the call, or begin one, and set its index, name and id."""
-        if name == "null" and at_index is not None and at_index.has_name:  # the word, as with finish reasons
-            name = ""
         if id_ == "" or name == "":
             self._log.note(EMPTY_FOR_ABSENT, "a tool call's id or name")
         if index is None:
@@ -148,7 +162,7 @@ class ToolCalls:
         if id_:
             self.bind_id(call, id_)
         if grown:
-            self._judge(call)
+            self._count_client_side(call)
         return call, grown
 
     def _new(self) -> ToolCall:
@@ -156,7 +170,7 @@ class ToolCalls:
         self.calls.append(call)
         return call
 
-    def _judge(self, call: ToolCall) -> None:
+    def _count_client_side(self, call: ToolCall) -> None:
         """The id or the name is new: count the call among those for the client to run, or no longer."""
         was, call.is_server_side = call.is_server_side, is_server_side(call.id, has_name=call.has_name)
         self.client_side += was - call.is_server_side

@@ -51,7 +51,8 @@ class Lifecycle:
         self._recorder: EventRecorder | None = None
         self._observers: Observers | None = None
         self._final: ChatCompletion | None = None
-        self._emits = False  # whether the caller takes chunks or events, and not the result alone
+        self._emitted = False
+        self._has_callback = False  # `on_server_sent_event`, which gets the chunks however the body is read
 
     @property
     def snapshot(self) -> ChatCompletion:
@@ -88,7 +89,7 @@ class Lifecycle:
     @property
     def emitted_output(self) -> bool:
         """Whether output was emitted, in a chunk or an event that was returned."""
-        return self._emits and self._fold.has_output
+        return self._emitted
 
     def events(self) -> "list[ChatCompletionEvent]":
         """The typed events since the last call, or since the start.
@@ -99,12 +100,14 @@ class Lifecycle:
         if self._recorder is None:
             from chunkfold.events.recorder import EventRecorder  # loaded only for events
 
-            self._emits |= self.end is None
             self._recorder = EventRecorder(self._fold.tools)
             self._log.observe(self._recorder.on_anomaly)
             self._fold.observe(self._recorder)
             self._tell_end()
-        return self._recorder.take()
+        events = self._recorder.take()
+        if events:
+            self._note_emitted()
+        return events
 
     def _observe(
         self,
@@ -139,8 +142,6 @@ class Lifecycle:
             is_slice: Whether more bytes of the same read follow, so that no deadline is checked yet.
         """
         fold, body, deadlines = self._fold, self._body, self._deadlines
-        if not folding:
-            self._emits = True
         now = self._clock() if arrived is None else arrived
         known, seconds = fold.chunks, now - deadlines.started
         try:
@@ -148,8 +149,6 @@ class Lifecycle:
         finally:  # a transform may raise when it returns what it held back
             if body.stop is not None:
                 self._conclude(body.stop)
-        if body.stop is not None:
-            body.tell_last()
         has_chunks = fold.chunks > known
         note_read(self.timing, seconds, has_chunks=has_chunks, has_output=fold.output_size > 0)
         if deadlines.is_set:
@@ -158,6 +157,10 @@ class Lifecycle:
                 body.has_progress = False
             if not is_slice:
                 self._end_if_late(deadlines.any_missed(now), chunks)
+        if not self._emitted and chunks and (self._has_callback or not folding):
+            self._note_emitted()
+        if body.stop is not None:
+            body.tell_last()
         if self._observers is not None:
             self._tell_observers()
         return chunks
@@ -186,8 +189,13 @@ class Lifecycle:
         # Of the whole read: a chunk may be in its last slice.
         yield self._after_slices(self._deadlines.any_missed(now))
 
-    def _end_of_body(self, exc: BaseException | None) -> list[ChatCompletionChunk]:
-        """Process the end of the body, or the transport's exception; return the last chunks."""
+    def _end_of_body(self, exc: BaseException | None, *, folding: bool = False) -> list[ChatCompletionChunk]:
+        """Process the end of the body, or the transport's exception; return the last chunks.
+
+        Args:
+            exc: What the transport raised, None where the body ended.
+            folding: Whether the caller drops the chunks.
+        """
         chunks: list[ChatCompletionChunk] = []
         if self.end is not None:
             return chunks
@@ -197,7 +205,6 @@ class Lifecycle:
         finally:
             if body.stop is not None:
                 self._conclude(body.stop)
-        body.tell_last()
         if body.stop is None:
             if isinstance(exc, ChunkfoldError):
                 self._end_at(Stop.INVALID, chunks, exc)
@@ -205,6 +212,9 @@ class Lifecycle:
                 self._end_at(Stop.BODY_ENDED if exc is None else Stop.TRANSPORT, chunks, cause=exc)
         if chunks and self.timing.last_byte is not None:  # they came with the last bytes
             note_read(self.timing, self.timing.last_byte, has_chunks=True, has_output=self._fold.has_output)
+        if chunks and (self._has_callback or not folding):
+            self._note_emitted()
+        body.tell_last()
         self._tell_observers()
         return chunks
 
@@ -213,6 +223,12 @@ class Lifecycle:
         if self.end is None:
             self._end_at(Stop.LEFT, [])
             self._tell_observers()
+
+    def _note_emitted(self) -> None:
+        """Chunks or events are returned: the output so far is emitted."""
+        self._emitted = self._fold.has_output
+        if self.error is not None:
+            self.error.emitted_output = self._emitted
 
     def _with_context(self, error: ChunkfoldError) -> ChunkfoldError:
         """The error with what is known of the stream."""
@@ -223,7 +239,7 @@ class Lifecycle:
         if self._log.refused is not None and isinstance(error, InvalidStreamError) and error.rule is None:
             error.rule = self._log.refused.rule
         error.snapshot = self.snapshot
-        error.emitted_output = self.emitted_output
+        error.emitted_output = self._emitted
         return error
 
     def _after_slices(self, missed: str | None) -> list[ChatCompletionChunk]:

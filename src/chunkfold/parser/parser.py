@@ -117,6 +117,7 @@ class ChatCompletionParser(Lifecycle):
         else:
             body = RefusedBody(status_code, given, deadlines.shortest)
         super().__init__(fold, body, deadlines, headers=given, clock=clock, refused_ids=refused_ids)
+        self._has_callback = on_server_sent_event is not None
 
     def completion(self) -> ChatCompletion:
         """The final message.
@@ -212,6 +213,13 @@ def feed_in_slices(
 def taker_of(parser: ChatCompletionParser) -> Callable[..., list[ChatCompletionChunk]]:
     """The parser's `feed` and `fold` in one, for a read that is no larger than a slice, before the end."""
     return parser._take  # pyright: ignore[reportPrivateUsage] - of its base class
+
+
+def end_of_body(
+    parser: ChatCompletionParser, exc: BaseException | None, *, folding: bool = False
+) -> list[ChatCompletionChunk]:
+    """The parser's `close` and `interrupt` in one, for callers that may drop the chunks."""
+    return parser._end_of_body(exc, folding=folding)  # pyright: ignore[reportPrivateUsage] - of its base class
 
 
 def observe_as(

@@ -1,7 +1,7 @@
 """Read the body of a response whose status is 2xx: bytes into events, and these through their payloads into the fold.
 
 The decoder follows the standard and only exposes what it discards; leniency is decided here. The payload decides what
-an event is; here is decided what happens to it in which order: limits, repairs, merged choices, joined halves of
+an event is; this module decides the order of what happens to it: limits, repairs, merged choices, joined halves of
 characters, transforms, the fold, observers.
 """
 

@@ -163,7 +163,7 @@ class EventTemplate:
         self._credit += count
         if chunks is not None:
             for values in rows[:count]:
-                _put(self._holes, values)
+                _fill(self._holes, values)
                 chunks.append(self._copy())
         self._fold.log.offset = places[count - 1]
         return places[count] - offset
@@ -276,7 +276,7 @@ class EventTemplate:
 
         def add_chunk(values: Sequence[Any], count: int) -> bool:
             noted = log.count
-            _put(holes, values)
+            _fill(holes, values)
             if has_own_head and count == 1:  # what is joined has a usual one
                 is_folded = add_if_usual(chunk)
             else:
@@ -339,17 +339,17 @@ class EventTemplate:
             if holes[number].holder is model.__pydantic_extra__
         ]
 
-        def add_all(values: Sequence[Any], count: int) -> bool:
+        def add_and_keep(values: Sequence[Any], count: int) -> bool:
             if not add(values, count):
                 return False
             for kept, name, number in unknown:
                 kept[name] = values[number]
             return True
 
-        return add_all
+        return add_and_keep
 
 
-def _put(holes: list[Hole], values: Sequence[Any]) -> None:
+def _fill(holes: list[Hole], values: Sequence[Any]) -> None:
     """Put values into the chunk that has these holes."""
     for (holder, key, _, _), value in zip(holes, values, strict=True):
         holder[key] = value

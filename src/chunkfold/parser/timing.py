@@ -10,6 +10,7 @@ from typing import Final
 
 _EXACT: Final = 4096  # gaps; older ones are counted by their length
 _MOST_TOKENS: Final = 2**63
+_LONGEST: Final = 2.0**1023  # seconds; twice as many are no float
 _STEPS: Final = 32  # that each doubling of a length is divided into, so that the middle of one is less than 2 % off
 
 
@@ -55,7 +56,7 @@ class GapLog:
         recent = self._recent()
         self._longest = max([self._longest, *recent])
         self._total += sum(recent)
-        self._counts.update(floor(_STEPS * log2(gap)) for gap in recent)
+        self._counts.update(floor(_STEPS * log2(min(gap, _LONGEST))) for gap in recent)
         self.arrivals = self.arrivals[-1:]
 
     def _recent(self) -> "array[float]":

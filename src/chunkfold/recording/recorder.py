@@ -15,7 +15,6 @@ from chunkfold.recording.credentials import request_of, secrets_of
 from chunkfold.recording.format import RecordedEnd, RecordedRead
 from chunkfold.recording.recording import Recording
 from chunkfold.recording.redaction import Redactor, bare_url, kept_headers
-from chunkfold.stream.transport import aclose_quietly, close_quietly
 
 
 class Recorder:
@@ -201,7 +200,8 @@ class _Reads(_AnyReads):
 
     def close(self) -> None:
         """Close what is read."""
-        close_quietly(self._source)
+        if hasattr(self._source, "close"):
+            self._source.close()
 
 
 class _AsyncReads(_AnyReads):
@@ -221,4 +221,5 @@ class _AsyncReads(_AnyReads):
 
     async def aclose(self) -> None:
         """Close what is read."""
-        await aclose_quietly(self._source)
+        if hasattr(self._source, "aclose"):
+            await self._source.aclose()

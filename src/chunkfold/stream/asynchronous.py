@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser.options import ParserOptions
 from chunkfold.stream.cancellation import run_to_completion
-from chunkfold.stream.driver import NEED_DATA, OVER, StreamDriver, View
+from chunkfold.stream.driver import NEED_DATA, OVER, AnyView, StreamDriver
 from chunkfold.stream.network import end_of_body_scope, read_to_end_async
 from chunkfold.stream.transport import AsyncResponse, aclose_quietly
 
@@ -29,8 +29,8 @@ T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-class _View(View[T]):
-    """A view, to iterate over."""
+class _View(AnyView[T]):
+    """A view for `async for`."""
 
     def __aiter__(self) -> Self:
         return self

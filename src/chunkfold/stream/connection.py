@@ -62,7 +62,7 @@ def aconnect(
 
 
 class _Opening:
-    """A request that is checked, and can be sent once."""
+    """A checked request, which can be sent once."""
 
     def __init__(
         self,
@@ -116,6 +116,8 @@ class _Opening:
 
 
 class _Connection(AbstractContextManager[ChatCompletionStream]):
+    """The context of a request that is sent when it is entered."""
+
     def __init__(self, opening: _Opening) -> None:
         self._opening = opening
         self._stack = ExitStack()

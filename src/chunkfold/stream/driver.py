@@ -17,7 +17,7 @@ from chunkfold.errors import ChunkfoldError, LimitExceededError, StreamConsumedE
 from chunkfold.event_stream import SLICE
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser.options import ParserOptions
-from chunkfold.parser.parser import ChatCompletionParser, feed_in_slices, observe_as, taker_of
+from chunkfold.parser.parser import ChatCompletionParser, end_of_body, feed_in_slices, observe_as, taker_of
 from chunkfold.parser.timing import StreamTiming
 from chunkfold.stream.network import DeadlineReachedError, owns_connection
 from chunkfold.stream.transport import check_source, encoding_error, expansion_error, is_encoded
@@ -43,12 +43,12 @@ NEED_DATA: Final = Step.NEED_DATA
 OVER: Final = Step.OVER
 
 
-class View(Generic[T]):
+class AnyView(Generic[T]):
     """The items of a stream, without its I/O. A class, so that leaving it early leaves no open generator.
 
     Args:
         stream: The stream, whose `_read` and `_finish` do the I/O.
-        take: What gives the next item.
+        take: Returns the next item, or a `Step`.
     """
 
     def __init__(self, stream: "StreamDriver", take: Callable[[], T | Step]) -> None:
@@ -277,7 +277,7 @@ class StreamDriver:
         self._is_parsing = True
         try:
             if self._decoded is not None and (error := self._expansion_error(self._decoded, len(data))) is not None:
-                self._ready = iter(self._parser.interrupt(error))
+                self._ready = iter(end_of_body(self._parser, error, folding=folding))
             elif type(data) is bytes and len(data) > SLICE:
                 self._slices = feed_in_slices(self._parser, data, folding=folding)
                 self._parse_slice()
@@ -315,7 +315,7 @@ class StreamDriver:
             self._exhausted = True
             fault = self._cut_short  # if a read was left half done, that broke the source
         if not isinstance(fault, DeadlineReachedError):
-            self._ready = iter(self._parser.close() if fault is None else self._parser.interrupt(fault))
+            self._ready = iter(end_of_body(self._parser, fault, folding=self._folding))
         return True
 
     # Leaving

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser.options import ParserOptions
-from chunkfold.stream.driver import NEED_DATA, OVER, StreamDriver, View
+from chunkfold.stream.driver import NEED_DATA, OVER, AnyView, StreamDriver
 from chunkfold.stream.network import owns_connection, read_to_end, reads_until, wake_reader
 from chunkfold.stream.transport import SyncResponse, close_quietly
 
@@ -28,8 +28,8 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 _MAX_WAKING: Final = 1.0  # seconds for a reader to return after its connection was shut down
 
 
-class _View(View[T]):
-    """A view, to iterate over."""
+class _View(AnyView[T]):
+    """A view for `for`."""
 
     def __iter__(self) -> Self:
         return self

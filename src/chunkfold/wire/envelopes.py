@@ -2,7 +2,8 @@
 
 Events of other APIs are recognised here too: the URL is wrong then, and a retry does not help.
 
-The shapes are tried in a fixed order (see `find_error`); `may_be_other` is a quick check for the same shapes.
+The shapes are tried in a fixed order (see `find_error`); `may_be_other` is a quick check for
+whether any of these shapes is possible.
 """
 
 import re
@@ -110,7 +111,7 @@ def find_error(body: dict[str, Any], *, named: bool = False) -> Envelope | None:
     choices = body.get("choices")
     has_choices = choices is not None
     error = body.get("error")
-    if error is not None and error is not False and (_says_something(error) or not has_choices):
+    if error is not None and error is not False and (_is_not_empty(error) or not has_choices):
         return Envelope(error, None if error and is_object(error) else ERROR_SHAPE)
     if not named and (body.get("object") == "error" or (body.get("type") == "error" and not choices)):
         return Envelope(body, ERROR_BARE)
@@ -128,11 +129,11 @@ def find_error(body: dict[str, Any], *, named: bool = False) -> Envelope | None:
 
 
 def _has_error(holder: Any) -> TypeGuard[dict[str, Any]]:
-    """Whether a chunk, a choice, or `x_groq`, has an error: null, false and what is empty are none."""
-    return is_object(holder) and _says_something(holder.get("error"))
+    """Whether a choice or `x_groq` has an error; null, false and an error with only empty fields do not count."""
+    return is_object(holder) and _is_not_empty(holder.get("error"))
 
 
-def _says_something(error: Any) -> bool:
+def _is_not_empty(error: Any) -> bool:
     """Whether an error is not empty; some relays add one with empty fields to every chunk (Apertis)."""
     return any(error.values()) if is_object(error) else bool(error)
 
@@ -150,7 +151,7 @@ def _error_inside(body: dict[str, Any]) -> Envelope | None:
         return Envelope(told[0], ERROR_INSIDE) if told else None
     word, index = failed["finish_reason"], excerpt(failed.get("index", 0))
     message = f"the provider ended choice {index} with the finish reason {excerpt(word)}"
-    own = failed.get("error") or (told[0] if told else None)
+    own = failed["error"] if _has_error(failed) else told[0] if told else None
     return Envelope(own or {"message": message, "finish_reason": word}, ERROR_FINISH)
 
 

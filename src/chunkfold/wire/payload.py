@@ -223,7 +223,7 @@ def _skip_foreign(event: ServerSentEvent, payload: Payload) -> None:
 def _take_object(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -> None:
     api = other_api_object(body)
     envelope = find_error(body, named=event.event not in _CHUNK_EVENTS)
-    if envelope is not None and (api is None or body.get("error")):
+    if envelope is not None and (api is None or body.get("error") or body.get("choices")):
         if envelope.rule is not None:
             payload.notes.append((envelope.rule, ""))
         _take_error(event, envelope.value, body, payload)

@@ -49,7 +49,7 @@ def _plain(word: str) -> str:
 
 
 def code_of(value: Any) -> int:
-    """A number, or its digits: an HTTP status, or a provider's own code (Zhipu has 1113); 0 for anything else."""
+    """The integer that a code is or spells, such as an HTTP status or a provider's own (Zhipu has 1113); 0 if none."""
     return value if is_integer(value) else whole_number(value) or 0
 
 
