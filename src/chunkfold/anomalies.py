@@ -148,7 +148,7 @@ FOREIGN_EVENT: Final = Rule(
     "skips it",
 )
 NOT_UTF8: Final = Rule("CF107", "bytes that are not UTF-8", "broken upstreams", "reads them as U+FFFD")
-DONE_WITH_BLANKS: Final = Rule("CF108", "[DONE] with blanks or quotes around it", "proxies", "reads it as [DONE]")
+DONE_WITH_BLANKS: Final = Rule("CF108", "[DONE] with blanks around it", "proxies", "reads it as [DONE]")
 WHOLE_COMPLETION: Final = Rule(
     "CF109",
     "the body is one JSON completion, not a stream",

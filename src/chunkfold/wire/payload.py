@@ -132,8 +132,8 @@ def _without_prefix(data: bytes) -> bytes:
 
 def _take_data(event: ServerSentEvent, payload: Payload) -> None:
     data = event.data.strip()
-    if data.strip(b'"') == DONE:
-        if event.data != DONE:
+    if data == DONE:
+        if data != event.data:
             payload.notes.append((DONE_WITH_BLANKS, ""))
         payload.done = True
     elif (api := other_api(event.event)) is not None:
