@@ -554,13 +554,13 @@ def test_half_of_a_character_that_is_held_comes_before_a_run() -> None:
 
 
 def counted_by(reads: list[bytes], **options: Any) -> int:
-    """How many objects count towards the limit on what is kept besides text."""
+    """How many bytes count towards the limit on what is kept besides text."""
     parser = ChatCompletionParser(**options)
     for data in reads:
         parser.fold(data)
     body = parser._body
     assert isinstance(body, StreamedBody)
-    return body._output_limit.objects
+    return body._output_limit._estimate
 
 
 @each_case("name", KINDS)

@@ -19,10 +19,10 @@ from chunkfold.testing.wire import choice
 # Of each kind: the event with this number; and for each way to take it the most calls for one that comes alone, and for
 # each of many in one read.
 KINDS: dict[str, tuple[Callable[[int], bytes], dict[str, tuple[int, int]]]] = {
-    "text": (lambda n: delta(content=f"word {n}"), {"validated": (13, 6), "fed": (14, 6), "folded": (10, 1)}),
+    "text": (lambda n: delta(content=f"word {n}"), {"validated": (14, 7), "fed": (14, 6), "folded": (10, 1)}),
     "text and padding": (
         lambda n: chunk(choice(content=f"word {n}"), obfuscation="x" * (n % 5)),
-        {"validated": (14, 7), "fed": (14, 6), "folded": (10, 1)},
+        {"validated": (15, 8), "fed": (14, 6), "folded": (10, 1)},
     ),
     "text and usage": (
         lambda n: chunk(
@@ -32,15 +32,15 @@ KINDS: dict[str, tuple[Callable[[int], bytes], dict[str, tuple[int, int]]]] = {
     ),
     "text and tokens": (
         lambda n: chunk({**choice(content=f"word {n}", token_id=n), "text": f"word {n}"}),
-        {"validated": (23, 16), "fed": (22, 10), "folded": (18, 6)},
+        {"validated": (23, 16), "fed": (22, 15), "folded": (18, 10)},
     ),
     "text of choices in turn": (
         lambda n: delta(content=f"word {n}", index=n % 2),
-        {"validated": (13, 6), "fed": (14, 11), "folded": (10, 6)},
+        {"validated": (14, 7), "fed": (14, 11), "folded": (10, 6)},
     ),
     "reasoning": (
         lambda n: delta(reasoning_content=f"word {n}"),
-        {"validated": (15, 8), "fed": (16, 6), "folded": (12, 1)},
+        {"validated": (16, 9), "fed": (16, 6), "folded": (12, 1)},
     ),
     "details": (
         lambda n: delta(reasoning_details=[{"type": "reasoning.text", "index": 0, "text": f"word {n}"}]),
@@ -54,7 +54,7 @@ KINDS: dict[str, tuple[Callable[[int], bytes], dict[str, tuple[int, int]]]] = {
     ),
     "arguments": (
         lambda n: delta(tool_calls=[fragment(0, arguments=f"word {n}")]),
-        {"validated": (16, 9), "fed": (18, 9), "folded": (11, 1)},
+        {"validated": (17, 10), "fed": (18, 9), "folded": (11, 1)},
     ),
 }
 

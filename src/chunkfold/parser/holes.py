@@ -62,7 +62,7 @@ class Meaning(NamedTuple):
         texts: The holes of texts that append: of one, or of a reasoning and of its block, which have to be equal.
         counts: The holes of counts in the usage.
         positive: The holes of numbers of which 0 is special: counts, and `created`.
-        unknown: The holes of values of unknown keys that are kept. They may be kept each time, too.
+        unknown: The holes of values of unknown keys that are kept.
         choice: The hole of the choice's index, if it changes.
         rule: The rule for the text, if it, counts at the top of the usage, and unknown values are all that a chunk like
             the last one adds; else None.
@@ -80,11 +80,8 @@ class Meaning(NamedTuple):
         text, *same = self.texts
         are_same = all(row[place] == row[text] for place in same for row in rows)
         are_positive = all(row[place] > 0 for place in self.positive for row in rows)
-        # The last one is folded directly after the first.
-        steps = [*pairwise(rows), (rows[0], rows[-1])]
-        are_new = all(row[place] != before[place] for place in self.unknown for before, row in steps)
         is_one = self.choice is None or len({row[self.choice] for row in rows}) == 1
-        if not (is_one and are_same and are_positive and are_new):
+        if self.unknown or not (is_one and are_same and are_positive):
             return None
         values = [*rows[-1]]
         for place in self.texts:

@@ -4,8 +4,9 @@ This module reads no clock and does not wait.
 """
 
 import re
+from collections.abc import Iterable
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from chunkfold.fold.stream_fold import StreamFold
 
@@ -46,25 +47,32 @@ class OutputLimit:
     Characters of output are counted as they arrive. The size in bytes of everything kept (the text, choices, tool
     calls, log probabilities, unknown fields) is slow to measure, so it is measured only if an estimate, which is never
     too low, exceeds the limit. The estimate is checked only if the bytes since the last check could exceed it. Both
-    depend on the events alone, not on how they were cut or read.
+    depend on the events alone, not on how they were cut or read. Of an event of which `EventTemplate` folds the values
+    alone only these count.
 
     Args:
         most: The most characters of output; None for no limit.
         fold: Where the chunks are folded.
 
     Attributes:
-        objects: How many JSON objects may be kept: the opening braces of all events but those of which
-            `EventTemplate` folds the values alone.
         look_at: Events that end before this byte of the body need no check.
     """
 
     def __init__(self, most: int | None, fold: StreamFold) -> None:
         self.most = most
-        self.objects = 0
+        self._estimate = 0  # bytes kept beside the output's text
         self.look_at = 0
         self._fold = fold
         self._allowed = _PER_CHARACTER * (most or 0) + _ALLOWANCE
         self._measure_at = self._allowed
+
+    def count(self, data: bytes, times: int = 1) -> None:
+        """Count the data of an event, all of which may be kept."""
+        self._estimate += times * (_MOST_PER_OBJECT * data.count(b"{") + _MOST_PER_BYTE * len(data))
+
+    def count_values(self, values: Iterable[Any]) -> None:
+        """Count single values that may be kept; numbers take no more than what they replace."""
+        self._estimate += _MOST_PER_BYTE * sum(len(value) for value in values if isinstance(value, str))
 
     def is_passed(self, offset: int) -> bool:
         """Whether the limit is exceeded, after the event whose data ends at this offset of the body."""
@@ -72,7 +80,7 @@ class OutputLimit:
             self.look_at = offset + _OFTEN_ENOUGH
             return False
         output = self._fold.output_size
-        estimate = _MOST_PER_OBJECT * self.objects + _MOST_PER_BYTE * offset + _MOST_PER_CHARACTER * output
+        estimate = self._estimate + _MOST_PER_CHARACTER * output
         if output > self.most or (estimate > self._measure_at and self._is_too_large(estimate)):
             return True
         unlooked = max((self._measure_at - estimate) // _MOST_PER_BODY_BYTE, _OFTEN_ENOUGH)

@@ -186,7 +186,7 @@ class StreamedBody:
             return
         payload = parse_body(opening.strip(), is_opening=True)
         if payload is not None:
-            self._output_limit.objects += opening.count(b"{")
+            self._output_limit.count(opening)
             self._absorb(payload, len(opening), chunks)
 
     def _take_unfinished(self, block: UnfinishedBlock, chunks: list[ChatCompletionChunk]) -> None:
@@ -202,7 +202,7 @@ class StreamedBody:
             self._log.offset = block.event.offset
             self._log.note(UNFINISHED_BLOCK, "dropped" if event is None else "read")
         if event is not None:
-            self._output_limit.objects += event.data.count(b"{")
+            self._output_limit.count(event.data)
             self._take(event, valid_chunk(event), chunks)
 
     def _is_error_field(self, field: ServerSentEvent) -> bool:
@@ -230,7 +230,7 @@ class StreamedBody:
             return
         payload = parse_body(body)
         if payload is not None:
-            self._output_limit.objects += body.count(b"{")
+            self._output_limit.count(body)
             self._absorb(payload, len(body), chunks)
             if self.stop is None:
                 self.end(Stop.WHOLE_BODY, chunks)
@@ -252,7 +252,7 @@ class StreamedBody:
                 if self.stop is not None:
                     return
             elif not self._is_direct or not take_alike(event, made):
-                output_limit.objects += data.count(b"{")
+                output_limit.count(data)
                 try:
                     chunk = validate_json(data) if event.event == MESSAGE and data != DONE else None
                 except ValidationError:
@@ -273,7 +273,7 @@ class StreamedBody:
     def _take_large(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
         """Take an event that is large enough to have too many values, which are counted before it is parsed."""
         if not self._has_too_many_items(event.data, chunks):
-            self._output_limit.objects += event.data.count(b"{")
+            self._output_limit.count(event.data)
             self._take(event, valid_chunk(event), chunks)
 
     def _has_too_many_items(self, data: bytes, chunks: list[ChatCompletionChunk]) -> bool:

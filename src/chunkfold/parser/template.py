@@ -46,7 +46,7 @@ class EventTemplate:
 
     Args:
         fold: Where the chunks are folded.
-        limit: The limit on what is kept, which counts the objects of events that are folded in full.
+        limit: The limit on what is kept.
     """
 
     def __init__(self, fold: StreamFold, limit: OutputLimit) -> None:
@@ -240,7 +240,7 @@ class EventTemplate:
         chunk = valid_chunk(event) if is_learnable else None
         if chunk is None or not self._fold.add_if_usual(chunk):
             return False
-        self._limit.objects += event.data.count(b"{")
+        self._limit.count(event.data)
         if chunks is not None:
             chunks.append(chunk)
         self._learn(chunk)
@@ -272,7 +272,7 @@ class EventTemplate:
         add_if_usual, add_again, add_usual = fold.add_if_usual, fold.add_again, fold.add_usual
         has_own_head = any(hole.holder is vars(chunk) for hole in holes)
         log, limit, head = fold.log, self._limit, fold.head.usual
-        objects = b"".join([self._before, self._after, *(hole.after for hole in holes)]).count(b"{")
+        frame = b"".join([self._before, self._after, *(hole.after for hole in holes)])
 
         def add_chunk(values: Sequence[Any], count: int) -> bool:
             noted = log.count
@@ -282,7 +282,8 @@ class EventTemplate:
             else:
                 is_folded = add_again(choice["index"], head, add_usual, chunk, count)
             if is_folded:
-                limit.objects += count * objects
+                limit.count(frame, count)
+                limit.count_values(values)
                 fold.follows_template = log.count == noted + count * len(fold.head.notes)
             return is_folded
 
@@ -330,7 +331,7 @@ class EventTemplate:
 
     def _with_unknown(self, add: _Fold, chunk: ChatCompletionChunk, meaning: Meaning) -> _Fold:
         """A function that folds as the given one does, and keeps the values of unknown keys."""
-        fold, holes, [choice] = self._fold, self._holes, chunk.choices
+        fold, limit, holes, [choice] = self._fold, self._limit, self._holes, chunk.choices
         levels = zip((chunk, choice, choice.delta), fold.unknown_of(choice.index), strict=True)
         unknown = [
             (kept, holes[number].key, number)
@@ -344,6 +345,7 @@ class EventTemplate:
                 return False
             for kept, name, number in unknown:
                 kept[name] = values[number]
+            limit.count_values([values[number] for _, _, number in unknown])
             return True
 
         return add_and_keep
