@@ -242,7 +242,7 @@ def test_an_error_in_the_stream(server: Any) -> None:
         return
     with pytest.raises(APIError, match="does not match the expected") as caught:
         read(server, "broken", tools=[TOOL])
-    assert (caught.value.status_code, caught.value.type, caught.value.retryable) == (500, "server_error", False)
+    assert (caught.value.status_code, caught.value.type, caught.value.retryable) == (500, "server_error", True)
     assert caught.value.snapshot.text == BEFORE_THE_ERROR
     openai = pytest.importorskip("openai")
     with openai_client(server.base_url, key_of(server)) as sdk, pytest.raises(openai.APIError, match="does not match"):
