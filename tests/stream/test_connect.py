@@ -200,16 +200,6 @@ async def test_nothing_is_sent_before_the_context_is_entered(library: Any) -> No
 # A context that is entered again
 
 
-def test_a_request_is_sent_once(library: Any) -> None:
-    client = library.Client(transport=mock_transport(WHOLE, library=library))
-    opening = connect(client, "POST", "https://provider.test/", json=ASKED)
-    with opening as stream, pytest.raises(StreamConsumedError, match="this request was already sent"):
-        opening.__enter__()
-    assert stream.response.is_closed
-    with pytest.raises(StreamConsumedError, match="this request was already sent"):
-        opening.__enter__()
-
-
 async def test_an_async_request_is_sent_once(library: Any) -> None:
     client = library.AsyncClient(transport=mock_transport(WHOLE, library=library))
     opening = aconnect(client, "POST", "https://provider.test/", json=ASKED)

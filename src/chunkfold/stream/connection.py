@@ -45,7 +45,7 @@ def connect(
         Exception: What the client raises while it opens the request is not wrapped. A status that is not 2xx is
             raised as `APIStatusError` by the first read.
     """
-    return _Connection(_Opening(client, method, url, json, options, reuse_connection=reuse_connection))
+    return _opened(_Opening(client, method, url, json, options, reuse_connection=reuse_connection))
 
 
 def aconnect(
@@ -62,7 +62,7 @@ def aconnect(
 
 
 class _Opening:
-    """A checked request, which can be sent once."""
+    """A request that is checked, but not sent yet."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class _Opening:
             enter: The name of the method that enters it.
         """
         if self._is_sent:
-            raise StreamConsumedError("this request was already sent: call `connect` or `aconnect` for another one")
+            raise StreamConsumedError("this request was already sent: call `aconnect` for another one")
         self._parser_options["started"] = self._now()
         sending = self.client.stream(self._method, self._url, **self._request)
         if not hasattr(sending, enter):
@@ -113,22 +113,6 @@ class _Opening:
         """The stream was closed."""
         if stream.connection_was_kept:
             note_kept(self.client, stream.response.url)
-
-
-class _Connection(AbstractContextManager[ChatCompletionStream]):
-    """The context of a request that is sent when it is entered."""
-
-    def __init__(self, opening: _Opening) -> None:
-        self._opening = opening
-        self._stack = ExitStack()
-
-    def __enter__(self) -> ChatCompletionStream:
-        return self._stack.enter_context(_opened(self._opening))
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
-        return self._stack.__exit__(exc_type, exc, traceback)
 
 
 @contextmanager
