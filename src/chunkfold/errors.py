@@ -24,7 +24,7 @@ from typing import Any, Final
 from chunkfold.anomalies import Rule
 
 _RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429})
-# An account without money, which a 429 can mean as well; the number is Zhipu's.
+# An account that is out of credit, which a 429 can mean as well; the number is Zhipu's.
 _NEVER_RETRYABLE_CODES: Final = (
     *("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "exceeded_current_quota_error"),
     *(1113, "1113"),

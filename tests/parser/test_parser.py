@@ -25,6 +25,7 @@ from chunkfold import (
     StreamInterruptedError,
     StreamStalledError,
     TextDelta,
+    ThinkTags,
 )
 from chunkfold.json_text.values import copied
 from chunkfold.parser.parser import feed_in_slices
@@ -474,6 +475,18 @@ def test_events_of_an_error_are_emitted_with_it() -> None:
     assert parser.error.retryable
     assert parser.events()
     assert (parser.emitted_output, parser.error.emitted_output, parser.error.retryable) == (True, True, False)
+
+
+@each_case("way", [ChatCompletionParser.feed, ChatCompletionParser.fold])
+def test_what_a_late_read_ends_with_is_emitted(way: Callable[[ChatCompletionParser, bytes], Any]) -> None:
+    """A stall ends the stream in a large read, and returns the text that a transform held back."""
+    readings = iter([0.0, 0.0, *[9.0] * 200])
+    parser = ChatCompletionParser(transforms=[ThinkTags()], total_timeout=5, clock=lambda: next(readings))
+    chunks = way(parser, delta(content="<thi") + b": " + b"x" * 2**20 + b"\n")
+    assert isinstance(parser.error, StreamStalledError)
+    assert parser.error.snapshot is not None
+    assert parser.error.snapshot.text == "<thi"
+    assert parser.error.emitted_output is bool(chunks) is (way is ChatCompletionParser.feed)
 
 
 def test_what_a_callback_gets_is_emitted() -> None:

@@ -679,6 +679,7 @@ STATUSES = [
     pytest.param({"id": "c", "choices": [], "message": "x", "type": "server_error"}, 500, id="a word beside no choice"),
     # Numbers under other names, and numbers that are words.
     pytest.param({"error": {"http_code": 429}}, 429, id="http_code"),
+    pytest.param({"error": {"http_status_code": "429"}}, 429, id="http_status_code"),
     pytest.param(
         {"object": "error", "type": "service_tier_capacity_exceeded", "code": "3505", "raw_status_code": 503},
         503,

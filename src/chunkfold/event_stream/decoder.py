@@ -347,8 +347,9 @@ class EventStreamDecoder:
         if self._preamble is None and self._bare is not None and (self._bare or line.strip() in _BARE_STARTS):
             if not self._bare:
                 self._bare_offset = self.offset
-            self._bare += line + b"\n"
-            if len(self._bare) > _LONGEST_BARE:
+            if len(self._bare) + len(line) < _LONGEST_BARE:
+                self._bare += line + b"\n"
+            else:
                 self._bare = None
 
     def _take_bare(self) -> None:

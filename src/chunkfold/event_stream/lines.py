@@ -5,7 +5,7 @@ from typing import Final
 
 CR, LF = 0x0D, 0x0A  # as numbers, which are found in bytes at once
 # Lines that follow each other and are taken as one: data; what is no known field (what begins with a letter of one, a
-# brace, a blank or a BOM is checked); and any line that only repeats the one before.
+# bracket, a blank or a BOM is checked); and any line that only repeats the one before.
 RUN: Final = re.compile(
     rb"(?P<data>(?:data(?::[^\r\n]*+)?+(?:\n|\r\n?+))++)"
     rb"|(?P<ignored>(?:[^dDeir{}\[\]\s\xef][^\r\n]*+(?:\n|\r\n?+))++)"

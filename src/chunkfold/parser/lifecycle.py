@@ -1,6 +1,6 @@
 """The lifecycle of one stream: the effect of each read, its times, and how it ends."""
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chunkfold.anomalies import UNEXPLAINED_OBJECT, Anomaly
@@ -34,6 +34,7 @@ class Lifecycle:
         headers: Headers,
         clock: Callable[[], float],
         refused_ids: Collection[str],
+        has_callback: bool,
     ) -> None:
         self.end: StreamEnd | None = None
         """How the stream ended, None while it runs."""
@@ -52,7 +53,7 @@ class Lifecycle:
         self._observers: Observers | None = None
         self._final: ChatCompletion | None = None
         self._emitted = False
-        self._has_callback = False  # `on_server_sent_event`, which gets the chunks however the body is read
+        self._has_callback = has_callback  # `on_server_sent_event`, which gets the chunks however the body is read
 
     @property
     def snapshot(self) -> ChatCompletion:
@@ -105,8 +106,7 @@ class Lifecycle:
             self._fold.observe(self._recorder)
             self._tell_end()
         events = self._recorder.take()
-        if events:
-            self._note_emitted()
+        self._note_emitted(events)
         return events
 
     def _observe(
@@ -157,8 +157,8 @@ class Lifecycle:
                 body.has_progress = False
             if not is_slice:
                 self._end_if_late(deadlines.any_missed(now), chunks)
-        if not self._emitted and chunks and (self._has_callback or not folding):
-            self._note_emitted()
+        if chunks and not self._emitted:
+            self._note_emitted(chunks, folding=folding)
         if body.stop is not None:
             body.tell_last()
         if self._observers is not None:
@@ -177,7 +177,7 @@ class Lifecycle:
             if self.end is not None:
                 return
             if is_timed and place and (overdue := self._deadlines.total_missed(self._clock())) is not None:
-                yield self._after_slices(overdue)
+                yield self._after_slices(overdue, folding=folding)
                 return
             try:
                 chunks = self._take(piece, now, folding=folding, is_slice=True)
@@ -187,7 +187,7 @@ class Lifecycle:
                 raise
             yield chunks
         # Of the whole read: a chunk may be in its last slice.
-        yield self._after_slices(self._deadlines.any_missed(now))
+        yield self._after_slices(self._deadlines.any_missed(now), folding=folding)
 
     def _end_of_body(self, exc: BaseException | None, *, folding: bool = False) -> list[ChatCompletionChunk]:
         """Process the end of the body, or the transport's exception; return the last chunks.
@@ -212,8 +212,7 @@ class Lifecycle:
                 self._end_at(Stop.BODY_ENDED if exc is None else Stop.TRANSPORT, chunks, cause=exc)
         if chunks and self.timing.last_byte is not None:  # they came with the last bytes
             note_read(self.timing, self.timing.last_byte, has_chunks=True, has_output=self._fold.has_output)
-        if chunks and (self._has_callback or not folding):
-            self._note_emitted()
+        self._note_emitted(chunks, folding=folding)
         body.tell_last()
         self._tell_observers()
         return chunks
@@ -224,11 +223,12 @@ class Lifecycle:
             self._end_at(Stop.LEFT, [])
             self._tell_observers()
 
-    def _note_emitted(self) -> None:
-        """Chunks or events are returned: the output so far is emitted."""
-        self._emitted = self._fold.has_output
-        if self.error is not None:
-            self.error.emitted_output = self._emitted
+    def _note_emitted(self, items: Sequence[object], *, folding: bool = False) -> None:
+        """The output so far is emitted if chunks or events are returned to a caller that does not drop them."""
+        if items and (self._has_callback or not folding):
+            self._emitted = self._fold.has_output
+            if self.error is not None:
+                self.error.emitted_output = self._emitted
 
     def _with_context(self, error: ChunkfoldError) -> ChunkfoldError:
         """The error with what is known of the stream."""
@@ -242,10 +242,11 @@ class Lifecycle:
         error.emitted_output = self._emitted
         return error
 
-    def _after_slices(self, missed: str | None) -> list[ChatCompletionChunk]:
+    def _after_slices(self, missed: str | None, *, folding: bool) -> list[ChatCompletionChunk]:
         """The last chunks, if a deadline was missed and that ends the stream."""
         chunks: list[ChatCompletionChunk] = []
         self._end_if_late(missed, chunks)
+        self._note_emitted(chunks, folding=folding)
         self._tell_observers()
         return chunks
 

@@ -116,8 +116,15 @@ class ChatCompletionParser(Lifecycle):
             )
         else:
             body = RefusedBody(status_code, given, deadlines.shortest)
-        super().__init__(fold, body, deadlines, headers=given, clock=clock, refused_ids=refused_ids)
-        self._has_callback = on_server_sent_event is not None
+        super().__init__(
+            fold,
+            body,
+            deadlines,
+            headers=given,
+            clock=clock,
+            refused_ids=refused_ids,
+            has_callback=on_server_sent_event is not None,
+        )
 
     def completion(self) -> ChatCompletion:
         """The final message.

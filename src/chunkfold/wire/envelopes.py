@@ -2,8 +2,8 @@
 
 Events of other APIs are recognised here too: the URL is wrong then, and a retry does not help.
 
-The shapes are tried in a fixed order (see `find_error`); `may_be_other` is a quick check for
-whether any of these shapes is possible.
+The shapes are tried in a fixed order (see `find_error`); `may_be_other` is a quick check for whether any of them is
+possible.
 """
 
 import re

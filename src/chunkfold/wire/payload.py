@@ -387,7 +387,8 @@ def error_from_response(status_code: int, headers: Mapping[str, str], body: byte
         body: Its body, or as much of it as was read.
 
     Raises:
-        TypeError: The body is not bytes, or the headers are not a mapping.
+        TypeError: The status is not an int, the body is not bytes, or the headers are not a mapping.
+        ValueError: The status is negative.
     """
     check_instance("status_code", status_code, int, "an int")
     check_count("status_code", status_code)
