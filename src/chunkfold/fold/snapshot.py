@@ -60,7 +60,7 @@ def _choice_snapshot(state: ChoiceState) -> Choice:
         lists = {name: [_own(entry) for entry in kept] for name, kept in state.logprobs.items()}
         fields["logprobs"] = validate_leniently(ChoiceLogprobs, with_unknown(state.logprobs_extra, lists))[0]
     choice = validate_leniently(Choice, with_unknown(state.extra, fields))[0]
-    if order:
+    if len(order) > 1:  # else it is the usual one
         keep_order(choice.message, order)
     return choice
 
