@@ -304,7 +304,7 @@ def test_views_where_nothing_came() -> None:
 OUTCOMES = {
     Outcome.STOP: ["stop", "eos_token", "end_turn", "stop_sequence", "STOP", "eos"],
     Outcome.LENGTH: ["length", "max_tokens", "MAX_TOKENS", "model_length"],
-    Outcome.TOOL_CALLS: ["tool_calls", "function_call", "tool_use"],
+    Outcome.TOOL_CALLS: ["tool_calls", "function_call", "tool_use", "tool-calls"],
     Outcome.CONTENT_FILTER: [
         "content_filter",
         "sensitive",
@@ -312,6 +312,8 @@ OUTCOMES = {
         "RECITATION",
         "refusal",
         "content_filter: RECITATION",
+        "content-filter",
+        "Content Filter",
     ],
     # With these the stream counts as failed.
     Outcome.ERROR: [
@@ -325,7 +327,7 @@ OUTCOMES = {
             "x_error",
         ),
         *("rate_limit_error", "server_error", "timeout", "cancelled", "upstream_error", "engine_overloaded"),
-        *("MALFORMED_FUNCTION_CALL", "function_call_filter: MALFORMED_FUNCTION_CALL"),
+        *("MALFORMED_FUNCTION_CALL", "function_call_filter: MALFORMED_FUNCTION_CALL", "network-error", "network error"),
     ],
     Outcome.OTHER: ["repetition", "?", "stopped?", " ", "errors", ": stop", "error_"],
 }

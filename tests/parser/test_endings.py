@@ -225,6 +225,21 @@ def test_an_unexplained_object_is_quoted_where_the_stream_is_incomplete(body: by
     assert parser.snapshot.model_extra == {"status": "worker restarted"}
 
 
+@each_case(
+    ("body", "usage"),
+    [
+        pytest.param(HI + STOP + event({"response": "", "usage": {"total_tokens": 3}}), 3, id="after chunks"),
+        pytest.param(event({"response": "", "usage": {"total_tokens": 3}}) + HI + STOP, None, id="before chunks"),
+        pytest.param(HI + STOP + event({"response": "", "usage": "x"}), None, id="not an object"),
+    ],
+)
+def test_usage_of_an_unexplained_object(body: bytes, usage: int | None) -> None:
+    parser = run(body + DONE)
+    assert parser.end == "finished"
+    assert (parser.snapshot.usage and parser.snapshot.usage.total_tokens) == usage
+    assert [one.rule.id for one in parser.anomalies if one.rule.id == "CF219"] == ["CF219"]
+
+
 def test_an_unexplained_object_is_only_noted_where_every_choice_finished() -> None:
     for body in (HI + UNEXPLAINED + STOP + DONE, HI + STOP + UNEXPLAINED + DONE):
         parser = run(body)

@@ -182,6 +182,13 @@ ENVELOPES = {
         data([{"object": "error", "message": "bad", "code": 400}]), "bad", 400, 400
     ),
     "8 a list around a code": Envelope(data([{"code": 400, "message": "bad"}]), "bad", 400, 400),
+    "6 the upstream's own finish reason": Envelope(
+        data({**HEAD, "choices": [{"delta": {}, "finish_reason": "stop", "native_finish_reason": "network_error"}]}),
+        "the provider ended choice 0 with the finish reason 'network_error'",
+        ANY,
+        ANY,
+        ANY,
+    ),
 }
 FAILED_CHOICES = {
     # Shape 6: these have a chunk too, the one that says so.
@@ -495,6 +502,13 @@ NO_ERRORS = [
     pytest.param({"model": "m", "message": {"role": "assistant", "content": "a"}}, id="a message with a role"),
     pytest.param(chunk("a", errors=["x"], Message="x", error_code=5, success=False), id="all of them beside choices"),
     pytest.param(chunk("a", "errored"), id="a finish reason that means none"),
+    *(
+        pytest.param(
+            {**HEAD, "choices": [{"delta": {}, "finish_reason": own, "native_finish_reason": native}]},
+            id=f"the upstream's {native!r} beside {own!r}",
+        )
+        for own, native in (("stop", "completed"), ("stop", None), ("stop", 5), (None, "network_error"), ("", "error"))
+    ),
     pytest.param({**HEAD, "choices": [], "usage": {"total_tokens": 1}}, id="usage alone"),
     pytest.param({"choices": [], "usage": {"total_tokens": 1}, "code": 0}, id="usage and a code of 0"),
     pytest.param({**HEAD, "choices": [], "prompt_filter_results": []}, id="Azure's first chunk"),

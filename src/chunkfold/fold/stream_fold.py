@@ -209,6 +209,9 @@ class StreamFold:
         if is_unexplained(chunk):  # noted as a whole, where its event was read
             self.unexplained += 1
             keep_unknown(self._extra, chunk.__pydantic_extra__)
+            usage = vars(chunk).get("usage")
+            if self._choices and usage is not None:  # Workers AI ends its chunks with an object of its other API
+                self._add_usage(usage)
             return chunk
         if self._open_thoughts:
             chunk = self._close_thoughts(chunk)

@@ -121,9 +121,13 @@ def reasoning_in(fields: Fields) -> str:
 
 
 def reasoning_text(fields: Fields) -> str:
-    """The reasoning that comes as a text in a field of its own, "" if none."""
+    """The reasoning that comes as a text in a field of its own, "" if none.
+
+    Envoy AI Gateway sends Bedrock's as an object with the text in it; the object is a value of a wrong type (CF209).
+    """
     for name in _REASONING_TEXTS:
-        text = fields.get(name)
+        value = fields.get(name)
+        text = value if not value or isinstance(value, str) else is_object(value) and value.get("text")
         if text and isinstance(text, str):
             return text
     return ""

@@ -1,5 +1,6 @@
 """Map finish reasons to outcomes, whatever word the provider uses."""
 
+import re
 from enum import StrEnum
 from typing import Final
 
@@ -23,7 +24,7 @@ _WORDS = {
     ),
     Outcome.TOOL_CALLS: "tool_calls tool_call tool_use tool function_call function_calls",
     Outcome.CONTENT_FILTER: (
-        "content_filter content_filtered content-filter safety sensitive recitation blocklist prohibited_content spii"
+        "content_filter content_filtered safety sensitive recitation blocklist prohibited_content spii"
         " refusal guardrail_intervened moderation image_safety"
     ),
     Outcome.ERROR: (
@@ -51,8 +52,9 @@ def outcome_of(finish_reason: str | None, *, has_tool_calls: bool = False) -> Ou
     """The outcome a finish reason stands for; None while the choice is open, and where the word is `null`.
 
     Any word that ends in `_error` means an error, which fails the stream (`find_error` in `wire/envelopes`). Words
-    after a colon are only a detail (Gemini's `content_filter: RECITATION`). `stop` beside tool calls means
-    `tool_calls`: several providers send it, among them OpenAI if a tool was forced.
+    after a colon are only a detail (Gemini's `content_filter: RECITATION`), and hyphens or blanks may stand for the
+    underscores. `stop` beside tool calls means `tool_calls`: several providers send it, among them OpenAI if a tool was
+    forced.
     """
     if finish_reason is None or finish_reason in _ABSENT:
         return None
@@ -63,5 +65,5 @@ def outcome_of(finish_reason: str | None, *, has_tool_calls: bool = False) -> Ou
 def _other_outcome(finish_reason: str) -> Outcome:
     if len(finish_reason) > 2 * _LONGEST_WORD:
         finish_reason = finish_reason[:_LONGEST_WORD] + finish_reason[-_LONGEST_WORD:]
-    word = finish_reason.lower().partition(":")[0].strip()
+    word = re.sub("[- ]", "_", finish_reason.lower().partition(":")[0].strip())
     return Outcome.ERROR if word.endswith("_error") else _OUTCOMES.get(word, Outcome.OTHER)

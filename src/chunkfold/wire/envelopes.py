@@ -38,6 +38,7 @@ _BARE_KEYS: Final = frozenset(
     {"code", "status_code", "message", "detail", "type", "error_code", "errors", "success", "Message", "Response"}
 )
 _EXCEPTION: Final = "Exception"
+_NATIVE: Final = "native_finish_reason"
 _GOOD_CODES: Final = (0, "0", 200, "200")
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 _MESSAGES: Final = frozenset({"delta", "message"})
@@ -95,7 +96,7 @@ def may_be_other(chunk: ChatCompletionChunk) -> bool:
         extra, reason = choice.__pydantic_extra__, choice.finish_reason
         if "delta" not in choice.__pydantic_fields_set__ or (extra and extra.get("error")):
             return True
-        if reason is not None and _is_failed(reason):
+        if reason is not None and _failure(reason, extra.get(_NATIVE) if extra else None):
             return True
     return False
 
@@ -137,18 +138,24 @@ def _is_not_empty(error: Any) -> bool:
     return any(error.values()) if is_object(error) else bool(error)
 
 
-def _is_failed(finish_reason: Any) -> bool:
-    return isinstance(finish_reason, str) and outcome_of(finish_reason) is Outcome.ERROR
+def _failure(finish_reason: Any, native: Any) -> str | None:
+    """The finish reason of a choice that means an error, or the upstream's beside it; None if neither does.
+
+    OpenRouter passes on the upstream's own word, and `stop` where it does not know that word.
+    """
+    words = (finish_reason, native) if finish_reason else ()
+    return next((word for word in words if isinstance(word, str) and outcome_of(word) is Outcome.ERROR), None)
 
 
 def _error_inside(body: dict[str, Any]) -> Envelope | None:
     """The error in a choice or in `x_groq`; a finish reason that means an error is one by itself."""
     choices = objects_in(body.get("choices"))
     told = [holder["error"] for holder in (*choices, body.get("x_groq")) if _has_error(holder)]
-    failed = next((choice for choice in choices if _is_failed(choice.get("finish_reason"))), None)
+    reasons = ((choice, _failure(choice.get("finish_reason"), choice.get(_NATIVE))) for choice in choices)
+    failed, word = next(((choice, word) for choice, word in reasons if word), (None, None))
     if failed is None:
         return Envelope(told[0], ERROR_INSIDE) if told else None
-    word, index = failed["finish_reason"], excerpt(failed.get("index", 0))
+    index = excerpt(failed.get("index", 0))
     message = f"the provider ended choice {index} with the finish reason {excerpt(word)}"
     own = failed["error"] if _has_error(failed) else told[0] if told else None
     return Envelope(own or {"message": message, "finish_reason": word}, ERROR_FINISH)

@@ -155,6 +155,17 @@ CHUNKS: Final[tuple[HostileStream, ...]] = (
         reasoning="Hm",
     ),
     answer(
+        "reasoning-object",
+        "reasoning in `reasoning_content` as an object, with a signature at the end",
+        "Envoy AI Gateway in front of Bedrock",
+        delta(role="assistant", reasoning_content={"text": "H"})
+        + delta(reasoning_content={"text": "m"})
+        + HI
+        + delta(reasoning_content={"signature": "c2ln"})
+        + _END,
+        reasoning="Hm",
+    ),
+    answer(
         "thinking-object",
         "reasoning in `thinking` as an object, the signed one with the whole text once more",
         "musistudio/llms",

@@ -5,7 +5,7 @@ from typing import Any, Final
 from chunkfold.testing.hostile.building import HI, STOP, error
 from chunkfold.testing.hostile.values import HostileStream
 from chunkfold.testing.readings import Call
-from chunkfold.testing.wire import DONE, chunk, delta, event, fragment, fragments
+from chunkfold.testing.wire import DONE, choice, chunk, delta, event, fragment, fragments
 
 _OVERLOADED: Final = {"message": "the engine is overloaded", "type": "server_error", "code": "overloaded"}
 _TOLD: Final = _OVERLOADED["message"]
@@ -193,6 +193,13 @@ ERRORS: Final[tuple[HostileStream, ...]] = (
         "Portkey in front of Anthropic",
         HI + delta("overloaded_error", content="") + DONE,
         "overloaded_error",
+    ),
+    error(
+        "error-as-native-finish-reason",
+        "the finish reason is stop, but the upstream's own means an error",
+        "OpenRouter",
+        HI + chunk({**choice("stop"), "native_finish_reason": "network_error"}) + DONE,
+        "network_error",
     ),
     error(
         "error-malformed-call",

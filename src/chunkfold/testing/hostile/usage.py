@@ -75,6 +75,13 @@ USAGE: Final[tuple[HostileStream, ...]] = (
         usage=_COUNTS,
     ),
     answer(
+        "usage-of-other-api",
+        "usage in a last object of another API of the same provider",
+        "Cloudflare Workers AI",
+        chunk(choice(content="Hi"), usage=usage(0, 1)) + STOP + event({"response": "", "usage": _COUNTS}) + DONE,
+        usage=_COUNTS,
+    ),
+    answer(
         "usage-zero-before",
         "zeros in every chunk before the counts",
         "vLLM forks, gateways",
