@@ -186,7 +186,7 @@ def test_what_nobody_holds_any_more_is_told_nothing() -> None:
 
     log, subject = Log(), Subject()
     parser = ChatCompletionParser()
-    observe_as(subject, parser, log.on_chunks, log.on_end)
+    observe_as(parser, subject, log.on_chunks, log.on_end)
     del subject
     parser.feed(HI)
     parser.close()

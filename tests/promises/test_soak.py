@@ -230,6 +230,7 @@ def test_another_text(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         return take(self, data.replace(b'"content":"', b'"content":"~'), *given, **options)
 
     monkeypatch.setattr(ChatCompletionParser, "_take", take_more)
+    monkeypatch.setattr("chunkfold.stream.driver.feed_or_fold", take_more)
     assert_found(run_few(url), r"expected the text '.*', received '~")
 
 

@@ -115,7 +115,7 @@ class Lifecycle:
         on_chunks: Callable[[Any, int], object] | None,
         on_end: Callable[[Any], object] | None,
     ) -> None:
-        """Notify plain callables of the subject; see `ChatCompletionParser.observe`."""
+        """Like `ChatCompletionParser.observe`, but the callables get the subject, which is not kept alive."""
         check_callable("on_chunks", on_chunks, optional=True)
         check_callable("on_end", on_end, optional=True)
         if self._observers is None:
@@ -133,7 +133,7 @@ class Lifecycle:
         folding: bool = False,
         is_slice: bool = False,
     ) -> list[ChatCompletionChunk]:
-        """Take the next bytes of the body; return the chunks they complete.
+        """Take the next bytes of the body, before the end of the stream; return the chunks they complete.
 
         Args:
             data: The bytes.

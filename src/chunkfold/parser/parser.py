@@ -4,7 +4,7 @@
 """
 
 import time
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -207,33 +207,8 @@ class ChatCompletionParser(Lifecycle):
         return self._end_of_body(exc)
 
 
-def feed_in_slices(
-    parser: ChatCompletionParser, data: bytes, *, folding: bool = False
-) -> Generator[list[ChatCompletionChunk]]:
-    """Take a large read like `feed` or `fold`, but a slice at a time, since holding many chunks at once is slower.
-
-    With a deadline the clock is read once per slice, and `total_timeout` ends the stream between two of them.
-    """
-    return parser._take_slices(data, folding=folding)  # pyright: ignore[reportPrivateUsage] - of its base class
-
-
-def taker_of(parser: ChatCompletionParser) -> Callable[..., list[ChatCompletionChunk]]:
-    """The parser's `feed` and `fold` in one, for a read that is no larger than a slice, before the end."""
-    return parser._take  # pyright: ignore[reportPrivateUsage] - of its base class
-
-
-def end_of_body(
-    parser: ChatCompletionParser, exc: BaseException | None, *, folding: bool = False
-) -> list[ChatCompletionChunk]:
-    """The parser's `close` and `interrupt` in one, for callers that may drop the chunks."""
-    return parser._end_of_body(exc, folding=folding)  # pyright: ignore[reportPrivateUsage] - of its base class
-
-
-def observe_as(
-    subject: object,
-    parser: ChatCompletionParser,
-    on_chunks: Callable[[Any, int], object] | None,
-    on_end: Callable[[Any], object] | None,
-) -> None:
-    """Like the parser's `observe`, but the callables get the stream of the parser, which is not kept alive."""
-    parser._observe(subject, on_chunks, on_end)  # pyright: ignore[reportPrivateUsage] - of its base class
+# What streams do with a parser, besides its public methods.
+feed_or_fold = ChatCompletionParser._take  # pyright: ignore[reportPrivateUsage] - of its base class
+feed_in_slices = ChatCompletionParser._take_slices  # pyright: ignore[reportPrivateUsage]
+end_of_body = ChatCompletionParser._end_of_body  # pyright: ignore[reportPrivateUsage]
+observe_as = ChatCompletionParser._observe  # pyright: ignore[reportPrivateUsage]

@@ -17,7 +17,7 @@ from chunkfold.errors import ChunkfoldError, LimitExceededError, StreamConsumedE
 from chunkfold.event_stream import SLICE
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser.options import ParserOptions
-from chunkfold.parser.parser import ChatCompletionParser, end_of_body, feed_in_slices, observe_as, taker_of
+from chunkfold.parser.parser import ChatCompletionParser, end_of_body, feed_in_slices, feed_or_fold, observe_as
 from chunkfold.parser.timing import StreamTiming
 from chunkfold.stream.network import DeadlineReachedError, owns_connection
 from chunkfold.stream.transport import check_source, encoding_error, expansion_error, is_encoded
@@ -79,7 +79,6 @@ class StreamDriver:
         if self._response is not None:
             options = {"status_code": self._response.status_code, "headers": self._response.headers, **options}
         self._parser = ChatCompletionParser(**options)
-        self._take = taker_of(self._parser)
         self._decoded: int | None = None  # bytes of a compressed body
         if self._response is not None and is_encoded(self._response):
             self._decoded = 0
@@ -170,7 +169,7 @@ class StreamDriver:
                 if it has already. Its `end`, `error`, `snapshot`, `anomalies` and `timing` are the final ones. A
                 stream that is neither read to its end nor closed never ends.
         """
-        observe_as(self, self._parser, on_chunks, on_end)
+        observe_as(self._parser, self, on_chunks, on_end)
         return self
 
     def completion(self) -> ChatCompletion:
@@ -282,7 +281,7 @@ class StreamDriver:
                 self._slices = feed_in_slices(self._parser, data, folding=folding)
                 self._parse_slice()
             elif self._parser.end is None:  # else it was closed meanwhile
-                chunks = self._take(data, folding=folding)
+                chunks = feed_or_fold(self._parser, data, folding=folding)
                 if not folding:
                     self._ready = iter(chunks)
         finally:
