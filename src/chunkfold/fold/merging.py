@@ -1,7 +1,8 @@
 """The merge rules for unknown keys and for usage."""
 
+from collections.abc import Mapping
 from itertools import islice
-from typing import Any, TypeGuard
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -10,13 +11,12 @@ from chunkfold.excerpts import excerpt
 from chunkfold.json_text.values import copied, is_integer, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, CompletionTokensDetails, CompletionUsage, PromptTokensDetails
 from chunkfold.models.base import validate_leniently
+from chunkfold.models.content import fields_of
+from chunkfold.models.shared import USAGE_KEYS, is_count
 
 EXTENDED_IN_CHOICE = ("token_ids",)
 """The keys of a choice whose lists add up: vLLM sends the tokens with each chunk."""
 _MOST_KEYS = 100  # of an object in usage; what providers send has some twenty
-_KNOWN_KEYS = frozenset[str]().union(
-    *(model.model_fields for model in (CompletionUsage, PromptTokensDetails, CompletionTokensDetails))
-)
 _DETAIL_COUNTS = frozenset({*PromptTokensDetails.model_fields, *CompletionTokensDetails.model_fields})
 _TYPED_COUNTS = frozenset(CompletionUsage.model_fields)
 
@@ -48,12 +48,12 @@ def merge_usage(usage: dict[str, Any], new: CompletionUsage, log: AnomalyLog) ->
     Usage is cumulative where it comes more than once, so nothing is summed. But a total that falls below prompt +
     completion by such a merge (Anthropic's counts come in two parts) becomes their sum.
     """
-    merged = _merge_counts(usage, _fields_of(new), log)
+    merged = _merge_counts(usage, fields_of(new), log)
     if merged is usage:
         return usage
     prompt, completion, total = counts = _counts_in(merged)
     is_mixed = counts != _counts_in(vars(new))
-    if is_mixed and all(map(_is_count, counts)) and total < prompt + completion:
+    if is_mixed and all(map(is_count, counts)) and total < prompt + completion:
         log.note(TOTAL_TOO_SMALL, f"{total} < {prompt} + {completion}")
         merged["total_tokens"] = prompt + completion
         return usage if merged == usage else merged
@@ -64,14 +64,8 @@ def _counts_in(usage: dict[str, Any]) -> tuple[Any, Any, Any]:
     return usage.get("prompt_tokens"), usage.get("completion_tokens"), usage.get("total_tokens")
 
 
-def _fields_of(model: BaseModel) -> dict[str, Any]:
-    """The fields of a model, the unknown ones among them; those that were not sent are None."""
-    unknown = model.__pydantic_extra__
-    return {**vars(model), **unknown} if unknown else vars(model)
-
-
 def _merge_counts(
-    usage: dict[str, Any], new: dict[str, Any], log: AnomalyLog, typed: frozenset[str] = _TYPED_COUNTS
+    usage: dict[str, Any], new: Mapping[str, Any], log: AnomalyLog, typed: frozenset[str] = _TYPED_COUNTS
 ) -> dict[str, Any]:
     """Merge the counts of one level; `usage` itself if nothing changes, else a new object.
 
@@ -84,7 +78,7 @@ def _merge_counts(
         kept = _own(value, log) if old is None else _merged(key, old, value, log, is_typed=key in typed)
         if kept is old:
             continue
-        if key not in merged and key not in _KNOWN_KEYS and len(merged.keys() - _KNOWN_KEYS) >= _MOST_KEYS:
+        if key not in merged and key not in USAGE_KEYS and len(merged.keys() - USAGE_KEYS) >= _MOST_KEYS:
             log.note(TOO_MANY_KEYS, excerpt(key))
             continue
         if merged is usage:
@@ -99,9 +93,9 @@ def _merged(key: str, old: Any, value: Any, log: AnomalyLog, *, is_typed: bool) 
     It is noted here, unless it was noted when the chunk was read: there the types of typed keys are checked, and the
     size of all whole numbers.
     """
-    if value and _is_count(value) and _is_count(old):
+    if value and is_count(value) and is_count(old):
         return value
-    details = _fields_of(value) if isinstance(value, BaseModel) else value
+    details = fields_of(value) if isinstance(value, BaseModel) else value
     if is_object(details) and is_object(old):
         return _merge_counts(old, details, log, _DETAIL_COUNTS)
     if not _is_right(key, details) and _is_right(key, old):
@@ -120,7 +114,7 @@ def _own(value: Any, log: AnomalyLog) -> Any:
     An object in it has as many keys as are kept, at every level.
     """
     if isinstance(value, BaseModel):
-        value = {key: item for key, item in _fields_of(value).items() if item is not None}
+        value = {key: item for key, item in fields_of(value).items() if item is not None}
     if not is_object(value):
         return copied(value) if is_list(value) else value
     if len(value) > _MOST_KEYS:
@@ -128,16 +122,11 @@ def _own(value: Any, log: AnomalyLog) -> Any:
     return {key: _own(item, log) for key, item in islice(value.items(), _MOST_KEYS)}
 
 
-def _is_count(value: Any) -> TypeGuard[int]:
-    """Whether a value is a number of tokens that a provider can mean."""
-    return type(value) is int and -(2**63) <= value < 2**63
-
-
 def _is_right(key: str, value: Any) -> bool:
     """Whether a value is of the kind that usage has under this key: an object of details, or a number."""
     if key.endswith("_details"):
         return is_object(value)
-    return _is_count(value) or isinstance(value, float)
+    return is_count(value) or isinstance(value, float)
 
 
 def nested_usage(chunk: ChatCompletionChunk, log: AnomalyLog) -> CompletionUsage | None:

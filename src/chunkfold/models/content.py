@@ -74,10 +74,10 @@ REASONING_FIELDS: Final = frozenset({*_REASONING_TEXTS, *(kind.name for kind in 
 """Every field of its own that reasoning comes in."""
 
 
-def fields_of(delta: BaseModel) -> Fields:
-    """The fields of a delta or a message, the unknown ones among them."""
-    unknown = delta.__pydantic_extra__
-    return {**unknown, **vars(delta)} if unknown else vars(delta)
+def fields_of(model: BaseModel) -> Fields:
+    """The fields of a model by name, the unknown ones last; those that were not sent have their default."""
+    unknown = model.__pydantic_extra__
+    return {**vars(model), **unknown} if unknown else vars(model)
 
 
 def text_of(content: Any) -> str:

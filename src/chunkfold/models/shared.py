@@ -1,6 +1,6 @@
 """Models that chunks and completions share: usage, log probabilities, annotations, audio, errors."""
 
-from typing import Annotated
+from typing import Annotated, Any, Final, TypeGuard
 
 from pydantic import Field
 
@@ -8,7 +8,13 @@ from chunkfold.json_text.values import is_integer, is_object
 from chunkfold.models.base import Model
 from chunkfold.models.content import fields_of
 
-Count = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # a larger one cannot be a number of tokens, and is kept raw
+_END: Final = 2**63  # a larger number cannot be one of tokens, and is kept raw
+Count = Annotated[int, Field(ge=-_END, lt=_END)]
+
+
+def is_count(value: Any) -> TypeGuard[int]:
+    """Whether a value is a number of tokens that a provider can mean."""
+    return type(value) is int and -_END <= value < _END
 
 
 class PromptTokensDetails(Model):
@@ -56,6 +62,12 @@ class CompletionUsage(Model):
         found = [part.get(name) for part in inner if is_object(part)] + [top.get(other) for other in names]
         counts = [count for count in found if is_integer(count)]
         return next(filter(None, counts), 0 if counts else None)
+
+
+USAGE_KEYS: Final = frozenset[str]().union(
+    *(model.model_fields for model in (CompletionUsage, PromptTokensDetails, CompletionTokensDetails))
+)
+"""The keys of usage and of its details that have a type."""
 
 
 class TopLogprob(Model):

@@ -8,8 +8,9 @@ from itertools import accumulate, pairwise
 from math import floor, log2
 from typing import Final
 
+from chunkfold.models.shared import is_count
+
 _EXACT: Final = 4096  # gaps; older ones are counted by their length
-_MOST_TOKENS: Final = 2**63
 _LONGEST: Final = 2.0**1023  # seconds; twice as many are no float
 _STEPS: Final = 32  # that each doubling of a length is divided into, so that the middle of one is less than 2 % off
 
@@ -126,9 +127,7 @@ class StreamTiming:
 
         None also for a count of more than 64 bits, which cannot be real.
         """
-        if not isinstance(completion_tokens, int) or abs(completion_tokens) >= _MOST_TOKENS:
-            return None
-        if self.first_output is None or self.last_chunk is None:
+        if not is_count(completion_tokens) or self.first_output is None or self.last_chunk is None:
             return None
         seconds = self.last_chunk - self.first_output
         return completion_tokens / seconds if seconds > 0 else None

@@ -28,6 +28,7 @@ from chunkfold.json_text.surrogates import has_surrogates, well_formed
 from chunkfold.json_text.values import is_container, is_integer, is_list, is_nested_deeper, is_object
 from chunkfold.models import ChatCompletionChunk, WrongType
 from chunkfold.models.base import validate_leniently
+from chunkfold.models.shared import USAGE_KEYS, is_count
 
 Notes = list[tuple[Rule, str]]
 
@@ -35,7 +36,6 @@ MAX_DEPTH: Final = 500
 _MAX_UNKNOWN_DEPTH: Final = 200
 _TOO_LONG: Final = "expected numbers that the interpreter can read, received more digits"
 _TOO_DEEP: Final = f"expected JSON nested at most {MAX_DEPTH} deep, received deeper"
-_MOST: Final = 2**63  # no count is larger
 # What a chunk is about: a wrong type here is an error, elsewhere the value is kept raw.
 _ESSENTIAL: Final = frozenset({"content", "tool_calls", "finish_reason", "index", "choices", "delta"})
 _ESSENTIAL_IN_CALL: Final = frozenset({"index", "id", "function", "custom", "name", "arguments", "input"})
@@ -74,12 +74,7 @@ _LISTS: Final = frozenset(
         "reasoning_details",
     ]
 )
-_INTEGERS: Final = frozenset(
-    {
-        *("index", "created", "prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens"),
-        *("reasoning_tokens", "audio_tokens", "accepted_prediction_tokens", "rejected_prediction_tokens"),
-    }
-)
+_INTEGERS: Final = frozenset({"index", "created", *(key for key in USAGE_KEYS if not key.endswith("_details"))})
 
 
 class UnreadableError(ValueError):
@@ -238,7 +233,7 @@ def _read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:
 def whole_number(item: Any) -> int | None:
     """The integer that a string or a float stands for, None if it stands for none."""
     if isinstance(item, float):
-        return int(item) if item.is_integer() and abs(item) < _MOST else None
+        return int(item) if item.is_integer() and is_count(int(item)) else None
     digits = item.strip().removeprefix("-") if isinstance(item, str) else ""
     # Nothing counted here has more digits; longer ones are kept as the text they came as.
     return int(item) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
