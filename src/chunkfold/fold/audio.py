@@ -1,22 +1,61 @@
-"""Join audio that arrives in pieces of base64, and decode it while it arrives.
+"""Fold audio that arrives in pieces of base64, and decode it while it arrives.
 
 In OpenAI's API each piece is encoded separately. If a server cuts one encoded text instead, the texts are joined.
 """
 
 import base64
 import binascii
+from typing import Any
+
+from chunkfold.anomalies import AUDIO_NOT_BASE64, AnomalyLog
+from chunkfold.fold.footprint import Kept
+from chunkfold.fold.merging import keep_unknown
+from chunkfold.fold.text_buffer import TextBuffer
+from chunkfold.json_text.surrogates import well_formed
+from chunkfold.json_text.values import copied
+from chunkfold.models import ChatCompletionAudio, ChoiceDeltaAudio
+from chunkfold.models.base import validate_leniently
 
 
-def is_base64(piece: str) -> bool:
-    """Whether a piece of audio is base64 by itself."""
-    return _decoded(piece) is not None
+class Audio:
+    """Spoken output while it is folded: the last id and expiry; data and transcript append."""
 
+    def __init__(self) -> None:
+        self.transcript = TextBuffer()
+        self._pieces: list[str] = []  # of the data
+        self._is_cut = False  # whether a piece is not base64 by itself
+        self._fields: dict[str, Any] = {}  # the id, the expiry, and unknown keys
 
-def join_audio(pieces: list[str]) -> str:
-    """Join base64 pieces that were encoded separately; if a piece is not base64 by itself, join the texts."""
-    if not all(map(is_base64, pieces)):
-        return "".join(pieces)
-    return base64.b64encode(b"".join(map(base64.b64decode, pieces))).decode()
+    def kept(self) -> Kept:
+        """What it keeps; see `footprint`."""
+        return Kept((self.transcript, self._fields), (self._pieces,))
+
+    def add(self, audio: ChoiceDeltaAudio, log: AnomalyLog) -> tuple[str, str]:
+        """Fold a piece in; return what it added to the data and to the transcript."""
+        fields = audio.__dict__
+        keep_unknown(self._fields, {name: fields[name] for name in ("id", "expires_at") if fields.get(name)})
+        keep_unknown(self._fields, audio.__pydantic_extra__)
+        data, transcript = fields.get("data") or "", fields.get("transcript") or ""
+        if data:
+            if _decoded(data) is None:
+                log.note(AUDIO_NOT_BASE64)
+                self._is_cut = True
+            self._pieces.append(data)
+        self.transcript.write(transcript)
+        return data, transcript
+
+    @property
+    def data(self) -> str:
+        """All of it as one text of base64."""
+        if self._is_cut:
+            return "".join(self._pieces)
+        return base64.b64encode(b"".join(map(base64.b64decode, self._pieces))).decode()
+
+    def snapshot(self) -> ChatCompletionAudio:
+        """The audio so far."""
+        texts = {"data": self.data, "transcript": well_formed(self.transcript.getvalue())}
+        fields = {**copied(self._fields), **{name: text for name, text in texts.items() if text}}
+        return validate_leniently(ChatCompletionAudio, fields)[0]
 
 
 class AudioDecoder:

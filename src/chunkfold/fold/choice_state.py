@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from chunkfold.anomalies import AnomalyLog
-from chunkfold.fold.audio import join_audio
 from chunkfold.fold.footprint import Kept
 from chunkfold.fold.merging import EXTENDED_IN_CHOICE
 from chunkfold.fold.text_buffer import TextBuffer
@@ -17,8 +16,9 @@ from chunkfold.json_text.surrogates import well_formed
 from chunkfold.json_text.values import is_list
 
 if TYPE_CHECKING:
+    from chunkfold.fold.audio import Audio
     from chunkfold.fold.blocks import Blocks, ContentParts
-    from chunkfold.fold.tool_call import ToolCall
+    from chunkfold.fold.tool_call import LegacyCall, ToolCall
     from chunkfold.models import Annotation, ChoiceDelta
     from chunkfold.models.parts import PartStart
 
@@ -59,32 +59,6 @@ class FoldObserver(Protocol):
         ...
 
 
-class FunctionCallState:
-    """The legacy function call while it is folded."""
-
-    def __init__(self) -> None:
-        self.name = ""
-        self.arguments = TextBuffer()
-        self.extra: dict[str, Any] = {}
-
-    def kept(self) -> Kept:
-        """What it keeps; see `footprint`."""
-        return Kept((self.name, self.arguments, self.extra))
-
-
-class AudioState:
-    """Spoken output while it is folded."""
-
-    def __init__(self) -> None:
-        self.pieces: list[str] = []
-        self.transcript = TextBuffer()
-        self.fields: dict[str, Any] = {}  # the id, the expiry, and unknown keys
-
-    def kept(self) -> Kept:
-        """What it keeps; see `footprint`."""
-        return Kept((self.transcript, self.fields), (self.pieces,))
-
-
 class ChoiceState:
     """One choice while it is folded. Rare fields are created on first use, since there may be many choices."""
 
@@ -114,8 +88,8 @@ class ChoiceState:
         self.lists: dict[str, list[Any]] = {}  # images, annotations
         self.logprobs: dict[str, list[Any]] = {}
         self.logprobs_extra: dict[str, Any] = {}
-        self.function_call: FunctionCallState | None = None
-        self.audio: AudioState | None = None
+        self.function_call: LegacyCall | None = None
+        self.audio: Audio | None = None
         self.message: ChoiceDelta | None = None  # the last whole message that came
         self.tool_messages: list[dict[str, Any]] | None = None  # deltas of a tool's role
         self.extra: dict[str, Any] = {}
@@ -177,8 +151,7 @@ def replay(state: ChoiceState, observer: FoldObserver) -> None:
         elif name == "images":
             observer.on_image(state.index, state.lists["images"][start])
         elif name == "audio" and state.audio is not None:
-            audio = state.audio
-            observer.on_audio(state.index, join_audio(audio.pieces), audio.transcript.getvalue())
+            observer.on_audio(state.index, state.audio.data, state.audio.transcript.getvalue())
         elif name in state.texts:
             buffer = state.texts[name]
             observer.on_text(state.index, name, buffer.getvalue()[start:end], buffer, end)

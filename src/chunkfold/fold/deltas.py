@@ -3,19 +3,13 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from chunkfold.anomalies import (
-    AUDIO_NOT_BASE64,
-    CONTENT_PARTS,
-    EMPTY_FOR_ABSENT,
-    ROLE_CHANGED,
-    TOOL_MESSAGE,
-    WRONG_TYPE,
-)
+from chunkfold.anomalies import CONTENT_PARTS, EMPTY_FOR_ABSENT, ROLE_CHANGED, TOOL_MESSAGE, WRONG_TYPE
 from chunkfold.excerpts import excerpt
-from chunkfold.fold.audio import is_base64
+from chunkfold.fold.audio import Audio
 from chunkfold.fold.blocks import Blocks, ContentParts
-from chunkfold.fold.choice_state import AudioState, ChoiceState, FunctionCallState
+from chunkfold.fold.choice_state import ChoiceState
 from chunkfold.fold.merging import keep_unknown
+from chunkfold.fold.tool_call import LegacyCall
 from chunkfold.json_text.values import is_list, is_object, size_of
 from chunkfold.models import ChoiceDelta, ChoiceDeltaAudio, ChoiceDeltaFunctionCall, ChoiceLogprobs
 from chunkfold.models.content import (
@@ -261,29 +255,15 @@ def rule_for_call(index: int) -> TextRule:
 
 def _add_function_call(state: ChoiceState, call: ChoiceDeltaFunctionCall) -> int:
     if state.function_call is None:
-        state.function_call = FunctionCallState()
-    kept, fields = state.function_call, call.__dict__
-    name, text = fields.get("name") or "", fields.get("arguments") or ""
-    kept.name = kept.name or name
-    kept.arguments.write(text)
-    keep_unknown(kept.extra, call.__pydantic_extra__)
-    return len(text) + len(name)
+        state.function_call = LegacyCall()
+    return state.function_call.add(call)
 
 
 def _add_audio(state: ChoiceState, audio: ChoiceDeltaAudio) -> int:
-    """Keep the last id and expiry; append data and transcript."""
     if state.audio is None:
-        state.audio = AudioState()
+        state.audio = Audio()
         state.begin_part("audio", 0)
-    kept, fields = state.audio, audio.__dict__
-    keep_unknown(kept.fields, {name: fields[name] for name in ("id", "expires_at") if fields.get(name)})
-    keep_unknown(kept.fields, audio.__pydantic_extra__)
-    data, transcript = fields.get("data") or "", fields.get("transcript") or ""
-    if data:
-        if not is_base64(data):
-            state.log.note(AUDIO_NOT_BASE64)
-        kept.pieces.append(data)
-    kept.transcript.write(transcript)
+    data, transcript = state.audio.add(audio, state.log)
     if state.observer is not None:
         state.observer.on_audio(state.index, data, transcript)
     return len(data) + len(transcript)

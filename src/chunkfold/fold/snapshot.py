@@ -3,24 +3,19 @@
 A whole message that was sent beside or instead of deltas fills the gaps that these leave.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chunkfold.anomalies import AnomalyLog
-from chunkfold.fold.audio import join_audio
-from chunkfold.fold.choice_state import AudioState, ChoiceState, FunctionCallState
+from chunkfold.fold.choice_state import ChoiceState
 from chunkfold.fold.deltas import fold_delta
-from chunkfold.json_text.surrogates import well_formed
 from chunkfold.json_text.values import copied
 from chunkfold.models import (
     ChatCompletion,
-    ChatCompletionAudio,
     Choice,
     ChoiceDelta,
     ChoiceDeltaToolCall,
     ChoiceLogprobs,
-    FunctionCall,
     Model,
 )
 from chunkfold.models.base import own_fields, validate_leniently, with_unknown
@@ -88,8 +83,8 @@ def _message_fields(state: ChoiceState) -> dict[str, Any]:
         **blocks,
         "content_parts": state.content_parts and state.content_parts.snapshot(state.text("content") or ""),
         "tool_calls": [call.snapshot() for call in state.tool_calls.calls] if state.tool_calls is not None else [],
-        "function_call": state.function_call and _function_call_snapshot(state.function_call),
-        "audio": state.audio and _audio_snapshot(state.audio),
+        "function_call": state.function_call and state.function_call.snapshot(),
+        "audio": state.audio and state.audio.snapshot(),
         **{name: [_own(item) for item in items] for name, items in state.lists.items()},
     }
     return {name: value for name, value in found.items() if value is not None}
@@ -115,24 +110,6 @@ def _own(item: Any) -> Any:
         if isinstance(item, Model)
         else copied(item)
     )
-
-
-def _function_call_snapshot(call: FunctionCallState) -> FunctionCall:
-    unknown, text = dict(call.extra), well_formed(call.arguments.getvalue())
-    raw = unknown.pop("arguments", None)  # kept because it was not text; an empty list is PHP's empty object
-    arguments = text or ("" if raw is None else json.dumps({} if raw == [] else raw))
-    fields = with_unknown(unknown, {"name": call.name or None, "arguments": arguments})
-    return validate_leniently(FunctionCall, fields)[0]
-
-
-def _audio_snapshot(audio: AudioState) -> ChatCompletionAudio:
-    fields: dict[str, Any] = copied(audio.fields)
-    if audio.pieces:
-        fields["data"] = join_audio(audio.pieces)
-    transcript = well_formed(audio.transcript.getvalue())
-    if transcript:
-        fields["transcript"] = transcript
-    return validate_leniently(ChatCompletionAudio, fields)[0]
 
 
 def gap_in(state: ChoiceState) -> ChoiceDelta | None:

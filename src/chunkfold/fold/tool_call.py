@@ -1,4 +1,4 @@
-"""One tool call while it is being assembled.
+"""One tool call, or the legacy function call, while it is being assembled.
 
 Only the stream completes a call, never the fact that its arguments already parse.
 """
@@ -25,7 +25,9 @@ from chunkfold.models import (
     ChatCompletionMessageCustomToolCall,
     ChatCompletionMessageFunctionToolCall,
     ChatCompletionMessageToolCall,
+    ChoiceDeltaFunctionCall,
     ChoiceDeltaToolCall,
+    FunctionCall,
 )
 from chunkfold.models.base import validate_leniently, with_unknown
 
@@ -176,6 +178,35 @@ class ToolCall:
         type_ = "custom" if self.is_custom and self.type == "function" else self.type or kind
         fields = with_unknown(self.extra, {"id": self.id, "type": type_, kind: part})
         return validate_leniently(model, fields)[0]
+
+
+class LegacyCall:
+    """The legacy function call: its name is the first that was sent, its arguments append."""
+
+    def __init__(self) -> None:
+        self._name = ""
+        self.arguments = TextBuffer()
+        self._extra: dict[str, Any] = {}
+
+    def kept(self) -> Kept:
+        """What it keeps; see `footprint`."""
+        return Kept((self._name, self.arguments, self._extra))
+
+    def add(self, call: ChoiceDeltaFunctionCall) -> int:
+        """Fold a fragment in; return how many characters it has."""
+        name, text = call.__dict__.get("name") or "", call.__dict__.get("arguments") or ""
+        self._name = self._name or name
+        self.arguments.write(text)
+        keep_unknown(self._extra, call.__pydantic_extra__)
+        return len(text) + len(name)
+
+    def snapshot(self) -> FunctionCall:
+        """The call so far."""
+        unknown, text = dict(self._extra), well_formed(self.arguments.getvalue())
+        raw = unknown.pop("arguments", None)  # kept because it was not text; an empty list is PHP's empty object
+        arguments = text or ("" if raw is None else json.dumps({} if raw == [] else raw))
+        fields = with_unknown(unknown, {"name": self._name or None, "arguments": arguments})
+        return validate_leniently(FunctionCall, fields)[0]
 
 
 def _has_placeholder(arguments: str) -> bool:
