@@ -3,11 +3,12 @@
 import re
 from typing import Final
 
-from pydantic_core import from_json
-
 SPACE: Final = re.compile(r"[ \t\n\r]*")
 PLAIN: Final = re.compile(r'[^"\\\x00-\x1f]*')
-ESCAPE: Final = re.compile(r'\\(?:["\\/bfnrt]|u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|u[\da-fA-F]{4})')
+ESCAPE: Final = re.compile(
+    r"\\(?:[\"\\/bfnrt]|u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}"
+    r"|(?P<half>u[dD][89a-fA-F][\da-fA-F]{2})|u[\da-fA-F]{4})"
+)
 OPEN_ESCAPE: Final = re.compile(
     r"\\(?:u[\da-fA-F]{0,3}|u[dD][89abAB][\da-fA-F]{2}(?:\\(?:u(?:[dD](?:[c-fC-F][\da-fA-F]?)?)?)?)?)?"
 )
@@ -26,11 +27,3 @@ def end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
 def may_go_on(token: str) -> bool:
     """Whether more text can make a number or a word of these characters, or a longer number."""
     return token not in WORDS and (bool(_OPEN_NUMBER.fullmatch(token)) or any(word.startswith(token) for word in WORDS))
-
-
-def unescaped(escape: str) -> str:
-    """The character that an escape stands for; U+FFFD for half of one."""
-    try:
-        return str(from_json(f'"{escape}"'))
-    except ValueError:
-        return "\N{REPLACEMENT CHARACTER}"

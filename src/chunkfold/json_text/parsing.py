@@ -10,13 +10,11 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import TypeAdapter
 
 from chunkfold.excerpts import excerpt
+from chunkfold.json_text.grammar import ESCAPE
 from chunkfold.json_text.values import is_nested_deeper
 
 OBJECT: Final[Any] = dict[str, Any]  # what a call's arguments are where nothing else is known
 _PYDANTIC_DEPTH: Final = 200  # of objects and lists in one another; pydantic reads no deeper JSON
-_ESCAPE: Final = re.compile(
-    r"\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(?P<half>u[dD][89a-fA-F][\da-fA-F]{2})|.)", re.DOTALL
-)
 
 
 def adapter_of(as_type: Any) -> TypeAdapter[Any]:
@@ -70,7 +68,7 @@ def validate_json(text: str, as_type: Any) -> Any:
 
 def _with_whole_pairs(text: str) -> str:
     """A JSON text with escaped halves of surrogate pairs as U+FFFD: pydantic refuses them. Places stay the same."""
-    return _ESCAPE.sub(_with_whole_pair, text) if "\\u" in text else text
+    return ESCAPE.sub(_with_whole_pair, text) if "\\u" in text else text
 
 
 def _with_whole_pair(escape: re.Match[str]) -> str:

@@ -19,20 +19,11 @@ from pydantic_core import from_json
 from chunkfold.arguments import check_instance
 from chunkfold.errors import ParseError
 from chunkfold.excerpts import escaped, excerpt
-from chunkfold.json_text.grammar import (
-    ESCAPE,
-    NUMBER,
-    OPEN_ESCAPE,
-    PLAIN,
-    SCALAR,
-    SPACE,
-    end_of,
-    may_go_on,
-    unescaped,
-)
+from chunkfold.json_text.grammar import ESCAPE, NUMBER, OPEN_ESCAPE, PLAIN, SCALAR, SPACE, end_of, may_go_on
 from chunkfold.json_text.parsing import adapter_of, load_json, name_of, validate_json
 from chunkfold.json_text.paths import Path, dotted, existing_path
 from chunkfold.json_text.shapes import Shape
+from chunkfold.json_text.surrogates import REPLACEMENT
 from chunkfold.json_text.values import is_object
 
 T = TypeVar("T")
@@ -199,7 +190,7 @@ class PartialJSON:
             return len(text)
         if escape is None:
             raise self._error(text, end, "an escape" if text[end] == "\\" else "no control character in a string")
-        string.write(unescaped(escape[0]))
+        string.write(REPLACEMENT if escape["half"] else from_json(f'"{escape[0]}"'))
         return escape.end()
 
     def _take_token(self, text: str, at: int) -> int:
