@@ -49,16 +49,16 @@ class TextChannels:
     Args:
         calls_of: Returns the calls of a choice that came before, which are changed here; None where there are none, or
             if all chunks pass through here.
-
-    Attributes:
-        knows_calls: Whether any tool call was seen. From then on every chunk must be passed here, since its fragments
-            cannot be routed without those before it.
     """
 
     def __init__(self, calls_of: Callable[[int], ToolCalls | None] | None = None) -> None:
-        self.knows_calls = False
         self._calls_of = calls_of
         self._calls: dict[int, ToolCalls] = {}
+
+    @property
+    def knows_calls(self) -> bool:
+        """Whether any tool call was seen: from then on no fragment can be routed without those before it."""
+        return bool(self._calls)
 
     def of(self, choice: ChunkChoice) -> Iterator[Channel]:
         """The channels in a choice's delta, in the order of its texts; take all of them before the next choice."""
@@ -83,7 +83,6 @@ class TextChannels:
         if calls is None:
             known = None if self._calls_of is None else self._calls_of(choice)
             calls = self._calls[choice] = known or ToolCalls.for_routing(choice)
-            self.knows_calls = True
         call, _ = calls.route(fragment)
         item = {name: value for name, value in (("index", call.index), ("id", call.id)) if value is not None}
         fields = vars(fragment)

@@ -30,12 +30,12 @@ _OUTPUT_PER_BYTE: Final = 8
 _MOST_PER_BODY_BYTE: Final = _MOST_PER_OBJECT // 2 + _MOST_PER_BYTE + _OUTPUT_PER_BYTE * _MOST_PER_CHARACTER
 
 
-def has_more_items(data: bytes, most: int) -> bool:
+def has_more_items(data: bytes, most: int | None) -> bool:
     """Whether JSON has more items: commas and opening brackets outside of strings. The data need not be JSON; linear.
 
     An empty object in a list counts 2, a number 1. Data with no more bytes than the limit is not counted.
     """
-    if len(data) <= most:
+    if most is None or len(data) <= most:
         return False
     items = (match for match in _ITEM.finditer(data) if match[1])
     return sum(1 for _ in islice(items, most + 1)) > most

@@ -210,7 +210,7 @@ class StreamedBody:
 
         JSON with too many values counts as an error without being read.
         """
-        if self._max_event_items is not None and has_more_items(field.data, self._max_event_items):
+        if has_more_items(field.data, self._max_event_items):
             return True
         return field.data.strip() not in (b"null", b"false") and is_json(field.data)
 
@@ -278,10 +278,9 @@ class StreamedBody:
 
     def _has_too_many_items(self, data: bytes, chunks: list[ChatCompletionChunk]) -> bool:
         """Whether an event has more values than are allowed; if so, end the stream without parsing it."""
-        most = self._max_event_items
-        if most is None or not has_more_items(data, most):
+        if not has_more_items(data, self._max_event_items):
             return False
-        self._exceed("max_event_items", most, chunks)
+        self._exceed("max_event_items", self._max_event_items, chunks)
         return True
 
     def _take(

@@ -112,9 +112,9 @@ def _headers(given: Any) -> list[tuple[Any, Any]]:
     if not all(isinstance(one, str | bytes) for pair in pairs for one in pair):
         msg = f"headers: expected a mapping of strings, or pairs of them, received {type(given).__name__}"
         raise TypeError(msg)
-    names = {(name.decode("latin-1") if isinstance(name, bytes) else str(name)).lower() for name, _ in pairs}
+    known = Headers(dict[Any, Any](pairs))
     ours = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
-    return [*pairs, *((name, value) for name, value in ours.items() if name.lower() not in names)]
+    return [*pairs, *((name, value) for name, value in ours.items() if name not in known)]
 
 
 def encoding_error(response: Any) -> LimitExceededError | None:
