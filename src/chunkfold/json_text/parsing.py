@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import TypeAdapter
 
 from chunkfold.excerpts import excerpt
-from chunkfold.json_text.grammar import ESCAPE
 from chunkfold.json_text.values import is_nested_deeper
 
 OBJECT: Final[Any] = dict[str, Any]  # what a call's arguments are where nothing else is known
@@ -68,7 +67,11 @@ def validate_json(text: str, as_type: Any) -> Any:
 
 def _with_whole_pairs(text: str) -> str:
     """A JSON text with escaped halves of surrogate pairs as U+FFFD: pydantic refuses them. Places stay the same."""
-    return ESCAPE.sub(_with_whole_pair, text) if "\\u" in text else text
+    if "\\u" not in text:
+        return text
+    from chunkfold.json_text.grammar import ESCAPE  # loaded only for escapes
+
+    return ESCAPE.sub(_with_whole_pair, text)
 
 
 def _with_whole_pair(escape: re.Match[str]) -> str:
