@@ -9,6 +9,7 @@ possible.
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple, TypeGuard
 from urllib.parse import urlsplit
 
@@ -285,8 +286,6 @@ def _wait(headers: Mapping[str, str], prefix: str) -> float | None:
 
 def _date(text: str) -> datetime:
     """A date in any of HTTP's three forms (RFC 9110, section 5.6.7), of which one names no zone: it is in UTC."""
-    from email.utils import parsedate_to_datetime  # loaded only for dates, since it loads sockets and more
-
     date = parsedate_to_datetime(text)
     return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
 
