@@ -424,6 +424,19 @@ def test_one_message_of_several_choices_of_one_chunk() -> None:
     assert [one.index for one in chunks[0].choices] == [0, 0]
 
 
+@pytest.mark.parametrize(
+    "later",
+    [
+        pytest.param(choice(index=1, role="assistant"), id="a role"),
+        pytest.param(choice("", index=1), id="an empty text"),
+        pytest.param(choice("", "null", 1), id="the word null as its finish reason"),
+    ],
+)
+def test_a_choice_that_says_nothing_takes_no_finish_back(later: dict[str, Any]) -> None:
+    parser, _ = read([chunk(choice("Hi", "stop")), chunk(later)], OneChoice())
+    assert (parser.end, parser.completion().finish_reason) == ("finished", "stop")
+
+
 def test_several_choices_stay_apart_unless_asked() -> None:
     parser, _ = read(SPREAD)
     assert [one.message.content for one in parser.completion().choices] == ["Let me look.", None]

@@ -13,7 +13,8 @@ from chunkfold.arguments import A_CHUNK, check_flag, check_instance
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.text_channels import Channel, TextChannels
 from chunkfold.models import ChatCompletionChunk, ChoiceDelta, ChunkChoice, Model
-from chunkfold.models.content import REASONING_FIELDS
+from chunkfold.models.content import REASONING_FIELDS, fields_of, says_something
+from chunkfold.models.outcome import outcome_of
 
 ModelT = TypeVar("ModelT", bound=Model)
 
@@ -173,7 +174,7 @@ class OneChoice:
     def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
         """The chunk with all its choices as choice 0, and without their finish reasons."""
         check_instance("chunk", chunk, ChatCompletionChunk, A_CHUNK)
-        finished = [choice for choice in chunk.choices if choice.finish_reason]
+        finished = [choice for choice in chunk.choices if outcome_of(choice.finish_reason) is not None]
         if finished:
             self._finished = finished[-1]
         elif self._finished is not None and any(_goes_on(choice, self._finished) for choice in chunk.choices):
@@ -190,7 +191,7 @@ class OneChoice:
 
 
 def _goes_on(choice: ChunkChoice, finished: ChunkChoice) -> bool:
-    return choice.index != finished.index and bool(choice.delta.model_fields_set)
+    return choice.index != finished.index and says_something(fields_of(choice.delta))
 
 
 def _replaced(model: ModelT, **fields: Any) -> ModelT:

@@ -133,6 +133,11 @@ def reasoning_text(fields: Fields) -> str:
     return ""
 
 
+def says_something(fields: Fields) -> bool:
+    """Whether a delta has more than a role and empty values."""
+    return any(value not in (None, "", [], {}) for name, value in fields.items() if name != "role")
+
+
 def is_of_tool(fields: Fields) -> bool:
     """Whether a delta is part of a tool's message, by its role."""
     return fields.get("role") in _TOOL_ROLES

@@ -6,7 +6,7 @@ from chunkfold.anomalies import CHOICE_INDEX_WANDERS
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletionChunk, ChunkChoice
-from chunkfold.models.content import brings_tool_message, fields_of, reasoning_in, text_of
+from chunkfold.models.content import brings_tool_message, fields_of, reasoning_in, says_something, text_of
 from chunkfold.models.outcome import outcome_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class ChoiceMerger:
             if index:
                 self._fold.log.note(CHOICE_INDEX_WANDERS, f"index {excerpt(index)}")
                 vars(choice)["index"] = 0  # not by attribute: an index that was not sent does not count as sent
-            if index != self._finished and (is_finished or (is_of_answer and _says_something(choice))):
+            if index != self._finished and (is_finished or (is_of_answer and says_something(fields_of(choice.delta)))):
                 self._fold.reopen(0)
                 if finished is not None:
                     finished.finish_reason = None
@@ -63,11 +63,6 @@ def _are_several_answers(choices: list[ChunkChoice]) -> bool:
         if any(value and first.setdefault(kind, choice.index) != choice.index for kind, value in brought.items()):
             return True
     return False
-
-
-def _says_something(choice: ChunkChoice) -> bool:
-    """Whether a delta has more than a role and empty values."""
-    return any(value not in (None, "", [], {}) for name, value in fields_of(choice.delta).items() if name != "role")
 
 
 def merger_for(fold: StreamFold, transforms: "Sequence[Transform]") -> ChoiceMerger | None:
