@@ -63,6 +63,10 @@ def detailed(text: bytes) -> bytes:
     return sent(b'{%b,"choices":[{"index":0,"delta":{%b}}]}' % (ID, fields))
 
 
+def summarised(text: bytes) -> bytes:
+    return detailed(text).replace(b'"reasoning.text","index":0,"text"', b'"reasoning.summary","index":0,"summary"')
+
+
 def in_turns(text: bytes) -> bytes:
     return said(text, sum(text) % 4)
 
@@ -201,6 +205,10 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
     "arguments by the second": lambda text: at(1 + sum(text) % 7, argued(text)),
     "text with usage by the second": lambda text: at(1 + sum(text) % 7, with_usage(text)),
     "details": detailed,
+    "summaries": summarised,
+    "summaries alone": lambda text: summarised(text).replace(b'"reasoning":"%b",' % text, b""),
+    "summaries beside an empty text": lambda text: summarised(text).replace(b'"summary":', b'"text":"","summary":'),
+    "summaries beside a text": lambda text: summarised(text).replace(b'"summary":', b'"text":"a","summary":'),
     "details that differ from the reasoning": apart,
     "arguments of a call whose name is repeated": named,
     "text beside a reasoning text": beside(b'"reasoning_text":"%"'),
@@ -591,6 +599,16 @@ def test_after_another_block_all_of_an_event_is_folded(more: bytes) -> None:
         parser.feed(data)
     blocks = parser.snapshot.message.reasoning_details or []
     assert [block["text"][-4:] for block in blocks] == ["9 bc", "ther"]
+
+
+def test_a_block_goes_on_under_the_key_of_its_last_fragment() -> None:
+    parser = ChatCompletionParser()
+    words = [b"a%d " % place for place in range(30)]
+    for data in (FIRST, *map(detailed, words), *map(summarised, words), *map(detailed, words)):
+        parser.fold(data)
+    text = b"".join(words).decode()
+    blocks = parser.snapshot.message.reasoning_details or []
+    assert [(block.get("text"), block.get("summary")) for block in blocks] == [(2 * text, None), (None, text)]
 
 
 def with_details(text: bytes) -> bytes:

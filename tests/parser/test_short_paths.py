@@ -46,6 +46,10 @@ KINDS: dict[str, tuple[Callable[[int], bytes], dict[str, tuple[int, int]]]] = {
         lambda n: delta(reasoning_details=[{"type": "reasoning.text", "index": 0, "text": f"word {n}"}]),
         {"validated": (29, 22), "fed": (21, 7), "folded": (16, 1)},
     ),
+    "summaries": (
+        lambda n: delta(reasoning_details=[{"type": "reasoning.summary", "index": 0, "summary": f"word {n}"}]),
+        {"validated": (30, 23), "fed": (21, 7), "folded": (16, 1)},
+    ),
     "details beside reasoning": (
         lambda n: delta(
             reasoning=f"word {n}", reasoning_details=[{"type": "reasoning.text", "index": 0, "text": f"word {n}"}]

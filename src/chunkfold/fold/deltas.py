@@ -208,11 +208,11 @@ def _add_reasoning(state: ChoiceState, text: str) -> int:
     return state.write("reasoning", text) if text else 0
 
 
-def rule_with_block(rule: TextRule) -> TextRule:
-    """The rule for a reasoning that `reasoning_details` bring too, in the block that the last one came in."""
+def rule_with_block(rule: TextRule, key: str) -> TextRule:
+    """The rule for a reasoning that `reasoning_details` bring too, under this key of the last fragment's block."""
 
     def add(state: ChoiceState, text: str) -> int:
-        state.blocks[REASONING_DETAILS.name].add_again("text", text)
+        state.blocks[REASONING_DETAILS.name].add_again(key, text)
         return rule(state, text)
 
     return add

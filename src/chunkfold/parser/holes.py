@@ -17,6 +17,7 @@ from chunkfold.fold.deltas import RULED_UNKNOWN, TEXT_RULES, TextRule, brought_f
 from chunkfold.json_text.values import is_container, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, ChoiceDelta, CompletionUsage
 from chunkfold.models.base import Model, is_model
+from chunkfold.models.content import REASONING_DETAILS
 from chunkfold.wire.payload import validate_json
 
 VALUE: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|-?\d[\d.eE+-]*+)', re.DOTALL)
@@ -194,7 +195,8 @@ def _rule_for(texts: list[Place], delta: ChoiceDelta, *, has_index: bool) -> Tex
         [call] = delta.tool_calls
         return None if has_index or call.index is None else rule_for_call(call.index)
     rule = TEXT_RULES[next((text.key for text in texts if text.holder is vars(delta)), "reasoning")]
-    return rule_with_block(rule) if delta.reasoning_details else rule
+    in_block = next((text.key for text in texts if text.holder is not vars(delta)), None)
+    return rule if in_block is None else rule_with_block(rule, str(in_block))
 
 
 def _kind_of(
@@ -233,8 +235,9 @@ def _text_of(delta: ChoiceDelta, name: str) -> Place | None:
         return None
     [item] = fields[name]
     if is_object(item):
-        is_text = isinstance(item.get("text"), str) and not any(map(item.get, ("summary", "data", "signature")))
-        return Place(item, "text") if is_text else None
+        brought = [key for key in (*REASONING_DETAILS.appended, "signature") if item.get(key)]
+        is_text = len(brought) == 1 and brought[0] in REASONING_DETAILS.reasoning and isinstance(item[brought[0]], str)
+        return Place(item, brought[0]) if is_text else None
     # The call's other fields are kept with it or not at all.
     function: Model | None = item.function if item.custom is None else None
     brought = [name for name, value in function or () if value is not None]
