@@ -437,6 +437,12 @@ def test_a_choice_that_says_nothing_takes_no_finish_back(later: dict[str, Any]) 
     assert (parser.end, parser.completion().finish_reason) == ("finished", "stop")
 
 
+def test_the_word_null_is_noted_through_one_choice() -> None:
+    payloads = [chunk(choice("Hi", "stop")), chunk(choice("", "null", 1))]
+    assert noted(read(payloads, OneChoice())[0]) == {"CF203": 1}
+    assert read(payloads, OneChoice(), strict=True)[0].end == "invalid"
+
+
 def test_several_choices_stay_apart_unless_asked() -> None:
     parser, _ = read(SPREAD)
     assert [one.message.content for one in parser.completion().choices] == ["Let me look.", None]

@@ -234,7 +234,7 @@ UNEXPLAINED_OBJECT: Final = Rule(
     "CF219",
     "an object that is neither a chunk nor an error",
     "relays that report their own state; other APIs",
-    "keeps its fields; without a finish reason the stream is truncated, even if [DONE] follows",
+    "keeps its fields and, after chunks, its usage; without a finish reason the stream is truncated, even after [DONE]",
 )
 TOOL_MESSAGE: Final = Rule(
     "CF220",

@@ -179,8 +179,7 @@ class OneChoice:
             self._finished = finished[-1]
         elif self._finished is not None and any(_goes_on(choice, self._finished) for choice in chunk.choices):
             self._finished = None
-        choices = [_replaced(choice, index=0, finish_reason=None) for choice in chunk.choices]
-        return [_replaced(chunk, choices=choices)]
+        return [_replaced(chunk, choices=[self._as_first(choice) for choice in chunk.choices])]
 
     def close(self) -> list[ChatCompletionChunk]:
         """Return the last finish reason, if no other choice continued after it."""
@@ -188,6 +187,10 @@ class OneChoice:
             return []
         choice = ChunkChoice(index=0, delta=ChoiceDelta(), finish_reason=self._finished.finish_reason)
         return [ChatCompletionChunk(object="chat.completion.chunk", choices=[choice])]
+
+    def _as_first(self, choice: ChunkChoice) -> ChunkChoice:
+        is_open = outcome_of(choice.finish_reason) is None  # also with the word `null`, which the fold notes
+        return _replaced(choice, index=0) if is_open else _replaced(choice, index=0, finish_reason=None)
 
 
 def _goes_on(choice: ChunkChoice, finished: ChunkChoice) -> bool:

@@ -329,7 +329,7 @@ OUTCOMES = {
         *("rate_limit_error", "server_error", "timeout", "cancelled", "upstream_error", "engine_overloaded"),
         *("MALFORMED_FUNCTION_CALL", "function_call_filter: MALFORMED_FUNCTION_CALL", "network-error", "network error"),
     ],
-    Outcome.OTHER: ["repetition", "?", "stopped?", " ", "errors", ": stop", "error_"],
+    Outcome.OTHER: ["repetition", "?", "stopped?", " ", "errors", ": stop", "error_", "no error"],
 }
 
 

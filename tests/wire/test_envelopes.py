@@ -184,7 +184,7 @@ ENVELOPES = {
     "8 a list around a code": Envelope(data([{"code": 400, "message": "bad"}]), "bad", 400, 400),
     "6 the upstream's own finish reason": Envelope(
         data({**HEAD, "choices": [{"delta": {}, "finish_reason": "stop", "native_finish_reason": "network_error"}]}),
-        "the provider ended choice 0 with the finish reason 'network_error'",
+        "the provider ended choice 0 with the native finish reason 'network_error'",
         ANY,
         ANY,
         ANY,
@@ -507,7 +507,14 @@ NO_ERRORS = [
             {**HEAD, "choices": [{"delta": {}, "finish_reason": own, "native_finish_reason": native}]},
             id=f"the upstream's {native!r} beside {own!r}",
         )
-        for own, native in (("stop", "completed"), ("stop", None), ("stop", 5), (None, "network_error"), ("", "error"))
+        for own, native in (
+            ("stop", "completed"),
+            ("stop", None),
+            ("stop", 5),
+            (None, "network_error"),
+            ("", "error"),
+            ("null", "error"),
+        )
     ),
     pytest.param({**HEAD, "choices": [], "usage": {"total_tokens": 1}}, id="usage alone"),
     pytest.param({"choices": [], "usage": {"total_tokens": 1}, "code": 0}, id="usage and a code of 0"),

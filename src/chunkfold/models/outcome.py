@@ -28,8 +28,8 @@ _WORDS = {
         " refusal guardrail_intervened moderation image_safety"
     ),
     Outcome.ERROR: (
-        "error insufficient_system_resource abort timeout cancelled canceled engine_overloaded malformed_function_call"
-        " function_call_filter"
+        "error network_error insufficient_system_resource abort timeout cancelled canceled engine_overloaded"
+        " malformed_function_call function_call_filter"
     ),
 }
 _OUTCOMES = {word: outcome for outcome, words in _WORDS.items() for word in words.split()}
@@ -52,7 +52,7 @@ def outcome_of(finish_reason: str | None, *, has_tool_calls: bool = False) -> Ou
     """The outcome a finish reason stands for; None while the choice is open, and where the word is `null`.
 
     Any word that ends in `_error` means an error, which fails the stream (`find_error` in `wire/envelopes`). Words
-    after a colon are only a detail (Gemini's `content_filter: RECITATION`), and hyphens or blanks may stand for the
+    after a colon are only a detail (Gemini's `content_filter: RECITATION`). Known words may have hyphens or blanks for
     underscores. `stop` beside tool calls means `tool_calls`: several providers send it, among them OpenAI if a tool was
     forced.
     """
@@ -65,5 +65,5 @@ def outcome_of(finish_reason: str | None, *, has_tool_calls: bool = False) -> Ou
 def _other_outcome(finish_reason: str) -> Outcome:
     if len(finish_reason) > 2 * _LONGEST_WORD:
         finish_reason = finish_reason[:_LONGEST_WORD] + finish_reason[-_LONGEST_WORD:]
-    word = re.sub("[- ]", "_", finish_reason.lower().partition(":")[0].strip())
-    return Outcome.ERROR if word.endswith("_error") else _OUTCOMES.get(word, Outcome.OTHER)
+    word = finish_reason.lower().partition(":")[0].strip()
+    return Outcome.ERROR if word.endswith("_error") else _OUTCOMES.get(re.sub("[- ]", "_", word), Outcome.OTHER)

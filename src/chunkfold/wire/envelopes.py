@@ -139,27 +139,30 @@ def _is_not_empty(error: Any) -> bool:
     return any(error.values()) if is_object(error) else bool(error)
 
 
-def _failure(finish_reason: Any, native: Any) -> str | None:
-    """The finish reason of a choice that means an error, or the upstream's beside it; None if neither does.
+def _failure(finish_reason: Any, native: Any) -> tuple[str, str] | None:
+    """The key and the word of the finish reason that means an error, if a choice has one.
 
-    OpenRouter passes on the upstream's own word, and `stop` where it does not know that word.
+    OpenRouter passes on the upstream's own word, and sends `stop` where it does not know that word.
     """
-    words = (finish_reason, native) if finish_reason else ()
-    return next((word for word in words if isinstance(word, str) and outcome_of(word) is Outcome.ERROR), None)
+    own, upstream = (outcome_of(word) if isinstance(word, str) else None for word in (finish_reason, native))
+    if own is Outcome.ERROR:
+        return "finish_reason", finish_reason
+    return (_NATIVE, native) if own is Outcome.STOP and upstream is Outcome.ERROR else None
 
 
 def _error_inside(body: dict[str, Any]) -> Envelope | None:
     """The error in a choice or in `x_groq`; a finish reason that means an error is one by itself."""
     choices = objects_in(body.get("choices"))
     told = [holder["error"] for holder in (*choices, body.get("x_groq")) if _has_error(holder)]
-    reasons = ((choice, _failure(choice.get("finish_reason"), choice.get(_NATIVE))) for choice in choices)
-    failed, word = next(((choice, word) for choice, word in reasons if word), (None, None))
-    if failed is None:
-        return Envelope(told[0], ERROR_INSIDE) if told else None
-    index = excerpt(failed.get("index", 0))
-    message = f"the provider ended choice {index} with the finish reason {excerpt(word)}"
-    own = failed["error"] if _has_error(failed) else told[0] if told else None
-    return Envelope(own or {"message": message, "finish_reason": word}, ERROR_FINISH)
+    for choice in choices:
+        failure = _failure(choice.get("finish_reason"), choice.get(_NATIVE))
+        if failure is not None:
+            key, word = failure
+            reason = f"{key.replace('_', ' ')} {excerpt(word)}"
+            message = f"the provider ended choice {excerpt(choice.get('index', 0))} with the {reason}"
+            own = choice["error"] if _has_error(choice) else told[0] if told else None
+            return Envelope(own or {"message": message, key: word}, ERROR_FINISH)
+    return Envelope(told[0], ERROR_INSIDE) if told else None
 
 
 def _vendor_error(body: dict[str, Any]) -> dict[str, Any] | None:
