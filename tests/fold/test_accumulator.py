@@ -427,6 +427,16 @@ def test_where_usage_stands_is_no_anomaly(top: dict[str, Any], choice: dict[str,
     assert noted(parser) == set()
 
 
+def test_usage_of_a_wrong_type_is_noted_wherever_it_stands() -> None:
+    parser = fold(*said({"content": "a"}), chunk({}, choice={"usage": "x"}, x_groq={"usage": {"total_tokens": 3}}))
+    usage = parser.completion().usage
+    assert usage is not None
+    assert usage.total_tokens == 3
+    assert [(one.rule.id, one.detail) for one in parser.anomalies if one.rule.id == "CF209"] == [
+        ("CF209", "usage: expected an object, received str")
+    ]
+
+
 def test_usage_after_the_finish_reason() -> None:
     """A trailer with empty choices; NagaAI's has nothing else at all."""
     parser = fold(*said({"content": "a"}), {"choices": [], "usage": {"total_tokens": 4}})

@@ -615,8 +615,10 @@ def brings_output(chunk: ChatCompletionChunk) -> bool:
 
 def _unknown_output_of(unknown: dict[str, Any]) -> Iterator[Any]:
     """The reasoning that a delta has in fields that the models do not have."""
-    if isinstance(text := unknown.get("reasoning_text"), str):
-        yield text
+    for value in map(unknown.get, ("reasoning_text", "reasoning_content", "reasoning")):
+        text = _object(value).get("text", value)
+        if isinstance(text, str):
+            yield text
     one, *lists = (unknown.get(name) for name in ("thinking", "thinking_blocks", "content_blocks"))
     for holder in (one, *(item for items in lists if isinstance(items, list) for item in items)):
         fields = {**holder, **_object(holder.get("delta"))} if isinstance(holder, dict) else {}

@@ -133,9 +133,12 @@ def nested_usage(chunk: ChatCompletionChunk, log: AnomalyLog) -> CompletionUsage
     """Moonshot puts usage into the choice, Groq into `x_groq`."""
     groq = (chunk.__pydantic_extra__ or {}).get("x_groq")
     for holder in (*(choice.__pydantic_extra__ for choice in chunk.choices), groq):
-        if is_object(holder) and is_object(holder.get("usage")):
-            usage, wrong = validate_leniently(CompletionUsage, copied(holder["usage"]))
+        sent = holder.get("usage") if is_object(holder) else None
+        if is_object(sent):
+            usage, wrong = validate_leniently(CompletionUsage, copied(sent))
             for one in wrong:
                 log.note(COUNT_TOO_LARGE if one.is_too_large else WRONG_TYPE, str(one))
             return usage
+        if sent is not None:
+            log.note(WRONG_TYPE, f"usage: expected an object, received {type(sent).__name__}")
     return None
