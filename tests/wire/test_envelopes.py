@@ -702,6 +702,11 @@ STATUSES = [
     pytest.param({"error": {"http_code": 429}}, 429, id="http_code"),
     pytest.param({"error": {"http_status_code": "429"}}, 429, id="http_status_code"),
     pytest.param(
+        {"choices": [{"finish_reason": "stop", "native_finish_reason": "rate_limit_error"}]},
+        429,
+        id="the upstream's finish reason",
+    ),
+    pytest.param(
         {"object": "error", "type": "service_tier_capacity_exceeded", "code": "3505", "raw_status_code": 503},
         503,
         id="raw_status_code (Mistral)",

@@ -126,8 +126,9 @@ def reasoning_text(fields: Fields) -> str:
     Envoy AI Gateway sends Bedrock's as an object with the text in it; the object is a value of a wrong type (CF209).
     """
     for name in _REASONING_TEXTS:
-        value = fields.get(name)
-        text = value if not value or isinstance(value, str) else is_object(value) and value.get("text")
+        text = fields.get(name)
+        if text and not isinstance(text, str) and is_object(text):
+            text = text.get("text")
         if text and isinstance(text, str):
             return text
     return ""
