@@ -616,6 +616,8 @@ SPELLINGS = [
         id="details before thinking_blocks",
     ),
     pytest.param({"thinking": {"content": "T"}}, set(), id="thinking as an object (musistudio/llms)"),
+    pytest.param({"reasoning_content": {"text": "T"}}, {"CF209"}, id="reasoning_content as an object (Envoy)"),
+    pytest.param({"reasoning": {"text": 5}, "reasoning_text": "T"}, {"CF209"}, id="an object whose text is a number"),
     pytest.param(
         {"thinking_blocks": [{"thinking": "T"}], "thinking": {"content": "other"}}, set(), id="blocks before thinking"
     ),
