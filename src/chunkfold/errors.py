@@ -79,8 +79,9 @@ class ChunkfoldError(Exception):
     Attributes:
         snapshot: The partial answer, a `ChatCompletion`; None if no stream was being read. (Its type is not declared,
             because this module does not import the layers that raise errors.)
-        emitted_output: Whether output was emitted before the error, in a chunk or an event that was yielded or
-            returned. The stream's `read()` and the parser's `fold` emit nothing.
+        emitted_output: Whether you received output before the error: a chunk or an event that has some, or an item of
+            `text_deltas()` or `partials()`. Output that these pass over is not emitted, nor is anything by the
+            stream's `read()` and the parser's `fold`.
         retry_after: Seconds to wait before another attempt, None if unknown.
     """
 

@@ -353,8 +353,8 @@ def assert_ended(case: Case, source: Source, stream: Any, text: str, way: str) -
         assert case.missed in str(stream.error)
         assert stream.error.end == "stalled"
         assert stream.error.snapshot == stream.snapshot
-        gives_the_result_alone = way in {folded.__name__, read.__name__, read_async.__name__}
-        assert stream.error.retryable == (case.text == "" or gives_the_result_alone)
+        yields_nothing = way in {fed_in_slices.__name__, folded.__name__, read.__name__, read_async.__name__}
+        assert stream.error.retryable == (case.text == "" or yields_nothing)
 
 
 # Looked at when bytes come, and then alone

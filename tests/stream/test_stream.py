@@ -65,6 +65,7 @@ from chunkfold.testing import (
     FakeResponse,
     delta,
     event,
+    fragment,
     json_answer,
     mock_response,
     stalled,
@@ -551,25 +552,49 @@ async def test_read_raises_what_went_wrong_every_time(front: Any) -> None:
         assert caught.value is stream.error
 
 
-async def test_what_read_took_is_not_emitted(front: Any) -> None:
-    """Nothing was yielded, so nobody has seen it: another attempt is in order, unless something was yielded before."""
-    for before in (False, True):
-        stream = front(source(front, [HI, HI]))
-        if before:
-            assert (await anext(aiter(stream))).text == "Hi"
-        with pytest.raises(IncompleteStreamError) as caught:
-            await stream.read()
-        assert caught.value.snapshot is not None
-        assert caught.value.snapshot.text == "HiHi"
-        assert (caught.value.emitted_output, caught.value.retryable) == (before, not before)
+THOUGHT, OTHER_CHOICE = delta(reasoning_content="Hm"), delta(content="Hi", index=1)
+CALL = delta(tool_calls=[fragment(0, id="a", name="f", arguments="{}")])
+NUMBER = delta(content="[1")
+USAGE = event({"object": "chat.completion.chunk", "choices": [], "usage": {"completion_tokens": 1}})
+# The body before the error, the view, how many items are taken of it, and whether these have output.
+TAKEN: dict[str, tuple[list[bytes], Callable[[Any], Any], int, bool]] = {
+    "nothing": ([HI], aiter, 0, False),
+    "a chunk without output": ([ROLE, HI], aiter, 1, False),
+    "a chunk with text": ([ROLE, HI], aiter, 2, True),
+    "a chunk of a call": ([CALL, HI], aiter, 1, True),
+    "a chunk of another choice": ([OTHER_CHOICE], aiter, 1, True),
+    "a text": ([ROLE, THOUGHT, HI], lambda stream: stream.text_deltas(), 1, True),
+    "texts that never come": ([ROLE, THOUGHT, CALL, OTHER_CHOICE], lambda stream: stream.text_deltas(), 9, False),
+    "an event without output": ([USAGE, HI], lambda stream: stream.events(), 1, False),
+    "reasoning": ([ROLE, THOUGHT, HI], lambda stream: stream.events(), 1, True),
+    "a value": ([THOUGHT, NUMBER, HI], lambda stream: stream.partials(), 1, True),
+    "values that never come": ([THOUGHT, CALL], lambda stream: stream.partials(), 9, False),
+}
 
 
-async def test_events_are_emitted(front: Any) -> None:
-    stream = front(source(front, [HI]))
-    with pytest.raises(IncompleteStreamError) as caught:
-        async for _ in stream.events():
-            pass
-    assert caught.value.emitted_output
+@pytest.mark.parametrize("name", TAKEN)
+@pytest.mark.parametrize("in_one_read", [False, True], ids=["a read each", "one read"])
+async def test_output_is_emitted_once_it_is_yielded(name: str, in_one_read: bool, front: Any) -> None:
+    """However the bytes were cut: what waits to be taken is not emitted, nor what a view passes over."""
+    before, view, count, is_emitted = TAKEN[name]
+    pieces = [*before, ERROR]
+    for leave in (lambda stream: stream.read(), lambda stream: stream.drain()):
+        stream = front(source(front, [b"".join(pieces)] if in_one_read else pieces))
+        items = aiter(view(stream))
+        with suppress(APIError):
+            for _ in range(count):
+                await anext(items)
+        with suppress(APIError):
+            await leave(stream)
+        assert (stream.error.emitted_output, stream.error.retryable) == (is_emitted, not is_emitted)
+
+
+async def test_texts_of_chunks_that_were_not_taken_are_emitted(front: Any) -> None:
+    stream = front(source(front, [ROLE + HI + ERROR]))
+    await anext(aiter(stream))
+    assert not stream.error.emitted_output
+    assert await anext(aiter(stream.text_deltas())) == "Hi"
+    assert stream.error.emitted_output
 
 
 async def test_read_after_closing(front: Any) -> None:

@@ -269,6 +269,17 @@ class AnomalyNoted(ShortRepr):
     anomaly: Anomaly
 
 
+OUTPUT_EVENTS = (
+    TextDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    ToolCallStarted,
+    ToolCallArgumentsDelta,
+    ToolCallDone,
+    AudioDelta,
+    ImageReceived,
+)
+
 ChatCompletionEvent = (
     TextDelta
     | ReasoningDelta

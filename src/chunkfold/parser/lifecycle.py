@@ -1,9 +1,9 @@
 """The lifecycle of one stream: the effect of each read, its times, and how it ends."""
 
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator
 from typing import TYPE_CHECKING, Any
 
-from chunkfold.anomalies import UNEXPLAINED_OBJECT, Anomaly
+from chunkfold.anomalies import UNEXPLAINED_OBJECT, Anomaly, AnomalyLog
 from chunkfold.arguments import check_callable
 from chunkfold.errors import APIError, ChunkfoldError, InvalidStreamError, StreamEnd, StreamStalledError
 from chunkfold.event_stream import slices
@@ -89,7 +89,7 @@ class Lifecycle:
 
     @property
     def emitted_output(self) -> bool:
-        """Whether output was emitted, in a chunk or an event that was returned."""
+        """Whether output was emitted, in a chunk or an event that was returned or yielded."""
         return self._emitted
 
     def events(self) -> "list[ChatCompletionEvent]":
@@ -98,6 +98,13 @@ class Lifecycle:
         Events are made from the first call on, and kept until the next one. A late first call starts with
         everything that has arrived, in as few events as possible.
         """
+        events = self._take_events()
+        if any(map(_brings_output, events)):
+            self._mark_emitted()
+        return events
+
+    def _take_events(self) -> "list[ChatCompletionEvent]":
+        """What `events` returns, which is not emitted yet."""
         if self._recorder is None:
             from chunkfold.events.recorder import EventRecorder  # loaded only for events
 
@@ -105,9 +112,7 @@ class Lifecycle:
             self._log.observe(self._recorder.on_anomaly)
             self._fold.observe(self._recorder)
             self._tell_end()
-        events = self._recorder.take()
-        self._note_emitted(events)
-        return events
+        return self._recorder.take()
 
     def _observe(
         self,
@@ -157,8 +162,8 @@ class Lifecycle:
                 body.has_progress = False
             if not is_slice:
                 self._end_if_late(deadlines.any_missed(now), chunks)
-        if chunks and not self._emitted:
-            self._note_emitted(chunks, folding=folding)
+        if self._has_callback:
+            self._note_shown()
         if body.stop is not None:
             body.tell_last()
         if self._observers is not None:
@@ -177,7 +182,7 @@ class Lifecycle:
             if self.end is not None:
                 return
             if is_timed and place and (overdue := self._deadlines.total_missed(self._clock())) is not None:
-                yield self._after_slices(overdue, folding=folding)
+                yield self._after_slices(overdue)
                 return
             try:
                 chunks = self._take(piece, now, folding=folding, is_slice=True)
@@ -187,15 +192,10 @@ class Lifecycle:
                 raise
             yield chunks
         # Of the whole read: a chunk may be in its last slice.
-        yield self._after_slices(self._deadlines.any_missed(now), folding=folding)
+        yield self._after_slices(self._deadlines.any_missed(now))
 
-    def _end_of_body(self, exc: BaseException | None, *, folding: bool = False) -> list[ChatCompletionChunk]:
-        """Process the end of the body, or the transport's exception; return the last chunks.
-
-        Args:
-            exc: What the transport raised, None where the body ended.
-            folding: Whether the caller drops the chunks.
-        """
+    def _end_of_body(self, exc: BaseException | None) -> list[ChatCompletionChunk]:
+        """Process the end of the body, or the transport's exception, if there is one; return the last chunks."""
         chunks: list[ChatCompletionChunk] = []
         if self.end is not None:
             return chunks
@@ -212,7 +212,8 @@ class Lifecycle:
                 self._end_at(Stop.BODY_ENDED if exc is None else Stop.TRANSPORT, chunks, cause=exc)
         if chunks and self.timing.last_byte is not None:  # they came with the last bytes
             note_read(self.timing, self.timing.last_byte, has_chunks=True, has_output=self._fold.has_output)
-        self._note_emitted(chunks, folding=folding)
+        if self._has_callback:
+            self._note_shown()
         body.tell_last()
         self._tell_observers()
         return chunks
@@ -223,12 +224,22 @@ class Lifecycle:
             self._end_at(Stop.LEFT, [])
             self._tell_observers()
 
-    def _note_emitted(self, items: Sequence[object], *, folding: bool = False) -> None:
-        """The output so far is emitted if chunks or events are returned to a caller that does not drop them."""
-        if items and (self._has_callback or not folding):
-            self._emitted = self._fold.has_output
-            if self.error is not None:
-                self.error.emitted_output = self._emitted
+    def _note_shown(self) -> None:
+        """The callback got all chunks so far."""
+        if self._fold.has_output:
+            self._mark_emitted()
+
+    def _note_yielded(self, item: object) -> bool:
+        """A stream yields a chunk, or an event or what is made of it; return whether output was emitted by now."""
+        if not self._emitted and self._fold.has_output and _brings_output(item):
+            self._mark_emitted()
+        return self._emitted
+
+    def _mark_emitted(self) -> None:
+        """Output was handed to the caller."""
+        self._emitted = True
+        if self.error is not None:
+            self.error.emitted_output = True
 
     def _with_context(self, error: ChunkfoldError) -> ChunkfoldError:
         """The error with what is known of the stream."""
@@ -242,11 +253,10 @@ class Lifecycle:
         error.emitted_output = self._emitted
         return error
 
-    def _after_slices(self, missed: str | None, *, folding: bool) -> list[ChatCompletionChunk]:
+    def _after_slices(self, missed: str | None) -> list[ChatCompletionChunk]:
         """The last chunks, if a deadline was missed and that ends the stream."""
         chunks: list[ChatCompletionChunk] = []
         self._end_if_late(missed, chunks)
-        self._note_emitted(chunks, folding=folding)
         self._tell_observers()
         return chunks
 
@@ -295,3 +305,14 @@ class Lifecycle:
     def _end_if_late(self, missed: str | None, chunks: list[ChatCompletionChunk]) -> None:
         if missed is not None and self.end is None:
             self._end_at(Stop.STALLED, chunks, StreamStalledError(missed, end=StreamEnd.STALLED))
+
+
+def _brings_output(item: object) -> bool:
+    """Whether a chunk or an event has output."""
+    if isinstance(item, ChatCompletionChunk):
+        fold = StreamFold(AnomalyLog())
+        fold.add(item)
+        return fold.has_output
+    from chunkfold.events.types import OUTPUT_EVENTS  # loaded only for events
+
+    return isinstance(item, OUTPUT_EVENTS)

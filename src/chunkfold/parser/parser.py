@@ -169,9 +169,12 @@ class ChatCompletionParser(Lifecycle):
         """
         if self.end is not None:
             return []
+        known = self._fold.output_size
         if type(data) is bytes and len(data) > _LARGE_READ:
-            return list(chain.from_iterable(self._take_slices(data, arrived)))
-        return self._take(data, arrived)
+            chunks = list(chain.from_iterable(self._take_slices(data, arrived)))
+        else:
+            chunks = self._take(data, arrived)
+        return chunks if self._emitted else self._returned(chunks, known)
 
     def fold(self, data: bytes | bytearray | memoryview, *, arrived: float | None = None) -> None:
         """Take the next bytes of the body like `feed`, without making chunks, if you only need the result.
@@ -193,7 +196,8 @@ class ChatCompletionParser(Lifecycle):
 
     def close(self) -> list[ChatCompletionChunk]:
         """Mark the end of the body. May return last chunks; `end` is set from here at the latest."""
-        return self._end_of_body(None)
+        known = self._fold.output_size
+        return self._returned(self._end_of_body(None), known)
 
     def interrupt(self, exc: BaseException) -> list[ChatCompletionChunk]:
         """Mark that the transport raised. Like `close`, but an incomplete stream counts as interrupted.
@@ -204,11 +208,20 @@ class ChatCompletionParser(Lifecycle):
             TypeError: It is not an exception.
         """
         check_instance("exc", exc, BaseException, "an exception")
-        return self._end_of_body(exc)
+        known = self._fold.output_size
+        return self._returned(self._end_of_body(exc), known)
+
+    def _returned(self, chunks: list[ChatCompletionChunk], known: int) -> list[ChatCompletionChunk]:
+        """The chunks, which emit the output that came since there were `known` characters of it."""
+        if self._fold.output_size > known:
+            self._mark_emitted()
+        return chunks
 
 
 # What streams do with a parser, besides its public methods.
 feed_or_fold = ChatCompletionParser._take  # pyright: ignore[reportPrivateUsage] - of its base class
 feed_in_slices = ChatCompletionParser._take_slices  # pyright: ignore[reportPrivateUsage]
 end_of_body = ChatCompletionParser._end_of_body  # pyright: ignore[reportPrivateUsage]
+take_events = ChatCompletionParser._take_events  # pyright: ignore[reportPrivateUsage]
+note_yielded = ChatCompletionParser._note_yielded  # pyright: ignore[reportPrivateUsage]
 observe_as = ChatCompletionParser._observe  # pyright: ignore[reportPrivateUsage]

@@ -17,7 +17,15 @@ from chunkfold.errors import ChunkfoldError, LimitExceededError, StreamConsumedE
 from chunkfold.event_stream import SLICE
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser.options import ParserOptions
-from chunkfold.parser.parser import ChatCompletionParser, end_of_body, feed_in_slices, feed_or_fold, observe_as
+from chunkfold.parser.parser import (
+    ChatCompletionParser,
+    end_of_body,
+    feed_in_slices,
+    feed_or_fold,
+    note_yielded,
+    observe_as,
+    take_events,
+)
 from chunkfold.parser.timing import StreamTiming
 from chunkfold.stream.network import DeadlineReachedError, owns_connection
 from chunkfold.stream.transport import check_source, encoding_error, expansion_error, is_encoded
@@ -87,6 +95,7 @@ class StreamDriver:
                 self._parser.interrupt(refused)
         self._reuse_connection = reuse_connection
         self.connection_was_kept = False
+        self._emitted = False  # whether output was yielded, so that it need not be asked for each item
         self._ready: Iterator[ChatCompletionChunk] = _NOTHING
         self._slices: Generator[list[ChatCompletionChunk]] | None = None  # the chunks of the rest of a large read
         self._is_parsing = False  # and may be running a callback
@@ -191,28 +200,34 @@ class StreamDriver:
         if not self._folding:  # chunks were read: their texts are given by them, and not again by the events
             for chunk in self._ready:
                 if text := chunk.text:
+                    self._note_yielded(chunk)
                     return text
-            self._parser.events()
+            take_events(self._parser)
             self._folding = True
-        while not isinstance(event := self._next_event(), Step):
+        while not isinstance(event := self._next_event(is_yielded=False), Step):
             if isinstance(event, text_delta) and event.choice == 0:
+                if not self._emitted:
+                    self._note_yielded(event)
                 return event.delta
         return event
 
-    def _next_event(self) -> "ChatCompletionEvent | Step":
+    def _next_event(self, *, is_yielded: bool = True) -> "ChatCompletionEvent | Step":
         for event in self._ready_events:
+            if is_yielded and not self._emitted:
+                self._note_yielded(event)
             return event
         if self._may_have_events and not (self._consumed or self._closed):
             self._gives_events, self._may_have_events = True, False
             self._ready = _NOTHING  # what its chunks mean is among the events
-            if events := self._parser.events():
+            if events := take_events(self._parser):
                 self._ready_events = iter(events)
-                return next(self._ready_events)
+                return self._next_event(is_yielded=is_yielded)
         return self._step()
 
     def _next_partial(self, partials: "Partials") -> Any:
-        while not isinstance(event := self._next_event(), Step):
+        while not isinstance(event := self._next_event(is_yielded=False), Step):
             for value in partials.after(event):
+                self._note_yielded(event)
                 return value
         if event is OVER and not self._closed:
             for value in partials.last():
@@ -223,6 +238,10 @@ class StreamDriver:
         from chunkfold.stream.partials import Partials  # loaded only if they are used
 
         return partial(self._next_partial, Partials(self._parser, as_type, half_numbers=half_numbers))
+
+    def _note_yielded(self, item: "ChatCompletionChunk | ChatCompletionEvent") -> None:
+        """The item, or what is made of it, is about to be yielded; to be called until output was emitted."""
+        self._emitted = note_yielded(self._parser, item)
 
     def _step(self) -> Step:
         if self._parser.end is not None or self._closed or self._consumed:
@@ -243,10 +262,10 @@ class StreamDriver:
         """Raise if chunks of the next read would skip events that have not been taken."""
         if not self._gives_events or self._consumed or self._closed:
             return
-        waiting = [*self._ready_events, *self._parser.events()]
+        waiting = [*self._ready_events, *take_events(self._parser)]
         while self._slices is not None and not waiting:
             self._parse_slice()
-            waiting = self._parser.events()
+            waiting = take_events(self._parser)
         self._ready, self._ready_events = _NOTHING, iter(waiting)
         if waiting:
             what = f"the last read brought {len(waiting)} more events, which chunks would skip"
@@ -276,7 +295,7 @@ class StreamDriver:
         self._is_parsing = True
         try:
             if self._decoded is not None and (error := self._expansion_error(self._decoded, len(data))) is not None:
-                self._ready = iter(end_of_body(self._parser, error, folding=folding))
+                self._ready = iter(end_of_body(self._parser, error))
             elif type(data) is bytes and len(data) > SLICE:
                 self._slices = feed_in_slices(self._parser, data, folding=folding)
                 self._parse_slice()
@@ -314,7 +333,7 @@ class StreamDriver:
             self._exhausted = True
             fault = self._cut_short  # if a read was left half done, that broke the source
         if not isinstance(fault, DeadlineReachedError):
-            self._ready = iter(end_of_body(self._parser, fault, folding=self._folding))
+            self._ready = iter(end_of_body(self._parser, fault))
         return True
 
     # Leaving
