@@ -167,6 +167,10 @@ TELLS: dict[str, tuple[list[bytes], list[tuple[Any, ...]]]] = {
     ),
     "a transcript alone": ([delta(audio={"transcript": "A"})], [("audio", b"", "A")]),
     "images": ([delta(images=[IMAGE, IMAGE]), delta(images=[])], [("image", IMAGE)] * 2),
+    "images and refusals in content lists": (
+        [delta(content=[{"type": "reference"}, "a", IMAGE, {"type": "refusal", "refusal": "b"}]), delta(content=[IMAGE])],
+        [("text", "a"), ("image", IMAGE), ("refusal", "b"), ("image", IMAGE)],
+    ),
     "annotations": (
         [delta(annotations=[CITATION, {"type": "x"}])],
         [("annotation", "url_citation"), ("annotation", "x")],

@@ -947,7 +947,7 @@ PARTS = [
     pytest.param([THINKING, {"type": "text", "text": "a"}, THINKING], "a", "TT", id="mixed"),
     pytest.param([{"type": "reference", "reference_ids": [1]}, {"type": "text", "text": "a"}], "a", "", id="others"),
     pytest.param(["a", {"type": "text", "text": "b"}, "c"], "abc", "", id="strings among them"),
-    pytest.param([{"type": "text", "text": None}, {"type": "text"}, 5, None], "", "", id="without text"),
+    pytest.param([{"type": "text", "text": None}, {"type": "text"}], "", "", id="without text"),
     pytest.param([{"type": "thinking", "thinking": ["T", {"type": "text", "text": "U"}]}], "", "TU", id="nested"),
     pytest.param(
         [{"type": "thinking", "thinking": [THINKING["thinking"][0], {"type": "reference"}, 5]}],
@@ -987,6 +987,40 @@ def test_other_parts_stay_in_their_order() -> None:
     assert shown == ["See ", *OTHERS[0][1:], "this.", *OTHERS[1][1:], "!"]
     (again,) = ChatCompletion.model_validate_json(parser.completion().model_dump_json()).choices
     assert [type(part).__name__ for part in again.message.parts] == ["TextPart", *["ContentPart"] * 4]
+
+
+def test_a_refusal_in_a_content_list_is_the_refusal() -> None:
+    message = (
+        fold(*said(*({"content": [{"type": "refusal", "refusal": text}]} for text in ("No", "!")))).completion().message
+    )
+    assert (message.content, message.refusal, message.content_parts) == ("", "No!", None)
+
+
+WRONG_PARTS: dict[str, tuple[Any, list[Any] | None]] = {
+    "a number": (5, None),
+    "null": (None, None),
+    "a list": (["a"], None),
+    "a text that is a number": ({"type": "text", "text": 5}, [{"type": "text", "text": 5}]),
+    "a text without a type": ({"text": {"a": 1}}, [{"text": {"a": 1}}]),
+    "thinking that is a number": ({"type": "thinking", "thinking": 5}, [{"type": "thinking", "thinking": 5}]),
+}
+
+
+@each_case("name", WRONG_PARTS)
+def test_a_part_of_a_wrong_type_is_noted_and_an_object_kept(name: str) -> None:
+    part, kept = WRONG_PARTS[name]
+    parser = fold(*said({"content": [part, {"type": "text", "text": "Hi"}]}))
+    message = parser.completion().message
+    assert message.content == "Hi"
+    assert message.content_parts == (kept and [*kept, {"type": "text", "text": "Hi"}])
+    assert noted(parser) == {"CF208", "CF209"}
+
+
+@each_case("part", [{"type": "text"}, {"type": "text", "text": None}, {"type": "output_text", "text": ""}])
+def test_a_text_part_without_text_is_nothing(part: dict[str, Any]) -> None:
+    parser = fold(*said({"content": [part, "Hi"]}))
+    assert (parser.completion().text, parser.completion().message.content_parts) == ("Hi", None)
+    assert noted(parser) == {"CF208"}
 
 
 def test_reasoning_parts_are_pieces_until_text_comes() -> None:

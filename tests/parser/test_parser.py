@@ -322,6 +322,8 @@ OUTPUT: dict[str, dict[str, Any]] = {
     "a custom tool's input": {"tool_calls": [{**CALL, "type": "custom", "custom": {"input": "x"}}]},
     "audio": {"audio": {"data": "AAAA"}},
     "an audio transcript": {"audio": {"transcript": "Hi"}},
+    "an image in a list of parts": {"content": [{"type": "image_url", "image_url": {"url": "data:,"}}]},
+    "a refusal in a list of parts": {"content": [{"type": "refusal", "refusal": "No"}]},
     "an image": {"images": [{"type": "image_url", "image_url": {"url": "data:,"}}]},
 }
 NO_OUTPUT: dict[str, dict[str, Any]] = {
@@ -330,6 +332,7 @@ NO_OUTPUT: dict[str, dict[str, Any]] = {
     "a tool call's id": {"tool_calls": [CALL]},
     "an audio's id": {"audio": {"id": "a1"}},
     "an audio's expiry": {"audio": {"expires_at": 1}},
+    "a part of another kind": {"content": [{"type": "reference", "reference_ids": [1]}]},
     "an unknown key": {"mood": "good"},
 }
 

@@ -186,7 +186,7 @@ class AudioDelta(ShortRepr):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ImageReceived(ShortRepr):
-    """An image came.
+    """An image came, in `images` or as a part of a content list.
 
     Attributes:
         choice: The choice's index.

@@ -176,16 +176,18 @@ class ContentParts:
 
     Attributes:
         others: How many of them are neither text nor reasoning.
+        images: The images among these, as sent, by their places.
     """
 
     def __init__(self) -> None:
         self.others = 0
+        self.images: dict[int, dict[str, Any]] = {}
         self._parts = Blocks(CONTENT_PARTS)
         self._starts: list[int] = []
 
     def kept(self) -> Kept:
         """What they keep; see `footprint`."""
-        return Kept((self._parts,), (self._starts,))
+        return Kept((self._parts,), (self._starts, self.images))
 
     def add(self, part: dict[str, Any], start: int) -> bool:
         """Fold in a part that comes after that number of characters of text; return whether it is a new one."""

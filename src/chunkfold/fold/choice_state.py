@@ -150,6 +150,8 @@ def replay(state: ChoiceState, observer: FoldObserver) -> None:
             observer.on_tool_call(state.index, state.tool_calls, call, call.arguments.getvalue())
         elif name == "images":
             observer.on_image(state.index, state.lists["images"][start])
+        elif name == "content_parts" and state.content_parts is not None and start in state.content_parts.images:
+            observer.on_image(state.index, state.content_parts.images[start])
         elif name == "audio" and state.audio is not None:
             observer.on_audio(state.index, state.audio.data, state.audio.transcript.getvalue())
         elif name in state.texts:

@@ -21,8 +21,10 @@ from chunkfold.models.content import (
     BlockKind,
     Fields,
     fragments_of,
+    is_image,
     is_of_tool,
     is_thought,
+    is_wrong_part,
     read_part,
     reasoning_text,
     thought_of,
@@ -125,26 +127,35 @@ def _add_content(state: ChoiceState, fields: Fields, known_reasoning: str) -> in
 
 
 def _add_content_list(state: ChoiceState, content: list[Any], *, has_reasoning: bool) -> int:
-    """Fold the text of the parts and, if no other field has it, their reasoning; keep the parts that are not text."""
+    """Fold the texts of the parts (reasoning only if no other field has it); keep the parts with more than a text."""
     state.log.note(CONTENT_PARTS)
     state.write("content", "")
     size = 0
     for part in content:
         kind, text = read_part(part)
-        if kind != "text" and is_object(part):
-            _keep_part(state, part, is_other=kind == "other")
+        if kind in ("reasoning", "other") and is_object(part):
+            size += _keep_part(state, part, is_other=kind == "other")
+        if is_wrong_part(part):
+            state.log.note(WRONG_TYPE, f"content: expected texts or parts with a text, received {excerpt(part)}")
         if text and not (kind == "reasoning" and has_reasoning):
-            size += state.write("content" if kind == "text" else "reasoning", text)
+            size += state.write("content" if kind == "text" else kind, text)
     return size
 
 
-def _keep_part(state: ChoiceState, part: dict[str, Any], *, is_other: bool) -> None:
-    if state.content_parts is None:
-        state.content_parts = ContentParts()
-    is_new = state.content_parts.add(part, state.texts["content"].tell())
+def _keep_part(state: ChoiceState, part: dict[str, Any], *, is_other: bool) -> int:
+    """Keep a part as it was sent; return how many characters of output it has, beside a text."""
+    parts = state.content_parts = state.content_parts or ContentParts()
+    is_new = parts.add(part, state.texts["content"].tell())
     if is_new and is_other:
-        state.begin_part("content_parts", state.content_parts.others)
-        state.content_parts.others += 1
+        place = parts.others
+        state.begin_part("content_parts", place)
+        parts.others += 1
+        if is_image(part):
+            parts.images[place] = part
+            if state.observer is not None:
+                state.observer.on_image(state.index, part)
+            return size_of(part)
+    return 0
 
 
 def _keep_tool_message(state: ChoiceState, delta: ChoiceDelta) -> int:

@@ -26,6 +26,8 @@ _REASONING_TEXTS: Final = ("reasoning_content", "reasoning", "reasoning_text")
 APPENDED: Final = ("reasoning_text", "reasoning_opaque")
 """GitHub Copilot's fields, whose pieces append."""
 _TEXT_PARTS: Final = ("text", "output_text")  # the second name is from OpenAI's Responses API
+_REASONING_PARTS: Final = ("thinking", "reasoning")
+_IMAGE_PARTS: Final = ("image_url", "image")
 PART_TEXTS: Final = ("thinking", "summary", "reasoning", "text")
 """The keys of a content part that hold its reasoning: a text, or a list of parts with texts."""
 
@@ -211,17 +213,33 @@ def returned_fields(fields: Fields) -> dict[str, Any]:
 
 
 def read_part(part: Any) -> tuple[str, str]:
-    """What an item of a content list is, and its text: a "text", a "reasoning", or an "other" part without a text."""
+    """What an item of a content list is, and its text: "text", "reasoning", "refusal", or "other", without a text."""
     if isinstance(part, str):
         return "text", part
     if not is_object(part):
         return "other", ""
-    kind, text = part.get("type"), part.get("text")
-    if kind in _TEXT_PARTS or (kind is None and isinstance(text, str)):
-        return "text", text if isinstance(text, str) else ""
-    if kind not in ("thinking", "reasoning"):
+    kind, text, refusal = part.get("type"), part.get("text"), part.get("refusal")
+    if isinstance(text, str | None) and (kind in _TEXT_PARTS or (kind is None and text is not None)):
+        return "text", text or ""
+    if kind == "refusal" and isinstance(refusal, str):
+        return "refusal", refusal
+    if kind not in _REASONING_PARTS:
         return "other", ""
     return "reasoning", next(filter(None, ("".join(_texts_in(part.get(name))) for name in PART_TEXTS)), "")
+
+
+def is_image(part: dict[str, Any]) -> bool:
+    """Whether a part of a content list is an image."""
+    return part.get("type") in _IMAGE_PARTS
+
+
+def is_wrong_part(part: Any) -> bool:
+    """Whether an item of a content list is neither a text nor an object, or has its text in another type."""
+    if not is_object(part):
+        return not isinstance(part, str)
+    if part.get("type") in _REASONING_PARTS:
+        return not all(isinstance(part.get(name), str | list | None) for name in PART_TEXTS)
+    return part.get("type") in (*_TEXT_PARTS, None) and not isinstance(part.get("text"), str | None)
 
 
 def _texts_in(value: Any) -> Iterator[str]:
