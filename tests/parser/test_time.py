@@ -26,7 +26,7 @@ from chunkfold import (
     StreamStalledError,
     TextDelta,
 )
-from chunkfold.event_stream import SLICE, slices
+from chunkfold.event_stream import SLICE
 from chunkfold.parser.parser import feed_in_slices
 from chunkfold.testing import (
     DONE,
@@ -449,18 +449,16 @@ def readings_of(call: Callable[[Clock], object]) -> int:
 @each_case("data", [b"", PING, HI, HI * 20, LARGE_TEXT, LARGE_SILENCE, STOP + DONE, ERROR])
 @each_case("options", [{}, OPTIONS], ids=["no deadlines", "deadlines"])
 def test_the_clock_is_read_once_per_read(data: bytes, options: dict[str, Any]) -> None:
-    """And once when the parser is made, if it is not told when the request was sent; of a large read once per slice."""
+    """And once when the parser is made, if it is not told when the request was sent."""
 
     def parser(clock: Clock) -> ChatCompletionParser:
         return ChatCompletionParser(clock=clock, started=START, **options)
 
     assert readings_of(parser) == 0
     assert readings_of(lambda clock: ChatCompletionParser(clock=clock, **options)) == 1
-    in_slices = len(list(slices(data))) if options else 1
-    in_large_slices = len(list(slices(data, large=True))) if options else 1
     assert readings_of(lambda clock: parser(clock).feed(data)) == 1
-    assert readings_of(lambda clock: parser(clock).fold(data)) == max(1, in_large_slices if len(data) > SLICE else 1)
-    assert readings_of(lambda clock: list(feed_in_slices(parser(clock), data))) == max(1, in_slices)
+    assert readings_of(lambda clock: parser(clock).fold(data)) == 1
+    assert readings_of(lambda clock: list(feed_in_slices(parser(clock), data))) == 1
     assert readings_of(lambda clock: parser(clock).feed(data, arrived=START)) == 0
     assert readings_of(lambda clock: parser(clock).fold(data, arrived=START)) == 0
 
@@ -479,7 +477,7 @@ def test_a_stream_reads_the_clock_once_per_read(data: bytes) -> None:
     clock = Clock()
     stream = ChatCompletionStream([data, PING, data, STOP + DONE], clock=clock, **OPTIONS)
     assert len(list(stream)) == 2 * data.count(b"Hi") + 1
-    assert clock.readings == 1 + 2 + 2 * max(1, len(list(slices(data))))
+    assert clock.readings == 1 + 4
 
 
 class HurriedClock(Clock):
@@ -503,20 +501,15 @@ def by_slices(parser: ChatCompletionParser, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("way", [by_feeding, by_folding, by_slices])
-def test_a_large_read_does_not_outlast_the_stream(way: Callable[[ChatCompletionParser, bytes], None]) -> None:
-    """The time that passes while it is parsed counts: what one read holds may take long."""
-    data = PING * (2**20 // len(PING) + 1)
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+def test_what_arrived_in_time_is_read_however_long_that_takes(
+    way: Callable[[ChatCompletionParser, bytes], None], kind: Callable[[bytes], bytes]
+) -> None:
     parser = ChatCompletionParser(clock=HurriedClock(), started=START, total_timeout=25)
-    parser.feed(HI)
-    way(parser, data)
-    assert (parser.end, parser.snapshot.text) == ("stalled", "Hi")
-    assert "total_timeout" in str(parser.error)
-
-
-def test_a_large_read_that_was_finished_stays_finished() -> None:
-    parser = ChatCompletionParser(clock=HurriedClock(), started=START, total_timeout=25)
-    parser.fold(HI + STOP + LARGE_SILENCE)
-    assert parser.end == "finished"
+    if way is not by_slices or kind is bytes:
+        way(parser, kind(HI * (2**20 // len(HI) + 1) + STOP + DONE))
+        assert (parser.end, parser.error) == ("finished", None)
+        assert parser.anomalies == ()
 
 
 REFUSED = b'{"error":{"message":"slow down"}}'

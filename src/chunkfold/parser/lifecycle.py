@@ -161,7 +161,7 @@ class Lifecycle:
                 deadlines.last_progress = now
                 body.has_progress = False
             if not is_slice:
-                self._end_if_late(deadlines.any_missed(now), chunks)
+                self._end_if_late(deadlines.missed(now), chunks)
         if self._has_callback:
             self._note_shown()
         if body.stop is not None:
@@ -173,16 +173,11 @@ class Lifecycle:
     def _take_slices(
         self, data: bytes, arrived: float | None = None, *, folding: bool = False
     ) -> Generator[list[ChatCompletionChunk]]:
-        """Take a large read, a slice at a time; with a deadline the clock is read once per slice."""
+        """Take a large read, a slice at a time. Deadlines are checked after the last: all of it arrived at once."""
         now = self._clock() if arrived is None else arrived
-        # Time that passes meanwhile counts. A read that came too late is judged as a whole: it may hold the end.
-        is_timed = self._deadlines.is_set and arrived is None and self._deadlines.total_missed(now) is None
         pieces = iter(slices(data, large=folding))
-        for place, piece in enumerate(pieces):
+        for piece in pieces:
             if self.end is not None:
-                return
-            if is_timed and place and (overdue := self._deadlines.total_missed(self._clock())) is not None:
-                yield self._after_slices(overdue)
                 return
             try:
                 chunks = self._take(piece, now, folding=folding, is_slice=True)
@@ -191,8 +186,10 @@ class Lifecycle:
                     self._body.skip(lost)
                 raise
             yield chunks
-        # Of the whole read: a chunk may be in its last slice.
-        yield self._after_slices(self._deadlines.any_missed(now))
+        last: list[ChatCompletionChunk] = []
+        self._end_if_late(self._deadlines.missed(now), last)
+        self._tell_observers()
+        yield last
 
     def _end_of_body(self, exc: BaseException | None) -> list[ChatCompletionChunk]:
         """Process the end of the body, or the transport's exception, if there is one; return the last chunks."""
@@ -252,13 +249,6 @@ class Lifecycle:
         error.snapshot = self.snapshot
         error.emitted_output = self._emitted
         return error
-
-    def _after_slices(self, missed: str | None) -> list[ChatCompletionChunk]:
-        """The last chunks, if a deadline was missed and that ends the stream."""
-        chunks: list[ChatCompletionChunk] = []
-        self._end_if_late(missed, chunks)
-        self._tell_observers()
-        return chunks
 
     def _end_at(
         self,

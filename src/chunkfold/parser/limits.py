@@ -114,17 +114,10 @@ class Deadlines:
         """The shorter of the two; None if there is none."""
         return min((seconds for seconds in (self._total, self._progress) if seconds is not None), default=None)
 
-    def total_missed(self, now: float) -> str | None:
-        """The message if the whole stream takes too long, given the clock's reading; else None.
-
-        This is the only deadline that is checked while a large read is parsed: its chunks have already arrived.
-        """
+    def missed(self, now: float) -> str | None:
+        """The message for the deadline that was missed, given the clock's reading; None if none was."""
         if self._total is not None and now - self.started > self._total:
             return f"the stream was not complete after {self._total} s (total_timeout)"
-        return None
-
-    def any_missed(self, now: float) -> str | None:
-        """The message for the deadline that was missed, given the clock's reading; None if none was."""
         if self._progress is not None and now - self.last_progress > self._progress:
-            return self.total_missed(now) or f"bytes but no chunk came for {self._progress} s (progress_timeout)"
-        return self.total_missed(now)
+            return f"bytes but no chunk came for {self._progress} s (progress_timeout)"
+        return None

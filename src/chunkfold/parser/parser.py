@@ -54,7 +54,7 @@ class ChatCompletionParser(Lifecycle):
         headers: The response's headers, for `request_id`, `retry_after` and the content type in error messages.
         on_server_sent_event: Called for every server-sent event with its chunks. Its exceptions propagate from
             `feed`, and the remaining events of that read are lost.
-        clock: Seconds from any fixed point; read once per `feed`, and with a deadline once per slice of a large read.
+        clock: Seconds from any fixed point; read once per `feed`.
         transforms: Opt-in transforms of the chunks, applied in this order before anything else sees them.
         one_choice: Whether one choice was asked for (`n` is absent or 1): choices with other indexes are then read as
             choice 0 (CF221), unless two of them bring text in one chunk. Costs nothing until another index arrives.
