@@ -92,7 +92,8 @@ if TYPE_CHECKING:
     from chunkfold.stream.sync import ChatCompletionStream
     from chunkfold.stream.transport import ConnectOptions
     from chunkfold.transforms import CumulativeDeltas, OneChoice, ThinkTags, Transform
-    from chunkfold.wire.payload import Payload, error_from_response, parse_payload
+    from chunkfold.wire.bodies import error_from_response
+    from chunkfold.wire.payload import Payload, parse_payload
 
 __all__ = [
     "RULES",
@@ -191,6 +192,7 @@ _MODULES = (
     "event_stream",
     "models",
     "wire.payload",
+    "wire.bodies",
     "fold.accumulator",
     "parser.options",
     "parser.timing",

@@ -682,6 +682,19 @@ def test_a_block_has_no_more_payloads_than_that(most: int, monkeypatch: pytest.M
     assert parser.anomalies[0].detail == f"more than {most} payloads"
 
 
+@each_case("begin", [b"", b'"x":"\\ud800",'])  # half a surrogate pair: read by the slow path alone
+def test_the_payloads_of_a_block_together_have_three_times_as_many(begin: bytes) -> None:
+    """Each needs few, so a block of many payloads is read; but a state for each of the parts costs too much."""
+    calls = b",".join([b"{}"] * 999)
+    lines = [b'data: {%b"choices":[{"delta":{"tool_calls":[%b]}}]}\n' % (begin, calls)] * 30
+    more = b'data: {%b"choices":[{}]}\n' % begin
+    parser, _ = parsed(b"".join(lines) + b"\n")
+    assert getattr(parser.error, "limit", None) is None
+    parser, chunks = parsed(b"".join([*lines, more]) + b"\n")
+    assert_named(parser, "max_event_parts", 3 * PARTS)
+    assert len(chunks) == 30
+
+
 @pytest.mark.parametrize("field", [b"data: ", b"data:"])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 def test_the_limit_on_what_is_kept_does_not_depend_on_how_alike_events_are_cut(field: bytes, end: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 from chunkfold.errors import ChunkfoldError, exceeded
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.parser.endings import Stop
-from chunkfold.wire.payload import error_from_response
+from chunkfold.wire.bodies import error_from_response
 
 DEFAULT_BODY_SECONDS: Final = 5.0  # seconds
 MAX_ERROR_BODY: Final = 64 * 2**10  # bytes

@@ -23,6 +23,7 @@ from chunkfold.parser.limits import OutputLimit, has_more_items
 from chunkfold.parser.options import OnServerSentEvent
 from chunkfold.parser.surrogate_joiner import SurrogateJoiner
 from chunkfold.parser.template import EventTemplate
+from chunkfold.wire.bodies import parse_body
 from chunkfold.wire.parts import MAX_EVENT_PARTS
 from chunkfold.wire.payload import (
     DONE,
@@ -30,7 +31,6 @@ from chunkfold.wire.payload import (
     is_json,
     is_meant,
     is_plain,
-    parse_body,
     parse_slowly,
     valid_chunk,
     validate_json,

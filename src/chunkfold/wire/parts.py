@@ -8,6 +8,7 @@ from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models.content import BLOCK_KINDS, PART_TEXTS
 
 MAX_EVENT_PARTS: Final = 10_000  # choices, and entries of the lists in their messages
+MAX_BLOCK_PARTS: Final = 3 * MAX_EVENT_PARTS  # in an event of several payloads, each of which usually has one or two
 _TOKENS_PER_PART: Final = 6  # log probabilities take less, and a whole completion has many
 _PARTS: Final = ("content", "tool_calls", "annotations", "images", *(kind.name for kind in BLOCK_KINDS))
 
@@ -21,25 +22,23 @@ def is_full_of_parts(data: bytes) -> bool:
     if data.count(b",") + data.count(b"[") <= MAX_EVENT_PARTS:  # an entry has one of these before it
         return False
     body = from_json(data)
-    return is_object(body) and has_too_many_parts(body.get("choices"))
+    return is_object(body) and count_parts(body.get("choices")) > MAX_EVENT_PARTS
 
 
-def has_too_many_parts(choices: Any) -> bool:
-    """Whether an event has more choices, or longer lists in their messages, than any model writes.
+def count_parts(choices: Any) -> int:
+    """How many choices there are, and entries of the lists in their messages.
 
     Each needs a state, a copy in the snapshot, and events: this costs far more than reading it.
     """
     if not is_list(choices):
-        return False
-    if len(choices) > MAX_EVENT_PARTS:
-        return True
+        return 0
     objects = list(filter(is_object, choices))
     messages = (choice.get(name) for choice in objects for name in ("delta", "message"))
     lists = [message.get(name) for message in messages if is_object(message) for name in _PARTS]
     parts = (part for items in lists if is_list(items) for part in items if is_object(part))
     lists += [part.get(name) for part in parts for name in PART_TEXTS]
     tokens = sum(_count_of_tokens(choice.get("logprobs")) for choice in objects)
-    return len(choices) + sum(map(_length, lists)) + tokens // _TOKENS_PER_PART > MAX_EVENT_PARTS
+    return len(choices) + sum(map(_length, lists)) + tokens // _TOKENS_PER_PART
 
 
 def _count_of_tokens(logprobs: Any) -> int:

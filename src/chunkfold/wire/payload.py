@@ -1,11 +1,11 @@
-"""Parse one event into its chunks, an error, or `[DONE]`; also bodies that are not an event stream.
+"""Parse one event into its chunks, an error, or `[DONE]`.
 
 The fast path is one `validate_json` of the event's raw bytes. Events that it refuses, and events that look like more
 than a plain chunk, take the slow path: parse, look for an error, repair, validate again.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import chain, islice
@@ -16,41 +16,36 @@ from chunkfold.anomalies import (
     COMMENT_IN_DATA,
     DATA_PREFIX_TWICE,
     DONE_WITH_BLANKS,
-    ERROR_BODY,
     ERROR_BROKEN,
     ERROR_EVENT,
     FOREIGN_EVENT,
     NULL_DATA,
     SEVERAL_PAYLOADS,
     UNEXPLAINED_OBJECT,
-    WHOLE_COMPLETION,
     WRAPPED_IN_LIST,
     Rule,
 )
-from chunkfold.arguments import check_count, check_instance
-from chunkfold.errors import APIError, APIStatusError, ChunkfoldError, InvalidChunkError, exceeded
-from chunkfold.event_stream import BOM, MESSAGE, SLICE, EventStreamDecoder, ServerSentEvent
+from chunkfold.arguments import check_instance
+from chunkfold.errors import APIError, ChunkfoldError, InvalidChunkError, exceeded
+from chunkfold.event_stream import MESSAGE, SLICE, ServerSentEvent
 from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of
 from chunkfold.json_text.values import is_list, is_object, with_shared_texts
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.models.chunk import AMBIGUOUS_OBJECTS, KEEP_ALIVES, is_unexplained
 from chunkfold.wire.envelopes import (
-    Headers,
     api_error,
-    api_status_error,
     find_error,
     may_be_other,
     other_api,
     other_api_object,
 )
-from chunkfold.wire.parts import MAX_EVENT_PARTS, has_too_many_parts, is_full_of_parts
+from chunkfold.wire.parts import MAX_BLOCK_PARTS, MAX_EVENT_PARTS, count_parts, is_full_of_parts
 from chunkfold.wire.repairs import Notes, UnreadableError, read_json, repaired_chunk
 
 ChatCompletionChunk.model_rebuild()  # the one model that every stream needs
 validate_json: Callable[[bytes], ChatCompletionChunk] = ChatCompletionChunk.__pydantic_validator__.validate_json
 DONE: Final = b"[DONE]"
 MAX_EVENT_PAYLOADS: Final = 10_000  # where a block holds several; each can begin a choice or a call
-_FIRST_FIELDS: Final = (b"data:", b"event:", b"error:", b":")
 _CHUNK_EVENTS: Final = (MESSAGE, "chat.completion.chunk")
 _DATA: Final = b"data:"
 _NOT_BLANK: Final = re.compile(rb"\S")
@@ -150,11 +145,11 @@ def _take_data(event: ServerSentEvent, payload: Payload) -> None:
 
 def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
     """An event named error is one, whatever its data."""
-    body, problem = _read(event.data, payload.notes)
+    body, problem = read_value(event.data, payload.notes)
     if problem:
         payload.error = _unread_error(event)
         return
-    body = _unwrapped(body, payload.notes)
+    body = unwrapped(body, payload.notes)
     envelope = find_error(body) if is_object(body) else None
     _take_error(event, envelope.value if envelope else body, body, payload)
 
@@ -162,7 +157,7 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
 def _take_error(event: ServerSentEvent, value: Any, body: Any, payload: Payload) -> None:
     """The error that a value of the body describes, and before it the chunk that came with it, if any."""
     if is_object(body) and body.get("choices"):
-        _take_chunk(event, with_shared_texts(body), payload)  # repairs change it, and the error shows what was sent
+        take_chunk(event, with_shared_texts(body), payload)  # repairs change it, and the error shows what was sent
     payload.error = api_error(value, body)
 
 
@@ -175,23 +170,23 @@ def _unread_error(event: ServerSentEvent) -> APIError:
 def _take_json(event: ServerSentEvent, payload: Payload) -> None:
     is_foreign = event.event not in _CHUNK_EVENTS
     notes: Notes = []
-    body, problem = _read(event.data, notes)
+    body, problem = read_value(event.data, notes)
     if problem:
         _take_unread(event, problem, payload, is_foreign=is_foreign)
         return
     if not is_foreign:
-        body = _unwrapped(body, notes)
+        body = unwrapped(body, notes)
     if is_foreign and not (is_object(body) and ("choices" in body or find_error(body, named=True))):
         _skip_foreign(event, payload)
     elif is_object(body):
         payload.notes += notes
-        _take_object(event, body, payload)
+        take_object(event, body, payload)
     else:
         kind = type(body).__name__
         payload.error = _invalid(event, f"expected a JSON object, received {kind}: {excerpt_of(event.data)}")
 
 
-def _read(data: bytes, notes: Notes) -> tuple[Any, str]:
+def read_value(data: bytes, notes: Notes) -> tuple[Any, str]:
     """The value of JSON, and the problem if it is none: an exception would keep what was decoded of it."""
     try:
         return read_json(data, notes), ""
@@ -220,7 +215,8 @@ def _skip_foreign(event: ServerSentEvent, payload: Payload) -> None:
         payload.foreign = excerpt_of(event.data)
 
 
-def _take_object(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -> None:
+def take_object(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -> None:
+    """An object: an error, an object of another API, or a chunk."""
     api = other_api_object(body)
     envelope = find_error(body, named=event.event not in _CHUNK_EVENTS)
     if envelope is not None and (api is None or body.get("error") or body.get("choices")):
@@ -230,11 +226,12 @@ def _take_object(event: ServerSentEvent, body: dict[str, Any], payload: Payload)
     elif api is not None:
         payload.error = _of_other_api(event, api)
     else:
-        _take_chunk(event, body, payload)
+        take_chunk(event, body, payload)
 
 
-def _take_chunk(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -> None:
-    if has_too_many_parts(body.get("choices")):
+def take_chunk(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -> None:
+    """An object as a chunk, after the repairs that it needs."""
+    if count_parts(body.get("choices")) > MAX_EVENT_PARTS:
         payload.error = exceeded("max_event_parts", MAX_EVENT_PARTS)
         return
     try:
@@ -266,11 +263,16 @@ def _holds_several(event: ServerSentEvent) -> bool:
 
 def _take_lines(event: ServerSentEvent, payload: Payload) -> None:
     """Each line as an event of its own, up to the first that ends the stream."""
+    parts = 0
     for place, line in enumerate(_lines(event.data)):
         if place == MAX_EVENT_PAYLOADS:
             payload.error = exceeded("max_event_payloads", MAX_EVENT_PAYLOADS)
             return
         one = parse_payload(event._replace(data=line))
+        parts += sum(count_parts(chunk.model_dump().get("choices")) for chunk in one.chunks)
+        if parts > MAX_BLOCK_PARTS:
+            payload.error = exceeded("max_event_parts", MAX_BLOCK_PARTS)
+            return
         payload.chunks += one.chunks
         payload.notes += one.notes
         payload.error, payload.done = one.error, one.done
@@ -306,7 +308,7 @@ def _is_whole(data: bytes) -> bool:
 
 def is_json(data: bytes) -> bool:
     """Whether data is JSON, repairs allowed."""
-    _, problem = _read(data, [])
+    _, problem = read_value(data, [])
     return not problem
 
 
@@ -316,7 +318,7 @@ def is_meant(data: bytes) -> bool:
     return data == DONE or (data.startswith(b"{") and is_json(data))
 
 
-def _unwrapped(body: Any, notes: Notes) -> Any:
+def unwrapped(body: Any, notes: Notes) -> Any:
     """Google wraps an error in a list of one."""
     if is_list(body) and len(body) == 1 and is_object(body[0]):
         notes.append((WRAPPED_IN_LIST, ""))
@@ -330,70 +332,3 @@ def _of_other_api(event: ServerSentEvent, api: str) -> InvalidChunkError:
 
 def _invalid(event: ServerSentEvent, what: str) -> InvalidChunkError:
     return InvalidChunkError(f"event at byte {event.offset}: {what}", position=event.offset)
-
-
-def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
-    """A body that is not an event stream: an error, or a whole completion as one chunk; None if it is neither.
-
-    Args:
-        body: The body.
-        is_opening: Whether it is only the text before an event stream; then an error has to be unambiguous.
-    """
-    payload = Payload()
-    value, _ = _read(body, payload.notes)
-    value = _unwrapped(value, payload.notes)
-    if not is_object(value):
-        return None
-    event = ServerSentEvent(body)
-    if find_error(value, named=is_opening) is not None:
-        payload.notes.append((ERROR_BODY, ""))
-        _take_object(event, value, payload)
-        return payload
-    choices: Any = value.get("choices") or []
-    is_completion = bool(choices) or value.get("object") == "chat.completion"
-    if not is_completion or not is_list(choices) or other_api_object(value):
-        return None
-    payload.notes.append((WHOLE_COMPLETION, ""))
-    chunk = {**value, "object": "chat.completion.chunk", "choices": [_with_delta(choice) for choice in choices]}
-    _take_chunk(event, chunk, payload)
-    return payload
-
-
-def _with_delta(choice: Any) -> Any:
-    """A completion's choice as a chunk's: its message is the delta, its tool calls get their places as index."""
-    if not is_object(choice) or not is_object(choice.get("message")):
-        return choice
-    fields = dict(choice)
-    delta = dict(fields.pop("message"))
-    if is_list(calls := delta.get("tool_calls")):
-        delta["tool_calls"] = [
-            {"index": place, **call} if is_object(call) else call for place, call in enumerate(calls)
-        ]
-    return {**fields, "delta": delta}
-
-
-def _event_data(body: bytes) -> bytes | None:
-    """The data of the first event, if the error is sent as a stream; None if the body is not a stream."""
-    events = EventStreamDecoder().feed(body + b"\n\n") if body.lstrip().startswith(_FIRST_FIELDS) else []
-    return events[0].data if events else None
-
-
-def error_from_response(status_code: int, headers: Mapping[str, str], body: bytes) -> APIStatusError:
-    """Create the error for a response whose status is not 2xx.
-
-    Args:
-        status_code: The response's status.
-        headers: Its headers; names in any case.
-        body: Its body, or as much of it as was read.
-
-    Raises:
-        TypeError: The status is not an int, the body is not bytes, or the headers are not a mapping.
-        ValueError: The status is negative.
-    """
-    check_instance("status_code", status_code, int, "an int")
-    check_count("status_code", status_code)
-    check_instance("body", body, (bytes, bytearray), "bytes")
-    body = body.removeprefix(BOM)
-    value, _ = _read(_event_data(body) or body, [])
-    text = body.decode("utf-8", "replace").strip()
-    return api_status_error(status_code, Headers(headers), _unwrapped(value, []), text)

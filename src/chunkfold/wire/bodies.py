@@ -1,0 +1,81 @@
+"""Parse a body that is not an event stream: a whole completion, an error, or the body of a refused response."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from chunkfold.anomalies import ERROR_BODY, WHOLE_COMPLETION
+from chunkfold.arguments import check_count, check_instance
+from chunkfold.errors import APIStatusError
+from chunkfold.event_stream import BOM, EventStreamDecoder, ServerSentEvent
+from chunkfold.json_text.values import is_list, is_object
+from chunkfold.wire.envelopes import Headers, api_status_error, find_error, other_api_object
+from chunkfold.wire.payload import Payload, read_value, take_chunk, take_object, unwrapped
+
+_FIRST_FIELDS: Final = (b"data:", b"event:", b"error:", b":")
+
+
+def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
+    """A body that is not an event stream: an error, or a whole completion as one chunk; None if it is neither.
+
+    Args:
+        body: The body.
+        is_opening: Whether it is only the text before an event stream; then an error has to be unambiguous.
+    """
+    payload = Payload()
+    value, _ = read_value(body, payload.notes)
+    value = unwrapped(value, payload.notes)
+    if not is_object(value):
+        return None
+    event = ServerSentEvent(body)
+    if find_error(value, named=is_opening) is not None:
+        payload.notes.append((ERROR_BODY, ""))
+        take_object(event, value, payload)
+        return payload
+    choices: Any = value.get("choices") or []
+    is_completion = bool(choices) or value.get("object") == "chat.completion"
+    if not is_completion or not is_list(choices) or other_api_object(value):
+        return None
+    payload.notes.append((WHOLE_COMPLETION, ""))
+    chunk = {**value, "object": "chat.completion.chunk", "choices": [_with_delta(choice) for choice in choices]}
+    take_chunk(event, chunk, payload)
+    return payload
+
+
+def _with_delta(choice: Any) -> Any:
+    """A completion's choice as a chunk's: its message is the delta, its tool calls get their places as index."""
+    if not is_object(choice) or not is_object(choice.get("message")):
+        return choice
+    fields = dict(choice)
+    delta = dict(fields.pop("message"))
+    if is_list(calls := delta.get("tool_calls")):
+        delta["tool_calls"] = [
+            {"index": place, **call} if is_object(call) else call for place, call in enumerate(calls)
+        ]
+    return {**fields, "delta": delta}
+
+
+def _event_data(body: bytes) -> bytes | None:
+    """The data of the first event, if the error is sent as a stream; None if the body is not a stream."""
+    events = EventStreamDecoder().feed(body + b"\n\n") if body.lstrip().startswith(_FIRST_FIELDS) else []
+    return events[0].data if events else None
+
+
+def error_from_response(status_code: int, headers: Mapping[str, str], body: bytes) -> APIStatusError:
+    """Create the error for a response whose status is not 2xx.
+
+    Args:
+        status_code: The response's status.
+        headers: Its headers; names in any case.
+        body: Its body, or as much of it as was read.
+
+    Raises:
+        TypeError: The status is not an int, the body is not bytes, or the headers are not a mapping.
+        ValueError: The status is negative.
+    """
+    check_instance("status_code", status_code, int, "an int")
+    check_count("status_code", status_code)
+    check_instance("body", body, (bytes, bytearray), "bytes")
+    body = body.removeprefix(BOM)
+    value, _ = read_value(_event_data(body) or body, [])
+    text = body.decode("utf-8", "replace").strip()
+    return api_status_error(status_code, Headers(headers), unwrapped(value, []), text)
