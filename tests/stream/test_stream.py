@@ -1416,6 +1416,20 @@ def test_what_cannot_be_read_is_no_source(source: Any) -> None:
         AsyncChatCompletionStream(source)
 
 
+def test_a_response_has_a_status_and_headers() -> None:
+    class Body:
+        def iter_bytes(self) -> Iterator[bytes]:
+            return iter([HI])
+
+    class WithStatus(Body):
+        status_code = 200
+
+    with pytest.raises(TypeError, match=r"expected a response with status_code and headers, received Body$"):
+        ChatCompletionStream(Body())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"expected a response with headers, received WithStatus$"):
+        ChatCompletionStream(WithStatus())  # type: ignore[arg-type]
+
+
 def test_a_source_of_the_other_kind_is_refused_at_once(library: Any) -> None:
     """Otherwise it fails at the first read as a transport does, which is retried."""
 

@@ -150,6 +150,9 @@ def check_source(source: Any, reader: str) -> None:
     if hasattr(source, reader):
         body = getattr(source, "stream", None)
         may_have_been_read = getattr(source, "is_closed", False)
+        missing = [name for name in ("status_code", "headers") if not hasattr(source, name)]
+        if missing:
+            raise TypeError(f"source: expected a response with {' and '.join(missing)}, received {kind.__name__}")
         if may_have_been_read or hasattr(body, own) or not hasattr(body, other):
             return
         received = f"the {kind.__name__} of {'a sync' if is_async else 'an async'} client"
