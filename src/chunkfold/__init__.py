@@ -208,9 +208,13 @@ _MODULES = (
     "archive",
 )
 
-if not TYPE_CHECKING:  # a type checker is to know which names there are
+if TYPE_CHECKING:
+    __version__: str
+else:  # a type checker is to know which names there are
 
     def __getattr__(name: str) -> object:
+        if name == "__version__":
+            return import_module("importlib.metadata").version("chunkfold")
         for module in _MODULES if name in __all__ else ():
             if (value := vars(import_module(f"chunkfold.{module}")).get(name)) is not None:
                 globals()[name] = value

@@ -12,6 +12,7 @@
 
 import ast
 import importlib
+import importlib.metadata
 import os
 import pickle
 import subprocess
@@ -742,6 +743,10 @@ def test_what_is_loaded_later_is_a_public_name_too() -> None:
     assert set(PUBLIC) <= set(dir(chunkfold))
     with pytest.raises(AttributeError, match="module 'chunkfold' has no attribute 'Nothing'"):
         _ = chunkfold.Nothing
+
+
+def test_the_version_is_the_package_s() -> None:
+    assert chunkfold.__version__ == importlib.metadata.version("chunkfold")
 
 
 def test_the_public_names_are_these() -> None:
