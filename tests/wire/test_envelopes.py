@@ -1134,6 +1134,21 @@ def test_a_redirect_is_told_without_what_may_be_secret(status: int, location: st
     assert error.headers["location"] == location
 
 
+@each_case(
+    ("value", "told"),
+    [
+        ({"code": "foo"}, ": code 'foo'"),
+        ({"code": 503, "type": "busy"}, ": code 503, type 'busy'"),
+        ({"type": "a\x1b[2J"}, ": type 'a\\x1b[2J'"),
+        ({"message": "", "code": None}, ""),
+        ({"param": "x"}, ""),
+    ],
+)
+def test_an_error_without_a_message_shows_its_code_and_type(value: dict[str, Any], told: str) -> None:
+    error = parse_payload(ServerSentEvent(json.dumps({"error": value}).encode())).error
+    assert str(error) == f"the provider sent an error without a message{told}"
+
+
 def test_a_long_redirect_is_cut_and_another_status_has_none() -> None:
     headers = {"location": "https://api.example/" + "a/" * 5000}
     assert len(str(error_from_response(307, headers, b'{"error":"moved"}'))) < 260

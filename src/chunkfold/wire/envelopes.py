@@ -221,7 +221,7 @@ def api_error(value: Any, raw: Any) -> APIError:
     value = raw if is_same else scrubbed(value)
     fields = _error_fields(value, raw)
     error, _ = validate_leniently(ErrorObject, dict(fields))
-    return APIError(_shown(error.message), error=error, status_code=status_of(fields, raw), raw=raw)
+    return APIError(_shown(error), error=error, status_code=status_of(fields, raw), raw=raw)
 
 
 def api_status_error(status_code: int, headers: Mapping[str, str], body: Any, text: str) -> APIStatusError:
@@ -231,7 +231,7 @@ def api_status_error(status_code: int, headers: Mapping[str, str], body: Any, te
     value: Any = envelope.value if envelope else text if body is None or is_list(body) else body
     error, _ = validate_leniently(ErrorObject, _error_fields(value, body))
     failure = APIStatusError(
-        f"HTTP {status_code}{_redirected(status_code, headers)}: {_shown(error.message)}",
+        f"HTTP {status_code}{_redirected(status_code, headers)}: {_shown(error)}",
         error=error,
         status_code=status_code,
         request_id=request_id(headers),
@@ -342,6 +342,10 @@ def _message_of(value: Any, levels: int = 4) -> str | None:
     return None if value is None or value is True else excerpt(value)
 
 
-def _shown(message: str | None) -> str:
-    """The message for the exception's text: bounded, without control characters."""
-    return escaped(message, _MESSAGE_EXCERPT) if message else "the provider sent an error without a message"
+def _shown(error: ErrorObject) -> str:
+    """The message for the exception's text: bounded, without control characters; else the code and the type."""
+    if error.message:
+        return escaped(error.message, _MESSAGE_EXCERPT)
+    known = [f"{name} {excerpt(value)}" for name in ("code", "type") if (value := getattr(error, name)) is not None]
+    what = "the provider sent an error without a message"
+    return f"{what}: {', '.join(known)}" if known else what
