@@ -329,7 +329,7 @@ OUTCOMES = {
         *("rate_limit_error", "server_error", "timeout", "cancelled", "upstream_error", "engine_overloaded"),
         *("MALFORMED_FUNCTION_CALL", "function_call_filter: MALFORMED_FUNCTION_CALL", "network-error", "network error"),
     ],
-    Outcome.OTHER: ["repetition", "?", "stopped?", " ", "errors", ": stop", "error_", "no error"],
+    Outcome.OTHER: ["repetition", "?", "stopped?", "no", "errors", ": stop", "error_", "no error"],
 }
 
 
@@ -347,7 +347,7 @@ def test_a_path_names_a_key_that_does_not_fit() -> None:
     assert base.dotted(()) == "the event"
 
 
-@pytest.mark.parametrize("word", [None, "", "null"])
+@pytest.mark.parametrize("word", [None, "", " ", "null", "None", "NONE"])
 def test_an_open_choice_has_no_outcome(word: str | None) -> None:
     assert Choice(finish_reason=word, message=ChatCompletionMessage()).outcome is None
 

@@ -1218,8 +1218,9 @@ BROKEN_RULES: dict[str, bytes] = {
 }
 
 
-def test_the_word_null_is_no_finish_reason() -> None:
-    parser = parse(delta("null", content="H") + delta("null", content="i") + STOP + DONE)
+@each_case("word", ["null", "None", "NONE", " "])
+def test_a_word_for_nothing_is_no_finish_reason(word: str) -> None:
+    parser = parse(delta(word, content="H") + delta(word, content="i") + STOP + DONE)
     (choice,) = parser.completion().choices
     assert (parser.end, choice.finish_reason, choice.message.content) == ("finished", "stop", "Hi")
     assert [(one.rule.id, one.count, one.detail) for one in parser.anomalies] == [("CF203", 2, "finish_reason")]

@@ -34,7 +34,7 @@ _WORDS = {
 }
 _OUTCOMES = {word: outcome for outcome, words in _WORDS.items() for word in words.split()}
 _LONGEST_WORD = 100  # characters; a longer one is in no table
-_ABSENT = ("", "null")  # relays in front of DashScope and iFlytek write the word (CF203)
+_ABSENT = ("", "null", "none")  # iFlytek and relays in front of DashScope write "null", some gateways "None" (CF203)
 
 
 _SERVER_SIDE_IDS: Final = "srvtoolu_"  # Anthropic's own tools, as LiteLLM and Portkey pass them on
@@ -49,14 +49,14 @@ def is_server_side(id_: str | None, *, has_name: bool) -> bool:
 
 
 def outcome_of(finish_reason: str | None, *, has_tool_calls: bool = False) -> Outcome | None:
-    """The outcome a finish reason stands for; None while the choice is open, and where the word is `null`.
+    """The outcome a finish reason stands for; None while the choice is open, and for words such as `null`.
 
     Any word that ends in `_error` means an error, which fails the stream (`find_error` in `wire/envelopes`). Words
     after a colon are only a detail (Gemini's `content_filter: RECITATION`). Known words may have hyphens or blanks for
     underscores. `stop` beside tool calls means `tool_calls`: several providers send it, among them OpenAI if a tool was
     forced.
     """
-    if finish_reason is None or finish_reason in _ABSENT:
+    if finish_reason is None or (len(finish_reason) < _LONGEST_WORD and finish_reason.strip().lower() in _ABSENT):
         return None
     outcome = _OUTCOMES.get(finish_reason) or _other_outcome(finish_reason)
     return Outcome.TOOL_CALLS if outcome is Outcome.STOP and has_tool_calls else outcome
