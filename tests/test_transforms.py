@@ -244,6 +244,18 @@ def test_the_finish_reason_stays_with_the_last_part() -> None:
     ]
 
 
+@pytest.mark.parametrize("word", ["", "null", "None"])
+def test_a_tag_is_held_back_where_a_word_stands_for_no_finish_reason(word: str) -> None:
+    pieces = [
+        event({"choices": [{"delta": {"content": text}, "finish_reason": word}]})
+        for text in ("<thi", "nk>a</thi", "nk>b")
+    ]
+    parser = chunkfold.ChatCompletionParser(transforms=[chunkfold.ThinkTags()])
+    parser.feed(b"".join(pieces))
+    parser.close()
+    assert (parser.snapshot.reasoning, parser.snapshot.text) == ("a", "b")
+
+
 def test_the_first_part_keeps_all_else() -> None:
     calls = [{"index": 0, **call("a", "f", "{}")}]
     payload = chunk(

@@ -214,7 +214,7 @@ else:  # a type checker is to know which names there are
 
     def __getattr__(name: str) -> object:
         if name == "__version__":
-            return import_module("importlib.metadata").version("chunkfold")
+            return globals().setdefault(name, import_module("importlib.metadata").version("chunkfold"))
         for module in _MODULES if name in __all__ else ():
             if (value := vars(import_module(f"chunkfold.{module}")).get(name)) is not None:
                 globals()[name] = value

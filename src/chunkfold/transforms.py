@@ -89,7 +89,7 @@ class ThinkTags:
             return []
         if content is not None and not isinstance(content, str):
             return [self._delta(choice.index, held), choice.delta]
-        parts = list(self._parts(choice.index, held + (content or ""), hold=not choice.finish_reason))
+        parts = list(self._parts(choice.index, held + (content or ""), hold=outcome_of(choice.finish_reason) is None))
         rest = _replaced(choice.delta, content=None)
         rest.__pydantic_fields_set__.discard("content")
         if not parts or (REASONING_FIELDS & rest.model_fields_set and parts[0].reasoning_content):

@@ -167,9 +167,9 @@ TELLS: dict[str, tuple[list[bytes], list[tuple[Any, ...]]]] = {
     ),
     "a transcript alone": ([delta(audio={"transcript": "A"})], [("audio", b"", "A")]),
     "images": ([delta(images=[IMAGE, IMAGE]), delta(images=[])], [("image", IMAGE)] * 2),
-    "images and refusals in content lists": (
+    "images in content lists": (
         [delta(content=[{"type": "reference"}, "a", IMAGE, {"type": "refusal", "refusal": "b"}]), delta(content=[IMAGE])],
-        [("text", "a"), ("image", IMAGE), ("refusal", "b"), ("image", IMAGE)],
+        [("text", "a"), ("image", IMAGE), ("image", IMAGE)],
     ),
     "annotations": (
         [delta(annotations=[CITATION, {"type": "x"}])],
@@ -1667,3 +1667,13 @@ def test_recordings_folded_again() -> None:
         check_fold(parser, events)
         assert shown(whole.cut([*range(1, len(body), 997)]).read()[1]) == shown(events), entry["file"]
         check_fold(*whole.cut([len(body) // 2]).read(1))
+
+
+def test_a_late_first_call_has_the_images_of_content_lists() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(delta(content=["a", IMAGE, {"type": "reference"}, "b"]))
+    assert [short_repr(one) for one in parser.events() if not isinstance(one, AnomalyNoted)] == [
+        ("text", "a"),
+        ("image", IMAGE),
+        ("text", "b"),
+    ]

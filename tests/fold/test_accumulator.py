@@ -23,6 +23,7 @@ from chunkfold import (
     ChatCompletionChunk,
     ChatCompletionParser,
     ContentPart,
+    ImageReceived,
     ReasoningDelta,
     ReasoningPart,
     ServerSentEvent,
@@ -989,18 +990,20 @@ def test_other_parts_stay_in_their_order() -> None:
     assert [type(part).__name__ for part in again.message.parts] == ["TextPart", *["ContentPart"] * 4]
 
 
-def test_a_refusal_in_a_content_list_is_the_refusal() -> None:
-    message = (
-        fold(*said(*({"content": [{"type": "refusal", "refusal": text}]} for text in ("No", "!")))).completion().message
-    )
-    assert (message.content, message.refusal, message.content_parts) == ("", "No!", None)
+def test_images_in_content_lists_are_never_merged() -> None:
+    images = [{"type": "image_url", "image_url": n, "signature": "s", "text": "t"} for n in range(2)]
+    parser = ChatCompletionParser()
+    parser.events()
+    parser.feed(b"".join(sse(*said({"content": images}))))
+    assert parser.completion().message.content_parts == images
+    assert [one.image for one in parser.events() if isinstance(one, ImageReceived)] == images
 
 
 WRONG_PARTS: dict[str, tuple[Any, list[Any] | None]] = {
     "a number": (5, None),
     "null": (None, None),
     "a list": (["a"], None),
-    "a text that is a number": ({"type": "text", "text": 5}, [{"type": "text", "text": 5}]),
+    "a text that is a number": ({"type": "text", "text": 5}, None),
     "a text without a type": ({"text": {"a": 1}}, [{"text": {"a": 1}}]),
     "thinking that is a number": ({"type": "thinking", "thinking": 5}, [{"type": "thinking", "thinking": 5}]),
 }

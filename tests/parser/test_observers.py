@@ -191,3 +191,16 @@ def test_what_nobody_holds_any_more_is_told_nothing() -> None:
     parser.feed(HI)
     parser.close()
     assert (log.chunks, log.ends) == ([], [])
+
+
+@pytest.mark.parametrize("way_out", ["error", "close", "interrupt"])
+def test_at_the_end_the_error_knows_whether_the_parser_returns_output(way_out: str) -> None:
+    seen: list[tuple[bool, bool]] = []
+    parser = ChatCompletionParser()
+    parser.observe(on_end=lambda parser: seen.append((parser.error.emitted_output, parser.error.retryable)))
+    if way_out == "error":
+        parser.feed(HI + event({"error": {"message": "x", "code": 503}}))
+    else:
+        parser.fold(HI.rstrip())  # its chunk comes at the end of the body
+        parser.close() if way_out == "close" else parser.interrupt(ConnectionResetError())
+    assert seen == [(True, False)]

@@ -12,11 +12,11 @@
 
 import ast
 import importlib
-import importlib.metadata
 import os
 import pickle
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from copy import deepcopy
@@ -746,7 +746,8 @@ def test_what_is_loaded_later_is_a_public_name_too() -> None:
 
 
 def test_the_version_is_the_package_s() -> None:
-    assert chunkfold.__version__ == importlib.metadata.version("chunkfold")
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
+    assert chunkfold.__version__ == project["version"]
 
 
 def test_the_public_names_are_these() -> None:

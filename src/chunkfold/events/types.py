@@ -269,7 +269,7 @@ class AnomalyNoted(ShortRepr):
     anomaly: Anomaly
 
 
-OUTPUT_EVENTS = (
+OUTPUT_EVENTS: Final = (
     TextDelta,
     ReasoningDelta,
     RefusalDelta,
@@ -279,6 +279,7 @@ OUTPUT_EVENTS = (
     AudioDelta,
     ImageReceived,
 )
+"""The events that bring output: who got one was shown something."""
 
 ChatCompletionEvent = (
     TextDelta

@@ -189,9 +189,9 @@ class ContentParts:
         """What they keep; see `footprint`."""
         return Kept((self._parts,), (self._starts, self.images))
 
-    def add(self, part: dict[str, Any], start: int) -> bool:
+    def add(self, part: dict[str, Any], start: int, *, is_other: bool) -> bool:
         """Fold in a part that comes after that number of characters of text; return whether it is a new one."""
-        if self._starts and start != self._starts[-1]:
+        if self._starts and (is_other or start != self._starts[-1]):
             self._parts.end_block()
         self._parts.add([part])
         is_new = len(self._parts) > len(self._starts)

@@ -15,6 +15,7 @@ from chunkfold.models import ChoiceDelta, ChoiceDeltaAudio, ChoiceDeltaFunctionC
 from chunkfold.models.content import (
     APPENDED,
     BLOCK_KINDS,
+    OUTPUT_PARTS,
     REASONING_DETAILS,
     REASONING_FIELDS,
     THINKING,
@@ -133,29 +134,27 @@ def _add_content_list(state: ChoiceState, content: list[Any], *, has_reasoning: 
     size = 0
     for part in content:
         kind, text = read_part(part)
-        if kind in ("reasoning", "other") and is_object(part):
+        if kind != "text" and is_object(part):
             size += _keep_part(state, part, is_other=kind == "other")
         if is_wrong_part(part):
             state.log.note(WRONG_TYPE, f"content: expected texts or parts with a text, received {excerpt(part)}")
         if text and not (kind == "reasoning" and has_reasoning):
-            size += state.write("content" if kind == "text" else kind, text)
+            size += state.write("content" if kind == "text" else "reasoning", text)
     return size
 
 
 def _keep_part(state: ChoiceState, part: dict[str, Any], *, is_other: bool) -> int:
     """Keep a part as it was sent; return how many characters of output it has, beside a text."""
     parts = state.content_parts = state.content_parts or ContentParts()
-    is_new = parts.add(part, state.texts["content"].tell())
+    is_new = parts.add(part, state.texts["content"].tell(), is_other=is_other)
     if is_new and is_other:
-        place = parts.others
-        state.begin_part("content_parts", place)
-        parts.others += 1
+        state.begin_part("content_parts", parts.others)
         if is_image(part):
-            parts.images[place] = part
+            parts.images[parts.others] = part
             if state.observer is not None:
                 state.observer.on_image(state.index, part)
-            return size_of(part)
-    return 0
+        parts.others += 1
+    return size_of(part) if part.get("type") in OUTPUT_PARTS else 0
 
 
 def _keep_tool_message(state: ChoiceState, delta: ChoiceDelta) -> int:

@@ -28,6 +28,8 @@ APPENDED: Final = ("reasoning_text", "reasoning_opaque")
 _TEXT_PARTS: Final = ("text", "output_text")  # the second name is from OpenAI's Responses API
 _REASONING_PARTS: Final = ("thinking", "reasoning")
 _IMAGE_PARTS: Final = ("image_url", "image")
+OUTPUT_PARTS: Final = (*_IMAGE_PARTS, "refusal")
+"""The types of parts that are output, although they have no text."""
 PART_TEXTS: Final = ("thinking", "summary", "reasoning", "text")
 """The keys of a content part that hold its reasoning: a text, or a list of parts with texts."""
 
@@ -213,16 +215,14 @@ def returned_fields(fields: Fields) -> dict[str, Any]:
 
 
 def read_part(part: Any) -> tuple[str, str]:
-    """What an item of a content list is, and its text: "text", "reasoning", "refusal", or "other", without a text."""
+    """What an item of a content list is, and its text: a "text", a "reasoning", or an "other" part without a text."""
     if isinstance(part, str):
         return "text", part
     if not is_object(part):
         return "other", ""
-    kind, text, refusal = part.get("type"), part.get("text"), part.get("refusal")
-    if isinstance(text, str | None) and (kind in _TEXT_PARTS or (kind is None and text is not None)):
-        return "text", text or ""
-    if kind == "refusal" and isinstance(refusal, str):
-        return "refusal", refusal
+    kind, text = part.get("type"), part.get("text")
+    if kind in _TEXT_PARTS or (kind is None and isinstance(text, str)):
+        return "text", text if isinstance(text, str) else ""
     if kind not in _REASONING_PARTS:
         return "other", ""
     return "reasoning", next(filter(None, ("".join(_texts_in(part.get(name))) for name in PART_TEXTS)), "")

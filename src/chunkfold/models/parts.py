@@ -66,7 +66,7 @@ class AudioPart(ShortRepr):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ContentPart(ShortRepr):
-    """A part of a content list other than text, reasoning and refusal, as sent, such as Mistral's references."""
+    """A part of a content list other than text and reasoning, as sent, such as Mistral's references."""
 
     part: dict[str, Any]
     type: Literal["content_part"] = "content_part"

@@ -99,8 +99,7 @@ class Lifecycle:
         everything that has arrived, in as few events as possible.
         """
         events = self._take_events()
-        if any(map(_brings_output, events)):
-            self._mark_emitted()
+        any(map(self._note_yielded, events))  # up to the first with output
         return events
 
     def _take_events(self) -> "list[ChatCompletionEvent]":
@@ -137,6 +136,7 @@ class Lifecycle:
         *,
         folding: bool = False,
         is_slice: bool = False,
+        is_returned: bool = False,
     ) -> list[ChatCompletionChunk]:
         """Take the next bytes of the body, before the end of the stream; return the chunks they complete.
 
@@ -145,10 +145,11 @@ class Lifecycle:
             arrived: The clock's reading when they arrived; now, if None.
             folding: Whether to make chunks only where the bytes cannot be folded without them.
             is_slice: Whether more bytes of the same read follow, so that no deadline is checked yet.
+            is_returned: Whether all chunks are handed to the caller, which emits their output.
         """
         fold, body, deadlines = self._fold, self._body, self._deadlines
         now = self._clock() if arrived is None else arrived
-        known, seconds = fold.chunks, now - deadlines.started
+        known, size, seconds = fold.chunks, fold.output_size, now - deadlines.started
         try:
             chunks = body.take(data, seconds, folding=folding)
         finally:  # a transform may raise when it returns what it held back
@@ -162,8 +163,8 @@ class Lifecycle:
                 body.has_progress = False
             if not is_slice:
                 self._end_if_late(deadlines.missed(now), chunks)
-        if self._has_callback:
-            self._note_shown()
+        if (is_returned or self._has_callback) and fold.output_size > size and not self._emitted:
+            self._mark_emitted()
         if body.stop is not None:
             body.tell_last()
         if self._observers is not None:
@@ -171,7 +172,7 @@ class Lifecycle:
         return chunks
 
     def _take_slices(
-        self, data: bytes, arrived: float | None = None, *, folding: bool = False
+        self, data: bytes, arrived: float | None = None, *, folding: bool = False, is_returned: bool = False
     ) -> Generator[list[ChatCompletionChunk]]:
         """Take a large read, a slice at a time. Deadlines are checked after the last: all of it arrived at once."""
         now = self._clock() if arrived is None else arrived
@@ -180,23 +181,31 @@ class Lifecycle:
             if self.end is not None:
                 return
             try:
-                chunks = self._take(piece, now, folding=folding, is_slice=True)
+                chunks = self._take(piece, now, folding=folding, is_slice=True, is_returned=is_returned)
             except BaseException:  # from a callback: the read is lost, but the bytes after it must not be misread
                 for lost in pieces:
                     self._body.skip(lost)
                 raise
             yield chunks
         last: list[ChatCompletionChunk] = []
+        size = self._fold.output_size
         self._end_if_late(self._deadlines.missed(now), last)
+        if is_returned and self._fold.output_size > size:
+            self._mark_emitted()
         self._tell_observers()
         yield last
 
-    def _end_of_body(self, exc: BaseException | None) -> list[ChatCompletionChunk]:
-        """Process the end of the body, or the transport's exception, if there is one; return the last chunks."""
+    def _end_of_body(self, exc: BaseException | None, *, is_returned: bool = False) -> list[ChatCompletionChunk]:
+        """Process the end of the body, or the transport's exception, if there is one; return the last chunks.
+
+        Args:
+            exc: What the transport raised.
+            is_returned: Whether all chunks are handed to the caller, which emits their output.
+        """
         chunks: list[ChatCompletionChunk] = []
         if self.end is not None:
             return chunks
-        body = self._body
+        body, size = self._body, self._fold.output_size
         try:
             body.take_rest(chunks, exc)
         finally:
@@ -209,8 +218,8 @@ class Lifecycle:
                 self._end_at(Stop.BODY_ENDED if exc is None else Stop.TRANSPORT, chunks, cause=exc)
         if chunks and self.timing.last_byte is not None:  # they came with the last bytes
             note_read(self.timing, self.timing.last_byte, has_chunks=True, has_output=self._fold.has_output)
-        if self._has_callback:
-            self._note_shown()
+        if (is_returned or self._has_callback) and self._fold.output_size > size:
+            self._mark_emitted()
         body.tell_last()
         self._tell_observers()
         return chunks
@@ -221,13 +230,8 @@ class Lifecycle:
             self._end_at(Stop.LEFT, [])
             self._tell_observers()
 
-    def _note_shown(self) -> None:
-        """The callback got all chunks so far."""
-        if self._fold.has_output:
-            self._mark_emitted()
-
     def _note_yielded(self, item: object) -> bool:
-        """A stream yields a chunk, or an event or what is made of it; return whether output was emitted by now."""
+        """Mark output as emitted if a chunk or event that the caller gets has some; return whether any was so far."""
         if not self._emitted and self._fold.has_output and _brings_output(item):
             self._mark_emitted()
         return self._emitted
@@ -302,6 +306,7 @@ def _brings_output(item: object) -> bool:
     if isinstance(item, ChatCompletionChunk):
         fold = StreamFold(AnomalyLog())
         fold.add(item)
+        fold.finish()  # which adds a whole message
         return fold.has_output
     from chunkfold.events.types import OUTPUT_EVENTS  # loaded only for events
 

@@ -169,12 +169,9 @@ class ChatCompletionParser(Lifecycle):
         """
         if self.end is not None:
             return []
-        known = self._fold.output_size
         if type(data) is bytes and len(data) > _LARGE_READ:
-            chunks = list(chain.from_iterable(self._take_slices(data, arrived)))
-        else:
-            chunks = self._take(data, arrived)
-        return chunks if self._emitted else self._returned(chunks, known)
+            return list(chain.from_iterable(self._take_slices(data, arrived, is_returned=True)))
+        return self._take(data, arrived, is_returned=True)
 
     def fold(self, data: bytes | bytearray | memoryview, *, arrived: float | None = None) -> None:
         """Take the next bytes of the body like `feed`, without making chunks, if you only need the result.
@@ -196,8 +193,7 @@ class ChatCompletionParser(Lifecycle):
 
     def close(self) -> list[ChatCompletionChunk]:
         """Mark the end of the body. May return last chunks; `end` is set from here at the latest."""
-        known = self._fold.output_size
-        return self._returned(self._end_of_body(None), known)
+        return self._end_of_body(None, is_returned=True)
 
     def interrupt(self, exc: BaseException) -> list[ChatCompletionChunk]:
         """Mark that the transport raised. Like `close`, but an incomplete stream counts as interrupted.
@@ -208,14 +204,7 @@ class ChatCompletionParser(Lifecycle):
             TypeError: It is not an exception.
         """
         check_instance("exc", exc, BaseException, "an exception")
-        known = self._fold.output_size
-        return self._returned(self._end_of_body(exc), known)
-
-    def _returned(self, chunks: list[ChatCompletionChunk], known: int) -> list[ChatCompletionChunk]:
-        """The chunks, which emit the output that came since there were `known` characters of it."""
-        if self._fold.output_size > known:
-            self._mark_emitted()
-        return chunks
+        return self._end_of_body(exc, is_returned=True)
 
 
 # What streams do with a parser, besides its public methods.

@@ -269,7 +269,7 @@ def _take_lines(event: ServerSentEvent, payload: Payload) -> None:
             payload.error = exceeded("max_event_payloads", MAX_EVENT_PAYLOADS)
             return
         one = parse_payload(event._replace(data=line))
-        parts += sum(count_parts(chunk.model_dump().get("choices")) for chunk in one.chunks)
+        parts += sum(count_parts(chunk.model_dump(include={"choices"}).get("choices")) for chunk in one.chunks)
         if parts > MAX_BLOCK_PARTS:
             payload.error = exceeded("max_event_parts", MAX_BLOCK_PARTS)
             return
