@@ -37,7 +37,7 @@ _UNITS: Final = {
     "max_partial_values": "values in JSON that is shown while it is written",
     "max_content_encodings": "content encodings that were not asked for",
     "max_expansion": "times the bytes that came, after decoding",
-    "max_output_size": "characters of output, kept in at most 1 MiB and four bytes for each",
+    "max_output_size": "characters of output (or, for all that is kept, four bytes for each and 1 MiB)",
 }
 
 

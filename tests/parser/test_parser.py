@@ -451,6 +451,7 @@ TAIL = HI.removesuffix(b"\n")  # its chunk comes at the end of the body
 HANDLERS: dict[str, tuple[Callable[[ChatCompletionParser], object], bool]] = {
     "nothing returned": (lambda parser: parser.fold(HI), False),
     "a chunk": (lambda parser: parser.feed(HI), True),
+    "a chunk of a large read": (lambda parser: parser.feed(HI + b": \n" * 2**19), True),
     "a chunk without output": (lambda parser: (parser.feed(ROLE), parser.fold(HI)), False),
     "a chunk at the end": (lambda parser: parser.fold(TAIL), True),
     "events": (lambda parser: (parser.fold(HI), parser.events()), True),

@@ -555,6 +555,7 @@ async def test_read_raises_what_went_wrong_every_time(front: Any) -> None:
 THOUGHT, OTHER_CHOICE = delta(reasoning_content="Hm"), delta(content="Hi", index=1)
 CALL = delta(tool_calls=[fragment(0, id="a", name="f", arguments="{}")])
 NUMBER = delta(content="[1")
+MESSAGE = event({"object": "chat.completion.chunk", "choices": [{"index": 0, "message": {"content": "Hi"}}]})
 USAGE = event({"object": "chat.completion.chunk", "choices": [], "usage": {"completion_tokens": 1}})
 # The body before the error, the view, how many items are taken of it, and whether these have output.
 TAKEN: dict[str, tuple[list[bytes], Callable[[Any], Any], int, bool]] = {
@@ -563,6 +564,7 @@ TAKEN: dict[str, tuple[list[bytes], Callable[[Any], Any], int, bool]] = {
     "a chunk with text": ([ROLE, HI], aiter, 2, True),
     "a chunk of a call": ([CALL, HI], aiter, 1, True),
     "a chunk of another choice": ([OTHER_CHOICE], aiter, 1, True),
+    "a whole message, which is folded at the end": ([MESSAGE], aiter, 1, False),
     "a text": ([ROLE, THOUGHT, HI], lambda stream: stream.text_deltas(), 1, True),
     "texts that never come": ([ROLE, THOUGHT, CALL, OTHER_CHOICE], lambda stream: stream.text_deltas(), 9, False),
     "an event without output": ([USAGE, HI], lambda stream: stream.events(), 1, False),

@@ -306,7 +306,6 @@ def _brings_output(item: object) -> bool:
     if isinstance(item, ChatCompletionChunk):
         fold = StreamFold(AnomalyLog())
         fold.add(item)
-        fold.finish()  # which adds a whole message
         return fold.has_output
     from chunkfold.events.types import OUTPUT_EVENTS  # loaded only for events
 
