@@ -150,8 +150,8 @@ def is_of_tool(fields: Fields) -> bool:
 
 def brings_tool_message(choice: BaseModel) -> bool:
     """Whether a choice of a chunk brings a tool's message, as its delta or as a whole message."""
-    parts = (vars(choice).get(name) for name in ("delta", "message"))
-    return any(isinstance(part, BaseModel) and is_of_tool(vars(part)) for part in parts)
+    parts: list[BaseModel | None] = [vars(choice).get(name) for name in ("delta", "message")]
+    return any(part is not None and is_of_tool(vars(part)) for part in parts)
 
 
 def is_thought(fields: Fields) -> bool:

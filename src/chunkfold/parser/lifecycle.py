@@ -304,6 +304,8 @@ class Lifecycle:
 def _brings_output(item: object) -> bool:
     """Whether a chunk or an event has output."""
     if isinstance(item, ChatCompletionChunk):
+        if item.text:  # as in most streams: folding it would take two floors
+            return True
         fold = StreamFold(AnomalyLog())
         fold.add(item)
         return fold.has_output

@@ -49,7 +49,7 @@ class GapLog:
 
     def __init__(self) -> None:
         self.arrivals = array("d")
-        self._counts = Counter[int]()  # of the older ones, by the step that their length is in
+        self._counts: dict[int, int] = {}  # of the older ones, by the step that their length is in
         self._longest = self._total = 0.0
 
     def compact(self) -> None:
@@ -57,7 +57,7 @@ class GapLog:
         recent = self._recent()
         self._longest = max([self._longest, *recent])
         self._total += sum(recent)
-        self._counts.update(floor(_STEPS * log2(min(gap, _LONGEST))) for gap in recent)
+        self._counts = Counter(self._counts) + Counter(floor(_STEPS * log2(min(gap, _LONGEST))) for gap in recent)
         self.arrivals = self.arrivals[-1:]
 
     def _recent(self) -> "array[float]":
