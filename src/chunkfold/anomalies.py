@@ -173,7 +173,7 @@ DELTA_MISSING: Final = Rule(
 )
 EMPTY_FOR_ABSENT: Final = Rule(
     "CF203",
-    "an empty string, a created of 0 or the finish reason `null` as a word instead of an absent value",
+    "an empty string, a created of 0, or a word such as `null` as the finish reason, instead of an absent value",
     "StepFun, MiniMax, DashScope, iFlytek",
     "reads it as absent",
 )
