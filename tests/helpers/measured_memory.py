@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from chunkfold import ChatCompletionStream
+from chunkfold.testing import DONE, delta, fragment
+
 
 @dataclass
 class Memory:
@@ -34,6 +37,17 @@ def traced() -> Iterator[Memory]:
 
 @pytest.fixture(scope="module", autouse=True)
 def only_garbage_of_these_tests() -> None:
-    """For modules that import it: collecting is quick, and shows what a test left and nothing else."""
+    """For modules that import it: collecting is quick, and shows what a test left and nothing else.
+
+    Models are built when they are first used, and kept for good: a stream is read before anything is measured.
+    """
+    body = [
+        b": ping\n\n",
+        delta(content="a"),
+        delta(tool_calls=[fragment(0, "call_a", "f", "{}")]),
+        delta("stop"),
+        DONE,
+    ]
+    ChatCompletionStream(body).read()
     gc.collect()
     gc.freeze()
