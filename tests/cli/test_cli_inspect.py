@@ -184,6 +184,11 @@ KINDS = [
     (Kind.FOREIGN, HI + event("1", "a b"), "event 'a b'; '1'"),
     (Kind.DONE, HI + STOP + DONE, "nothing"),
     (Kind.ERROR, StreamBuilder().error("m", code=503).body, "APIError: m (status 503, code 503)"),
+    (
+        Kind.ERROR,
+        b'data: {"error":{"code":503}}\n\n',
+        "APIError: the provider sent an error without a message: code 503 (status 503)",
+    ),
     (Kind.ERROR, HI + b'error: {"message":"m"}\n\n', "APIError: m"),
     (Kind.NOT_JSON, event("oops"), "InvalidChunkError: expected a JSON object, received text that is not JSON"),
     (Kind.NO_CHUNK, event("[1,2]"), "InvalidChunkError: expected a JSON object, received list: '[1,2]'"),

@@ -62,11 +62,11 @@ def times(count: int) -> str:
 def described(error: ChunkfoldError) -> str:
     """An error on one line: its type, its message, and the other values that the provider sent."""
     message = one_line(str(error))
-    fields = (
-        [("status", error.status_code), ("type", error.type), ("code", error.code)]
-        if isinstance(error, APIError)
-        else []
-    )
+    fields: list[tuple[str, object]] = []
+    if isinstance(error, APIError):
+        fields = [("status", error.status_code)]
+        if error.error.message:  # else the text of the exception has the rest
+            fields += [("type", error.type), ("code", error.code)]
     details = [f"{name} {word(str(value)[:200])}" for name, value in fields if value is not None]
     return f"{type(error).__name__}: {message}" + (f" ({', '.join(details)})" if details else "")
 
