@@ -300,7 +300,8 @@ def _is_certificate_refused(exc: BaseException | None) -> bool:
     while exc is not None:
         if isinstance(exc, refused):
             return True
-        exc = exc.__cause__
+        # The clients' pools raise again `from None`, which leaves the cause as the context.
+        exc = exc.__context__ if exc.__cause__ is None and exc.__suppress_context__ else exc.__cause__
     return False
 
 

@@ -657,11 +657,22 @@ async def test_chunks_do_not_skip_events_that_wait(front: Any, view: str, count:
     items = getattr(stream, view)()
     first = await anext(items)
     for _ in range(2):
-        with pytest.raises(StreamConsumedError, match=r"more events, which chunks would skip.*events\(\)"):
+        with pytest.raises(StreamConsumedError, match=r"more events \(\d+\), which chunks would skip.*events\(\)"):
             await anext(aiter(stream))
     rest = [item async for item in items]
     said = [item if view == "text_deltas" else getattr(item, "delta", "") for item in (first, *rest)]
     assert "".join(said) == stream.snapshot.text
+
+
+async def test_chunks_do_not_skip_events_of_a_read_that_began_with_chunks(front: Any) -> None:
+    """Was once wrong: only events of a read that made no chunks counted, and the text of the rest was in no chunk."""
+    stream = front(source(front, [delta(content="a"), delta(content="b") + delta(content="c"), delta(content="d"), DONE]))
+    assert (await anext(stream.events())).delta == "a"
+    assert (await anext(aiter(stream))).text == "b"
+    assert (await anext(stream.events())).delta == "b"  # events continue after the last one
+    with pytest.raises(StreamConsumedError, match=r"more events \(1\)"):
+        await anext(aiter(stream))
+    assert [text async for text in stream.text_deltas()] == ["c", "d"]
 
 
 async def test_chunks_do_not_skip_events_of_a_read_that_is_half_parsed(front: Any) -> None:

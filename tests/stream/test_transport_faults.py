@@ -377,12 +377,16 @@ async def test_a_fault_before_the_answer_is_told_by_the_client(
                 assert await text_of(stream) == DEFAULT_TEXT
 
 
-async def test_a_refused_connection(front: Any, library: Any) -> None:
+def unused_url() -> str:
+    """The URL of a port that was just closed."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+        return f"http://127.0.0.1:{server.getsockname()[1]}/"
+
+
+async def test_a_refused_connection(front: Any, library: Any) -> None:
     async with client_of(front, library) as client:
         with pytest.raises(library.ConnectError) as caught:
-            await open_and_fail(client, f"http://127.0.0.1:{port}/")
+            await open_and_fail(client, unused_url())
         assert type(caught.value) is library.ConnectError
         assert is_retryable(caught.value)
         assert connections_in_use(client) == []
@@ -391,9 +395,16 @@ async def test_a_refused_connection(front: Any, library: Any) -> None:
 async def test_a_certificate_that_is_not_trusted(front: Any, library: Any, server_side: ssl.SSLContext) -> None:
     with FakeProvider(ssl_context=server_side) as provider:
         async with client_of(front, library, verify=True) as client:
-            with pytest.raises(library.ConnectError):
+            with pytest.raises(library.ConnectError) as caught:
                 await open_and_fail(client, provider.url)
+            assert not is_retryable(caught.value)
             assert connections_in_use(client) == []
+            try:
+                raise caught.value
+            except library.ConnectError:  # the next exception has it as its context, not as its cause
+                with pytest.raises(library.ConnectError) as another:
+                    await open_and_fail(client, unused_url())
+            assert is_retryable(another.value)
     assert provider.requests == []
 
 

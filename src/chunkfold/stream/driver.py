@@ -99,7 +99,7 @@ class StreamDriver:
         self._ready: Iterator[ChatCompletionChunk] = _NOTHING
         self._slices: Generator[list[ChatCompletionChunk]] | None = None  # the chunks of the rest of a large read
         self._is_parsing = False  # and may be running a callback
-        self._folding = False  # whether the last read was taken without making chunks
+        self._folding = False  # whether what the last read brought is given by events, not by chunks
         self._ready_events: Iterator[ChatCompletionEvent] = _NOTHING
         self._gives_events = False  # whether any were asked for
         self._may_have_events = True  # whether the parser may have some, since something was read
@@ -218,7 +218,7 @@ class StreamDriver:
             return event
         if self._may_have_events and not (self._consumed or self._closed):
             self._gives_events, self._may_have_events = True, False
-            self._ready = _NOTHING  # what its chunks mean is among the events
+            self._folding, self._ready = True, _NOTHING  # what its chunks mean is among the events
             if events := take_events(self._parser):
                 self._ready_events = iter(events)
                 return self._next_event(is_yielded=is_yielded)
@@ -268,7 +268,7 @@ class StreamDriver:
             waiting = take_events(self._parser)
         self._ready, self._ready_events = _NOTHING, iter(waiting)
         if waiting:
-            what = f"the last read brought {len(waiting)} more events, which chunks would skip"
+            what = f"the last read brought more events ({len(waiting)}), which chunks would skip"
             raise self._consumed_error(f"{what}: continue with events(), text_deltas() or read()")
 
     def _check_not_consumed(self) -> None:
