@@ -464,6 +464,17 @@ def iterated_after_leaving() -> Result:
     return left(stream, raised_by(lambda: list(stream)))
 
 
+def with_too_many_values() -> Result:
+    stream = ChatCompletionStream([body(chunk({"content": "[" + "1," * 2_000_000}, "stop"))])
+    return left(stream, raised_by(lambda: list(stream.partials())))
+
+
+def expanded() -> Result:
+    sent = gzip.compress(CUT + (b":" + b"x" * 2**16 + b"\n\n") * (33 * 2**4))
+    reads = (sent[place : place + 4096] for place in range(0, len(sent), 4096))
+    return read(httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=reads), {})
+
+
 def own_exception() -> Result:
     stream = ChatCompletionStream([CUT, body(STOP)])
 
@@ -754,12 +765,27 @@ CASES = {
         body(HI, chunk({"content": "x", "annotations": [{}] * 10_001})),
         error={"limit": "max_event_parts", "value": 10_000},
     ),
+    "max-event-payloads": limited(
+        [CUT + b"data: {}\n" * 10_001 + b"\n"], error={"limit": "max_event_payloads", "value": 10_000}
+    ),
     "max-output-size": limited(
         body(HI, chunk({"content": " you"}), chunk({"content": " there"})),
         max_output_size=5,
         has="Hi you",
         error={"limit": "max_output_size", "value": 5},
     ),
+    "max-partial-values": case(
+        with_too_many_values,
+        raises=LimitExceededError,
+        has={},
+        error={"limit": "max_partial_values", "value": 2_000_000},
+    ),
+    "max-content-encodings": limited(
+        Response(200, [CUT], {"Content-Encoding": "gzip, gzip"}),
+        has=NOTHING,
+        error={"limit": "max_content_encodings", "value": 1},
+    ),
+    "max-expansion": limited(expanded, error={"limit": "max_expansion", "value": 100}),
     "progress-timeout": stalled([CUT, PING, PING], progress_timeout=10, times=[0, 1, 9, 12], error={"end": "stalled"}),
     "total-timeout": stalled([CUT, CUT], total_timeout=10, times=[0, 9, 11], has="HiHi", error={"end": "stalled"}),
     "late-stall": fine([body(HI, STOP, done=False), PING], progress_timeout=10, times=[0, 1, 12]),

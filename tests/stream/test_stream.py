@@ -666,7 +666,9 @@ async def test_chunks_do_not_skip_events_that_wait(front: Any, view: str, count:
 
 async def test_chunks_do_not_skip_events_of_a_read_that_began_with_chunks(front: Any) -> None:
     """Was once wrong: only events of a read that made no chunks counted, and the text of the rest was in no chunk."""
-    stream = front(source(front, [delta(content="a"), delta(content="b") + delta(content="c"), delta(content="d"), DONE]))
+    stream = front(
+        source(front, [delta(content="a"), delta(content="b") + delta(content="c"), delta(content="d"), DONE])
+    )
     assert (await anext(stream.events())).delta == "a"
     assert (await anext(aiter(stream))).text == "b"
     assert (await anext(stream.events())).delta == "b"  # events continue after the last one

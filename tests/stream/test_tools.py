@@ -196,9 +196,9 @@ def test_it_is_named(as_type: Any, name: str) -> None:
         PartialJSON(as_type)
 
 
-@pytest.mark.parametrize("tools", [[WeatherArgs], WeatherArgs, "lookup_weather"])
+@pytest.mark.parametrize("tools", [[WeatherArgs], WeatherArgs, "lookup_weather", {WeatherArgs: WeatherArgs}])
 def test_types_without_names_are_a_wrong_argument(tools: Any) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"^tools: expected types by the tools' names, received "):
         ChatCompletionParser(tools=tools)
 
 

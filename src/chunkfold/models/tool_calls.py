@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar, overload
 
 from pydantic import BaseModel, PrivateAttr
 
+from chunkfold.arguments import check_instance
 from chunkfold.excerpts import excerpt
 from chunkfold.json_text.parsing import OBJECT, adapter_of, without_placeholder
 from chunkfold.models.base import AnyString, Model, Uncompared, null_as
@@ -154,11 +155,12 @@ def checked_types(types: ToolTypes) -> ToolTypes:
     """A copy of a registry.
 
     Raises:
-        TypeError: It is not a mapping, or pydantic cannot validate one of the types.
+        TypeError: It is not a mapping, a name is not a string, or pydantic cannot validate one of the types.
     """
     if not hasattr(types, "items"):
         raise TypeError(f"tools: expected types by the tools' names, received {excerpt(types)}")
     for name, as_type in types.items():
+        check_instance("tools", name, str, "types by the tools' names")
         try:
             adapter_of(as_type)
         except TypeError as error:
