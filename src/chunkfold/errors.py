@@ -221,10 +221,10 @@ class LimitExceededError(InvalidStreamError):
         self.value = value
 
 
-def exceeded(limit: str, value: int) -> LimitExceededError:
-    """Create the error for the limit of that name."""
+def exceeded(limit: str, value: int | None) -> LimitExceededError:
+    """Create the error for the limit of that name, which is None only where there is no limit to exceed."""
     msg = f"expected at most {value} {_UNITS.get(limit, 'bytes')}, received more ({limit})"
-    return LimitExceededError(msg, limit=limit, value=value)
+    return LimitExceededError(msg, limit=limit, value=value or 0)
 
 
 class IncompleteStreamError(ChunkfoldError):

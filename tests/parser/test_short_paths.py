@@ -44,21 +44,21 @@ KINDS: dict[str, tuple[Callable[[int], bytes], dict[str, tuple[int, int]]]] = {
     ),
     "details": (
         lambda n: delta(reasoning_details=[{"type": "reasoning.text", "index": 0, "text": f"word {n}"}]),
-        {"validated": (29, 22), "fed": (21, 7), "folded": (16, 1)},
+        {"validated": (31, 24), "fed": (21, 7), "folded": (16, 1)},
     ),
     "summaries": (
         lambda n: delta(reasoning_details=[{"type": "reasoning.summary", "index": 0, "summary": f"word {n}"}]),
-        {"validated": (30, 23), "fed": (21, 7), "folded": (16, 1)},
+        {"validated": (32, 25), "fed": (21, 7), "folded": (16, 1)},
     ),
     "details beside reasoning": (
         lambda n: delta(
             reasoning=f"word {n}", reasoning_details=[{"type": "reasoning.text", "index": 0, "text": f"word {n}"}]
         ),
-        {"validated": (31, 24), "fed": (22, 8), "folded": (17, 2)},
+        {"validated": (33, 26), "fed": (22, 8), "folded": (17, 2)},
     ),
     "arguments": (
         lambda n: delta(tool_calls=[fragment(0, arguments=f"word {n}")]),
-        {"validated": (17, 10), "fed": (18, 9), "folded": (11, 1)},
+        {"validated": (19, 12), "fed": (18, 9), "folded": (11, 1)},
     ),
 }
 

@@ -530,6 +530,17 @@ def test_a_refusal_that_drips_is_given_up() -> None:
     assert "slow down" in str(parser.error)
 
 
+@pytest.mark.parametrize("way", [by_feeding, by_folding, by_slices])
+def test_all_of_a_late_read_counts_for_a_refusal(way: Callable[[ChatCompletionParser, bytes], None]) -> None:
+    """Was once wrong: of a large read, only the slice that came too late was taken."""
+    clock = Clock()
+    parser = ChatCompletionParser(clock=clock, status_code=429)
+    parser.feed(b"{\n\n")
+    clock.now = START + 6
+    way(parser, b'"x":"%b",\n\n"error":{"message":"slow down"}}' % (b"x" * 2**14))
+    assert str(parser.error) == "HTTP 429: slow down"
+
+
 def test_a_timeout_says_how_long_a_refusal_may_take() -> None:
     clock = Clock()
     parser = ChatCompletionParser(clock=clock, status_code=429, total_timeout=60)

@@ -269,29 +269,8 @@ class AnomalyNoted(ShortRepr):
     anomaly: Anomaly
 
 
-OUTPUT_EVENTS: Final = (
-    TextDelta,
-    ReasoningDelta,
-    RefusalDelta,
-    ToolCallStarted,
-    ToolCallArgumentsDelta,
-    ToolCallDone,
-    AudioDelta,
-    ImageReceived,
-)
-"""The events that bring output: who got one was shown something."""
-
-ChatCompletionEvent = (
-    TextDelta
-    | ReasoningDelta
-    | RefusalDelta
-    | ToolCallStarted
-    | ToolCallArgumentsDelta
-    | ToolCallDone
-    | AudioDelta
-    | ImageReceived
-    | AnnotationReceived
-    | ChoiceFinished
-    | UsageReceived
-    | AnomalyNoted
-)
+_TextEvent = TextDelta | ReasoningDelta | RefusalDelta
+_CallEvent = ToolCallStarted | ToolCallArgumentsDelta | ToolCallDone
+OutputEvent = _TextEvent | _CallEvent | AudioDelta | ImageReceived
+"""The events that bring output."""
+ChatCompletionEvent = OutputEvent | AnnotationReceived | ChoiceFinished | UsageReceived | AnomalyNoted

@@ -25,7 +25,6 @@ class Blocks:
         self._blocks: list[_Block] = []
         self._by_index: dict[tuple[str, str], _Block] = {}
         self._last_of: dict[str, _Block] = {}
-        self._last: tuple[object, object, _Block] | None = None  # the type and the index of the last fragment
         self._current: _Block  # once a fragment came
 
     def kept(self) -> Kept:
@@ -59,7 +58,6 @@ class Blocks:
     def end_block(self) -> None:
         """Let the next fragment without an index begin a block."""
         self._last_of.clear()
-        self._last = None
 
     def snapshot(self) -> list[dict[str, Any]]:
         """The blocks so far, in the order of their first appearance."""
@@ -67,17 +65,7 @@ class Blocks:
 
     def _block_of(self, fragment: dict[str, Any]) -> "_Block":
         """The block that a fragment belongs to: an existing one, else a new one."""
-        type_, index = fragment.get("type"), fragment.get("index")
-        if self._last is not None:  # most fragments continue the block of the one before
-            last_type, last_index, block = self._last
-            if type_ == last_type and index == last_index and type(index) is int:
-                return block
-        block = self._found(printed(type_), index, fragment)
-        self._last = (type_, index, block) if type(index) is int and type(type_) is str else None
-        return block
-
-    def _found(self, type_: str, index: Any, fragment: dict[str, Any]) -> "_Block":
-        kind = self._kind
+        kind, type_, index = self._kind, printed(fragment.get("type")), fragment.get("index")
         key = (type_ if kind.has_types else "", printed(index))
         block = self._last_of.get(type_) if index is None else self._by_index.get(key)
         if index is None and block is not None and block.is_followed_by(fragment):

@@ -68,12 +68,10 @@ class ToolCalls:
         if custom is not None:
             texts = {**custom.__dict__, **{key: value for key, value in texts.items() if value}}
         name = texts.get("name")
-        call, grown = self._by_index.get(index), 0
-        # Most fragments have an index and arguments alone; to look no further saves a tenth of the fold.
-        if call is None or id_ is not None or name is not None:
-            if name == "null" and self._is_continued(call, index, id_, texts):
-                name = ""
-            call, grown = self._route(call, index, id_, name)
+        at_index = self._by_index.get(index)
+        if name == "null" and self._is_continued(at_index, index, id_, texts):
+            name = ""
+        call, grown = self._route(at_index, index, id_, name)
         self.last = call
         if not call.has_text and (texts.get("arguments") or texts.get("input")):
             call.has_text = True

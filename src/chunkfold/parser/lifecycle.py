@@ -176,7 +176,8 @@ class Lifecycle:
     ) -> Generator[list[ChatCompletionChunk]]:
         """Take a large read, a slice at a time. Deadlines are checked after the last: all of it arrived at once."""
         now = self._clock() if arrived is None else arrived
-        pieces = iter(slices(data, large=folding))
+        # A refused body is judged read by read: the slices after a late one would be lost.
+        pieces = iter((data,) if isinstance(self._body, RefusedBody) else slices(data, large=folding))
         for piece in pieces:
             if self.end is not None:
                 return
@@ -309,6 +310,6 @@ def _brings_output(item: object) -> bool:
         fold = StreamFold(AnomalyLog())
         fold.add(item)
         return fold.has_output
-    from chunkfold.events.types import OUTPUT_EVENTS  # loaded only for events
+    from chunkfold.events.types import OutputEvent  # loaded only for events
 
-    return isinstance(item, OUTPUT_EVENTS)
+    return isinstance(item, OutputEvent)

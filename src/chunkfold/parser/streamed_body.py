@@ -127,7 +127,7 @@ class StreamedBody:
             return chunks
         self._take_exposed(events, chunks, folding=folding)
         if decoder.limit_exceeded and self.stop is None:
-            self._exceed("max_event_size", self._max_event_size, chunks)
+            self._fail(exceeded("max_event_size", self._max_event_size), chunks)
         return chunks
 
     def _without_run(self, data: bytes, chunks: list[ChatCompletionChunk] | None) -> bytes:
@@ -280,7 +280,7 @@ class StreamedBody:
         """Whether an event has more values than are allowed; if so, end the stream without parsing it."""
         if not has_more_items(data, self._max_event_items):
             return False
-        self._exceed("max_event_items", self._max_event_items, chunks)
+        self._fail(exceeded("max_event_items", self._max_event_items), chunks)
         return True
 
     def _take(
@@ -313,7 +313,7 @@ class StreamedBody:
         self._flush(chunks)
         limit = self._output_limit
         if error is None and stop not in (Stop.REFUSED, Stop.LEFT) and limit.is_passed(self._log.offset):
-            self.stop, self.error = Stop.INVALID, exceeded("max_output_size", limit.most or 0)
+            self.stop, self.error = Stop.INVALID, exceeded("max_output_size", limit.most)
 
     def _add_plain(self, chunk: ChatCompletionChunk, chunks: list[ChatCompletionChunk]) -> bool:
         """Fold an unusual chunk; return False if it may be more than a chunk."""
@@ -355,7 +355,7 @@ class StreamedBody:
     def _check_guards(self, end: int, chunks: list[ChatCompletionChunk]) -> None:
         """Check the output limit, and whether strict mode refuses an anomaly, after data that ends at this offset."""
         if self._output_limit.is_passed(end):
-            self._exceed("max_output_size", self._output_limit.most, chunks)
+            self._fail(exceeded("max_output_size", self._output_limit.most), chunks)
         elif self._log.refused is not None:
             self.end(Stop.REFUSED, chunks)
 
@@ -370,9 +370,6 @@ class StreamedBody:
         rest = self._fold.finish(last_chunks)
         if rest is not None:
             chunks.append(rest)
-
-    def _exceed(self, limit: str, value: int | None, chunks: list[ChatCompletionChunk]) -> None:
-        self._fail(exceeded(limit, value or 0), chunks)
 
     def _fail(self, error: ChunkfoldError, chunks: list[ChatCompletionChunk]) -> None:
         """End the stream with a provider's error, or with that of an invalid event or a limit."""

@@ -39,15 +39,8 @@ _TOO_DEEP: Final = f"expected JSON nested at most {MAX_DEPTH} deep, received dee
 # What a chunk is about: a wrong type here is an error, elsewhere the value is kept raw.
 _ESSENTIAL: Final = frozenset({"content", "tool_calls", "finish_reason", "index", "choices", "delta"})
 _ESSENTIAL_IN_CALL: Final = frozenset({"index", "id", "function", "custom", "name", "arguments", "input"})
-_MESSAGE_FIELDS: Final = (
-    "content",
-    "tool_calls",
-    "function_call",
-    "audio",
-    "annotations",
-    "images",
-    "reasoning_details",
-)
+_MESSAGE_LISTS: Final = ("content", "tool_calls", "annotations", "images", "reasoning_details")
+_MESSAGE_FIELDS: Final = (*_MESSAGE_LISTS, "function_call", "audio")
 # The containers that the models know, by the key of the one they are in. No name is below itself.
 _STRUCTURE: Final[dict[str, tuple[str, ...]]] = {
     "": ("choices", "usage"),
@@ -61,19 +54,7 @@ _STRUCTURE: Final[dict[str, tuple[str, ...]]] = {
     "content": ("top_logprobs", "thinking"),
     "refusal": ("top_logprobs",),
 }
-_LISTS: Final = frozenset(
-    [
-        "choices",
-        "tool_calls",
-        "annotations",
-        "content",
-        "refusal",
-        "top_logprobs",
-        "thinking",
-        "images",
-        "reasoning_details",
-    ]
-)
+_LISTS: Final = frozenset({*_MESSAGE_LISTS, "choices", "refusal", "top_logprobs", "thinking"})
 _INTEGERS: Final = frozenset({"index", "created", *(key for key in USAGE_KEYS if not key.endswith("_details"))})
 
 
