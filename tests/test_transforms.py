@@ -24,13 +24,14 @@ from chunkfold import (
     ChatCompletionStream,
     CumulativeDeltas,
     OneChoice,
+    TextPart,
     ThinkTags,
     Transform,
     connect,
     testing,
 )
 from chunkfold.fold.stream_fold import StreamFold
-from chunkfold.testing import HEAD, StreamBuilder, event, mock_transport, sse
+from chunkfold.testing import HEAD, StreamBuilder, event, fragment, mock_transport, sse
 
 
 def choice(content: Any = None, finish_reason: str | None = None, index: int = 0, **fields: Any) -> dict[str, Any]:
@@ -192,6 +193,18 @@ def test_think_tags(texts: list[str], inside: bool, text: str, reasoning: str) -
     assert (parser.snapshot.text, parser.snapshot.reasoning) == (text, reasoning)
     adds_up(parser, chunks)
     assert noted(parser) == {}
+
+
+@each_case(
+    "other",
+    [{"tool_calls": [fragment(0, "call_a", "f", "{}")]}, {"refusal": "no"}, {"images": [{"image_url": {"url": "u"}}]}],
+)
+def test_what_think_tags_hold_back_comes_before_other_output(other: dict[str, Any]) -> None:
+    """Was once wrong: text that only looked like a tag was moved after a tool call."""
+    parser, _ = read([chunk(choice("a <thi")), chunk(choice(**other))], ThinkTags())
+    first, second = parser.snapshot.message.parts
+    assert first == TextPart("a <thi")
+    assert second.type != "text"
 
 
 class Returning:

@@ -157,7 +157,7 @@ WHOLE_COMPLETION: Final = Rule(
 )
 NEARLY_DATA: Final = Rule(
     "CF110",
-    "a field that is nearly `data`: with a blank around its name, or in capitals",
+    "a line that is nearly `data`: a blank around the field's name, capitals, or JSON without the field",
     "home-made relays",
     "ignores it, as the event stream standard says",
 )

@@ -7,7 +7,7 @@ object for one stream only. Transforms replace chunks and never change them.
 
 import re
 from collections.abc import Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from chunkfold.arguments import A_CHUNK, check_flag, check_instance
 from chunkfold.fold.text_buffer import TextBuffer
@@ -16,6 +16,7 @@ from chunkfold.models import ChatCompletionChunk, ChoiceDelta, ChunkChoice, Mode
 from chunkfold.models.content import REASONING_FIELDS, fields_of, says_something
 from chunkfold.models.outcome import outcome_of
 
+_OTHER_OUTPUT: Final = (*REASONING_FIELDS, "tool_calls", "function_call", "refusal", "audio", "images")
 ModelT = TypeVar("ModelT", bound=Model)
 
 
@@ -89,7 +90,9 @@ class ThinkTags:
             return []
         if content is not None and not isinstance(content, str):
             return [self._delta(choice.index, held), choice.delta]
-        parts = list(self._parts(choice.index, held + (content or ""), hold=outcome_of(choice.finish_reason) is None))
+        # Other output is a part of its own, so text that was held back comes before it.
+        is_over = outcome_of(choice.finish_reason) is not None or any(map(fields_of(choice.delta).get, _OTHER_OUTPUT))
+        parts = list(self._parts(choice.index, held + (content or ""), hold=not is_over))
         rest = _replaced(choice.delta, content=None)
         rest.__pydantic_fields_set__.discard("content")
         if not parts or (REASONING_FIELDS & rest.model_fields_set and parts[0].reasoning_content):

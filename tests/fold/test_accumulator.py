@@ -1003,7 +1003,7 @@ WRONG_PARTS: dict[str, tuple[Any, list[Any] | None]] = {
     "a number": (5, None),
     "null": (None, None),
     "a list": (["a"], None),
-    "a text that is a number": ({"type": "text", "text": 5}, None),
+    "a text that is a number": ({"type": "text", "text": 5}, [{"type": "text", "text": 5}]),
     "a text without a type": ({"text": {"a": 1}}, [{"text": {"a": 1}}]),
     "thinking that is a number": ({"type": "thinking", "thinking": 5}, [{"type": "thinking", "thinking": 5}]),
 }
@@ -1024,6 +1024,27 @@ def test_a_text_part_without_text_is_nothing(part: dict[str, Any]) -> None:
     parser = fold(*said({"content": [part, "Hi"]}))
     assert (parser.completion().text, parser.completion().message.content_parts) == ("Hi", None)
     assert noted(parser) == {"CF208"}
+
+
+def test_a_text_part_with_more_values_is_kept_as_sent() -> None:
+    """Was once wrong: citations beside a text were lost."""
+    cited = {"type": "text", "text": "b", "citations": [{"url": "u"}]}
+    empty = {"type": "text", "text": "c", "annotations": [], "id": None}
+    message = (
+        fold(*said({"content": "a"}, {"content": [cited, empty]}, {"content": [cited]}, {"content": "d"}))
+        .completion()
+        .message
+    )
+    assert message.content == "abcbd"
+    assert message.content_parts == message.to_param()["content"]
+    assert message.content_parts == [
+        {"type": "text", "text": "a"},
+        cited,
+        {"type": "text", "text": "c"},
+        cited,
+        {"type": "text", "text": "d"},
+    ]
+    assert [part.type for part in message.parts] == ["text"]
 
 
 def test_reasoning_parts_are_pieces_until_text_comes() -> None:
@@ -1700,6 +1721,12 @@ def test_tool_calls_of_a_message_do_not_repeat_those_of_deltas() -> None:
         pytest.param({"audio": {"data": "YQ=="}}, {"audio": {"id": "i", "data": "YQ=="}}, id="audio"),
         pytest.param({"function_call": {"name": "f"}}, {"function_call": {"name": "f"}}, id="function_call"),
         pytest.param({"x": [1]}, {"x": [2]}, id="an unknown key"),
+        pytest.param({"reasoning": "r"}, {"content": "r", "extra_content": THOUGHT}, id="a flagged thought"),
+        pytest.param(
+            {"content": "r", "extra_content": THOUGHT},
+            {"content": "r", "extra_content": THOUGHT},
+            id="a flagged thought, twice",
+        ),
     ],
 )
 def test_what_deltas_brought_is_no_gap(delta: dict[str, Any], message: dict[str, Any]) -> None:

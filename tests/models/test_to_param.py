@@ -56,6 +56,19 @@ TEXT = {"type": "reasoning.text", "index": 0, "format": "anthropic-claude-v1"}
         pytest.param([{"role": "assistant", "content": "Hel"}, {"content": "lo"}], {"content": "Hello"}, id="text"),
         pytest.param([{}], {"content": ""}, id="nothing at all: the API wants a text then"),
         pytest.param([{"content": ""}], {"content": ""}, id="an empty text"),
+        pytest.param(
+            [{"role": "assistant", "content": ""}, {"tool_calls": [part("{}")]}],
+            {"content": None, "tool_calls": [call("{}")]},
+            id="an empty text before calls, which some providers refuse beside them",
+        ),
+        pytest.param(
+            [
+                {"tool_calls": [part("{}", provider_specific_fields={"thought_signature": "S"})]},
+                {"tool_calls": [part("", name=None, provider_specific_fields={"thought_signature": None, "x": 1})]},
+            ],
+            {"content": None, "tool_calls": [call("{}", provider_specific_fields={"thought_signature": "S", "x": 1})]},
+            id="LiteLLM's signature of a call, and more fields later",
+        ),
         pytest.param([{"refusal": "I can"}, {"refusal": "not."}], {"content": None, "refusal": "I cannot."}, id="a refusal"),
         pytest.param([{"content": [{"type": "text", "text": "H"}, {"type": "text", "text": "i"}]}], {"content": "Hi"}, id="parts of text"),
         pytest.param([{"content": [{"type": "output_text", "text": "H"}, {"type": "output_text", "text": "i"}]}], {"content": "Hi"}, id="parts of the Responses API's text"),

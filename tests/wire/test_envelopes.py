@@ -523,7 +523,10 @@ NO_ERRORS = [
     pytest.param({"code": 0}, id="code 0"),
     *(
         pytest.param({**fields, "message": "success"}, id=f"a message beside {fields}")
-        for fields in ({"code": 0}, {"code": "0"}, {"code": 200}, {"status_code": 200}, {"success": True})
+        for fields in (
+            *({"code": 0}, {"code": "0"}, {"code": 200}, {"status_code": 200}, {"success": True}),
+            *({"code": "Success"}, {"error_code": 0}, {"status": "ok"}, {"status": "completed"}),
+        )
     ),
     pytest.param({"id": "c"}, id="an id alone"),
     pytest.param({**HEAD, "message": "x"}, id="a message in a chunk that has no choices"),
@@ -785,6 +788,9 @@ MESSAGES = [
     pytest.param({"error": {"msg": "x"}}, "x", id="msg"),
     pytest.param({"error": {"detail": "x"}}, "x", id="detail"),
     pytest.param({"error": "x"}, "x", id="a string"),
+    pytest.param({"error": "Bad Request", "message": "x"}, "Bad Request: x", id="a phrase beside a message (Fastify)"),
+    pytest.param({"error": "x", "error_description": "y"}, "x: y", id="a word beside its description (OAuth)"),
+    pytest.param({"error": "x", "message": "x"}, "x", id="the same twice"),
     pytest.param({"error": ["x"]}, "x", id="a list"),
     pytest.param({"error": [{"message": "x"}]}, "x", id="a list of objects"),
     pytest.param({"error": {"error": {"message": "x"}}}, "x", id="an envelope in an envelope"),

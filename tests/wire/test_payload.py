@@ -767,6 +767,7 @@ SKIPPED = [
     pytest.param(b' data: {"choices":5}\n\n', "CF110", id="nearly data: a blank before it"),
     pytest.param(b'\xef\xbb\xbfdata: {"choices":5}\n\n', "CF110", id="nearly data: a BOM before it"),
     pytest.param(b'Data: {"choices":5}\n\n', "CF110", id="nearly data: a capital"),
+    pytest.param(b': a\n\n{"choices":5}\n\n', "CF110", id="nearly data: no field"),
     pytest.param(b'data : {"choices":5}\n\n', "CF110", id="nearly data: a blank behind it"),
     pytest.param(b"DATA : [DONE]\n\n", "CF110", id="nearly data: [DONE]"),
     pytest.param(b"data: data:\n\n", "CF111", id="the prefix twice, no data"),

@@ -45,8 +45,8 @@ class EventStreamDecoder:
         unfinished: After `close`, the block that was not ended by a blank line.
         error_fields: Of the last `feed`, the blocks without data that have a field `error`, or an error as bare JSON,
             as events.
-        nearly_data: Of the last `feed`, for each block that had any, the first line whose field is `data` but for
-            blanks around it, a BOM or capitals: its value, as an event with the line's own offset.
+        nearly_data: Of the last `feed`, for each block that had any, the first line that begins as an object of JSON,
+            or whose field is `data` but for blanks, a BOM or capitals: its value, as an event with the line's offset.
         opening: Of the last `feed`, the bytes before the first line that belongs to an event stream, blank lines
             left out; b"" if that was nothing, or more than the limit.
         is_plain: Whether the last `feed` exposed nothing besides its events, and the body is an event stream.
@@ -255,8 +255,7 @@ class EventStreamDecoder:
 
     def _joined_line(self, last_piece: bytes) -> bytes:
         self._line += last_piece
-        line = bytes(self._line)
-        self._line.clear()
+        line, self._line = bytes(self._line), bytearray()
         return line
 
     def _keep_unfinished(self, piece: bytes) -> None:
@@ -317,6 +316,8 @@ class EventStreamDecoder:
             self._error = line
         elif name:
             self._keep_bare(line)
+            if self._preamble is None and line.startswith(b"{"):
+                name, value = b"data", line  # without its field
             if self._nearly_data is None and name.removeprefix(BOM).strip().lower() == b"data":
                 self._nearly_data = ServerSentEvent(value, MESSAGE, self.last_event_id, self.offset)
             self._unknown_line_seen = True

@@ -7,7 +7,7 @@ from chunkfold.fold.footprint import Kept
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.json_text.surrogates import well_formed
 from chunkfold.json_text.values import copied, is_list, is_object
-from chunkfold.models.content import CONTENT_ITEMS, CONTENT_PARTS, BlockKind
+from chunkfold.models.content import CONTENT_ITEMS, CONTENT_PARTS, BlockKind, read_part
 
 
 class Blocks:
@@ -158,9 +158,10 @@ class _Block:
 
 
 class ContentParts:
-    """The parts of content lists that are more than text, and the position of each in the text.
+    """The parts of content lists that are more than a text, and the position of each in the text.
 
-    Thinking and reasoning parts that follow each other without text in between are pieces of one part.
+    Thinking and reasoning parts that follow each other without text in between are pieces of one part. A text that has
+    more values, such as citations, is a part of its own.
 
     Attributes:
         others: How many of them are neither text nor reasoning.
@@ -177,9 +178,12 @@ class ContentParts:
         """What they keep; see `footprint`."""
         return Kept((self._parts,), (self._starts, self.images))
 
-    def add(self, part: dict[str, Any], start: int, *, is_other: bool) -> bool:
-        """Fold in a part that comes after that number of characters of text; return whether it is a new one."""
-        if self._starts and (is_other or start != self._starts[-1]):
+    def add(self, part: dict[str, Any], start: int, *, is_piece: bool) -> bool:
+        """Fold in a part that comes after that number of characters of text; return whether it is a new one.
+
+        `is_piece` says whether it may belong to the part before it.
+        """
+        if self._starts and (not is_piece or start != self._starts[-1]):
             self._parts.end_block()
         self._parts.add([part])
         is_new = len(self._parts) > len(self._starts)
@@ -188,13 +192,14 @@ class ContentParts:
         return is_new
 
     def snapshot(self, text: str) -> list[dict[str, Any]]:
-        """All parts so far, and between them the text as parts of type "text"."""
+        """All parts so far, and between them the rest of the text as parts of type "text"."""
         parts: list[dict[str, Any]] = []
         end = 0
         for start, part in zip(self._starts, self._parts.snapshot(), strict=True):
             parts += _text_part(text[end:start])
             parts.append(part)
-            end = start
+            kind, own_text = read_part(part)
+            end = start + (len(own_text) if kind == "text" else 0)
         return parts + _text_part(text[end:])
 
 

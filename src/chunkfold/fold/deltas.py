@@ -23,6 +23,7 @@ from chunkfold.models.content import (
     Fields,
     fragments_of,
     is_image,
+    is_mere_text,
     is_of_tool,
     is_thought,
     is_wrong_part,
@@ -128,14 +129,14 @@ def _add_content(state: ChoiceState, fields: Fields, known_reasoning: str) -> in
 
 
 def _add_content_list(state: ChoiceState, content: list[Any], *, has_reasoning: bool) -> int:
-    """Fold the texts of the parts (reasoning only if no other field has it); keep the parts with more than a text."""
+    """Fold the texts of the parts (reasoning only if no other field has it); keep the parts that have more than one."""
     state.log.note(CONTENT_PARTS)
     state.write("content", "")
     size = 0
     for part in content:
         kind, text = read_part(part)
-        if kind != "text" and is_object(part):
-            size += _keep_part(state, part, is_other=kind == "other")
+        if is_object(part) and not is_mere_text(part):
+            size += _keep_part(state, part, kind)
         if is_wrong_part(part):
             state.log.note(WRONG_TYPE, f"content: expected texts or parts with a text, received {excerpt(part)}")
         if text and not (kind == "reasoning" and has_reasoning):
@@ -143,11 +144,11 @@ def _add_content_list(state: ChoiceState, content: list[Any], *, has_reasoning: 
     return size
 
 
-def _keep_part(state: ChoiceState, part: dict[str, Any], *, is_other: bool) -> int:
+def _keep_part(state: ChoiceState, part: dict[str, Any], kind: str) -> int:
     """Keep a part as it was sent; return how many characters of output it has, beside a text."""
     parts = state.content_parts = state.content_parts or ContentParts()
-    is_new = parts.add(part, state.texts["content"].tell(), is_other=is_other)
-    if is_new and is_other:
+    is_new = parts.add(part, state.texts["content"].tell(), is_piece=kind == "reasoning")
+    if is_new and kind == "other":
         state.begin_part("content_parts", parts.others)
         if is_image(part):
             parts.images[parts.others] = part

@@ -19,7 +19,7 @@ from chunkfold.models import (
     Model,
 )
 from chunkfold.models.base import own_fields, validate_leniently, with_unknown
-from chunkfold.models.content import CONTENT_BLOCKS, REASONING_FIELDS, THINKING, content_block
+from chunkfold.models.content import CONTENT_BLOCKS, REASONING_FIELDS, THINKING, content_block, fields_of, is_thought
 from chunkfold.models.message import keep_order
 from chunkfold.models.tool_calls import ToolTypes, give_types
 
@@ -117,7 +117,12 @@ def gap_in(state: ChoiceState) -> ChoiceDelta | None:
     message = state.message
     if message is None:
         return None
-    fields = {name: value for name, value in message.__dict__.items() if value and not _has(state, name, value)}
+    is_flagged = is_thought(fields_of(message))
+    fields = {
+        name: value
+        for name, value in message.__dict__.items()
+        if value and not _has(state, "reasoning" if name == "content" and is_flagged else name, value)
+    }
     extra = {name: value for name, value in (message.__pydantic_extra__ or {}).items() if not _has(state, name, value)}
     if not fields and not extra:
         return None

@@ -21,6 +21,7 @@ from chunkfold.fold.merging import keep_unknown
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.json_text.parsing import without_placeholder
 from chunkfold.json_text.surrogates import well_formed
+from chunkfold.json_text.values import is_object
 from chunkfold.models import (
     ChatCompletionMessageCustomToolCall,
     ChatCompletionMessageFunctionToolCall,
@@ -33,6 +34,7 @@ from chunkfold.models.base import validate_leniently, with_unknown
 
 _NEXT_OBJECT: Final = re.compile(r"\}[ \t\n\r]*\{")
 _LONGEST_LOOK: Final = 2**20  # characters
+_PROVIDER_FIELDS: Final = "provider_specific_fields"  # LiteLLM's, with Gemini's thought signature
 # The type of a call, its model, and the key of its text.
 _Kind = tuple[str, type[ChatCompletionMessageToolCall], str]
 _FUNCTION: Final[_Kind] = ("function", ChatCompletionMessageFunctionToolCall, "arguments")
@@ -133,7 +135,10 @@ class ToolCall:
         if self.type is None:
             self.type = fields.get("type") or None
         if unknown:
+            known = self.extra.get(_PROVIDER_FIELDS)
             keep_unknown(self.extra, unknown)
+            if is_object(known) and is_object(new := unknown.get(_PROVIDER_FIELDS)):  # a signature must not get lost
+                self.extra[_PROVIDER_FIELDS] = {**known, **{key: one for key, one in new.items() if one is not None}}
         text = ""
         function, custom = fields.get("function"), fields.get("custom")
         if function is not None:

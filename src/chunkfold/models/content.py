@@ -242,6 +242,12 @@ def is_wrong_part(part: Any) -> bool:
     return part.get("type") in (*_TEXT_PARTS, None) and not isinstance(part.get("text"), str | None)
 
 
+def is_mere_text(part: dict[str, Any]) -> bool:
+    """Whether a part of a content list is a text without further values."""
+    rest = [value for name, value in part.items() if name not in ("type", "text") and value not in (None, "", [], {})]
+    return read_part(part)[0] == "text" and isinstance(part.get("text"), str | None) and not rest
+
+
 def _texts_in(value: Any) -> Iterator[str]:
     """The texts of a string, or of the items of a list, which have theirs as `text`."""
     if isinstance(value, str):

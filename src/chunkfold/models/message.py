@@ -134,11 +134,11 @@ class ChatCompletionMessage(Model):
         return param
 
     def _content_param(self) -> str | list[Any] | None:
-        """The parts of the content, while they still are what its text is; else the text."""
+        """The parts of the content, while they still are what its text is; else the text, None if it is empty."""
         if self.content_parts and text_of(self.content_parts) == (self.content or ""):
             parts: list[Any] = copied(self.content_parts)
             return parts
-        return self.content
+        return self.content or None
 
 
 def keep_order(message: ChatCompletionMessage, parts: "Sequence[PartStart]") -> None:

@@ -171,7 +171,7 @@ class StreamedBody:
             self._take_events(events[begin:], chunks, folding=folding)
 
     def _take_exposed_field(self, field: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
-        """An `error` field, an error as bare JSON, or a line that is nearly `data`."""
+        """An `error` field, an error as bare JSON, or a line that is nearly `data`, such as other bare JSON."""
         if field.event == "error":
             if self._is_error_field(field):
                 self._take_error_field(field, chunks)
