@@ -80,8 +80,8 @@ class ChunkfoldError(Exception):
         snapshot: The partial answer, a `ChatCompletion`; None if no stream was being read. (Its type is not declared,
             because this module does not import the layers that raise errors.)
         emitted_output: Whether you received output before the error: a chunk or an event that has some, or an item of
-            `text_deltas()` or `partials()`. Output that these pass over is not emitted, nor is anything by the
-            stream's `read()` and the parser's `fold`, unless `on_server_sent_event` got it.
+            `text_deltas()` or `partials()`. Output that these skip does not count. The stream's `read()` and the
+            parser's `fold` emit nothing, unless `on_server_sent_event` received it.
         retry_after: Seconds to wait before another attempt, None if unknown.
     """
 

@@ -1,12 +1,9 @@
 """Short excerpts of values for reprs, messages and logs, so that none of these shows a whole content.
 
 Strings and bytes are cut in the middle and escaped as Python does it. Lists and objects show their first few items.
-Reports in Markdown show them in code spans and tables.
 """
 
-import re
 import reprlib
-from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, Final, cast
 
@@ -36,6 +33,11 @@ class _ShortRepr(reprlib.Repr):
             return super().repr_int(x, level)
         except ValueError:
             return f"<an integer of {x.bit_length()} bits>"
+
+    def repr_ellipsis(self, x: Any, level: int) -> str:
+        """What stands for values that are not shown."""
+        del x, level
+        return "..."
 
 
 short_repr = _ShortRepr().repr
@@ -98,27 +100,3 @@ def escaped(text: str, limit: int = _EXCERPT) -> str:
     words = " ".join(text[: limit + 1].split())
     shown = "".join(one if one.isprintable() else repr(one)[1:-1] for one in words)
     return shown if len(shown) <= limit and len(text) <= limit else shown[:limit] + "..."
-
-
-def code_span(text: str) -> str:
-    """One line of text as Markdown shows it unchanged."""
-    fence = code_fence(text, 1)
-    pad = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{fence}{pad}{text or ' '}{pad}{fence}"
-
-
-def code_fence(text: str, least: int = 3) -> str:
-    """Backticks that can enclose a text in Markdown: more than it has in a row, and at least `least`."""
-    return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
-
-
-def markdown_table(rows: Sequence[Sequence[str]], *, is_aligned: bool = False) -> list[str]:
-    """The lines of a table in Markdown.
-
-    Args:
-        rows: The cells of the head, and of each row.
-        is_aligned: Whether the columns line up as plain text, too.
-    """
-    widths = [max(map(len, column)) if is_aligned else 0 for column in zip(*rows, strict=True)]
-    lines = (rows[0], ["-" * max(3, width) for width in widths], *rows[1:])
-    return [f"| {' | '.join(map(str.ljust, line, widths))} |" for line in lines]

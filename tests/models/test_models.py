@@ -698,8 +698,8 @@ class Town(BaseModel):
         pytest.param(tuple[int, ...], "1", "expected tuple[int, ...], received", id="a tuple"),
         pytest.param(dict[str, Any], "[]", "expected dict[str, Any], received", id="a dict"),
         pytest.param(Town, '{"name": 1}', "does not fit: name: Input should be", id="a field"),
-        pytest.param(dict[int, str], '{"a": "b"}', "does not fit: the key a: Input should be", id="a key"),
-        pytest.param(list[dict[int, str]], '[{"a b": "c"}]', "does not fit: the key [0]['a b']: ", id="a key inside"),
+        pytest.param(dict[int, str], '{"a": "b"}', "does not fit: a (the key): Input should be", id="a key"),
+        pytest.param(list[dict[int, str]], '[{"a b": "c"}]', "does not fit: [0]['a b'] (the key): ", id="a key inside"),
     ],
 )
 def test_what_was_expected_is_said_in_words(as_type: Any, text: str, said: str) -> None:

@@ -20,7 +20,7 @@ from chunkfold.cli.facts import Problem, error_object
 from chunkfold.cli.frames import Frame
 from chunkfold.cli.safe import one_line
 from chunkfold.cli.verdict import rule_object, times
-from chunkfold.excerpts import code_fence, code_span, markdown_table
+from chunkfold.testing.markdown import code_fence, code_span, markdown_table
 
 _EXCERPT: Final = 300  # characters shown of an event that broke a rule
 _PAST: Final = {Result.PASS: "passed", Result.FAIL: "failed"}

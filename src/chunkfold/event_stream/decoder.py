@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from chunkfold.arguments import check_count
-from chunkfold.event_stream.lines import CR, LF, RUN, line_end, values_of
+from chunkfold.event_stream.lines import CR, LF, RUN, line_end, nearly_data, values_of
 from chunkfold.event_stream.preamble import Preamble
 from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent, UnfinishedBlock
 
@@ -316,10 +316,9 @@ class EventStreamDecoder:
             self._error = line
         elif name:
             self._keep_bare(line)
-            if self._preamble is None and line.startswith(b"{"):
-                name, value = b"data", line  # without its field
-            if self._nearly_data is None and name.removeprefix(BOM).strip().lower() == b"data":
-                self._nearly_data = ServerSentEvent(value, MESSAGE, self.last_event_id, self.offset)
+            meant = None if self._nearly_data else nearly_data(line, in_stream=self._preamble is None)
+            if meant is not None:
+                self._nearly_data = ServerSentEvent(meant, MESSAGE, self.last_event_id, self.offset)
             self._unknown_line_seen = True
             return False
         # A comment proves nothing once a foreign line came: style sheets have lines that begin with a colon.

@@ -3,9 +3,11 @@
 import re
 from typing import Final
 
+from chunkfold.event_stream.server_sent_event import BOM
+
 CR, LF = 0x0D, 0x0A  # as numbers, which are found in bytes at once
-# Lines that follow each other and are taken as one: data; what is no known field (what begins with a letter of one, a
-# bracket, a blank or a BOM is checked); and any line that only repeats the one before.
+# Lines that follow each other and are taken as one: data; lines that cannot be a field (one whose first byte may begin
+# a field, JSON, a blank or a BOM is taken alone); and any line that only repeats the one before.
 RUN: Final = re.compile(
     rb"(?P<data>(?:data(?::[^\r\n]*+)?+(?:\n|\r\n?+))++)"
     rb"|(?P<ignored>(?:[^dDeir{}\[\]\s\xef][^\r\n]*+(?:\n|\r\n?+))++)"
@@ -27,3 +29,14 @@ def values_of(lines: bytes) -> bytes:
         lines = lines.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     # The start of each line is replaced once: the replacement itself is not scanned again.
     return (b"\n" + lines[:-1]).replace(b"\ndata", b"\n").replace(b"\n:", b"\n").replace(b"\n ", b"\n")[1:]
+
+
+def nearly_data(line: bytes, *, in_stream: bool) -> bytes | None:
+    """The value of a line whose field is `data` but for blanks around it, a BOM or capitals; None for any other line.
+
+    Within a stream, a line that begins as an object of JSON is the value of a field that is missing.
+    """
+    if in_stream and line.startswith(b"{"):
+        return line
+    name, _, value = line.partition(b":")
+    return value.removeprefix(b" ") if name.removeprefix(BOM).strip().lower() == b"data" else None

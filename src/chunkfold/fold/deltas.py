@@ -84,7 +84,7 @@ def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
 
 
 def _fold_unknown_fields(state: ChoiceState, unknown: dict[str, Any]) -> int:
-    rest = {name: value for name, value in unknown.items() if not _fold_unknown(state, name, value)}
+    rest = {name: value for name, value in unknown.items() if not _UNKNOWN_RULES.get(name, _keep)(state, name, value)}
     keep_unknown(state.message_extra, rest)
     opaque = unknown.get("reasoning_opaque")
     return len(opaque) if isinstance(opaque, str) else 0  # encrypted reasoning, output like the data of a block
@@ -167,41 +167,49 @@ def _keep_tool_message(state: ChoiceState, delta: ChoiceDelta) -> int:
     return fold_tool_calls(state, delta.tool_calls or [])
 
 
-def _fold_unknown(state: ChoiceState, name: str, value: Any) -> bool:
-    """Fold a field that only the fold has a rule for, not the models; return whether all of it was folded."""
-    if name in APPENDED:
-        if isinstance(value, str):
-            state.texts[name].write(value)
-        elif value is not None:
-            _note_no_text(state, name, value)
-        return isinstance(value, str)
-    if name == "provider_specific_fields" and is_object(value):
-        _merge_provider_fields(state.message_extra, value)
-        return True
-    if name == "extra_content":
-        keep_unknown(state.message_extra, {name: without_thought_flag(value)})
-        return True
-    kind = _UNKNOWN_KINDS.get(name)
-    if kind is None or value is None:
-        return False
-    is_folded = fragments_of(kind, value) is not None
-    if not is_folded and kind is not THINKING:  # a bare `thinking` can have any meaning
+def _keep(state: ChoiceState, name: str, value: Any) -> bool:
+    """Leave a field to be kept as any unknown key."""
+    del state, name, value
+    return False
+
+
+def _append_raw(state: ChoiceState, name: str, value: Any) -> bool:
+    if isinstance(value, str):
+        state.texts[name].write(value)
+    elif value is not None:
+        _note_no_text(state, name, value)
+    return isinstance(value, str)
+
+
+def _check_blocks(state: ChoiceState, name: str, value: Any) -> bool:
+    """Blocks, which were folded as reasoning, if they are blocks."""
+    kind = _UNKNOWN_KINDS[name]
+    is_folded = value is not None and fragments_of(kind, value) is not None
+    if value is not None and not is_folded and kind is not THINKING:  # a bare `thinking` can have any meaning
         state.log.note(WRONG_TYPE, f"{name}: expected a list, received {type(value).__name__}")
     return is_folded
 
 
-def _merge_provider_fields(kept: dict[str, Any], new: dict[str, Any]) -> None:
+def _keep_extra_content(state: ChoiceState, name: str, value: Any) -> bool:
+    keep_unknown(state.message_extra, {name: without_thought_flag(value)})
+    return True
+
+
+def _merge_provider_fields(state: ChoiceState, name: str, value: Any) -> bool:
     """Merge LiteLLM's field: the last value of each key that is not null; Gemini's thought signatures accumulate."""
-    fields = kept.get("provider_specific_fields")
+    if not is_object(value):
+        return False
+    fields = state.message_extra.get(name)
     if not is_object(fields):
-        fields = kept["provider_specific_fields"] = {}
-    for key, value in new.items():
-        if key == "thought_signatures" and is_list(value):
+        fields = state.message_extra[name] = {}
+    for key, one in value.items():
+        if key == "thought_signatures" and is_list(one):
             if not is_list(fields.get(key)):
                 fields[key] = []
-            fields[key].extend(value)
-        elif value is not None:
-            fields[key] = value
+            fields[key].extend(one)
+        elif one is not None:
+            fields[key] = one
+    return True
 
 
 def _add_role(state: ChoiceState, role: str) -> None:
@@ -300,7 +308,14 @@ def _add_annotations(state: ChoiceState, annotations: list[Any]) -> int:
 
 # Blocks in fields that the models do not have.
 _UNKNOWN_KINDS: Final[dict[str, BlockKind]] = {kind.name: kind for kind in BLOCK_KINDS if kind is not REASONING_DETAILS}
-RULED_UNKNOWN: Final = REASONING_FIELDS.union(APPENDED, ("provider_specific_fields", "extra_content"))
+# Fields that only the fold has a rule for, not the models; a rule returns whether it folded all of the value.
+_UNKNOWN_RULES: Final[dict[str, Callable[[ChoiceState, str, Any], bool]]] = {
+    **dict.fromkeys(APPENDED, _append_raw),
+    **dict.fromkeys(_UNKNOWN_KINDS, _check_blocks),
+    "extra_content": _keep_extra_content,
+    "provider_specific_fields": _merge_provider_fields,
+}
+RULED_UNKNOWN: Final = REASONING_FIELDS.union(_UNKNOWN_RULES)
 """Unknown fields of a delta of which more is kept than the last value."""
 # The role, the content and the spellings of reasoning are folded before them. In the order of the model's fields.
 _DELTA_RULES: Final[dict[str, Callable[[ChoiceState, Any], int]]] = {

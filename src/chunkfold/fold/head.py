@@ -27,7 +27,7 @@ class Head:
 
     Attributes:
         fields: What is kept of it: of the service tier the last value that is not empty, of the others the first.
-        usual: The values of the last chunk's head, but its `created`; None if the next chunk must not take the short
+        usual: The values of the last chunk's head, except `created`; None if the next chunk must not take the short
             path, whatever its head.
         created: Whether the last chunk's `created` was missing (None), 0, or a time (1).
         notes: The deviations in the last chunk's head, noted with every chunk that repeats it.

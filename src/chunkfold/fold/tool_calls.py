@@ -22,7 +22,7 @@ from chunkfold.excerpts import excerpt
 from chunkfold.fold.footprint import Kept
 from chunkfold.fold.tool_call import ToolCall
 from chunkfold.models import ChoiceDeltaToolCall
-from chunkfold.models.outcome import is_server_side
+from chunkfold.models.tool_calls import is_server_side
 
 
 class ToolCalls:

@@ -21,7 +21,7 @@ from chunkfold.errors import ParseError
 from chunkfold.excerpts import escaped, excerpt
 from chunkfold.json_text.grammar import ESCAPE, NUMBER, OPEN_ESCAPE, PLAIN, SCALAR, SPACE, end_of, may_go_on
 from chunkfold.json_text.parsing import adapter_of, load_json, name_of, validate_json
-from chunkfold.json_text.paths import Path, dotted, existing_path
+from chunkfold.json_text.paths import dotted, existing_path
 from chunkfold.json_text.shapes import Shape
 from chunkfold.json_text.surrogates import REPLACEMENT
 from chunkfold.json_text.values import is_object
@@ -42,7 +42,6 @@ _OVER: Final = "nothing more"
 _VALUE_WANTED: Final = (_VALUE, _VALUE_OR_END)
 _STRING_WANTED: Final = (_VALUE, _VALUE_OR_END, _KEY, _KEY_OR_END)
 _LONGEST_PLACE: Final = 200  # characters
-_KEY_MARK: Final = "[key]"
 _LONG_NUMBER: Final = 1_000  # characters: a longer one is parsed only when it has ended
 
 
@@ -346,7 +345,8 @@ def parse_json(text: str, as_type: Any = None) -> Any:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         loc = first["loc"]
-        what = f"{_place(loc)[:_LONGEST_PLACE]}: {escaped(first['msg'])} (in {excerpt(text)})"
+        place = dotted(loc)[:_LONGEST_PLACE] if loc else "the value"
+        what = f"{place}: {escaped(first['msg'])} (in {excerpt(text)})"
         # Not `from error`: it quotes every value that does not fit, however many. It stays as the context.
         raise ParseError(
             f"expected {name_of(as_type)[:_LONGEST_PLACE]}, received JSON that does not fit: {what}",
@@ -366,10 +366,3 @@ def _no_json(text: str, error: Exception) -> ParseError:
     what = "whole JSON, received text that ends too early" if cut else "JSON, received what cannot be read"
     at = "" if position is None else f" at character {position}"
     return ParseError(f"expected {what}{at}: {excerpt(text)}", text=text, position=position, cut=cut)
-
-
-def _place(loc: Path) -> str:
-    """Where a value does not fit, in words; pydantic marks a key that does not."""
-    if _KEY_MARK in loc:
-        return f"the key {dotted(loc[: loc.index(_KEY_MARK)])}"
-    return dotted(loc) if loc else "the value"

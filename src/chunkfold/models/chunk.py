@@ -112,8 +112,8 @@ class ChatCompletionChunk(Model):
     def reasoning(self) -> str:
         """The reasoning text of choice 0 in this chunk, "" if none, whichever field brought it.
 
-        A block with both a signature and a text is treated as a repeat of the text before it. Where it does not,
-        its text is in `completion.reasoning` alone.
+        A block with both a signature and a text is taken for a repeat of the text before it. If the block is new, its
+        text is only in `completion.reasoning`.
         """
         return "".join([reasoning_in(fields_of(choice.delta)) for choice in self.choices if choice.index == 0])
 

@@ -2,7 +2,6 @@
 
 import re
 from enum import StrEnum
-from typing import Final
 
 
 class Outcome(StrEnum):
@@ -35,17 +34,6 @@ _WORDS = {
 _OUTCOMES = {word: outcome for outcome, words in _WORDS.items() for word in words.split()}
 _LONGEST_WORD = 100  # characters; a longer one is in no table
 _ABSENT = ("", "null", "none")  # iFlytek and relays in front of DashScope write "null", some gateways "None" (CF203)
-
-
-_SERVER_SIDE_IDS: Final = "srvtoolu_"  # Anthropic's own tools, as LiteLLM and Portkey pass them on
-
-
-def is_server_side(id_: str | None, *, has_name: bool) -> bool:
-    """Whether a tool call leaves the client nothing to run: the server ran it itself, or it has no name.
-
-    A call that the server ran is recognised by its id. Portkey sends such calls without id and name, at the index -1.
-    """
-    return not has_name or (id_ is not None and id_.startswith(_SERVER_SIDE_IDS))
 
 
 def outcome_of(finish_reason: str | None, *, has_tool_calls: bool = False) -> Outcome | None:

@@ -3,7 +3,7 @@
 import builtins
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, TypeVar, overload
+from typing import Annotated, Any, Final, Literal, TypeVar, overload
 
 from pydantic import BaseModel, PrivateAttr
 
@@ -11,13 +11,22 @@ from chunkfold.arguments import check_instance
 from chunkfold.excerpts import excerpt
 from chunkfold.json_text.parsing import OBJECT, adapter_of, without_placeholder
 from chunkfold.models.base import AnyString, Model, Uncompared, null_as
-from chunkfold.models.outcome import is_server_side
 
 T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 ToolTypes = Mapping[str, Any]
 """What the arguments of each tool are: pydantic models, TypedDicts, dataclasses, by the tools' names."""
+
+_SERVER_SIDE_IDS: Final = "srvtoolu_"  # Anthropic's own tools, as LiteLLM and Portkey pass them on
+
+
+def is_server_side(id_: str | None, *, has_name: bool) -> bool:
+    """Whether a tool call leaves the client nothing to run: the server ran it itself, or it has no name.
+
+    A call that the server ran is recognised by its id. Portkey sends such calls without id and name, at the index -1.
+    """
+    return not has_name or (id_ is not None and id_.startswith(_SERVER_SIDE_IDS))
 
 
 class _Registered(Uncompared):

@@ -77,7 +77,7 @@ class Meaning(NamedTuple):
     rule: TextRule | None
 
     def joined(self, rows: Sequence[tuple[Any, ...]]) -> list[Any] | None:
-        """The values of one event after the first that brings what all others bring; None if there is none."""
+        """The values of a single event equivalent to all rows after the first; None if there is none."""
         text, *same = self.texts
         are_same = all(row[place] == row[text] for place in same for row in rows)
         are_positive = all(row[place] > 0 for place in self.positive for row in rows)

@@ -47,8 +47,8 @@ class OutputLimit:
     Characters of output are counted as they arrive. The size in bytes of everything kept (the text, choices, tool
     calls, log probabilities, unknown fields) is slow to measure, so it is measured only if an estimate, which is never
     too low, exceeds the limit. The estimate is checked only if the bytes since the last check could exceed it. Both
-    depend on the events alone, not on how they were cut or read. Of an event of which `EventTemplate` folds the values
-    alone only these count.
+    depend on the events alone, not on how they were cut or read. Where `EventTemplate` folds only the values of an
+    event, only these count.
 
     Args:
         most: The most characters of output; None for no limit.

@@ -35,7 +35,7 @@ class Observers:
         self._observers.append((ref(subject), on_chunks, on_end))
 
     def tell(self, chunks: int, *, has_ended: bool) -> None:
-        """Report the chunks since the last time, of that many in total, and the end, once."""
+        """Report how many chunks came since the last call, where `chunks` is the total so far, and the end, once."""
         count = chunks - self._told
         if count:
             self._told = chunks

@@ -104,12 +104,12 @@ class StreamedBody:
     def take(
         self, data: bytes | bytearray | memoryview, seconds: float = 0.0, *, folding: bool = False
     ) -> list[ChatCompletionChunk]:
-        """Take the next bytes; return the chunks they complete, or at least those that had to be made.
+        """Take the next bytes; return the chunks they complete.
 
         Args:
             data: The bytes.
             seconds: How long after the request they arrived; not used for this kind of body.
-            folding: Whether to make chunks only where the bytes cannot be folded without them.
+            folding: Whether to make, and return, only chunks without which the bytes cannot be folded.
         """
         del seconds
         chunks: list[ChatCompletionChunk] = []

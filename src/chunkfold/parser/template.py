@@ -136,7 +136,7 @@ class EventTemplate:
         return True
 
     def take_run(self, data: bytes, offset: int, chunks: list[ChatCompletionChunk] | None, largest: int) -> int:
-        """Fold the events at the start of the data at once: up to the last that fits the template, if all before it do.
+        """Fold the leading events that fit the template, all at once.
 
         Only plain blocks fit: one `data` line and a blank one, with at most `largest` bytes of data. For text in large
         reads this takes a third of the time of folding them one by one. Returns how many bytes were folded.

@@ -197,7 +197,7 @@ class StreamDriver:
         return partial(self._next_text, TextDelta)
 
     def _next_text(self, text_delta: "type[TextDelta]") -> str | Step:
-        if not self._folding:  # chunks were read: their texts are given by them, and not again by the events
+        if not self._folding:  # yield the texts of the chunks already made, and drop the events that repeat them
             for chunk in self._ready:
                 if text := chunk.text:
                     self._note_yielded(chunk)

@@ -35,7 +35,7 @@ class Partials:
         """The value after an event; none if the text did not grow."""
         if not isinstance(event, TextDelta) or event.choice != 0:
             return []
-        # Others may have been given the events before the first that comes here: it knows the text before it, too.
+        # Another view may have taken earlier events: the first one here has all text so far in `snapshot`.
         text = event.delta if self._has_begun else event.snapshot
         self._has_begun = True
         self._values += sum(map(text.count, ",[{"))

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from chunkfold.excerpts import code_span, markdown_table
 from chunkfold.testing.hostile.clients import Client, Verdict, reading_of
 from chunkfold.testing.hostile.judging import judge
 from chunkfold.testing.hostile.peers import PEERS, is_installed
 from chunkfold.testing.hostile.values import HostileStream
+from chunkfold.testing.markdown import code_span, markdown_table
 from chunkfold.testing.readings import Reading
 
 Results = Sequence[tuple[Client, Sequence[Verdict]]]
