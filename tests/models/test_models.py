@@ -748,3 +748,9 @@ def test_a_copy_has_the_values_of_the_moment() -> None:
     copied = copier_of(chunk)
     vars(chunk.choices[0].delta)["content"] = "b"
     assert copied().text == "b"
+
+
+def test_a_repr_shows_a_few_unknown_fields() -> None:
+    few, many = ({f"x{place}": place for place in range(size)} for size in (8, 9))
+    assert repr(ChatCompletionChunk.model_validate(few)).endswith(", x6=6, x7=7)")
+    assert repr(ChatCompletionChunk.model_validate(many)).endswith(", x6=6, x7=7, ...)")
