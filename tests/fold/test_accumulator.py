@@ -1036,7 +1036,7 @@ def test_a_text_part_with_more_values_is_kept_as_sent() -> None:
         .message
     )
     assert message.content == "abcbd"
-    assert message.content_parts == message.to_param()["content"]
+    assert message.to_param() == {"role": "assistant", "content": "abcbd"}
     assert message.content_parts == [
         {"type": "text", "text": "a"},
         cited,

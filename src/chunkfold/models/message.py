@@ -10,7 +10,7 @@ from chunkfold.excerpts import excerpt
 from chunkfold.json_text.parsing import without_placeholder
 from chunkfold.json_text.values import copied
 from chunkfold.models.base import RAW_VALUES, Model, Uncompared, null_as
-from chunkfold.models.content import returned_fields, text_of
+from chunkfold.models.content import read_part, returned_fields, text_of
 from chunkfold.models.shared import Annotation, ChatCompletionAudio
 from chunkfold.models.tool_calls import (
     ChatCompletionMessageFunctionToolCall,
@@ -134,10 +134,13 @@ class ChatCompletionMessage(Model):
         return param
 
     def _content_param(self) -> str | list[Any] | None:
-        """The parts of the content, while they still are what its text is; else the text, None if it is empty."""
-        if self.content_parts and text_of(self.content_parts) == (self.content or ""):
-            parts: list[Any] = copied(self.content_parts)
-            return parts
+        """The parts of the content, if some are more than text and they still are what its text is; else the text.
+
+        Citations and other values beside a text are not sent: most providers refuse them in a request.
+        """
+        parts: list[Any] = self.content_parts or []
+        if any(read_part(part)[0] != "text" for part in parts) and text_of(parts) == (self.content or ""):
+            return list(copied(parts))
         return self.content or None
 
 
