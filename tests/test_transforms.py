@@ -195,6 +195,14 @@ def test_think_tags(texts: list[str], inside: bool, text: str, reasoning: str) -
     assert noted(parser) == {}
 
 
+def test_think_tags_split_a_text_a_thousand_times() -> None:
+    """Each part of it is a chunk, which takes far more memory than its text."""
+    text = "<think>a</think>b" * 600
+    parser, chunks = read([chunk(choice(text)), chunk(choice("</think>c<think>d"))], ThinkTags())
+    assert len(chunks) == 1000 + 2
+    assert (parser.snapshot.reasoning, parser.snapshot.text) == ("a" * 500 + "d", "b" * 500 + text[:1700] + "c")
+
+
 @each_case(
     "other",
     [{"tool_calls": [fragment(0, "call_a", "f", "{}")]}, {"refusal": "no"}, {"images": [{"image_url": {"url": "u"}}]}],

@@ -7,6 +7,7 @@ object for one stream only. Transforms replace chunks and never change them.
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final, Protocol, TypeVar
 
 from chunkfold.arguments import A_CHUNK, check_flag, check_instance
@@ -17,6 +18,7 @@ from chunkfold.models.content import REASONING_FIELDS, fields_of, says_something
 from chunkfold.models.outcome import outcome_of
 
 _OTHER_OUTPUT: Final = (*REASONING_FIELDS, "tool_calls", "function_call", "refusal", "audio", "images")
+_MOST_TAGS: Final = 1000  # of one text
 ModelT = TypeVar("ModelT", bound=Model)
 
 
@@ -102,9 +104,12 @@ class ThinkTags:
         return [first, *parts[1:]]
 
     def _parts(self, index: int, text: str, *, hold: bool) -> Iterator[ChoiceDelta]:
-        """The stretches of text between tags; a possible beginning of a tag at the end is held back."""
-        start = 0
-        for tag in self._any_tag.finditer(text):
+        """The stretches of text between tags; a possible beginning of a tag at the end is held back.
+
+        Each becomes a chunk, so after a thousand tags the rest of the text stays as it is.
+        """
+        start, tags = 0, self._any_tag.finditer(text)
+        for tag in islice(tags, _MOST_TAGS):
             if tag.start() > start:
                 yield self._delta(index, text[start : tag.start()])
             start = tag.end()
@@ -114,6 +119,8 @@ class ThinkTags:
         self._held[index] = held
         if len(rest) > len(held):
             yield self._delta(index, rest[: len(rest) - len(held)])
+        for tag in tags:
+            self._inside[index] = tag[0] == self._tags[0]
 
     def _delta(self, index: int, text: str) -> ChoiceDelta:
         inside = self._inside.get(index, self._starts_inside)

@@ -564,6 +564,23 @@ def test_cut_arguments_have_a_parse_error() -> None:
     assert (done.error.cut, done.error.text) == (True, '{"x": "h')
 
 
+def test_arguments_with_very_many_values_are_left_to_you() -> None:
+    """To parse them, where nobody asked, was once a minute of work and gigabytes."""
+    whole = '{"x":[1' + ",1" * 250_000 + "]}"
+    body = calls((0, "a", "f", whole)), calls(B), delta("tool_calls"), DONE
+    first, second = [one for one in events_of(*body) if isinstance(one, ToolCallDone)]
+    assert first.parsed is None
+    assert isinstance(first.error, ParseError)
+    assert "expected at most 250000 values" in str(first.error)
+    assert first.error.text == first.call.arguments == whole
+    assert first.call.type == "function"
+    assert len(first.call.function.parse()["x"]) == 250_001
+    assert second.error is None
+    text = '{"x":"' + "," * 300_000 + '"}'
+    [done] = [one for one in events_of(calls((0, "a", "f", text)), DONE) if isinstance(one, ToolCallDone)]
+    assert done.parsed == {"x": "," * 300_000}
+
+
 # A done call is the final message's
 
 WHOLE_CALLS = {

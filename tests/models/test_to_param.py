@@ -683,3 +683,8 @@ def test_a_custom_tool_takes_its_turn(provider: FakeProvider, chat: ModuleType) 
     provider.add(next_turn(chat))
     completion = converse(provider, lambda first: [first.message.to_param(), *results_of(first)])
     assert completion.text == "21 degrees."
+
+
+def test_blocks_of_another_kind_in_a_message_are_left_out() -> None:
+    message = ChatCompletionMessage.model_validate({"content_blocks": ["x", {"type": "text", "text": "a"}]})
+    assert message.to_param()["content_blocks"] == [{"type": "text", "text": "a"}]

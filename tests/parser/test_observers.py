@@ -1,7 +1,9 @@
 """Plain callables are told what a stream does: its chunks, its end, once, and nothing they do reaches the reader."""
 
+import copy
 import gc
 import logging
+import pickle
 import weakref
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -150,6 +152,18 @@ def test_an_observer_that_comes_late_is_told_what_comes_then() -> None:
     last.observe(parser)
     assert (first.chunks, second.chunks, last.chunks) == ([1, 1], [1], [])
     assert first.ends == second.ends == last.ends == ["finished"]
+
+
+def test_a_copy_has_no_observers() -> None:
+    """Was once wrong: the observers of a copy were called with the original, and a pickle could not be made."""
+    told: list[Any] = []
+    parser = ChatCompletionParser()
+    parser.observe(on_chunks=lambda _, count: told.append(count), on_end=lambda one: told.append(one.end))
+    for other in (copy.deepcopy(parser), pickle.loads(pickle.dumps(parser))):  # noqa: S301 - its own
+        other.feed(delta(content="a") + delta("stop") + DONE)
+    assert told == []
+    parser.feed(delta(content="a") + delta("stop") + DONE)
+    assert told == [2, "finished"]
 
 
 def test_an_observer_of_one_kind_is_told_only_that() -> None:

@@ -29,12 +29,13 @@ from chunkfold.fold.audio import AudioDecoder
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.tool_call import ToolCall
 from chunkfold.fold.tool_calls import ToolCalls
-from chunkfold.json_text.parsing import load_json
+from chunkfold.json_text.parsing import has_more_items, load_json
 from chunkfold.json_text.values import copied, is_object
 from chunkfold.models import Annotation, ChatCompletionMessageFunctionToolCall, ChatCompletionMessageToolCall, Outcome
 from chunkfold.models.outcome import outcome_of
 from chunkfold.models.tool_calls import ToolTypes, give_types
 
+_MOST_VALUES: Final = 250_000  # each takes up to 200 bytes, or a microsecond
 _TEXT_EVENTS: Final[dict[str, type[TextDelta | ReasoningDelta | RefusalDelta]]] = {
     "content": TextDelta,
     "reasoning": ReasoningDelta,
@@ -184,10 +185,11 @@ def _is_whole(call: ToolCall) -> bool:
 
     A custom tool's input has no end of its own. An empty object is what some bridges send before the real one.
     """
-    if call.is_custom or not call.has_name:
+    text = call.arguments.getvalue()
+    if call.is_custom or not call.has_name or _has_many_values(text):
         return False
     try:
-        arguments = load_json(call.arguments.getvalue())
+        arguments = load_json(text)
     except (ValueError, RecursionError):
         return False
     return is_object(arguments) and bool(arguments)
@@ -196,6 +198,9 @@ def _is_whole(call: ToolCall) -> bool:
 def _parsed(call: ChatCompletionMessageToolCall) -> tuple[Any, ParseError | None]:
     if not isinstance(call, ChatCompletionMessageFunctionToolCall):
         return call.custom.input, None
+    if _has_many_values(call.arguments):
+        what = f"expected at most {_MOST_VALUES} values to parse for an event, received more"
+        return None, ParseError(f"{what}: call.function.parse() has no limit", text=call.arguments)
     try:
         return call.function.parse(), None
     except ParseError as error:
@@ -205,6 +210,11 @@ def _parsed(call: ChatCompletionMessageToolCall) -> tuple[Any, ParseError | None
         failure = ParseError(msg, text=call.arguments)
         failure.__cause__ = error  # with its traceback, which shows where the validator failed
         return None, failure
+
+
+def _has_many_values(arguments: str) -> bool:
+    """Whether arguments have more values than an event is worth: your own `parse` has no limit."""
+    return len(arguments) > _MOST_VALUES and has_more_items(arguments.encode("utf-8", "surrogatepass"), _MOST_VALUES)
 
 
 def _without_frames(error: ParseError) -> ParseError:

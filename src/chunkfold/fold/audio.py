@@ -5,7 +5,8 @@ In OpenAI's API each piece is encoded separately. If a server cuts one encoded t
 
 import base64
 import binascii
-from typing import Any
+import string
+from typing import Any, Final
 
 from chunkfold.anomalies import AUDIO_NOT_BASE64, AnomalyLog
 from chunkfold.fold.footprint import Kept
@@ -15,6 +16,8 @@ from chunkfold.json_text.surrogates import well_formed
 from chunkfold.json_text.values import copied
 from chunkfold.models import ChatCompletionAudio, ChoiceDeltaAudio
 from chunkfold.models.base import validate_leniently
+
+_NO_BLANKS: Final = str.maketrans("", "", string.whitespace)
 
 
 class Audio:
@@ -28,7 +31,7 @@ class Audio:
 
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
-        return Kept((self.transcript, self._fields), (self._pieces,))
+        return Kept((self.transcript,), (self._pieces,), (self._fields,))
 
     def add(self, audio: ChoiceDeltaAudio, log: AnomalyLog) -> tuple[str, str]:
         """Fold a piece in; return what it added to the data and to the transcript."""
@@ -68,7 +71,7 @@ class AudioDecoder:
         """The bytes that a piece completes."""
         if not self._rest and (data := _decoded(piece)) is not None:
             return data
-        text = self._rest + "".join(piece.split())  # some encoders break their lines
+        text = self._rest + piece.translate(_NO_BLANKS)  # some encoders break their lines
         whole = len(text) - len(text) % 4
         self._rest = text[whole:]
         return _decoded(text[:whole]) or b""

@@ -94,7 +94,7 @@ class _Block:
 
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
-        return Kept((self.fields, self._texts, self._lists))
+        return Kept((self._texts, self._lists), replaced=(self.fields,))
 
     def is_repeated_by(self, fragment: dict[str, Any]) -> bool:
         """Whether a fragment with a signature repeats the whole text of the block (LiteLLM, musistudio/llms)."""

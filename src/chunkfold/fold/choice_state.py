@@ -14,6 +14,7 @@ from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.surrogates import well_formed
 from chunkfold.json_text.values import is_list
+from chunkfold.models.content import PROVIDER_FIELDS
 
 if TYPE_CHECKING:
     from chunkfold.fold.audio import Audio
@@ -98,12 +99,16 @@ class ChoiceState:
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
         texts = (self.role, self.finish_reason, self.texts, self.blocks, self.content_parts, self.audio)
-        calls = (self.tool_calls, self.function_call, self.tool_messages)
+        merged = self.message_extra.get(PROVIDER_FIELDS)
         extended = {name: value for name, value in self.extra.items() if name in EXTENDED_IN_CHOICE and is_list(value)}
         extra = {name: value for name, value in self.extra.items() if name not in extended}
-        rest = (self.message, extra, self.message_extra, self.logprobs_extra)
-        growing = (self.order or [], *self.lists.values(), *self.logprobs.values(), *extended.values())
-        return Kept((*texts, *calls, *rest), growing)
+        of_message = {name: value for name, value in self.message_extra.items() if name != PROVIDER_FIELDS}
+        lists: list[list[Any]] = [*self.lists.values(), *self.logprobs.values(), *extended.values()]
+        return Kept(
+            (*texts, self.tool_calls, self.function_call, merged),
+            growing=(self.order or [], self.tool_messages or [], *lists),
+            replaced=({"message": self.message} if self.message else {}, extra, of_message, self.logprobs_extra),
+        )
 
     def write(self, name: str, text: str) -> int:
         """Append to one of the texts that are parts of the message: content, reasoning, refusal.

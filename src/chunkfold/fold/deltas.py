@@ -16,6 +16,7 @@ from chunkfold.models.content import (
     APPENDED,
     BLOCK_KINDS,
     OUTPUT_PARTS,
+    PROVIDER_FIELDS,
     REASONING_DETAILS,
     REASONING_FIELDS,
     THINKING,
@@ -313,7 +314,7 @@ _UNKNOWN_RULES: Final[dict[str, Callable[[ChoiceState, str, Any], bool]]] = {
     **dict.fromkeys(APPENDED, _append_raw),
     **dict.fromkeys(_UNKNOWN_KINDS, _check_blocks),
     "extra_content": _keep_extra_content,
-    "provider_specific_fields": _merge_provider_fields,
+    PROVIDER_FIELDS: _merge_provider_fields,
 }
 RULED_UNKNOWN: Final = REASONING_FIELDS.union(_UNKNOWN_RULES)
 """Unknown fields of a delta of which more is kept than the last value."""

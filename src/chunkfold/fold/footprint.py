@@ -1,17 +1,18 @@
 """Visit all that is kept of a stream: to estimate its memory, for a limit that nothing can bypass, and to join texts.
 
 The estimate measures the current content, so no running sum is needed. It depends on the content alone, not on how much
-of it is shared or how the interpreter stores it. Content that only grows at its end is not measured twice.
+of it is shared or how the interpreter stores it. Content that only grows at its end is not measured twice, nor are
+unknown fields until they are replaced.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from pydantic import BaseModel
 
 from chunkfold.fold.text_buffer import TextBuffer
-from chunkfold.json_text.values import is_list, is_object
+from chunkfold.json_text.values import is_container, is_list, is_object
 
 # Bytes.
 _VALUE: Final = 24  # a number, a reference to a value
@@ -19,7 +20,7 @@ _TEXT: Final = 48
 _WIDE: Final = 4  # of each character of a text that is not ASCII
 _CONTAINER: Final = 64  # an object, a list
 _MODEL: Final = 360
-_STATE: Final = 700
+_STATE: Final = 850
 _BUFFER: Final = 150
 
 
@@ -30,10 +31,12 @@ class Kept(NamedTuple):
         parts: Values, models and other states.
         growing: Lists that the state only adds to, and objects whose keys it only adds to; their values are counted
             elsewhere.
+        replaced: Objects whose values the state replaces, but never changes.
     """
 
     parts: Iterable[Any]
     growing: Iterable[list[Any] | dict[Any, Any]] = ()
+    replaced: Iterable[Mapping[str, Any]] = ()
 
 
 class Footprint:
@@ -46,6 +49,11 @@ class Footprint:
     def __init__(self) -> None:
         self.visited = 0
         self._measured: dict[int, tuple[object, int, int]] = {}  # what grows, its measured length, and its size
+        self._values: dict[tuple[int, int, str], tuple[object, int]] = {}  # the values of what is replaced, their sizes
+
+    def __reduce__(self) -> "tuple[type[Footprint], tuple[()]]":
+        """Copied and pickled without sizes, since a copy of what was measured has another identity."""
+        return Footprint, ()
 
     def of(self, value: Any) -> int:
         """The size in bytes of JSON values, models, and the accumulator's own states, with all that is in them."""
@@ -78,9 +86,14 @@ class Footprint:
             elif id(value) not in counted:
                 counted.add(id(value))
                 kept: Kept = value.kept()
-                size += _STATE + sum(self._of_growing(part) for part in kept.growing if part)
+                size += _STATE + self._of_lasting(id(value), kept)
                 unseen += filter(None, kept.parts)  # most are empty
         return size
+
+    def _of_lasting(self, owner: int, kept: Kept) -> int:
+        """The size of what a state does not change, of which only what is new is measured."""
+        replaced = (self._of_replaced((owner, place), fields) for place, fields in enumerate(kept.replaced) if fields)
+        return sum(self._of_growing(part) for part in kept.growing if part) + sum(replaced)
 
     def _of_growing(self, part: list[Any] | dict[Any, Any]) -> int:
         """The size of a list, or of the keys of an object; only what was added since the last time is measured."""
@@ -88,9 +101,23 @@ class Footprint:
         if len(part) == length:
             return size
         new = list(islice(reversed(part), len(part) - length))
-        size += self.of(new) + _VALUE * len(new)
+        size += self.of(new) - _CONTAINER + _VALUE * len(new)
         self._measured[id(part)] = (part, len(part), size)
         return size
+
+    def _of_replaced(self, owner: tuple[int, int], fields: Mapping[str, Any]) -> int:
+        """The size of an object; of its lists, objects and models, only those that are new are measured."""
+        single: dict[str, Any] = {}
+        size = 0
+        for name, value in fields.items():
+            if not (is_container(value) or isinstance(value, BaseModel)):
+                single[name] = value
+                continue
+            known = self._values.get((*owner, name))
+            if known is None or known[0] is not value:
+                known = self._values[(*owner, name)] = (value, self.of(value))
+            size += _VALUE + self.of(name) + known[1]
+        return size + self.of(single)
 
 
 def _is_tuple(value: Any) -> TypeGuard[tuple[Any, ...]]:

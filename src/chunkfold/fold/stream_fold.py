@@ -22,7 +22,7 @@ from chunkfold.anomalies import (
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.choice_state import ChoiceState, FoldObserver, replay, tell_finish
 from chunkfold.fold.deltas import TEXT_RULES, brought_fields, fold_delta, fold_logprobs, fold_tool_calls
-from chunkfold.fold.footprint import Footprint
+from chunkfold.fold.footprint import Footprint, Kept
 from chunkfold.fold.head import Head, head_values
 from chunkfold.fold.merging import EXTENDED_IN_CHOICE, keep_unknown, merge_usage, nested_usage
 from chunkfold.fold.snapshot import completion_snapshot, gap_in, role_of
@@ -84,7 +84,11 @@ class StreamFold:
 
     def measure(self) -> int:
         """Roughly how many bytes are kept: the output, and everything that arrived with it."""
-        return self._footprint.of([self._choices, self.head.fields, self._usage, self._extra])
+        return self._footprint.of(self)
+
+    def kept(self) -> Kept:
+        """What it keeps; see `footprint`."""
+        return Kept((self._choices, self.head.fields), replaced=(self._extra, {"usage": self._usage}))
 
     @property
     def all_finished(self) -> bool:

@@ -8,7 +8,7 @@ repeats, finds it by the channel's key.
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from chunkfold.excerpts import printed
+from chunkfold.excerpts import short_repr
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models import ChoiceDeltaToolCall, ChunkChoice
@@ -110,5 +110,5 @@ def _block_channels(choice: int, kind: BlockKind, value: Any) -> Iterator[Channe
         holder, inner = (own, (kind.inner,)) if is_object(own) else (fragment, ())
         block: dict[str, Any] = {name: fragment[name] for name in ("type", "index") if name in fragment}
         for name in kind.appended:
-            key = (choice, kind.name, name, printed(block))
+            key = (choice, kind.name, name, short_repr(block))
             yield Channel(key, holder, name, kind.name, (*inner, name), None if is_one else block)

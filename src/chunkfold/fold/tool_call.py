@@ -31,10 +31,10 @@ from chunkfold.models import (
     FunctionCall,
 )
 from chunkfold.models.base import validate_leniently, with_unknown
+from chunkfold.models.content import PROVIDER_FIELDS
 
 _NEXT_OBJECT: Final = re.compile(r"\}[ \t\n\r]*\{")
 _LONGEST_LOOK: Final = 2**20  # characters
-_PROVIDER_FIELDS: Final = "provider_specific_fields"  # LiteLLM's, with Gemini's thought signature
 # The type of a call, its model, and the key of its text.
 _Kind = tuple[str, type[ChatCompletionMessageToolCall], str]
 _FUNCTION: Final[_Kind] = ("function", ChatCompletionMessageFunctionToolCall, "arguments")
@@ -78,7 +78,8 @@ class ToolCall:
 
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
-        return Kept((self.id, self.index, self._name, self.type, self.arguments, self.extra, self.part_extra))
+        known = (self.id, self.index, self._name, self.type, self.arguments)
+        return Kept(known, replaced=(self.extra, self.part_extra))
 
     @property
     def name(self) -> str:
@@ -135,10 +136,10 @@ class ToolCall:
         if self.type is None:
             self.type = fields.get("type") or None
         if unknown:
-            known = self.extra.get(_PROVIDER_FIELDS)
+            known = self.extra.get(PROVIDER_FIELDS)
             keep_unknown(self.extra, unknown)
-            if is_object(known) and is_object(new := unknown.get(_PROVIDER_FIELDS)):  # a signature must not get lost
-                self.extra[_PROVIDER_FIELDS] = {**known, **{key: one for key, one in new.items() if one is not None}}
+            if is_object(known) and is_object(new := unknown.get(PROVIDER_FIELDS)):  # a signature must not get lost
+                self.extra[PROVIDER_FIELDS] = {**known, **{key: one for key, one in new.items() if one is not None}}
         text = ""
         function, custom = fields.get("function"), fields.get("custom")
         if function is not None:
@@ -195,7 +196,7 @@ class LegacyCall:
 
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
-        return Kept((self._name, self.arguments, self._extra))
+        return Kept((self._name, self.arguments), replaced=(self._extra,))
 
     def add(self, call: ChoiceDeltaFunctionCall) -> int:
         """Fold a fragment in; return how many characters it has."""

@@ -4,6 +4,7 @@ import inspect
 import json
 import re
 from functools import lru_cache
+from itertools import islice
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
@@ -14,6 +15,21 @@ from chunkfold.json_text.values import is_nested_deeper
 
 OBJECT: Final[Any] = dict[str, Any]  # what a call's arguments are where nothing else is known
 _PYDANTIC_DEPTH: Final = 200  # of objects and lists in one another; pydantic reads no deeper JSON
+
+# Everything up to the next comma or opening bracket outside of strings, or up to the end, so that every try matches:
+# a search that fails would start again at each byte.
+_ITEM: Final = re.compile(rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))*+([,\[{]|\Z)', re.DOTALL)
+
+
+def has_more_items(data: bytes, most: int | None) -> bool:
+    """Whether JSON has more items: commas and opening brackets outside of strings. The data need not be JSON; linear.
+
+    An empty object in a list counts 2, a number 1. Data with no more bytes than the limit is not counted.
+    """
+    if most is None or len(data) <= most:
+        return False
+    items = (match for match in _ITEM.finditer(data) if match[1])
+    return sum(1 for _ in islice(items, most + 1)) > most
 
 
 def adapter_of(as_type: Any) -> TypeAdapter[Any]:

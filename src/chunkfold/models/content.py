@@ -25,6 +25,8 @@ _TOOL_ROLES: Final = ("tool", "function")
 _REASONING_TEXTS: Final = ("reasoning_content", "reasoning", "reasoning_text")
 APPENDED: Final = ("reasoning_text", "reasoning_opaque")
 """GitHub Copilot's fields, whose pieces append."""
+PROVIDER_FIELDS: Final = "provider_specific_fields"
+"""LiteLLM's, of a message or a call, with Gemini's thought signatures."""
 _TEXT_PARTS: Final = ("text", "output_text")  # the second name is from OpenAI's Responses API
 _REASONING_PARTS: Final = ("thinking", "reasoning")
 _IMAGE_PARTS: Final = ("image_url", "image")
@@ -203,13 +205,15 @@ def returned_fields(fields: Fields) -> dict[str, Any]:
     found = {name: fields[name] for name in names if is_container(fields.get(name))}
     if is_list(blocks := found.get(CONTENT_BLOCKS.name)):
         # Anthropic refuses a text block that is empty.
-        found[CONTENT_BLOCKS.name] = [block for block in blocks if block.get("type") != "text" or block.get("text")]
+        found[CONTENT_BLOCKS.name] = [
+            block for block in filter(is_object, blocks) if block.get("type") != "text" or block.get("text")
+        ]
     if fields.get("reasoning_opaque"):
         found |= {name: fields.get(name) for name in APPENDED}
-    provider = fields.get("provider_specific_fields")
+    provider = fields.get(PROVIDER_FIELDS)
     signatures = provider.get("thought_signatures") if is_object(provider) else None
     if signatures:
-        found["provider_specific_fields"] = {"thought_signatures": signatures}
+        found[PROVIDER_FIELDS] = {"thought_signatures": signatures}
     returned: dict[str, Any] = copied({name: value for name, value in found.items() if value})
     return returned
 

@@ -3,19 +3,13 @@
 This module reads no clock and does not wait.
 """
 
-import re
 from collections.abc import Iterable
-from itertools import islice
 from typing import Any, Final
 
 from chunkfold.fold.stream_fold import StreamFold
 
 DEFAULT_MAX_EVENT_ITEMS: Final = 250_000
 DEFAULT_MAX_OUTPUT_SIZE: Final = 64 * 2**20  # characters
-
-# Everything up to the next comma or opening bracket outside of strings, or up to the end, so that every try matches:
-# a search that fails would start again at each byte.
-_ITEM: Final = re.compile(rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))*+([,\[{]|\Z)', re.DOTALL)
 
 _PER_CHARACTER: Final = 4  # bytes that are allowed for each character of output
 _ALLOWANCE: Final = 2**20  # bytes, beside those
@@ -28,17 +22,6 @@ _OFTEN_ENOUGH: Final = 2**13  # bytes
 # What a byte of a body can become at most: characters of output (1e15 is counted as it is printed), or half an object.
 _OUTPUT_PER_BYTE: Final = 8
 _MOST_PER_BODY_BYTE: Final = _MOST_PER_OBJECT // 2 + _MOST_PER_BYTE + _OUTPUT_PER_BYTE * _MOST_PER_CHARACTER
-
-
-def has_more_items(data: bytes, most: int | None) -> bool:
-    """Whether JSON has more items: commas and opening brackets outside of strings. The data need not be JSON; linear.
-
-    An empty object in a list counts 2, a number 1. Data with no more bytes than the limit is not counted.
-    """
-    if most is None or len(data) <= most:
-        return False
-    items = (match for match in _ITEM.finditer(data) if match[1])
-    return sum(1 for _ in islice(items, most + 1)) > most
 
 
 class OutputLimit:

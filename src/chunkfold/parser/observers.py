@@ -28,6 +28,10 @@ class Observers:
         self._told = chunks
         self._observers: list[_Observer] = []
 
+    def __reduce__(self) -> "tuple[type[Observers], tuple[int]]":
+        """Copied and pickled without observers, which belong to the original."""
+        return Observers, (self._told,)
+
     def add(
         self, subject: object, on_chunks: Callable[[Any, int], object] | None, on_end: Callable[[Any], object] | None
     ) -> None:

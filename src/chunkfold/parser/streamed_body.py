@@ -16,10 +16,11 @@ from chunkfold.errors import APIError, ChunkfoldError, exceeded
 from chunkfold.event_stream import BOM, MESSAGE, EventStreamDecoder, ServerSentEvent, UnfinishedBlock
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.stream_fold import StreamFold
+from chunkfold.json_text.parsing import has_more_items
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.parser.choice_merger import merger_for
 from chunkfold.parser.endings import Stop, not_an_event_stream
-from chunkfold.parser.limits import OutputLimit, has_more_items
+from chunkfold.parser.limits import OutputLimit
 from chunkfold.parser.options import OnServerSentEvent
 from chunkfold.parser.surrogate_joiner import SurrogateJoiner
 from chunkfold.parser.template import EventTemplate

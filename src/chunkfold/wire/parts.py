@@ -8,7 +8,7 @@ from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models.content import BLOCK_KINDS, PART_TEXTS
 
 MAX_EVENT_PARTS: Final = 10_000  # choices, and entries of the lists in their messages
-MAX_BLOCK_PARTS: Final = 3 * MAX_EVENT_PARTS  # in an event of several payloads, each of which usually has one or two
+MAX_BLOCK_PARTS: Final = 3 * MAX_EVENT_PARTS // 2  # in an event of several payloads, most of which have one
 _TOKENS_PER_PART: Final = 6  # log probabilities take less, and a whole completion has many
 _PARTS: Final = ("content", "tool_calls", "annotations", "images", *(kind.name for kind in BLOCK_KINDS))
 
