@@ -332,6 +332,7 @@ COMPLETION = {
     "object": "chat.completion",
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
 }
+WHOLE_BODY = json.dumps({"id": "c1", "created": 1, "model": "m", **COMPLETION}).encode()
 
 
 def chunk(delta: Any = None, finish_reason: Any = None, *, index: Any = 0, **fields: Any) -> dict[str, Any]:
@@ -605,10 +606,8 @@ CASES = {
     "cut-json-body": foreign(b'{"choices":[{"mess'),
     "interrupted-json-body": interrupted([b'{"choices":[{"mess', FAULT], has=NOTHING, error={"__cause__": FAULT}),
     "json-error-body": failed(JSON_BODY, b"\n\n" + JSON_BODY, has=NOTHING, error=CODED),
-    "completion-body": fine(json.dumps({"id": "c1", "created": 1, "model": "m", **COMPLETION}).encode()),
-    "completion-then-done": fine(
-        json.dumps({"id": "c1", "created": 1, "model": "m", **COMPLETION}).encode() + b"\n\ndata: [DONE]\n\n"
-    ),
+    "completion-body": fine(WHOLE_BODY),
+    "completion-then-done": fine(*(start + WHOLE_BODY + b"\n\ndata: [DONE]\n\n" for start in (b"", b": ping\n\n"))),
     "empty-body": empty(b"", b"\n\n\n", Response(204, [])),
     "body-beginning": empty(b"d", b"dat", b"\xef\xbb"),
     "keep-alives-only": empty(PING * 3),

@@ -589,8 +589,8 @@ NEARLY_DATA = {
     b"id: 7\ndata: a\n\n Data: b\n\n": [event(b"b", id="7", offset=15)],
     b"data: a\n data: b\n\n": [event(b"b", offset=8)],
     b" data: a\n\ndata: b\n\n data: c\n\n": [event(b"a"), event(b"c", offset=19)],
-    b'data: a\n\n{"a": 1}\n\n': [event(b'{"a": 1}', offset=9)],  # bare JSON within a stream, not a body of it
-    b': a\n{"a": 1}\n{"b": 2}\n\n': [event(b'{"a": 1}', offset=4)],
+    b'data: a\n\n{"a": 1}\n\n': [event(b'{"a": 1}', "", offset=9)],  # bare JSON within a stream, not a body of it
+    b': a\n{"a": 1}\n{"b": 2}\n\n': [event(b'{"a": 1}', "", offset=4)],
     b'{"a": 1}\n\ndata: a\n\n': [],
     b'"data": {}\n\n': [],
     b"datum: {}\n\n": [],

@@ -839,6 +839,8 @@ OPENED = [
     pytest.param(compact(COMPLETION) + b"\n\n", "finished", {"CF109"}, id="a completion"),
     pytest.param(json.dumps(COMPLETION, indent=2).encode() + b"\n", "finished", {"CF109"}, id="over lines"),
     pytest.param(b"\r\n" + compact(COMPLETION) + b"\r\n\r\n", "finished", {"CF109"}, id="with CRLF"),
+    pytest.param(b": ping\n\n" + compact(COMPLETION) + b"\n\n", "finished", {"CF109"}, id="after a comment"),
+    pytest.param(b"retry: 5\n" + compact(COMPLETION) + b"\n\n", "finished", {"CF109"}, id="after a field"),
     pytest.param(compact({"error": {"message": "x"}}) + b"\n\n", "failed", {"CF607"}, id="an error"),
     pytest.param(compact({"message": "starting"}) + b"\n\n", "empty", set(), id="what may be none"),
     pytest.param(b'{"a":1}\n{"b":2}\n', "empty", set(), id="several objects"),
@@ -855,6 +857,16 @@ def test_what_stands_before_an_event_stream(opening: bytes, end: str, rules: set
             parser.feed(data)
         assert (parser.end, parser.snapshot.text) == (end, "Hi" if end == "finished" else "")
         assert {rule for rule in noted(parser) if rule not in {"CF210", "CF216"}} == rules
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"])
+def test_a_completion_after_keep_alives_may_be_all(end: bytes) -> None:
+    """Was once wrong: a whole answer was thrown away as `empty`."""
+    parser = read(b": ping\n\n" + compact(COMPLETION) + end)
+    assert (parser.end, parser.snapshot.text, noted(parser)) == ("finished", "Hi", {"CF109", "CF210", "CF501"})
+    later = read(b": ping\n\n" + sse(A)[0] + compact(COMPLETION) + end)
+    assert (later.end, later.snapshot.text) == ("truncated", "a")
+    assert "CF110" in noted(later)
 
 
 def test_what_stands_before_a_stream_that_works_takes_nothing_away() -> None:

@@ -45,8 +45,8 @@ class EventStreamDecoder:
         unfinished: After `close`, the block that was not ended by a blank line.
         error_fields: Of the last `feed`, the blocks without data that have a field `error`, or an error as bare JSON,
             as events.
-        nearly_data: Of the last `feed`, for each block that had any, the first line that begins as an object of JSON,
-            or whose field is `data` but for blanks, a BOM or capitals: its value, as an event with the line's offset.
+        nearly_data: Of the last `feed`, for each block that had any, the first line whose field is `data` but for
+            blanks, a BOM or capitals (its value, as an event at the line's offset), or bare JSON (of the type "").
         opening: Of the last `feed`, the bytes before the first line that belongs to an event stream, blank lines
             left out; b"" if that was nothing, or more than the limit.
         is_plain: Whether the last `feed` exposed nothing besides its events, and the body is an event stream.
@@ -318,7 +318,8 @@ class EventStreamDecoder:
             self._keep_bare(line)
             meant = None if self._nearly_data else nearly_data(line, in_stream=self._preamble is None)
             if meant is not None:
-                self._nearly_data = ServerSentEvent(meant, MESSAGE, self.last_event_id, self.offset)
+                type_ = "" if meant is line else MESSAGE
+                self._nearly_data = ServerSentEvent(meant, type_, self.last_event_id, self.offset)
             self._unknown_line_seen = True
             return False
         # A comment proves nothing once a foreign line came: style sheets have lines that begin with a colon.

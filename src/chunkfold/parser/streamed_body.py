@@ -176,19 +176,27 @@ class StreamedBody:
         if field.event == "error":
             if self._is_error_field(field):
                 self._take_error_field(field, chunks)
-        elif len(field.data) <= self._large and is_meant(field.data):
-            self._log.offset = field.offset
+            return
+        self._log.offset = field.offset
+        if not field.event and not self._fold.chunks and self._take_opening(field.data, chunks):
+            return  # after keep-alives
+        if len(field.data) <= self._large and is_meant(field.data):
             self._log.note(NEARLY_DATA)
             self._check_guards(field.offset, chunks)
 
-    def _take_opening(self, opening: bytes, chunks: list[ChatCompletionChunk]) -> None:
-        """A completion, or an error, before the first line of an event stream: relays add a `[DONE]` to it."""
+    def _take_opening(self, opening: bytes, chunks: list[ChatCompletionChunk]) -> bool:
+        """Read a completion, or an error, where an event stream should begin: relays add a `[DONE]` to it.
+
+        Returns whether it is one, or has too many values to tell.
+        """
         if self._has_too_many_items(opening, chunks):
-            return
+            return True
         payload = parse_body(opening.strip(), is_opening=True)
-        if payload is not None:
-            self._output_limit.count(opening)
-            self._absorb(payload, len(opening), chunks)
+        if payload is None:
+            return False
+        self._output_limit.count(opening)
+        self._absorb(payload, self._log.offset + len(opening), chunks)
+        return True
 
     def _take_unfinished(self, block: UnfinishedBlock, chunks: list[ChatCompletionChunk]) -> None:
         """Handle the block that is unfinished at the end of the body: take its complete part, and drop the rest."""
