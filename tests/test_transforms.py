@@ -197,22 +197,45 @@ def test_think_tags(texts: list[str], inside: bool, text: str, reasoning: str) -
 
 def test_think_tags_split_a_text_a_thousand_times() -> None:
     """Each part of it is a chunk, which takes far more memory than its text."""
-    text = "<think>a</think>b" * 600
-    parser, chunks = read([chunk(choice(text)), chunk(choice("</think>c<think>d"))], ThinkTags())
+    text = "<think>a</think>b" * 600 + "<think>c"
+    parser, chunks = read([chunk(choice(text)), chunk(choice("d</think>e"))], ThinkTags())
     assert len(chunks) == 1000 + 2
-    assert (parser.snapshot.reasoning, parser.snapshot.text) == ("a" * 500 + "d", "b" * 500 + text[:1700] + "c")
+    assert (parser.snapshot.reasoning, parser.snapshot.text) == ("a" * 500 + "d", "b" * 500 + text[8500:] + "e")
 
 
-@each_case(
-    "other",
-    [{"tool_calls": [fragment(0, "call_a", "f", "{}")]}, {"refusal": "no"}, {"images": [{"image_url": {"url": "u"}}]}],
-)
+OTHER_OUTPUT = [
+    {"tool_calls": [fragment(0, "call_a", "f", "{}")]},
+    {"function_call": {"name": "f", "arguments": "{}"}},
+    {"refusal": "no"},
+    {"images": [{"image_url": {"url": "u"}}]},
+    {"audio": {"data": "YQ=="}},
+    {"tool_calls": [fragment(0, "call_a", "f", "{}")], "reasoning_content": None, "content": ""},
+]
+
+
+@each_case("other", OTHER_OUTPUT)
 def test_what_think_tags_hold_back_comes_before_other_output(other: dict[str, Any]) -> None:
     """Was once wrong: text that only looked like a tag was moved after a tool call."""
-    parser, _ = read([chunk(choice("a <thi")), chunk(choice(**other))], ThinkTags())
+    parser, chunks = read([chunk(choice("a <thi")), chunk(choice(**other))], ThinkTags())
+    assert parser.snapshot.message.parts[0] == TextPart("a <thi")
+    assert [one.text for one in chunks if one.text] == ["a ", "<thi"]
+
+
+def test_text_beside_a_call_is_not_held_back() -> None:
+    parser, _ = read([chunk(choice("a <thi", tool_calls=[fragment(0, "call_a", "f", "{}")]))], ThinkTags())
     first, second = parser.snapshot.message.parts
-    assert first == TextPart("a <thi")
-    assert second.type != "text"
+    assert (first, second.type) == (TextPart("a <thi"), "tool_call")
+
+
+def test_what_think_tags_hold_back_of_a_thought_comes_before_reasoning() -> None:
+    parser, _ = read([chunk(choice("think <")), chunk(choice(reasoning_content="NEW"))], ThinkTags(inside=True))
+    assert parser.snapshot.reasoning == "think <NEW"
+
+
+def test_a_tag_over_deltas_is_found_beside_reasoning() -> None:
+    texts = [choice("<thi", reasoning_content="x"), choice("nk>secret</think>answer")]
+    parser, _ = read(list(map(chunk, texts)), ThinkTags())
+    assert (parser.snapshot.reasoning, parser.snapshot.text) == ("xsecret", "answer")
 
 
 class Returning:

@@ -90,10 +90,10 @@ class ThinkTags:
         held = self._held.pop(choice.index, "")
         if not held and not (content and isinstance(content, str)):
             return []
-        if content is not None and not isinstance(content, str):
+        if isinstance(content, list) or (not content and any(map(fields_of(choice.delta).get, _OTHER_OUTPUT))):
             return [self._delta(choice.index, held), choice.delta]
-        # Other output is a part of its own, so text that was held back comes before it.
-        is_over = outcome_of(choice.finish_reason) is not None or any(map(fields_of(choice.delta).get, _OTHER_OUTPUT))
+        # After a call no text continues the one before it.
+        is_over = outcome_of(choice.finish_reason) is not None or choice.delta.tool_calls
         parts = list(self._parts(choice.index, held + (content or ""), hold=not is_over))
         rest = _replaced(choice.delta, content=None)
         rest.__pydantic_fields_set__.discard("content")

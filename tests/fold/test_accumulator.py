@@ -1047,6 +1047,29 @@ def test_a_text_part_with_more_values_is_kept_as_sent() -> None:
     assert [part.type for part in message.parts] == ["text"]
 
 
+def test_text_parts_are_not_merged_by_their_places() -> None:
+    signed = {"type": "thinking", "thinking": "hm", "signature": "s", "index": 0}
+    cited = {"type": "text", "text": "D", "citations": [1], "index": 1}
+    contents = [[signed], [{"type": "text", "text": "A", "index": 1}], "B", [{"type": "text", "text": "C", "index": 1}]]
+    message = fold(*said(*({"content": content} for content in [*contents, [cited, cited], "E"]))).completion().message
+    assert message.content_parts == [
+        signed,
+        {"type": "text", "text": "ABC"},
+        cited,
+        cited,
+        {"type": "text", "text": "E"},
+    ]
+    assert message.to_param()["content"] == [signed, {"type": "text", "text": "ABCDDE"}]
+
+
+def test_parts_at_one_place_are_each_their_own() -> None:
+    empty = [{"type": "text", "text": "", "citations": [number]} for number in (1, 2)]
+    assert fold(*said({"content": empty}, {"content": "a"})).completion().message.content_parts == [
+        *empty,
+        {"type": "text", "text": "a"},
+    ]
+
+
 def test_reasoning_parts_are_pieces_until_text_comes() -> None:
     signed = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "T", "signature": "s"}]}
     contents = [[REASONING_PART], [signed], "a", [REASONING_PART], [{"type": "reasoning", "summary": "U"}], [THINKING]]

@@ -505,6 +505,81 @@ def test_what_is_only_added_to_is_measured_once() -> None:
     assert_linear(measured, 100)
 
 
+def in_choice(**fields: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": {}, **fields}]}
+
+
+def in_delta(**fields: Any) -> dict[str, Any]:
+    return in_choice(delta=fields)
+
+
+def in_call(**fields: Any) -> dict[str, Any]:
+    return in_delta(tool_calls=[{"index": 0, **fields}])
+
+
+# Where values are kept until they are replaced.
+REPLACED: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "a chunk": lambda value: {**in_delta(), "x": value},
+    "a choice": lambda value: in_choice(x=value),
+    "a delta": lambda value: in_delta(x=value),
+    "extra_content": lambda value: in_delta(extra_content=value),
+    "provider fields": lambda value: in_delta(provider_specific_fields={"x": value}),
+    "a call": lambda value: in_call(x=value),
+    "a call's provider fields": lambda value: in_call(provider_specific_fields={"x": value}),
+    "a call's function": lambda value: in_call(function={"x": value}),
+    "the legacy call": lambda value: in_delta(function_call={"x": value}),
+    "audio": lambda value: in_delta(audio={"x": value}),
+    "a block": lambda value: in_delta(reasoning_details=[{"type": "t", "index": 0, "x": value}]),
+    "log probabilities": lambda value: in_choice(logprobs={"x": value}),
+    "usage": lambda value: {**in_delta(), "usage": {"x": value}},
+    "a message": lambda value: in_choice(message={"content": "a", "x": value}),
+}
+
+
+@each_case("name", REPLACED)
+def test_all_that_is_kept_is_measured_until_it_is_replaced(name: str) -> None:
+    fold = StreamFold()
+
+    def size_with(value: Any) -> int:
+        fold.add(ChatCompletionChunk.model_validate(REPLACED[name](value)))
+        size = fold.measure()
+        assert size == fold.measure() == deepcopy(fold).measure()
+        return size
+
+    small = size_with({"y": "a"})
+    assert size_with({"y": "a" * 20_000}) - small == 19_999
+    assert size_with({"y": "b" * 20_000}) - small == 19_999
+    assert size_with({"y": "a"}) == small
+    assert fold._footprint._values == {}  # what was replaced is not kept for its size
+
+
+def test_lists_that_grow_are_forgotten_when_they_are_replaced() -> None:
+    fold = StreamFold()
+    for value in ([7] * 2000, "x", [8] * 2000, "x"):
+        fold.add(ChatCompletionChunk.model_validate(in_choice(token_ids=value)))
+        fold.measure()
+        assert len(fold._footprint._measured) == isinstance(value, list)
+
+
+def test_small_values_are_not_kept_for_their_sizes() -> None:
+    """An entry takes more than they do."""
+    fold = StreamFold()
+    fold.add(ChatCompletionChunk.model_validate(in_delta(**{f"x{number}": [] for number in range(100)})))
+    fold.measure()
+    assert fold._footprint._values == {}
+
+
+def test_provider_fields_of_a_call_are_merged_in_linear_time() -> None:
+    """Was once wrong: all that were known were copied for each fragment."""
+
+    def merged(size: int) -> Callable[[], object]:
+        fragments = [{"index": 0, "provider_specific_fields": {f"x{number}": 1}} for number in range(size)]
+        one = ChatCompletionChunk.model_validate(in_delta(tool_calls=fragments))
+        return lambda: StreamFold().add(one)
+
+    assert_linear(merged, 1000)
+
+
 def pickled(parser: ChatCompletionParser) -> Any:
     return pickle.loads(pickle.dumps(parser))  # noqa: S301 - its own
 

@@ -525,7 +525,7 @@ NO_ERRORS = [
         pytest.param({**fields, "message": "success"}, id=f"a message beside {fields}")
         for fields in (
             *({"code": 0}, {"code": "0"}, {"code": 200}, {"status_code": 200}, {"success": True}),
-            *({"code": "Success"}, {"error_code": 0}, {"status": "ok"}, {"status": "completed"}),
+            *({"code": "Success"}, {"error_code": 0}, {"status": "ok"}, {"status": "succeeded", "code": 200.0}),
         )
     ),
     pytest.param({"id": "c"}, id="an id alone"),
@@ -791,6 +791,9 @@ MESSAGES = [
     pytest.param({"error": "Bad Request", "message": "x"}, "Bad Request: x", id="a phrase beside a message (Fastify)"),
     pytest.param({"error": "x", "error_description": "y"}, "x: y", id="a word beside its description (OAuth)"),
     pytest.param({"error": "x", "message": "x"}, "x", id="the same twice"),
+    pytest.param({"error": "x", "message": "x: y"}, "x: y", id="a phrase that begins the message"),
+    pytest.param({"message": "x", "code": "LIMIT", "status": 200}, "x", id="a code beside a good status"),
+    pytest.param({"message": "x", "code": "E1", "error_code": 0}, "x", id="a code beside a good one"),
     pytest.param({"error": ["x"]}, "x", id="a list"),
     pytest.param({"error": [{"message": "x"}]}, "x", id="a list of objects"),
     pytest.param({"error": {"error": {"message": "x"}}}, "x", id="an envelope in an envelope"),

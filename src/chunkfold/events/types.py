@@ -157,7 +157,7 @@ class ToolCallDone(ShortRepr):
         position: Its place in `message.tool_calls`.
         call: The call. If it was sent without an id, it has the id of the final message.
         parsed: Its arguments: as the type that was registered for the tool, else a dict; the text of a custom
-            tool's input. None if they do not parse, or have more than 250,000 values.
+            tool's input. None if they do not parse, or if they have more than 250,000 values and so are not parsed.
         error: Why there is none, else None. `error.cut` says whether they ended too early, usually at a
             token limit.
     """

@@ -51,6 +51,12 @@ class Blocks:
                 return "".join(texts)
         return ""
 
+    def add_whole(self, block: dict[str, Any]) -> None:
+        """Add a block that nothing continues, and that continues none."""
+        self.end_block()
+        self._blocks.append(_Block(self._kind))
+        self._blocks[-1].add(block, appends=True)
+
     def add_again(self, key: str, text: str) -> None:
         """Fold in a fragment that differs from the last one only in this text, which appends."""
         self._current.append(key, text)
@@ -183,9 +189,12 @@ class ContentParts:
 
         `is_piece` says whether it may belong to the part before it.
         """
-        if self._starts and (not is_piece or start != self._starts[-1]):
-            self._parts.end_block()
-        self._parts.add([part])
+        if not is_piece:
+            self._parts.add_whole(part)
+        else:
+            if self._starts and start != self._starts[-1]:
+                self._parts.end_block()
+            self._parts.add([part])
         is_new = len(self._parts) > len(self._starts)
         if is_new:
             self._starts.append(start)

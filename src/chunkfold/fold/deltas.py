@@ -8,7 +8,7 @@ from chunkfold.excerpts import excerpt
 from chunkfold.fold.audio import Audio
 from chunkfold.fold.blocks import Blocks, ContentParts
 from chunkfold.fold.choice_state import ChoiceState
-from chunkfold.fold.merging import keep_unknown
+from chunkfold.fold.merging import keep_unknown, merge_provider_fields
 from chunkfold.fold.tool_call import LegacyCall
 from chunkfold.json_text.values import is_list, is_object, size_of
 from chunkfold.models import ChoiceDelta, ChoiceDeltaAudio, ChoiceDeltaFunctionCall, ChoiceLogprobs
@@ -197,20 +197,8 @@ def _keep_extra_content(state: ChoiceState, name: str, value: Any) -> bool:
 
 
 def _merge_provider_fields(state: ChoiceState, name: str, value: Any) -> bool:
-    """Merge LiteLLM's field: the last value of each key that is not null; Gemini's thought signatures accumulate."""
-    if not is_object(value):
-        return False
-    fields = state.message_extra.get(name)
-    if not is_object(fields):
-        fields = state.message_extra[name] = {}
-    for key, one in value.items():
-        if key == "thought_signatures" and is_list(one):
-            if not is_list(fields.get(key)):
-                fields[key] = []
-            fields[key].extend(one)
-        elif one is not None:
-            fields[key] = one
-    return True
+    """Gemini's thought signatures accumulate."""
+    return merge_provider_fields(state.message_extra, {name: value}, ("thought_signatures",))
 
 
 def _add_role(state: ChoiceState, role: str) -> None:

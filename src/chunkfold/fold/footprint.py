@@ -22,6 +22,7 @@ _CONTAINER: Final = 64  # an object, a list
 _MODEL: Final = 360
 _STATE: Final = 850
 _BUFFER: Final = 150
+_WORTH_KEEPING: Final = 4096  # a size that is kept takes some 300
 
 
 class Kept(NamedTuple):
@@ -50,6 +51,7 @@ class Footprint:
         self.visited = 0
         self._measured: dict[int, tuple[object, int, int]] = {}  # what grows, its measured length, and its size
         self._values: dict[tuple[int, int, str], tuple[object, int]] = {}  # the values of what is replaced, their sizes
+        self._known = (self._measured, self._values)  # by the last measuring, while it is repeated
 
     def __reduce__(self) -> "tuple[type[Footprint], tuple[()]]":
         """Copied and pickled without sizes, since a copy of what was measured has another identity."""
@@ -57,6 +59,13 @@ class Footprint:
 
     def of(self, value: Any) -> int:
         """The size in bytes of JSON values, models, and the accumulator's own states, with all that is in them."""
+        self._known, self._measured = (self._measured, self._values), {}  # what is no longer there is forgotten
+        self._values = {}
+        size = self._of(value)
+        self._known = (self._measured, self._values)
+        return size
+
+    def _of(self, value: Any) -> int:
         size = 0
         counted: set[int] = set()
         unseen = [value]
@@ -97,11 +106,9 @@ class Footprint:
 
     def _of_growing(self, part: list[Any] | dict[Any, Any]) -> int:
         """The size of a list, or of the keys of an object; only what was added since the last time is measured."""
-        _, length, size = self._measured.get(id(part), (None, 0, _CONTAINER))
-        if len(part) == length:
-            return size
+        _, length, size = self._known[0].get(id(part), (None, 0, _CONTAINER))
         new = list(islice(reversed(part), len(part) - length))
-        size += self.of(new) - _CONTAINER + _VALUE * len(new)
+        size += self._of(new) - _CONTAINER + _VALUE * len(new)
         self._measured[id(part)] = (part, len(part), size)
         return size
 
@@ -113,11 +120,13 @@ class Footprint:
             if not (is_container(value) or isinstance(value, BaseModel)):
                 single[name] = value
                 continue
-            known = self._values.get((*owner, name))
-            if known is None or known[0] is not value:
-                known = self._values[(*owner, name)] = (value, self.of(value))
-            size += _VALUE + self.of(name) + known[1]
-        return size + self.of(single)
+            known, own = self._known[1].get((*owner, name), (None, 0))
+            if known is not value:
+                own = self._of(value)
+            if own > _WORTH_KEEPING:
+                self._values[(*owner, name)] = (value, own)
+            size += _VALUE + self._of(name) + own
+        return size + self._of(single)
 
 
 def _is_tuple(value: Any) -> TypeGuard[tuple[Any, ...]]:

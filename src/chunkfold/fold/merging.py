@@ -11,7 +11,7 @@ from chunkfold.excerpts import excerpt
 from chunkfold.json_text.values import copied, is_integer, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, CompletionTokensDetails, CompletionUsage, PromptTokensDetails
 from chunkfold.models.base import validate_leniently
-from chunkfold.models.content import fields_of
+from chunkfold.models.content import PROVIDER_FIELDS, fields_of
 from chunkfold.models.shared import USAGE_KEYS, is_count
 
 EXTENDED_IN_CHOICE = ("token_ids",)
@@ -37,6 +37,20 @@ def keep_unknown(kept: dict[str, Any], unknown: dict[str, Any] | None, extended:
                 kept[key] = [*value]
         else:
             kept[key] = value
+
+
+def merge_provider_fields(kept: dict[str, Any], unknown: dict[str, Any], extended: tuple[str, ...] = ()) -> bool:
+    """Merge LiteLLM's field into an object of its own: the last value of each key; lists of the `extended` keys add up.
+
+    Returns whether it is an object; only then it is merged.
+    """
+    new = unknown.get(PROVIDER_FIELDS)
+    if not is_object(new):
+        return False
+    if not is_object(kept.get(PROVIDER_FIELDS)):
+        kept[PROVIDER_FIELDS] = {}
+    keep_unknown(kept[PROVIDER_FIELDS], new, extended)
+    return True
 
 
 def merge_usage(usage: dict[str, Any], new: CompletionUsage, log: AnomalyLog) -> dict[str, Any]:

@@ -17,11 +17,10 @@ from chunkfold.anomalies import (
 )
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.footprint import Kept
-from chunkfold.fold.merging import keep_unknown
+from chunkfold.fold.merging import keep_unknown, merge_provider_fields
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.json_text.parsing import without_placeholder
 from chunkfold.json_text.surrogates import well_formed
-from chunkfold.json_text.values import is_object
 from chunkfold.models import (
     ChatCompletionMessageCustomToolCall,
     ChatCompletionMessageFunctionToolCall,
@@ -78,8 +77,10 @@ class ToolCall:
 
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
-        known = (self.id, self.index, self._name, self.type, self.arguments)
-        return Kept(known, replaced=(self.extra, self.part_extra))
+        merged = self.extra.get(PROVIDER_FIELDS)
+        extra = {name: value for name, value in self.extra.items() if name != PROVIDER_FIELDS}
+        known = (self.id, self.index, self._name, self.type, self.arguments, merged)
+        return Kept(known, replaced=(extra, self.part_extra))
 
     @property
     def name(self) -> str:
@@ -136,10 +137,8 @@ class ToolCall:
         if self.type is None:
             self.type = fields.get("type") or None
         if unknown:
-            known = self.extra.get(PROVIDER_FIELDS)
-            keep_unknown(self.extra, unknown)
-            if is_object(known) and is_object(new := unknown.get(PROVIDER_FIELDS)):  # a signature must not get lost
-                self.extra[PROVIDER_FIELDS] = {**known, **{key: one for key, one in new.items() if one is not None}}
+            merged = merge_provider_fields(self.extra, unknown)  # a signature must not get lost
+            keep_unknown(self.extra, {**unknown, PROVIDER_FIELDS: None} if merged else unknown)
         text = ""
         function, custom = fields.get("function"), fields.get("custom")
         if function is not None:

@@ -247,8 +247,9 @@ def is_wrong_part(part: Any) -> bool:
 
 
 def is_mere_text(part: dict[str, Any]) -> bool:
-    """Whether a part of a content list is a text without further values."""
-    rest = [value for name, value in part.items() if name not in ("type", "text") and value not in (None, "", [], {})]
+    """Whether a part of a content list is a text without further values, except its place."""
+    others = [value for name, value in part.items() if name not in ("type", "text", "index")]
+    rest = [value for value in others if value not in (None, "", [], {})]
     return read_part(part)[0] == "text" and isinstance(part.get("text"), str | None) and not rest
 
 

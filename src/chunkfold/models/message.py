@@ -138,10 +138,18 @@ class ChatCompletionMessage(Model):
 
         Citations and other values beside a text are not sent: most providers refuse them in a request.
         """
-        parts: list[Any] = self.content_parts or []
-        if any(read_part(part)[0] != "text" for part in parts) and text_of(parts) == (self.content or ""):
-            return list(copied(parts))
-        return self.content or None
+        content, sent = self.content or "", [*map(read_part, self.content_parts or ())]
+        if all(kind == "text" for kind, _ in sent) or text_of(self.content_parts) != content:
+            return self.content or None
+        parts: list[Any] = []
+        for part, (kind, text) in zip(self.content_parts or (), sent, strict=True):
+            if kind != "text":
+                parts.append(copied(part))
+            elif parts and read_part(parts[-1])[0] == "text":
+                parts[-1]["text"] += text
+            else:
+                parts.append({"type": "text", "text": text})
+        return parts
 
 
 def keep_order(message: ChatCompletionMessage, parts: "Sequence[PartStart]") -> None:

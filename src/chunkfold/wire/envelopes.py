@@ -40,7 +40,7 @@ _BARE_KEYS: Final = frozenset(
 )
 _EXCEPTION: Final = "Exception"
 _NATIVE: Final = "native_finish_reason"
-_GOOD_CODES: Final = frozenset({"0", "200", "ok", "success", "succeeded", "completed"})
+_GOOD_WORDS: Final = ("0", "200", "ok", "success", "succeeded", "completed")
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 _MESSAGES: Final = frozenset({"delta", "message"})
 _ANTHROPIC_EVENTS: Final = (
@@ -191,10 +191,14 @@ def _has_message(body: dict[str, Any]) -> bool:
     """Whether an object has an error's message, and neither says that all is well nor is a chunk."""
     message = body.get("message")
     is_answer = is_object(message) and "role" in message  # of another API, Ollama's own
-    codes = [printed(body.get(name)).lower() for name in ("code", "status_code", "error_code", "status")]
-    is_well = body.get("success") is True or not _GOOD_CODES.isdisjoint(codes)
+    codes = [code for name in ("code", "status_code", "error_code", "status") if (code := body.get(name)) is not None]
+    is_well = body.get("success") is True or (bool(codes) and all(map(_is_good, codes)))
     is_chunk = "usage" in body or printed(body.get("object", "")).startswith("chat.completion")
     return bool((message and not is_answer) or body.get("detail")) and not is_well and not is_chunk
+
+
+def _is_good(code: Any) -> bool:
+    return code.lower() in _GOOD_WORDS if isinstance(code, str) else code in (0, 200)
 
 
 def other_api(name: Any) -> str | None:
@@ -312,7 +316,7 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
     elif isinstance(value, str) and value is not raw:
         # `{"error": "Bad Request", "message": "..."}`: a phrase, and the details beside it (Fastify, Spring, OAuth).
         details = _first_message({name: field for name, field in outer.items() if name != "error"})
-        fields["message"] = f"{value}: {details}" if details and details != value else value
+        fields["message"] = f"{value}: {details}" if details and not details.startswith(value) else details or value
     if value is not raw:
         # A string error keeps its type and code beside it (text-generation-inference: `error_type`).
         fields.setdefault("code", outer.get("code"))
