@@ -78,6 +78,11 @@ TEXT = {"type": "reasoning.text", "index": 0, "format": "anthropic-claude-v1"}
             id="parts of which some are more than text",
         ),
         pytest.param(
+            [{"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "", "citations": [1]}]}],
+            {"content": [{"type": "thinking", "thinking": "hm"}]},
+            id="no text beside a part that is more",
+        ),
+        pytest.param(
             [{"function_call": {"name": "f", "arguments": '{"a"'}}, {"function_call": {"arguments": ":1}"}}],
             {"content": None, "function_call": {"name": "f", "arguments": '{"a":1}'}},
             id="the legacy function call",

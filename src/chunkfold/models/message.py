@@ -1,6 +1,7 @@
 """The assembled message of the assistant, and its form for the next request."""
 
 import builtins
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, overload
 
 from pydantic import BaseModel, Field, PrivateAttr
@@ -138,16 +139,14 @@ class ChatCompletionMessage(Model):
 
         Citations and other values beside a text are not sent: most providers refuse them in a request.
         """
-        content, sent = self.content or "", [*map(read_part, self.content_parts or ())]
-        if all(kind == "text" for kind, _ in sent) or text_of(self.content_parts) != content:
+        kept = [(part, *read_part(part)) for part in self.content_parts or ()]
+        if all(kind == "text" for _, kind, _ in kept) or text_of(self.content_parts) != (self.content or ""):
             return self.content or None
         parts: list[Any] = []
-        for part, (kind, text) in zip(self.content_parts or (), sent, strict=True):
-            if kind != "text":
-                parts.append(copied(part))
-            elif parts and read_part(parts[-1])[0] == "text":
-                parts[-1]["text"] += text
-            else:
+        for is_text, group in groupby(kept, lambda one: one[1] == "text"):
+            if not is_text:
+                parts += [copied(part) for part, _, _ in group]
+            elif text := "".join(text for _, _, text in group):
                 parts.append({"type": "text", "text": text})
         return parts
 
