@@ -222,7 +222,7 @@ class LimitExceededError(InvalidStreamError):
 
 
 def exceeded(limit: str, value: int | None) -> LimitExceededError:
-    """Create the error for the limit of that name, which is None only where there is no limit to exceed."""
+    """Create the error for a limit that was exceeded; such a limit is never None."""
     msg = f"expected at most {value} {_UNITS.get(limit, 'bytes')}, received more ({limit})"
     return LimitExceededError(msg, limit=limit, value=value or 0)
 

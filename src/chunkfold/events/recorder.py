@@ -35,7 +35,7 @@ from chunkfold.models import Annotation, ChatCompletionMessageFunctionToolCall, 
 from chunkfold.models.outcome import outcome_of
 from chunkfold.models.tool_calls import ToolTypes, give_types
 
-_MOST_VALUES: Final = 250_000  # each takes up to 200 bytes, or a microsecond
+_MOST_VALUES: Final = 250_000  # each takes up to 200 bytes, and a microsecond
 _TEXT_EVENTS: Final[dict[str, type[TextDelta | ReasoningDelta | RefusalDelta]]] = {
     "content": TextDelta,
     "reasoning": ReasoningDelta,
@@ -213,7 +213,7 @@ def _parsed(call: ChatCompletionMessageToolCall) -> tuple[Any, ParseError | None
 
 
 def _has_many_values(arguments: str) -> bool:
-    """Whether arguments have more values than an event is worth: your own `parse` has no limit."""
+    """Whether arguments have too many values to be parsed for an event."""
     return len(arguments) > _MOST_VALUES and has_more_items(arguments.encode("utf-8", "surrogatepass"), _MOST_VALUES)
 
 

@@ -130,7 +130,7 @@ def _add_content(state: ChoiceState, fields: Fields, known_reasoning: str) -> in
 
 
 def _add_content_list(state: ChoiceState, content: list[Any], *, has_reasoning: bool) -> int:
-    """Fold the texts of the parts (reasoning only if no other field has it); keep the parts that have more than one."""
+    """Fold the texts of the parts (reasoning only if no other field has it); keep the parts that have more."""
     state.log.note(CONTENT_PARTS)
     state.write("content", "")
     size = 0

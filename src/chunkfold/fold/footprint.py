@@ -51,7 +51,7 @@ class Footprint:
         self.visited = 0
         self._measured: dict[int, tuple[object, int, int]] = {}  # what grows, its measured length, and its size
         self._values: dict[tuple[int, int, str], tuple[object, int]] = {}  # the values of what is replaced, their sizes
-        self._known = (self._measured, self._values)  # by the last measuring, while it is repeated
+        self._known = (self._measured, self._values)  # what the last measuring found, while the next one runs
 
     def __reduce__(self) -> "tuple[type[Footprint], tuple[()]]":
         """Copied and pickled without sizes, since a copy of what was measured has another identity."""

@@ -42,7 +42,7 @@ def keep_unknown(kept: dict[str, Any], unknown: dict[str, Any] | None, extended:
 def merge_provider_fields(kept: dict[str, Any], unknown: dict[str, Any], extended: tuple[str, ...] = ()) -> bool:
     """Merge LiteLLM's field into an object of its own: the last value of each key; lists of the `extended` keys add up.
 
-    Returns whether it is an object; only then it is merged.
+    Returns False, without merging it, if it is not an object.
     """
     new = unknown.get(PROVIDER_FIELDS)
     if not is_object(new):
