@@ -372,7 +372,7 @@ STARTS = {
     ),
     "arguments that are an empty object": (
         [(0, "a", "f", {}), "tool_calls"],
-        [A_STARTED, ("done", 0, "{}", {})],  # no text came: an empty object counts only if nothing else comes
+        [A_STARTED, ("arguments", 0, "{}"), ("done", 0, "{}", {})],  # at the end: it counts only if nothing else comes
     ),
     "an empty object before other arguments": (
         [(0, "a", "f", {}), (0, None, None, '{"x":1}'), "tool_calls"],
@@ -627,12 +627,12 @@ def test_so_is_the_last_one_of_a_call_that_changed(fragments: list[Any]) -> None
     assert [last[position] for position in range(len(final))] == final
 
 
-def test_an_empty_object_that_was_done_is_no_part_of_later_arguments() -> None:
+def test_an_empty_object_that_was_done_is_a_placeholder_before_later_arguments() -> None:
     pieces = [calls((0, "a", "f", {})), delta("tool_calls"), calls((0, None, None, '{"x":1}')), DONE]
     parser, events = Stream(pieces).read()
     deltas = [one for one in events if isinstance(one, ToolCallArgumentsDelta)]
     assert deltas[-1].snapshot == parser.completion().tool_calls[0].arguments == '{"x":1}'
-    assert "".join(one.delta for one in deltas) == deltas[-1].snapshot
+    assert [one.delta for one in deltas] == ["{}", '{"x":1}']
 
 
 # Types of the tools' arguments
@@ -1148,8 +1148,7 @@ def fold(events: Iterable[ChatCompletionEvent], *, complete: bool = True) -> Fol
                 started[one.choice, one.position] += one.delta
                 assert one.snapshot == started[one.choice, one.position]
             case ToolCallDone():
-                text = started[one.choice, one.position]
-                assert one.call.arguments == text or (one.call.arguments, text) == ("{}", "")  # an empty object
+                assert one.call.arguments == started[one.choice, one.position]
                 assert (one.parsed is None) == (one.error is not None)
                 done[one.choice, one.position] = one.call
             case AudioDelta():

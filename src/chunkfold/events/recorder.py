@@ -18,6 +18,7 @@ from chunkfold.events.types import (
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
+    ToolCallArgumentsDelta,
     ToolCallDone,
     ToolCallStarted,
     arguments_grown,
@@ -174,6 +175,8 @@ class EventRecorder:
         call.id = call.id or progress.calls.made_up_id(progress.call)
         if call == progress.done:
             return
+        if call.arguments and not progress.call.has_text and progress.done is None:  # an empty object (CF310)
+            self._events.append(ToolCallArgumentsDelta(choice, progress.call.place, call.arguments))
         progress.done = call.model_copy(deep=True)  # the receiver may change the event's own
         give_types([call], self._types)
         parsed, error = _parsed(call)

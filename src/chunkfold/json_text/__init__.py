@@ -4,7 +4,7 @@ Input: a text, in pieces if needed. Output: a value, optionally of a type, or a 
 text is not what was expected. Read in this order:
 
 - `values`, `paths`, `surrogates`: the type of a JSON value, places in it, text without half characters;
-- `grammar`: the tokens of JSON in a text that can end within any of them;
+- `grammar`: patterns for the tokens of JSON in a text that may end inside any of them;
 - `parsing`: how a whole text is read and validated;
 - `shapes`: the parts of a type that can be checked before the value is complete;
 - `partial`: `PartialJSON`, the reader of a text that is still being written, and `parse_json`.

@@ -1,4 +1,4 @@
-"""The tokens of JSON, as patterns, for a text that can end within any of them."""
+"""Patterns for the tokens of JSON, in a text that may end inside any of them."""
 
 import re
 from typing import Final
@@ -19,11 +19,11 @@ WORDS: Final = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
 
 
 def end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Where what a pattern takes ends; it takes at least nothing."""
+    """The end of what a pattern matches at a place; that place itself if it matches nothing."""
     match = pattern.match(text, at)
     return at if match is None else match.end()
 
 
 def may_go_on(token: str) -> bool:
-    """Whether more text can make a number or a word of these characters, or a longer number."""
+    """Whether more text can complete these characters to a number or a word, or make the number longer."""
     return token not in WORDS and (bool(_OPEN_NUMBER.fullmatch(token)) or any(word.startswith(token) for word in WORDS))

@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 from chunkfold.excerpts import excerpt
 from chunkfold.json_text.values import is_nested_deeper
 
-OBJECT: Final[Any] = dict[str, Any]  # what a call's arguments are where nothing else is known
-_PYDANTIC_DEPTH: Final = 200  # of objects and lists in one another; pydantic reads no deeper JSON
+OBJECT: Final[Any] = dict[str, Any]  # the type of a call's arguments, unless another one is registered
+_PYDANTIC_DEPTH: Final = 200  # levels of objects and lists; pydantic reads no deeper JSON
 
 # Everything up to the next comma or opening bracket outside of strings, or up to the end, so that every try matches:
 # a search that fails would start again at each byte.
@@ -33,12 +33,12 @@ def has_more_items(data: bytes, most: int | None) -> bool:
 
 
 def adapter_of(as_type: Any) -> TypeAdapter[Any]:
-    """What validates values of a type; made once for each class, and for objects of any kind.
+    """The validator of a type. One is created for each class, and one for objects of any kind.
 
     Raises:
         TypeError: pydantic cannot validate the type, or the type is not complete.
     """
-    # Not for all: of other types, such as unions, equal ones need not be the same.
+    # Not for other types: unions that are equal, for instance, may list their members in another order.
     return _adapter_of(as_type) if isinstance(as_type, type) or as_type is OBJECT else _new_adapter(as_type)
 
 
@@ -95,7 +95,7 @@ def _with_whole_pair(escape: re.Match[str]) -> str:
 
 
 def name_of(as_type: Any) -> str:
-    """A type as one would write it, without modules: `list[City]`, `City | None`."""
+    """A type as it is written in code, without modules: `list[City]`, `City | None`."""
     origin, args = get_origin(as_type), get_args(as_type)
     if origin is Annotated:
         return name_of(args[0])
@@ -111,7 +111,7 @@ def name_of(as_type: Any) -> str:
 
 
 def without_placeholder(arguments: str) -> str:
-    """A call's arguments as JSON: no text at all is an empty object, a `{}` before another object is dropped."""
+    """A call's arguments as JSON: no text means an empty object, and a `{}` before another object is dropped."""
     text = arguments.lstrip() or "{}"
     rest = text[2:].lstrip() if text.startswith("{}") else ""
     return rest if rest.startswith("{") else text

@@ -28,10 +28,10 @@ from chunkfold.json_text.values import is_object
 
 T = TypeVar("T")
 _ANYTHING: Final = Shape(Any)
-_FREE_COPIES: Final = 100_000  # what copying may cost before the text has paid for it
+_FREE_COPIES: Final = 100_000  # items that may be copied before the text pays for them
 _COPIES_PER_CHARACTER: Final = 64  # items
 _CHARACTERS_PER_COPY: Final = 16  # of an open string
-# What is expected next, as it is written in messages.
+# What is expected next, in the words of the messages.
 _VALUE: Final = "a value"
 _VALUE_OR_END: Final = "a value or ]"
 _KEY: Final = "a key"
@@ -41,7 +41,7 @@ _COMMA: Final = "a comma or the end of the object or list"
 _OVER: Final = "nothing more"
 _VALUE_WANTED: Final = (_VALUE, _VALUE_OR_END)
 _STRING_WANTED: Final = (_VALUE, _VALUE_OR_END, _KEY, _KEY_OR_END)
-_LONGEST_PLACE: Final = 200  # characters
+_LONGEST_PLACE: Final = 200  # characters of a path
 _LONG_NUMBER: Final = 1_000  # characters: a longer one is parsed only when it has ended
 
 

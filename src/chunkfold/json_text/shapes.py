@@ -1,4 +1,4 @@
-"""The types that are allowed at each place of a value, so that it can be checked while it is being written.
+"""Find the type that is allowed at each place of a value, so that the value can be checked while it is being written.
 
 A type is split into parts that can be checked one by one: the fields of models, TypedDicts and dataclasses, the items
 of lists and similar types, the values of dicts, and for a union those of all its members. A type that cannot be split
@@ -43,8 +43,8 @@ from chunkfold.json_text.parsing import adapter_of
 _LISTS: Final = (list, set, frozenset, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Set)
 _DICTS: Final = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
 _NOTHING: Final = object()
-_SOME_TEXT: Final = "\uffff"  # what no type takes but one that takes any text
-_PROBE_SIZES: Final = (1, 65536)  # a type with a limit has to be tried with the text itself
+_SOME_TEXT: Final = "\uffff"  # accepted only by a type that accepts any text
+_PROBE_SIZES: Final = (1, 65536)  # characters; a type that limits the length is checked with the text itself
 
 
 class Shape:
@@ -79,13 +79,13 @@ class Shape:
         return self.takes_all or any(member.container is container for member in self._members)
 
     def child(self, key: str | None) -> "Shape | None":
-        """The type under a key, or with None that of a list's items; None if no value is allowed."""
+        """The type of the value under a key, or for None of a list's items; None if no value is allowed there."""
         if self.takes_all:
             return self
         keys = [member.key for member in self._members if member.container is dict]
         if key is not None and keys and not any(one is None or one.fits(key) for one in keys):
             return None
-        name = key if any(key in member.fields for member in self._members) else None  # all others are alike
+        name = key if any(key in member.fields for member in self._members) else None  # other keys share one type
         place = (list if key is None else dict, name)
         if place not in self._children:
             self._children[place] = self._new_child(*place)
@@ -104,12 +104,12 @@ class Shape:
         if model is None:
             return Shape(types[0], is_strict=self._is_strict)
         config = model.model_config
-        has_a_say = model.__pydantic_decorators__.field_validators or config.get("coerce_numbers_to_str")
-        place = _Place(model, name) if name is not None and has_a_say else None
+        may_differ = model.__pydantic_decorators__.field_validators or config.get("coerce_numbers_to_str")
+        place = _Place(model, name) if name is not None and may_differ else None
         return Shape(types[0], is_strict=bool(config.get("strict")), place=place)
 
     def fits(self, value: Any) -> bool:
-        """Whether a whole JSON value is of this type. Types and validators that fail in any way say no."""
+        """Whether a whole JSON value is of this type. If a validator raises anything, it is not."""
         if self.takes_all or (value is None and NoneType in get_args(self._type)):
             return True
         if self._place is not None:
@@ -118,12 +118,12 @@ class Shape:
             if self._adapter is None:
                 self._adapter = adapter_of(self._type)
             self._adapter.validate_json(_json(value), strict=self._is_strict or None)
-        except Exception:  # noqa: BLE001 - validators are the user's, and see values out of their context here
+        except Exception:  # noqa: BLE001 - validators are the user's, and may need the rest of the value
             return False
         return True
 
     def fits_growing(self, text: str) -> bool:
-        """Whether a string that may still grow can be shown: only where it may be any text."""
+        """Whether a string that may still grow can be shown: only if any text is allowed there."""
         if self.takes_all:
             return True
         if self._longest_text is None:
@@ -142,7 +142,7 @@ class _Member(NamedTuple):
     """One type of those that a value may have.
 
     Attributes:
-        container: What an open value is gathered in, `dict` or `list`; None if it is judged as a whole.
+        container: `dict` or `list`, whose parts are checked one by one; None if a value is checked as a whole.
         fields: The types of its fields by their keys.
         others: The type of all other values in it; `_NOTHING` if there may be none.
         key: What the keys must be, None for any.
@@ -164,7 +164,7 @@ def _takes_all(as_type: Any) -> bool:
 
 
 def _members_of(as_type: Any) -> Iterator[_Member]:
-    """The types of a union, or the one type, without what says nothing about their structure."""
+    """The members of a union, or the one type, without wrappers such as `Annotated`."""
     origin, args = get_origin(as_type), get_args(as_type)
     if origin in (Union, types.UnionType):
         for arg in args:
@@ -177,19 +177,19 @@ def _members_of(as_type: Any) -> Iterator[_Member]:
 
 
 def _without_qualifiers(as_type: Any) -> Any:
-    """A field's type without what says whether it must be there, or is kept."""
+    """A field's type without `Required`, `NotRequired` or `InitVar` around it."""
     if isinstance(as_type, dataclasses.InitVar):
         return as_type.type  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return _without_qualifiers(get_args(as_type)[0]) if get_origin(as_type) in (Required, NotRequired) else as_type
 
 
 def _inner(as_type: Any) -> Any:
-    """The type inside of one that only wraps it; None if it wraps none."""
+    """The type inside `Annotated`, a root model, a `NewType` or an alias; None for every other type."""
     if get_origin(as_type) is Annotated:
         return get_args(as_type)[0]
     if inspect.isclass(as_type) and issubclass(as_type, RootModel):
         return _annotation(as_type.model_fields["root"])
-    # A NewType; an alias made by the `type` statement.
+    # `NewType` has the first attribute, an alias of the `type` statement the second.
     return getattr(as_type, "__supertype__", None) or getattr(as_type, "__value__", None)
 
 
@@ -200,10 +200,13 @@ def _member(origin: Any, args: tuple[Any, ...]) -> _Member:
     if hasattr(origin, "__required_keys__") or (inspect.isclass(origin) and dataclasses.is_dataclass(origin)):
         try:
             hints = get_type_hints(origin, include_extras=True)
-        except Exception:  # noqa: BLE001 - names that cannot be resolved from here
+        except Exception:  # noqa: BLE001 - names that cannot be resolved here
             return _Member(dict, {}, Any)
-        meant = dict(zip(getattr(origin, "__parameters__", ()), args, strict=False))
-        return _Member(dict, {_key_of(name, hint): _meant(hint, meant) for name, hint in hints.items()}, _NOTHING)
+        arguments = dict(zip(getattr(origin, "__parameters__", ()), args, strict=False))
+        fields: dict[str | None, Any] = {
+            _key_of(name, hint): _substituted(hint, arguments) for name, hint in hints.items()
+        }
+        return _Member(dict, fields, _NOTHING)
     if origin in _DICTS:
         key, value = args or (Any, Any)
         return _Member(dict, {}, value, None if key in (Any, str) else Shape(key))
@@ -219,18 +222,18 @@ def _key_of(name: str, hint: Any) -> str:
     return next((field.alias for field in fields if field.alias), name)
 
 
-def _meant(hint: Any, meant: dict[Any, Any]) -> Any:
-    """A generic type with what its variables stand for."""
+def _substituted(hint: Any, arguments: dict[Any, Any]) -> Any:
+    """A type with the arguments of a generic type for its variables."""
     if isinstance(hint, TypeVar):
-        return meant.get(hint, Any)
+        return arguments.get(hint, Any)
     if get_origin(hint) is Annotated:
         inner, *extras = get_args(hint)
         fields = [extra for extra in extras if isinstance(extra, FieldInfo)]
         rest = [extra for extra in extras if not isinstance(extra, FieldInfo)]
         metadata = [*rest, *(one for field in fields for one in field.metadata)]
-        return Annotated[_meant(inner, meant), *metadata] if metadata else _meant(inner, meant)
+        return Annotated[_substituted(inner, arguments), *metadata] if metadata else _substituted(inner, arguments)
     variables = getattr(hint, "__parameters__", ())
-    return hint[tuple(meant.get(one, Any) for one in variables)] if variables else hint
+    return hint[tuple(arguments.get(one, Any) for one in variables)] if variables else hint
 
 
 def _fields_of(model: type[BaseModel]) -> dict[str | None, Any]:
@@ -247,7 +250,7 @@ def _keys_of(name: str, field: FieldInfo, model: type[BaseModel]) -> dict[str | 
     keys: dict[str | None, Any] = {}
     for choice in choices:
         if isinstance(choice, AliasPath):
-            keys[str(choice.path[0])] = Any  # the field's value is somewhere below
+            keys[str(choice.path[0])] = Any  # the field's value is somewhere inside
         else:
             keys[choice] = _annotation(field)
     if model.model_config.get("populate_by_name") or model.model_config.get("validate_by_name"):
@@ -265,12 +268,12 @@ def _annotation(field: FieldInfo) -> Any:
 
 
 def _fits_place(place: _Place, value: Any) -> bool:
-    """Whether the validators that a model has for its fields take the value, whatever else the model lacks."""
+    """Whether a model's own validators accept the value of a field while all its other fields are missing."""
     try:
         place.model.model_validate_json(_json({place.key: value}))
     except ValidationError as error:
         return not any(detail["loc"][:1] == (place.key,) for detail in error.errors(include_url=False))
-    except Exception:  # noqa: BLE001 - validators are the user's, and see a model that lacks everything else
+    except Exception:  # noqa: BLE001 - validators are the user's, and may need the rest of the model
         return False
     return True
 

@@ -30,7 +30,7 @@ def _slices(text: str) -> Iterator[str]:
 
 
 def _joined(text: str) -> str:
-    # Not decoded with the handler "replace": there may be millions of lone surrogates, and it is called for each.
+    # Not decoded with the handler "replace", which is called for each lone surrogate: there may be millions.
     return _LONE.sub(REPLACEMENT, text).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 

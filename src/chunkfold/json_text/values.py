@@ -31,7 +31,7 @@ def is_integer(value: Any) -> TypeGuard[int]:
 
 
 def is_nested_deeper(text: str, limit: int) -> bool:
-    """Whether a JSON text is nested deeper than the limit, found out before anything parses it."""
+    """Whether a JSON text is nested deeper than the limit; checked before anything parses it."""
     if text.count("[") + text.count("{") <= limit:
         return False
     depth = 0
@@ -47,12 +47,12 @@ def is_nested_deeper(text: str, limit: int) -> bool:
 
 
 def copied(value: Any) -> Any:
-    """A deep copy of a JSON value, by way of its bytes: fast, and depth hardly counts against the caller's stack.
+    """A deep copy of a JSON value, made through bytes: that is fast, and needs little stack however deep the value is.
 
-    They are `marshal`'s and not JSON, which no interpreter writes for integers of very many digits.
+    The bytes are `marshal`'s, not JSON, because no interpreter prints integers of very many digits.
     """
     try:
-        return marshal.loads(marshal.dumps(value, _WITHOUT_REFERENCES))  # noqa: S302 - what was written one step before
+        return marshal.loads(marshal.dumps(value, _WITHOUT_REFERENCES))  # noqa: S302 - written by the same line
     except ValueError:  # something that was put into a model by hand
         return deepcopy(value)
 
@@ -76,7 +76,7 @@ def _keys(value: Any) -> Iterable[Any]:
 
 
 def values_in(value: Any) -> Iterator[Any]:
-    """A JSON value and all that is in it, keys among them, in no order, and without a copy of any."""
+    """A JSON value and everything in it, including keys, in no particular order and without copying."""
     unseen = [value]
     while unseen:
         item = unseen.pop()
