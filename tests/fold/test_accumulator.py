@@ -1757,6 +1757,30 @@ def test_what_deltas_brought_is_no_gap(delta: dict[str, Any], message: dict[str,
     assert both.completion().message == alone.completion().message
 
 
+IMAGE = {"type": "image_url", "image_url": {"url": "u"}}
+HI_PART = {"type": "text", "text": "Hi"}
+GAPS_IN_A_LIST = {
+    "an image after text": ({"content": "Hi"}, [HI_PART, IMAGE], ("Hi", "", [HI_PART, IMAGE])),
+    "reasoning after text": ({"content": "Hi"}, [THINKING, HI_PART], ("Hi", "T", [HI_PART, THINKING])),
+    "text after reasoning": ({"reasoning": "r"}, [THINKING, HI_PART, IMAGE], ("Hi", "r", [HI_PART, IMAGE])),
+    "an image after an image": ({"content": [IMAGE]}, [HI_PART, IMAGE], ("Hi", "", [IMAGE, HI_PART])),
+    "nothing": ({"content": [HI_PART, THINKING, IMAGE]}, [HI_PART, THINKING, IMAGE], ("Hi", "T", [HI_PART, THINKING, IMAGE])),
+}  # fmt: skip
+
+
+@each_case("name", GAPS_IN_A_LIST)
+def test_a_content_list_of_a_message_fills_gaps_part_by_part(name: str) -> None:
+    """Was once wrong: an image beside streamed text was lost."""
+    delta, content, expected = GAPS_IN_A_LIST[name]
+    parser = ChatCompletionParser()
+    parser.feed(b"".join(sse(chunk(delta), whole({"content": content}), done=False)))
+    running = parser.snapshot.message
+    parser.close()
+    message = parser.snapshot.message
+    assert (message.content, message.reasoning or "", message.content_parts) == expected
+    assert running == message
+
+
 @pytest.mark.parametrize("end", ["cut", "interrupted", "failed", "left"])
 def test_the_message_counts_however_the_stream_ends(end: str) -> None:
     parser = ChatCompletionParser()

@@ -4,12 +4,13 @@ A whole message that was sent beside or instead of deltas fills the gaps that th
 """
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from chunkfold.anomalies import AnomalyLog
 from chunkfold.fold.choice_state import ChoiceState
 from chunkfold.fold.deltas import fold_delta
-from chunkfold.json_text.values import copied
+from chunkfold.json_text.values import copied, is_list
 from chunkfold.models import (
     ChatCompletion,
     Choice,
@@ -19,7 +20,15 @@ from chunkfold.models import (
     Model,
 )
 from chunkfold.models.base import own_fields, validate_leniently, with_unknown
-from chunkfold.models.content import CONTENT_BLOCKS, REASONING_FIELDS, THINKING, content_block, fields_of, is_thought
+from chunkfold.models.content import (
+    CONTENT_BLOCKS,
+    REASONING_FIELDS,
+    THINKING,
+    content_block,
+    fields_of,
+    is_thought,
+    read_part,
+)
 from chunkfold.models.message import keep_order
 from chunkfold.models.tool_calls import ToolTypes, give_types
 
@@ -62,17 +71,21 @@ def _choice_snapshot(state: ChoiceState) -> Choice:
 
 def _message_snapshot(state: ChoiceState) -> tuple[dict[str, Any], "Sequence[PartStart]"]:
     """All fields of the message, and where its parts begin."""
-    fields, unknown, order = _message_fields(state), state.message_extra, state.order or []
     gap = gap_in(state)
     if gap is not None:  # the stream still runs
-        rest = ChoiceState(state.index, AnomalyLog(), {})
-        fold_delta(rest, gap)
-        fields |= {name: value for name, value in _message_fields(rest).items() if value}
-        unknown = {**unknown, **{name: value for name, value in rest.message_extra.items() if value}}
-        order = [*order, *(rest.order or ())]
+        state = _filled(state, gap)
+    fields = _message_fields(state)
     fields["role"] = role_of(state) or "assistant"
     fields.setdefault("reasoning", None)  # never a raw value of that name
-    return with_unknown(unknown, fields), order
+    return with_unknown(state.message_extra, fields), state.order or []
+
+
+def _filled(state: ChoiceState, gap: ChoiceDelta) -> ChoiceState:
+    """A copy of a choice into which a gap was folded, without notes and notifications."""
+    shared: dict[int, Any] = {id(state.log): AnomalyLog(), id(state.observer): None, id(state.message): state.message}
+    filled = deepcopy(state, shared)
+    fold_delta(filled, gap)
+    return filled
 
 
 def _message_fields(state: ChoiceState) -> dict[str, Any]:
@@ -123,6 +136,8 @@ def gap_in(state: ChoiceState) -> ChoiceDelta | None:
         for name, value in message.__dict__.items()
         if value and not _has(state, "reasoning" if name == "content" and is_flagged else name, value)
     }
+    if is_list(content := message.__dict__.get("content")) and (missing := _missing_parts(state, content)):
+        fields["content"] = missing
     extra = {name: value for name, value in (message.__pydantic_extra__ or {}).items() if not _has(state, name, value)}
     if not fields and not extra:
         return None
@@ -141,14 +156,24 @@ def role_of(state: ChoiceState) -> str | None:
     return state.role or (None if state.message is None else state.message.__dict__.get("role") or None)
 
 
+def _missing_parts(state: ChoiceState, parts: list[Any]) -> list[Any]:
+    """The parts of a content list of which no delta brought any of their kind: texts, reasoning, others."""
+    known = {"text": state.text("content"), "reasoning": _has_reasoning(state), "other": state.content_parts}
+    return [part for part in parts if not known[read_part(part)[0]]]
+
+
 def _has(state: ChoiceState, name: str, value: Any) -> bool:
     """Whether deltas brought a field of the message, or there is no gap."""
     if name in REASONING_FIELDS:
-        return bool(state.text("reasoning") or state.blocks)
-    if name == "content" and state.content_parts is not None and not isinstance(value, str):
-        return True
+        return _has_reasoning(state)
+    if is_list(value) and name == "content":
+        return True  # its parts are checked one by one
     if name in ("tool_calls", "function_call", "audio"):
         return getattr(state, name) is not None
     if name == "role":
         return isinstance(value, str) or state.role is not None
     return name in state.message_extra or bool(state.lists.get(name)) or bool(state.text(name))
+
+
+def _has_reasoning(state: ChoiceState) -> bool:
+    return bool(state.text("reasoning") or state.blocks)
