@@ -69,7 +69,7 @@ def test_the_message_lists_what_came_without_headers(provider: FakeProvider) -> 
         ["POST", "/v1/chat/completions"],
         ["GET", "/v1/models"],
     ]
-    assert '"model":"m"' in lines[0]
+    assert re.search(r'"model": ?"m"', lines[0])  # httpx before 0.28 writes blanks
     assert re.search(r"no json \\xffx+\.\.\.$", lines[1])
     assert KEY not in str(caught.value)
     assert max(map(len, lines)) < 300

@@ -96,13 +96,13 @@ def test_what_was_recorded_is_what_the_provider_said(tmp_path: Path) -> None:
 def test_requests_are_passed_on_as_they_are(tmp_path: Path) -> None:
     with FakeProvider() as upstream, RecordedProvider(upstream.base_url + "/", tmp_path, record="new") as provider:
         asked(provider, headers={"authorization": f"Bearer {KEY}", "x-mine": "1", "accept-encoding": "gzip"})
-        httpx.get(provider.base_url + "/models", params={"limit": "5", "after": "a b"})
+        httpx.get(provider.base_url + "/models", params={"limit": "5", "after": "a+b"})
     first, second = upstream.requests
     assert (first.method, first.path, first.json) == ("POST", "/v1/chat/completions", {**ASKED, "stream": True})
     assert (first.headers["authorization"], first.headers["x-mine"]) == (f"Bearer {KEY}", "1")
     assert first.headers["accept-encoding"] == "identity"
     assert first.headers["host"] in upstream.base_url
-    assert (second.method, second.path, second.query) == ("GET", "/v1/models", "limit=5&after=a+b")
+    assert (second.method, second.path, second.query) == ("GET", "/v1/models", "limit=5&after=a%2Bb")
 
 
 def test_each_request_has_a_recording_of_its_own(tmp_path: Path) -> None:

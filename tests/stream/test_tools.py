@@ -260,7 +260,7 @@ def test_what_is_known_while_the_arguments_come(as_type: Any) -> None:
     """In snapshots, with the type and without asking for it; only what fits it."""
     parser = ChatCompletionParser(tools={"tool": as_type})
     seen = []
-    role, *calls = StreamBuilder().tool_call("tool", '{"ci', 'ty": "Bo', 'nn", "days', '": "', 'x", "days": 3', "}")
+    role, *calls = StreamBuilder().tool_call("tool", '{"ci', 'ty": "Bo', 'nn", "other', '": "', 'x", "days": 3', "}")
     parser.feed(role)
     for data in calls:
         parser.feed(data)

@@ -8,7 +8,7 @@ from itertools import islice
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from chunkfold.excerpts import excerpt
 from chunkfold.json_text.values import is_nested_deeper
@@ -44,7 +44,9 @@ def adapter_of(as_type: Any) -> TypeAdapter[Any]:
 
 def _new_adapter(as_type: Any) -> TypeAdapter[Any]:
     reason = "a function, which validating would call"
-    if not inspect.isroutine(as_type):
+    if isinstance(as_type, BaseModel):
+        reason = "a value of a type"
+    elif not inspect.isroutine(as_type):
         try:
             adapter: TypeAdapter[Any] = TypeAdapter(as_type)
             if adapter.pydantic_complete or adapter.rebuild(raise_errors=False):
