@@ -627,6 +627,14 @@ def test_so_is_the_last_one_of_a_call_that_changed(fragments: list[Any]) -> None
     assert [last[position] for position in range(len(final))] == final
 
 
+@each_case("reason", ["tool_calls", "length", "stop"])
+def test_the_finish_reason_comes_again_after_a_late_call(reason: str) -> None:
+    pieces = [calls((0, "a", "f", "{}")), delta(reason), calls((1, "b", "g", "{}")), DONE]
+    _, events = Stream(pieces).read()
+    late = [type(one).__name__ for one in events if isinstance(one, ToolCallDone | ChoiceFinished)]
+    assert late == ["ToolCallDone", "ChoiceFinished", "ToolCallDone", "ChoiceFinished"]
+
+
 def test_an_empty_object_that_was_done_is_a_placeholder_before_later_arguments() -> None:
     pieces = [calls((0, "a", "f", {})), delta("tool_calls"), calls((0, None, None, '{"x":1}')), DONE]
     parser, events = Stream(pieces).read()
@@ -800,6 +808,17 @@ def test_images_and_annotations_are_the_messages() -> None:
     message = parser.completion().message
     assert [one.image for one in events if isinstance(one, ImageReceived)] == message.images
     assert [one.annotation for one in events if isinstance(one, AnnotationReceived)] == message.annotations
+
+
+@each_case("citation", ["https://a.org", {"url": 5, "title": "a"}])
+def test_an_annotation_with_a_wrong_type_is_the_messages_too(citation: Any) -> None:
+    """Was once wrong: the event had the raw value as its field."""
+    parser, events = Stream(
+        [delta(annotations=[{"type": "url_citation", "url_citation": citation}]), STOP, DONE]
+    ).read()
+    (received,) = (one.annotation for one in events if isinstance(one, AnnotationReceived))
+    assert [received] == parser.completion().message.annotations
+    assert received.url_citation is None or received.url_citation.url is None
 
 
 USAGES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
@@ -1151,6 +1170,8 @@ def fold(events: Iterable[ChatCompletionEvent], *, complete: bool = True) -> Fol
                 assert one.call.arguments == started[one.choice, one.position]
                 assert (one.parsed is None) == (one.error is not None)
                 done[one.choice, one.position] = one.call
+                if complete:
+                    finish_reasons.pop(one.choice, None)  # it comes again, after the last call
             case AudioDelta():
                 data, transcript = audio.get(one.choice, (b"", ""))
                 audio[one.choice] = data + one.data, transcript + one.transcript

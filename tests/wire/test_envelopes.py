@@ -687,6 +687,8 @@ STATUSES = [
     pytest.param({"error": {"type": "RateLimitError"}}, 429, id="RateLimitError"),
     pytest.param({"error": {"status": "RESOURCE_EXHAUSTED"}}, 429, id="RESOURCE_EXHAUSTED (Google)"),
     pytest.param({"error": {"status": "UNAVAILABLE"}}, 503, id="UNAVAILABLE (Google)"),
+    pytest.param({"error": {"metadata": {"error_type": "provider_overloaded"}}}, 503, id="OpenRouter's own words"),
+    pytest.param({"error": {"metadata": {"error_type": "provider_unavailable"}}}, 503, id="OpenRouter's other words"),
     # They come before metadata.
     pytest.param({"error": {"metadata": {"error_type": "rate_limit_exceeded"}}}, 429, id="metadata (OpenRouter)"),
     pytest.param(

@@ -157,6 +157,10 @@ def call(arguments: Any) -> dict[str, Any]:
     return {"index": 0, "id": "a", "function": {"name": "f", "arguments": arguments}}
 
 
+def whole(message: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+
+
 REPAIRS = [
     # What comes, which plain chunk it is read as, and the rule that is noted.
     pytest.param(
@@ -312,6 +316,21 @@ ESSENTIAL = [
         "a string",
         "dict",
         id="the second call's input",
+    ),
+    pytest.param(
+        whole({"content": {"text": "Hi"}}),
+        "choices[0].message.content",
+        LIST_OF_PARTS,
+        "dict",
+        id="a message's content",
+    ),
+    pytest.param(whole({"tool_calls": 7}), "choices[0].message.tool_calls", "a list", "int", id="a message's calls"),
+    pytest.param(
+        whole({"tool_calls": [call(5)]}),
+        "choices[0].message.tool_calls[0].function.arguments",
+        "a string",
+        "int",
+        id="a message's arguments",
     ),
 ]
 

@@ -33,6 +33,7 @@ from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.parsing import has_more_items, load_json
 from chunkfold.json_text.values import copied, is_object
 from chunkfold.models import Annotation, ChatCompletionMessageFunctionToolCall, ChatCompletionMessageToolCall, Outcome
+from chunkfold.models.base import cleaned
 from chunkfold.models.outcome import outcome_of
 from chunkfold.models.tool_calls import ToolTypes, give_types
 
@@ -89,7 +90,10 @@ class EventRecorder:
             for place, progress in choice.calls.items():
                 if progress.done is None or progress.done.id != progress.call.id:
                     choice.open_calls[place] = progress
+            count = len(self._events)
             self._end_calls(index, choice)
+            if len(self._events) > count:
+                choice.finish = None  # recorded again, after the calls
 
     def on_anomaly(self, anomaly: Anomaly) -> None:
         """A rule was broken for the first time."""
@@ -127,7 +131,7 @@ class EventRecorder:
 
     def on_annotation(self, choice: int, annotation: Annotation) -> None:
         """An annotation came."""
-        self._events.append(AnnotationReceived(choice, annotation.model_copy(deep=True)))
+        self._events.append(AnnotationReceived(choice, cleaned(annotation)))
 
     def on_finish(self, choice: int, finish_reason: str, *, has_tool_calls: bool) -> None:
         """A choice has its finish reason. One that means an error does not complete a call."""

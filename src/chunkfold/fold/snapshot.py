@@ -19,7 +19,7 @@ from chunkfold.models import (
     ChoiceLogprobs,
     Model,
 )
-from chunkfold.models.base import own_fields, validate_leniently, with_unknown
+from chunkfold.models.base import cleaned, own_fields, validate_leniently, with_unknown
 from chunkfold.models.content import (
     CONTENT_BLOCKS,
     REASONING_FIELDS,
@@ -113,16 +113,9 @@ def _blocks_snapshot(name: str, blocks: list[dict[str, Any]]) -> Any:
 
 
 def _own(item: Any) -> Any:
-    """A copy of an image, an annotation or a token's log probability that is the snapshot's own.
-
-    A chunk's model is validated again, alone: values of a wrong type are then where a completion has them, and there
-    are never more of them than one event can have.
-    """
-    return (
-        validate_leniently(type(item), item.model_dump(exclude_unset=True))[0]
-        if isinstance(item, Model)
-        else copied(item)
-    )
+    """A copy of an image, an annotation or a token's log probability that is the snapshot's own."""
+    # Models are validated again one by one: there are never more wrong values in one than an event can have.
+    return cleaned(item) if isinstance(item, Model) else copied(item)
 
 
 def gap_in(state: ChoiceState) -> ChoiceDelta | None:

@@ -218,6 +218,11 @@ def validate_leniently(kind: type[ModelT], value: dict[str, Any]) -> tuple[Model
     return model, wrong
 
 
+def cleaned(model: ModelT) -> ModelT:
+    """A copy of a model of a chunk as a completion has it: values of a wrong type are in `raw_values`."""
+    return validate_leniently(type(model), model.model_dump(exclude_unset=True))[0]
+
+
 def with_unknown(unknown: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a completion and copies of the unknown ones; a raw value of one of the fields is in `raw_values`."""
     kept = own_fields(unknown) if unknown else {}

@@ -38,7 +38,8 @@ _TOO_LONG: Final = "expected numbers that the interpreter can read, received mor
 _TOO_DEEP: Final = f"expected JSON nested at most {MAX_DEPTH} deep, received deeper"
 # What a chunk is about: a wrong type here is an error, elsewhere the value is kept raw.
 _ESSENTIAL: Final = frozenset({"content", "tool_calls", "finish_reason", "index", "choices", "delta"})
-_ESSENTIAL_IN_CALL: Final = frozenset({"index", "id", "function", "custom", "name", "arguments", "input"})
+_ESSENTIAL_IN_CALL: Final = frozenset({"function", "custom", "name", "arguments", "input"})
+_IDENTIFYING_CALL: Final = frozenset({"index", "id"})  # but not in a whole message, whose calls have their places
 _MESSAGE_LISTS: Final = ("content", "tool_calls", "annotations", "images", "reasoning_details")
 _MESSAGE_FIELDS: Final = (*_MESSAGE_LISTS, "function_call", "audio")
 # The containers that the models know, by the key of the one they are in. No name is below itself.
@@ -146,10 +147,11 @@ def _is_empty_arguments(wrong: WrongType) -> bool:
 def _is_essential(wrong: WrongType) -> bool:
     """Whether a value is too important to be left aside."""
     path = [part for part in wrong.field if isinstance(part, str)]
-    if path[0] != "choices" or "message" in path or "logprobs" in path:
+    if path[0] != "choices" or "logprobs" in path:
         return False
     if "tool_calls" in path[:-1]:
-        return path[-1] in _ESSENTIAL_IN_CALL and not _is_empty_arguments(wrong)
+        is_identity = path[-1] in _IDENTIFYING_CALL and "message" not in path
+        return is_identity or (path[-1] in _ESSENTIAL_IN_CALL and not _is_empty_arguments(wrong))
     return path[-1] in _ESSENTIAL
 
 

@@ -82,7 +82,8 @@ _WORD_STATUS: Final = {
             " function_call_filter",
             502: "bad_gateway provider upstream network",
             503: "service_unavailable unavailable temporarily_unavailable engine_overloaded overloaded"
-            " model_overloaded server_overloaded insufficient_system_resource capacity",
+            " model_overloaded server_overloaded provider_overloaded provider_unavailable insufficient_system_resource"
+            " capacity",
             504: "gateway_timeout upstream_timeout api_timeout deadline_exceeded timeout",
         }
     ).items()
