@@ -1,11 +1,14 @@
 """The command line, as a user sees it: in a pipe, on a terminal, and without its extra."""
 
 import importlib.metadata
+import json
+import os
 import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +23,7 @@ from command_line import (
     PATIENCE,
     OpenAnswer,
     Ran,
+    environment,
     on_a_terminal,
     piped,
     read_a_line_and_close,
@@ -136,6 +140,35 @@ def test_an_output_that_is_full_is_one_line(arguments: tuple[str, ...]) -> None:
         done = subprocess.run([COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, check=False)
     assert done.stderr.decode().endswith(FULL)
     assert done.returncode == 1
+
+
+def closed(stream: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command with one of its standard streams closed."""
+    code = f"import os; os.close({stream}); os.execv({COMMAND!r}, {[COMMAND, *arguments]!r})"
+    options: Any = {"stdin": subprocess.DEVNULL, "capture_output": True, "encoding": "utf-8", "timeout": PATIENCE}
+    return subprocess.run([sys.executable, "-c", code], check=False, env=environment(), **options)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="a closed stream is not inherited there")
+@pytest.mark.parametrize("arguments", [("doctor", "--list"), ("inspect", "-"), ("demo",), ("fold", "-")])
+def test_an_output_that_is_closed_is_one_line(arguments: tuple[str, ...]) -> None:
+    """Was once wrong: a traceback."""
+    done = closed(1, *arguments)
+    assert (done.returncode, done.stderr) == (1, "Error: standard output: it is closed\n")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="a closed stream is not inherited there")
+def test_other_closed_streams_are_empty_or_discarded(tmp_path: Path) -> None:
+    done = closed(0, "inspect", "-")
+    assert (done.returncode, done.stderr) == (8, "")
+    assert "received: 0 events in 0 bytes" in done.stdout
+    body = tmp_path / "body.sse"
+    body.write_bytes(StreamBuilder().text("Hello").finish().done().body)
+    done = closed(2, "fold", "--json", str(body))
+    assert (done.returncode, json.loads(done.stdout)["end"]) == (0, "finished")
+    assert closed(2, "nothing").returncode == 2
 
 
 @pytest.mark.slow

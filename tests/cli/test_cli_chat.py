@@ -250,6 +250,9 @@ def test_what_is_no_tool_is_refused(tmp_path: Path) -> None:
     path.write_text('{"description": "no name"}')
     result = asked("http://127.0.0.1:9", "--tool", str(path), "Hi")
     assert (result.exit_code, "expected a tool with a name" in result.stderr) == (2, True)
+    path.write_text("[" * 200_000)
+    result = asked("http://127.0.0.1:9", "--tool", str(path), "Hi")
+    assert (result.exit_code, "expected JSON: " in result.stderr) == (2, True)
 
 
 def test_a_provider_that_hangs_is_told_with_how_long_was_waited() -> None:

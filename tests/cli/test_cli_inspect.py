@@ -6,6 +6,8 @@ those about pipes, signals and terminals run it as a person would.
 
 import json
 import re
+import subprocess
+import threading
 import tracemalloc
 from collections import Counter
 from pathlib import Path
@@ -40,8 +42,10 @@ pytest.importorskip("click")
 pytest.importorskip("rich")
 
 from command_line import (
+    COMMAND,
     PATIENCE,
     Ran,
+    environment,
     on_a_terminal,
     piped,
     press_ctrl_c,
@@ -416,6 +420,25 @@ def test_a_url_with_a_model_is_asked_and_watched_as_it_comes() -> None:
 
 
 @pytest.mark.slow
+def test_frames_of_a_body_in_a_pipe_are_shown_as_they_come() -> None:
+    """As from `curl -N`. Was once wrong: nothing was shown before the end."""
+    options: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment()}
+    with subprocess.Popen([COMMAND, "inspect", "-"], **options) as process:
+        timer = threading.Timer(PATIENCE, process.kill)
+        timer.start()
+        try:
+            process.stdin.write(ROLE + HI)
+            process.stdin.flush()
+            shown = [process.stdout.readline() for _ in range(3)]
+            assert b"text 'Hi'" in shown[2]
+            rest, _ = process.communicate(DONE)
+        finally:
+            timer.cancel()
+            process.kill()
+    assert b"\nended: done: " in rest
+
+
+@pytest.mark.slow
 def test_frames_are_shown_while_the_stream_runs_and_ctrl_c_gives_the_verdict() -> None:
     with FakeProvider(Answer([ROLE, HI], ending="open")) as provider:
         with started("inspect", provider.url, "-m", "m", "Hello?") as process:
@@ -504,6 +527,13 @@ def test_a_key_that_a_provider_echoes_is_not_shown(answer: Answer | StreamBuilde
     shown = echoing(answer, *options)
     assert KEY[:12] not in shown
     assert KEY[-12:] not in shown
+
+
+def test_a_key_in_pieces_is_not_shown_where_they_are_joined() -> None:
+    frames = [
+        json.loads(line) for line in echoing(StreamBuilder().text(KEY[:8], KEY[8:]).finish(), "--json").splitlines()
+    ]
+    assert frames[-1]["verdict"]["completion"]["choices"][0]["message"]["content"] == "*" * len(KEY)
 
 
 # Wrong use

@@ -5,6 +5,7 @@ a terminal, left by Ctrl-C. What is served is read by real clients, and recorded
 import json
 import math
 import re
+import signal
 import ssl
 import subprocess
 import threading
@@ -243,6 +244,21 @@ def test_ctrl_c_keeps_what_had_come(output: Path) -> None:
     again = run("replay", str(output))
     assert again.exit_code == 130
     assert (again.stdout, again.stderr.partition(" · ")[0]) == ("Hello", "closed")
+
+
+@pytest.mark.slow
+@NEEDS_SIGNALS
+def test_a_signal_keeps_what_had_come(output: Path) -> None:
+    """Was once wrong: SIGTERM, which `timeout` sends, left no file."""
+    hello = OpenAnswer(*HELLO)
+    with FakeProvider(hello.answer) as provider:
+        with started("record", provider.url, "-m", "m", "hi", "-o", str(output)) as process:
+            wait_until(lambda: hello.is_read_by(process))
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 128 + signal.SIGTERM
+        wait_until(lambda: provider.requests[0].client_left)
+    recording = Recording.load(output)
+    assert ([read.data for read in recording.reads], recording.end) == (HELLO, "left")
 
 
 @pytest.mark.slow

@@ -435,6 +435,11 @@ def test_a_body_is_paced_by_its_events(serve: Callable[..., Served]) -> None:
         ("tool_calls = [{ name = 'a', arguments = 1 }]", "answer 2: tool_calls[0].arguments: expected a table or text"),
         ("error = 1", "answer 2: error: expected a table or text, received 1"),
         ("error = { at = 2026-01-01 }", "answer 2: error: expected what JSON can say"),
+        ("error = { at = inf }", "answer 2: error: expected what JSON can say"),
+        (
+            "tool_calls = [{ name = 'a', arguments = { x = nan } }]",
+            "answer 2: tool_calls[0].arguments: expected what JSON can say",
+        ),
         ("body_file = 'none'", "answer 2: body_file: none: No such file or directory"),
         ("recording = 'bad.jsonl'", "answer 2: recording: bad.jsonl: recording: line 1: "),
         ("body_file = 's.toml'\ntext = 'x'", "answer 2: body_file: expected it without text"),

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import click
@@ -28,6 +29,19 @@ def _output_failed(error: OSError) -> int:
     return 1
 
 
+def _open_closed_streams() -> None:
+    """Let input that is closed be empty, and what would be said on a closed standard error be discarded.
+
+    Raises:
+        click.ClickException: Standard output is closed.
+    """
+    missing = [name for name in ("stdin", "stdout", "stderr") if getattr(sys, name) is None]
+    for name in missing:  # in the order of their descriptors, of which each takes the lowest that is free
+        setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
+    if "stdout" in missing:
+        raise click.ClickException("standard output: it is closed")
+
+
 class _Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """In the order in which they were added."""
@@ -44,8 +58,9 @@ class _Group(click.Group):
         """Run the command, and end this process: Ctrl-C, a signal, and a failed output are reported in one line."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
-        with ended_by_signals():
+        with ended_by_signals() as signals:
             try:
+                _open_closed_streams()
                 code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
                 sys.stdout.flush()
             except click.ClickException as error:
@@ -55,7 +70,7 @@ class _Group(click.Group):
                 code = LEFT
             except OSError as error:
                 code = _output_failed(error)
-        sys.exit(code)
+        sys.exit(128 + signals[0] if signals else code)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a failed write is reported before click sees it, which would not report it."""

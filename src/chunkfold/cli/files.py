@@ -1,12 +1,41 @@
 """Files of commands: recordings to read, and what is written."""
 
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any, Final
 
 import click
 
 from chunkfold.cli.safe import one_line
 from chunkfold.recording import Recording
+
+_PIECE: Final = 65536  # bytes
+
+
+def pieces_of(source: str) -> Iterator[bytes]:
+    """The bytes of a file as they arrive; the first piece ends with the first line that is not blank.
+
+    Args:
+        source: Its name; "-" is standard input.
+
+    Raises:
+        click.ClickException: It cannot be read.
+    """
+    stdin: Any = sys.stdin.buffer
+    try:
+        with nullcontext(stdin) if source == "-" else Path(source).open("rb") as file:
+            head = bytearray()
+            for line in file:
+                head += line
+                if line.strip():
+                    break
+            yield bytes(head)
+            while piece := file.read1(_PIECE):
+                yield piece
+    except OSError as error:
+        raise click.ClickException(f"{one_line(source)}: {reason_of(error)}") from None
 
 
 def recording_from(source: str) -> Recording:
@@ -15,9 +44,14 @@ def recording_from(source: str) -> Recording:
     Raises:
         click.ClickException: It cannot be read, or is an invalid recording.
     """
+    return loaded(source, pieces_of(source))
+
+
+def loaded(source: str, pieces: Iterable[bytes]) -> Recording:
+    """The same from the bytes of the file."""
     try:
-        return Recording.loads(sys.stdin.buffer.read()) if source == "-" else Recording.load(source)
-    except (OSError, ValueError) as error:
+        return Recording.loads(b"".join(pieces))
+    except ValueError as error:
         raise click.ClickException(f"{one_line(source)}: {reason_of(error)}") from None
 
 

@@ -5,7 +5,7 @@ Each is printed as it arrives, and not kept: a body of any length takes no more 
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ class FrameView(ABC):
         only_odd: Whether only errors and frames that break a rule are shown.
         timed: Whether the times of the stream are meaningful.
         offset_width: The number of digits of the largest offset.
+        hide: Replaces secrets in a text.
     """
 
     console: Console
@@ -44,6 +45,7 @@ class FrameView(ABC):
     only_odd: bool
     timed: bool = True
     offset_width: int = 7
+    hide: Callable[[str], str] = str
 
     def frame(self, frame: Frame) -> None:
         """Show a frame, unless `only_odd` excludes it."""
@@ -98,7 +100,7 @@ class JsonFrameView(FrameView):
         self._write({"verdict": verdict_object(inspection, timed=self.timed, explained=self.is_explained)})
 
     def _write(self, value: dict[str, Any]) -> None:
-        self.console.file.write(json.dumps(value) + "\n")
+        self.console.file.write(self.hide(json.dumps(value)) + "\n")  # joined, a text can show what its pieces do not
         self.console.file.flush()
 
 

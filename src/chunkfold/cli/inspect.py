@@ -5,23 +5,26 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain
+from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from chunkfold.cli.facts import exit_code
-from chunkfold.cli.files import has_times, is_url, recording_from
+from chunkfold.cli.files import has_times, is_url, loaded, pieces_of
 from chunkfold.cli.frame_view import FrameView, JsonFrameView, TextFrameView
 from chunkfold.cli.frames import Inspection, inspect_recording
 from chunkfold.cli.request import ChatRequest, chat_request, checked_url, headers_of
-from chunkfold.cli.safe import one_line
+from chunkfold.cli.safe import Secrets, one_line
 from chunkfold.cli.signals import LEFT
 from chunkfold.cli.view import standard_output
 from chunkfold.recording import Recorder, Recording
+from chunkfold.recording.format import begins_recording
 from chunkfold.recording.replaying import options_of
 
 _PROMPT: Final = "Say hello."
-_View = Callable[..., FrameView]  # takes `timed` and `offset_width`, which depend on the stream
+_View = Callable[..., FrameView]  # takes `timed`, `offset_width` and `hide`, which depend on the stream
 
 
 def inspect(
@@ -45,7 +48,25 @@ def _show(source: str, prompt: str | None, make_view: _View, options: dict[str, 
         return _show_answer(chat_request(source, prompt or _PROMPT, **options), make_view)
     if options["model"] is not None:
         raise click.UsageError(f"--model is for a URL, and {one_line(source)} is none")
-    return _show_recording(recording_from(source), make_view)
+    return _show_file(source, make_view)
+
+
+def _show_file(source: str, make_view: _View) -> int:
+    """A plain body is shown as it arrives; a recording is read first, since its last line says how it ended."""
+    pieces = pieces_of(source)
+    head = next(pieces)
+    if begins_recording(head):
+        return _show_recording(loaded(source, chain([head], pieces)), make_view)
+    size = 0 if source == "-" else Path(source).stat().st_size
+    view = make_view(timed=False, offset_width=len(str(size)))
+    inspection = Inspection(view.frame, **options_of(Recording(())))
+
+    def read() -> None:
+        for piece in chain([head], pieces):
+            inspection.feed(piece)
+        inspection.close()
+
+    return _watch(view, inspection, read)
 
 
 def _show_recording(recording: Recording, make_view: _View) -> int:
@@ -59,7 +80,7 @@ def _show_answer(request: ChatRequest, make_view: _View) -> int:
     from chunkfold.cli.live import LiveAnswer
     from chunkfold.cli.sources import answer_to, client_for
 
-    view = make_view()
+    view = make_view(hide=Secrets(request.secrets).hide)
     with client_for(request) as client:
         started = time.monotonic()
         with answer_to(client, request) as response:

@@ -144,7 +144,7 @@ def chat_request(
 
 def _prompt(given: str | None) -> str:
     """The prompt given as an argument, followed by piped input."""
-    piped = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read().decode(errors="replace")
+    piped = "" if sys.stdin.isatty() else sys.stdin.buffer.read().decode(errors="replace")
     parts = [part for part in ("" if given in (None, "-") else given, piped) if part and part.strip()]
     if not parts:
         raise click.UsageError("expected a prompt, as an argument or on standard input")
@@ -165,7 +165,7 @@ def _tools_in(path: Path) -> list[dict[str, Any]]:
     """The tools in a file: one or a list, with or without `{"type": "function", "function": ...}` around each."""
     try:
         value: Any = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise click.UsageError(f"--tool {path}: expected JSON: {error}") from None
     tools: list[Any] = value if is_list(value) else [value]
     if not all(isinstance(tool, dict) for tool in tools):

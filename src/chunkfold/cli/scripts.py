@@ -43,8 +43,8 @@ def in_pieces(text: str) -> list[str]:
 
 def _as_json(value: Any) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False)
-    except TypeError as error:  # TOML knows dates
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:  # TOML knows dates, and `nan`
         raise ValueError(f"expected what JSON can say: {error}") from None
 
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -11,15 +10,19 @@ from typing import Any, Final
 LEFT: Final = 130  # the exit code after Ctrl-C, as shells report it
 
 
-def ended_by_signals() -> AbstractContextManager[None]:
-    """SIGTERM and SIGHUP end the command as Ctrl-C does, with 128 and the signal's number as its exit code."""
+@contextmanager
+def ended_by_signals() -> Generator[list[int]]:
+    """SIGTERM and SIGHUP end the command as Ctrl-C does; the list has the number of the one that came."""
+    received: list[int] = []
 
     def end(number: int, _: Any) -> None:
-        sys.exit(128 + number)
+        received.append(number)
+        raise KeyboardInterrupt
 
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     # A handler other than the default was set by the parent, such as `nohup`.
-    return _handled({number: end for number in numbers if signal.getsignal(number) is signal.SIG_DFL})
+    with _handled({number: end for number in numbers if signal.getsignal(number) is signal.SIG_DFL}):
+        yield received
 
 
 def on_suspend(around: Callable[[], AbstractContextManager[None]]) -> AbstractContextManager[None]:

@@ -72,7 +72,7 @@ def loads(data: bytes) -> dict[str, Any]:
         ValueError: Its version or one of its lines is unknown; the message names the line.
     """
     lines = [(number, line) for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), 1) if line.strip()]
-    if not lines or not _is_marked(lines[0][1]):
+    if not lines or not begins_recording(lines[0][1]):
         return {"reads": (RecordedRead(0.0, data),) if data else ()}
     (number, head), *rest = lines
     with _line(number):
@@ -91,8 +91,9 @@ def _line(number: int) -> Generator[None]:
         raise ValueError(f"recording: line {number}: {error}") from None
 
 
-def _is_marked(line: bytes) -> bool:
+def begins_recording(line: bytes) -> bool:
     """Whether it is the first line of a recording; a damaged one is recognised by its beginning."""
+    line = line.removeprefix(_BOM)
     return bool(_LOOKS_MARKED.match(line)) or (_is_object(line) and _MARK in _object(line))
 
 

@@ -111,7 +111,8 @@ class _Act:
                     pass
 
     def _add(self, kind: str, text: str, number: int = 0) -> None:
-        self.message.append(_Piece(self._now, kind, text, f"{kind} {number}"))
+        visible = "".join(one if one.isprintable() or one in "\n\t" else repr(one)[1:-1] for one in text)
+        self.message.append(_Piece(self._now, kind, visible, f"{kind} {number}"))
 
 
 def motion(recordings: Sequence[Recording], *, speed: float = 1.0) -> str:
