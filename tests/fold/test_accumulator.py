@@ -4,8 +4,10 @@ Each table also says which rules of the catalogue are to be noted, and no other 
 silent, and what every provider may do (unknown fields, reasoning fields, where usage stands) is no anomaly.
 """
 
+import inspect
 import json
 import pickle
+import sys
 from base64 import b64encode
 from copy import deepcopy
 from operator import attrgetter
@@ -1766,6 +1768,47 @@ def test_a_content_list_of_a_message_fills_gaps_part_by_part(name: str) -> None:
     message = parser.snapshot.message
     assert (message.content, message.reasoning or "", message.content_parts) == expected
     assert running == message
+
+
+EMPTY_BEFORE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "text": ({"content": ""}, {"content": "whole"}),
+    "a refusal": ({"refusal": ""}, {"refusal": "no"}),
+    "images": ({"images": []}, {"images": [{"image_url": {"url": "u"}}]}),
+    "annotations": ({"annotations": []}, {"annotations": [{"type": "url_citation"}]}),
+    "calls": ({"tool_calls": []}, {"tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{}"}}]}),
+    "signatures": ({"x": 1}, {"provider_specific_fields": {"thought_signatures": ["s"]}}),
+    "parts": ({"content": [{"type": "reference", "reference_ids": [1]}]}, {"content": [THINKING, HI_PART]}),
+}
+
+
+@each_case("name", EMPTY_BEFORE)
+def test_a_running_snapshot_leaves_the_gap_as_it_is(name: str) -> None:
+    delta, message = EMPTY_BEFORE[name]
+    data = b"".join(sse(chunk(delta), whole(message), done=False))
+    parser, other = ChatCompletionParser(), ChatCompletionParser()
+    for one in (parser, other):
+        one.feed(data)
+    running = [parser.snapshot.message for _ in range(3)]
+    chunks = [parser.close(), other.close()]
+    assert chunks[0] == chunks[1]
+    assert [*running, parser.snapshot.message] == [other.snapshot.message] * 4
+    assert parser.anomalies == other.anomalies
+
+
+def test_a_running_snapshot_takes_little_of_the_stack() -> None:
+    value: Any = 1
+    for _ in range(199):
+        value = [value]
+    parser = ChatCompletionParser()
+    message = {"content": "whole", "x": 1}
+    deltas = {"content": "Hi", "y": value, "reasoning_details": [{"text": "r", "z": value}]}
+    parser.feed(b"".join(sse(chunk(deltas), whole(message), done=False)))
+    left = sys.getrecursionlimit() - len(inspect.stack(0)) - 150
+
+    def snapshot_at(depth: int) -> ChatCompletion:
+        return snapshot_at(depth - 1) if depth else parser.snapshot
+
+    assert snapshot_at(left).message.model_extra == parser.snapshot.message.model_extra
 
 
 @pytest.mark.parametrize("end", ["cut", "interrupted", "failed", "left"])

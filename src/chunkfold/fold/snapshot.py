@@ -4,7 +4,7 @@ A whole message that was sent beside or instead of deltas fills the gaps that th
 """
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from typing import TYPE_CHECKING, Any
 
 from chunkfold.anomalies import AnomalyLog
@@ -81,9 +81,16 @@ def _message_snapshot(state: ChoiceState) -> tuple[dict[str, Any], "Sequence[Par
 
 
 def _filled(state: ChoiceState, gap: ChoiceDelta) -> ChoiceState:
-    """A copy of a choice into which a gap was folded, without notes and notifications."""
-    shared: dict[int, Any] = {id(state.log): AnomalyLog(), id(state.observer): None, id(state.message): state.message}
-    filled = deepcopy(state, shared)
+    """A copy of a choice into which a gap was folded, without notes and notifications.
+
+    It shares with the choice what a gap does not change, since that would not be a gap.
+    """
+    filled = copy(state)
+    filled.log, filled.observer = AnomalyLog(), None
+    filled.texts, filled.content_parts = deepcopy((state.texts, state.content_parts))
+    filled.lists = {name: [*items] for name, items in state.lists.items()}
+    filled.order = [*(state.order or ())]
+    filled.blocks, filled.message_extra = {**state.blocks}, {**state.message_extra}
     fold_delta(filled, gap)
     return filled
 
