@@ -1792,6 +1792,7 @@ def test_a_running_snapshot_leaves_the_gap_as_it_is(name: str) -> None:
     chunks = [parser.close(), other.close()]
     assert chunks[0] == chunks[1]
     assert [*running, parser.snapshot.message] == [other.snapshot.message] * 4
+    assert [one.parts for one in [*running, parser.snapshot.message]] == [other.snapshot.message.parts] * 4
     assert parser.anomalies == other.anomalies
 
 
