@@ -1774,6 +1774,7 @@ EMPTY_BEFORE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "text": ({"content": ""}, {"content": "whole"}),
     "a refusal": ({"refusal": ""}, {"refusal": "no"}),
     "images": ({"images": []}, {"images": [{"image_url": {"url": "u"}}]}),
+    "images after text": ({"content": "Hi"}, {"images": [{"image_url": {"url": "u"}}]}),
     "annotations": ({"annotations": []}, {"annotations": [{"type": "url_citation"}]}),
     "calls": ({"tool_calls": []}, {"tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{}"}}]}),
     "signatures": ({"x": 1}, {"provider_specific_fields": {"thought_signatures": ["s"]}}),
