@@ -155,7 +155,7 @@ def closed(stream: int, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_an_output_that_is_closed_is_one_line(arguments: tuple[str, ...]) -> None:
     """Was once wrong: a traceback."""
     done = closed(1, *arguments)
-    assert (done.returncode, done.stderr) == (1, "Error: standard output: it is closed\n")
+    assert (done.returncode, done.stderr) == (1, "Error: standard output is closed\n")
 
 
 @pytest.mark.slow

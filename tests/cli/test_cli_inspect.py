@@ -419,19 +419,30 @@ def test_a_url_with_a_model_is_asked_and_watched_as_it_comes() -> None:
     }
 
 
+@pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf", b"\n \n", b"\xef\xbb\xbf\n"])
+def test_a_recording_is_recognised_behind_blanks(before: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "recording.jsonl"
+    line = Recording((RecordedRead(0.5, ROLE + HI + STOP + DONE),), headers_at=0.1).dumps()
+    for data in (before + line, (before + line).rstrip(b"\n")):
+        file.write_bytes(data)
+        assert "seconds" in inspect(str(file)).stdout
+        assert run("replay", str(file)).stdout == "Hi"
+
+
 @pytest.mark.slow
-def test_frames_of_a_body_in_a_pipe_are_shown_as_they_come() -> None:
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_frames_of_a_body_in_a_pipe_are_shown_as_they_come(end: bytes) -> None:
     """As from `curl -N`. Was once wrong: nothing was shown before the end."""
     options: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment()}
     with subprocess.Popen([COMMAND, "inspect", "-"], **options) as process:
         timer = threading.Timer(PATIENCE, process.kill)
         timer.start()
         try:
-            process.stdin.write(ROLE + HI)
+            process.stdin.write((ROLE + HI).replace(b"\n", end))
             process.stdin.flush()
             shown = [process.stdout.readline() for _ in range(3)]
             assert b"text 'Hi'" in shown[2]
-            rest, _ = process.communicate(DONE)
+            rest, _ = process.communicate(DONE.replace(b"\n", end))
         finally:
             timer.cancel()
             process.kill()

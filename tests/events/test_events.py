@@ -627,6 +627,13 @@ def test_so_is_the_last_one_of_a_call_that_changed(fragments: list[Any]) -> None
     assert [last[position] for position in range(len(final))] == final
 
 
+def test_an_empty_object_is_told_once_when_its_call_is_done_again() -> None:
+    pieces = [calls((0, None, "f", {})), delta("tool_calls"), calls((0, "late", None, None)), DONE]
+    _, events = Stream(pieces).read()
+    assert [one.delta for one in events if isinstance(one, ToolCallArgumentsDelta)] == ["{}"]
+    assert [one.call.arguments for one in events if isinstance(one, ToolCallDone)] == ["{}", "{}"]
+
+
 @each_case("reason", ["tool_calls", "length", "stop"])
 def test_the_finish_reason_comes_again_after_a_late_call(reason: str) -> None:
     pieces = [calls((0, "a", "f", "{}")), delta(reason), calls((1, "b", "g", "{}")), DONE]

@@ -1747,12 +1747,14 @@ def test_what_deltas_brought_is_no_gap(delta: dict[str, Any], message: dict[str,
 
 
 IMAGE = {"type": "image_url", "image_url": {"url": "u"}}
+REFERENCE = {"type": "reference", "reference_ids": [1]}
 HI_PART = {"type": "text", "text": "Hi"}
 GAPS_IN_A_LIST = {
     "an image after text": ({"content": "Hi"}, [HI_PART, IMAGE], ("Hi", "", [HI_PART, IMAGE])),
     "reasoning after text": ({"content": "Hi"}, [THINKING, HI_PART], ("Hi", "T", [HI_PART, THINKING])),
     "text after reasoning": ({"reasoning": "r"}, [THINKING, HI_PART, IMAGE], ("Hi", "r", [HI_PART, IMAGE])),
     "an image after an image": ({"content": [IMAGE]}, [HI_PART, IMAGE], ("Hi", "", [IMAGE, HI_PART])),
+    "an image after a reference": ({"content": [REFERENCE]}, [IMAGE], ("", "", [REFERENCE, IMAGE])),
     "nothing": ({"content": [HI_PART, THINKING, IMAGE]}, [HI_PART, THINKING, IMAGE], ("Hi", "T", [HI_PART, THINKING, IMAGE])),
 }  # fmt: skip
 
@@ -1788,6 +1790,7 @@ def test_a_running_snapshot_leaves_the_gap_as_it_is(name: str) -> None:
     data = b"".join(sse(chunk(delta), whole(message), done=False))
     parser, other = ChatCompletionParser(), ChatCompletionParser()
     for one in (parser, other):
+        one.events()
         one.feed(data)
     running = [parser.snapshot.message for _ in range(3)]
     chunks = [parser.close(), other.close()]
@@ -1795,6 +1798,7 @@ def test_a_running_snapshot_leaves_the_gap_as_it_is(name: str) -> None:
     assert [*running, parser.snapshot.message] == [other.snapshot.message] * 4
     assert [one.parts for one in [*running, parser.snapshot.message]] == [other.snapshot.message.parts] * 4
     assert parser.anomalies == other.anomalies
+    assert parser.events() == other.events()
 
 
 def test_a_running_snapshot_takes_little_of_the_stack() -> None:

@@ -778,6 +778,7 @@ class Told:
     transcripts: defaultdict[int, str] = field(default_factory=lambda: defaultdict(str))
     annotations: defaultdict[int, list[Any]] = field(default_factory=lambda: defaultdict(list))
     finishes: dict[int, tuple[str, str]] = field(default_factory=dict)
+    late: set[int] = field(default_factory=set)  # choices with a call that was done after their finish reason
     usage: CompletionUsage | None = None
     rules: list[str] = field(default_factory=list)
 
@@ -800,11 +801,12 @@ class Told:
             case ChoiceFinished():
                 finish = event.finish_reason, event.outcome
                 hold(
-                    "a choice that finishes again does so in another way",
-                    self.finishes.get(event.choice) != finish,
+                    "a choice that finishes again does so in another way, or after another call",
+                    self.finishes.get(event.choice) != finish or event.choice in self.late,
                     event,
                 )
                 self.finishes[event.choice] = finish
+                self.late.discard(event.choice)
             case UsageReceived():
                 hold("usage that is told again has changed", plain(event.usage) != plain(self.usage), event)
                 self.usage = event.usage
@@ -820,15 +822,18 @@ class Told:
                 self.arguments[place] = ""
             case ToolCallArgumentsDelta():
                 hold("a delta is not empty", event.delta)
+                if place in self.done and self.arguments[place] == "{}" and event.snapshot == event.delta:
+                    self.arguments[place] = ""  # an empty object (CF310) that was a placeholder
                 self.arguments[place] += event.delta
                 same("a delta knows its text", event.snapshot, self.arguments[place])
             case ToolCallDone():
-                told = self.arguments[place]
-                hold("a call that is done is what was told of it", event.call.arguments in (told, told or "{}"), event)
+                same("a call that is done is what was told of it", event.call.arguments, self.arguments[place])
                 hold("it is parsed, or says why not", (event.parsed is None) == (event.error is not None), event)
                 if event.error is not None:
                     check_error(event.error)
                 self.done[place] = event.call
+                if event.choice in self.finishes:
+                    self.late.add(event.choice)
 
 
 def check_events(reading: Reading) -> None:
@@ -842,6 +847,8 @@ def check_events(reading: Reading) -> None:
     finished = [choice for choice in snapshot.choices if choice.finish_reason]
     finishes = {choice.index: (choice.finish_reason, choice.outcome) for choice in finished}
     same("finish reasons are told", told.finishes, finishes)
+    is_complete = reading.parser.end is not None and reading.parser.end.complete
+    hold("the last finish reason comes after every call", not (is_complete and told.late), told.late)
     for choice in snapshot.choices:
         index, message = choice.index, vars(choice.message)
         for kind, name in ((TextDelta, "content"), (ReasoningDelta, "reasoning"), (RefusalDelta, "refusal")):
@@ -852,7 +859,7 @@ def check_events(reading: Reading) -> None:
         same("a transcript is told", told.transcripts[index], spoken.get("transcript") or "")
         if "CF218" not in told.rules:  # else its pieces are not base64
             same("audio is told", told.audio[index], base64.b64decode(spoken.get("data") or ""))
-        if reading.parser.end is not None and reading.parser.end.complete:
+        if is_complete:
             calls = [told.done.get((index, position)) for position, _ in enumerate(choice.message.tool_calls)]
             same("calls are told when they are done", plain(calls), plain(choice.message.tool_calls))
 

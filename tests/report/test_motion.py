@@ -106,11 +106,11 @@ def test_what_a_model_writes_is_escaped() -> None:
     assert texts(picture, "text") == ['<script>alert("x")</script>', "&amp;"]
 
 
-def test_what_acts_on_a_screen_is_visible() -> None:
+def test_control_characters_are_shown_as_escapes() -> None:
     """Was once wrong: XML has no control characters, so the picture could not be read."""
-    stream = StreamBuilder().text("a\x1b[31mb\ufffe\u202e").tool_call("f\0", '{"x": "\x07"}').finish().done()
+    stream = StreamBuilder().text("a\x1b[31mb\t\ufffe\u202e").tool_call("f\0", '{"x": "\x07"}').finish().done()
     picture = motion([recording(stream)])
-    assert "".join(texts(picture, "text")) == r"a\x1b[31mb\ufffe\u202e"
+    assert "".join(texts(picture, "text")) == "a\\x1b[31mb\t\\ufffe\\u202e"
     assert "".join(texts(picture, "call")) == r'f\x00 {"x": "\x07"}'
 
 

@@ -30,7 +30,7 @@ def _output_failed(error: OSError) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Let input that is closed be empty, and what would be said on a closed standard error be discarded.
+    """Replace standard streams that are closed: input is then empty, and errors are discarded.
 
     Raises:
         click.ClickException: Standard output is closed.
@@ -39,7 +39,7 @@ def _open_closed_streams() -> None:
     for name in missing:  # in the order of their descriptors, of which each takes the lowest that is free
         setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
     if "stdout" in missing:
-        raise click.ClickException("standard output: it is closed")
+        raise click.ClickException("standard output is closed")
 
 
 class _Group(click.Group):
@@ -64,12 +64,15 @@ class _Group(click.Group):
                 code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
                 sys.stdout.flush()
             except click.ClickException as error:
-                _show(error)
                 code = error.exit_code
+                with suppress(OSError):
+                    _show(error)
             except (KeyboardInterrupt, click.Abort):
                 code = LEFT
             except OSError as error:
-                code = _output_failed(error)
+                code = 1
+                with suppress(OSError):  # a terminal that was closed takes no messages
+                    _output_failed(error)
         sys.exit(128 + signals[0] if signals else code)
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -15,7 +15,7 @@ _PIECE: Final = 65536  # bytes
 
 
 def pieces_of(source: str) -> Iterator[bytes]:
-    """The bytes of a file as they arrive; the first piece ends with the first line that is not blank.
+    """The bytes of a file as they arrive.
 
     Args:
         source: Its name; "-" is standard input.
@@ -26,12 +26,6 @@ def pieces_of(source: str) -> Iterator[bytes]:
     stdin: Any = sys.stdin.buffer
     try:
         with nullcontext(stdin) if source == "-" else Path(source).open("rb") as file:
-            head = bytearray()
-            for line in file:
-                head += line
-                if line.strip():
-                    break
-            yield bytes(head)
             while piece := file.read1(_PIECE):
                 yield piece
     except OSError as error:
@@ -48,7 +42,11 @@ def recording_from(source: str) -> Recording:
 
 
 def loaded(source: str, pieces: Iterable[bytes]) -> Recording:
-    """The same from the bytes of the file."""
+    """The recording or plain body that was read from this source.
+
+    Raises:
+        click.ClickException: It is an invalid recording.
+    """
     try:
         return Recording.loads(b"".join(pieces))
     except ValueError as error:

@@ -20,7 +20,7 @@ from chunkfold.cli.safe import Secrets, one_line
 from chunkfold.cli.signals import LEFT
 from chunkfold.cli.view import standard_output
 from chunkfold.recording import Recorder, Recording
-from chunkfold.recording.format import begins_recording
+from chunkfold.recording.format import is_recording
 from chunkfold.recording.replaying import options_of
 
 _PROMPT: Final = "Say hello."
@@ -54,8 +54,10 @@ def _show(source: str, prompt: str | None, make_view: _View, options: dict[str, 
 def _show_file(source: str, make_view: _View) -> int:
     """A plain body is shown as it arrives; a recording is read first, since its last line says how it ended."""
     pieces = pieces_of(source)
-    head = next(pieces)
-    if begins_recording(head):
+    head = b""
+    while (is_one := is_recording(head)) is None and (piece := next(pieces, b"")):
+        head += piece
+    if is_one is not False:  # or all of it is there
         return _show_recording(loaded(source, chain([head], pieces)), make_view)
     size = 0 if source == "-" else Path(source).stat().st_size
     view = make_view(timed=False, offset_width=len(str(size)))

@@ -17,7 +17,8 @@ def ended_by_signals() -> Generator[list[int]]:
 
     def end(number: int, _: Any) -> None:
         received.append(number)
-        raise KeyboardInterrupt
+        if len(received) == 1:  # another one must not interrupt what the first one has to save
+            raise KeyboardInterrupt
 
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     # A handler other than the default was set by the parent, such as `nohup`.

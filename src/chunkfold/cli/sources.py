@@ -4,7 +4,7 @@ import importlib.metadata
 import re
 import sys
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Final
 
 import click
@@ -82,9 +82,14 @@ def waiting_for(what: str) -> Generator[Callable[[str], object]]:
         yield lambda _: None
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False) as progress:
+    progress = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+    progress.start()
+    try:
         task = progress.add_task(f"waiting for {one_line(what)}", total=None)
         yield lambda told: progress.update(task, description=one_line(told))
+    finally:
+        with suppress(OSError):  # a terminal that was closed must not cost what has arrived
+            progress.stop()
 
 
 def _reason(request: ChatRequest, error: Exception) -> str:

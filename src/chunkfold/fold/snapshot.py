@@ -8,9 +8,10 @@ from copy import copy, deepcopy
 from typing import TYPE_CHECKING, Any
 
 from chunkfold.anomalies import AnomalyLog
+from chunkfold.excerpts import short_repr
 from chunkfold.fold.choice_state import ChoiceState
 from chunkfold.fold.deltas import fold_delta
-from chunkfold.json_text.values import copied, is_list
+from chunkfold.json_text.values import copied, is_list, is_object
 from chunkfold.models import (
     ChatCompletion,
     Choice,
@@ -157,9 +158,17 @@ def role_of(state: ChoiceState) -> str | None:
 
 
 def _missing_parts(state: ChoiceState, parts: list[Any]) -> list[Any]:
-    """The parts of a content list of which no delta brought any of their kind: texts, reasoning, others."""
-    known = {"text": state.text("content"), "reasoning": _has_reasoning(state), "other": state.content_parts}
-    return [part for part in parts if not known[read_part(part)[0]]]
+    """The parts of a content list of which no delta brought any of their kind: text, reasoning, or another type."""
+    kept = [] if state.content_parts is None else state.content_parts.snapshot("")
+    known = {*map(_kind_of, kept)}
+    known |= {"text"} if state.text("content") else set()
+    known |= {"reasoning"} if _has_reasoning(state) else set()
+    return [part for part in parts if _kind_of(part) not in known]
+
+
+def _kind_of(part: Any) -> str:
+    kind, _ = read_part(part)
+    return short_repr(part.get("type")) if kind == "other" and is_object(part) else kind
 
 
 def _has(state: ChoiceState, name: str, value: Any) -> bool:

@@ -32,6 +32,7 @@ VERSION: Final = 1
 _MARK: Final = "chunkfold_recording"
 _LOOKS_MARKED: Final = re.compile(rb'\s*\{\s*"' + _MARK.encode() + rb'"')
 _BOM: Final = b"\xef\xbb\xbf"
+_LONGEST_HEAD: Final = 65536  # bytes
 _LONGEST: Final = 1e9  # seconds, which is decades
 # What acts on a terminal that shows the file is written as JSON's escapes; the rest of them JSON escapes itself.
 _ACTING: Final = {
@@ -72,7 +73,7 @@ def loads(data: bytes) -> dict[str, Any]:
         ValueError: Its version or one of its lines is unknown; the message names the line.
     """
     lines = [(number, line) for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), 1) if line.strip()]
-    if not lines or not begins_recording(lines[0][1]):
+    if not lines or not _is_marked(lines[0][1]):
         return {"reads": (RecordedRead(0.0, data),) if data else ()}
     (number, head), *rest = lines
     with _line(number):
@@ -91,9 +92,16 @@ def _line(number: int) -> Generator[None]:
         raise ValueError(f"recording: line {number}: {error}") from None
 
 
-def begins_recording(line: bytes) -> bool:
+def is_recording(head: bytes) -> bool | None:
+    """Whether the first bytes of a file are those of a recording; None if more of them are needed."""
+    line, end, _ = head.removeprefix(_BOM).lstrip().partition(b"\n")
+    if not line or (line.startswith(b"{") and not end and len(line) < _LONGEST_HEAD):
+        return None if len(head) < _LONGEST_HEAD else False
+    return _is_marked(line)
+
+
+def _is_marked(line: bytes) -> bool:
     """Whether it is the first line of a recording; a damaged one is recognised by its beginning."""
-    line = line.removeprefix(_BOM)
     return bool(_LOOKS_MARKED.match(line)) or (_is_object(line) and _MARK in _object(line))
 
 
