@@ -8,11 +8,13 @@ import re
 import signal
 import ssl
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -40,11 +42,13 @@ pytest.importorskip("rich")
 
 import command_line
 from command_line import (
+    COMMAND,
     NEEDS_SIGNALS,
     PATIENCE,
     Drawn,
     OpenAnswer,
     Ran,
+    environment,
     is_waiting,
     press_ctrl_c,
     read_a_line_and_close,
@@ -259,6 +263,39 @@ def test_a_signal_keeps_what_had_come(output: Path) -> None:
         wait_until(lambda: provider.requests[0].client_left)
     recording = Recording.load(output)
     assert ([read.data for read in recording.reads], recording.end) == (HELLO, "left")
+
+
+# Runs a command on a terminal of its own, which is closed when a line comes; says its process, then its exit code.
+ON_A_TERMINAL_THAT_CLOSES = """
+import os, pty, signal, sys
+process, terminal = pty.fork()
+if not process:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    os.execv(sys.argv[1], sys.argv[1:])
+print(process, flush=True)
+sys.stdin.readline()
+os.close(terminal)
+print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
+"""
+
+
+@pytest.mark.slow
+@NEEDS_SIGNALS
+def test_a_terminal_that_is_closed_keeps_what_had_come(output: Path) -> None:
+    """Was once wrong: what was shown there failed, and nothing was written."""
+    hello = OpenAnswer(*HELLO)
+    options: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "encoding": "utf-8", "env": environment()}
+    with FakeProvider(hello.answer) as provider:
+        asked = [COMMAND, "record", provider.url, "-m", "m", "hi", "-o", str(output)]
+        with subprocess.Popen([sys.executable, "-c", ON_A_TERMINAL_THAT_CLOSES, *asked], **options) as driver:
+            recording: Any = SimpleNamespace(pid=int(driver.stdout.readline()))
+            try:
+                wait_until(lambda: hello.is_read_by(recording))
+                said, _ = driver.communicate("close\n", timeout=PATIENCE)
+            finally:
+                driver.kill()
+    assert int(said) == 128 + signal.SIGHUP
+    assert ([read.data for read in Recording.load(output).reads]) == HELLO
 
 
 @pytest.mark.slow
