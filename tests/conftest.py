@@ -3,6 +3,8 @@
 import gc
 import os
 import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,3 +37,13 @@ def _learn_at_once() -> None:
     import chunkfold.parser.template
 
     chunkfold.parser.template._FIRST_WAIT = 0
+
+
+@pytest.fixture(autouse=True)
+def _clean_up_after_peers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Other libraries leave event loops and sockets open, which would be found in a later test, and fail it."""
+    yield
+    if request.node.get_closest_marker("peers") is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            gc.collect()
