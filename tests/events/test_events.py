@@ -1171,7 +1171,10 @@ def fold(events: Iterable[ChatCompletionEvent], *, complete: bool = True) -> Fol
                 started[one.choice, one.position] = ""
             case ToolCallArgumentsDelta():
                 assert one.delta
-                started[one.choice, one.position] += one.delta
+                place = one.choice, one.position
+                if place in done and started[place] == "{}" and one.snapshot == one.delta:
+                    started[place] = ""  # an empty object (CF310) that was a placeholder
+                started[place] += one.delta
                 assert one.snapshot == started[one.choice, one.position]
             case ToolCallDone():
                 assert one.call.arguments == started[one.choice, one.position]
