@@ -627,6 +627,13 @@ def test_so_is_the_last_one_of_a_call_that_changed(fragments: list[Any]) -> None
     assert [last[position] for position in range(len(final))] == final
 
 
+def test_an_empty_object_that_was_done_may_come_again_as_text() -> None:
+    pieces = [calls((0, "a", "f", {})), STOP, calls((0, None, None, "{}")), DONE]
+    parser, events = Stream(pieces).read()
+    check_fold(parser, events)
+    assert parser.completion().tool_calls[0].arguments == "{}"
+
+
 def test_an_empty_object_is_told_once_when_its_call_is_done_again() -> None:
     pieces = [calls((0, None, "f", {})), delta("tool_calls"), calls((0, "late", None, None)), DONE]
     _, events = Stream(pieces).read()
@@ -1172,9 +1179,9 @@ def fold(events: Iterable[ChatCompletionEvent], *, complete: bool = True) -> Fol
             case ToolCallArgumentsDelta():
                 assert one.delta
                 place = one.choice, one.position
-                if place in done and started[place] == "{}" and one.snapshot == one.delta:
-                    started[place] = ""  # an empty object (CF310) that was a placeholder
-                started[place] += one.delta
+                # An empty object (CF310) that was done can have been a placeholder.
+                is_replaced = place in done and started[place] == "{}" and one.snapshot == one.delta
+                started[place] = one.delta if is_replaced else started[place] + one.delta
                 assert one.snapshot == started[one.choice, one.position]
             case ToolCallDone():
                 assert one.call.arguments == started[one.choice, one.position]
