@@ -232,15 +232,22 @@ def test_what_comes_behind_an_invalid_event_is_kept(output: Path) -> None:
     assert [read.data for read in Recording.load(output).reads] == pieces
 
 
-@pytest.mark.slow
-@NEEDS_SIGNALS
-def test_ctrl_c_keeps_what_had_come(output: Path) -> None:
+@contextmanager
+def being_recorded(output: Path) -> Iterator[subprocess.Popen[str]]:
+    """A recording that has all that comes of an open answer; then its client has to leave."""
     hello = OpenAnswer(*HELLO)
     with FakeProvider(hello.answer) as provider:
         with started("record", provider.url, "-m", "m", "hi", "-o", str(output)) as process:
             wait_until(lambda: hello.is_read_by(process))
-            said, complained, exit_code = press_ctrl_c(process)
+            yield process
         wait_until(lambda: provider.requests[0].client_left)
+
+
+@pytest.mark.slow
+@NEEDS_SIGNALS
+def test_ctrl_c_keeps_what_had_come(output: Path) -> None:
+    with being_recorded(output) as process:
+        said, complained, exit_code = press_ctrl_c(process)
     assert (said, exit_code) == ("", 130)
     assert re.fullmatch(r"recorded 1 read, \d+ bytes in \d+\.\d s to .*; ended: closed\n", complained)
     recording = Recording.load(output)
@@ -254,13 +261,9 @@ def test_ctrl_c_keeps_what_had_come(output: Path) -> None:
 @NEEDS_SIGNALS
 def test_a_signal_keeps_what_had_come(output: Path) -> None:
     """Was once wrong: SIGTERM, which `timeout` sends, left no file."""
-    hello = OpenAnswer(*HELLO)
-    with FakeProvider(hello.answer) as provider:
-        with started("record", provider.url, "-m", "m", "hi", "-o", str(output)) as process:
-            wait_until(lambda: hello.is_read_by(process))
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(PATIENCE) == 128 + signal.SIGTERM
-        wait_until(lambda: provider.requests[0].client_left)
+    with being_recorded(output) as process:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 128 + signal.SIGTERM
     recording = Recording.load(output)
     assert ([read.data for read in recording.reads], recording.end) == (HELLO, "left")
 

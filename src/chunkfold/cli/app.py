@@ -37,7 +37,8 @@ def _open_closed_streams() -> None:
     """
     missing = [name for name in ("stdin", "stdout", "stderr") if getattr(sys, name) is None]
     for name in missing:  # in the order of their descriptors, of which each takes the lowest that is free
-        setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
+        mode = "r" if name == "stdin" else "w"
+        setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - open to the end of the process
     if "stdout" in missing:
         raise click.ClickException("standard output is closed")
 
@@ -65,7 +66,7 @@ class _Group(click.Group):
                 sys.stdout.flush()
             except click.ClickException as error:
                 code = error.exit_code
-                with suppress(OSError):
+                with suppress(OSError):  # as below
                     _show(error)
             except (KeyboardInterrupt, click.Abort):
                 code = LEFT

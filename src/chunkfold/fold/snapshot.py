@@ -84,7 +84,7 @@ def _message_snapshot(state: ChoiceState) -> tuple[dict[str, Any], "Sequence[Par
 def _filled(state: ChoiceState, gap: ChoiceDelta) -> ChoiceState:
     """A copy of a choice into which a gap was folded, without notes and notifications.
 
-    It shares with the choice what a gap does not change, since that would not be a gap.
+    Only what folding a gap can change is copied: a field that has a value is not a gap.
     """
     filled = copy(state)
     filled.log, filled.observer = AnomalyLog(), None
