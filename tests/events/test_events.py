@@ -641,6 +641,15 @@ def test_an_empty_object_is_told_once_when_its_call_is_done_again() -> None:
     assert [one.call.arguments for one in events if isinstance(one, ToolCallDone)] == ["{}", "{}"]
 
 
+def test_an_empty_object_is_told_when_it_comes_after_its_call_was_done() -> None:
+    pieces = [calls((0, "a", "f", None)), delta("tool_calls"), calls((0, None, None, {})), DONE]
+    parser, events = Stream(pieces).read()
+    check_fold(parser, events)
+    told = [one for one in events if isinstance(one, ToolCallArgumentsDelta | ToolCallDone)]
+    assert [type(one).__name__ for one in told] == ["ToolCallDone", "ToolCallArgumentsDelta", "ToolCallDone"]
+    assert parser.completion().tool_calls[0].arguments == "{}"
+
+
 @each_case("reason", ["tool_calls", "length", "stop"])
 def test_the_finish_reason_comes_again_after_a_late_call(reason: str) -> None:
     pieces = [calls((0, "a", "f", "{}")), delta(reason), calls((1, "b", "g", "{}")), DONE]
