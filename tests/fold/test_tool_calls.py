@@ -273,6 +273,39 @@ RULE_5 = [
         {"CF302"},
         id="between calls with ids",
     ),
+    pytest.param(
+        [
+            *((0, "a", W, ""), (0, ..., ..., ONE), (0, "b", W, ""), (1, ..., ..., OPEN), (1, ..., ..., "2}")),
+            *((0, "c", W, ""), (2, ..., ..., THREE)),
+        ],
+        PLAIN,
+        {"CF305"},
+        id="without a name, the call at that place, if it began at a taken index",
+    ),
+    pytest.param(
+        [(0, ..., W, ONE), (0, ..., T, ""), (1, ..., ..., TWO)],
+        [(MADE_UP, W, ONE), (MADE_UP, T, TWO)],
+        {"CF302", "CF305"},
+        id="also where no call has an id",
+    ),
+    pytest.param(
+        [(0, "a", W, ONE), (0, "b", W, TWO), (1, ..., W, THREE)],
+        [("a", W, ONE), ("b", W, TWO), (MADE_UP, W, THREE)],
+        {"CF302", "CF305"},
+        id="with a name, a new call",
+    ),
+    pytest.param(
+        [(0, "a", W, ONE), (0, "b", W, ""), (2, ..., ..., TWO), (-1, ..., ..., THREE)],
+        [("a", W, ONE), ("b", W, ""), (MADE_UP, "", TWO), (MADE_UP, "", THREE)],
+        {"CF302", "CF305"},
+        id="at another place, a new call",
+    ),
+    pytest.param(
+        [(7, "a", W, ONE), (8, "b", W, ""), (0, ..., ..., TWO)],
+        [("a", W, ONE), ("b", W, ""), (MADE_UP, "", TWO)],
+        {"CF302"},
+        id="a call that began at a free index is no other's",
+    ),
 ]
 
 RULE_6 = [
@@ -1004,6 +1037,12 @@ def test_halves_of_a_character_find_their_call_whatever_came_before() -> None:
         (fragment,) = chunk.choices[0].delta.tool_calls
         handed_out[fragment.id] = handed_out.get(fragment.id, "") + fragment.function.arguments
     assert handed_out == {call.id: call.arguments for call in parser.completion().tool_calls}
+
+
+def test_halves_of_a_character_find_a_call_that_began_at_a_taken_index() -> None:
+    parser = feed((0, "a", W, ONE), (0, "b", W, '{"x":"'), (1, ..., ..., "\ud83d"), (..., "b", ..., "\ude00"))
+    parser.feed(delta("tool_calls") + DONE)
+    assert calls(parser.completion()) == [("a", W, ONE), ("b", W, '{"x":"😀')]
 
 
 def test_half_a_character_at_the_end_of_a_call_stays_there() -> None:

@@ -51,13 +51,14 @@ class ToolCall:
         type: The first type that was sent for it.
         arguments: Its arguments, or its input, joined from the pieces.
         has_text: Whether any of its arguments, or of its input, came.
+        is_displaced: Whether it began at an index that another call had.
         is_custom: Whether it is a custom tool's.
         is_server_side: Whether there is nothing for the client to run, see `is_server_side`.
     """
 
     __slots__ = (
         *("_empty_object", "_may_be_placeholder", "_name", "arguments", "extra", "has_text", "id", "index"),
-        *("is_custom", "is_server_side", "part_extra", "place", "type"),
+        *("is_custom", "is_displaced", "is_server_side", "part_extra", "place", "type"),
     )
 
     def __init__(self, place: int) -> None:
@@ -66,7 +67,7 @@ class ToolCall:
         self.place = place
         self.type: str | None = None
         self.arguments = TextBuffer()
-        self.has_text = False
+        self.has_text = self.is_displaced = False
         self.is_custom = False
         self.is_server_side = True
         self.extra: dict[str, Any] = {}
@@ -97,6 +98,7 @@ class ToolCall:
         other = ToolCall(self.place)
         other.id, other.index, other.type = self.id, self.index, self.type
         other.has_text, other.is_server_side = self.has_text, self.is_server_side
+        other.is_displaced = self.is_displaced
         other._name.write(self.name)
         return other
 

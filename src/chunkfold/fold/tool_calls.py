@@ -151,7 +151,10 @@ class ToolCalls:
             self._log.note(EMPTY_FOR_ABSENT, "a tool call's id or name")
         if index is None:
             self._log.note(CALL_INDEX_MISSING, excerpt(name or id_ or ""))
-        call = self._continued(at_index, index, id_, name) or self._new()
+        call = self._continued(at_index, index, id_, name)
+        if call is None:
+            call = self._new()
+            call.is_displaced = at_index is not None
         if index is not None:
             self._by_index[index] = call
             if call.index is None:
@@ -186,11 +189,21 @@ class ToolCalls:
             # Rule 6: the call touched last; but a name after name and arguments starts a new one.
             last = self.last
             return None if last is not None and name and last.has_name and last.has_text else last
+        if at_index is None:
+            return None if name else self._displaced(index)  # None is rule 5
         # Rule 4: the call bound to the index; but another name after name and arguments starts a new one.
-        if at_index is not None and name and at_index.has_text and at_index.is_called_otherwise(name):
+        if name and at_index.has_text and at_index.is_called_otherwise(name):
             self._log.note(CALL_INDEX_REUSED, f"index {excerpt(index)}, name {excerpt(name)}")
             return None
-        return at_index  # None is rule 5
+        return at_index
+
+    def _displaced(self, index: int) -> ToolCall | None:
+        """Rule 5, with nothing but a free index: the call at that place, if it began at an index that was taken.
+
+        DeepSeek V4 behind a relay gives the first fragment of each call the index 0, and the next ones the right index.
+        """
+        call = self.calls[index] if 0 <= index < len(self.calls) else None
+        return call if call is not None and call.is_displaced else None
 
     def _by_known_id(
         self, known: ToolCall, at_index: ToolCall | None, id_: str, index: int | None, name: str | None
