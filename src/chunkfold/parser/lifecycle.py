@@ -14,7 +14,7 @@ from chunkfold.parser.limits import Deadlines
 from chunkfold.parser.refused_body import RefusedBody
 from chunkfold.parser.streamed_body import StreamedBody
 from chunkfold.parser.timing import StreamTiming, note_read
-from chunkfold.wire.envelopes import Headers, request_id, retry_after
+from chunkfold.wire.headers import Headers, request_id, retry_after
 
 if TYPE_CHECKING:
     from chunkfold.events.recorder import EventRecorder

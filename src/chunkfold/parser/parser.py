@@ -28,7 +28,7 @@ from chunkfold.parser.limits import DEFAULT_MAX_EVENT_ITEMS, DEFAULT_MAX_OUTPUT_
 from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE, OnServerSentEvent
 from chunkfold.parser.refused_body import RefusedBody
 from chunkfold.parser.streamed_body import StreamedBody
-from chunkfold.wire.envelopes import Headers
+from chunkfold.wire.headers import Headers
 
 if TYPE_CHECKING:
     from chunkfold.transforms import Transform

@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from chunkfold.recording.credentials import KEY_PREFIX, secrets_in_request
-from chunkfold.wire.envelopes import READ_HEADERS
+from chunkfold.wire.headers import READ_HEADERS
 
 _LEAST_BEGINNING: Final = 6  # bytes of a secret that the data ends with; fewer are not specific
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol, cast
 from chunkfold.errors import LimitExceededError, exceeded
 from chunkfold.excerpts import excerpt
 from chunkfold.parser.options import ParserOptions, ReadOptions
-from chunkfold.wire.envelopes import Headers
+from chunkfold.wire.headers import Headers
 
 MAX_CONTENT_ENCODINGS: Final = 1
 MAX_EXPANSION: Final = 100  # decoded bytes for each received byte

@@ -7,9 +7,7 @@ possible.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeGuard
 from urllib.parse import urlsplit
 
@@ -21,16 +19,11 @@ from chunkfold.json_text.values import is_integer, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, ErrorObject, Outcome
 from chunkfold.models.base import validate_leniently
 from chunkfold.models.outcome import outcome_of
+from chunkfold.wire.headers import request_id, retry_after
 from chunkfold.wire.repairs import is_too_deep, objects_in
 from chunkfold.wire.statuses import code_of, status_of
 
 _MESSAGE_EXCERPT: Final = 500
-# Gateways forward the headers of their provider under names of their own: LiteLLM, Portkey.
-_REQUEST_IDS: Final = ("x-request-id", "request-id", "x-litellm-call-id", "x-portkey-trace-id")
-_WAIT_PREFIXES: Final = ("", "llm_provider-")
-READ_HEADERS: Final = frozenset(
-    {*_REQUEST_IDS, *(f"{prefix}{name}" for prefix in _WAIT_PREFIXES for name in ("retry-after", "retry-after-ms"))}
-)
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 # A path of anything else, such as `;jsessionid=`, may hold more than names.
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._~:/-]*")
@@ -41,40 +34,11 @@ _BARE_KEYS: Final = frozenset(
 _EXCEPTION: Final = "Exception"
 _NATIVE: Final = "native_finish_reason"
 _GOOD_WORDS: Final = ("0", "200", "ok", "success", "succeeded", "completed")
-_NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 _MESSAGES: Final = frozenset({"delta", "message"})
 _ANTHROPIC_EVENTS: Final = (
     *("message_start", "message_delta", "message_stop"),
     *("content_block_start", "content_block_delta", "content_block_stop"),
 )
-
-
-class Headers(Mapping[str, str]):
-    """A response's headers: names in lower case, looked up in any."""
-
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        if not hasattr(headers, "items"):
-            msg = f"headers: expected a mapping, received {type(headers).__name__}"
-            raise TypeError(msg)
-        self._headers = {_text(name).lower(): _text(value) for name, value in headers.items()}
-
-    def __getitem__(self, name: str) -> str:
-        return self._headers[name.lower()]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._headers)
-
-    def __len__(self) -> int:
-        return len(self._headers)
-
-    def __repr__(self) -> str:
-        """Names only: values may be secrets."""
-        return f"Headers({', '.join(self._headers)})"
-
-
-def _text(value: object) -> str:
-    """A header's name or value, which some clients give as bytes."""
-    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
 class Envelope(NamedTuple):
@@ -260,47 +224,6 @@ def _redirected(status_code: int, headers: Mapping[str, str]) -> str:
     scheme = f"{parts.scheme}:" if parts.scheme else ""
     place = f"{scheme}//{host}{path}" if host else f"{scheme}{path}"
     return f", redirected to {excerpt(place)}" if host or place.startswith("/") else ""
-
-
-def request_id(headers: Mapping[str, str]) -> str | None:
-    """The id by which the provider, or a gateway, knows the request: `x-request-id`, else another name for it."""
-    return next((headers[name] for name in _REQUEST_IDS if name in headers), None)
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait before the next try: `retry-after-ms`, else `retry-after` as seconds or as a date.
-
-    LiteLLM forwards the provider's own as `llm_provider-retry-after`, which is tried last. A date counts from the
-    response's own `date`, so that no clock is needed. None if the headers do not say.
-    """
-    waits = (_wait(headers, prefix) for prefix in _WAIT_PREFIXES)
-    return next((wait for wait in waits if wait is not None), None)
-
-
-def _wait(headers: Mapping[str, str], prefix: str) -> float | None:
-    milliseconds = _seconds(headers.get(f"{prefix}retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    text = headers.get(f"{prefix}retry-after")
-    seconds = _seconds(text)
-    if seconds is not None or text is None:
-        return seconds
-    try:
-        wait = _date(text) - _date(headers["date"])
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return None
-    return max(0.0, wait.total_seconds())
-
-
-def _date(text: str) -> datetime:
-    """A date in any of HTTP's three forms (RFC 9110, section 5.6.7), of which one names no zone: it is in UTC."""
-    date = parsedate_to_datetime(text)
-    return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
-
-
-def _seconds(text: str | None) -> float | None:
-    """A number of seconds or milliseconds; None for anything else, including infinities and negative numbers."""
-    return float(text) if text and _NUMBER.fullmatch(text.strip(" \t")) else None
 
 
 def _error_fields(value: Any, raw: Any) -> dict[str, Any]:

@@ -1,0 +1,84 @@
+"""Read a response's headers: the id of the request, and how long to wait before another attempt."""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+# Gateways forward the headers of their provider under names of their own: LiteLLM, Portkey.
+_REQUEST_IDS: Final = ("x-request-id", "request-id", "x-litellm-call-id", "x-portkey-trace-id")
+_WAIT_PREFIXES: Final = ("", "llm_provider-")
+READ_HEADERS: Final = frozenset(
+    {*_REQUEST_IDS, *(f"{prefix}{name}" for prefix in _WAIT_PREFIXES for name in ("retry-after", "retry-after-ms"))}
+)
+_NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
+
+
+class Headers(Mapping[str, str]):
+    """A response's headers: names in lower case, looked up in any."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        if not hasattr(headers, "items"):
+            msg = f"headers: expected a mapping, received {type(headers).__name__}"
+            raise TypeError(msg)
+        self._headers = {_text(name).lower(): _text(value) for name, value in headers.items()}
+
+    def __getitem__(self, name: str) -> str:
+        return self._headers[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._headers)
+
+    def __len__(self) -> int:
+        return len(self._headers)
+
+    def __repr__(self) -> str:
+        """Names only: values may be secrets."""
+        return f"Headers({', '.join(self._headers)})"
+
+
+def _text(value: object) -> str:
+    """A header's name or value, which some clients give as bytes."""
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def request_id(headers: Mapping[str, str]) -> str | None:
+    """The id by which the provider, or a gateway, knows the request: `x-request-id`, else another name for it."""
+    return next((headers[name] for name in _REQUEST_IDS if name in headers), None)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait before the next try: `retry-after-ms`, else `retry-after` as seconds or as a date.
+
+    LiteLLM forwards the provider's own as `llm_provider-retry-after`, which is tried last. A date counts from the
+    response's own `date`, so that no clock is needed. None if the headers do not say.
+    """
+    waits = (_wait(headers, prefix) for prefix in _WAIT_PREFIXES)
+    return next((wait for wait in waits if wait is not None), None)
+
+
+def _wait(headers: Mapping[str, str], prefix: str) -> float | None:
+    milliseconds = _seconds(headers.get(f"{prefix}retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    text = headers.get(f"{prefix}retry-after")
+    seconds = _seconds(text)
+    if seconds is not None or text is None:
+        return seconds
+    try:
+        wait = _date(text) - _date(headers["date"])
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+    return max(0.0, wait.total_seconds())
+
+
+def _date(text: str) -> datetime:
+    """A date in any of HTTP's three forms (RFC 9110, section 5.6.7), of which one names no zone: it is in UTC."""
+    date = parsedate_to_datetime(text)
+    return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
+
+
+def _seconds(text: str | None) -> float | None:
+    """A number of seconds or milliseconds; None for anything else, including infinities and negative numbers."""
+    return float(text) if text and _NUMBER.fullmatch(text.strip(" \t")) else None
