@@ -24,10 +24,11 @@ from typing import Any, Final
 from chunkfold.anomalies import Rule
 
 _RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429})
-# An account that is out of credit, which a 429 can mean as well; the number is Zhipu's.
+# An account that is out of credit, which a 429 can mean as well (the number is Zhipu's), and a request that is too
+# long, which llama.cpp reported as a 500.
 _NEVER_RETRYABLE_CODES: Final = (
     *("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "exceeded_current_quota_error"),
-    *(1113, "1113"),
+    *("budget_exceeded", 1113, "1113", "context_length_exceeded", "exceed_context_size_error"),
 )
 _TRANSIENT_ERRORS: Final = ("TimeoutException", "NetworkError", "RemoteProtocolError")
 _UNITS: Final = {
@@ -105,8 +106,9 @@ class APIError(ChunkfoldError):
     Attributes:
         error: The `ErrorObject`, with every field that was sent.
         status_code: The equivalent HTTP status, from the body; None if unknown. Never the response's 200.
-        request_id: From the `x-request-id` header, or a gateway's name for it, if there was one.
-        retry_after: Seconds to wait before another attempt, from the response's headers, else None.
+        request_id: From the `x-request-id` header, or a gateway's name for it, else from the body, if it is there.
+        retry_after: Seconds to wait before another attempt, from the response's headers, else from the body (Google's
+            `RetryInfo`), else None.
         raw: The whole body or event data as JSON gave it (or its text).
     """
 
@@ -163,6 +165,11 @@ class APIStatusError(APIError):
     """
 
     headers: Mapping[str, str] = {}
+
+    def is_transient(self) -> bool:
+        """Whether the fault is likely to be temporary: what `x-should-retry` says, if the response has it."""
+        should_retry = {"true": True, "false": False}.get(self.headers.get("x-should-retry", ""))
+        return super().is_transient() if should_retry is None else should_retry
 
 
 class InvalidStreamError(ChunkfoldError):

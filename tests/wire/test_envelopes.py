@@ -623,6 +623,45 @@ def test_other_bare_json_is_no_error(block: bytes) -> None:
     assert parser.completion().text == "ab"
 
 
+@each_case(
+    "metadata",
+    [
+        {"raw": '{"error":{"message":"too many images"}}'},
+        {"raw": '[{"error":{"message":"too many images"}}]'},
+        {"raw": "too many images"},
+        {"raw": {"message": "too many images"}},
+    ],
+)
+def test_the_text_has_what_the_provider_behind_a_router_said(metadata: dict[str, Any]) -> None:
+    error = failure({"error": {"message": "Provider returned error", "metadata": metadata}})
+    assert str(error) == "Provider returned error: too many images"
+    assert error.message == "Provider returned error"
+
+
+@each_case(
+    "metadata",
+    [{"raw": "Provider"}, {"raw": None}, {"raw": ""}, {"raw": []}, {"raw": {}}, {}, "raw", None],
+)
+def test_unless_it_says_no_more(metadata: Any) -> None:
+    assert str(failure({"error": {"message": "Provider returned error", "metadata": metadata}})) == (
+        "Provider returned error"
+    )
+
+
+def test_what_the_provider_behind_a_router_said_is_bounded() -> None:
+    for raw in ('{"a":' * 10_000, "[" * 70_000, '{"message":"x"' + " " * 70_000 + "}"):
+        assert len(str(failure({"error": {"message": "m", "metadata": {"raw": raw}}}))) < 600
+
+
+def test_the_place_in_the_request_that_is_wrong() -> None:
+    """FastAPI's `loc`."""
+    detail = [{"msg": "x"}, {"loc": ["body", "messages", 0, "role"], "msg": "Field required"}, {"loc": ["query"]}]
+    error = failure({"detail": detail})
+    assert (error.param, error.message) == ("body.messages.0.role", "x; Field required")
+    assert failure({"detail": [{"loc": [], "msg": "x"}, {"loc": "body"}, 5]}).param is None
+    assert len(failure({"detail": [{"loc": ["a"] * 1000, "msg": "x"}]}).param or "") < 30
+
+
 # The code, as sent, and the status it means
 
 
@@ -718,6 +757,12 @@ STATUSES = [
     ),
     pytest.param({"error": {"code": "1002", "message": "x"}}, 401, id="Zhipu's 1002: a wrong key"),
     pytest.param({"error": {"code": 1302, "message": "x"}}, 429, id="Zhipu's 1302: too many requests"),
+    pytest.param({"object": "error", "type": "rate_limited", "code": "1300"}, 429, id="Mistral's 1300 beside a type"),
+    pytest.param({"error": {"code": "1300"}}, 400, id="Zhipu's 1300: unsafe"),
+    pytest.param({"error": {"message": "x", "statusCode": 429}}, 429, id="statusCode"),
+    pytest.param({"code": "The service is currently unavailable", "error": "x"}, 503, id="a sentence (xAI)"),
+    pytest.param({"code": "Some resource has been exhausted", "error": "x"}, 429, id="another sentence (xAI)"),
+    pytest.param({"error": {"code": "server_is_overloaded"}}, 503, id="server_is_overloaded"),
     pytest.param({"base_resp": {"status_code": 1002, "status_msg": "x"}}, 429, id="MiniMax's 1002: too many requests"),
     pytest.param({"base_resp": {"status_code": 1004, "status_msg": "x"}}, 401, id="MiniMax's 1004: a wrong key"),
     pytest.param({"code": 50508, "message": "x", "data": None}, 503, id="SiliconFlow's 50508: too busy"),
@@ -779,6 +824,7 @@ def test_an_empty_account_does_not_fill_by_itself() -> None:
         {"type": "exceeded_current_quota_error"},  # Moonshot
         {"code": "1113"},  # Zhipu
         {"code": 1113},
+        {"type": "budget_exceeded", "code": "429"},  # LiteLLM
     ):
         error = error_from_response(429, {}, json.dumps({"error": {"message": "x", **fields}}).encode())
         assert error.status_code == 429
@@ -803,6 +849,17 @@ MESSAGES = [
     pytest.param({"detail": [{"loc": ["body"], "msg": "x", "type": "missing"}]}, "x", id="FastAPI's list"),
     pytest.param({"detail": {"message": "x"}}, "x", id="FastAPI's object"),
     pytest.param({"message": "x"}, "x", id="bare"),
+    pytest.param({"error_type": "BadRequestError", "error_message": "x"}, "x", id="error_message (Venice)"),
+    pytest.param({"choices": None, "error_message": "x", "error_code": 400}, "x", id="beside a code (DeepInfra)"),
+    pytest.param({"choices": [], "error_message": "x"}, "x", id="beside an empty list"),
+    pytest.param({"errors": {"message": "x"}}, "x", id="an object of errors (ModelScope)"),
+    pytest.param({"error": {"title": "x"}}, "x", id="title"),
+    *(
+        pytest.param(
+            {"choices": [{name: {"error": {"message": "x"}}, "finish_reason": "error"}]}, "x", id=f"in a {name}"
+        )
+        for name in ("delta", "message")
+    ),
 ]
 
 
@@ -1010,6 +1067,18 @@ def test_a_response_is_retried_by_its_own_status(status: int, retryable: bool) -
     assert error.retryable is retryable
 
 
+@each_case(("told", "retryable"), [("true", True), ("false", False), ("maybe", None), ("", None)])
+def test_what_the_response_says_of_a_retry_counts_first(told: str, retryable: bool | None) -> None:
+    for status, by_status in ((400, False), (429, True)):
+        error = error_from_response(status, {"X-Should-Retry": told}, b"{}")
+        assert error.retryable is (by_status if retryable is None else retryable)
+
+
+def test_a_request_that_is_too_long_is_not_retried() -> None:
+    error = failure({"error": {"code": 500, "message": "x", "type": "exceed_context_size_error"}})
+    assert (error.status_code, error.retryable) == (500, False)
+
+
 # How long to wait
 
 NOON = "Wed, 21 Oct 2015 12:00:00 GMT"
@@ -1044,6 +1113,39 @@ WAITS = [
     pytest.param({"retry-after-ms": "-1"}, None, id="milliseconds below 0"),
     pytest.param({"retry-after-ms": "nan"}, None, id="no milliseconds"),
 ]
+
+
+RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}
+
+
+@each_case(
+    ("details", "seconds"),
+    [
+        ([{"@type": "x"}, RETRY_INFO], 34.5),
+        ([5, {"retryDelay": "0s"}], 0.0),
+        *(([{"retryDelay": delay}], None) for delay in ("", "s", "1m", "-1s", "1e9s", "infs", 5, None)),
+        (RETRY_INFO, None),
+        (None, None),
+    ],
+)
+def test_a_wait_in_the_body(details: Any, seconds: float | None) -> None:
+    """Google's compatible endpoint has no header for it."""
+    body = {"error": {"code": 429, "message": "x", "details": details}}
+    assert failure(body).retry_after == seconds
+    assert error_from_response(429, {}, json.dumps(body).encode()).retry_after == seconds
+    assert error_from_response(429, {"retry-after": "7"}, json.dumps(body).encode()).retry_after == 7
+
+
+@each_case("body", [{"error": {"message": "x", "request_id": "b"}}, {"error": {"message": "x"}, "request_id": "b"}])
+def test_the_id_of_the_request_in_the_body(body: dict[str, Any]) -> None:
+    assert failure(body).request_id == "b"
+    for headers, expected in ({}, "b"), ({"x-request-id": "a"}, "a"):
+        assert error_from_response(400, headers, json.dumps(body).encode()).request_id == expected
+        parser = ChatCompletionParser(headers=headers)
+        parser.feed(data(body))
+        assert isinstance(parser.error, APIError)
+        assert parser.error.request_id == expected
+    assert failure({"error": {"message": "x", "request_id": 5}}).request_id is None
 
 
 def test_headers_in_bytes() -> None:

@@ -246,7 +246,7 @@ class Lifecycle:
     def _with_context(self, error: ChunkfoldError) -> ChunkfoldError:
         """The error with what is known of the stream."""
         if isinstance(error, APIError):
-            error.request_id = error.request_id or self.request_id
+            error.request_id = self.request_id or error.request_id
             if error.retry_after is None:
                 error.retry_after = retry_after(self._headers)
         if self._log.refused is not None and isinstance(error, InvalidStreamError) and error.rule is None:

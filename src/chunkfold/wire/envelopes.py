@@ -8,28 +8,33 @@ possible.
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeGuard
 from urllib.parse import urlsplit
 
 from chunkfold.anomalies import ERROR_BARE, ERROR_BASE_RESP, ERROR_FINISH, ERROR_INSIDE, ERROR_SHAPE, Rule
 from chunkfold.errors import APIError, APIStatusError
 from chunkfold.excerpts import escaped, excerpt, printed
+from chunkfold.json_text.parsing import load_json
 from chunkfold.json_text.surrogates import scrubbed
 from chunkfold.json_text.values import is_integer, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, ErrorObject, Outcome
 from chunkfold.models.base import validate_leniently
 from chunkfold.models.outcome import outcome_of
-from chunkfold.wire.headers import request_id, retry_after
+from chunkfold.wire.headers import request_id, retry_after, seconds_in
 from chunkfold.wire.repairs import is_too_deep, objects_in
 from chunkfold.wire.statuses import code_of, status_of
 
 _MESSAGE_EXCERPT: Final = 500
+_LONGEST_PATH: Final = 10  # keys
+_LONGEST_UPSTREAM: Final = 2**16  # characters
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 # A path of anything else, such as `;jsessionid=`, may hold more than names.
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._~:/-]*")
 # Keys of the errors without an envelope, in addition to those that end in this.
 _BARE_KEYS: Final = frozenset(
-    {"code", "status_code", "message", "detail", "type", "error_code", "errors", "success", "Message", "Response"}
+    {"code", "status_code", "message", "detail", "type", "error_code", "error_message", "errors", "success"}
+    | {"Message", "Response"}
 )
 _EXCEPTION: Final = "Exception"
 _NATIVE: Final = "native_finish_reason"
@@ -124,7 +129,8 @@ def _error_inside(body: dict[str, Any]) -> Envelope | None:
             key, word = failure
             reason = f"{key.replace('_', ' ')} {excerpt(word)}"
             message = f"the provider ended choice {excerpt(choice.get('index', 0))} with the {reason}"
-            own = choice["error"] if _has_error(choice) else told[0] if told else None
+            holders = (choice, choice.get("delta"), choice.get("message"))
+            own = next((holder["error"] for holder in holders if _has_error(holder)), told[0] if told else None)
             return Envelope(own or {"message": message, key: word}, ERROR_FINISH)
     return Envelope(told[0], ERROR_INSIDE) if told else None
 
@@ -135,10 +141,14 @@ def _vendor_error(body: dict[str, Any]) -> dict[str, Any] | None:
     if errors and is_list(errors):  # Cloudflare, watsonx
         first = errors[0] if is_object(errors[0]) else {}
         return {**body, "message": _message_of(errors), "code": first.get("code") or body.get("status_code")}
+    if errors and is_object(errors):  # ModelScope
+        return {**body, **errors}
     if body.get("success") is False:
         return body
-    if body.get("error_code") not in (None, "", 0, "0"):  # Baidu, Databricks
-        return {**body, "message": body.get("error_msg") or body.get("message"), "code": body["error_code"]}
+    told = body.get("error_message")
+    if body.get("error_code") not in (None, "", 0, "0") or (told and isinstance(told, str)):
+        # Baidu, Databricks; DeepInfra, Venice
+        return {**body, "message": body.get("error_msg") or told or body.get("message"), "code": body.get("error_code")}
     response = body.get("Response")
     inner = response.get("Error") if is_object(response) else None
     if is_object(inner):  # Tencent
@@ -190,7 +200,14 @@ def api_error(value: Any, raw: Any) -> APIError:
     value = raw if is_same else scrubbed(value)
     fields = _error_fields(value, raw)
     error, _ = validate_leniently(ErrorObject, dict(fields))
-    return APIError(_shown(error), error=error, status_code=status_of(fields, raw), raw=raw)
+    return APIError(
+        _shown(error),
+        error=error,
+        status_code=status_of(fields, raw),
+        request_id=_request_id_in(fields, raw),
+        retry_after=_retry_delay(fields),
+        raw=raw,
+    )
 
 
 def api_status_error(status_code: int, headers: Mapping[str, str], body: Any, text: str) -> APIStatusError:
@@ -198,13 +215,15 @@ def api_status_error(status_code: int, headers: Mapping[str, str], body: Any, te
     body = scrubbed(body)
     envelope = find_error(body) if is_object(body) else None
     value: Any = envelope.value if envelope else text if body is None or is_list(body) else body
-    error, _ = validate_leniently(ErrorObject, _error_fields(value, body))
+    fields = _error_fields(value, body)
+    error, _ = validate_leniently(ErrorObject, dict(fields))
+    wait = retry_after(headers)
     failure = APIStatusError(
         f"HTTP {status_code}{_redirected(status_code, headers)}: {_shown(error)}",
         error=error,
         status_code=status_code,
-        request_id=request_id(headers),
-        retry_after=retry_after(headers),
+        request_id=request_id(headers) or _request_id_in(fields, body),
+        retry_after=_retry_delay(fields) if wait is None else wait,
         raw=text if body is None else body,
     )
     failure.headers = headers
@@ -244,7 +263,25 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
         # A string error keeps its type and code beside it (text-generation-inference: `error_type`).
         fields.setdefault("code", outer.get("code"))
         fields.setdefault("type", fields.get("error_type") or outer.get("error_type") or outer.get("type"))
+    for detail in objects_in(fields.get("detail")):  # FastAPI says where in the request something is wrong
+        if (loc := detail.get("loc")) and is_list(loc):
+            fields.setdefault("param", ".".join(printed(key) for key in loc[:_LONGEST_PATH]))
     return {name: field for name, field in fields.items() if not is_too_deep(field)}
+
+
+def _request_id_in(fields: dict[str, Any], raw: Any) -> str | None:
+    """The id of the request in a body (Anthropic, DashScope), which some gateways leave out of the headers."""
+    ids = (part.get("request_id") for part in (fields, raw) if is_object(part))
+    return next((id_ for id_ in ids if id_ and isinstance(id_, str)), None)
+
+
+def _retry_delay(fields: dict[str, Any]) -> float | None:
+    """Seconds to wait, as Google's `RetryInfo` says among the details: its compatible endpoint has no header."""
+    for detail in objects_in(fields.get("details")):
+        delay = detail.get("retryDelay")
+        if isinstance(delay, str) and delay.endswith("s") and (seconds := seconds_in(delay[:-1])) is not None:
+            return seconds
+    return None
 
 
 def _described_by(value: Any) -> dict[str, Any]:
@@ -257,7 +294,7 @@ def _described_by(value: Any) -> dict[str, Any]:
 
 
 def _first_message(fields: dict[str, Any], levels: int = 4) -> str | None:
-    for name in ("message", "msg", "status_msg", "detail", "error_description", "error"):
+    for name in ("message", "msg", "status_msg", "detail", "error_description", "error", "title"):
         if fields.get(name):
             return _message_of(fields[name], levels)
     return None
@@ -277,7 +314,20 @@ def _message_of(value: Any, levels: int = 4) -> str | None:
 def _shown(error: ErrorObject) -> str:
     """The message for the exception's text: bounded, without control characters; else the code and the type."""
     if error.message:
-        return escaped(error.message, _MESSAGE_EXCERPT)
+        words = escaped(error.message, _MESSAGE_EXCERPT)
+        upstream = _upstream_message(error)
+        return f"{words}: {escaped(upstream, _MESSAGE_EXCERPT)}" if upstream else words
     known = [f"{name} {excerpt(value)}" for name in ("code", "type") if (value := getattr(error, name)) is not None]
     what = "the provider sent an error without a message"
     return f"{what}: {', '.join(known)}" if known else what
+
+
+def _upstream_message(error: ErrorObject) -> str | None:
+    """What the provider behind OpenRouter said, where OpenRouter's own message is only that it said something."""
+    metadata = (error.model_extra or {}).get("metadata")
+    raw = metadata.get("raw") if is_object(metadata) else None
+    if isinstance(raw, str) and len(raw) <= _LONGEST_UPSTREAM and raw.lstrip()[:1] in ("{", "["):
+        with suppress(ValueError, RecursionError):
+            raw = load_json(raw)
+    words = _message_of(raw)
+    return None if words is None or words in (error.message or "") else words

@@ -6,8 +6,11 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-# Gateways forward the headers of their provider under names of their own: LiteLLM, Portkey.
-_REQUEST_IDS: Final = ("x-request-id", "request-id", "x-litellm-call-id", "x-portkey-trace-id")
+# Gateways forward the headers of their provider under names of their own: LiteLLM, Portkey, one-api.
+_REQUEST_IDS: Final = (
+    *("x-request-id", "request-id", "x-litellm-call-id", "x-portkey-trace-id", "x-oneapi-request-id"),
+    *("apim-request-id", "x-amzn-requestid"),
+)
 _WAIT_PREFIXES: Final = ("", "llm_provider-")
 READ_HEADERS: Final = frozenset(
     {*_REQUEST_IDS, *(f"{prefix}{name}" for prefix in _WAIT_PREFIXES for name in ("retry-after", "retry-after-ms"))}
@@ -59,11 +62,11 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _wait(headers: Mapping[str, str], prefix: str) -> float | None:
-    milliseconds = _seconds(headers.get(f"{prefix}retry-after-ms"))
+    milliseconds = seconds_in(headers.get(f"{prefix}retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
     text = headers.get(f"{prefix}retry-after")
-    seconds = _seconds(text)
+    seconds = seconds_in(text)
     if seconds is not None or text is None:
         return seconds
     try:
@@ -79,6 +82,6 @@ def _date(text: str) -> datetime:
     return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
 
 
-def _seconds(text: str | None) -> float | None:
+def seconds_in(text: str | None) -> float | None:
     """A number of seconds or milliseconds; None for anything else, including infinities and negative numbers."""
     return float(text) if text and _NUMBER.fullmatch(text.strip(" \t")) else None

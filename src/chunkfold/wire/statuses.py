@@ -13,7 +13,9 @@ from chunkfold.json_text.values import is_integer, is_object
 from chunkfold.wire.repairs import whole_number
 
 _LONGEST_WORD: Final = 100  # characters; a longer one is in no table
-_NUMBER_NAMES: Final = ("code", "status_code", "status", "http_code", "http_status_code", "raw_status_code")
+_NUMBER_NAMES: Final = (
+    *("code", "status_code", "status", "http_code", "http_status_code", "raw_status_code", "statusCode"),
+)
 _WORD_NAMES: Final = ("code", "type", "__type", "status", "error_type", "finish_reason", "native_finish_reason")
 
 
@@ -25,14 +27,16 @@ def status_of(value: Any, raw: Any) -> int | None:
             status = code_of(part.get(name))
             if 400 <= status <= 599:
                 return status
-    numbers = _MINIMAX_STATUS if is_object(raw) and is_object(raw.get("base_resp")) else _ZHIPU_STATUS
-    for word in _words(parts):
+    words = [*_words(parts)]
+    for word in words:
         # A second part only says more: DashScope's Throttling.RateQuota, Gemini's function_call_filter: MALFORMED.
         first = re.split("[.:]", word, maxsplit=1)[0]
-        meant = numbers.get(word) or _WORD_STATUS.get(_plain(word)) or _WORD_STATUS.get(_plain(first))
+        meant = _WORD_STATUS.get(_plain(word)) or _WORD_STATUS.get(_plain(first))
         if meant is not None:
             return meant
-    return None
+    # After the words: Mistral's numbers have other meanings, and always a type beside them.
+    numbers = _MINIMAX_STATUS if is_object(raw) and is_object(raw.get("base_resp")) else _ZHIPU_STATUS
+    return next((numbers[word] for word in words if word in numbers), None)
 
 
 def _words(parts: list[dict[str, Any]]) -> Iterator[str]:
@@ -57,7 +61,7 @@ def _by_word(words_of: dict[int, str]) -> dict[str, int]:
     return {word: status for status, words in words_of.items() for word in words.split()}
 
 
-# Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, Groq and OpenRouter.
+# Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, Groq, OpenRouter and xAI.
 _WORD_STATUS: Final = {
     _plain(word): status
     for word, status in _by_word(
@@ -65,7 +69,7 @@ _WORD_STATUS: Final = {
             400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded"
             " tool_use_failed json_validate_failed invalid_prompt content_policy_violation content_filter validation"
             " invalid_parameter unsupported_value unsupported_parameter data_inspection_failed invalid_value"
-            " string_above_max_length invalid_parameter_value",
+            " string_above_max_length invalid_parameter_value exceed_context_size",
             401: "authentication invalid_api_key unauthorized unauthenticated invalid_authentication auth_failure",
             402: "payment_required billing insufficient_credit insufficient_credits insufficient_balance",
             403: "permission permission_denied forbidden access_denied",
@@ -77,14 +81,15 @@ _WORD_STATUS: Final = {
             429: "rate_limit rate_limit_exceeded rate_limit_reached exceeded_current_quota rate_limited"
             " too_many_requests resource_exhausted insufficient_quota quota_exceeded spend_limit_exceeded throttling"
             " throttled request_limit_exceeded model_not_ready tokens requests queue_exceeded"
-            " service_tier_capacity_exceeded",
+            " service_tier_capacity_exceeded some_resource_has_been_exhausted limit_requests",
             500: "server internal internal_server api unknown model_stream_error malformed_function_call"
             " function_call_filter",
-            502: "bad_gateway provider upstream network",
+            502: "bad_gateway provider upstream network upstream_http2_stream",
             503: "service_unavailable unavailable temporarily_unavailable engine_overloaded overloaded"
             " model_overloaded server_overloaded provider_overloaded provider_unavailable insufficient_system_resource"
-            " capacity",
-            504: "gateway_timeout upstream_timeout api_timeout deadline_exceeded timeout",
+            " capacity server_is_overloaded the_service_is_currently_unavailable",
+            504: "gateway_timeout upstream_timeout api_timeout deadline_exceeded timeout stream_timeout"
+            " gateway_stream_timeout",
         }
     ).items()
 }
