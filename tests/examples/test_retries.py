@@ -117,7 +117,7 @@ WHOLE = [HI, STOP, DONE]
 
 def failed(body: bytes, exc: BaseException | None = None, *, left: bool = False, **options: Any) -> ChunkfoldError:
     """What comes of a body whose response asks to wait for 7 seconds."""
-    parser = ChatCompletionParser(headers=HEADERS, **options)
+    parser = ChatCompletionParser(**{"headers": HEADERS, **options})
     parser.feed(body)
     if left:
         parser.leave()
@@ -174,6 +174,22 @@ CASES: dict[str, tuple[list[ChunkfoldError], float | None]] = {
         ],
         7.0,
     ),
+    "either, if its code or type is `context_length_exceeded` or `exceed_context_size_error`": (
+        [
+            failed(body, status_code=status)
+            for word in ("context_length_exceeded", "exceed_context_size_error")
+            for error in ({"code": word}, {"type": word, "code": 500})
+            for body, status in ((json.dumps({"error": error}).encode(), 500), (failing(**error), 200))
+        ],
+        7.0,
+    ),
+    **{
+        f"`APIStatusError` of a response with `x-should-retry: {told}`": (
+            [failed(b"{}", status_code=status, headers=HEADERS | {"X-Should-Retry": told}) for status in (400, 429, 500)],
+            7.0,
+        )
+        for told in ("true", "false")
+    },
     "`IncompleteStreamError` of a stream that was empty or truncated": (
         [failed(b""), failed(b": hi\n\n"), failed(b"data: [DONE]\n\n"), failed(ROLE)],
         None,
