@@ -16,6 +16,7 @@ from chunkfold import (
     APIStatusError,
     ChatCompletionParser,
     InvalidChunkError,
+    LimitExceededError,
     NotAnEventStreamError,
     ServerSentEvent,
     StreamEnd,
@@ -578,6 +579,108 @@ def test_no_error_in_the_framing(block: bytes) -> None:
     assert parser.completion().text == "ab"
 
 
+COMMENTED = [
+    pytest.param(b"event: error\n: overloaded\n\n", id="a comment (Dynamo)"),
+    pytest.param(b"event: error\n:overloaded\n\n", id="without a blank"),
+    pytest.param(b"event: error\n: overloaded\n: more\nid: 1\n\n", id="the first of several"),
+    pytest.param(b'event: error\n: {"message":"overloaded","code":503}\n\n', id="JSON"),
+    pytest.param(b": a\n\nevent: error\n: overloaded\n: b\n: c\n\n: d\n", id="among short lines"),
+    pytest.param(b"event: error\n: overloaded\n", id="without a blank line"),
+    pytest.param(b"event: error\n: overloaded", id="without a line end"),
+]
+
+
+@each_case("block", COMMENTED)
+@each_case("before", [data(chunk("a")), b": hi\n\n", b""])
+def test_an_error_in_a_comment(block: bytes, before: bytes) -> None:
+    """The name leaves no doubt, although the standard dispatches no event without data."""
+    for line_end in (b"\n", b"\r\n", b"\r"):
+        body = (before + block + (DONE if block.endswith(b"\n\n") else b"")).replace(b"\n", line_end)
+        for size in (len(body), 1, 5):
+            parser = ChatCompletionParser()
+            for place in range(0, len(body), size):
+                parser.feed(body[place : place + size])
+            parser.close()
+            assert isinstance(parser.error, APIError), (line_end, size)
+            assert (parser.end, parser.error.message) == (StreamEnd.FAILED, "overloaded")
+            assert parser.anomalies[-1].rule.id == "CF601"
+
+
+def test_a_comment_beside_the_data_of_an_error_is_none() -> None:
+    for lines in (b": x\ndata: overloaded\n", b"data: overloaded\n: x\n"):
+        assert failure_of(b"event: error\n" + lines + b"\n").message == "overloaded"
+    parser = ChatCompletionParser()
+    parser.feed(data(chunk("a")) + b"event: error\n\n: x\n\nevent: ping\n: x\n\n" + data(chunk("b", "stop")) + DONE)
+    assert parser.completion().text == "ab"
+
+
+def failure_of(body: bytes) -> APIError:
+    """The error of a body."""
+    parser = ChatCompletionParser()
+    parser.feed(body)
+    parser.close()
+    assert isinstance(parser.error, APIError)
+    return parser.error
+
+
+CUT = b'data: {"id":"x","choices":[{"index":0,"delta":{"content":"wor\n'
+WHOLE = data(chunk("b")).removesuffix(b"\n")
+ADDED = b'data: {"error":{"type":"upstream_error","message":"reset"}}\n'
+
+
+@each_case("named", [b"", b"event: error\n"])
+@each_case(
+    ("lines", "text"), [(CUT, "a"), (WHOLE, "ab"), (WHOLE + CUT, "ab"), (CUT + WHOLE, "ab"), (b"data: \n" + CUT, "a")]
+)
+@each_case("ending", [b"\n", b""])
+def test_an_error_right_behind_an_event_that_was_cut(named: bytes, lines: bytes, text: str, ending: bytes) -> None:
+    """A gateway adds it where its upstream broke off, so both are lines of one event."""
+    parser = ChatCompletionParser()
+    parser.feed(data(chunk("a")) + lines + named + ADDED + ending)
+    parser.close()
+    assert isinstance(parser.error, APIError)
+    assert (parser.error.message, parser.error.status_code) == ("reset", 502)
+    assert parser.snapshot.text == text
+    assert "CF102" in {anomaly.rule.id for anomaly in parser.anomalies}
+
+
+@each_case("last", [b'data: {"id":"y"}\n', b"data: [1]\n", b"data: reset\n", b'data: {"message":"reset"}\n'])
+def test_what_is_no_error_without_doubt_does_not_excuse_the_event_before(last: bytes) -> None:
+    parser = ChatCompletionParser()
+    parser.feed(data(chunk("a")) + CUT + last + b"\n" + DONE)
+    assert type(parser.error) is InvalidChunkError
+    assert failure_of(b"event: error\n" + CUT + last + b"\n").message.startswith('{"id"')
+
+
+def test_an_error_behind_too_many_lines() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(b"data: {}\n" * 10_001 + ADDED + b"\n")
+    assert isinstance(parser.error, LimitExceededError)
+
+
+BARE = [
+    pytest.param({"code": "workflow_error", "message": "x", "details": "ValueError"}, id="a code and a message"),
+    pytest.param({"object": "error", "message": "x", "code": 400}, id="an object named error"),
+    pytest.param({"type": "error", "message": "x"}, id="a type named error"),
+    pytest.param({"id": 1, "error": {"message": "x"}}, id="an envelope behind another key"),
+]
+
+
+@each_case("body", BARE)
+@each_case("ending", [b"", b"\n", b"\n\n", b"\n\n" + DONE])
+@each_case("before", [data(chunk("a")), b": hi\n\n"])
+def test_an_error_as_bare_json_of_another_shape(body: Any, ending: bytes, before: bytes) -> None:
+    assert failure_of(before + compact_json(body) + ending).message == "x"
+
+
+@each_case("body", [{"level": "info", "message": "x"}, {"detail": "x"}, {"code": 0, "message": "ok"}, {"error": None}])
+def test_bare_json_that_may_be_anything_is_ignored(body: Any) -> None:
+    parser = ChatCompletionParser()
+    parser.feed(data(chunk("a")) + compact_json(body) + b"\n\n" + data(chunk("b", "stop")) + DONE)
+    assert parser.completion().text == "ab"
+    assert "CF110" in {anomaly.rule.id for anomaly in parser.anomalies}
+
+
 # JSON between the blocks, in one line or in several, as Google prints it
 
 PRINTED = {
@@ -985,7 +1088,7 @@ def test_any_other_body_is_no_event_stream(body: bytes) -> None:
     assert "text/html" in str(error)
 
 
-@pytest.mark.parametrize("text", ["Internal Server Error", "<html>", "{'error': 'x'}", '{"errors": {"message": "x"'])
+@pytest.mark.parametrize("text", ["Internal Server Error", "<html>", "{'errors': 'x'}", '{"errors": {"message": "x"'])
 def test_data_that_is_no_json(text: str) -> None:
     parser = ChatCompletionParser()
     chunks = parser.feed(data(chunk("a")) + data(text.encode()) + data(chunk("b")) + DONE)
@@ -1044,6 +1147,13 @@ def test_error_from_response(body: Any, message: str, code: Any) -> None:
         assert error.raw == (body[0] if isinstance(body, list) else body)
     elif body and body != b"null" and len(body) < 1000:
         assert error.raw == body.decode().strip()
+
+
+@each_case("first", [b"id:1\n", b"retry: 5\n", b": hi\n\n", b"data: {}\n\n", b""])
+def test_the_error_of_a_refused_response_that_is_an_event_stream(first: bytes) -> None:
+    body = first + b'event:error\n:HTTP_STATUS/429\ndata:{"code":"Throttling","message":"slow down"}\n\n'
+    error = error_from_response(429, {}, body)
+    assert (error.message, error.code) == ("slow down", "Throttling")
 
 
 def test_the_parser_gives_the_same_error() -> None:

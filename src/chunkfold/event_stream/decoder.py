@@ -43,8 +43,8 @@ class EventStreamDecoder:
         reconnection_time: The last valid `retry` value in milliseconds, None at first.
         limit_exceeded: Whether `max_event_size` was exceeded. Everything after that is ignored.
         unfinished: After `close`, the block that was not ended by a blank line.
-        error_fields: Of the last `feed`, the blocks without data that have a field `error`, or an error as bare JSON,
-            as events.
+        error_fields: Of the last `feed`, as events, the blocks without data that have a field `error`, an error as bare
+            JSON, or the event name error and a comment (the whole line).
         nearly_data: Of the last `feed`, for each block that had any, the first line whose field is `data` but for
             blanks, a BOM or capitals (its value, as an event at the line's offset), or bare JSON (of the type "").
         opening: Of the last `feed`, the bytes before the first line that belongs to an event stream, blank lines
@@ -62,7 +62,7 @@ class EventStreamDecoder:
         check_count("max_event_size", max_event_size)
         self.last_event_id = ""
         self.reconnection_time: int | None = None
-        self.limit_exceeded = False
+        self.limit_exceeded = self._closed = self._unknown_line_seen = False
         self.unfinished: UnfinishedBlock | None = None
         self.error_fields: list[ServerSentEvent] = []
         self.nearly_data: list[ServerSentEvent] = []
@@ -70,12 +70,10 @@ class EventStreamDecoder:
         self.is_plain = self.is_between = False
         self.offset = 0
         self._limit = max_event_size
-        self._closed = False
         self._start: bytes | None = b""  # the first bytes, until they can no longer be a BOM
         self._skip_lf = False  # the last read ended in CR: an LF at the start of the next belongs to it
         self._line = bytearray()  # the unfinished line
         self._preamble: Preamble | None = Preamble(max_event_size)  # until the body proves to be an event stream
-        self._unknown_line_seen = False
         self._new_block()
 
     def _new_block(self) -> None:
@@ -244,13 +242,13 @@ class EventStreamDecoder:
             self._keep_unfinished(data[begin:])
 
     def _is_one_step(self, run: re.Match[bytes]) -> bool:
-        """Whether a run can be taken as one line: none of its lines ends the preamble, exceeds the limit or is JSON."""
+        """Whether a run can be taken as one line: none ends the preamble, exceeds the limit, is JSON or an error."""
         may_be_json = self._preamble is None and self._bare is not None
         if may_be_json and (self._bare or (run["line"] or b"").strip()[:1] in _BRACKETS):
             return False
         if run["ignored"]:
             is_small = self._limit is None or len(run["ignored"]) <= self._limit
-            return is_small and (self._preamble is None or self._unknown_line_seen)
+            return is_small and self._event != "error" and (self._preamble is None or self._unknown_line_seen)
         return self._preamble is None or not run["data"]
 
     def _joined_line(self, last_piece: bytes) -> bytes:
@@ -312,8 +310,8 @@ class EventStreamDecoder:
             self._take_retry(value)
         elif name == b"error":
             self._error = value
-        elif self._preamble is None and _BARE_ERROR.match(line):
-            self._error = line
+        elif (self._preamble is None and _BARE_ERROR.match(line)) or (not name and self._event == "error"):
+            self._error = self._error or line
         elif name:
             self._keep_bare(line)
             meant = None if self._nearly_data else nearly_data(line, in_stream=self._preamble is None)

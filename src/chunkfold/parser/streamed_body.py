@@ -29,6 +29,7 @@ from chunkfold.wire.parts import MAX_EVENT_PARTS
 from chunkfold.wire.payload import (
     DONE,
     Payload,
+    is_error,
     is_json,
     is_meant,
     is_plain,
@@ -180,7 +181,11 @@ class StreamedBody:
         self._log.offset = field.offset
         if not field.event and not self._fold.chunks and self._take_opening(field.data, chunks):
             return  # after keep-alives
-        if len(field.data) <= self._large and is_meant(field.data):
+        if len(field.data) > self._large or not is_meant(field.data):
+            return
+        if not field.event and is_error(field.data):
+            self._take_error_field(field._replace(event="error"), chunks)
+        else:
             self._log.note(NEARLY_DATA)
             self._check_guards(field.offset, chunks)
 
@@ -217,9 +222,9 @@ class StreamedBody:
     def _is_error_field(self, field: ServerSentEvent) -> bool:
         """Whether the value of an `error` field is an error: JSON other than `null` and `false`.
 
-        JSON with too many values counts as an error without being read.
+        JSON with too many values counts as an error without being read. A comment in an event named error is one.
         """
-        if has_more_items(field.data, self._max_event_items):
+        if field.data.startswith(b":") or has_more_items(field.data, self._max_event_items):
             return True
         return field.data.strip() not in (b"null", b"false") and is_json(field.data)
 
@@ -227,8 +232,10 @@ class StreamedBody:
         self._log.offset = event.offset
         if self._has_too_many_items(event.data, chunks):
             return
-        payload = parse_slowly(event)
-        payload.notes = [(ERROR_FIELD if rule is ERROR_EVENT else rule, detail) for rule, detail in payload.notes]
+        is_comment = event.data.startswith(b":")
+        payload = parse_slowly(event._replace(data=event.data[1:]) if is_comment else event)
+        if not is_comment:
+            payload.notes = [(ERROR_FIELD if rule is ERROR_EVENT else rule, detail) for rule, detail in payload.notes]
         self._absorb(payload, event.offset + len(event.data), chunks)
 
     def _take_other_body(self, body: bytes, chunks: list[ChatCompletionChunk], *, cut: bool) -> None:

@@ -12,7 +12,7 @@ from chunkfold.wire.envelopes import api_status_error, find_error, other_api_obj
 from chunkfold.wire.headers import Headers
 from chunkfold.wire.payload import Payload, read_value, take_chunk, take_object, unwrapped
 
-_FIRST_FIELDS: Final = (b"data:", b"event:", b"error:", b":")
+_FIRST_FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
 
 
 def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
@@ -56,9 +56,9 @@ def _with_delta(choice: Any) -> Any:
 
 
 def _event_data(body: bytes) -> bytes | None:
-    """The data of the first event, if the error is sent as a stream; None if the body is not a stream."""
+    """The data of the error event, else of the first one, if the error is sent as a stream; None if it is not."""
     events = EventStreamDecoder().feed(body + b"\n\n") if body.lstrip().startswith(_FIRST_FIELDS) else []
-    return events[0].data if events else None
+    return next((event.data for event in events if event.event == "error"), events[0].data if events else None)
 
 
 def error_from_response(status_code: int, headers: Mapping[str, str], body: bytes) -> APIStatusError:

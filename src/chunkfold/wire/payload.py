@@ -50,7 +50,7 @@ _CHUNK_EVENTS: Final = (MESSAGE, "chat.completion.chunk")
 _DATA: Final = b"data:"
 _NOT_BLANK: Final = re.compile(rb"\S")
 _PREFIX: Final = re.compile(rb"^[^\S\n]*+(?:data: ?+)?+", re.MULTILINE)
-_BROKEN_ERROR: Final = re.compile(rb'\s*\{\s*"error"\s*:')
+_BROKEN_ERROR: Final = re.compile(rb"""\s*\{\s*["']error["']\s*:""")
 
 
 @dataclass(slots=True, repr=False)
@@ -146,6 +146,9 @@ def _take_data(event: ServerSentEvent, payload: Payload) -> None:
 def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
     """An event named error is one, whatever its data."""
     body, problem = read_value(event.data, payload.notes)
+    if problem and _ends_in_error(event.data):
+        _take_several(event._replace(event=MESSAGE), payload)
+        return
     if problem:
         payload.error = _unread_error(event)
         return
@@ -195,11 +198,8 @@ def read_value(data: bytes, notes: Notes) -> tuple[Any, str]:
 
 
 def _take_unread(event: ServerSentEvent, problem: str, payload: Payload, *, is_foreign: bool) -> None:
-    if _holds_several(event):
-        count = sum(1 for _ in islice(_lines(event.data), MAX_EVENT_PAYLOADS + 1))
-        shown = count if count <= MAX_EVENT_PAYLOADS else f"more than {MAX_EVENT_PAYLOADS}"
-        payload.notes.append((SEVERAL_PAYLOADS, f"{shown} payloads"))
-        _take_lines(event, payload)
+    if _holds_several(event) or _ends_in_error(event.data):
+        _take_several(event, payload)
     elif _BROKEN_ERROR.match(event.data):
         payload.notes.append((ERROR_BROKEN, ""))
         payload.error = _unread_error(event)
@@ -261,14 +261,25 @@ def _holds_several(event: ServerSentEvent) -> bool:
     return bool(second) and is_meant(first)
 
 
-def _take_lines(event: ServerSentEvent, payload: Payload) -> None:
-    """Each line as an event of its own, up to the first that ends the stream."""
-    parts = 0
+def _ends_in_error(data: bytes) -> bool:
+    """Whether the last of several lines is an error: a gateway adds it, maybe right behind an event that was cut."""
+    first_lines, _, last_line = data.rstrip().rpartition(b"\n")
+    return bool(first_lines) and is_error(last_line)
+
+
+def _take_several(event: ServerSentEvent, payload: Payload) -> None:
+    """Each line as an event of its own, up to the first that ends the stream, but for one that was cut by an error."""
+    count = sum(1 for _ in islice(_lines(event.data), MAX_EVENT_PAYLOADS + 1))
+    shown = count if count <= MAX_EVENT_PAYLOADS else f"more than {MAX_EVENT_PAYLOADS}"
+    payload.notes.append((SEVERAL_PAYLOADS, f"{shown} payloads"))
+    is_cut, parts = _ends_in_error(event.data), 0
     for place, line in enumerate(_lines(event.data)):
         if place == MAX_EVENT_PAYLOADS:
             payload.error = exceeded("max_event_payloads", MAX_EVENT_PAYLOADS)
             return
         one = parse_payload(event._replace(data=line))
+        if is_cut and isinstance(one.error, InvalidChunkError):
+            continue
         parts += sum(count_parts(chunk.model_dump(include={"choices"}).get("choices")) for chunk in one.chunks)
         if parts > MAX_BLOCK_PARTS:
             payload.error = exceeded("max_event_parts", MAX_BLOCK_PARTS)
@@ -293,7 +304,7 @@ def whole_part(event: ServerSentEvent, *, data_terminated: bool) -> ServerSentEv
         if not line_end:
             return None
         event = event._replace(data=first_lines)
-    if not event.data.strip() or not (_is_whole(event.data) or _holds_several(event)):
+    if not event.data.strip() or not (_is_whole(event.data) or _holds_several(event) or _ends_in_error(event.data)):
         return None
     return event
 
@@ -316,6 +327,15 @@ def is_meant(data: bytes) -> bool:
     """Whether data alone can only be meant as an event's: a JSON object or `[DONE]`."""
     data = data.strip()
     return data == DONE or (data.startswith(b"{") and is_json(data))
+
+
+def is_error(data: bytes) -> bool:
+    """Whether data alone is an error without doubt: an object with an envelope, or with a code and a message."""
+    body, problem = read_value(data, [])
+    if problem or not is_object(body):
+        return False
+    is_named = "error" in (body.get("object"), body.get("type"))
+    return find_error(body, named=not is_named and not (body.get("code") and body.get("message"))) is not None
 
 
 def unwrapped(body: Any, notes: Notes) -> Any:
