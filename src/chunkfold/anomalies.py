@@ -291,6 +291,12 @@ ARGUMENTS_SEVERAL: Final = Rule(
 CALLS_OBJECT: Final = Rule(
     "CF313", "`tool_calls` is one object, not a list", "Portkey in front of Cohere", "reads it as a list of one"
 )
+CALL_INDEX_CHANGED: Final = Rule(
+    "CF314",
+    "a fragment without id and name has an index that no call has",
+    "Nebius, SGLang, relays in front of DeepSeek",
+    "continues the last call, if its arguments are not whole",
+)
 
 ZERO_USAGE: Final = Rule(
     "CF401", "a usage of 0 comes after a positive one", "MiniMax, gateways", "keeps the positive one"

@@ -179,6 +179,13 @@ EXAMPLES: Final[dict[str, Example]] = {
         _calls(_CALL, '{"index":0,"function":{"arguments":"{\\"q\\":2}"}}'), ExampleCall(arguments='{"q":1}{"q":2}')
     ),
     "CF313": _called(_stream(f'{{"tool_calls":{_CALL}}}', finish_reason='"tool_calls"'), _LOOK_UP),
+    "CF314": _called(
+        _calls(
+            '{"index":0,"id":"call_a","function":{"name":"look_up","arguments":"{\\"q\\""}}',
+            '{"index":1,"function":{"arguments":":1}"}}',
+        ),
+        _LOOK_UP,
+    ),
     "CF401": Example(
         _HI
         + _usage('"prompt_tokens":10,"completion_tokens":5,"total_tokens":15')

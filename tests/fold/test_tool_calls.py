@@ -279,13 +279,13 @@ RULE_5 = [
             *((0, "c", W, ""), (2, ..., ..., THREE)),
         ],
         PLAIN,
-        {"CF305"},
+        {"CF305", "CF314"},
         id="without a name, the call at that place, if it began at a taken index",
     ),
     pytest.param(
         [(0, ..., W, ONE), (0, ..., T, ""), (1, ..., ..., TWO)],
         [(MADE_UP, W, ONE), (MADE_UP, T, TWO)],
-        {"CF302", "CF305"},
+        {"CF302", "CF305", "CF314"},
         id="also where no call has an id",
     ),
     pytest.param(
@@ -295,16 +295,34 @@ RULE_5 = [
         id="with a name, a new call",
     ),
     pytest.param(
-        [(0, "a", W, ONE), (0, "b", W, ""), (2, ..., ..., TWO), (-1, ..., ..., THREE)],
-        [("a", W, ONE), ("b", W, ""), (MADE_UP, "", TWO), (MADE_UP, "", THREE)],
-        {"CF302", "CF305"},
-        id="at another place, a new call",
+        [(2, "a", W, ""), (0, ..., ..., ONE), (7, "b", W, ""), (1, ..., ..., OPEN), (5, ..., ..., "2}")],
+        PLAIN[:2],
+        {"CF314"},
+        id="else the last call, if none of its arguments came before the index changed",
     ),
     pytest.param(
-        [(7, "a", W, ONE), (8, "b", W, ""), (0, ..., ..., TWO)],
-        [("a", W, ONE), ("b", W, ""), (MADE_UP, "", TWO)],
+        [(..., "a", W, ""), (0, ..., ..., ONE)],
+        PLAIN[:1],
+        {"CF301", "CF314"},
+        id="also one without an index",
+    ),
+    pytest.param(
+        [(0, "a", W, ""), (-1, ..., ..., ONE), (0, ..., ..., TWO)],
+        [("a", W, TWO), (MADE_UP, "", ONE)],
         {"CF302"},
-        id="a call that began at a free index is no other's",
+        id="below 0 a call of its own",
+    ),
+    pytest.param(
+        [(0, ..., ..., ONE), (1, ..., ..., TWO)],
+        [(MADE_UP, "", ONE), (MADE_UP, "", TWO)],
+        {"CF302"},
+        id="but not one without a name",
+    ),
+    pytest.param(
+        [(0, "a", W, ""), (1, "b", W, ""), (0, ..., ..., ONE), (1, ..., ..., TWO)],
+        PLAIN[:2],
+        set(),
+        id="an index that is known is that of its call",
     ),
 ]
 
@@ -1037,6 +1055,33 @@ def test_halves_of_a_character_find_their_call_whatever_came_before() -> None:
         (fragment,) = chunk.choices[0].delta.tool_calls
         handed_out[fragment.id] = handed_out.get(fragment.id, "") + fragment.function.arguments
     assert handed_out == {call.id: call.arguments for call in parser.completion().tool_calls}
+
+
+@each_case(
+    ("deltas", "expected"),
+    [
+        ([(0, "a", W, OPEN), (1, ..., ..., "1}")], [("a", W, ONE)]),
+        ([(0, "a", W, OPEN), (1, ..., ..., "1"), (2, ..., ..., "}"), (3, ..., ..., " ")], [("a", W, ONE + " ")]),
+        ([(0, "a", W, ONE), (1, ..., ..., TWO)], [("a", W, ONE), (MADE_UP, "", TWO)]),
+        ([(0, "a", W, "{}"), (1, ..., ..., TWO)], [("a", W, "{}"), (MADE_UP, "", TWO)]),
+        (
+            [(0, "a", W, ONE), (1, ..., ..., TWO), (0, ..., ..., " x"), (2, ..., ..., THREE)],
+            [("a", W, ONE + " x"), (MADE_UP, "", TWO), (MADE_UP, "", THREE)],
+        ),
+        ([(0, "a", W, ONE), (0, "b", W, TWO), (5, ..., ..., THREE)], [*PLAIN[:2], (MADE_UP, "", THREE)]),
+    ],
+)
+def test_a_call_moves_to_a_free_index_unless_its_arguments_are_whole(deltas: Any, expected: Any) -> None:
+    parser = feed(*deltas)
+    parser.feed(delta("tool_calls") + DONE)
+    assert calls(parser.completion()) == expected
+
+
+def test_a_custom_tools_input_is_always_whole() -> None:
+    parser = read(
+        {"index": 0, "id": "a", "custom": {"name": "f", "input": "x"}}, {"index": 1, "custom": {"input": "y"}}
+    )
+    assert [call.custom.input for call in parser.completion().tool_calls] == ["x", "y"]
 
 
 def test_halves_of_a_character_find_a_call_that_began_at_a_taken_index() -> None:

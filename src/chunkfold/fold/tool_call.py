@@ -19,7 +19,7 @@ from chunkfold.excerpts import excerpt
 from chunkfold.fold.footprint import Kept
 from chunkfold.fold.merging import keep_unknown, merge_provider_fields
 from chunkfold.fold.text_buffer import TextBuffer
-from chunkfold.json_text.parsing import without_placeholder
+from chunkfold.json_text.parsing import load_json, without_placeholder
 from chunkfold.json_text.surrogates import well_formed
 from chunkfold.models import (
     ChatCompletionMessageCustomToolCall,
@@ -57,8 +57,8 @@ class ToolCall:
     """
 
     __slots__ = (
-        *("_empty_object", "_may_be_placeholder", "_name", "arguments", "extra", "has_text", "id", "index"),
-        *("is_custom", "is_displaced", "is_server_side", "part_extra", "place", "type"),
+        *("_empty_object", "_may_be_placeholder", "_may_move", "_name", "arguments", "extra", "has_text", "id"),
+        *("index", "is_custom", "is_displaced", "is_server_side", "part_extra", "place", "type"),
     )
 
     def __init__(self, place: int) -> None:
@@ -75,6 +75,7 @@ class ToolCall:
         self._name = TextBuffer()
         self._empty_object = False
         self._may_be_placeholder = True
+        self._may_move: bool | None = None  # not asked yet
 
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
@@ -101,6 +102,16 @@ class ToolCall:
         other.is_displaced = self.is_displaced
         other._name.write(self.name)
         return other
+
+    def may_move(self) -> bool:
+        """Whether a fragment with nothing but another index may continue it: it has a name, and is not whole.
+
+        That is found out once, the first time it is asked, so that the cost stays linear.
+        """
+        if self._may_move is None:
+            text = self.arguments.getvalue()
+            self._may_move = self.has_name and not (text and (self.is_custom or _is_json(text)))
+        return self._may_move
 
     def is_called(self, name: str) -> bool:
         """Whether this is its whole name so far."""
@@ -214,6 +225,14 @@ class LegacyCall:
         arguments = text or ("" if raw is None else json.dumps({} if raw == [] else raw))
         fields = with_unknown(unknown, {"name": self._name or None, "arguments": arguments})
         return validate_leniently(FunctionCall, fields)[0]
+
+
+def _is_json(text: str) -> bool:
+    try:
+        load_json(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _has_placeholder(arguments: str) -> bool:

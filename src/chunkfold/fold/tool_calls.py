@@ -13,6 +13,7 @@ from chunkfold.anomalies import (
     CALL_ID_FRESH,
     CALL_ID_MADE_UP,
     CALL_ID_REUSED,
+    CALL_INDEX_CHANGED,
     CALL_INDEX_MISSING,
     CALL_INDEX_REUSED,
     EMPTY_FOR_ABSENT,
@@ -190,20 +191,30 @@ class ToolCalls:
             last = self.last
             return None if last is not None and name and last.has_name and last.has_text else last
         if at_index is None:
-            return None if name else self._displaced(index)  # None is rule 5
+            return None if name else self._moved(index)  # None is rule 5
         # Rule 4: the call bound to the index; but another name after name and arguments starts a new one.
         if name and at_index.has_text and at_index.is_called_otherwise(name):
             self._log.note(CALL_INDEX_REUSED, f"index {excerpt(index)}, name {excerpt(name)}")
             return None
         return at_index
 
-    def _displaced(self, index: int) -> ToolCall | None:
-        """Rule 5, with nothing but a free index: the call at that place, if it began at an index that was taken.
+    def _moved(self, index: int) -> ToolCall | None:
+        """Rule 5, with nothing but a free index: the call that continues there; None if there is none.
 
-        DeepSeek V4 behind a relay gives the first fragment of each call the index 0, and the next ones the right index.
+        It is the call at that place, if it began at an index that was taken: some relays give the first fragment of
+        each call the index 0, and the next ones the right index. Else it is the last call, if that is not whole:
+        SGLang's first fragments have another index, and Nebius changes it in the middle. Below 0 is nothing for the
+        client (Portkey).
         """
-        call = self.calls[index] if 0 <= index < len(self.calls) else None
-        return call if call is not None and call.is_displaced else None
+        if index < 0:
+            return None
+        call = self.calls[index] if index < len(self.calls) else None
+        if call is None or not call.is_displaced:
+            call = self.last
+            if call is None or not call.may_move():
+                return None
+        self._log.note(CALL_INDEX_CHANGED, f"index {excerpt(index)} after {excerpt(call.index)}")
+        return call
 
     def _by_known_id(
         self, known: ToolCall, at_index: ToolCall | None, id_: str, index: int | None, name: str | None

@@ -314,9 +314,8 @@ def _message_of(value: Any, levels: int = 4) -> str | None:
 def _shown(error: ErrorObject) -> str:
     """The message for the exception's text: bounded, without control characters; else the code and the type."""
     if error.message:
-        words = escaped(error.message, _MESSAGE_EXCERPT)
         upstream = _upstream_message(error)
-        return f"{words}: {escaped(upstream, _MESSAGE_EXCERPT)}" if upstream else words
+        return escaped(f"{error.message}: {upstream}" if upstream else error.message, _MESSAGE_EXCERPT)
     known = [f"{name} {excerpt(value)}" for name in ("code", "type") if (value := getattr(error, name)) is not None]
     what = "the provider sent an error without a message"
     return f"{what}: {', '.join(known)}" if known else what
