@@ -550,6 +550,19 @@ DETAILS = [
         id="by type too: the same index twice",
     ),
     pytest.param(
+        [
+            [{"type": "reasoning.encrypted", "index": 0, "data": "x", "id": "rs_1"}],
+            [{"type": "reasoning.encrypted", "index": 0, "data": "y", "id": "rs_2"}],
+            [{"type": "reasoning.encrypted", "index": 0, "data": "z"}],
+            [{"type": "reasoning.encrypted", "index": 0, "data": "!", "id": "rs_2"}],
+        ],
+        [
+            {"type": "reasoning.encrypted", "index": 0, "data": "x", "id": "rs_1"},
+            {"type": "reasoning.encrypted", "index": 0, "data": "yz!", "id": "rs_2"},
+        ],
+        id="encrypted data of another id is another block, at the same index too (OpenRouter)",
+    ),
+    pytest.param(
         [[{"type": TEXT, "text": "a"}], [{"type": "x", "text": "-"}], [{"type": TEXT, "text": "b", "signature": "s"}]],
         [{"type": TEXT, "text": "ab", "signature": "s"}, {"type": "x", "text": "-"}],
         id="without an index: to the last of its type",
@@ -793,11 +806,17 @@ BLOCKS = [
         "hmhm",
         id="by id",
     ),
+    pytest.param(
+        [[{"type": "thinking", "thinking": "", "signature": signature}] for signature in ("s", "s", "t", "", "t")],
+        [{"type": "thinking", "thinking": "", "signature": signature} for signature in ("s", "t")],
+        None,
+        id="by signature, where the text is left out",
+    ),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("deltas", "expected", "reasoning"), BLOCKS)
-def test_thinking_blocks(deltas: list[Any], expected: list[Any], reasoning: str) -> None:
+def test_thinking_blocks(deltas: list[Any], expected: list[Any], reasoning: str | None) -> None:
     message = fold(*said(*({"thinking_blocks": blocks} for blocks in deltas))).completion().message
     assert message.model_dump()["thinking_blocks"] == expected
     assert message.reasoning == reasoning
@@ -1208,6 +1227,33 @@ def test_it_takes_nothing_away_from_the_list(sent: Any, found: Any, raw: Any) ->
     parser = fold(sent(raw), sent([a]), sent(raw), sent([b]), *said({}))
     (choice,) = parser.completion().choices
     assert plain(found(choice)) == [a, b]
+
+
+def test_log_probabilities_of_the_reasoning_add_up() -> None:
+    """DeepSeek has them beside those of the content."""
+    logprobs = [{"content": None, "reasoning_content": [{"token": token}]} for token in "ab"]
+    (choice,) = fold(*(chunk({}, choice={"logprobs": one}) for one in logprobs), *said({})).completion().choices
+    assert choice.logprobs is not None
+    assert choice.logprobs.model_dump()["reasoning_content"] == [{"token": "a"}, {"token": "b"}]
+
+
+@pytest.mark.parametrize("sent", [{"reasoning_content": ""}, {}, {"reasoning_content": "hm"}])
+def test_the_reasoning_is_sent_back_where_it_is_asked_for(sent: dict[str, Any]) -> None:
+    """DeepSeek wants the field between tool calls even if it is empty."""
+    message = fold(*said({"role": "assistant", **sent}, {"content": "a"})).completion().message
+    text = sent.get("reasoning_content", "")
+    assert message.to_param(reasoning_content=True) == {"role": "assistant", "content": "a", "reasoning_content": text}
+    assert "reasoning_content" not in message.to_param()
+
+
+def test_items_of_encrypted_reasoning_add_up_and_are_sent_back() -> None:
+    """LiteLLM's, which the next request needs."""
+    items = [
+        {"type": "reasoning", "id": f"rs_{number}", "encrypted_content": "x", "summary": []} for number in range(3)
+    ]
+    deltas = [{"reasoning_items": [item]} for item in items[:2]] + [{"content": "a", "reasoning_items": items[2:]}]
+    message = fold(*said(*deltas)).completion().message
+    assert message.model_dump()["reasoning_items"] == message.to_param()["reasoning_items"] == items
 
 
 def test_unknown_keys_of_logprobs_are_kept_and_null_is_none() -> None:

@@ -74,8 +74,10 @@ class Blocks:
         kind, type_, index = self._kind, printed(fragment.get("type")), fragment.get("index")
         key = (type_ if kind.has_types else "", printed(index))
         block = self._last_of.get(type_) if index is None else self._by_index.get(key)
-        if index is None and block is not None and block.is_followed_by(fragment):
-            block = None
+        if block is not None and (
+            block.is_followed_by(fragment) if index is None else fragment.get("data") and block.has_other_id(fragment)
+        ):
+            block = None  # OpenRouter gives each block of encrypted data the index 0
         if block is None:
             block = _Block(kind)
             self._blocks.append(block)
@@ -108,13 +110,19 @@ class _Block:
             self._equals(key, fragment.get(key)) for key in self._kind.appended
         )
 
+    def has_other_id(self, fragment: dict[str, Any]) -> bool:
+        """Whether a fragment has an id, and the block another one."""
+        id_ = fragment.get("id")
+        return bool(id_) and self.fields.get("id") not in (None, "", id_)
+
     def is_followed_by(self, fragment: dict[str, Any]) -> bool:
         """Whether a fragment of the same type, without an index, begins a block of its own."""
-        id_ = fragment.get("id")
-        if id_ and self.fields.get("id") not in (None, "", id_):
+        if self.has_other_id(fragment):
             return True
         if not self._kind.is_sequence:
             return False
+        if fragment.get("signature") and self.fields.get("signature") not in (None, "", fragment["signature"]):
+            return True  # a block whose text is left out has nothing else
         if not any(key in fragment for key in (*self._kind.appended, "signature")):
             return True  # a value of its own, such as a redacted block or a reference
         is_over = any(self.fields.get(key) for key in ("signature", "data"))

@@ -8,7 +8,7 @@ from chunkfold.excerpts import excerpt
 from chunkfold.fold.audio import Audio
 from chunkfold.fold.blocks import Blocks, ContentParts
 from chunkfold.fold.choice_state import ChoiceState
-from chunkfold.fold.merging import keep_unknown, merge_provider_fields
+from chunkfold.fold.merging import EXTENDED_IN_LOGPROBS, EXTENDED_IN_MESSAGE, keep_unknown, merge_provider_fields
 from chunkfold.fold.tool_call import LegacyCall
 from chunkfold.json_text.values import is_list, is_object, size_of
 from chunkfold.models import ChoiceDelta, ChoiceDeltaAudio, ChoiceDeltaFunctionCall, ChoiceLogprobs
@@ -45,7 +45,7 @@ def fold_delta(state: ChoiceState, delta: ChoiceDelta) -> int:
     if role != state.role and is_of_tool(fields):  # most providers repeat it
         return _keep_tool_message(state, delta)
     if unknown and RULED_UNKNOWN.isdisjoint(unknown):
-        keep_unknown(state.message_extra, unknown)
+        keep_unknown(state.message_extra, unknown, EXTENDED_IN_MESSAGE)
         unknown = None
     every = {**unknown, **fields} if unknown else fields
     reasoning, size = "", 0
@@ -86,7 +86,7 @@ def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
 
 def _fold_unknown_fields(state: ChoiceState, unknown: dict[str, Any]) -> int:
     rest = {name: value for name, value in unknown.items() if not _UNKNOWN_RULES.get(name, _keep)(state, name, value)}
-    keep_unknown(state.message_extra, rest)
+    keep_unknown(state.message_extra, rest, EXTENDED_IN_MESSAGE)
     opaque = unknown.get("reasoning_opaque")
     return len(opaque) if isinstance(opaque, str) else 0  # encrypted reasoning, output like the data of a block
 
@@ -330,4 +330,4 @@ def fold_logprobs(state: ChoiceState, logprobs: ChoiceLogprobs) -> None:
     for name in ("content", "refusal"):
         if fields.get(name) is not None:
             state.logprobs.setdefault(name, []).extend(fields[name])
-    keep_unknown(state.logprobs_extra, logprobs.__pydantic_extra__)
+    keep_unknown(state.logprobs_extra, logprobs.__pydantic_extra__, EXTENDED_IN_LOGPROBS)

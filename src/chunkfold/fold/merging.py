@@ -11,11 +11,15 @@ from chunkfold.excerpts import excerpt
 from chunkfold.json_text.values import copied, is_integer, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, CompletionTokensDetails, CompletionUsage, PromptTokensDetails
 from chunkfold.models.base import validate_leniently
-from chunkfold.models.content import PROVIDER_FIELDS, fields_of
+from chunkfold.models.content import PROVIDER_FIELDS, REASONING_ITEMS, fields_of
 from chunkfold.models.shared import USAGE_KEYS, is_count
 
 EXTENDED_IN_CHOICE = ("token_ids",)
 """The keys of a choice whose lists add up: vLLM sends the tokens with each chunk."""
+EXTENDED_IN_MESSAGE = (REASONING_ITEMS,)
+"""Those of a delta."""
+EXTENDED_IN_LOGPROBS = ("reasoning_content",)
+"""Those of log probabilities: DeepSeek has a list beside that of the content."""
 _MOST_KEYS = 100  # of an object in usage; what providers send has some twenty
 _DETAIL_COUNTS = frozenset({*PromptTokensDetails.model_fields, *CompletionTokensDetails.model_fields})
 _TYPED_COUNTS = frozenset(CompletionUsage.model_fields)

@@ -27,6 +27,8 @@ APPENDED: Final = ("reasoning_text", "reasoning_opaque")
 """GitHub Copilot's fields, whose pieces append."""
 PROVIDER_FIELDS: Final = "provider_specific_fields"
 """LiteLLM's, of a message or a call, with Gemini's thought signatures."""
+REASONING_ITEMS: Final = "reasoning_items"
+"""LiteLLM's, with encrypted reasoning of OpenAI's Responses API."""
 _TEXT_PARTS: Final = ("text", "output_text")  # the second name is from OpenAI's Responses API
 _REASONING_PARTS: Final = ("thinking", "reasoning")
 _IMAGE_PARTS: Final = ("image_url", "image")
@@ -201,7 +203,7 @@ def content_block(block: dict[str, Any]) -> dict[str, Any]:
 
 def returned_fields(fields: Fields) -> dict[str, Any]:
     """What a provider needs back on the next turn beside the content and the calls, as copies."""
-    names = [kind.name for kind in BLOCK_KINDS] + ["extra_content"]
+    names = [*(kind.name for kind in BLOCK_KINDS), "extra_content", REASONING_ITEMS]
     found = {name: fields[name] for name in names if is_container(fields.get(name))}
     if is_list(blocks := found.get(CONTENT_BLOCKS.name)):
         # Anthropic refuses a text block that is empty.
