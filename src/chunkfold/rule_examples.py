@@ -207,6 +207,10 @@ EXAMPLES: Final[dict[str, Example]] = {
         usage={"prompt_tokens": 10},
     ),
     "CF404": Example(_HI + _STOP + _usage(",".join(f'"count_{place}":1' for place in range(101))) + _DONE),
+    "CF405": Example(
+        _HI + _STOP + _usage('"input_tokens":10,"output_tokens":5,"total_tokens":15') + _DONE,
+        usage={"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+    ),
     "CF501": Example(_HI + _STOP),
     "CF502": Example(_HI + _DONE, finish_reason=None, end="done"),
     "CF504": Example(_HI + _STOP + _STOP + _DONE),

@@ -332,6 +332,30 @@ USAGES = [
         id="a total that is the sum",
     ),
     pytest.param([{}], {}, set(), id="empty"),
+    pytest.param(
+        [{"input_tokens": 11, "output_tokens": 5, "total_tokens": 16}, {"output_tokens": 7}],
+        {
+            "prompt_tokens": 11,
+            "completion_tokens": 7,
+            "total_tokens": 18,
+            "input_tokens": 11,
+            "output_tokens": 7,
+        },
+        {"CF402", "CF405"},
+        id="the names of another API (mlx-vlm)",
+    ),
+    pytest.param(
+        [{"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, "input_tokens": 0, "output_tokens": 0}],
+        {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, "input_tokens": 0, "output_tokens": 0},
+        set(),
+        id="beside its own",
+    ),
+    pytest.param(
+        [{"input_tokens": "11", "output_tokens": 2.5, "total_tokens": 3}],
+        {"input_tokens": "11", "output_tokens": 2.5, "total_tokens": 3},
+        set(),
+        id="unless they are no counts",
+    ),
 ]
 
 

@@ -69,6 +69,8 @@ KEEP_ALIVES = {
     "events of another name with text": b"event: keepalive\ndata: still here\n\n",
     "events with blank data": b"data:\n\n",
     "null": b"data: null\n\n",
+    "empty objects": b"data: {}\n\n",
+    "objects of the type ping": b'data: {"type":"ping"}\n\n',
     "comments inside data": b"data: : ping\n\n",
     "data without a blank line": b"data: \n",
     "a line without end": b"x",

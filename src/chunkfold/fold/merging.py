@@ -6,7 +6,15 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from chunkfold.anomalies import COUNT_TOO_LARGE, TOO_MANY_KEYS, TOTAL_TOO_SMALL, WRONG_TYPE, ZERO_USAGE, AnomalyLog
+from chunkfold.anomalies import (
+    COUNT_TOO_LARGE,
+    TOO_MANY_KEYS,
+    TOTAL_TOO_SMALL,
+    USAGE_NAMES,
+    WRONG_TYPE,
+    ZERO_USAGE,
+    AnomalyLog,
+)
 from chunkfold.excerpts import excerpt
 from chunkfold.json_text.values import copied, is_integer, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, CompletionTokensDetails, CompletionUsage, PromptTokensDetails
@@ -22,6 +30,7 @@ EXTENDED_IN_LOGPROBS = ("reasoning_content",)
 """Those of log probabilities: DeepSeek has a list beside that of the content."""
 _MOST_KEYS = 100  # of an object in usage; what providers send has some twenty
 _DETAIL_COUNTS = frozenset({*PromptTokensDetails.model_fields, *CompletionTokensDetails.model_fields})
+_OTHER_NAMES = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
 _TYPED_COUNTS = frozenset(CompletionUsage.model_fields)
 
 
@@ -66,19 +75,35 @@ def merge_usage(usage: dict[str, Any], new: CompletionUsage, log: AnomalyLog) ->
     Usage is cumulative where it comes more than once, so nothing is summed. But a total that falls below prompt +
     completion by such a merge (Anthropic's counts come in two parts) becomes their sum.
     """
-    merged = _merge_counts(usage, fields_of(new), log)
+    counts = fields_of(new)
+    if "input_tokens" in counts or "output_tokens" in counts:
+        counts = _renamed(counts, log)
+    merged = _merge_counts(usage, counts, log)
     if merged is usage:
         return usage
-    prompt, completion, total = counts = _counts_in(merged)
-    is_mixed = counts != _counts_in(vars(new))
-    if is_mixed and all(map(is_count, counts)) and total < prompt + completion:
+    prompt, completion, total = known = _counts_in(merged)
+    is_mixed = known != _counts_in(counts)
+    if is_mixed and all(map(is_count, known)) and total < prompt + completion:
         log.note(TOTAL_TOO_SMALL, f"{total} < {prompt} + {completion}")
         merged["total_tokens"] = prompt + completion
         return usage if merged == usage else merged
     return merged
 
 
-def _counts_in(usage: dict[str, Any]) -> tuple[Any, Any, Any]:
+def _renamed(usage: Mapping[str, Any], log: AnomalyLog) -> Mapping[str, Any]:
+    """Usage with the counts that it has only under the names of another API."""
+    found = {
+        name: usage[other]
+        for name, other in _OTHER_NAMES.items()
+        if usage.get(name) is None and is_count(usage.get(other))
+    }
+    if not found:
+        return usage
+    log.note(USAGE_NAMES, ", ".join(_OTHER_NAMES[name] for name in found))
+    return {**usage, **found}
+
+
+def _counts_in(usage: Mapping[str, Any]) -> tuple[Any, Any, Any]:
     return usage.get("prompt_tokens"), usage.get("completion_tokens"), usage.get("total_tokens")
 
 

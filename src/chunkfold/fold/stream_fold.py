@@ -28,7 +28,7 @@ from chunkfold.fold.merging import EXTENDED_IN_CHOICE, keep_unknown, merge_usage
 from chunkfold.fold.snapshot import completion_snapshot, gap_in, role_of
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.models import ChatCompletion, ChatCompletionChunk, ChoiceDelta, ChunkChoice, CompletionUsage, Outcome
-from chunkfold.models.chunk import is_unexplained
+from chunkfold.models.chunk import is_keep_alive, is_unexplained
 from chunkfold.models.content import THOUGHT_TAGS, brings_tool_message, fields_of, is_of_tool, text_in
 from chunkfold.models.outcome import outcome_of
 from chunkfold.models.tool_calls import ToolTypes, checked_types
@@ -54,6 +54,7 @@ class StreamFold:
         output_size: How much output came, in characters.
         chunks: How many chunks came.
         unexplained: How many of them are objects without any field of a chunk (CF219).
+        keep_alives: How many of them only keep the connection alive.
         follows_template: Whether the last chunk that was folded in full is the parser's template, so that of more
             chunks like it only the new values need to be folded. Set by the parser, and reset here.
         head: The fields that all chunks repeat.
@@ -65,7 +66,7 @@ class StreamFold:
         self.tools = checked_types(tools or {})
         self.head = Head(self.log)
         self.output_size = 0
-        self.chunks = self.unexplained = 0
+        self.chunks = self.unexplained = self.keep_alives = 0
         self.follows_template = False
         self._next_compaction = _COMPACTION
         self._usage: dict[str, Any] | None = None
@@ -209,6 +210,7 @@ class StreamFold:
         """Fold a chunk field by field; return the chunk to pass on, see `add`."""
         self.chunks += 1
         self.follows_template = False
+        self.keep_alives += is_keep_alive(chunk)
         self.compact()
         if is_unexplained(chunk):  # noted as a whole, where its event was read
             self.unexplained += 1

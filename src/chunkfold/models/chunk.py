@@ -141,6 +141,12 @@ KEEP_ALIVES: Final = ("keepalive", "ping", "heartbeat")
 _OTHER_OUTPUT: Final = ("output", "response", "result")
 
 
+def is_keep_alive(chunk: ChatCompletionChunk) -> bool:
+    """Whether an object that validates as a chunk only keeps the connection alive: `{}`, `{"type":"ping"}`."""
+    present = chunk.__pydantic_fields_set__
+    return not present or ("choices" not in present and (chunk.__pydantic_extra__ or {}).get("type") in KEEP_ALIVES)
+
+
 def is_unexplained(chunk: ChatCompletionChunk) -> bool:
     """Whether an object that validates as a chunk has nothing that a chunk or a keep-alive has."""
     present = chunk.__pydantic_fields_set__

@@ -149,7 +149,8 @@ class Lifecycle:
         """
         fold, body, deadlines = self._fold, self._body, self._deadlines
         now = self._clock() if arrived is None else arrived
-        known, size, seconds = fold.chunks, fold.output_size, now - deadlines.started
+        known, keep_alives, size = fold.chunks, fold.keep_alives, fold.output_size
+        seconds = now - deadlines.started
         try:
             chunks = body.take(data, seconds, folding=folding)
         finally:  # a transform may raise when it returns what it held back
@@ -158,7 +159,7 @@ class Lifecycle:
         has_chunks = fold.chunks > known
         note_read(self.timing, seconds, has_chunks=has_chunks, has_output=fold.output_size > 0)
         if deadlines.is_set:
-            if has_chunks or body.has_progress:
+            if fold.chunks - known > fold.keep_alives - keep_alives or body.has_progress:
                 deadlines.last_progress = now
                 body.has_progress = False
             if not is_slice:

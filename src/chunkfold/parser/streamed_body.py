@@ -18,6 +18,7 @@ from chunkfold.excerpts import excerpt
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.json_text.parsing import has_more_items
 from chunkfold.models import ChatCompletionChunk
+from chunkfold.models.chunk import is_keep_alive
 from chunkfold.parser.choice_merger import merger_for
 from chunkfold.parser.endings import Stop, not_an_event_stream
 from chunkfold.parser.limits import OutputLimit
@@ -62,7 +63,7 @@ class StreamedBody:
     Attributes:
         stop: Why no more events are taken; None while they are.
         error: The error that an event or a limit caused, if any.
-        has_progress: Whether chunks arrived, even if a transform held them back. The reader of this flag resets it.
+        has_progress: Whether more than keep-alives arrived, even if a transform held it back. Its reader resets it.
         foreign: The place and the start of the first event that does not belong to a stream of chunks.
     """
 
@@ -310,12 +311,10 @@ class StreamedBody:
         if payload.foreign and self.foreign is None:
             self.foreign = (event.offset, payload.foreign)
         self._absorb(payload, event.offset + len(event.data), chunks)
-        if self._on_server_sent_event is None:
-            return
-        if self.stop is None:
-            self._on_server_sent_event(event, chunks[known:])
-        else:
+        if self.stop is not None:
             self._last = (event, chunks[known:])
+        elif self._on_server_sent_event is not None:
+            self._on_server_sent_event(event, chunks[known:])
 
     def tell_last(self) -> None:
         """Notify observers of the event that ended the stream; to be called when it is known how it ended."""
@@ -352,7 +351,7 @@ class StreamedBody:
         if is_split or self._joiner.is_needed:
             payload.chunks = [self._joiner.join(chunk, is_split=is_split) for chunk in payload.chunks]
             self._is_direct = not (self._sees_all or self._joiner.is_needed)
-        self.has_progress |= bool(payload.chunks)
+        self.has_progress |= not all(map(is_keep_alive, payload.chunks))
         chunks += map(self._fold.add, self._transformed(payload.chunks, self._transforms))
         if payload.error is not None:
             self._fail(payload.error, chunks)

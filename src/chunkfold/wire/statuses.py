@@ -69,7 +69,7 @@ _WORD_STATUS: Final = {
             400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded"
             " tool_use_failed json_validate_failed invalid_prompt content_policy_violation content_filter validation"
             " invalid_parameter unsupported_value unsupported_parameter data_inspection_failed invalid_value"
-            " string_above_max_length invalid_parameter_value exceed_context_size",
+            " string_above_max_length invalid_parameter_value exceed_context_size missing_thought_signature",
             401: "authentication invalid_api_key unauthorized unauthenticated invalid_authentication auth_failure",
             402: "payment_required billing insufficient_credit insufficient_credits insufficient_balance",
             403: "permission permission_denied forbidden access_denied",
@@ -83,7 +83,7 @@ _WORD_STATUS: Final = {
             " throttled request_limit_exceeded model_not_ready tokens requests queue_exceeded"
             " service_tier_capacity_exceeded some_resource_has_been_exhausted limit_requests",
             500: "server internal internal_server api unknown model_stream_error malformed_function_call"
-            " function_call_filter",
+            " function_call_filter malformed_response unexpected_tool_call too_many_tool_calls",
             502: "bad_gateway provider upstream network upstream_http2_stream",
             503: "service_unavailable unavailable temporarily_unavailable engine_overloaded overloaded"
             " model_overloaded server_overloaded provider_overloaded provider_unavailable insufficient_system_resource"
