@@ -173,8 +173,8 @@ DELTA_MISSING: Final = Rule(
 )
 EMPTY_FOR_ABSENT: Final = Rule(
     "CF203",
-    "an empty string, a created of 0, or a word such as `null` as the finish reason, instead of an absent value",
-    "StepFun, MiniMax, DashScope, iFlytek",
+    "an empty string, a created of 0, or a word such as `null` or `keepalive`, instead of an absent value",
+    "StepFun, MiniMax, DashScope, iFlytek, oMLX",
     "reads it as absent",
 )
 ROLE_CHANGED: Final = Rule(
@@ -286,7 +286,7 @@ ARGUMENTS_SEVERAL: Final = Rule(
     "CF312",
     "one tool call's arguments are several JSON objects, one after another",
     "servers that give every call the index 0 and no id",
-    "keeps the text; `parse` raises ParseError",
+    "keeps the text; `parse` raises ParseError, unless it is the same twice",
 )
 CALLS_OBJECT: Final = Rule(
     "CF313", "`tool_calls` is one object, not a list", "Portkey in front of Cohere", "reads it as a list of one"

@@ -417,6 +417,17 @@ def test_a_usage_that_is_no_object_makes_way_for_that_of_groq() -> None:
     assert completion.usage.total_tokens == 3
 
 
+def test_the_head_of_a_keep_alive_is_not_that_of_the_completion() -> None:
+    """Gateways send such chunks until the model answers (oMLX, OmniRoute)."""
+    waiting = chunk({"content": ""}, id="chatcmpl-keepalive", model="keepalive", created=0)
+    parser = fold(waiting, waiting, *said({"content": "Hi"}))
+    completion = parser.completion()
+    assert (completion.id, completion.model, completion.created) == (HEAD["id"], HEAD["model"], HEAD["created"])
+    assert noted(parser) == {"CF203"}
+    odd = ChatCompletionChunk.model_construct(id=5, model=["m"], created=1, object="chat.completion.chunk", choices=[])
+    StreamFold().add(odd)  # what nobody validated
+
+
 def test_usage_is_never_invented() -> None:
     assert fold(*said({"content": "a"})).completion().usage is None
 

@@ -958,6 +958,34 @@ def test_several_objects_in_one_call_are_noted(pieces: list[str], rules: set[str
             call.function.parse()
 
 
+@each_case(
+    ("text", "value"),
+    [
+        (ONE * 2, {"n": 1}),
+        ("{}" + ONE * 2, {"n": 1}),
+        ("{}{}", {}),
+        ('{"n":{}}' * 2, {"n": {}}),
+        (" " + ONE * 2, {"n": 1}),
+    ],
+)
+def test_the_same_object_twice_counts_once(text: str, value: Any) -> None:
+    """Some servers send all of the arguments again."""
+    parser = read((0, "a", W, text))
+    message = parser.completion().message
+    (call,) = message.tool_calls
+    assert call.arguments == text
+    assert call.function.parse() == value
+    assert json.loads(message.to_param()["tool_calls"][0]["function"]["arguments"]) == value
+    assert ("CF312" in noted(parser)) is (ONE * 2 in text or "}}{" in text)
+
+
+@each_case("text", [ONE * 3, ONE * 4, ONE + " " + ONE, ONE + TWO, "[1][1]", '{"n":}' * 2])
+def test_other_repeats_do_not_parse(text: str) -> None:
+    (call,) = read((0, "a", W, text)).completion().tool_calls
+    with pytest.raises(ParseError):
+        call.function.parse()
+
+
 def test_the_input_of_a_custom_tool_may_be_several_objects() -> None:
     assert noted(read(custom(index=0, id="a", name="sql", input=ONE + TWO))) == set()
 

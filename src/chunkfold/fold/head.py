@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from chunkfold.anomalies import EMPTY_FOR_ABSENT, ID_CHANGED, OBJECT_UNUSUAL, AnomalyLog, Rule
 from chunkfold.excerpts import excerpt
-from chunkfold.models.chunk import AMBIGUOUS_OBJECTS
+from chunkfold.models.chunk import AMBIGUOUS_OBJECTS, KEEP_ALIVES
 
 _FIRST_WINS: Final = ("id", "created", "model", "system_fingerprint")
 HEAD_FIELDS: Final = ("id", "model", "system_fingerprint", "object", "service_tier")
@@ -65,7 +65,7 @@ class Head:
         """Keep what is new; yield a note for each deviation."""
         for name in _FIRST_WINS:
             value = chunk.get(name)
-            if value:
+            if value and not _is_keep_alive(name, value):
                 first = self.fields.setdefault(name, value)
                 if first != value and name in ("id", "model"):
                     yield ID_CHANGED, f"{name}: {excerpt(value)} after {excerpt(first)}"
@@ -75,3 +75,8 @@ class Head:
             yield OBJECT_UNUSUAL, excerpt(kind)
         if tier := chunk.get("service_tier"):
             self.fields["service_tier"] = tier
+
+
+def _is_keep_alive(name: str, value: Any) -> bool:
+    """Whether an id or a model only says that a chunk keeps the connection alive: `chatcmpl-keepalive`."""
+    return name in ("id", "model") and isinstance(value, str) and value.rpartition("-")[2] in KEEP_ALIVES

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, PrivateAttr
 
 from chunkfold.errors import ParseError
 from chunkfold.excerpts import excerpt
-from chunkfold.json_text.parsing import without_placeholder
+from chunkfold.json_text.parsing import json_of
 from chunkfold.json_text.values import copied
 from chunkfold.models.base import RAW_VALUES, Model, Uncompared, null_as
 from chunkfold.models.content import read_part, returned_fields, text_of
@@ -166,4 +166,4 @@ def _call_param(call: ChatCompletionMessageToolCall) -> dict[str, Any]:
 
 
 def _function_param(function: Function | FunctionCall) -> dict[str, Any]:
-    return {**function.model_dump(exclude={RAW_VALUES}), "arguments": without_placeholder(function.arguments)}
+    return {**function.model_dump(exclude={RAW_VALUES}), "arguments": json_of(function.arguments)}

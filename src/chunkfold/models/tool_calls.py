@@ -9,7 +9,7 @@ from pydantic import BaseModel, PrivateAttr
 
 from chunkfold.arguments import check_instance
 from chunkfold.excerpts import excerpt
-from chunkfold.json_text.parsing import OBJECT, adapter_of, without_placeholder
+from chunkfold.json_text.parsing import OBJECT, adapter_of, json_of
 from chunkfold.models.base import AnyString, Model, Uncompared, null_as
 
 T = TypeVar("T")
@@ -67,15 +67,15 @@ class Function(Model):
     def parse(self, type: Any = None) -> Any:
         """Parse the arguments as `type` (any type for pydantic), else as the tool's registered type, else as a dict.
 
-        Empty arguments mean an empty object; a placeholder `{}` before the real ones (sent by some bridges)
-        is dropped. Types are registered by the parser's option `tools`.
+        Empty arguments mean an empty object; a placeholder `{}` before the real ones (sent by some bridges) is
+        dropped, and so is the same object again. Types are registered by the parser's option `tools`.
 
         Raises:
             ParseError: They are not a JSON object (`cut` says whether they ended too early), or do not fit the type.
         """
         from chunkfold.json_text.partial import parse_json
 
-        return parse_json(without_placeholder(self.arguments), self._type_or(type))
+        return parse_json(json_of(self.arguments), self._type_or(type))
 
     @overload
     def parse_partial(self, type: builtins.type[ModelT], *, half_numbers: bool = False) -> ModelT | dict[str, Any]: ...
@@ -89,7 +89,7 @@ class Function(Model):
         """
         from chunkfold.json_text.partial import PartialJSON
 
-        return PartialJSON(self._type_or(type), half_numbers=half_numbers).feed(without_placeholder(self.arguments))
+        return PartialJSON(self._type_or(type), half_numbers=half_numbers).feed(json_of(self.arguments))
 
     def _type_or(self, type: Any) -> Any:
         known = type if type is not None else self._type.value
