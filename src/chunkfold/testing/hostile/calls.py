@@ -297,4 +297,19 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         + _END,
         _PARIS,
     ),
+    calling(
+        "call-at-its-place",
+        "each call begins at the index 0, and continues without id and name at its place",
+        "a relay in front of DeepSeek",
+        fragments(
+            fragment(0, "call_a", "weather", ""),
+            fragment(0, arguments='{"city":"Paris"}'),
+            fragment(0, "call_b", "weather", ""),
+            fragment(1, arguments='{"city":'),
+            fragment(1, arguments='"Rome"}'),
+        )
+        + _END,
+        _PARIS,
+        _ROME,
+    ),
 )

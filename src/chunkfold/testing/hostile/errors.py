@@ -233,4 +233,26 @@ ERRORS: Final[tuple[HostileStream, ...]] = (
         _TOLD,
         text="",
     ),
+    error(
+        "error-event-comment",
+        "an event named error that has a comment instead of data, then [DONE]",
+        "NVIDIA Dynamo",
+        HI + b"event: error\n: " + _TOLD.encode() + b"\n\n" + DONE,
+        _TOLD,
+    ),
+    error(
+        "error-behind-a-cut-event",
+        "an error in the same event as a chunk that was cut",
+        "gateways whose upstream broke off",
+        HI + delta(content=" there")[:-12] + b"\n" + event({"error": _OVERLOADED}) + DONE,
+        _TOLD,
+    ),
+    error(
+        "error-message-field",
+        "an error in fields of its own, whose choices are null",
+        "DeepInfra, Venice",
+        event({"id": "", "choices": None, "error_type": "BadRequestError", "error_message": _TOLD}) + DONE,
+        _TOLD,
+        text="",
+    ),
 )
