@@ -99,7 +99,7 @@ class ToolCall:
         other = ToolCall(self.place)
         other.id, other.index, other.type = self.id, self.index, self.type
         other.has_text, other.is_server_side = self.has_text, self.is_server_side
-        other.is_displaced = self.is_displaced
+        other.is_displaced, other._may_move = self.is_displaced, self._may_move
         other._name.write(self.name)
         return other
 
