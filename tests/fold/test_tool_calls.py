@@ -295,7 +295,7 @@ RULE_5 = [
         id="with a name, a new call",
     ),
     pytest.param(
-        [(2, "a", W, ""), (0, ..., ..., ONE), (7, "b", W, ""), (1, ..., ..., OPEN), (5, ..., ..., "2}")],
+        [(2, "a", W, ""), (0, ..., ..., ONE), (7, "b", W, ""), (1, ..., ..., TWO)],
         PLAIN[:2],
         {"CF314"},
         id="else the last call, if none of its arguments came before the index changed",
@@ -1089,12 +1089,27 @@ def test_halves_of_a_character_find_their_call_whatever_came_before() -> None:
     ("deltas", "expected"),
     [
         ([(0, "a", W, OPEN), (1, ..., ..., "1}")], [("a", W, ONE)]),
-        ([(0, "a", W, OPEN), (1, ..., ..., "1"), (2, ..., ..., "}"), (3, ..., ..., " ")], [("a", W, ONE + " ")]),
+        ([(0, "a", W, OPEN), (1, ..., ..., "1"), (2, ..., ..., "}")], [("a", W, ONE)]),
         ([(0, "a", W, ONE), (1, ..., ..., TWO)], [("a", W, ONE), (MADE_UP, "", TWO)]),
         ([(0, "a", W, "{}"), (1, ..., ..., TWO)], [("a", W, "{}"), (MADE_UP, "", TWO)]),
         (
-            [(0, "a", W, ONE), (1, ..., ..., TWO), (0, ..., ..., " x"), (2, ..., ..., THREE)],
-            [("a", W, ONE + " x"), (MADE_UP, "", TWO), (MADE_UP, "", THREE)],
+            [(0, "a", W, ONE), (1, ..., ..., TWO), (0, ..., ..., " "), (2, ..., ..., THREE)],
+            [("a", W, ONE + " "), (MADE_UP, "", TWO), (MADE_UP, "", THREE)],
+        ),
+        ([(0, "a", W, ""), (1, ..., ..., ONE), (2, ..., ..., TWO)], [("a", W, ONE), (MADE_UP, "", TWO)]),
+        ([(0, "a", W, ""), (1, ..., ..., ""), (1, ..., T, TWO)], [("a", W, ""), (MADE_UP, T, TWO)]),
+        ([(0, "srvtoolu_a", W, ""), (1, ..., ..., TWO)], [("srvtoolu_a", W, ""), (MADE_UP, "", TWO)]),
+        (
+            [(0, "a", W, ONE), (0, "b", W, TWO), (1, ..., ..., THREE), (1, "c", W, ...)],
+            [*PLAIN[:2], ("c", W, THREE)],
+        ),
+        (
+            [(0, "a", W, ONE), (0, "b", W, TWO), (0, "c", W, OPEN), (1, ..., ..., "3}")],
+            PLAIN,
+        ),
+        (
+            [(0, "a", W, ONE), (0, "b", W, ""), (0, "c", W, ""), (1, ..., ..., TWO), (2, ..., ..., THREE)],
+            PLAIN,
         ),
         ([(0, "a", W, ONE), (0, "b", W, TWO), (5, ..., ..., THREE)], [*PLAIN[:2], (MADE_UP, "", THREE)]),
     ],
@@ -1113,9 +1128,40 @@ def test_a_custom_tools_input_is_always_whole() -> None:
 
 
 def test_halves_of_a_character_find_a_call_that_began_at_a_taken_index() -> None:
-    parser = feed((0, "a", W, ONE), (0, "b", W, '{"x":"'), (1, ..., ..., "\ud83d"), (..., "b", ..., "\ude00"))
+    parser = feed(
+        (0, "a", W, ONE), (0, "b", W, ""), (0, "c", W, THREE), (1, ..., ..., '"\ud83d'), (..., "b", ..., '\ude00"')
+    )
     parser.feed(delta("tool_calls") + DONE)
-    assert calls(parser.completion()) == [("a", W, ONE), ("b", W, '{"x":"😀')]
+    assert calls(parser.completion()) == [("a", W, ONE), ("b", W, '"😀"'), ("c", W, THREE)]
+
+
+def test_a_half_does_not_move_from_one_call_to_another() -> None:
+    parser = feed((0, "a", W, ONE), (1, ..., ..., '{"x":"\ud83d'), (1, "b", T, '\ude00"}'))
+    parser.feed(delta("tool_calls") + DONE)
+    assert calls(parser.completion()) == [("a", W, ONE), ("b", T, '{"x":"😀"}')]
+
+
+def test_whether_arguments_are_whole_is_judged_a_few_times_only() -> None:
+    """Else each new index would cost as much as all that came."""
+
+    def take(count: int) -> Callable[[], None]:
+        fragments = [(0, "a", W, '{"x":"'), *((number, ..., ..., "}") for number in range(1, count))]
+        chunks = [ChatCompletionChunk.model_validate_json(delta(tool_calls=[on_wire(one)])[6:]) for one in fragments]
+
+        def fold() -> None:
+            accumulator = ChatCompletionAccumulator()
+            for chunk in chunks:
+                accumulator.add(chunk)
+
+        return fold
+
+    assert_linear(take, 1000)
+
+
+def test_arguments_that_are_long_are_not_judged() -> None:
+    parser = feed((0, "a", W, "[" + "[]," * 2**19), (1, ..., ..., "1]"))
+    parser.feed(delta("tool_calls") + DONE)
+    assert [call.arguments for call in parser.completion().tool_calls][1:] == ["1]"]
 
 
 def test_half_a_character_at_the_end_of_a_call_stays_there() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from chunkfold.anomalies import AnomalyLog
 from chunkfold.fold.footprint import Kept
-from chunkfold.fold.merging import EXTENDED_IN_CHOICE
+from chunkfold.fold.merging import EXTENDED_IN_CHOICE, EXTENDED_IN_LOGPROBS, EXTENDED_IN_MESSAGE
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.surrogates import well_formed
@@ -100,14 +100,20 @@ class ChoiceState:
         """What it keeps; see `footprint`."""
         texts = (self.role, self.finish_reason, self.texts, self.blocks, self.content_parts, self.audio)
         merged = self.message_extra.get(PROVIDER_FIELDS)
-        extended = {name: value for name, value in self.extra.items() if name in EXTENDED_IN_CHOICE and is_list(value)}
-        extra = {name: value for name, value in self.extra.items() if name not in extended}
         of_message = {name: value for name, value in self.message_extra.items() if name != PROVIDER_FIELDS}
-        lists: list[list[Any]] = [*self.lists.values(), *self.logprobs.values(), *extended.values()]
+        lists: list[list[Any]] = [*self.lists.values(), *self.logprobs.values()]
+        replaced: list[dict[str, Any]] = [{"message": self.message} if self.message else {}]
+        for extra, extended in (
+            (dict(self.extra), EXTENDED_IN_CHOICE),
+            (of_message, EXTENDED_IN_MESSAGE),
+            (dict(self.logprobs_extra), EXTENDED_IN_LOGPROBS),
+        ):
+            lists += [extra.pop(name) for name in extended if is_list(extra.get(name))]
+            replaced.append(extra)
         return Kept(
             (*texts, self.tool_calls, self.function_call, merged),
             growing=(self.order or [], self.tool_messages or [], *lists),
-            replaced=({"message": self.message} if self.message else {}, extra, of_message, self.logprobs_extra),
+            replaced=replaced,
         )
 
     def write(self, name: str, text: str) -> int:

@@ -34,6 +34,7 @@ from chunkfold.models.content import PROVIDER_FIELDS
 
 _NEXT_OBJECT: Final = re.compile(r"\}[ \t\n\r]*\{")
 _LONGEST_LOOK: Final = 2**20  # characters
+_MOST_JUDGED: Final = 8  # times
 # The type of a call, its model, and the key of its text.
 _Kind = tuple[str, type[ChatCompletionMessageToolCall], str]
 _FUNCTION: Final[_Kind] = ("function", ChatCompletionMessageFunctionToolCall, "arguments")
@@ -57,7 +58,7 @@ class ToolCall:
     """
 
     __slots__ = (
-        *("_empty_object", "_may_be_placeholder", "_may_move", "_name", "arguments", "extra", "has_text", "id"),
+        *("_empty_object", "_judged", "_may_be_placeholder", "_name", "arguments", "extra", "has_text", "id"),
         *("index", "is_custom", "is_displaced", "is_server_side", "part_extra", "place", "type"),
     )
 
@@ -75,7 +76,7 @@ class ToolCall:
         self._name = TextBuffer()
         self._empty_object = False
         self._may_be_placeholder = True
-        self._may_move: bool | None = None  # not asked yet
+        self._judged = 0  # how many times
 
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
@@ -99,19 +100,23 @@ class ToolCall:
         other = ToolCall(self.place)
         other.id, other.index, other.type = self.id, self.index, self.type
         other.has_text, other.is_server_side = self.has_text, self.is_server_side
-        other.is_displaced, other._may_move = self.is_displaced, self._may_move
+        other.is_displaced = self.is_displaced
         other._name.write(self.name)
         return other
 
-    def may_move(self) -> bool:
-        """Whether a fragment with nothing but another index may continue it: it has a name, and is not whole.
+    def is_open(self) -> bool:
+        """Whether the client is to run it, and its arguments are still missing or cut.
 
-        That is found out once, the first time it is asked, so that the cost stays linear.
+        Cut ones are judged a few times only, and up to a size, so that the cost stays linear. A copy for routing has
+        none, and does not count as open once some came.
         """
-        if self._may_move is None:
-            text = self.arguments.getvalue()
-            self._may_move = self.has_name and not (text and (self.is_custom or _is_json(text)))
-        return self._may_move
+        if self.is_server_side or not self.has_text:
+            return not self.is_server_side
+        text = self.arguments.getvalue()
+        if self.is_custom or not 0 < len(text) <= _LONGEST_LOOK or self._judged == _MOST_JUDGED:
+            return False
+        self._judged += 1
+        return not _is_json(text)
 
     def is_called(self, name: str) -> bool:
         """Whether this is its whole name so far."""

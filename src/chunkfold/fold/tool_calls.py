@@ -72,10 +72,12 @@ class ToolCalls:
         at_index = self._by_index.get(index)
         if name == "null" and self._is_continued(at_index, index, id_, texts):
             name = ""
+        has_text = bool(texts.get("arguments") or texts.get("input"))
+        if at_index is None and index is not None and has_text and not (id_ or name):
+            at_index = self._moved(index)
         call, grown = self._route(at_index, index, id_, name)
         self.last = call
-        if not call.has_text and (texts.get("arguments") or texts.get("input")):
-            call.has_text = True
+        call.has_text = call.has_text or has_text
         return call, grown
 
     def bind_id(self, call: ToolCall, id_: str) -> None:
@@ -190,30 +192,26 @@ class ToolCalls:
             # Rule 6: the call touched last; but a name after name and arguments starts a new one.
             last = self.last
             return None if last is not None and name and last.has_name and last.has_text else last
-        if at_index is None:
-            return None if name else self._moved(index)  # None is rule 5
         # Rule 4: the call bound to the index; but another name after name and arguments starts a new one.
-        if name and at_index.has_text and at_index.is_called_otherwise(name):
+        if at_index is not None and name and at_index.has_text and at_index.is_called_otherwise(name):
             self._log.note(CALL_INDEX_REUSED, f"index {excerpt(index)}, name {excerpt(name)}")
             return None
-        return at_index
+        return at_index  # None is rule 5
 
     def _moved(self, index: int) -> ToolCall | None:
-        """Rule 5, with nothing but a free index: the call that continues there; None if there is none.
+        """Rule 5, with nothing but text at a free index: the call that continues there; None if there is none.
 
         It is the call at that place, if it began at an index that was taken: some relays give the first fragment of
-        each call the index 0, and the next ones the right index. Else it is the last call, if that is not whole:
-        SGLang's first fragments have another index, and Nebius changes it in the middle. Below 0 is nothing for the
-        client (Portkey).
+        each call the index 0, and the next ones the right index. Else it is the last one: SGLang's first fragments have
+        another index, and Nebius changes it in the middle. A call whose arguments are whole is not continued, nor is
+        any below 0, where nothing is for the client (Portkey).
         """
         if index < 0:
             return None
-        call = self.calls[index] if index < len(self.calls) else None
-        if call is None or not call.is_displaced:
-            call = self.last
-            if call is None or not call.may_move():
-                return None
-        self._log.note(CALL_INDEX_CHANGED, f"index {excerpt(index)} after {excerpt(call.index)}")
+        at_place = [call for call in self.calls[index : index + 1] if call.is_displaced]
+        call = next((call for call in (*at_place, self.last) if call is not None and call.is_open()), None)
+        if call is not None:
+            self._log.note(CALL_INDEX_CHANGED, f"index {excerpt(index)} after {excerpt(call.index)}")
         return call
 
     def _by_known_id(
