@@ -335,9 +335,7 @@ LATE_FAULT: Final = Rule(
     "the stream counts as finished",
 )
 
-ERROR_EVENT: Final = Rule(
-    "CF601", "an error as an event of that name", "Groq, LM Studio, NVIDIA Dynamo", "raises APIError"
-)
+ERROR_EVENT: Final = Rule("CF601", "an error as an event of that name", "Groq, LM Studio, Dynamo", "raises APIError")
 ERROR_FIELD: Final = Rule(
     "CF602", "an error as a field of the event stream", "llama.cpp through 2025", "raises APIError"
 )

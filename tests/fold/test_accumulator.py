@@ -351,6 +351,16 @@ USAGES = [
         id="beside its own",
     ),
     pytest.param(
+        [
+            {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
+            {"input_tokens": 3, "output_tokens": 20},
+        ],
+        {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120, "input_tokens": 3, "output_tokens": 20},
+        set(),
+        id="after its own",
+    ),
+    pytest.param([{"output_tokens": -5}], {"output_tokens": -5}, set(), id="unless they are below 0"),
+    pytest.param(
         [{"input_tokens": "11", "output_tokens": 2.5, "total_tokens": 3}],
         {"input_tokens": "11", "output_tokens": 2.5, "total_tokens": 3},
         set(),
@@ -424,6 +434,8 @@ def test_the_head_of_a_keep_alive_is_not_that_of_the_completion() -> None:
     completion = parser.completion()
     assert (completion.id, completion.model, completion.created) == (HEAD["id"], HEAD["model"], HEAD["created"])
     assert noted(parser) == {"CF203"}
+    ping = {"id": "acme-keepalive", "model": "tiny-keepalive"}
+    assert fold(*(chunk({"content": "Hi"}, **ping) for _ in range(2))).snapshot.model == "tiny-keepalive"
     odd = ChatCompletionChunk.model_construct(id=5, model=["m"], created=1, object="chat.completion.chunk", choices=[])
     StreamFold().add(odd)  # what nobody validated
 
@@ -596,6 +608,11 @@ DETAILS = [
             {"type": "reasoning.encrypted", "index": 0, "data": "yz!", "id": "rs_2"},
         ],
         id="encrypted data of another id is another block, at the same index too (OpenRouter)",
+    ),
+    pytest.param(
+        [[{"type": TEXT, "index": 0, "text": "a", "id": "1"}], [{"type": TEXT, "index": 0, "text": "b", "id": "2"}]],
+        [{"type": TEXT, "index": 0, "text": "ab", "id": "2"}],
+        id="text of another id at the same index is not",
     ),
     pytest.param(
         [[{"type": TEXT, "text": "a"}], [{"type": "x", "text": "-"}], [{"type": TEXT, "text": "b", "signature": "s"}]],
@@ -846,6 +863,12 @@ BLOCKS = [
         [{"type": "thinking", "thinking": "", "signature": signature} for signature in ("s", "t")],
         None,
         id="by signature, where the text is left out",
+    ),
+    pytest.param(
+        [[{**THINKING_BLOCK, "signature": "s"}], [{**THINKING_BLOCK, "signature": "t"}]],
+        [{**THINKING_BLOCK, "signature": "t"}],
+        "hm",
+        id="not by signature, where the text is repeated",
     ),
 ]  # fmt: skip
 
@@ -1274,11 +1297,10 @@ def test_log_probabilities_of_the_reasoning_add_up() -> None:
 
 @pytest.mark.parametrize("sent", [{"reasoning_content": ""}, {}, {"reasoning_content": "hm"}])
 def test_the_reasoning_is_sent_back_where_it_is_asked_for(sent: dict[str, Any]) -> None:
-    """DeepSeek wants the field between tool calls even if it is empty."""
+    """DeepSeek wants the field between tool calls even if it sent it empty."""
     message = fold(*said({"role": "assistant", **sent}, {"content": "a"})).completion().message
-    text = sent.get("reasoning_content", "")
-    assert message.to_param(reasoning_content=True) == {"role": "assistant", "content": "a", "reasoning_content": text}
-    assert "reasoning_content" not in message.to_param()
+    assert message.to_param(reasoning_content=True) == {"role": "assistant", "content": "a", **sent}
+    assert message.to_param() == {"role": "assistant", "content": "a"}
 
 
 def test_items_of_encrypted_reasoning_add_up_and_are_sent_back() -> None:

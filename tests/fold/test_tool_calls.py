@@ -979,6 +979,11 @@ def test_the_same_object_twice_counts_once(text: str, value: Any) -> None:
     assert ("CF312" in noted(parser)) is (ONE * 2 in text or "}}{" in text)
 
 
+def test_json_of_two_equal_halves_is_whole() -> None:
+    (call,) = read((0, "a", W, '{",":0,":":"}' * 2)).completion().tool_calls
+    assert call.function.parse() == {",": 0, ":": "}{", ":0,": ":"}
+
+
 @each_case("text", [ONE * 3, ONE * 4, ONE + " " + ONE, ONE + TWO, "[1][1]", '{"n":}' * 2])
 def test_other_repeats_do_not_parse(text: str) -> None:
     (call,) = read((0, "a", W, text)).completion().tool_calls

@@ -553,6 +553,23 @@ def test_all_that_is_kept_is_measured_until_it_is_replaced(name: str) -> None:
     assert fold._footprint._values == {}  # what was replaced is not kept for its size
 
 
+GROWING: dict[str, Callable[[list[Any]], dict[str, Any]]] = {
+    "token_ids": lambda items: choice(content="a") | {"token_ids": items},
+    "reasoning_items": lambda items: choice(reasoning_items=items),
+    "reasoning_items beside a ruled field": lambda items: choice(reasoning_items=items, reasoning_text="a"),
+    "logprobs.reasoning_content": lambda items: choice(content="a") | {"logprobs": {"reasoning_content": items}},
+}
+
+
+@each_case("name", GROWING)
+def test_lists_that_add_up_are_measured_as_they_grow(name: str) -> None:
+    parser = ChatCompletionParser(max_output_size=10_000)
+    for _ in range(3000):
+        parser.feed(chunk(GROWING[name]([{"a": "y" * 1000}])))
+    assert isinstance(parser.error, LimitExceededError)
+    assert parser.error.limit == "max_output_size"
+
+
 def test_lists_that_grow_are_forgotten_when_they_are_replaced() -> None:
     fold = StreamFold()
     for value in ([7] * 2000, "x", [8] * 2000, "x"):

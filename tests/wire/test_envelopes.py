@@ -477,6 +477,13 @@ def test_content_that_looks_like_an_error_is_content(text: str) -> None:
 
 
 NO_ERRORS = [
+    pytest.param({"error_code": 0, "error_message": "success"}, id="a good error_code"),
+    pytest.param({"choices": [], "error_code": 0, "error_message": "success"}, id="a good error_code, no choices"),
+    pytest.param({"error_message": "ok", "success": True}, id="success beside error_message"),
+    pytest.param({"error_message": ["x"]}, id="an error_message that is no text"),
+    pytest.param({"success": True, "errors": {"message": "x"}}, id="success beside errors"),
+    pytest.param({"errors": {"count": 0}, "usage": {"total_tokens": 1}}, id="errors without words"),
+    pytest.param({"errors": {"code": 0, "message": ""}}, id="errors with empty words"),
     pytest.param(chunk("a", code=500), id="code beside choices"),
     pytest.param(chunk("a", status_code=500), id="status_code beside choices"),
     pytest.param(chunk("a", message="x"), id="message beside choices"),
@@ -569,6 +576,7 @@ FIELDS = [
     pytest.param(b': error: {"message":"x"}\n\n', id="in a comment"),
     pytest.param(b'event: Error\ndata: {"message":"x"}\n\n', id="an event of another name"),
     pytest.param(b"event: error\n\n", id="an error event without data"),
+    pytest.param(b"event: error\n:\n\n", id="an error event with an empty comment"),
 ]
 
 
@@ -673,7 +681,18 @@ def test_an_error_as_bare_json_of_another_shape(body: Any, ending: bytes, before
     assert failure_of(before + compact_json(body) + ending).message == "x"
 
 
-@each_case("body", [{"level": "info", "message": "x"}, {"detail": "x"}, {"code": 0, "message": "ok"}, {"error": None}])
+@each_case(
+    "body",
+    [
+        {"level": "info", "message": "x"},
+        {"level": "warn", "msg": "x", "error": "connection reset"},
+        {"level": "info", "code": "I100", "message": "x"},
+        {"code": 1, "message": "success"},
+        {"detail": "x"},
+        {"code": 0, "message": "ok"},
+        {"error": None},
+    ],
+)
 def test_bare_json_that_may_be_anything_is_ignored(body: Any) -> None:
     parser = ChatCompletionParser()
     parser.feed(data(chunk("a")) + compact_json(body) + b"\n\n" + data(chunk("b", "stop")) + DONE)
@@ -743,7 +762,18 @@ def test_the_text_has_what_the_provider_behind_a_router_said(metadata: dict[str,
 
 @each_case(
     "metadata",
-    [{"raw": "Provider"}, {"raw": None}, {"raw": ""}, {"raw": []}, {"raw": {}}, {}, "raw", None],
+    [
+        {"raw": "Provider"},
+        {"raw": None},
+        {"raw": ""},
+        {"raw": []},
+        {"raw": {}},
+        {"raw": False},
+        {"raw": 0},
+        {},
+        "raw",
+        None,
+    ],
 )
 def test_unless_it_says_no_more(metadata: Any) -> None:
     assert str(failure({"error": {"message": "Provider returned error", "metadata": metadata}})) == (
@@ -753,7 +783,9 @@ def test_unless_it_says_no_more(metadata: Any) -> None:
 
 def test_what_the_provider_behind_a_router_said_is_bounded() -> None:
     for raw in ('{"a":' * 10_000, "[" * 70_000, '{"message":"x"' + " " * 70_000 + "}"):
-        assert len(str(failure({"error": {"message": "m", "metadata": {"raw": raw}}}))) < 600
+        text = str(failure({"error": {"message": "m", "metadata": {"raw": raw}}}))
+        assert len(text) < 600
+        assert text != "m: x"  # a long one is not read
 
 
 def test_the_place_in_the_request_that_is_wrong() -> None:
@@ -763,6 +795,7 @@ def test_the_place_in_the_request_that_is_wrong() -> None:
     assert (error.param, error.message) == ("body.messages.0.role", "x; Field required")
     assert failure({"detail": [{"loc": [], "msg": "x"}, {"loc": "body"}, 5]}).param is None
     assert len(failure({"detail": [{"loc": ["a"] * 1000, "msg": "x"}]}).param or "") < 30
+    assert len(failure({"detail": [{"loc": ["a" * 1000], "msg": "x"}]}).param or "") < 60
 
 
 # The code, as sent, and the status it means
@@ -862,6 +895,11 @@ STATUSES = [
     pytest.param({"error": {"code": 1302, "message": "x"}}, 429, id="Zhipu's 1302: too many requests"),
     pytest.param({"object": "error", "type": "rate_limited", "code": "1300"}, 429, id="Mistral's 1300 beside a type"),
     pytest.param({"error": {"code": "1300"}}, 400, id="Zhipu's 1300: unsafe"),
+    pytest.param({"error": {"code": "odd", "type": "1302"}}, 429, id="Zhipu's 1302 behind another word"),
+    pytest.param(chunk(None, "too_many_tool_calls"), 500, id="Gemini's too many calls"),
+    pytest.param(chunk(None, "unexpected_tool_call"), 500, id="Gemini's unexpected call"),
+    pytest.param(chunk(None, "MALFORMED_RESPONSE"), 500, id="Gemini's malformed response"),
+    pytest.param(chunk(None, "MISSING_THOUGHT_SIGNATURE"), 400, id="Gemini's missing signature"),
     pytest.param({"error": {"message": "x", "statusCode": 429}}, 429, id="statusCode"),
     pytest.param({"code": "The service is currently unavailable", "error": "x"}, 503, id="a sentence (xAI)"),
     pytest.param({"code": "Some resource has been exhausted", "error": "x"}, 429, id="another sentence (xAI)"),
@@ -1156,6 +1194,11 @@ def test_the_error_of_a_refused_response_that_is_an_event_stream(first: bytes) -
     assert (error.message, error.code) == ("slow down", "Throttling")
 
 
+@each_case("body", [b"event: error\n: overloaded\n\n", b"event: error\ndata: overloaded\n\n"])
+def test_the_error_of_a_refused_response_that_is_an_error_event(body: bytes) -> None:
+    assert error_from_response(503, {}, body).message == "overloaded"
+
+
 def test_the_parser_gives_the_same_error() -> None:
     headers = {"X-Request-ID": "req_1", "Retry-After": "3"}
     raw = compact_json({"error": LIMITED})
@@ -1184,8 +1227,9 @@ def test_what_the_response_says_of_a_retry_counts_first(told: str, retryable: bo
         assert error.retryable is (by_status if retryable is None else retryable)
 
 
-def test_a_request_that_is_too_long_is_not_retried() -> None:
-    error = failure({"error": {"code": 500, "message": "x", "type": "exceed_context_size_error"}})
+@each_case("word", ["exceed_context_size_error", "context_length_exceeded"])
+def test_a_request_that_is_too_long_is_not_retried(word: str) -> None:
+    error = failure({"error": {"code": 500, "message": "x", "type": word}})
     assert (error.status_code, error.retryable) == (500, False)
 
 
@@ -1282,6 +1326,7 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
     [
         ({"X-Request-Id": "a"}, "a"),
         ({"request-id": "a"}, "a"),
+        *(({name: "a"}, "a") for name in ("x-oneapi-request-id", "apim-request-id", "x-amzn-requestid")),
         ({"x-litellm-call-id": "a"}, "a"),
         ({"X-Portkey-Trace-Id": "a"}, "a"),
         ({"x-portkey-trace-id": "d", "x-litellm-call-id": "c", "request-id": "b", "x-request-id": "a"}, "a"),

@@ -310,7 +310,7 @@ class EventStreamDecoder:
             self._take_retry(value)
         elif name == b"error":
             self._error = value
-        elif (self._preamble is None and _BARE_ERROR.match(line)) or (not name and self._event == "error"):
+        elif (self._preamble is None and _BARE_ERROR.match(line)) or (not name and value and self._event == "error"):
             self._error = self._error or line
         elif name:
             self._keep_bare(line)

@@ -122,7 +122,7 @@ class _Block:
         if not self._kind.is_sequence:
             return False
         if fragment.get("signature") and self.fields.get("signature") not in (None, "", fragment["signature"]):
-            return True  # a block whose text is left out has nothing else
+            return not self.is_repeated_by(fragment)  # a block whose text is left out has nothing else
         if not any(key in fragment for key in (*self._kind.appended, "signature")):
             return True  # a value of its own, such as a redacted block or a reference
         is_over = any(self.fields.get(key) for key in ("signature", "data"))

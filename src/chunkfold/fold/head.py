@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from chunkfold.anomalies import EMPTY_FOR_ABSENT, ID_CHANGED, OBJECT_UNUSUAL, AnomalyLog, Rule
 from chunkfold.excerpts import excerpt
-from chunkfold.models.chunk import AMBIGUOUS_OBJECTS, KEEP_ALIVES
+from chunkfold.models.chunk import AMBIGUOUS_OBJECTS
 
+_KEEP_ALIVE: Final = "keepalive"  # the word of oMLX and OmniRoute, in chunks whose `created` is 0
 _FIRST_WINS: Final = ("id", "created", "model", "system_fingerprint")
 HEAD_FIELDS: Final = ("id", "model", "system_fingerprint", "object", "service_tier")
 """The fields that are usually the same in successive chunks."""
@@ -63,9 +64,10 @@ class Head:
 
     def _fold(self, chunk: dict[str, Any]) -> Iterator[tuple[Rule, str]]:
         """Keep what is new; yield a note for each deviation."""
+        is_waiting = not chunk.get("created")
         for name in _FIRST_WINS:
             value = chunk.get(name)
-            if value and not _is_keep_alive(name, value):
+            if value and not (name in ("id", "model") and is_waiting and _is_keep_alive(value)):
                 first = self.fields.setdefault(name, value)
                 if first != value and name in ("id", "model"):
                     yield ID_CHANGED, f"{name}: {excerpt(value)} after {excerpt(first)}"
@@ -77,6 +79,6 @@ class Head:
             self.fields["service_tier"] = tier
 
 
-def _is_keep_alive(name: str, value: Any) -> bool:
+def _is_keep_alive(value: Any) -> bool:
     """Whether an id or a model only says that a chunk keeps the connection alive: `chatcmpl-keepalive`."""
-    return name in ("id", "model") and isinstance(value, str) and value.rpartition("-")[2] in KEEP_ALIVES
+    return isinstance(value, str) and value.rpartition("-")[2] == _KEEP_ALIVE

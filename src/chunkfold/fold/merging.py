@@ -77,7 +77,7 @@ def merge_usage(usage: dict[str, Any], new: CompletionUsage, log: AnomalyLog) ->
     """
     counts = fields_of(new)
     if "input_tokens" in counts or "output_tokens" in counts:
-        counts = _renamed(counts, log)
+        counts = _renamed(counts, usage, log)
     merged = _merge_counts(usage, counts, log)
     if merged is usage:
         return usage
@@ -90,17 +90,19 @@ def merge_usage(usage: dict[str, Any], new: CompletionUsage, log: AnomalyLog) ->
     return merged
 
 
-def _renamed(usage: Mapping[str, Any], log: AnomalyLog) -> Mapping[str, Any]:
-    """Usage with the counts that it has only under the names of another API."""
+def _renamed(new: Mapping[str, Any], usage: Mapping[str, Any], log: AnomalyLog) -> Mapping[str, Any]:
+    """Usage with the counts that it has, and that came so far, only under the names of another API."""
     found = {
-        name: usage[other]
+        name: count
         for name, other in _OTHER_NAMES.items()
-        if usage.get(name) is None and is_count(usage.get(other))
+        if new.get(name) is None
+        and is_count(count := new.get(other))
+        and count >= 0
+        and usage.get(name) in (None, usage.get(other))
     }
-    if not found:
-        return usage
-    log.note(USAGE_NAMES, ", ".join(_OTHER_NAMES[name] for name in found))
-    return {**usage, **found}
+    if found:
+        log.note(USAGE_NAMES, ", ".join(_OTHER_NAMES[name] for name in found))
+    return {**new, **found}
 
 
 def _counts_in(usage: Mapping[str, Any]) -> tuple[Any, Any, Any]:

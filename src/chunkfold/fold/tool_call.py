@@ -19,7 +19,7 @@ from chunkfold.excerpts import excerpt
 from chunkfold.fold.footprint import Kept
 from chunkfold.fold.merging import keep_unknown, merge_provider_fields
 from chunkfold.fold.text_buffer import TextBuffer
-from chunkfold.json_text.parsing import load_json, without_placeholder
+from chunkfold.json_text.parsing import is_json, without_placeholder
 from chunkfold.json_text.surrogates import well_formed
 from chunkfold.models import (
     ChatCompletionMessageCustomToolCall,
@@ -116,7 +116,7 @@ class ToolCall:
         if self.is_custom or not 0 < len(text) <= _LONGEST_LOOK or self._judged == _MOST_JUDGED:
             return False
         self._judged += 1
-        return not _is_json(text)
+        return not is_json(text)
 
     def is_called(self, name: str) -> bool:
         """Whether this is its whole name so far."""
@@ -230,14 +230,6 @@ class LegacyCall:
         arguments = text or ("" if raw is None else json.dumps({} if raw == [] else raw))
         fields = with_unknown(unknown, {"name": self._name or None, "arguments": arguments})
         return validate_leniently(FunctionCall, fields)[0]
-
-
-def _is_json(text: str) -> bool:
-    try:
-        load_json(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _has_placeholder(arguments: str) -> bool:

@@ -70,6 +70,15 @@ def load_json(text: str) -> Any:
     return json.loads(_with_whole_pairs(text))
 
 
+def is_json(text: str) -> bool:
+    """Whether a text is whole JSON that the interpreter can read."""
+    try:
+        load_json(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def validate_json(text: str, as_type: Any) -> Any:
     """The value of a whole JSON text as a type.
 
@@ -117,7 +126,7 @@ def json_of(arguments: str) -> str:
     text = without_placeholder(arguments)
     half, odd = divmod(len(text), 2)
     is_twice = not odd and text[half - 1 : half + 1] == "}{" and text[:half] == text[half:]
-    return text[:half] if is_twice else text
+    return text[:half] if is_twice and not is_json(text) else text
 
 
 def without_placeholder(arguments: str) -> str:

@@ -115,7 +115,7 @@ class ChatCompletionMessage(Model):
 
         Args:
             reasoning_content: Whether to send the reasoning text back under that name: Moonshot and DeepSeek require
-                it between tool calls, even if it is empty; others refuse it.
+                it between tool calls, even if it was sent empty; others refuse it.
         """
         param: dict[str, Any] = {"role": "assistant", "content": self._content_param()}
         if self.refusal:
@@ -127,7 +127,7 @@ class ChatCompletionMessage(Model):
             param["function_call"] = _function_param(self.function_call)
         if self.audio is not None and self.audio.id:
             param["audio"] = {"id": self.audio.id}
-        if reasoning_content:
+        if reasoning_content and (self.reasoning or self.reasoning_content is not None):
             param["reasoning_content"] = self.reasoning or ""
         param |= returned_fields({**(self.model_extra or {}), "reasoning_details": self.reasoning_details})
         if param["content"] is None and param.keys().isdisjoint(_WITHOUT_CONTENT):

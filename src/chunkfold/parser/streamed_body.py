@@ -311,10 +311,11 @@ class StreamedBody:
         if payload.foreign and self.foreign is None:
             self.foreign = (event.offset, payload.foreign)
         self._absorb(payload, event.offset + len(event.data), chunks)
-        if self.stop is not None:
+        observer = self._on_server_sent_event
+        if observer is not None and self.stop is None:
+            observer(event, chunks[known:])
+        elif observer is not None:
             self._last = (event, chunks[known:])
-        elif self._on_server_sent_event is not None:
-            self._on_server_sent_event(event, chunks[known:])
 
     def tell_last(self) -> None:
         """Notify observers of the event that ended the stream; to be called when it is known how it ended."""

@@ -55,10 +55,18 @@ def _with_delta(choice: Any) -> Any:
     return {**fields, "delta": delta}
 
 
-def _event_data(body: bytes) -> bytes | None:
-    """The data of the error event, else of the first one, if the error is sent as a stream; None if it is not."""
-    events = EventStreamDecoder().feed(body + b"\n\n") if body.lstrip().startswith(_FIRST_FIELDS) else []
-    return next((event.data for event in events if event.event == "error"), events[0].data if events else None)
+def _read_and_quoted(body: bytes) -> tuple[bytes, bytes]:
+    """What to read of a refused response's body, and what to quote if it is not JSON.
+
+    Some send the error as a stream: then it is the data of the error event, else of the first event.
+    """
+    decoder = EventStreamDecoder()
+    events = decoder.feed(body + b"\n\n") if body.lstrip().startswith(_FIRST_FIELDS) else []
+    errors = [event for event in events if event.event == "error"] + decoder.error_fields
+    if errors:
+        data = errors[0].data.removeprefix(b":")
+        return data, data
+    return events[0].data if events else body, body
 
 
 def error_from_response(status_code: int, headers: Mapping[str, str], body: bytes) -> APIStatusError:
@@ -77,6 +85,7 @@ def error_from_response(status_code: int, headers: Mapping[str, str], body: byte
     check_count("status_code", status_code)
     check_instance("body", body, (bytes, bytearray), "bytes")
     body = body.removeprefix(BOM)
-    value, _ = read_value(_event_data(body) or body, [])
-    text = body.decode("utf-8", "replace").strip()
+    read, quoted = _read_and_quoted(body)
+    value, _ = read_value(read, [])
+    text = quoted.decode("utf-8", "replace").strip()
     return api_status_error(status_code, Headers(headers), unwrapped(value, []), text)

@@ -27,6 +27,7 @@ from chunkfold.wire.statuses import code_of, status_of
 
 _MESSAGE_EXCERPT: Final = 500
 _LONGEST_PATH: Final = 10  # keys
+_LONGEST_KEY: Final = 50  # characters
 _LONGEST_UPSTREAM: Final = 2**16  # characters
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 # A path of anything else, such as `;jsessionid=`, may hold more than names.
@@ -141,14 +142,14 @@ def _vendor_error(body: dict[str, Any]) -> dict[str, Any] | None:
     if errors and is_list(errors):  # Cloudflare, watsonx
         first = errors[0] if is_object(errors[0]) else {}
         return {**body, "message": _message_of(errors), "code": first.get("code") or body.get("status_code")}
-    if errors and is_object(errors):  # ModelScope
+    if is_object(errors) and _first_message(errors) and body.get("success") is not True:  # ModelScope
         return {**body, **errors}
     if body.get("success") is False:
         return body
-    told = body.get("error_message")
-    if body.get("error_code") not in (None, "", 0, "0") or (told and isinstance(told, str)):
-        # Baidu, Databricks; DeepInfra, Venice
-        return {**body, "message": body.get("error_msg") or told or body.get("message"), "code": body.get("error_code")}
+    told, code = body.get("error_message"), body.get("error_code")
+    is_told = bool(told) and isinstance(told, str) and code is None and body.get("success") is not True
+    if is_told or code not in (None, "", 0, "0"):  # DeepInfra, Venice; Baidu, Databricks
+        return {**body, "message": body.get("error_msg") or told or body.get("message"), "code": code}
     response = body.get("Response")
     inner = response.get("Error") if is_object(response) else None
     if is_object(inner):  # Tencent
@@ -265,7 +266,7 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
         fields.setdefault("type", fields.get("error_type") or outer.get("error_type") or outer.get("type"))
     for detail in objects_in(fields.get("detail")):  # FastAPI says where in the request something is wrong
         if (loc := detail.get("loc")) and is_list(loc):
-            fields.setdefault("param", ".".join(printed(key) for key in loc[:_LONGEST_PATH]))
+            fields.setdefault("param", ".".join(printed(key)[:_LONGEST_KEY] for key in loc[:_LONGEST_PATH]))
     return {name: field for name, field in fields.items() if not is_too_deep(field)}
 
 
@@ -328,5 +329,5 @@ def _upstream_message(error: ErrorObject) -> str | None:
     if isinstance(raw, str) and len(raw) <= _LONGEST_UPSTREAM and raw.lstrip()[:1] in ("{", "["):
         with suppress(ValueError, RecursionError):
             raw = load_json(raw)
-    words = _message_of(raw)
+    words = _message_of(raw) if isinstance(raw, str | list | dict) else None
     return None if words is None or words in (error.message or "") else words

@@ -28,7 +28,7 @@ from chunkfold.anomalies import (
 from chunkfold.arguments import check_instance
 from chunkfold.errors import APIError, ChunkfoldError, InvalidChunkError, exceeded
 from chunkfold.event_stream import MESSAGE, SLICE, ServerSentEvent
-from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of
+from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of, printed
 from chunkfold.json_text.values import is_list, is_object, with_shared_texts
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.models.chunk import AMBIGUOUS_OBJECTS, KEEP_ALIVES, is_unexplained
@@ -330,12 +330,13 @@ def is_meant(data: bytes) -> bool:
 
 
 def is_error(data: bytes) -> bool:
-    """Whether data alone is an error without doubt: an object with an envelope, or with a code and a message."""
+    """Whether data alone is an error without doubt: an object in an envelope, or one that is named error."""
     body, problem = read_value(data, [])
     if problem or not is_object(body):
         return False
-    is_named = "error" in (body.get("object"), body.get("type"))
-    return find_error(body, named=not is_named and not (body.get("code") and body.get("message"))) is not None
+    # Lines of a log, which some servers print into the body, have a text as `error`, or any `code`.
+    named = {printed(body.get(name)).lower().rpartition("_")[2] for name in ("object", "type", "code")}
+    return "error" in named or (is_object(body.get("error")) and find_error(body, named=True) is not None)
 
 
 def unwrapped(body: Any, notes: Notes) -> Any:
