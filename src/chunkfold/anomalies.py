@@ -295,7 +295,7 @@ CALL_INDEX_CHANGED: Final = Rule(
     "CF314",
     "a fragment without id and name has an index that no call has",
     "Nebius, SGLang, relays in front of DeepSeek",
-    "continues the last call, if its arguments are not whole",
+    "continues the call that lacks arguments, or has only their beginning",
 )
 
 ZERO_USAGE: Final = Rule(

@@ -323,7 +323,8 @@ OUTCOME = "choices.0.outcome"
 FAULT = OSError("connection reset")
 FAILED_WORDS = (
     *("error", "overloaded_error", "abort", "timeout", "cancelled", "engine_overloaded"),
-    *("insufficient_system_resource", "MALFORMED_FUNCTION_CALL"),
+    *("insufficient_system_resource", "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"),
+    *("TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE"),
 )
 WAITED = httpx.ReadTimeout("timed out")
 BOOM = {"message": "boom", "type": "server_error", "code": "overloaded", "failed_generation": "{"}
@@ -621,9 +622,17 @@ CASES = {
         CUT + named(b"error", b"boom"), CUT + named(b"error", b'"boom"'), error={"message": "boom"}
     ),
     "event-error-empty": failed(CUT + named(b"error", b""), CUT + named(b"error", b"null")),
+    "event-error-comment": failed(CUT + b"event: error\n: boom\n\ndata: [DONE]\n\n", error={"message": "boom"}),
+    "error-behind-cut-event": failed(
+        CUT + b'data: {"choices":[{"de\ndata: %b\n\n' % JSON_BODY,
+        CUT[:-1] + b'data: {"choices":[{"de\ndata: %b\n\n' % JSON_BODY,
+        CUT + b'data: {"choices":[{"de\nevent: error\ndata: %b\n\n' % JSON_BODY,
+        error=CODED,
+    ),
     "error-field": failed(
         CUT + b'error: {"message":"boom","code":"overloaded"}\n\n',
         CUT + b'error: {"message":"boom","code":"overloaded"}',  # and that was all
+        CUT + b'{"object":"error","message":"boom","code":"overloaded"}\n\n',
         error=CODED,
     ),
     "error-envelope": failed(
@@ -662,6 +671,8 @@ CASES = {
         error={"message": "boom"},
     ),
     "error-vendor": failed(
+        body(HI, {"errors": {"message": "boom", "code": "e"}}),
+        body(HI, {"choices": None, "error_type": "t", "error_message": "boom", "error_code": "e"}),
         body(HI, {"success": False, "errors": [{"code": "e", "message": "boom"}], "result": None}),
         body(HI, {"errors": [{"code": "e", "message": "boom"}], "status_code": 400}),
         body(HI, {"error_code": "e", "error_msg": "boom"}),
@@ -1015,6 +1026,11 @@ CASES = {
         calls(call("f", '{"x":1}', index=0, id="a"), call(None, '{"x":2}', index=0)),
         has={"calls": [("a", "f", '{"x":1}{"x":2}')]},
     ),
+    "call-index-changed": fine(
+        calls(call("f", "", index=2, id="a"), call(None, '{"x":1}', index=0)),
+        calls(call("f", '{"x"', index=0, id="a"), call(None, ":1}", index=1)),
+        has={"calls": [("a", "f", '{"x":1}')]},
+    ),
     "calls-object": fine(
         body(chunk({"tool_calls": call("f", "{}", index=0, id="a")}), chunk({}, "tool_calls")),
         has={"calls": [("a", "f", "{}")]},
@@ -1059,6 +1075,10 @@ CASES = {
     "usage-null": fine(
         body(HI, {**STOP, "usage": {"completion_tokens": 4}}, chunk(choices=[], usage={"completion_tokens": None})),
         has={"text": "Hi", "usage.completion_tokens": 4},
+    ),
+    "usage-names": fine(
+        body({**HI, "usage": {"input_tokens": 25, "output_tokens": 15}}, STOP),
+        has={"text": "Hi", "usage.prompt_tokens": 25, "usage.completion_tokens": 15, "usage.input_tokens": 25},
     ),
     "usage-in-parts": fine(
         body(
