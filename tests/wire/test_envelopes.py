@@ -652,6 +652,10 @@ def test_an_error_right_behind_an_event_that_was_cut(named: bytes, lines: bytes,
     assert "CF102" in {anomaly.rule.id for anomaly in parser.anomalies}
 
 
+def test_also_one_that_is_a_text() -> None:
+    assert failure_of(data(chunk("a")) + CUT + b'data: {"error":"reset"}\n\n').message == "reset"
+
+
 @each_case("last", [b'data: {"id":"y"}\n', b"data: [1]\n", b"data: reset\n", b'data: {"message":"reset"}\n'])
 def test_what_is_no_error_without_doubt_does_not_excuse_the_event_before(last: bytes) -> None:
     parser = ChatCompletionParser()

@@ -264,7 +264,7 @@ def _holds_several(event: ServerSentEvent) -> bool:
 def _ends_in_error(data: bytes) -> bool:
     """Whether the last of several lines is an error: a gateway adds it, maybe right behind an event that was cut."""
     first_lines, _, last_line = data.rstrip().rpartition(b"\n")
-    return bool(first_lines) and is_error(last_line)
+    return bool(first_lines) and is_error(last_line, is_framed=True)
 
 
 def _take_several(event: ServerSentEvent, payload: Payload) -> None:
@@ -329,14 +329,20 @@ def is_meant(data: bytes) -> bool:
     return data == DONE or (data.startswith(b"{") and is_json(data))
 
 
-def is_error(data: bytes) -> bool:
-    """Whether data alone is an error without doubt: an object in an envelope, or one that is named error."""
+def is_error(data: bytes, *, is_framed: bool = False) -> bool:
+    """Whether data alone is an error without doubt: in an envelope, or an object that is named error.
+
+    Args:
+        data: The data.
+        is_framed: Whether it is the data of an event; else it may be a line of a log.
+    """
     body, problem = read_value(data, [])
     if problem or not is_object(body):
         return False
-    # Lines of a log, which some servers print into the body, have a text as `error`, or any `code`.
+    # A log has lines with a text as `error`, or with any `code`.
     named = {printed(body.get(name)).lower().rpartition("_")[2] for name in ("object", "type", "code")}
-    return "error" in named or (is_object(body.get("error")) and find_error(body, named=True) is not None)
+    is_envelope = is_framed or is_object(body.get("error"))
+    return "error" in named or (is_envelope and find_error(body, named=True) is not None)
 
 
 def unwrapped(body: Any, notes: Notes) -> Any:
