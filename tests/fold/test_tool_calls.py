@@ -1125,6 +1125,34 @@ def test_a_call_moves_to_a_free_index_unless_its_arguments_are_whole(deltas: Any
     assert calls(parser.completion()) == expected
 
 
+@each_case(
+    ("deltas", "expected"),
+    [
+        (
+            [(..., "a", W, ""), (..., "b", W, ""), (0, ..., ..., ONE), (1, ..., ..., TWO)],
+            PLAIN[:2],
+        ),
+        (
+            [(2, "a", W, ""), (5, "b", W, ""), (0, ..., ..., ONE), (1, ..., ..., TWO)],
+            [("a", W, ""), ("b", W, ""), (MADE_UP, "", ONE), (MADE_UP, "", TWO)],
+        ),
+        (
+            [(2, "a", W, ""), (2, ..., ..., ONE), (5, "b", W, ""), (0, ..., ..., TWO)],
+            PLAIN[:2],
+        ),
+        (
+            [(2, "a", W, ""), (5, "b", W, OPEN), (0, ..., ..., "2}"), (2, ..., ..., ONE)],
+            [("a", W, ONE), ("b", W, OPEN), (MADE_UP, "", "2}")],
+        ),
+    ],
+)
+def test_no_call_gets_the_arguments_of_another(deltas: Any, expected: Any) -> None:
+    """Where several calls lack their arguments, a free index does not say whose they are, unless it is a place."""
+    parser = feed(*deltas)
+    parser.feed(delta("tool_calls") + DONE)
+    assert calls(parser.completion()) == expected
+
+
 def test_a_custom_tools_input_is_always_whole() -> None:
     parser = read(
         {"index": 0, "id": "a", "custom": {"name": "f", "input": "x"}}, {"index": 1, "custom": {"input": "y"}}
@@ -1138,6 +1166,12 @@ def test_halves_of_a_character_find_a_call_that_began_at_a_taken_index() -> None
     )
     parser.feed(delta("tool_calls") + DONE)
     assert calls(parser.completion()) == [("a", W, ONE), ("b", W, '"😀"'), ("c", W, THREE)]
+
+
+def test_halves_of_a_character_find_a_call_that_moves() -> None:
+    parser = feed((2, "a", W, ""), (0, ..., ..., '"\ud83d'), (..., "a", ..., '\ude00"'))
+    parser.feed(delta("tool_calls") + DONE)
+    assert calls(parser.completion()) == [("a", W, '"😀"')]
 
 
 def test_a_half_does_not_move_from_one_call_to_another() -> None:

@@ -44,6 +44,7 @@ class ToolCalls:
         self.calls: list[ToolCall] = []
         self.last: ToolCall | None = None
         self.client_side = 0
+        self._without_text = 0  # calls of which no arguments came
         self._log = log
         self._choice = choice
         self._head = head
@@ -77,7 +78,8 @@ class ToolCalls:
             at_index = self._moved(index)
         call, grown = self._route(at_index, index, id_, name)
         self.last = call
-        call.has_text = call.has_text or has_text
+        if has_text and not call.has_text:
+            self._begin_text(call)
         return call, grown
 
     def bind_id(self, call: ToolCall, id_: str) -> None:
@@ -90,6 +92,7 @@ class ToolCalls:
     def without_texts(self) -> "ToolCalls":
         """An independent copy without arguments, for routing; it notes nothing."""
         other = ToolCalls.for_routing(self._choice)
+        other._without_text = self._without_text
         other.calls = [call.without_text() for call in self.calls]
         other.last = None if self.last is None else other.calls[self.last.place]
         ids, indexes = self._by_id.items(), self._by_index.items()
@@ -108,7 +111,8 @@ class ToolCalls:
     def extend(self, index: int, text: str) -> ToolCall:
         """Fold a fragment that has nothing but its index and a text; return the call at this index."""
         call = self._by_index[index]
-        call.has_text = call.has_text or bool(text)
+        if text and not call.has_text:
+            self._begin_text(call)
         call.extend(text, self._log)
         return call
 
@@ -172,7 +176,13 @@ class ToolCalls:
     def _new(self) -> ToolCall:
         call = ToolCall(len(self.calls))
         self.calls.append(call)
+        self._without_text += 1
         return call
+
+    def _begin_text(self, call: ToolCall) -> None:
+        """The first text of a call came."""
+        self._without_text -= 1
+        call.has_text = True
 
     def _count_client_side(self, call: ToolCall) -> None:
         """The id or the name is new: count the call among those for the client to run, or no longer."""
@@ -201,15 +211,18 @@ class ToolCalls:
     def _moved(self, index: int) -> ToolCall | None:
         """Rule 5, with nothing but text at a free index: the call that continues there; None if there is none.
 
-        It is the call at that place, if it began at an index that was taken: some relays give the first fragment of
-        each call the index 0, and the next ones the right index. Else it is the last one: SGLang's first fragments have
-        another index, and Nebius changes it in the middle. A call whose arguments are whole is not continued, nor is
-        any below 0, where nothing is for the client (Portkey).
+        It is the call at that place, if it began without an index or at one that was taken: some relays give the first
+        fragment of each call the index 0, and the next ones the right index. Else it is the last one, unless another
+        one lacks its text too: SGLang's first fragments have another index, and Nebius changes it in the middle. A call
+        whose text is whole is not continued, nor is any below 0, where nothing is for the client (Portkey).
         """
         if index < 0:
             return None
-        at_place = [call for call in self.calls[index : index + 1] if call.is_displaced]
-        call = next((call for call in (*at_place, self.last) if call is not None and call.is_open()), None)
+        calls = [call for call in self.calls[index : index + 1] if call.is_displaced or call.index is None]
+        last = self.last
+        if last is not None and self._without_text == (not last.has_text):
+            calls.append(last)
+        call = next(filter(ToolCall.is_open, calls), None)
         if call is not None:
             self._log.note(CALL_INDEX_CHANGED, f"index {excerpt(index)} after {excerpt(call.index)}")
         return call
