@@ -179,8 +179,8 @@ class EventRecorder:
         call.id = call.id or progress.calls.made_up_id(progress.call)
         if call == progress.done:
             return
-        is_told = progress.call.has_text or (progress.done is not None and progress.done.arguments)
-        if call.arguments and not is_told:  # an empty object (CF310)
+        has_deltas = progress.call.has_text or (progress.done is not None and progress.done.arguments)
+        if call.arguments and not has_deltas:  # an empty object (CF310)
             self._events.append(ToolCallArgumentsDelta(choice, progress.call.place, call.arguments))
         progress.done = call.model_copy(deep=True)  # the receiver may change the event's own
         give_types([call], self._types)

@@ -147,8 +147,8 @@ def _vendor_error(body: dict[str, Any]) -> dict[str, Any] | None:
     if body.get("success") is False:
         return body
     told, code = body.get("error_message"), body.get("error_code")
-    is_told = bool(told) and isinstance(told, str) and code is None and body.get("success") is not True
-    if is_told or code not in (None, "", 0, "0"):  # DeepInfra, Venice; Baidu, Databricks
+    has_message = bool(told) and isinstance(told, str) and code is None and body.get("success") is not True
+    if has_message or code not in (None, "", 0, "0"):  # DeepInfra, Venice; Baidu, Databricks
         return {**body, "message": body.get("error_msg") or told or body.get("message"), "code": code}
     response = body.get("Response")
     inner = response.get("Error") if is_object(response) else None
