@@ -32,15 +32,18 @@ OURS = frozenset(rule.id for rule in (DONE_MISSING, FINISH_MISSING, LATE_FAULT))
 
 # The verdict. The first row whose facts are all there holds: why nothing more is read (None: whatever), the other facts
 # that decide, the end, and the rule that is noted.
-FINISHED, OUTPUT, UNKNOWN, FOREIGN = "all_finished", "has_output", "has_unexplained", "is_foreign"
+FINISHED, EARLY, OUTPUT = "all_finished", "finished_early", "has_output"
+UNKNOWN, FOREIGN = "has_unexplained", "is_foreign"
 TABLE: list[tuple[Stop | None, dict[str, bool], StreamEnd, Rule | None]] = [
     (Stop.ERROR, {}, StreamEnd.FAILED, None),
     (Stop.INVALID, {}, StreamEnd.INVALID, None),
     (Stop.REFUSED, {}, StreamEnd.INVALID, None),
     (Stop.BODY_ENDED, {FINISHED: True}, StreamEnd.FINISHED, DONE_MISSING),
-    (Stop.TRANSPORT, {FINISHED: True}, StreamEnd.FINISHED, LATE_FAULT),
-    (Stop.STALLED, {FINISHED: True}, StreamEnd.FINISHED, LATE_FAULT),
-    (None, {FINISHED: True}, StreamEnd.FINISHED, None),
+    (Stop.TRANSPORT, {FINISHED: True, EARLY: False}, StreamEnd.FINISHED, LATE_FAULT),
+    (Stop.STALLED, {FINISHED: True, EARLY: False}, StreamEnd.FINISHED, LATE_FAULT),
+    (Stop.LEFT, {FINISHED: True, EARLY: False}, StreamEnd.FINISHED, None),
+    (Stop.DONE, {FINISHED: True}, StreamEnd.FINISHED, None),
+    (Stop.WHOLE_BODY, {FINISHED: True}, StreamEnd.FINISHED, None),
     (Stop.TRANSPORT, {}, StreamEnd.INTERRUPTED, None),
     (Stop.STALLED, {}, StreamEnd.STALLED, None),
     (Stop.LEFT, {}, StreamEnd.CLOSED, None),
@@ -61,7 +64,7 @@ def expected(facts: Facts) -> tuple[StreamEnd, Rule | None]:
 
 @each_case("stop", Stop)
 def test_every_combination_of_facts(stop: Stop) -> None:
-    for *known, is_refused, refuses in product(*[BOTH] * 6):
+    for *known, is_refused, refuses in product(*[BOTH] * 7):
         facts = Facts(stop, *known, is_refused=is_refused, refused_ids=OURS if refuses else frozenset())
         end, note = expected(facts)
         # What strict mode refuses: what was noted, where the bytes stopped by themselves; and the ending's own rule.
@@ -71,7 +74,7 @@ def test_every_combination_of_facts(stop: Stop) -> None:
 
 
 def test_every_row_of_the_table_decides_something() -> None:
-    found = {expected(Facts(stop, *known)) for stop in Stop for known in product(*[BOTH] * 4)}
+    found = {expected(Facts(stop, *known)) for stop in Stop for known in product(*[BOTH] * 5)}
     assert found == {(end, note) for _, _, end, note in TABLE}
 
 

@@ -112,6 +112,8 @@ def play(body: bytes, way_out: str, cut: Callable[[bytes], list[bytes]] = whole)
 #                                                    the body ends, the transport fails, it stalls, the consumer leaves
 OPEN_WITHOUT_OUTPUT = ("empty", "interrupted", "stalled", "closed")
 OPEN_WITH_OUTPUT = ("truncated", "interrupted", "stalled", "closed")
+# A finish reason that output followed is no proof where something else than the provider stopped the bytes.
+EARLY = ("finished", "interrupted", "stalled", "closed")
 
 
 def always(end: str) -> tuple[str, str, str, str]:
@@ -139,14 +141,17 @@ ENDS: dict[str, tuple[bytes, tuple[str, str, str, str]]] = {
         STOP + delta(index=1, role="assistant"),
         OPEN_WITHOUT_OUTPUT,
     ),
-    # Every choice seen has its finish reason: nothing that happens later takes that back.
+    # Every choice seen has its finish reason: nothing that happens later takes that back, but for output.
     "text and finish": (HI + STOP, always("finished")),
     "text and finish in one chunk": (delta("length", content="Hi"), always("finished")),
     "finish without output": (STOP, always("finished")),
     "an unknown finish reason": (HI + delta("eos_token"), always("finished")),
     "both choices finished": (HI + text("Ho", 1) + delta("stop", 1) + STOP, always("finished")),
     "finish, then usage": (HI + STOP + USAGE, always("finished")),
-    "text after the finish reason": (HI + STOP + text("!"), always("finished")),
+    "text after the finish reason": (HI + STOP + text("!"), EARLY),
+    "finish with every chunk": (delta("stop", content="H") + delta("stop", content="i"), EARLY),
+    "text after the finish reason and [DONE]": (HI + STOP + text("!") + DONE, always("finished")),
+    "no output after the finish reason": (HI + STOP + text("") + ROLE + STOP, always("finished")),
     "finish and [DONE]": (HI + STOP + DONE, always("finished")),
     "finish without output and [DONE]": (STOP + DONE, always("finished")),
     # [DONE] without a finish reason.

@@ -47,6 +47,8 @@ class Facts(NamedTuple):
     Attributes:
         stop: Why nothing more is read.
         all_finished: Whether at least one choice came, and every one has its finish reason.
+        finished_early: Whether output came after a finish reason, which proves nothing then: some relays send one with
+            every chunk, or with the first.
         has_output: Whether output came.
         has_unexplained: Whether an object came that is neither a chunk nor an error.
         is_foreign: Whether events with data came, and none of them is part of a stream of chunks.
@@ -56,6 +58,7 @@ class Facts(NamedTuple):
 
     stop: Stop
     all_finished: bool = False
+    finished_early: bool = False
     has_output: bool = False
     has_unexplained: bool = False
     is_foreign: bool = False
@@ -111,7 +114,7 @@ _BEFORE_FINISH: Final = {
 
 def _tolerant(facts: Facts) -> Verdict:
     """The verdict without strict mode, for a stream that stopped without an error in its content."""
-    if facts.all_finished:
+    if facts.all_finished and not (facts.finished_early and facts.stop in _BEFORE_FINISH):
         return Verdict(StreamEnd.FINISHED, _AFTER_FINISH.get(facts.stop))
     if facts.stop in _BEFORE_FINISH:
         return Verdict(_BEFORE_FINISH[facts.stop])

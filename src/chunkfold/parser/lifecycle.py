@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Generator
 from typing import TYPE_CHECKING, Any
 
-from chunkfold.anomalies import UNEXPLAINED_OBJECT, Anomaly, AnomalyLog
+from chunkfold.anomalies import OUTPUT_AFTER_FINISH, UNEXPLAINED_OBJECT, Anomaly, AnomalyLog
 from chunkfold.arguments import check_callable
 from chunkfold.errors import APIError, ChunkfoldError, InvalidStreamError, StreamEnd, StreamStalledError
 from chunkfold.event_stream import slices
@@ -274,6 +274,7 @@ class Lifecycle:
         facts = Facts(
             stop,
             all_finished=fold.all_finished,
+            finished_early=log.get(OUTPUT_AFTER_FINISH) is not None,
             has_output=fold.has_output,
             has_unexplained=log.get(UNEXPLAINED_OBJECT) is not None,
             is_foreign=body.foreign is not None and fold.chunks == fold.unexplained,
