@@ -1313,6 +1313,13 @@ def test_items_of_encrypted_reasoning_add_up_and_are_sent_back() -> None:
     assert message.model_dump()["reasoning_items"] == message.to_param()["reasoning_items"] == items
 
 
+def test_token_ids_of_a_delta_extend() -> None:
+    """FastDeploy's `return_token_ids`."""
+    deltas = [{"content": "a", "completion_token_ids": [1, 2]}, {"content": "b", "completion_token_ids": [3]}]
+    message = fold(*said(*deltas)).completion().message
+    assert message.model_extra == {"completion_token_ids": [1, 2, 3]}
+
+
 def test_unknown_keys_of_logprobs_are_kept_and_null_is_none() -> None:
     logprobs = [None, {"content": None, "x": 1}, {"refusal": None, "x": 2, "y": None}]
     (choice,) = fold(*(chunk({}, choice={"logprobs": one}) for one in logprobs), *said({})).completion().choices

@@ -24,8 +24,8 @@ from chunkfold.models.shared import USAGE_KEYS, is_count
 
 EXTENDED_IN_CHOICE = ("token_ids",)
 """The keys of a choice whose lists add up: vLLM sends the tokens with each chunk."""
-EXTENDED_IN_MESSAGE = (REASONING_ITEMS,)
-"""Those of a delta."""
+EXTENDED_IN_MESSAGE = (REASONING_ITEMS, "completion_token_ids")
+"""Those of a delta: FastDeploy has the tokens there."""
 EXTENDED_IN_LOGPROBS = ("reasoning_content",)
 """Those of log probabilities: DeepSeek has a list beside that of the content."""
 _MOST_KEYS = 100  # of an object in usage; what providers send has some twenty
