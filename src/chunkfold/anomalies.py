@@ -158,8 +158,8 @@ WHOLE_COMPLETION: Final = Rule(
 NEARLY_DATA: Final = Rule(
     "CF110",
     "a line that is nearly `data`: a blank around the field's name, capitals, or JSON without the field",
-    "home-made relays",
-    "ignores it, as the event stream standard says",
+    "Higress, home-made relays",
+    "ignores it, as the event stream standard says; reads JSON without the field if it is a chunk",
 )
 DATA_PREFIX_TWICE: Final = Rule(
     "CF111", "the prefix `data:` is repeated", "servers that frame framed strings", "removes one"
@@ -324,7 +324,12 @@ FINISH_MISSING: Final = Rule(
     "CF502", "[DONE] although a choice has no finish reason", "Evolink, Ollama, proxies to Copilot", "ends as `done`"
 )
 FINISHED_TWICE: Final = Rule("CF504", "a choice finishes more than once", "OpenRouter, SGLang", "keeps the last")
-OUTPUT_AFTER_FINISH: Final = Rule("CF505", "output comes after the finish reason", "GitHub Copilot, SGLang", "keeps it")
+OUTPUT_AFTER_FINISH: Final = Rule(
+    "CF505",
+    "output comes after the finish reason",
+    "GitHub Copilot, SGLang, Open WebUI",
+    "keeps it; if the stream breaks after that, the finish reason counts for nothing",
+)
 FINISH_UNUSUAL: Final = Rule(
     "CF506", "the finish reason is none of OpenAI's", "Together, Hugging Face, Zhipu, vLLM", "maps it in `outcome`"
 )

@@ -627,6 +627,7 @@ CASES = {
         CUT + b'data: {"choices":[{"de\ndata: %b\n\n' % JSON_BODY,
         CUT[:-1] + b'data: {"choices":[{"de\ndata: %b\n\n' % JSON_BODY,
         CUT + b'data: {"choices":[{"de\nevent: error\ndata: %b\n\n' % JSON_BODY,
+        CUT + b'data: {"choices":[{"dedata: %b\n\n' % JSON_BODY,
         error=CODED,
     ),
     "error-field": failed(
@@ -658,6 +659,10 @@ CASES = {
     "finish-error": failed(
         *(body(HI, chunk({}, word)) for word in FAILED_WORDS),
         has={"text": "Hi", OUTCOME: "error"},
+    ),
+    "finish-error-text": failed(
+        body(HI, chunk({"content": '{"error":{"message":"boom","code":503}}'}, "error_finish")),
+        error={"status_code": 503},
     ),
     "finish-error-described": failed(
         body(HI, chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "error", "error": BOOM}])),
@@ -875,6 +880,9 @@ CASES = {
             body(HI, done=False) + line + body(STOP)
             for line in (b" data: {}\n\n", b"Data: [DONE]\n\n", b"data : {}\n\n")
         )
+    ),
+    "chunk-without-field": fine(
+        json.dumps(HI).encode().join([body(chunk({"role": "assistant"}), done=False), b"\n\n"]) + body(STOP)
     ),
     "doubled-prefix": fine(body(HI, STOP).replace(b"data: ", b"data: data: ")),
     "after-done": fine(body(HI, STOP) + body(chunk({"content": " again"})), body(HI, STOP) + b"data: oops\n\n"),
@@ -1101,6 +1109,7 @@ CASES = {
     ),
     "finished-twice": fine(body(HI, STOP, chunk({}, "length")), has={"text": "Hi", "finish_reason": "length"}),
     "output-after-finish": fine(body(STOP, HI)),
+    "output-after-finish-interrupted": interrupted([body(STOP, HI, done=False), FAULT], has={"text": "Hi"}),
     "finish-unusual": fine(
         body(HI, chunk({}, "eos_token")), has={"text": "Hi", "finish_reason": "eos_token", OUTCOME: "stop"}
     ),

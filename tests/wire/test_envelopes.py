@@ -577,6 +577,8 @@ FIELDS = [
     pytest.param(b'event: Error\ndata: {"message":"x"}\n\n', id="an event of another name"),
     pytest.param(b"event: error\n\n", id="an error event without data"),
     pytest.param(b"event: error\n:\n\n", id="an error event with an empty comment"),
+    pytest.param(b"event: error\n: keep-alive\n\n", id="an error event with a keep-alive"),
+    pytest.param(b"event: error\n:PING\n\n", id="an error event with another"),
 ]
 
 
@@ -652,8 +654,36 @@ def test_an_error_right_behind_an_event_that_was_cut(named: bytes, lines: bytes,
     assert "CF102" in {anomaly.rule.id for anomaly in parser.anomalies}
 
 
+@each_case("prefix", [b"data: ", b"data:"])
+@each_case("ending", [b"\n\n" + DONE, b"\n\n", b"\n", b""])
+def test_an_error_spliced_into_an_event_that_was_cut(prefix: bytes, ending: bytes) -> None:
+    """A proxy writes its own frame where its upstream broke off, in the middle of a line."""
+    body = data(chunk("a")) + CUT.rstrip() + prefix + ADDED.removeprefix(b"data: ").rstrip() + ending
+    for size in (len(body), 1):
+        parser = ChatCompletionParser()
+        for place in range(0, len(body), size):
+            parser.feed(body[place : place + size])
+        parser.close()
+        assert isinstance(parser.error, APIError)
+        assert (parser.error.message, parser.error.status_code, parser.snapshot.text) == ("reset", 502, "a")
+
+
 def test_also_one_that_is_a_text() -> None:
     assert failure_of(data(chunk("a")) + CUT + b'data: {"error":"reset"}\n\n').message == "reset"
+
+
+@each_case("spliced", [b'data: {"id":"y"}', b"data: reset", b'data: {"message":"reset"}', b'{"error":"reset"}'])
+def test_what_is_no_frame_of_an_error_without_doubt_does_not_excuse_what_it_is_spliced_into(spliced: bytes) -> None:
+    parser = ChatCompletionParser()
+    parser.feed(data(chunk("a")) + CUT.rstrip() + spliced + b"\n\n" + DONE)
+    assert type(parser.error) is InvalidChunkError
+
+
+def test_text_that_looks_like_a_spliced_error_is_text() -> None:
+    said = 'data: {"error":"reset"}'
+    parser = ChatCompletionParser()
+    parser.feed(data(chunk(said, "stop")) + DONE)
+    assert parser.completion().text == said
 
 
 @each_case("last", [b'data: {"id":"y"}\n', b"data: [1]\n", b"data: reset\n", b'data: {"message":"reset"}\n'])
@@ -783,6 +813,73 @@ def test_unless_it_says_no_more(metadata: Any) -> None:
     assert str(failure({"error": {"message": "Provider returned error", "metadata": metadata}})) == (
         "Provider returned error"
     )
+
+
+INNER = {"error": {"code": 429, "message": "slow down", "details": [{"retryDelay": "7s"}]}}
+PASSED_ON = [
+    pytest.param({"message": json.dumps(INNER)}, "slow down", id="JSON as the message"),
+    pytest.param({"message": json.dumps([INNER])}, "slow down", id="in a list"),
+    pytest.param({"message": "x", "metadata": {"raw": json.dumps(INNER)}}, "x: slow down", id="OpenRouter"),
+    pytest.param({"message": "x", "metadata": {"raw": INNER}}, "x: slow down", id="OpenRouter, an object"),
+    pytest.param({"message": "x", "value": {"error_message": json.dumps(INNER)}}, "x: slow down", id="Vercel"),
+]
+
+
+@each_case(("outer", "text"), PASSED_ON)
+def test_the_status_is_that_of_the_error_that_a_gateway_passes_on(outer: dict[str, Any], text: str) -> None:
+    error = failure({"error": outer})
+    assert (str(error), error.status_code, error.retry_after) == (text, 429, 7.0)
+    assert (error.message, error.code, error.raw) == (outer["message"], None, {"error": outer})
+    assert failure({"error": {**outer, "code": 502}}).status_code == 502
+    response = error_from_response(502, {}, json.dumps({"error": outer}).encode())
+    assert (str(response), response.status_code, response.retry_after) == (f"HTTP 502: {text}", 502, 7.0)
+
+
+@each_case("message", ["{", "[]", "{}", '{"a":1}', '{"message": 5', "[1]"])
+def test_a_message_that_only_looks_like_an_error_stays(message: str) -> None:
+    error = failure({"error": {"message": message}})
+    assert (str(error), error.status_code) == (message, None)
+
+
+@each_case(
+    ("text", "message", "status"),
+    [
+        ('{"error":{"message":"slow down","code":"Throttling.RateQuota"}}', "slow down", 429),
+        ('{"code":503,"message":"overloaded"}', "overloaded", 503),
+        ("overloaded", "overloaded", None),
+    ],
+)
+def test_the_text_of_a_choice_that_ends_with_error_finish_is_the_error(
+    text: str, message: str, status: int | None
+) -> None:
+    """DashScope's; none of it is an answer, so that a retry repeats nothing."""
+    error = failure_of(data(chunk(text, "error_finish")) + DONE)
+    assert (str(error), error.message, error.status_code) == (message, text, status)
+    assert (error.type, error.snapshot.text, error.emitted_output) == (None, "", False)
+    assert error.raw["choices"][0]["delta"]["content"] == text
+
+
+@each_case("delta", [{}, {"content": None}, {"content": ""}, {"content": 5}, None])
+def test_and_where_it_has_none_the_finish_reason_is(delta: Any) -> None:
+    body = data({"choices": [{"index": 0, "delta": delta, "finish_reason": "error_finish"}]})
+    assert str(failure_of(body)) == "the provider ended choice 0 with the finish reason 'error_finish'"
+
+
+@each_case("named", ["error", "network_error", "recover_stop"])
+def test_the_text_before_another_finish_reason_is_an_answer(named: str) -> None:
+    error = failure_of(data(chunk("Hi", named)))
+    assert (error.message, error.snapshot.text) == (
+        f"the provider ended choice 0 with the finish reason '{named}'",
+        "Hi",
+    )
+
+
+@each_case(("word", "status"), [("BAD_REQUEST", 400), ("RATE_LIMITED", 429), ("OTHER", None)])
+def test_the_code_may_be_named_error_code_in_camel_case(word: str, status: int | None) -> None:
+    for body in ({"success": False, "error": "x", "errorCode": word}, {"error": {"message": "x"}, "errorCode": word}):
+        error = failure(body)
+        assert (error.message, error.code, error.status_code) == ("x", word, status)
+    assert failure({"error": {"message": "x", "code": "a"}, "errorCode": word}).code == "a"
 
 
 def test_what_the_provider_behind_a_router_said_is_bounded() -> None:

@@ -834,6 +834,54 @@ def test_a_body_of_what_is_nearly_data_is_no_event_stream() -> None:
     assert strict.error.rule.id == "CF110"
 
 
+MISSING = [
+    pytest.param(b"%b\n\n", id="a block of its own"),
+    pytest.param(b"id: 1\n%b\n\n", id="after another field"),
+    pytest.param(b"\n%b\r\n\r\n", id="other line ends"),
+]
+
+
+@each_case("block", MISSING)
+@each_case("before", [b"", b": ping\n\n", stream(A).removesuffix(sse()[0])])
+def test_a_chunk_without_the_field_is_read(block: bytes, before: bytes) -> None:
+    """Higress loses `data: ` now and then; the text was lost with it."""
+    bare, done = block % compact(B), sse()[0]
+    for body in (before + bare + stream(A), before + stream(A).removesuffix(done) + bare + done):
+        for size in (len(body), 1, 5):
+            parser = ChatCompletionParser()
+            chunks = [chunk for at in range(0, len(body), size) for chunk in parser.feed(body[at : at + size])]
+            assert sorted(chunk.text for chunk in chunks) == sorted(parser.completion().text)
+            assert parser.completion().text.count("b") == 1
+            assert noted(parser) & {"CF110", "CF109"}
+
+
+def test_a_chunk_without_the_field_is_told_to_the_callback_and_refused_by_strict_mode() -> None:
+    told: list[tuple[bytes, int]] = []
+    parser = ChatCompletionParser(on_server_sent_event=lambda event, chunks: told.append((event.data, len(chunks))))
+    first, second, done = sse(A, B)
+    parser.feed(first + second.removeprefix(b"data: ") + done)
+    assert told == [(compact(A), 1), (compact(B), 1), (b"[DONE]", 0)]
+    strict = read(first + second.removeprefix(b"data: ") + done, strict=True)
+    assert isinstance(strict.error, InvalidStreamError)
+    assert strict.error.rule is not None
+    assert (strict.error.rule.id, strict.end) == ("CF110", "invalid")
+
+
+@each_case("line", [{"choices": []}, {"choices": [{"text": "b"}]}, {"choices": ["b"]}, {"usage": {"total_tokens": 5}}])
+def test_other_json_without_the_field_is_none(line: Any) -> None:
+    first, second, done = sse(A, B)
+    parser = read(first + compact(line) + b"\n\n" + second + done)
+    assert (parser.completion().text, parser.completion().usage, noted(parser)) == ("ab", None, {"CF110"})
+
+
+def test_a_last_chunk_without_the_field_and_without_choices_is_read() -> None:
+    trailer = {**HEAD, "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}}
+    first, second, done = sse(A, B)
+    usage = read(first + second + compact(trailer) + b"\n\n" + done).completion().usage
+    assert usage is not None
+    assert usage.total_tokens == 3
+
+
 DOUBLED = [
     pytest.param(b"data: data: %b\n\ndata: data: [DONE]\n\n", "done", "a", id="each event"),
     pytest.param(b"data:data:%b\n\ndata: [DONE]\n\n", "done", "a", id="without blanks"),

@@ -25,12 +25,12 @@ _WORDS = {
     Outcome.CONTENT_FILTER: (
         "content_filter content_filtered safety sensitive recitation blocklist prohibited_content spii"
         " refusal guardrail_intervened moderation image_safety image_recitation image_prohibited_content language"
-        " error_toxic"
+        " error_toxic blacklist"
     ),
     Outcome.ERROR: (
         "error network_error insufficient_system_resource abort timeout cancelled canceled engine_overloaded"
         " malformed_function_call function_call_filter malformed_response unexpected_tool_call too_many_tool_calls"
-        " missing_thought_signature"
+        " missing_thought_signature error_finish recover_stop"
     ),
 }
 _OUTCOMES = {word: outcome for outcome, words in _WORDS.items() for word in words.split()}

@@ -18,7 +18,7 @@ from chunkfold.excerpts import excerpt
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.json_text.parsing import has_more_items
 from chunkfold.models import ChatCompletionChunk
-from chunkfold.models.chunk import is_keep_alive
+from chunkfold.models.chunk import KEEP_ALIVES, is_keep_alive
 from chunkfold.parser.choice_merger import merger_for
 from chunkfold.parser.endings import Stop, not_an_event_stream
 from chunkfold.parser.limits import OutputLimit
@@ -30,6 +30,7 @@ from chunkfold.wire.parts import MAX_EVENT_PARTS
 from chunkfold.wire.payload import (
     DONE,
     Payload,
+    is_chunk,
     is_error,
     is_json,
     is_meant,
@@ -182,12 +183,15 @@ class StreamedBody:
         self._log.offset = field.offset
         if not field.event and not self._fold.chunks and self._take_opening(field.data, chunks):
             return  # after keep-alives
-        if len(field.data) > self._large or not is_meant(field.data):
+        if has_more_items(field.data, self._max_event_items) or not is_meant(field.data):
             return
         if not field.event and is_error(field.data):
             self._take_error_field(field._replace(event="error"), chunks)
+            return
+        self._log.note(NEARLY_DATA)
+        if not field.event and is_chunk(field.data):
+            self._take_large(field._replace(event=MESSAGE), chunks)
         else:
-            self._log.note(NEARLY_DATA)
             self._check_guards(field.offset, chunks)
 
     def _take_opening(self, opening: bytes, chunks: list[ChatCompletionChunk]) -> bool:
@@ -223,9 +227,12 @@ class StreamedBody:
     def _is_error_field(self, field: ServerSentEvent) -> bool:
         """Whether the value of an `error` field is an error: JSON other than `null` and `false`.
 
-        JSON with too many values counts as an error without being read. A comment in an event named error is one.
+        JSON with too many values counts as an error without being read. A comment in an event named error is one, too,
+        unless it only keeps the connection alive.
         """
-        if field.data.startswith(b":") or has_more_items(field.data, self._max_event_items):
+        if field.data.startswith(b":"):
+            return field.text[1:].strip().lower().replace("-", "") not in KEEP_ALIVES
+        if has_more_items(field.data, self._max_event_items):
             return True
         return field.data.strip() not in (b"null", b"false") and is_json(field.data)
 

@@ -9,6 +9,7 @@ possible.
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeGuard
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ from chunkfold.errors import APIError, APIStatusError
 from chunkfold.excerpts import escaped, excerpt, printed
 from chunkfold.json_text.parsing import load_json
 from chunkfold.json_text.surrogates import scrubbed
-from chunkfold.json_text.values import is_integer, is_list, is_object
+from chunkfold.json_text.values import is_integer, is_list, is_object, with_shared_texts
 from chunkfold.models import ChatCompletionChunk, ErrorObject, Outcome
 from chunkfold.models.base import validate_leniently
 from chunkfold.models.outcome import outcome_of
@@ -28,7 +29,8 @@ from chunkfold.wire.statuses import code_of, status_of
 _MESSAGE_EXCERPT: Final = 500
 _LONGEST_PATH: Final = 10  # keys
 _LONGEST_KEY: Final = 50  # characters
-_LONGEST_UPSTREAM: Final = 2**16  # characters
+_LONGEST_INNER: Final = 2**16  # characters
+_BRACKETS: Final = ("{", "[")
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 # A path of anything else, such as `;jsessionid=`, may hold more than names.
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._~:/-]*")
@@ -39,6 +41,7 @@ _BARE_KEYS: Final = frozenset(
 )
 _EXCEPTION: Final = "Exception"
 _NATIVE: Final = "native_finish_reason"
+_TEXT_IS_ERROR: Final = "error_finish"
 _GOOD_WORDS: Final = ("0", "200", "ok", "success", "succeeded", "completed")
 _MESSAGES: Final = frozenset({"delta", "message"})
 _ANTHROPIC_EVENTS: Final = (
@@ -132,8 +135,24 @@ def _error_inside(body: dict[str, Any]) -> Envelope | None:
             message = f"the provider ended choice {excerpt(choice.get('index', 0))} with the {reason}"
             holders = (choice, choice.get("delta"), choice.get("message"))
             own = next((holder["error"] for holder in holders if _has_error(holder)), told[0] if told else None)
-            return Envelope(own or {"message": message, key: word}, ERROR_FINISH)
+            return Envelope(own or {"message": _error_text(choice) or message, key: word}, ERROR_FINISH)
     return Envelope(told[0], ERROR_INSIDE) if told else None
+
+
+def _error_text(choice: dict[str, Any]) -> str | None:
+    """The error that DashScope writes where the text of an answer is, JSON or not; None if a choice has none."""
+    delta = choice.get("delta")
+    text = delta.get("content") if is_object(delta) and choice.get("finish_reason") == _TEXT_IS_ERROR else None
+    return text if text and isinstance(text, str) else None
+
+
+def without_error_texts(body: dict[str, Any]) -> dict[str, Any]:
+    """A copy of an object with choices, in which no error is the text of an answer."""
+    body = with_shared_texts(body)
+    for choice in objects_in(body["choices"]):
+        if _error_text(choice) is not None:
+            del choice["delta"]["content"]
+    return body
 
 
 def _vendor_error(body: dict[str, Any]) -> dict[str, Any] | None:
@@ -200,13 +219,14 @@ def api_error(value: Any, raw: Any) -> APIError:
     raw = scrubbed(raw)
     value = raw if is_same else scrubbed(value)
     fields = _error_fields(value, raw)
+    inner = _inner_fields(fields)
     error, _ = validate_leniently(ErrorObject, dict(fields))
     return APIError(
-        _shown(error),
+        _shown(error, inner),
         error=error,
-        status_code=status_of(fields, raw),
+        status_code=status_of(fields, raw) or status_of(inner, None),
         request_id=_request_id_in(fields, raw),
-        retry_after=_retry_delay(fields),
+        retry_after=_retry_delay(fields, inner),
         raw=raw,
     )
 
@@ -217,14 +237,15 @@ def api_status_error(status_code: int, headers: Mapping[str, str], body: Any, te
     envelope = find_error(body) if is_object(body) else None
     value: Any = envelope.value if envelope else text if body is None or is_list(body) else body
     fields = _error_fields(value, body)
+    inner = _inner_fields(fields)
     error, _ = validate_leniently(ErrorObject, dict(fields))
     wait = retry_after(headers)
     failure = APIStatusError(
-        f"HTTP {status_code}{_redirected(status_code, headers)}: {_shown(error)}",
+        f"HTTP {status_code}{_redirected(status_code, headers)}: {_shown(error, inner)}",
         error=error,
         status_code=status_code,
         request_id=request_id(headers) or _request_id_in(fields, body),
-        retry_after=_retry_delay(fields) if wait is None else wait,
+        retry_after=_retry_delay(fields, inner) if wait is None else wait,
         raw=text if body is None else body,
     )
     failure.headers = headers
@@ -264,6 +285,8 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
         # A string error keeps its type and code beside it (text-generation-inference: `error_type`).
         fields.setdefault("code", outer.get("code"))
         fields.setdefault("type", fields.get("error_type") or outer.get("error_type") or outer.get("type"))
+    if fields.get("code") is None and outer.get("errorCode") is not None:
+        fields["code"] = outer["errorCode"]
     for detail in objects_in(fields.get("detail")):  # FastAPI says where in the request something is wrong
         if (loc := detail.get("loc")) and is_list(loc):
             fields.setdefault("param", ".".join(printed(key)[:_LONGEST_KEY] for key in loc[:_LONGEST_PATH]))
@@ -276,9 +299,9 @@ def _request_id_in(fields: dict[str, Any], raw: Any) -> str | None:
     return next((id_ for id_ in ids if id_ and isinstance(id_, str)), None)
 
 
-def _retry_delay(fields: dict[str, Any]) -> float | None:
+def _retry_delay(fields: dict[str, Any], inner: dict[str, Any]) -> float | None:
     """Seconds to wait, as Google's `RetryInfo` says among the details: its compatible endpoint has no header."""
-    for detail in objects_in(fields.get("details")):
+    for detail in chain(objects_in(fields.get("details")), objects_in(inner.get("details"))):
         delay = detail.get("retryDelay")
         if isinstance(delay, str) and delay.endswith("s") and (seconds := seconds_in(delay[:-1])) is not None:
             return seconds
@@ -312,22 +335,32 @@ def _message_of(value: Any, levels: int = 4) -> str | None:
     return None if value is None or value is True else excerpt(value)
 
 
-def _shown(error: ErrorObject) -> str:
+def _shown(error: ErrorObject, inner: dict[str, Any]) -> str:
     """The message for the exception's text: bounded, without control characters; else the code and the type."""
     if error.message:
-        upstream = _upstream_message(error)
-        return escaped(f"{error.message}: {upstream}" if upstream else error.message, _MESSAGE_EXCERPT)
+        words = inner.get("message")
+        if isinstance(words, str) and words not in error.message:
+            return escaped(f"{error.message}: {words}", _MESSAGE_EXCERPT)
+        return escaped(words if words and error.message.lstrip()[:1] in _BRACKETS else error.message, _MESSAGE_EXCERPT)
     known = [f"{name} {excerpt(value)}" for name in ("code", "type") if (value := getattr(error, name)) is not None]
     what = "the provider sent an error without a message"
     return f"{what}: {', '.join(known)}" if known else what
 
 
-def _upstream_message(error: ErrorObject) -> str | None:
-    """What the provider behind OpenRouter said, where OpenRouter's own message is only that it said something."""
-    metadata = (error.model_extra or {}).get("metadata")
-    raw = metadata.get("raw") if is_object(metadata) else None
-    if isinstance(raw, str) and len(raw) <= _LONGEST_UPSTREAM and raw.lstrip()[:1] in ("{", "["):
+def _inner_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of the error that a gateway passes on from the provider behind it; empty if it passes on none.
+
+    It is JSON, or only text, where OpenRouter (`metadata.raw`) and Vercel (`value`) keep it, or JSON as the message.
+    """
+    metadata, value, message = (fields.get(name) for name in ("metadata", "value", "message"))
+    told: Any = metadata.get("raw") if is_object(metadata) else value.get("error_message") if is_object(value) else None
+    if not told and isinstance(message, str) and message.lstrip()[:1] in _BRACKETS:
+        told = message
+    if isinstance(told, str) and len(told) <= _LONGEST_INNER and told.lstrip()[:1] in _BRACKETS:
         with suppress(ValueError, RecursionError):
-            raw = load_json(raw)
-    words = _message_of(raw) if isinstance(raw, str | list | dict) else None
-    return None if words is None or words in (error.message or "") else words
+            told = load_json(told)
+    told = told[0] if is_list(told) and len(told) == 1 else told
+    if not told or not isinstance(told, str | list | dict):
+        return {}
+    envelope = find_error(told) if is_object(told) else None
+    return _error_fields(envelope.value if envelope else told, told)

@@ -29,7 +29,7 @@ from chunkfold.arguments import check_instance
 from chunkfold.errors import APIError, ChunkfoldError, InvalidChunkError, exceeded
 from chunkfold.event_stream import MESSAGE, SLICE, ServerSentEvent
 from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of, printed
-from chunkfold.json_text.values import is_list, is_object, with_shared_texts
+from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.models.chunk import AMBIGUOUS_OBJECTS, KEEP_ALIVES, is_unexplained
 from chunkfold.wire.envelopes import (
@@ -38,9 +38,10 @@ from chunkfold.wire.envelopes import (
     may_be_other,
     other_api,
     other_api_object,
+    without_error_texts,
 )
 from chunkfold.wire.parts import MAX_BLOCK_PARTS, MAX_EVENT_PARTS, count_parts, is_full_of_parts
-from chunkfold.wire.repairs import Notes, UnreadableError, read_json, repaired_chunk
+from chunkfold.wire.repairs import Notes, UnreadableError, objects_in, read_json, repaired_chunk
 
 ChatCompletionChunk.model_rebuild()  # the one model that every stream needs
 validate_json: Callable[[bytes], ChatCompletionChunk] = ChatCompletionChunk.__pydantic_validator__.validate_json
@@ -160,7 +161,7 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
 def _take_error(event: ServerSentEvent, value: Any, body: Any, payload: Payload) -> None:
     """The error that a value of the body describes, and before it the chunk that came with it, if any."""
     if is_object(body) and body.get("choices"):
-        take_chunk(event, with_shared_texts(body), payload)  # repairs change it, and the error shows what was sent
+        take_chunk(event, without_error_texts(body), payload)  # a copy: repairs change it, and the error shows it
     payload.error = api_error(value, body)
 
 
@@ -198,6 +199,7 @@ def read_value(data: bytes, notes: Notes) -> tuple[Any, str]:
 
 
 def _take_unread(event: ServerSentEvent, problem: str, payload: Payload, *, is_foreign: bool) -> None:
+    event = _without_splice(event)
     if _holds_several(event) or _ends_in_error(event.data):
         _take_several(event, payload)
     elif _BROKEN_ERROR.match(event.data):
@@ -267,6 +269,13 @@ def _ends_in_error(data: bytes) -> bool:
     return bool(first_lines) and is_error(last_line, is_framed=True)
 
 
+def _without_splice(event: ServerSentEvent) -> ServerSentEvent:
+    """The event with an error on a line of its own, if a gateway wrote it, field and all, right behind data it cut."""
+    cut, prefix, last = event.data.rpartition(_DATA)
+    is_spliced = bool(prefix and cut.strip()) and is_error(last, is_framed=True)
+    return event._replace(data=cut + b"\n" + last) if is_spliced else event
+
+
 def _take_several(event: ServerSentEvent, payload: Payload) -> None:
     """Each line as an event of its own, up to the first that ends the stream, but for one that was cut by an error."""
     count = sum(1 for _ in islice(_lines(event.data), MAX_EVENT_PAYLOADS + 1))
@@ -297,6 +306,7 @@ def whole_part(event: ServerSentEvent, *, data_terminated: bool) -> ServerSentEv
 
     An unterminated last data line that begins like JSON and does not parse was cut, and is dropped (CF101).
     """
+    event = _without_splice(event)
     first_lines, line_end, last_line = event.data.rpartition(b"\n")
     if data_terminated and _BROKEN_ERROR.match(event.data):
         return event
@@ -343,6 +353,15 @@ def is_error(data: bytes, *, is_framed: bool = False) -> bool:
     named = {printed(body.get(name)).lower().rpartition("_")[2] for name in ("object", "type", "code")}
     is_envelope = is_framed or is_object(body.get("error"))
     return "error" in named or (is_envelope and find_error(body, named=True) is not None)
+
+
+def is_chunk(data: bytes) -> bool:
+    """Whether data alone is a chunk without doubt: it says so, or a choice has a delta."""
+    body, problem = read_value(data, [])
+    if problem or not is_object(body):
+        return False
+    has_delta = any("delta" in choice for choice in objects_in(body.get("choices")))
+    return has_delta or body.get("object") == "chat.completion.chunk"
 
 
 def unwrapped(body: Any, notes: Notes) -> Any:
