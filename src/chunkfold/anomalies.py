@@ -71,7 +71,7 @@ class AnomalyLog:
     """What was tolerated so far, with at most one entry per rule.
 
     Args:
-        refused: The ids of the rules that are not tolerated: see `refused_rules`.
+        refused_ids: The ids of the rules that are not tolerated; see `refused_rules`. Also an attribute.
 
     Attributes:
         offset: Where the event being read starts in the body, in bytes.
@@ -79,11 +79,11 @@ class AnomalyLog:
         count: How many uses of rules were noted.
     """
 
-    def __init__(self, refused: Collection[str] = ()) -> None:
+    def __init__(self, refused_ids: Collection[str] = ()) -> None:
         self.offset = 0
         self.count = 0
         self.refused: Anomaly | None = None
-        self._refused_ids = refused
+        self.refused_ids = refused_ids
         self._noted: dict[str, Anomaly] = {}
         self._counts: defaultdict[str, int] = defaultdict(int)
         self._on_first: Callable[[Anomaly], object] | None = None
@@ -105,7 +105,7 @@ class AnomalyLog:
         if rule.id in self._noted:
             return
         anomaly = self._noted[rule.id] = Anomaly(rule, 1, self.offset, escaped(detail, _DETAIL))
-        if self.refused is None and rule.id in self._refused_ids:
+        if self.refused is None and rule.id in self.refused_ids:
             self.refused = anomaly
         if self._on_first is not None:
             self._on_first(anomaly)

@@ -1,6 +1,6 @@
 """The lifecycle of one stream: the effect of each read, its times, and how it ends."""
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from chunkfold.anomalies import OUTPUT_AFTER_FINISH, UNEXPLAINED_OBJECT, Anomaly, AnomalyLog
@@ -33,7 +33,6 @@ class Lifecycle:
         *,
         headers: Headers,
         clock: Callable[[], float],
-        refused_ids: Collection[str],
         has_callback: bool,
     ) -> None:
         self.end: StreamEnd | None = None
@@ -47,7 +46,6 @@ class Lifecycle:
         self._deadlines = deadlines
         self._headers = headers
         self._clock = clock
-        self._refused_ids = refused_ids
         self._log = fold.log
         self._recorder: EventRecorder | None = None
         self._observers: Observers | None = None
@@ -279,7 +277,7 @@ class Lifecycle:
             has_unexplained=log.get(UNEXPLAINED_OBJECT) is not None,
             is_foreign=body.foreign is not None and fold.chunks == fold.unexplained,
             is_refused=log.refused is not None,
-            refused_ids=self._refused_ids,
+            refused_ids=log.refused_ids,
         )
         self.end, error = conclude(facts, log, body.foreign, body.error, cause)
         self.error = None if error is None else self._with_context(error)

@@ -97,9 +97,9 @@ class ChatCompletionParser(Lifecycle):
         check_flag("one_choice", one_choice)
         check_time("started", started)
         check_count("status_code", status_code)
-        refused_ids = refused_rules(strict=strict, tolerate=tolerate)
+        log = AnomalyLog(refused_rules(strict=strict, tolerate=tolerate))
         given = Headers({} if headers is None else headers)
-        fold = StreamFold(AnomalyLog(refused_ids), tools)
+        fold = StreamFold(log, tools)
         deadlines = Deadlines(total_timeout, progress_timeout, clock() if started is None else started)
         body: StreamedBody | RefusedBody
         if status_code is None or 200 <= status_code <= 299:
@@ -111,7 +111,6 @@ class ChatCompletionParser(Lifecycle):
                 on_server_sent_event=on_server_sent_event,
                 transforms=transforms,
                 one_choice=one_choice,
-                is_strict=bool(refused_ids),
                 response=(status_code, given.get("content-type")),
             )
         else:
@@ -122,7 +121,6 @@ class ChatCompletionParser(Lifecycle):
             deadlines,
             headers=given,
             clock=clock,
-            refused_ids=refused_ids,
             has_callback=on_server_sent_event is not None,
         )
 

@@ -58,7 +58,6 @@ class StreamedBody:
 
     Args:
         fold: Where chunks are folded; what is tolerated is noted in its log.
-        is_strict: Whether strict mode refuses anything.
         response: The status and the content type, for an error message.
 
     Attributes:
@@ -78,7 +77,6 @@ class StreamedBody:
         on_server_sent_event: OnServerSentEvent | None,
         transforms: "Sequence[Transform]",
         one_choice: bool,
-        is_strict: bool,
         response: tuple[int | None, str | None],
     ) -> None:
         self.stop: Stop | None = None
@@ -96,7 +94,7 @@ class StreamedBody:
         self._on_server_sent_event = on_server_sent_event
         self._last: tuple[ServerSentEvent, list[ChatCompletionChunk]] | None = None  # the event that ended the stream
         self._transforms = transforms = tuple(transforms)
-        self._sees_all = is_strict or on_server_sent_event is not None or bool(transforms)
+        self._sees_all = bool(fold.log.refused_ids or transforms) or on_server_sent_event is not None
         self._is_direct = not self._sees_all  # whether a plain chunk may go straight to the fold
         self._decoder = EventStreamDecoder(max_event_size)
         self._output_limit = OutputLimit(max_output_size, fold)
