@@ -161,7 +161,7 @@ class Lifecycle:
                 deadlines.last_progress = now
                 body.has_progress = False
             if not is_slice:
-                self._end_if_late(deadlines.missed(now), chunks)
+                self._end_if_late(now, chunks)
         if (is_returned or self._has_callback) and fold.output_size > size and not self._emitted:
             self._mark_emitted()
         if body.stop is not None:
@@ -189,7 +189,7 @@ class Lifecycle:
             yield chunks
         last: list[ChatCompletionChunk] = []
         size = self._fold.output_size
-        self._end_if_late(self._deadlines.missed(now), last)
+        self._end_if_late(now, last)
         if is_returned and self._fold.output_size > size:
             self._mark_emitted()
         self._tell_observers()
@@ -297,7 +297,8 @@ class Lifecycle:
         if self._observers is not None:
             self._observers.tell(self._fold.chunks, has_ended=self.end is not None)
 
-    def _end_if_late(self, missed: str | None, chunks: list[ChatCompletionChunk]) -> None:
+    def _end_if_late(self, now: float, chunks: list[ChatCompletionChunk]) -> None:
+        missed = self._deadlines.missed(now)
         if missed is not None and self.end is None:
             self._end_at(Stop.STALLED, chunks, StreamStalledError(missed, end=StreamEnd.STALLED))
 
