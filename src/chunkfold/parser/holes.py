@@ -171,7 +171,7 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], state: ChoiceState
     )
     if is_ruled or not _has_all_counts(usage):
         return None
-    kinds = [_kind_of(Place(hole.holder, hole.key), chunk, texts, unknown) for hole in holes]
+    kinds = [_kind_of(hole, chunk, texts, unknown) for hole in holes]
     if not texts or None in kinds or kinds.count(_Kind.TEXT) != len(texts):
         return None
     numbers = {kind: [number for number, one in enumerate(kinds) if one is kind] for kind in _Kind}
@@ -199,9 +199,7 @@ def _rule_for(texts: list[Place], delta: ChoiceDelta, *, has_index: bool) -> Tex
     return rule if in_block is None else rule_with_block(rule, str(in_block))
 
 
-def _kind_of(
-    hole: Place, chunk: ChatCompletionChunk, texts: list[Place], unknown: list[dict[str, Any]]
-) -> _Kind | None:
+def _kind_of(hole: Hole, chunk: ChatCompletionChunk, texts: list[Place], unknown: list[dict[str, Any]]) -> _Kind | None:
     """What is in a hole; None for a value that has another meaning."""
     holder, [choice], usage = hole.holder, chunk.choices, chunk.usage
     if any(holder is text.holder and hole.key == text.key for text in texts):
