@@ -92,7 +92,7 @@ class StreamedBody:
         self._short = min(_LONG, self._largest)
         self._response = response
         self._on_server_sent_event = on_server_sent_event
-        self._last: tuple[ServerSentEvent, list[ChatCompletionChunk]] | None = None  # the event that ended the stream
+        self._last: tuple[ServerSentEvent, list[ChatCompletionChunk]] | None = None  # not passed to the callback yet
         self._transforms = transforms = tuple(transforms)
         self._sees_all = bool(fold.log.refused_ids or transforms) or on_server_sent_event is not None
         self._is_direct = not self._sees_all  # whether a plain chunk may go straight to the fold
@@ -316,14 +316,13 @@ class StreamedBody:
         if payload.foreign and self.foreign is None:
             self.foreign = (event.offset, payload.foreign)
         self._absorb(payload, event.offset + len(event.data), chunks)
-        observer = self._on_server_sent_event
-        if observer is not None and self.stop is None:
-            observer(event, chunks[known:])
-        elif observer is not None:
+        if self._on_server_sent_event is not None:
             self._last = (event, chunks[known:])
+            if self.stop is None:
+                self.tell_last()
 
     def tell_last(self) -> None:
-        """Notify observers of the event that ended the stream; to be called when it is known how it ended."""
+        """Notify the callback of the last event; of the one that ended the stream once it is known how it ended."""
         if self._last is not None and self._on_server_sent_event is not None:
             last, self._last = self._last, None
             self._on_server_sent_event(*last)
