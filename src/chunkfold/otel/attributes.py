@@ -127,30 +127,30 @@ def error_type(error: BaseException) -> str:
     return type(error).__name__
 
 
-def usage_of(completion: ChatCompletion) -> CompletionUsage | None:
-    """The usage; None if none was received, or a value of another type."""
+def usage_of(completion: ChatCompletion) -> CompletionUsage:
+    """The usage; one without counts if none was received, or a value of another type."""
     usage: Any = completion.usage
-    return usage if isinstance(usage, CompletionUsage) else None
+    return usage if isinstance(usage, CompletionUsage) else CompletionUsage()
 
 
-def input_tokens(usage: CompletionUsage | None) -> int | None:
+def input_tokens(usage: CompletionUsage) -> int | None:
     """Tokens of the prompt, None if not sent."""
-    return None if usage is None else _count(usage.prompt_tokens)
+    return _count(usage.prompt_tokens)
 
 
-def output_tokens(usage: CompletionUsage | None) -> int | None:
+def output_tokens(usage: CompletionUsage) -> int | None:
     """Tokens of the completion, None if not sent."""
-    return None if usage is None else _count(usage.completion_tokens)
+    return _count(usage.completion_tokens)
 
 
-def input_modalities(usage: CompletionUsage | None) -> dict[str, int]:
+def input_modalities(usage: CompletionUsage) -> dict[str, int]:
     """Tokens of the prompt by their modality: those above 0 that were sent."""
-    return {} if usage is None else _modalities(usage.prompt_tokens_details)
+    return _modalities(usage.prompt_tokens_details)
 
 
-def output_modalities(usage: CompletionUsage | None) -> dict[str, int]:
+def output_modalities(usage: CompletionUsage) -> dict[str, int]:
     """Tokens of the completion by their modality: those above 0 that were sent."""
-    return {} if usage is None else _modalities(usage.completion_tokens_details)
+    return _modalities(usage.completion_tokens_details)
 
 
 def by_modality(total: int, sent: Mapping[str, int]) -> dict[str, int]:
@@ -164,24 +164,22 @@ def by_modality(total: int, sent: Mapping[str, int]) -> dict[str, int]:
     return {**sent, names.UNKNOWN_MODALITY: rest} if rest else dict(sent)
 
 
-def cache_read_tokens(usage: CompletionUsage | None) -> int | None:
+def cache_read_tokens(usage: CompletionUsage) -> int | None:
     """Tokens of the prompt that were read from a cache, None if not sent."""
-    return None if usage is None else _count(usage.cached_tokens)
+    return _count(usage.cached_tokens)
 
 
-def cache_write_tokens(usage: CompletionUsage | None) -> int | None:
+def cache_write_tokens(usage: CompletionUsage) -> int | None:
     """Tokens of the prompt that were written to a cache (OpenAI's field, or Anthropic's), None if not sent."""
-    if usage is None:
-        return None
     details: Any = usage.prompt_tokens_details  # kept raw, if it is of a wrong type
     inner = details.model_extra if isinstance(details, PromptTokensDetails) else None
     written = _count((inner or {}).get("cache_write_tokens"))
     return written if written is not None else _count((usage.model_extra or {}).get("cache_creation_input_tokens"))
 
 
-def reasoning_tokens(usage: CompletionUsage | None) -> int | None:
+def reasoning_tokens(usage: CompletionUsage) -> int | None:
     """Tokens of the completion that were reasoning, None if not sent."""
-    return None if usage is None else _count(usage.reasoning_tokens)
+    return _count(usage.reasoning_tokens)
 
 
 def _modalities(details: Any) -> dict[str, int]:

@@ -56,7 +56,7 @@ class _TokenUsage:
 
     def record(
         self,
-        usage: CompletionUsage | None,
+        usage: CompletionUsage,
         common: Attributes,
         error: Attributes,  # noqa: ARG002 - as below, but these names have no place for it
         context: Context,
@@ -85,7 +85,7 @@ class _CountedTokens:
             )
         }
 
-    def record(self, usage: CompletionUsage | None, common: Attributes, error: Attributes, context: Context) -> None:
+    def record(self, usage: CompletionUsage, common: Attributes, error: Attributes, context: Context) -> None:
         """Record the usage of one stream.
 
         For a count that was not sent the counter adds 0, as the conventions require: this shows that there was a
