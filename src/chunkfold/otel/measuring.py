@@ -153,27 +153,30 @@ class _Measured:
         """The stream ended: complete the span and the metrics."""
         seconds = stream.elapsed
         self._note_model(stream.snapshot.model)
-        error: Attributes = {} if stream.error is None else {names.ERROR_TYPE: error_type(stream.error)}
-        try:
-            if self.instruments is not None:
-                self.instruments.duration.record(seconds, {**self.common, **error}, self.context)
-                self.instruments.tokens.record(usage_of(stream.snapshot), self.common, error, self.context)
-            if self.span.is_recording():
-                self._describe(stream, error)
-        finally:
-            self.span.end(self.started + _nanoseconds(seconds))
+        self._end(stream, stream.error, seconds)
 
     def fail(self, error: BaseException, seconds: float) -> None:
         """There was no response. A cancellation is not an error, like that of a stream."""
-        kind: Attributes = {names.ERROR_TYPE: error_type(error)} if isinstance(error, Exception) else {}
+        self._end(None, error if isinstance(error, Exception) else None, seconds)
+
+    def _end(self, stream: Observable | None, error: Exception | None, seconds: float) -> None:
+        """Record the end, `seconds` after the request was sent; the stream is None if there was no response."""
+        kind: Attributes = {} if error is None else {names.ERROR_TYPE: error_type(error)}
         try:
             if self.instruments is not None:
                 self.instruments.duration.record(seconds, {**self.common, **kind}, self.context)
+                if stream is not None:
+                    self.instruments.tokens.record(usage_of(stream.snapshot), self.common, kind, self.context)
             if self.span.is_recording():
-                nothing = ChatCompletion()
+                answer = ChatCompletion() if stream is None else stream.snapshot
                 provider = self.common[names.PROVIDER_NAME]
-                self.span.set_attributes(response_attributes(nothing, self.choices, provider, self.version))
-                self._set_error(error, kind)
+                self.span.set_attributes(response_attributes(answer, self.choices, provider, self.version))
+                if stream is not None:
+                    self._describe(stream)
+                if error is not None:
+                    self.span.set_attributes(kind)
+                    message = text_of(str(error)) if self.capture_content else None  # it may quote what was sent
+                    self.span.set_status(Status(StatusCode.ERROR, message))
         finally:
             self.span.end(self.started + _nanoseconds(seconds))
 
@@ -182,10 +185,8 @@ class _Measured:
         if name is not None:
             self.common = {**self.common, names.RESPONSE_MODEL: name}
 
-    def _describe(self, stream: Observable, error: Attributes) -> None:
-        """Set the span's attributes of the answer, and how it ended."""
-        provider = self.common[names.PROVIDER_NAME]
-        self.span.set_attributes(response_attributes(stream.snapshot, self.choices, provider, self.version))
+    def _describe(self, stream: Observable) -> None:
+        """Set the span's attributes of how the stream went."""
         self.span.set_attribute(names.STREAM_END, str(stream.end))
         if stream.timing.first_chunk is not None:
             self.span.set_attribute(names.RESPONSE_TIME_TO_FIRST_CHUNK, stream.timing.first_chunk)
@@ -193,14 +194,6 @@ class _Measured:
             self.span.set_attribute(names.ANOMALIES, [anomaly.rule.id for anomaly in stream.anomalies])
         if self.capture_content:
             self.span.set_attribute(names.OUTPUT_MESSAGES, output_messages(stream.snapshot, self.version))
-        self._set_error(stream.error, error)
-
-    def _set_error(self, error: BaseException | None, kind: Attributes) -> None:
-        """Set the span's attributes of the error, if there is one."""
-        if kind:
-            self.span.set_attributes(kind)
-            message = text_of(str(error)) if self.capture_content else None  # it may quote what was sent
-            self.span.set_status(Status(StatusCode.ERROR, message))
 
 
 def _nanoseconds(seconds: float) -> int:
