@@ -25,13 +25,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from chunkfold.event_stream import BOM
 from chunkfold.excerpts import ShortRepr, short_repr
 from chunkfold.json_text.values import is_object
 
 VERSION: Final = 1
 _MARK: Final = "chunkfold_recording"
 _LOOKS_MARKED: Final = re.compile(rb'\s*\{\s*"' + _MARK.encode() + rb'"')
-_BOM: Final = b"\xef\xbb\xbf"
 _LONGEST_HEAD: Final = 65536  # bytes
 _LONGEST: Final = 1e9  # seconds, which is decades
 # What acts on a terminal that shows the file is written as JSON's escapes; the rest of them JSON escapes itself.
@@ -72,7 +72,7 @@ def loads(data: bytes) -> dict[str, Any]:
     Raises:
         ValueError: Its version or one of its lines is unknown; the message names the line.
     """
-    lines = [(number, line) for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), 1) if line.strip()]
+    lines = [(number, line) for number, line in enumerate(data.removeprefix(BOM).split(b"\n"), 1) if line.strip()]
     if not lines or not _is_marked(lines[0][1]):
         return {"reads": (RecordedRead(0.0, data),) if data else ()}
     (number, head), *rest = lines
@@ -94,7 +94,7 @@ def _line(number: int) -> Generator[None]:
 
 def is_recording(head: bytes) -> bool | None:
     """Whether the first bytes of a file are those of a recording; None if more of them are needed."""
-    line, end, _ = head.removeprefix(_BOM).lstrip().partition(b"\n")
+    line, end, _ = head.removeprefix(BOM).lstrip().partition(b"\n")
     if not line or (line.startswith(b"{") and not end and len(line) < _LONGEST_HEAD):
         return None if len(head) < _LONGEST_HEAD else False
     return _is_marked(line)
