@@ -16,7 +16,7 @@ from cases import each_case
 from made_up_ids import MADE_UP, shown_id
 
 from chunkfold import RULES, Anomaly, APIError, ChatCompletionParser, InvalidStreamError, Rule, StreamEnd
-from chunkfold.anomalies import AnomalyLog
+from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.rule_examples import EXAMPLES, Example, ExampleCall, example_of
 from chunkfold.testing import DONE, catalogue, delta
 

@@ -539,14 +539,14 @@ def test_what_is_done_stays_done(end: str) -> None:
     assert briefly(told + parser.events())[:5] == [*A_STARTS, A_DONE, *B_STARTS]
 
 
-def test_leaving_after_the_finish_reason_is_a_good_end() -> None:
+def test_leaving_ends_no_call_that_came_after_the_finish_reason() -> None:
     parser = ChatCompletionParser()
     parser.events()
     parser.feed(calls(A) + delta("tool_calls") + calls(B))
     parser.events()
     parser.leave()
-    assert parser.end is StreamEnd.FINISHED
-    assert [row for row in briefly(parser.events()) if row[0] == "done"] == [B_DONE]
+    assert parser.end is StreamEnd.CLOSED
+    assert [row for row in briefly(parser.events()) if row[0] == "done"] == []
 
 
 @pytest.mark.parametrize(("arguments", "is_done"), [('{"x":1}', True), ("1", False), ("true", False), ('[{"x":1}]', False), ('"x"', False), ("{}", False)])  # fmt: skip

@@ -567,7 +567,7 @@ PACKAGE = Path(chunkfold.__file__).parent
 LAYERS = (
     "chunkfold",
     *("stream", "parser", "transforms", "events", "fold", "wire", "models", "json_text", "event_stream"),
-    *("errors", "anomalies", "rule_examples", "arguments", "excerpts"),
+    *("errors", "anomaly_log", "anomalies", "rule_examples", "arguments", "excerpts"),
 )
 # They import the core and are below no layer, so never imported by it.
 BESIDE = {"archive", "testing", "cli", "otel", "recording", "report"}

@@ -1,6 +1,7 @@
 """Fold chunks into a message: one rule per field, never by Python type."""
 
-from chunkfold.anomalies import Anomaly, AnomalyLog
+from chunkfold.anomalies import Anomaly
+from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.arguments import A_CHUNK, check_instance
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletion, ChatCompletionChunk

@@ -8,7 +8,8 @@ import binascii
 import string
 from typing import Any, Final
 
-from chunkfold.anomalies import AUDIO_NOT_BASE64, AnomalyLog
+from chunkfold.anomalies import AUDIO_NOT_BASE64
+from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.fold.footprint import Kept
 from chunkfold.fold.merging import keep_unknown
 from chunkfold.fold.text_buffer import TextBuffer

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from chunkfold.anomalies import AnomalyLog
+from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.fold.footprint import Kept
 from chunkfold.fold.merging import EXTENDED_IN_CHOICE, EXTENDED_IN_LOGPROBS, EXTENDED_IN_MESSAGE
 from chunkfold.fold.text_buffer import TextBuffer

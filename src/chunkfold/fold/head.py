@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any, Final
 
-from chunkfold.anomalies import EMPTY_FOR_ABSENT, ID_CHANGED, OBJECT_UNUSUAL, AnomalyLog, Rule
+from chunkfold.anomalies import EMPTY_FOR_ABSENT, ID_CHANGED, OBJECT_UNUSUAL, Rule
+from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
 from chunkfold.models.chunk import AMBIGUOUS_OBJECTS
 

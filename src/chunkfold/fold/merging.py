@@ -13,8 +13,8 @@ from chunkfold.anomalies import (
     USAGE_NAMES,
     WRONG_TYPE,
     ZERO_USAGE,
-    AnomalyLog,
 )
+from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
 from chunkfold.json_text.values import copied, is_integer, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, CompletionTokensDetails, CompletionUsage, PromptTokensDetails

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
 from typing import TYPE_CHECKING, Any
 
-from chunkfold.anomalies import AnomalyLog
+from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import short_repr
 from chunkfold.fold.choice_state import ChoiceState
 from chunkfold.fold.deltas import fold_delta

@@ -17,8 +17,8 @@ from chunkfold.anomalies import (
     HEAD_MISSING,
     INDEX_MISSING,
     OUTPUT_AFTER_FINISH,
-    AnomalyLog,
 )
+from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.choice_state import ChoiceState, FoldObserver, replay, tell_finish
 from chunkfold.fold.deltas import TEXT_RULES, brought_fields, fold_delta, fold_logprobs, fold_tool_calls

@@ -13,8 +13,8 @@ from chunkfold.anomalies import (
     CALL_NAME_IN_PIECES,
     CALL_NAME_LATE,
     CALL_NAME_REPEATED,
-    AnomalyLog,
 )
+from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.footprint import Kept
 from chunkfold.fold.merging import keep_unknown, merge_provider_fields

@@ -17,8 +17,8 @@ from chunkfold.anomalies import (
     CALL_INDEX_MISSING,
     CALL_INDEX_REUSED,
     EMPTY_FOR_ABSENT,
-    AnomalyLog,
 )
+from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.footprint import Kept
 from chunkfold.fold.tool_call import ToolCall

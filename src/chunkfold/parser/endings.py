@@ -7,7 +7,8 @@ from collections.abc import Container
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from chunkfold.anomalies import DONE_MISSING, FINISH_MISSING, LATE_FAULT, UNEXPLAINED_OBJECT, Anomaly, AnomalyLog, Rule
+from chunkfold.anomalies import DONE_MISSING, FINISH_MISSING, LATE_FAULT, UNEXPLAINED_OBJECT, Anomaly, Rule
+from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.errors import (
     ChunkfoldError,
     IncompleteStreamError,

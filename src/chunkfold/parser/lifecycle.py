@@ -3,7 +3,8 @@
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from chunkfold.anomalies import OUTPUT_AFTER_FINISH, UNEXPLAINED_OBJECT, Anomaly, AnomalyLog
+from chunkfold.anomalies import OUTPUT_AFTER_FINISH, UNEXPLAINED_OBJECT, Anomaly
+from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.arguments import check_callable
 from chunkfold.errors import APIError, ChunkfoldError, InvalidStreamError, StreamEnd, StreamStalledError
 from chunkfold.event_stream import slices

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from chunkfold.anomalies import AnomalyLog, refused_rules
+from chunkfold.anomaly_log import AnomalyLog, refused_rules
 from chunkfold.arguments import (
     check_callable,
     check_count,

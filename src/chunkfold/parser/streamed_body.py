@@ -18,7 +18,7 @@ from chunkfold.excerpts import excerpt
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.json_text.parsing import has_more_items
 from chunkfold.models import ChatCompletionChunk
-from chunkfold.models.chunk import KEEP_ALIVES, is_keep_alive
+from chunkfold.models.chunk import is_keep_alive
 from chunkfold.parser.choice_merger import merger_for
 from chunkfold.parser.endings import Stop, not_an_event_stream
 from chunkfold.parser.limits import OutputLimit
@@ -32,7 +32,7 @@ from chunkfold.wire.payload import (
     Payload,
     is_chunk,
     is_error,
-    is_json,
+    is_error_field,
     is_meant,
     is_plain,
     parse_slowly,
@@ -223,16 +223,8 @@ class StreamedBody:
             self._take(event, valid_chunk(event), chunks)
 
     def _is_error_field(self, field: ServerSentEvent) -> bool:
-        """Whether the value of an `error` field is an error: JSON other than `null` and `false`.
-
-        JSON with too many values counts as an error without being read. A comment in an event named error is one, too,
-        unless it only keeps the connection alive.
-        """
-        if field.data.startswith(b":"):
-            return field.text[1:].strip().lower().replace("-", "") not in KEEP_ALIVES
-        if has_more_items(field.data, self._max_event_items):
-            return True
-        return field.data.strip() not in (b"null", b"false") and is_json(field.data)
+        """Whether a field is an error; JSON with too many values counts as one without being read."""
+        return has_more_items(field.data, self._max_event_items) or is_error_field(field.data)
 
     def _take_error_field(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
         self._log.offset = event.offset

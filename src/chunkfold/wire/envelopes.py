@@ -348,7 +348,7 @@ def _shown(error: ErrorObject, inner: dict[str, Any]) -> str:
 
 
 def _inner_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of the error that a gateway passes on from the provider behind it; empty if it passes on none.
+    """The fields of the provider's error that a gateway passes on; empty if it passes on none.
 
     It is JSON, or only text, where OpenRouter (`metadata.raw`) and Vercel (`value`) keep it, or JSON as the message.
     """

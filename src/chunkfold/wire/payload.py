@@ -355,8 +355,18 @@ def is_error(data: bytes, *, is_framed: bool = False) -> bool:
     return "error" in named or (is_envelope and find_error(body, named=True) is not None)
 
 
+def is_error_field(data: bytes) -> bool:
+    """Whether the value of an `error` field, or a comment in an event named error, is an error.
+
+    Of JSON everything but `null` and `false` is, of comments everything but a keep-alive.
+    """
+    if data.startswith(b":"):
+        return data[1:].strip().lower().replace(b"-", b"").decode("utf-8", "replace") not in KEEP_ALIVES
+    return data.strip() not in (b"null", b"false") and is_json(data)
+
+
 def is_chunk(data: bytes) -> bool:
-    """Whether data alone is a chunk without doubt: it says so, or a choice has a delta."""
+    """Whether data alone is a chunk without doubt: an object of that name, or one with a delta in a choice."""
     body, problem = read_value(data, [])
     if problem or not is_object(body):
         return False

@@ -1,0 +1,99 @@
+"""Log what a stream triggered: each rule of the catalogue once, with a count and the first place."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from typing import Final, cast
+
+from chunkfold.anomalies import LATE_FAULT, RULES, Anomaly, Rule
+from chunkfold.excerpts import escaped
+
+_DETAIL: Final = 400  # characters; callers quote values by `excerpt`, which bounds and escapes each
+_IDS: Final = frozenset(rule.id for rule in RULES)
+
+
+class AnomalyLog:
+    """What was tolerated so far, with at most one entry per rule.
+
+    Args:
+        refused_ids: The ids of the rules that are not tolerated; see `refused_rules`. Also an attribute.
+
+    Attributes:
+        offset: Where the event being read starts in the body, in bytes.
+        refused: The first anomaly that is not tolerated, None as long as there is none.
+        count: How many uses of rules were noted.
+    """
+
+    def __init__(self, refused_ids: Collection[str] = ()) -> None:
+        self.offset = 0
+        self.count = 0
+        self.refused: Anomaly | None = None
+        self.refused_ids = refused_ids
+        self._noted: dict[str, Anomaly] = {}
+        self._counts: defaultdict[str, int] = defaultdict(int)
+        self._on_first: Callable[[Anomaly], object] | None = None
+
+    def observe(self, on_first: Callable[[Anomaly], object] | None) -> None:
+        """Call `on_first` for each rule that was noted, and from now on whenever one is noted for the first time.
+
+        Pass None to stop.
+        """
+        self._on_first = on_first
+        if on_first is not None:
+            for anomaly in self.entries():
+                on_first(anomaly)
+
+    def note(self, rule: Rule, detail: str = "") -> None:
+        """Count one use of a rule."""
+        self.count += 1
+        self._counts[rule.id] += 1
+        if rule.id in self._noted:
+            return
+        anomaly = self._noted[rule.id] = Anomaly(rule, 1, self.offset, escaped(detail, _DETAIL))
+        if self.refused is None and rule.id in self.refused_ids:
+            self.refused = anomaly
+        if self._on_first is not None:
+            self._on_first(anomaly)
+
+    def note_all(self, notes: Iterable[tuple[Rule, str]]) -> None:
+        """Count one use of each rule."""
+        for rule, detail in notes:
+            self.note(rule, detail)
+
+    def get(self, rule: Rule) -> Anomaly | None:
+        """The first use of a rule, as an anomaly with a count of 1; None if there was none."""
+        return self._noted.get(rule.id)
+
+    def entries(self) -> tuple[Anomaly, ...]:
+        """All of them, in the order of their first place."""
+        return tuple(replace(noted, count=self._counts[key]) for key, noted in self._noted.items())
+
+
+def refused_rules(*, strict: bool | Collection[str], tolerate: Collection[str]) -> frozenset[str]:
+    """The ids of the rules that strict mode does not tolerate.
+
+    Args:
+        strict: True for all of them but CF507, which is the transport's fault and not the provider's; False for none;
+            or their ids.
+        tolerate: The ids of rules that are tolerated nevertheless.
+
+    Raises:
+        TypeError: One of the two is not a collection of ids.
+        ValueError: There is no rule with such an id.
+    """
+    tolerated = _known_ids("tolerate", tolerate)
+    if isinstance(strict, bool):
+        return _IDS - {LATE_FAULT.id} - tolerated if strict else frozenset()
+    return _known_ids("strict", strict) - tolerated
+
+
+def _known_ids(option: str, ids: object) -> frozenset[str]:
+    expected = "True, False or a collection of rule ids" if option == "strict" else "a collection of rule ids"
+    if isinstance(ids, str | bytes) or not isinstance(ids, Collection):
+        msg = f"{option}: expected {expected} such as ('CF501',), received {ids!r}"
+        raise TypeError(msg)
+    for one in cast("Collection[object]", ids):
+        if not isinstance(one, str) or one not in _IDS:
+            msg = f"{option}: expected ids of chunkfold.RULES, received {one!r}"
+            raise ValueError(msg)
+    return frozenset(cast("Collection[str]", ids))
