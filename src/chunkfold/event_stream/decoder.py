@@ -134,8 +134,6 @@ class EventStreamDecoder:
             if data[:1] == b"\n":
                 data = data[1:]
                 self.offset += 1
-        if not data:
-            return []
         return self._take_data(data)
 
     def close(self) -> None:
