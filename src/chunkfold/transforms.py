@@ -69,7 +69,7 @@ class ThinkTags:
         firsts: list[ChunkChoice] = []
         others: list[ChunkChoice] = []
         for choice in chunk.choices:
-            deltas = self._split(choice) or [choice.delta]
+            deltas = self._split(choice)
             first = _replaced(choice, delta=deltas[0])
             firsts.append(first)
             if len(deltas) > 1:
@@ -85,11 +85,11 @@ class ThinkTags:
         return [ChatCompletionChunk(object="chat.completion.chunk", choices=choices)] if choices else []
 
     def _split(self, choice: ChunkChoice) -> list[ChoiceDelta]:
-        """The deltas that stand for a choice's; none if it stays as it is."""
+        """The deltas that replace a choice's; only that one if nothing in it changes."""
         content = choice.delta.content
         held = self._held.pop(choice.index, "")
         if not held and not (content and isinstance(content, str)):
-            return []
+            return [choice.delta]
         if isinstance(content, list) or (not content and any(map(fields_of(choice.delta).get, _OTHER_OUTPUT))):
             return [self._delta(choice.index, held), choice.delta]
         # After a call no text continues the one before it.
