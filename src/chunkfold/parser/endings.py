@@ -152,7 +152,7 @@ def conclude(
     if end.complete or end is StreamEnd.CLOSED:
         return end, None
     if verdict.is_refused and log.refused is not None:
-        refusal = _refused(log.refused)
+        refusal = InvalidStreamError(f"{log.refused.rule} ({log.refused.first})", rule=log.refused.rule)
         refusal.__cause__ = cause
         return end, refusal
     if error is not None:
@@ -181,11 +181,6 @@ def _foreign_events(offset: int, quoted: str) -> InvalidChunkError:
     what = "expected chunks of the chat completions API, received none of them but other events"
     msg = f"event at byte {offset}: {what}: {quoted}"
     return InvalidChunkError(msg, position=offset)
-
-
-def _refused(anomaly: Anomaly) -> InvalidStreamError:
-    """Strict mode refuses an anomaly."""
-    return InvalidStreamError(f"{anomaly.rule} ({anomaly.first})", rule=anomaly.rule)
 
 
 def _interrupted(exc: BaseException) -> StreamInterruptedError:
