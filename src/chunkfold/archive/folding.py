@@ -93,8 +93,7 @@ def _row(size: int, recording: Recording, parser: ChatCompletionParser, error: E
 
 
 def _ending(size: int, recording: Recording, parser: ChatCompletionParser, error: Exception | None) -> Ending:
-    of_provider = error if isinstance(error, APIError) else None
-    code = None if of_provider is None else of_provider.code
+    status, code = (error.status_code, error.code) if isinstance(error, APIError) else (None, None)
     return {
         "size": size,
         "url": _text(recording.url or None),
@@ -102,7 +101,7 @@ def _ending(size: int, recording: Recording, parser: ChatCompletionParser, error
         "complete": parser.end is not None and parser.end.complete,
         "error_type": None if error is None else type(error).__name__,
         "error": None if error is None else _said(error),
-        "error_status": None if of_provider is None else _integer(of_provider.status_code),
+        "error_status": _integer(status),
         "error_code": None if code is None else well_formed(str(code)),
         "anomalies": [{"rule": anomaly.rule.id, "count": anomaly.count} for anomaly in parser.anomalies],
     }
