@@ -59,8 +59,10 @@ def common_attributes(
 
 def request_attributes(request: Mapping[str, Any], provider: Value, version: Names) -> Attributes:
     """The span's attributes of the request, besides the common ones."""
+    choices = choices_asked(request)
     found: dict[str, Value | None] = {
         names.REQUEST_STREAM: True,
+        names.REQUEST_CHOICE_COUNT: choices if choices != 1 else None,
         **{name: _number(request.get(key)) for key, name in _NUMBERS.items()},
         names.REQUEST_MAX_TOKENS: _count(request.get("max_completion_tokens", request.get("max_tokens"))),
         names.REQUEST_SEED: request["seed"] if is_integer(request.get("seed")) else None,
@@ -68,8 +70,6 @@ def request_attributes(request: Mapping[str, Any], provider: Value, version: Nam
         names.REQUEST_STOP_SEQUENCES: _texts(request.get("stop")),
         names.OUTPUT_TYPE: _output_type(request),
     }
-    if choices_asked(request) != 1:
-        found[names.REQUEST_CHOICE_COUNT] = choices_asked(request)
     if version.request_reasoning_level is not None:
         found[version.request_reasoning_level] = text_of(request.get("reasoning_effort"))
     if provider == names.OPENAI:

@@ -28,9 +28,8 @@ def output_messages(completion: ChatCompletion, version: Names) -> str:
 
 
 def _dumps(messages: list[Part]) -> str:
-    return json.dumps(
-        messages, default=lambda value: {"type": type(value).__name__}
-    )  # pure ASCII: any exporter takes it
+    """The messages as JSON in pure ASCII, which any exporter takes."""
+    return json.dumps(messages, default=lambda value: {"type": type(value).__name__})
 
 
 def _input_message(message: dict[str, Any]) -> Part:
