@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from chunkfold.transforms import Transform
 
-_FIELD_NAMES: Final = (b"data", b"event", b"id", b"retry", b"error")
+_BEGINNINGS: Final = (b"data", b"event", b"id", b"retry", b"error", BOM)  # of an event stream
 _LARGE: Final = 2 * MAX_EVENT_PARTS  # bytes; an event that has no more is below all limits on what it holds
 _LONG: Final = 2048  # bytes; what is shorter is one event, or few
 
@@ -238,9 +238,10 @@ class StreamedBody:
 
     def _take_other_body(self, body: bytes, chunks: list[ChatCompletionChunk], *, cut: bool) -> None:
         """A body in which nothing belongs to an event stream: an error, a whole completion, or something else."""
-        if any(name.startswith(body) for name in (*_FIELD_NAMES, BOM)):
-            return  # nothing, or only the beginning of an event stream
-        if body[:1] in (b"{", b"[") and self._has_too_many_items(body, chunks):
+        if any(beginning.startswith(body) for beginning in _BEGINNINGS):
+            return  # nothing, or less than a field's name
+        may_be_json = body[:1] in (b"{", b"[")
+        if may_be_json and self._has_too_many_items(body, chunks):
             return
         payload = parse_body(body)
         if payload is not None:
@@ -248,7 +249,7 @@ class StreamedBody:
             self._absorb(payload, len(body), chunks)
             if self.stop is None:
                 self.end(Stop.WHOLE_BODY, chunks)
-        elif not (cut and body[:1] in (b"{", b"[")):
+        elif not (cut and may_be_json):
             self._fail(not_an_event_stream(body, *self._response), chunks)
 
     def _take_events(  # noqa: C901 - the loop of every event, in which one more call can be measured
