@@ -43,15 +43,15 @@ class EventStreamDecoder:
         reconnection_time: The last valid `retry` value in milliseconds, None at first.
         limit_exceeded: Whether `max_event_size` was exceeded. Everything after that is ignored.
         unfinished: After `close`, the block that was not ended by a blank line.
-        error_fields: Of the last `feed`, as events, the blocks without data that have a field `error`, an error as bare
-            JSON, or the event name error and a comment (the whole line).
-        nearly_data: Of the last `feed`, for each block that had any, the first line whose field is `data` but for
-            blanks, a BOM or capitals (its value, as an event at the line's offset), or bare JSON (of the type "").
-        opening: Of the last `feed`, the bytes before the first line that belongs to an event stream, blank lines
-            left out; b"" if that was nothing, or more than the limit.
+        error_fields: The errors that the last `feed` found in blocks without data, as events: an `error` field, an
+            error as bare JSON, or, in an event named error, a comment (the whole line).
+        nearly_data: The lines that the last `feed` found to be nearly data, the first of each block, as events at the
+            line's offset: one whose field is `data` but for blanks, a BOM or capitals, or bare JSON (of the type "").
+        opening: The bytes that the last `feed` found before the first line of an event stream, without blank lines;
+            b"" if there were none, or more than the limit.
         is_plain: Whether the last `feed` exposed nothing besides its events, and the body is an event stream.
-        is_between: Whether, moreover, a block begins with the next byte, whatever came before. Blocks of one `data`
-            line and a blank one may then be read elsewhere, and be skipped by adding their size to `offset`.
+        is_between: Whether `is_plain` is true and the next byte begins a block. You may then read blocks of one `data`
+            line and a blank one without the decoder, and add their size to `offset`.
         offset: The place in the body of the first byte that is not yet part of a finished line.
 
     Raises:
@@ -89,7 +89,7 @@ class EventStreamDecoder:
 
     @property
     def _is_begun(self) -> bool:
-        """Whether a line of the current block came that is not ignored."""
+        """Whether the current block has a line that is not ignored."""
         return self._block_offset is not None or self._bare is None or bool(self._bare)
 
     @property

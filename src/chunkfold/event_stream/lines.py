@@ -6,8 +6,8 @@ from typing import Final
 from chunkfold.event_stream.server_sent_event import BOM
 
 CR, LF = 0x0D, 0x0A  # as numbers, which are found in bytes at once
-# Lines that follow each other and are taken as one: data; lines that cannot be a field (one whose first byte may begin
-# a field, JSON, a blank or a BOM is taken alone); and any line that only repeats the one before.
+# Lines that are taken in one step: `data` lines, lines that cannot be a field, or a line with its repetitions. A line
+# whose first byte may begin a field, JSON, a blank or a BOM is taken alone.
 RUN: Final = re.compile(
     rb"(?P<data>(?:data(?::[^\r\n]*+)?+(?:\n|\r\n?+))++)"
     rb"|(?P<ignored>(?:[^dDeir{}\[\]\s\xef][^\r\n]*+(?:\n|\r\n?+))++)"

@@ -49,7 +49,7 @@ _TEXT_EVENTS: Final[dict[str, type[TextDelta | ReasoningDelta | RefusalDelta]]] 
 class _Progress:
     """The events of a tool call that were recorded so far."""
 
-    calls: ToolCalls  # that it is one of
+    calls: ToolCalls  # all calls of its choice
     call: ToolCall
     is_started: bool = False  # its start was recorded
     is_followed: bool = False  # another call began since

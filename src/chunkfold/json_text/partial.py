@@ -193,7 +193,7 @@ class PartialJSON:
         return escape.end()
 
     def _take_token(self, text: str, at: int) -> int:
-        """Read the part outside of strings; return where it ends."""
+        """Read one token outside of strings; return where it ends."""
         at = end_of(SPACE, text, at)
         if at == len(text):
             return at

@@ -58,7 +58,7 @@ def copied(value: Any) -> Any:
 
 
 def with_shared_texts(value: Any) -> Any:
-    """A copy of the objects and lists of a JSON value. A copy of a text may take four times its bytes."""
+    """A copy of a JSON value that shares its texts: a copy of one may take four times its bytes."""
     whole = [value]
     unseen: list[Any] = [whole]
     while unseen:

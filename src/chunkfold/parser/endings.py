@@ -84,8 +84,8 @@ class Verdict(NamedTuple):
 def judge(facts: Facts) -> Verdict:
     """How a stream with these facts ended; the first rule that applies decides.
 
-    Here strict mode refuses an anomaly that was noted only if the provider ended the bytes: one that shows because the
-    transport broke, a deadline passed or the consumer left is not the provider's fault.
+    Strict mode also refuses an anomaly that was noted only at the end, but only if the provider ended the bytes: if the
+    transport broke, a deadline passed or the consumer left, it is not the provider's fault.
     """
     if facts.stop in _AT_ONCE:
         return _AT_ONCE[facts.stop]
@@ -202,10 +202,10 @@ def _kind_of(content_type: str | None) -> str:
 
 def not_an_event_stream(body: bytes, status_code: int | None, content_type: str | None) -> NotAnEventStreamError:
     """The error for a body that is not an event stream."""
-    told = f"status {status_code}, {_kind_of(content_type)}"
+    response = f"status {status_code}, {_kind_of(content_type)}"
     shown = excerpt(body[:_BODY_EXCERPT].decode("utf-8", "replace"))
     return NotAnEventStreamError(
-        f"expected an event stream, received another body ({told}): {shown}",
+        f"expected an event stream, received another body ({response}): {shown}",
         status_code=status_code,
         content_type=content_type,
         body=body[:_BODY_EXCERPT],

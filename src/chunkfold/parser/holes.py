@@ -62,11 +62,11 @@ class Meaning(NamedTuple):
     Attributes:
         texts: The holes of texts that append: of one, or of a reasoning and of its block, which have to be equal.
         counts: The holes of counts in the usage.
-        positive: The holes of numbers of which 0 is special: counts, and `created`.
+        positive: The holes of numbers in which a 0 has another meaning: counts, and `created`.
         unknown: The holes of values of unknown keys that are kept.
         choice: The hole of the choice's index, if it changes.
-        rule: The rule for the text, if it, counts at the top of the usage, and unknown values are all that a chunk like
-            the last one adds; else None.
+        rule: The rule for the text, if a chunk like the last one adds nothing else, but for counts at the top of the
+            usage and unknown values; else None.
     """
 
     texts: list[int]

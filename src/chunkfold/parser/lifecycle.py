@@ -102,7 +102,7 @@ class Lifecycle:
         return events
 
     def _take_events(self) -> "list[ChatCompletionEvent]":
-        """What `events` returns, which is not emitted yet."""
+        """What `events` returns, without marking it as emitted."""
         if self._recorder is None:
             from chunkfold.events.recorder import EventRecorder  # loaded only for events
 

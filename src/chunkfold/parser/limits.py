@@ -13,8 +13,8 @@ DEFAULT_MAX_OUTPUT_SIZE: Final = 64 * 2**20  # characters
 
 _PER_CHARACTER: Final = 4  # bytes that are allowed for each character of output
 _ALLOWANCE: Final = 2**20  # bytes, beside those
-# What an event can add at most, in bytes: a tool call for `{}`, a list for `[]`, and for a single character of text the
-# note that another part of the message begins with it.
+# The most bytes that an event can add: a tool call for `{}`, a list for `[]`, and, for a single character of text, the
+# note that another part of the message begins there.
 _MOST_PER_OBJECT: Final = 2500
 _MOST_PER_BYTE: Final = 32
 _MOST_PER_CHARACTER: Final = 200

@@ -39,7 +39,7 @@ class Observers:
         self._observers.append((ref(subject), on_chunks, on_end))
 
     def tell(self, chunks: int, *, has_ended: bool) -> None:
-        """Report how many chunks came since the last call, where `chunks` is the total so far, and the end, once."""
+        """Report the chunks since the last call, given their number so far, and the end, once."""
         count = chunks - self._told
         if count:
             self._told = chunks

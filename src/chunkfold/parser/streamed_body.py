@@ -54,7 +54,7 @@ _offset = attrgetter("offset")
 
 
 class StreamedBody:
-    """Read the body of one stream. The parser describes the options. Methods append what they make to `chunks`.
+    """Read the body of one stream; the parser describes the options. Methods append the chunks they make to `chunks`.
 
     Args:
         fold: Where chunks are folded; what is tolerated is noted in its log.
@@ -63,7 +63,7 @@ class StreamedBody:
     Attributes:
         stop: Why no more events are taken; None while they are.
         error: The error that an event or a limit caused, if any.
-        has_progress: Whether more than keep-alives arrived, even if a transform held it back. Its reader resets it.
+        has_progress: Whether more than keep-alives arrived, even if a transform held it back. The parser resets it.
         foreign: The place and the start of the first event that does not belong to a stream of chunks.
     """
 
@@ -162,12 +162,12 @@ class StreamedBody:
         if decoder.opening:
             self._take_opening(decoder.opening, chunks)
         begin = 0
-        for aside in sorted([*decoder.nearly_data, *decoder.error_fields], key=_offset):
-            end = bisect(events, aside.offset, begin, key=_offset)
+        for exposed in sorted([*decoder.nearly_data, *decoder.error_fields], key=_offset):
+            end = bisect(events, exposed.offset, begin, key=_offset)
             if self.stop is None:
                 self._take_events(events[begin:end], chunks, folding=folding)
             if self.stop is None:
-                self._take_exposed_field(aside, chunks)
+                self._take_exposed_field(exposed, chunks)
             begin = end
         if self.stop is None:
             self._take_events(events[begin:], chunks, folding=folding)

@@ -35,7 +35,7 @@ _LOOKS_MARKED: Final = re.compile(rb'\s*\{\s*"' + _MARK.encode() + rb'"')
 _LONGEST_HEAD: Final = 65536  # bytes
 _LONGEST: Final = 1e9  # seconds, which is decades
 # What acts on a terminal that shows the file is written as JSON's escapes; the rest of them JSON escapes itself.
-_ACTING: Final = {
+_CONTROLS: Final = {
     code: f"\\u{code:04x}"
     for first, last in ((0x7F, 0x9F), (0x61C, 0x61C), (0x200E, 0x200F), (0x2028, 0x202E), (0x2066, 0x2069))
     for code in range(first, last + 1)
@@ -60,7 +60,7 @@ class RecordedRead(ShortRepr):
 def dumps(recording: Mapping[str, Any]) -> bytes:
     """The file of a recording, given as its fields by name."""
     return b"".join(
-        json.dumps(line, ensure_ascii=False, separators=(",", ":")).translate(_ACTING).encode("utf-8", "replace")
+        json.dumps(line, ensure_ascii=False, separators=(",", ":")).translate(_CONTROLS).encode("utf-8", "replace")
         + b"\n"
         for line in _lines(recording)
     )

@@ -67,8 +67,8 @@ def reads_until(response: Any, deadline: float) -> Generator[bool]:
     the connection to another thread at once.
 
     Args:
-        response: The response. If its reads cannot be bounded, the context is given False.
-        deadline: The time, as `time.monotonic` gives it, at which a read fails with a `DeadlineReachedError`.
+        response: The response. If its reads cannot be limited, the context manager yields False.
+        deadline: The reading of `time.monotonic` at which a read fails with a `DeadlineReachedError`.
     """
     try:
         network_stream = response.extensions.get("network_stream")

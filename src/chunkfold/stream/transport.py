@@ -19,9 +19,9 @@ _DECODED: Final = _BOUNDED | {"br", "zstd"}
 
 
 class ConnectOptions(ReadOptions, total=False):
-    """The options of `connect` and `aconnect`: those of `ChatCompletionParser` that are not the response's, and these.
+    """The options of `connect` and `aconnect`: the parser's, but for those that the response gives, and the client's.
 
-    These are passed to the client's `stream` method; httpx and httpx2 describe them.
+    The client's are passed to its `stream` method; httpx and httpx2 describe them.
 
     Attributes:
         headers: More headers for the request: a mapping, or pairs of a name and a value.
