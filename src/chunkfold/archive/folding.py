@@ -63,17 +63,12 @@ def fold_record(
     try:
         recording = Recording.loads(bytes(data))
         parser = parser_of(recording, max_event_size=max_event_size, max_output_size=max_output_size)
-        _read(parser, recording)
+        for read in recording.reads:  # like `replay`, but without making chunks
+            parser.fold(read.data, arrived=read.at)
+        conclude(parser, recording)
         return _row(size, recording, parser, parser.error)
     except Exception as error:  # noqa: BLE001 - one bad record must not end the run, whatever is wrong with it
         return _unreadable(size, error)
-
-
-def _read(parser: ChatCompletionParser, recording: Recording) -> None:
-    """Read it to its end, like `replay` but without making chunks."""
-    for read in recording.reads:
-        parser.fold(read.data, arrived=read.at)
-    conclude(parser, recording)
 
 
 def _unreadable(size: int, error: Exception) -> FoldedRecord:
