@@ -93,7 +93,8 @@ class Measuring:
         if span.is_recording():
             span.set_attributes(request_attributes(self.request, common[names.PROVIDER_NAME], version))
             messages = input_messages(self.request) if self.capture_content else None
-            span.set_attributes({names.INPUT_MESSAGES: messages} if messages is not None else {})
+            if messages is not None:
+                span.set_attribute(names.INPUT_MESSAGES, messages)
             span.set_attributes(self.attributes)
         elif instruments is None:
             return None
