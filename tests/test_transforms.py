@@ -547,6 +547,60 @@ def test_what_one_held_back_goes_through_those_behind_it() -> None:
     assert parser.snapshot.text == "a a <thi<thi"
 
 
+class Failing:
+    """A transform that raises as the stream ends."""
+
+    def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
+        return [chunk]
+
+    def close(self) -> list[ChatCompletionChunk]:
+        raise KeyError("mine")
+
+
+@each_case(
+    ("body", "way_out", "end"),
+    [
+        (b"", "close", "truncated"),
+        (b"", "leave", "closed"),
+        (b"", "interrupt", "interrupted"),
+        (b"", "stall", "stalled"),
+        (b"data: [DONE]\n\n", "feed", "done"),
+        (b"data: no JSON\n\n", "feed", "invalid"),
+        (b"data: [DONE]", "close", "done"),
+    ],
+)
+def test_a_stream_has_ended_although_a_transform_raised_then(body: bytes, way_out: str, end: str) -> None:
+    ended: list[str | None] = []
+    parser = ChatCompletionParser(transforms=[Failing()], total_timeout=5, started=0, clock=lambda: 0.0)
+    parser.observe(on_end=lambda one: ended.append(one.end))
+    ways_out: dict[str, Callable[[], Any]] = {
+        "close": parser.close,
+        "leave": parser.leave,
+        "interrupt": lambda: parser.interrupt(ConnectionError("gone")),
+        "stall": lambda: parser.feed(b": ping\n\n", arrived=6.0),
+        "feed": lambda: parser.feed(body),
+    }
+    parser.feed(sse(*contents(["a"], finish_reason=None))[0])
+    if way_out != "feed":
+        parser.feed(body)
+    with pytest.raises(KeyError, match="mine"):
+        ways_out[way_out]()
+    assert (parser.end, parser.snapshot.text, ended) == (end, "a", [end])
+    assert parser.error is None or end not in {"done", "closed"}
+    parser.close()
+    assert ended == [end]
+
+
+@each_case("more", [0, 20_000])
+def test_what_was_held_back_at_a_deadline_counts_for_a_callback_however_large_the_read_is(more: int) -> None:
+    parser = ChatCompletionParser(
+        transforms=[ThinkTags()], total_timeout=1, clock=lambda: 0.0, on_server_sent_event=lambda event, chunks: None
+    )
+    held_back = sse(*contents(["<th"], finish_reason=None))[0]
+    parser.fold(held_back + b": keep-alive\n" * (more // 10), arrived=5.0)
+    assert (parser.end, parser.emitted_output) == ("stalled", True)
+
+
 def test_one_choice_and_cumulative_deltas() -> None:
     payloads = [chunk(choice("a")), chunk(choice("ab", "stop")), chunk(choice("abc", "stop", 1))]
     parser, _ = read(payloads, OneChoice(), CumulativeDeltas())

@@ -579,6 +579,7 @@ def test_nothing_is_remembered_of_what_cannot_be_told_apart() -> None:
     reuse.note_kept(client, "https://provider.test/")
     reuse.note_failure(client, httpx.ReadError("no request"))
     reuse.note_failure(client, KeyError())
+    reuse.note_failure(client, type("ReadError", (Exception,), {})("of another library, without `request`"))
     assert reuse.may_reuse({}, None)
     assert reuse.may_reuse(client, "https://provider.test/")
 

@@ -152,9 +152,11 @@ class Lifecycle:
         seconds = now - deadlines.started
         try:
             chunks = body.take(data, seconds, folding=folding)
-        finally:  # a transform may raise when it returns what it held back
-            if body.stop is not None:
-                self._conclude(body.stop)
+        except BaseException:
+            self._end_despite_failure()
+            raise
+        if body.stop is not None:
+            self._conclude(body.stop)
         has_chunks = fold.chunks > known
         note_read(self.timing, seconds, has_chunks=has_chunks, has_output=fold.output_size > 0)
         if deadlines.is_set:
@@ -191,7 +193,7 @@ class Lifecycle:
         last: list[ChatCompletionChunk] = []
         size = self._fold.output_size
         self._end_if_late(now, last)
-        if is_returned and self._fold.output_size > size:
+        if (is_returned or self._has_callback) and self._fold.output_size > size:
             self._mark_emitted()
         self._tell_observers()
         yield last
@@ -209,14 +211,15 @@ class Lifecycle:
         body, size = self._body, self._fold.output_size
         try:
             body.take_rest(chunks, exc)
-        finally:
-            if body.stop is not None:
-                self._conclude(body.stop)
-        if body.stop is None:
-            if isinstance(exc, ChunkfoldError):
-                self._end_at(Stop.INVALID, chunks, exc)
-            else:
-                self._end_at(Stop.BODY_ENDED if exc is None else Stop.TRANSPORT, chunks, cause=exc)
+        except BaseException:
+            self._end_despite_failure(exc)
+            raise
+        if body.stop is not None:
+            self._conclude(body.stop)
+        elif isinstance(exc, ChunkfoldError):
+            self._end_at(Stop.INVALID, chunks, exc)
+        else:
+            self._end_at(Stop.BODY_ENDED if exc is None else Stop.TRANSPORT, chunks, cause=exc)
         if chunks and self.timing.last_byte is not None:  # they came with the last bytes
             note_read(self.timing, self.timing.last_byte, has_chunks=True, has_output=self._fold.has_output)
         if (is_returned or self._has_callback) and self._fold.output_size > size:
@@ -264,8 +267,18 @@ class Lifecycle:
         cause: BaseException | None = None,
     ) -> None:
         """End the stream; the last chunks are appended to `chunks`, and `cause` is what the transport raised."""
-        self._body.end(stop, chunks, error)
+        try:
+            self._body.end(stop, chunks, error)
+        except BaseException:
+            self._end_despite_failure(cause)
+            raise
         self._conclude(self._body.stop or stop, cause)
+
+    def _end_despite_failure(self, cause: BaseException | None = None) -> None:
+        """A transform or a callback raised: if that was at the end of the stream, it has ended all the same."""
+        if self._body.stop is not None:
+            self._conclude(self._body.stop, cause)
+        self._tell_observers()
 
     def _conclude(self, stop: Stop, cause: BaseException | None = None) -> None:
         """Set how the stream ended."""

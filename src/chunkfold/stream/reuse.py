@@ -30,14 +30,14 @@ def may_reuse(client: Any, url: Any) -> bool:
         client: Any client. If it does not support weak references, the result is True.
         url: A URL with `scheme`, `host` and `port`. If it lacks one of them, the result is True.
     """
-    with _lock, suppress(TypeError):
+    with _lock, suppress(TypeError, AttributeError):
         return _clients.get(client, {}).get(_origin(url)) != _NEVER
     return True
 
 
 def note_kept(client: Any, url: Any) -> None:
     """Note that the end of a body was waited for, so that its connection went back to the client's pool."""
-    with _lock, suppress(TypeError):
+    with _lock, suppress(TypeError, AttributeError):
         _set(_clients.setdefault(client, {}), _origin(url), time.monotonic())
 
 
@@ -45,7 +45,7 @@ def note_failure(client: Any, exc: BaseException) -> None:
     """Note what the client raised as it sent a request, if a connection that was kept may be the reason."""
     if type(exc).__name__ not in _FAILURES:
         return
-    with _lock, suppress(TypeError, RuntimeError):  # httpx raises the latter where an exception has no request
+    with _lock, suppress(TypeError, AttributeError, RuntimeError):  # the last from httpx, if there was no request
         origins = _clients.get(client, {})
         origin = _origin(cast("Any", exc).request.url)
         if time.monotonic() - origins.get(origin, -_NEVER) < _SOON:
@@ -60,12 +60,4 @@ def _set(origins: dict[_Origin, float], origin: _Origin, when: float) -> None:
 
 
 def _origin(url: Any) -> _Origin:
-    """The origin of a URL.
-
-    Raises:
-        TypeError: It has no `scheme`, `host` or `port`.
-    """
-    try:
-        return url.scheme, url.host, url.port
-    except AttributeError:
-        raise TypeError from None
+    return url.scheme, url.host, url.port
