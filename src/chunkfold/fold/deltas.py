@@ -196,11 +196,6 @@ def _keep_extra_content(state: ChoiceState, name: str, value: Any) -> bool:
     return True
 
 
-def _merge_provider_fields(state: ChoiceState, name: str, value: Any) -> bool:
-    """Gemini's thought signatures accumulate."""
-    return merge_provider_fields(state.message_extra, {name: value}, ("thought_signatures",))
-
-
 def _add_role(state: ChoiceState, role: str) -> None:
     if not role:
         state.log.note(EMPTY_FOR_ABSENT, "role")
@@ -302,7 +297,8 @@ _UNKNOWN_RULES: Final[dict[str, Callable[[ChoiceState, str, Any], bool]]] = {
     **dict.fromkeys(APPENDED, _append_raw),
     **dict.fromkeys(_UNKNOWN_KINDS, _check_blocks),
     "extra_content": _keep_extra_content,
-    PROVIDER_FIELDS: _merge_provider_fields,
+    # Gemini's signatures accumulate.
+    PROVIDER_FIELDS: lambda state, _, value: merge_provider_fields(state.message_extra, value, ("thought_signatures",)),
 }
 RULED_UNKNOWN: Final = REASONING_FIELDS.union(_UNKNOWN_RULES)
 """Unknown fields of a delta of which more is kept than the last value."""

@@ -52,17 +52,16 @@ def keep_unknown(kept: dict[str, Any], unknown: dict[str, Any] | None, extended:
             kept[key] = value
 
 
-def merge_provider_fields(kept: dict[str, Any], unknown: dict[str, Any], extended: tuple[str, ...] = ()) -> bool:
-    """Merge LiteLLM's field into an object of its own: the last value of each key; lists of the `extended` keys add up.
+def merge_provider_fields(kept: dict[str, Any], value: Any, extended: tuple[str, ...] = ()) -> bool:
+    """Merge a value of LiteLLM's field into the one in `kept`, key by key as `keep_unknown` does.
 
     Returns False, without merging it, if it is not an object.
     """
-    new = unknown.get(PROVIDER_FIELDS)
-    if not is_object(new):
+    if not is_object(value):
         return False
     if not is_object(kept.get(PROVIDER_FIELDS)):
         kept[PROVIDER_FIELDS] = {}
-    keep_unknown(kept[PROVIDER_FIELDS], new, extended)
+    keep_unknown(kept[PROVIDER_FIELDS], value, extended)
     return True
 
 

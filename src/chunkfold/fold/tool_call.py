@@ -155,7 +155,7 @@ class ToolCall:
         if self.type is None:
             self.type = fields.get("type") or None
         if unknown:
-            merged = merge_provider_fields(self.extra, unknown)  # a signature must not get lost
+            merged = merge_provider_fields(self.extra, unknown.get(PROVIDER_FIELDS))  # a signature must not get lost
             keep_unknown(self.extra, {**unknown, PROVIDER_FIELDS: None} if merged else unknown)
         text = ""
         function, custom = fields.get("function"), fields.get("custom")
