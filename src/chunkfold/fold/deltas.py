@@ -85,7 +85,11 @@ def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
 
 
 def _fold_unknown_fields(state: ChoiceState, unknown: dict[str, Any]) -> int:
-    rest = {name: value for name, value in unknown.items() if not _UNKNOWN_RULES.get(name, _keep)(state, name, value)}
+    rest = {
+        name: value
+        for name, value in unknown.items()
+        if name not in _UNKNOWN_RULES or not _UNKNOWN_RULES[name](state, name, value)
+    }
     keep_unknown(state.message_extra, rest, EXTENDED_IN_MESSAGE)
     opaque = unknown.get("reasoning_opaque")
     return len(opaque) if isinstance(opaque, str) else 0  # encrypted reasoning, output like the data of a block
@@ -168,25 +172,20 @@ def _keep_tool_message(state: ChoiceState, delta: ChoiceDelta) -> int:
     return fold_tool_calls(state, delta.tool_calls or [])
 
 
-def _keep(state: ChoiceState, name: str, value: Any) -> bool:
-    """Leave a field to be kept as any unknown key."""
-    del state, name, value
-    return False
-
-
 def _append_raw(state: ChoiceState, name: str, value: Any) -> bool:
     if isinstance(value, str):
         state.texts[name].write(value)
-    elif value is not None:
+        return True
+    if value is not None:
         _note_no_text(state, name, value)
-    return isinstance(value, str)
+    return False
 
 
 def _check_blocks(state: ChoiceState, name: str, value: Any) -> bool:
     """Blocks, which were folded as reasoning, if they are blocks."""
     kind = _UNKNOWN_KINDS[name]
-    is_folded = value is not None and fragments_of(kind, value) is not None
-    if value is not None and not is_folded and kind is not THINKING:  # a bare `thinking` can have any meaning
+    is_folded = fragments_of(kind, value) is not None
+    if not is_folded and value is not None and kind is not THINKING:  # a bare `thinking` can have any meaning
         state.log.note(WRONG_TYPE, f"{name}: expected a list, received {type(value).__name__}")
     return is_folded
 
