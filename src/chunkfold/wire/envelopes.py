@@ -273,14 +273,14 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
     outer = raw if is_object(raw) else {}
     if isinstance(fields.get("error"), dict | str) and "message" not in fields:
         fields |= _described_by(fields.pop("error"))
+    beside = {} if value is raw else {name: field for name, field in outer.items() if name != "error"}
+    details = _first_message(beside)
     if not isinstance(fields.get("message"), str):
         # `{"error": true, "message": "..."}`: the words are beside it.
-        beside = {name: field for name, field in outer.items() if name != "error"} if value is not raw else {}
-        fields["message"] = _first_message(fields) or _first_message(beside) or _message_of(value)
-    elif isinstance(value, str) and value is not raw:
+        fields["message"] = _first_message(fields) or details or _message_of(value)
+    elif isinstance(value, str) and details:
         # `{"error": "Bad Request", "message": "..."}`: a phrase, and the details beside it (Fastify, Spring, OAuth).
-        details = _first_message({name: field for name, field in outer.items() if name != "error"})
-        fields["message"] = f"{value}: {details}" if details and not details.startswith(value) else details or value
+        fields["message"] = details if details.startswith(value) else f"{value}: {details}"
     if value is not raw:
         # A string error keeps its type and code beside it (text-generation-inference: `error_type`).
         fields.setdefault("code", outer.get("code"))
