@@ -4,7 +4,6 @@ In OpenAI's API each piece is encoded separately. If a server cuts one encoded t
 """
 
 import base64
-import binascii
 import string
 from typing import Any, Final
 
@@ -81,5 +80,5 @@ class AudioDecoder:
 def _decoded(text: str) -> bytes | None:
     try:
         return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return None
