@@ -99,8 +99,8 @@ class ChoiceState:
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
         texts = (self.role, self.finish_reason, self.texts, self.blocks, self.content_parts, self.audio)
-        merged = self.message_extra.get(PROVIDER_FIELDS)
-        of_message = {name: value for name, value in self.message_extra.items() if name != PROVIDER_FIELDS}
+        of_message = dict(self.message_extra)
+        merged = of_message.pop(PROVIDER_FIELDS, None)
         lists: list[list[Any]] = [*self.lists.values(), *self.logprobs.values()]
         replaced: list[dict[str, Any]] = [{"message": self.message} if self.message else {}]
         for extra, extended in (

@@ -80,8 +80,8 @@ class ToolCall:
 
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
-        merged = self.extra.get(PROVIDER_FIELDS)
-        extra = {name: value for name, value in self.extra.items() if name != PROVIDER_FIELDS}
+        extra = dict(self.extra)
+        merged = extra.pop(PROVIDER_FIELDS, None)
         known = (self.id, self.index, self._name, self.type, self.arguments, merged)
         return Kept(known, replaced=(extra, self.part_extra))
 
@@ -110,8 +110,10 @@ class ToolCall:
         Cut ones are judged a few times only, and up to a size, so that the cost stays linear. A copy for routing has
         none, and does not count as open once some came.
         """
-        if self.is_server_side or not self.has_text:
-            return not self.is_server_side
+        if self.is_server_side:
+            return False
+        if not self.has_text:
+            return True
         text = self.arguments.getvalue()
         if self.is_custom or not 0 < len(text) <= _LONGEST_LOOK or self._judged == _MOST_JUDGED:
             return False
@@ -181,7 +183,7 @@ class ToolCall:
 
     def _look_for_placeholder(self, text: str, log: AnomalyLog) -> None:
         start = self.arguments.getvalue() + text
-        if _has_placeholder(start):
+        if start.startswith("{}") and start[2:].lstrip().startswith("{"):
             log.note(ARGUMENTS_PLACEHOLDER, excerpt(self.name))
         self._may_be_placeholder = len(start) <= len("{}")
 
@@ -230,10 +232,6 @@ class LegacyCall:
         arguments = text or ("" if raw is None else json.dumps({} if raw == [] else raw))
         fields = with_unknown(unknown, {"name": self._name or None, "arguments": arguments})
         return validate_leniently(FunctionCall, fields)[0]
-
-
-def _has_placeholder(arguments: str) -> bool:
-    return arguments.startswith("{}") and arguments[2:].lstrip().startswith("{")
 
 
 def _has_several_objects(arguments: str) -> bool:
