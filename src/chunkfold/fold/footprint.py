@@ -59,8 +59,7 @@ class Footprint:
 
     def of(self, value: Any) -> int:
         """The size in bytes of JSON values, models, and the accumulator's own states, with all that is in them."""
-        self._known, self._measured = (self._measured, self._values), {}  # what is no longer there is forgotten
-        self._values = {}
+        self._measured, self._values = {}, {}  # what is no longer there is forgotten
         size = self._of(value)
         self._known = (self._measured, self._values)
         return size
