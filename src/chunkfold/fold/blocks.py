@@ -73,12 +73,14 @@ class Blocks:
         """The block that a fragment belongs to: an existing one, else a new one."""
         kind, type_, index = self._kind, printed(fragment.get("type")), fragment.get("index")
         key = (type_ if kind.has_types else "", printed(index))
-        block = self._last_of.get(type_) if index is None else self._by_index.get(key)
-        if block is not None and (
-            block.is_followed_by(fragment) if index is None else fragment.get("data") and block.has_other_id(fragment)
-        ):
-            block = None  # OpenRouter gives each block of encrypted data the index 0
-        if block is None:
+        if index is None:
+            block = self._last_of.get(type_)
+            is_next = block is not None and block.is_followed_by(fragment)
+        else:
+            block = self._by_index.get(key)
+            # OpenRouter gives each block of encrypted data the index 0.
+            is_next = block is not None and bool(fragment.get("data")) and block.has_other_id(fragment)
+        if block is None or is_next:
             block = _Block(kind)
             self._blocks.append(block)
             if kind.is_sequence:
@@ -197,12 +199,12 @@ class ContentParts:
 
         `is_piece` says whether it may belong to the part before it.
         """
-        if not is_piece:
-            self._parts.add_whole(part)
-        else:
+        if is_piece:
             if self._starts and start != self._starts[-1]:
                 self._parts.end_block()
             self._parts.add([part])
+        else:
+            self._parts.add_whole(part)
         is_new = len(self._parts) > len(self._starts)
         if is_new:
             self._starts.append(start)
