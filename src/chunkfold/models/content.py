@@ -26,9 +26,9 @@ _REASONING_TEXTS: Final = ("reasoning_content", "reasoning", "reasoning_text")
 APPENDED: Final = ("reasoning_text", "reasoning_opaque")
 """GitHub Copilot's fields, whose pieces append."""
 PROVIDER_FIELDS: Final = "provider_specific_fields"
-"""LiteLLM's, of a message or a call, with Gemini's thought signatures."""
+"""LiteLLM's field of a message or a call, with Gemini's thought signatures."""
 REASONING_ITEMS: Final = "reasoning_items"
-"""LiteLLM's, with encrypted reasoning of OpenAI's Responses API."""
+"""LiteLLM's field with encrypted reasoning of OpenAI's Responses API."""
 _TEXT_PARTS: Final = ("text", "output_text")  # the second name is from OpenAI's Responses API
 _REASONING_PARTS: Final = ("thinking", "reasoning")
 _IMAGE_PARTS: Final = ("image_url", "image")
@@ -76,10 +76,10 @@ CONTENT_PARTS: Final = BlockKind("content_parts", appended=PART_TEXTS, lists=PAR
 CONTENT_ITEMS: Final = BlockKind("content_parts", appended=("text",))
 """The parts inside such a part."""
 BLOCK_KINDS: Final = (REASONING_DETAILS, THINKING_BLOCKS, THINKING, CONTENT_BLOCKS)
-"""In the order in which they are asked for reasoning."""
+"""The fields with blocks, in the order in which their reasoning is looked for."""
 
 REASONING_FIELDS: Final = frozenset({*_REASONING_TEXTS, *(kind.name for kind in BLOCK_KINDS)})
-"""Every field of its own that reasoning comes in."""
+"""Every field that brings reasoning, except the content."""
 
 
 def fields_of(model: BaseModel) -> Fields:
@@ -182,9 +182,9 @@ def thought_of(content: str) -> str:
 
 
 def fragments_of(kind: BlockKind, value: Any) -> list[dict[str, Any]] | None:
-    """The fragments of blocks in a field's value; None if it is neither a list nor, where one block is sent, an object.
+    """The fragments of blocks in a field's value, without items that are not objects; None if the value is not blocks.
 
-    Items that are not objects are left out.
+    They come in a list; only `thinking` is one object.
     """
     items = [value] if kind is THINKING and is_object(value) else value
     if not is_list(items):
