@@ -69,11 +69,10 @@ class ToolCalls:
         texts: dict[str, Any] = {} if function is None else function.__dict__
         if custom is not None:
             texts = {**custom.__dict__, **{key: value for key, value in texts.items() if value}}
-        name = texts.get("name")
+        name, has_text = texts.get("name"), bool(texts.get("arguments") or texts.get("input"))
         at_index = self._by_index.get(index)
-        if name == "null" and self._is_continued(at_index, index, id_, texts):
+        if name == "null" and self._is_continued(at_index, index, id_, has_text=has_text):
             name = ""
-        has_text = bool(texts.get("arguments") or texts.get("input"))
         if at_index is None and index is not None and has_text and not (id_ or name):
             at_index = self._moved(index)
         call, grown = self._route(at_index, index, id_, name)
@@ -141,14 +140,12 @@ class ToolCalls:
             made_up += "_"
         return made_up
 
-    def _is_continued(
-        self, at_index: ToolCall | None, index: int | None, id_: str | None, texts: dict[str, Any]
-    ) -> bool:
+    def _is_continued(self, at_index: ToolCall | None, index: int | None, id_: str | None, *, has_text: bool) -> bool:
         """Whether a fragment named `null` continues a call: some relays send the word with each further fragment."""
         call = at_index if index is not None else self._by_id.get(id_ or "", self.last)
         if call is None or not call.has_name or call.is_called("null"):
             return False
-        return bool(call.has_text or texts.get("arguments") or texts.get("input"))
+        return call.has_text or has_text
 
     def _route(
         self, at_index: ToolCall | None, index: int | None, id_: str | None, name: str | None
