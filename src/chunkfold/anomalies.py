@@ -249,10 +249,10 @@ TOO_MANY_KEYS: Final = Rule(
     "hostile upstreams",
     "keeps the first hundred of each object, and OpenAI's own keys",
 )
-
 USAGE_NAMES: Final = Rule(
     "CF405", "usage says input_tokens and output_tokens", "mlx-vlm, bridges", "reads them by OpenAI's names"
 )
+
 DONE_MISSING: Final = Rule(
     "CF501", "no [DONE] after the finish reasons", "Cerebras, Perplexity, gateways", "accepts it"
 )

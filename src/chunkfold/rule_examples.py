@@ -1,7 +1,7 @@
-"""For each rule of the catalogue a minimal body that triggers it, and the expected result.
+"""A body for each rule of the catalogue, and the expected result.
 
-A body is made for its rule: the least that triggers it, and no other. From this one table come `Rule.example`, the page
-"What providers really send", the hostile set, and the parser's own tests of its rules. Loaded on demand.
+Each body is the smallest that triggers its rule, and triggers no other. From this one table come `Rule.example`, the
+page "What providers really send", the hostile set, and the parser's own tests of its rules. Loaded on demand.
 """
 
 from collections.abc import Mapping
@@ -36,8 +36,8 @@ class Example(NamedTuple):
         usage: Counts that have to come out, by OpenAI's names; others may be there.
         end: How the stream ends.
         error: The provider's message and what it means as an HTTP status, where the stream ends with an error.
-        is_broken: Whether the transport has to fail after the body, which shows the rule.
-        is_for_one: Whether one choice has to have been asked for, else the body breaks no rule.
+        is_broken: Whether the transport has to fail after the body to trigger the rule.
+        is_for_one: Whether the request has to ask for one choice to trigger the rule.
     """
 
     body: bytes
