@@ -221,7 +221,7 @@ class StreamFold:
             return chunk
         if self._open_thoughts:
             chunk = self._close_thoughts(chunk)
-        # By the dict, not by attribute: a value of a wrong type is kept raw beside the fields, not among them.
+        # Not by attribute, which may be a value of a wrong type: see `Model`.
         fields, unknown = vars(chunk), chunk.__pydantic_extra__
         if chunk.choices or not unknown or "prompt_filter_results" not in unknown:  # Azure's chunk ahead has no head
             self.head.add(fields, is_usual=not self._open_thoughts)

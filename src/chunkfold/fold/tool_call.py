@@ -152,7 +152,7 @@ class ToolCall:
 
     def add(self, fragment: ChoiceDeltaToolCall, log: AnomalyLog) -> str:
         """Fold a fragment in, all but its id, index and name; return what it added to the arguments."""
-        # By the dict, not by attribute: a value of a wrong type is kept raw beside the fields, not among them.
+        # Not by attribute, which may be a value of a wrong type: see `Model`.
         fields, unknown = fragment.__dict__, fragment.__pydantic_extra__
         if self.type is None:
             self.type = fields.get("type") or None

@@ -62,7 +62,7 @@ class ToolCalls:
 
     def route(self, fragment: ChoiceDeltaToolCall) -> tuple[ToolCall, int]:
         """The call that a fragment belongs to, and how many characters the fragment added to its name."""
-        # By the dict, not by attribute: a value of a wrong type is kept raw beside the fields, not among them.
+        # Not by attribute, which may be a value of a wrong type: see `Model`.
         fields = fragment.__dict__
         index, id_ = fields.get("index"), fields.get("id")
         function, custom = fields.get("function"), fields.get("custom")

@@ -96,6 +96,8 @@ class Model(BaseModel):
     # Built at their first use: importing stays fast.
     model_config = ConfigDict(extra="allow", strict=True, protected_namespaces=(), defer_build=True)
 
+    # Whether a value of a wrong type keeps its name, as everything that was sent does in a chunk. The value is then an
+    # unknown field, which the attribute returns too, so code that needs the right type reads `vars(model)`.
     _has_raw_fields: ClassVar[bool] = False
 
     @property
