@@ -86,7 +86,7 @@ def completion_html(completion: Model) -> Html:
     """What a notebook shows of a completion: bounded in size, without scripts, in the notebook's own colours."""
     fields = completion.__dict__
     choices: list[Any] = fields.get("choices") or []
-    shown = [part for choice in choices[:_CHOICES] for part in _choice(choice, fields.get("model"), len(choices) > 1)]
+    shown = [part for choice in choices[:_CHOICES] for part in _choice(choice, fields.get("model"), len(choices))]
     if len(choices) > _CHOICES:
         shown.append(tag("div", f"and {len(choices) - _CHOICES:,} more choices", style=_TEXT))
     if not choices:
@@ -95,9 +95,9 @@ def completion_html(completion: Model) -> Html:
     return tag("div", *shown, class_="chunkfold", style=_BOX)
 
 
-def _choice(choice: Any, model: Any, is_one_of_many: bool) -> Iterator[Html]:  # noqa: FBT001 - private
+def _choice(choice: Any, model: Any, count: int) -> Iterator[Html]:
     message: dict[str, Any] = choice.message.__dict__
-    place = f", choice {_word(choice.index)}" if is_one_of_many else ""
+    place = f", choice {_word(choice.index)}" if count > 1 else ""
     by = f", {_word(model)}" if model else ""
     yield tag("div", tag("strong", _word(message.get("role")) or "no role"), place, by)
     if reasoning := message.get("reasoning"):
