@@ -346,8 +346,8 @@ def is_error(data: bytes, *, is_framed: bool = False) -> bool:
         data: The data.
         is_framed: Whether it is the data of an event; else it may be a line of a log.
     """
-    body, problem = read_value(data, [])
-    if problem or not is_object(body):
+    body, _ = read_value(data, [])
+    if not is_object(body):
         return False
     # A log has lines with a text as `error`, or with any `code`.
     named = {printed(body.get(name)).lower().rpartition("_")[2] for name in ("object", "type", "code")}
