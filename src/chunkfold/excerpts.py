@@ -11,8 +11,8 @@ _LONGEST = 60  # characters of a text
 _EXCERPT: Final = 200
 
 
-class _ShortRepr(reprlib.Repr):
-    """The standard library's own, for bytes too; objects with items or fields show all of these."""
+class _Shortener(reprlib.Repr):
+    """The standard library's, which also shortens bytes and accepts integers of any size."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class _ShortRepr(reprlib.Repr):
         return repr(value) if len(value) <= _LONGEST else f"{value[:half]!r}...{value[-half:]!r}"
 
     def repr_int(self, x: int, level: int) -> str:
-        """An integer; one of more digits than the interpreter prints by its size."""
+        """An integer; if it has more digits than the interpreter prints, its size."""
         try:
             return super().repr_int(x, level)
         except ValueError:
@@ -40,7 +40,7 @@ class _ShortRepr(reprlib.Repr):
         return "..."
 
 
-short_repr = _ShortRepr().repr
+short_repr = _Shortener().repr
 
 
 def printed(value: Any) -> str:
@@ -91,7 +91,7 @@ def excerpt(value: object, limit: int = _EXCERPT) -> str:
 
 
 def excerpt_of(data: bytes, limit: int = _EXCERPT) -> str:
-    """The same of UTF-8 data, of which no more is decoded than is shown."""
+    """An excerpt of UTF-8 data, of which no more is decoded than is shown."""
     return excerpt(data[: 4 * (limit + 1)].decode("utf-8", "replace"), limit)
 
 

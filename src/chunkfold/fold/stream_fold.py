@@ -381,7 +381,7 @@ class StreamFold:
         return size
 
     def _close_thoughts(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
-        """The chunk without the tags that close thoughts; the thoughts of these choices are closed."""
+        """Close the open thoughts that text follows in a chunk; return the chunk without the tags that close them."""
         choices: list[ChunkChoice] = []
         for choice in chunk.choices:
             delta = choice.delta

@@ -30,7 +30,7 @@ def is_server_side(id_: str | None, *, has_name: bool) -> bool:
 
 
 class _Registered(Uncompared):
-    """A tool's type. It is pickled where it can be found again: a type may be known here only."""
+    """A tool's type. It is pickled only if it can be imported again, unlike one that is local to a function."""
 
     __slots__ = ()
 
