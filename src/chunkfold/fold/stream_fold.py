@@ -158,9 +158,11 @@ class StreamFold:
     ) -> bool:
         """Fold a value of a chunk that is usual because a chunk like it was, without inspecting the chunk again.
 
+        Returns False, without folding it, if the choice is not open, or another head has arrived since.
+
         Args:
-            choice: The index of its one choice. If that is not open, nothing is folded, and the result is False.
-            head: The usual head of the chunk that it is like. The same if another head has arrived since.
+            choice: The index of the chunk's one choice.
+            head: The usual head of the chunk that it is like.
             rule: Folds the value into the choice; returns how many characters of output it brought.
             value: The value for the rule.
             count: How many chunks brought it.

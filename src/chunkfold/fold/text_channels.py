@@ -47,8 +47,8 @@ class TextChannels:
     """The channels of one stream.
 
     Args:
-        calls_of: Returns the calls of a choice that came before, which are changed here; None where there are none, or
-            if all chunks pass through here.
+        calls_of: Returns the calls that a choice already has, which are changed here, or None. Not needed if all chunks
+            pass through here.
     """
 
     def __init__(self, calls_of: Callable[[int], ToolCalls | None] | None = None) -> None:
