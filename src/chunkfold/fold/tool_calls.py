@@ -1,4 +1,4 @@
-"""Fold the fragments of a choice's tool calls, and decide which call each belongs to, by six rules.
+"""Fold the fragments of a choice's tool calls, and decide which call each belongs to, by the rules in docs/folding.md.
 
 Providers identify calls by index, by id, by both, by neither, or by an id that is new on every fragment. An index is a
 key, never a position; empty ids and names count as absent. Code that changes chunks before they are folded uses
@@ -193,8 +193,8 @@ class ToolCalls:
         if id_:
             known = self._by_id.get(id_)
             if known is not None:
-                return self._by_known_id(known, at_index, id_, index, name)
-            return self._by_new_id(at_index, id_, index, name)
+                return self._by_known_id(known, at_index, index, id_, name)
+            return self._by_new_id(at_index, index, id_, name)
         if index is None:
             # Rule 6: the call touched last; but a name after name and arguments starts a new one.
             last = self.last
@@ -225,7 +225,7 @@ class ToolCalls:
         return call
 
     def _by_known_id(
-        self, known: ToolCall, at_index: ToolCall | None, id_: str, index: int | None, name: str | None
+        self, known: ToolCall, at_index: ToolCall | None, index: int | None, id_: str, name: str | None
     ) -> ToolCall | None:
         """Rule 1: that call; but with a name and an index other than its own, a new one."""
         if at_index is not None and at_index.id == id_:
@@ -235,10 +235,10 @@ class ToolCalls:
             return None
         return known
 
-    def _by_new_id(self, at_index: ToolCall | None, id_: str, index: int | None, name: str | None) -> ToolCall | None:
+    def _by_new_id(self, at_index: ToolCall | None, index: int | None, id_: str, name: str | None) -> ToolCall | None:
+        """Rules 2 and 3: a new call, unless the fragment has no name or belongs to a call without an id."""
         if index is None:
-            # Rule 2, without an index: a new call if it has a name or is the first, else a continuation.
-            continued = None if name else self.last
+            continued = None if name else self.last  # rule 2: without a name it continues the last call, if any
         elif at_index is None:
             continued = None  # rule 2
         elif not name or (at_index.id is None and not at_index.is_called_otherwise(name)):
