@@ -76,7 +76,7 @@ def _message_snapshot(state: ChoiceState) -> tuple[dict[str, Any], "Sequence[Par
     if gap is not None:  # the stream still runs
         state = _filled(state, gap)
     fields = _message_fields(state)
-    fields["role"] = role_of(state) or "assistant"
+    fields["role"] = role_of(state)  # the model reads None as its default
     fields.setdefault("reasoning", None)  # never a raw value of that name
     return with_unknown(state.message_extra, fields), state.order or []
 
