@@ -99,17 +99,19 @@ class ChoiceState:
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
         texts = (self.role, self.finish_reason, self.texts, self.blocks, self.content_parts, self.audio)
-        of_message = dict(self.message_extra)
-        merged = of_message.pop(PROVIDER_FIELDS, None)
+        merged = self.message_extra.get(PROVIDER_FIELDS)
         lists: list[list[Any]] = [*self.lists.values(), *self.logprobs.values()]
-        replaced: list[dict[str, Any]] = [{"message": self.message} if self.message else {}]
+        replaced: list[dict[str, Any]] = [{"message": self.message}] if self.message else []
         for extra, extended in (
-            (dict(self.extra), EXTENDED_IN_CHOICE),
-            (of_message, EXTENDED_IN_MESSAGE),
-            (dict(self.logprobs_extra), EXTENDED_IN_LOGPROBS),
+            (self.extra, EXTENDED_IN_CHOICE),
+            (self.message_extra, EXTENDED_IN_MESSAGE),
+            (self.logprobs_extra, EXTENDED_IN_LOGPROBS),
         ):
-            lists += [extra.pop(name) for name in extended if is_list(extra.get(name))]
-            replaced.append(extra)
+            if extra:  # rare, and there may be many choices
+                growing = {name: extra[name] for name in extended if is_list(extra.get(name))}
+                lists += growing.values()
+                rest = {name: extra[name] for name in extra.keys() - growing.keys() if extra[name] is not merged}
+                replaced.append(rest)
         return Kept(
             (*texts, self.tool_calls, self.function_call, merged),
             growing=(self.order or [], self.tool_messages or [], *lists),
