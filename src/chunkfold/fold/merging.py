@@ -7,7 +7,6 @@ from typing import Any
 from pydantic import BaseModel
 
 from chunkfold.anomalies import (
-    COUNT_TOO_LARGE,
     TOO_MANY_KEYS,
     TOTAL_TOO_SMALL,
     USAGE_NAMES,
@@ -181,7 +180,7 @@ def nested_usage(chunk: ChatCompletionChunk, log: AnomalyLog) -> CompletionUsage
         if is_object(sent):
             usage, wrong = validate_leniently(CompletionUsage, copied(sent))
             for one in wrong:
-                log.note(COUNT_TOO_LARGE if one.is_too_large else WRONG_TYPE, str(one))
+                log.note(one.rule, str(one))
             return usage
         if sent is not None:
             log.note(WRONG_TYPE, f"usage: expected an object, received {type(sent).__name__}")

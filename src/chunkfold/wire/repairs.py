@@ -14,7 +14,6 @@ from chunkfold.anomalies import (
     CALL_ID_NOT_TEXT,
     CALLS_OBJECT,
     CONTROL_CHARACTERS,
-    COUNT_TOO_LARGE,
     FIELD_NULL_ITEM,
     NOT_UTF8,
     NUMBER_SPELLED,
@@ -134,9 +133,7 @@ def repaired_chunk(body: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
     essential = next((one for one in wrong if _is_essential(one)), None)
     if essential is not None:
         raise UnreadableError(str(essential).replace("a string or a list", "a string or a list of parts"))
-    notes += [
-        (COUNT_TOO_LARGE if one.is_too_large else WRONG_TYPE, str(one)) for one in wrong if not _is_empty_arguments(one)
-    ]
+    notes += [(one.rule, str(one)) for one in wrong if not _is_empty_arguments(one)]
     return chunk
 
 
