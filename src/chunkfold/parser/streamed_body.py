@@ -33,7 +33,7 @@ from chunkfold.wire.payload import (
     is_chunk,
     is_error,
     is_error_field,
-    is_meant,
+    is_payload,
     is_plain,
     parse_slowly,
     valid_chunk,
@@ -181,7 +181,7 @@ class StreamedBody:
         self._log.offset = field.offset
         if not field.event and not self._fold.chunks and self._take_opening(field.data, chunks):
             return  # after keep-alives
-        if has_more_items(field.data, self._max_event_items) or not is_meant(field.data):
+        if has_more_items(field.data, self._max_event_items) or not is_payload(field.data):
             return
         if not field.event and is_error(field.data):
             self._take_error_field(field._replace(event="error"), chunks)

@@ -260,7 +260,7 @@ def _lines(data: bytes) -> Iterator[bytes]:
 def _holds_several(event: ServerSentEvent) -> bool:
     """Whether a block lost its blank lines: its first line alone is a JSON object or `[DONE]`, and another follows."""
     first, second = islice(chain(_lines(event.data), (b"", b"")), 2)
-    return bool(second) and is_meant(first)
+    return bool(second) and is_payload(first)
 
 
 def _ends_in_error(data: bytes) -> bool:
@@ -333,8 +333,8 @@ def is_json(data: bytes) -> bool:
     return not problem
 
 
-def is_meant(data: bytes) -> bool:
-    """Whether data alone can only be meant as an event's: a JSON object or `[DONE]`."""
+def is_payload(data: bytes) -> bool:
+    """Whether data by itself is a payload: a JSON object or `[DONE]`."""
     data = data.strip()
     return data == DONE or (data.startswith(b"{") and is_json(data))
 
