@@ -7,7 +7,8 @@ import reprlib
 from dataclasses import fields
 from typing import Any, Final, cast
 
-_LONGEST = 60  # characters of a text
+_LONGEST: Final = 60  # characters of a text in a `repr`
+_LONGEST_REPR: Final = 2000
 _EXCERPT: Final = 200
 
 
@@ -51,12 +52,9 @@ def printed(value: Any) -> str:
         return short_repr(value)
 
 
-_LONGEST_WHOLE = 2000
-
-
-def whole(text: str) -> str:
-    """A whole `repr`, cut where it is too long for a log."""
-    return text if len(text) <= _LONGEST_WHOLE else text[:_LONGEST_WHOLE] + "...)"
+def bounded(text: str) -> str:
+    """The `repr` of a model, cut where it is too long for a log."""
+    return text if len(text) <= _LONGEST_REPR else text[:_LONGEST_REPR] + "...)"
 
 
 class Excerpt:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandle
 from pydantic_core import CoreSchema, core_schema
 
 from chunkfold.anomalies import COUNT_TOO_LARGE, WRONG_TYPE, Rule
-from chunkfold.excerpts import Excerpt, short_repr, whole
+from chunkfold.excerpts import Excerpt, bounded, short_repr
 from chunkfold.json_text.paths import Path, dotted, existing_path
 from chunkfold.json_text.values import copied, is_container, is_list, is_object
 
@@ -122,10 +122,10 @@ class Model(BaseModel):
             yield None, Excerpt(...)
 
     def __repr__(self) -> str:
-        return whole(super().__repr__())
+        return bounded(super().__repr__())
 
     def __str__(self) -> str:
-        return whole(super().__str__())
+        return bounded(super().__str__())
 
 
 ModelT = TypeVar("ModelT", bound=Model)
