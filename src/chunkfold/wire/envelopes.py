@@ -126,7 +126,7 @@ def _failure(finish_reason: Any, native: Any) -> tuple[str, str] | None:
 def _error_inside(body: dict[str, Any]) -> Envelope | None:
     """The error in a choice or in `x_groq`; a finish reason that means an error is one by itself."""
     choices = objects_in(body.get("choices"))
-    told = [holder["error"] for holder in (*choices, body.get("x_groq")) if _has_error(holder)]
+    errors = [holder["error"] for holder in (*choices, body.get("x_groq")) if _has_error(holder)]
     for choice in choices:
         failure = _failure(choice.get("finish_reason"), choice.get(_NATIVE))
         if failure is not None:
@@ -134,9 +134,9 @@ def _error_inside(body: dict[str, Any]) -> Envelope | None:
             reason = f"{key.replace('_', ' ')} {excerpt(word)}"
             message = f"the provider ended choice {excerpt(choice.get('index', 0))} with the {reason}"
             holders = (choice, choice.get("delta"), choice.get("message"))
-            own = next((holder["error"] for holder in holders if _has_error(holder)), told[0] if told else None)
+            own = next((holder["error"] for holder in holders if _has_error(holder)), errors[0] if errors else None)
             return Envelope(own or {"message": _error_text(choice) or message, key: word}, ERROR_FINISH)
-    return Envelope(told[0], ERROR_INSIDE) if told else None
+    return Envelope(errors[0], ERROR_INSIDE) if errors else None
 
 
 def _error_text(choice: dict[str, Any]) -> str | None:
@@ -156,7 +156,7 @@ def without_error_texts(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _vendor_error(body: dict[str, Any]) -> dict[str, Any] | None:
-    """The error in a shape of one vendor's, with OpenAI's names for its message and its code; None if it is none."""
+    """The error in a shape of one vendor's, with OpenAI's names for its message and its code; None if there is none."""
     errors = body.get("errors")
     if errors and is_list(errors):  # Cloudflare, watsonx
         first = errors[0] if is_object(errors[0]) else {}
@@ -165,10 +165,10 @@ def _vendor_error(body: dict[str, Any]) -> dict[str, Any] | None:
         return {**body, **errors}
     if body.get("success") is False:
         return body
-    told, code = body.get("error_message"), body.get("error_code")
-    has_message = bool(told) and isinstance(told, str) and code is None and body.get("success") is not True
+    message, code = body.get("error_message"), body.get("error_code")
+    has_message = bool(message) and isinstance(message, str) and code is None and body.get("success") is not True
     if has_message or code not in (None, "", 0, "0"):  # DeepInfra, Venice; Baidu, Databricks
-        return {**body, "message": body.get("error_msg") or told or body.get("message"), "code": code}
+        return {**body, "message": body.get("error_msg") or message or body.get("message"), "code": code}
     response = body.get("Response")
     inner = response.get("Error") if is_object(response) else None
     if is_object(inner):  # Tencent
@@ -182,7 +182,7 @@ def _vendor_error(body: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _has_message(body: dict[str, Any]) -> bool:
-    """Whether an object has an error's message, and neither says that all is well nor is a chunk."""
+    """Whether an object has an error's message, does not report success, and is not a chunk."""
     message = body.get("message")
     is_answer = is_object(message) and "role" in message  # of another API, Ollama's own
     codes = [code for name in ("code", "status_code", "error_code", "status") if (code := body.get(name)) is not None]
@@ -232,7 +232,7 @@ def api_error(value: Any, raw: Any) -> APIError:
 
 
 def api_status_error(status_code: int, headers: Mapping[str, str], body: Any, text: str) -> APIStatusError:
-    """An `APIStatusError`: `body` is its JSON, None where it is none; `text` what to quote then."""
+    """An `APIStatusError`: `body` is the JSON of the response; if it is not JSON, None, and `text` is quoted."""
     body = scrubbed(body)
     envelope = find_error(body) if is_object(body) else None
     value: Any = envelope.value if envelope else text if body is None or is_list(body) else body
@@ -353,14 +353,14 @@ def _inner_fields(fields: dict[str, Any]) -> dict[str, Any]:
     It is JSON, or only text, where OpenRouter (`metadata.raw`) and Vercel (`value`) keep it, or JSON as the message.
     """
     metadata, value, message = (fields.get(name) for name in ("metadata", "value", "message"))
-    told: Any = metadata.get("raw") if is_object(metadata) else value.get("error_message") if is_object(value) else None
-    if not told and isinstance(message, str) and message.lstrip()[:1] in _BRACKETS:
-        told = message
-    if isinstance(told, str) and len(told) <= _LONGEST_INNER and told.lstrip()[:1] in _BRACKETS:
+    sent: Any = metadata.get("raw") if is_object(metadata) else value.get("error_message") if is_object(value) else None
+    if not sent and isinstance(message, str) and message.lstrip()[:1] in _BRACKETS:
+        sent = message
+    if isinstance(sent, str) and len(sent) <= _LONGEST_INNER and sent.lstrip()[:1] in _BRACKETS:
         with suppress(ValueError, RecursionError):
-            told = load_json(told)
-    told = told[0] if is_list(told) and len(told) == 1 else told
-    if not told or not isinstance(told, str | list | dict):
+            sent = load_json(sent)
+    sent = sent[0] if is_list(sent) and len(sent) == 1 else sent
+    if not sent or not isinstance(sent, str | list | dict):
         return {}
-    envelope = find_error(told) if is_object(told) else None
-    return _error_fields(envelope.value if envelope else told, told)
+    envelope = find_error(sent) if is_object(sent) else None
+    return _error_fields(envelope.value if envelope else sent, sent)

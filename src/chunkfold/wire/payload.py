@@ -122,7 +122,7 @@ def parse_slowly(event: ServerSentEvent) -> Payload:
 
 def _without_prefix(data: bytes) -> bytes:
     """Data without the second `data:` that each of its lines starts with."""
-    lines = BytesIO(data)  # many at a time, but not all: what a substitution keeps of each is larger than the line
+    lines = BytesIO(data)  # in batches: a substitution needs more memory for each line than the line itself
     return b"".join(_PREFIX.sub(b"", b"".join(part)) for part in iter(lambda: lines.readlines(SLICE), []))
 
 
@@ -191,7 +191,7 @@ def _take_json(event: ServerSentEvent, payload: Payload) -> None:
 
 
 def read_value(data: bytes, notes: Notes) -> tuple[Any, str]:
-    """The value of JSON, and the problem if it is none: an exception would keep what was decoded of it."""
+    """The JSON value, or the problem; not as an exception, which would keep the decoded text."""
     try:
         return read_json(data, notes), ""
     except UnreadableError as error:
@@ -248,7 +248,7 @@ def take_chunk(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -
 
 
 def _lines(data: bytes) -> Iterator[bytes]:
-    """The lines that are not blank, one at a time; there may be millions of either kind."""
+    """The lines that are not blank, one at a time; there may be millions, and millions of blank ones."""
     begin = 0
     while (word := _NOT_BLANK.search(data, begin)) is not None:
         end = data.find(b"\n", word.start())
@@ -264,7 +264,7 @@ def _holds_several(event: ServerSentEvent) -> bool:
 
 
 def _ends_in_error(data: bytes) -> bool:
-    """Whether the last of several lines is an error: a gateway adds it, maybe right behind an event that was cut."""
+    """Whether the last of several lines is an error: a gateway adds it, maybe right after an event that was cut."""
     first_lines, _, last_line = data.rstrip().rpartition(b"\n")
     return bool(first_lines) and is_error(last_line, is_framed=True)
 
@@ -277,7 +277,7 @@ def _without_splice(event: ServerSentEvent) -> ServerSentEvent:
 
 
 def _take_several(event: ServerSentEvent, payload: Payload) -> None:
-    """Each line as an event of its own, up to the first that ends the stream, but for one that was cut by an error."""
+    """Take each line as an event of its own, up to the first that ends the stream; skip one that an error cut off."""
     count = sum(1 for _ in islice(_lines(event.data), MAX_EVENT_PAYLOADS + 1))
     shown = count if count <= MAX_EVENT_PAYLOADS else f"more than {MAX_EVENT_PAYLOADS}"
     payload.notes.append((SEVERAL_PAYLOADS, f"{shown} payloads"))
@@ -320,7 +320,7 @@ def whole_part(event: ServerSentEvent, *, data_terminated: bool) -> ServerSentEv
 
 
 def _is_whole(data: bytes) -> bool:
-    """Whether data can be judged: text that begins like JSON and is none was cut."""
+    """Whether data is complete: data that begins like JSON and does not parse was cut."""
     data = data.strip()
     if data.startswith(_DATA):
         data = _without_prefix(data).strip()

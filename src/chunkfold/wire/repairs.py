@@ -63,10 +63,10 @@ class UnreadableError(ValueError):
 
 
 def read_json(data: bytes, notes: Notes) -> Any:
-    """Read JSON as tolerantly as its meaning is clear.
+    """Read JSON; what a strict reader refuses is tolerated where its meaning is clear.
 
     Raises:
-        UnreadableError: It is not JSON, or nested deeper than 500, or has a number no interpreter reads.
+        UnreadableError: It is not JSON, is nested deeper than 500, or has a number that the interpreter cannot read.
     """
     try:
         return from_json(data)  # what the fast path reads needs no repair, and is not nested deeper
@@ -142,7 +142,7 @@ def _is_empty_arguments(wrong: WrongType) -> bool:
 
 
 def _is_essential(wrong: WrongType) -> bool:
-    """Whether a value is too important to be left aside."""
+    """Whether a value is too important to be kept raw."""
     path = [part for part in wrong.field if isinstance(part, str)]
     if path[0] != "choices" or "logprobs" in path:
         return False
@@ -215,7 +215,7 @@ def whole_number(item: Any) -> int | None:
     if isinstance(item, float):
         return int(item) if item.is_integer() and is_count(int(item)) else None
     digits = item.strip().removeprefix("-") if isinstance(item, str) else ""
-    # Nothing counted here has more digits; longer ones are kept as the text they came as.
+    # No count has more digits; a longer text is kept as it is.
     return int(item) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
 
 
