@@ -63,9 +63,9 @@ def fold_delta(state: ChoiceState, delta: ChoiceDelta) -> int:
 
 
 def brought_fields(delta: ChoiceDelta, state: ChoiceState | None) -> list[str]:
-    """The fields that a delta brings, besides nulls, and a role or an empty content that its choice has already.
+    """The fields that a delta brings; not nulls, nor a role or an empty content that its choice already has.
 
-    An empty content alone is one of them: it is folded as any text.
+    An empty content that comes alone counts: it is folded as any text.
     """
     fields = delta.__dict__
     brought = [name for name in delta.__pydantic_fields_set__ if fields.get(name) is not None]
@@ -182,7 +182,7 @@ def _append_raw(state: ChoiceState, name: str, value: Any) -> bool:
 
 
 def _check_blocks(state: ChoiceState, name: str, value: Any) -> bool:
-    """Blocks, which were folded as reasoning, if they are blocks."""
+    """Note a value that is not blocks; return whether it is, so that it was folded as reasoning."""
     kind = _UNKNOWN_KINDS[name]
     is_folded = fragments_of(kind, value) is not None
     if not is_folded and value is not None and kind is not THINKING:  # a bare `thinking` can have any meaning
@@ -211,7 +211,7 @@ def _add_reasoning(state: ChoiceState, text: str) -> int:
 
 
 def rule_with_block(rule: TextRule, key: str) -> TextRule:
-    """The rule for a reasoning that `reasoning_details` bring too, under this key of the last fragment's block."""
+    """The rule for reasoning that `reasoning_details` bring as well, under this key of the last fragment's block."""
 
     def add(state: ChoiceState, text: str) -> int:
         state.blocks[REASONING_DETAILS.name].add_again(key, text)
@@ -291,7 +291,7 @@ def _add_annotations(state: ChoiceState, annotations: list[Any]) -> int:
 
 # Blocks in fields that the models do not have.
 _UNKNOWN_KINDS: Final[dict[str, BlockKind]] = {kind.name: kind for kind in BLOCK_KINDS if kind is not REASONING_DETAILS}
-# Fields that only the fold has a rule for, not the models; a rule returns whether it folded all of the value.
+# The rules for fields that the models do not have; a rule returns whether it folded all of the value.
 _UNKNOWN_RULES: Final[dict[str, Callable[[ChoiceState, str, Any], bool]]] = {
     **dict.fromkeys(APPENDED, _append_raw),
     **dict.fromkeys(_UNKNOWN_KINDS, _check_blocks),

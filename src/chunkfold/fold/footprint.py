@@ -1,6 +1,6 @@
-"""Visit all that is kept of a stream: to estimate its memory, for a limit that nothing can bypass, and to join texts.
+"""Estimate the memory that is kept of a stream, for a limit that nothing can bypass. This also joins the texts.
 
-The estimate measures the current content, so no running sum is needed. It depends on the content alone, not on how much
+The estimate visits the current content, so no running sum is needed. It depends on the content alone, not on how much
 of it is shared or how the interpreter stores it. Content that only grows at its end is not measured twice, nor are
 unknown fields until they are replaced.
 """

@@ -15,9 +15,9 @@ from chunkfold.models.chunk import AMBIGUOUS_OBJECTS
 
 _KEEP_ALIVE: Final = "keepalive"  # the word of oMLX and OmniRoute, in chunks whose `created` is 0
 _FIRST_WINS: Final = ("id", "created", "model", "system_fingerprint")
-HEAD_FIELDS: Final = ("id", "model", "system_fingerprint", "object", "service_tier")
-"""The fields that are usually the same in successive chunks."""
-head_values = itemgetter(*HEAD_FIELDS)
+# The fields that are usually the same in successive chunks.
+_REPEATED: Final = ("id", "model", "system_fingerprint", "object", "service_tier")
+head_values = itemgetter(*_REPEATED)
 """The values of a chunk's fields of these names. `KeyError`: a value of a wrong type is kept elsewhere."""
 
 
@@ -49,8 +49,8 @@ class Head:
             chunk: The fields of the chunk.
             is_usual: Whether a chunk that repeats this head can be a usual one.
         """
-        # Of a list: a tuple of an iterator is made too large and cut, which fills CPython's store of freed tuples.
-        values = tuple([chunk.get(name) for name in HEAD_FIELDS])
+        # From a list: from an iterator, a tuple is made too large and cut, which fills CPython's store of freed tuples.
+        values = tuple([chunk.get(name) for name in _REPEATED])
         created = chunk.get("created") and 1
         if values != self.usual or created != self.created:
             self.notes = list(self._fold(chunk))

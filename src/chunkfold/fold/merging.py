@@ -22,11 +22,11 @@ from chunkfold.models.content import PROVIDER_FIELDS, REASONING_ITEMS, fields_of
 from chunkfold.models.shared import USAGE_KEYS, is_count
 
 EXTENDED_IN_CHOICE = ("token_ids",)
-"""The keys of a choice whose lists add up: vLLM sends the tokens with each chunk."""
+"""Unknown keys of a choice whose lists add up: vLLM sends the tokens with each chunk."""
 EXTENDED_IN_MESSAGE = (REASONING_ITEMS, "completion_token_ids")
-"""Those of a delta: FastDeploy has the tokens there."""
+"""Unknown keys of a delta whose lists add up: FastDeploy has the tokens there."""
 EXTENDED_IN_LOGPROBS = ("reasoning_content",)
-"""Those of log probabilities: DeepSeek has a list beside that of the content."""
+"""Unknown keys of log probabilities whose lists add up: DeepSeek has one for the reasoning."""
 _MOST_KEYS = 100  # of an object in usage; what providers send has some twenty
 _DETAIL_COUNTS = frozenset({*PromptTokensDetails.model_fields, *CompletionTokensDetails.model_fields})
 _OTHER_NAMES = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
@@ -65,13 +65,13 @@ def merge_provider_fields(kept: dict[str, Any], value: Any, extended: tuple[str,
 
 
 def merge_usage(usage: dict[str, Any], new: CompletionUsage, log: AnomalyLog) -> dict[str, Any]:
-    """Key by key, the last value that is not null; a 0 never replaces a positive number; the same holds in details.
+    """Merge usage key by key: the last value that is not null, but a 0 never replaces a positive number.
+
+    The same holds for the objects of details. Usage that comes more than once is cumulative, so nothing is summed. But
+    if a merge leaves a total below prompt + completion (Anthropic's counts come in two parts), it becomes their sum.
 
     Returns `usage` itself if nothing changes, else a new object that shares the unchanged values with it. Neither
-    argument is changed, so you can keep earlier results. Of unknown keys the first hundred of each object are kept.
-
-    Usage is cumulative where it comes more than once, so nothing is summed. But a total that falls below prompt +
-    completion by such a merge (Anthropic's counts come in two parts) becomes their sum.
+    argument is changed, so you can keep earlier results. Each object keeps the first hundred of its unknown keys.
     """
     counts = fields_of(new)
     if "input_tokens" in counts or "output_tokens" in counts:
@@ -133,7 +133,7 @@ def _merge_counts(
 def _merged(key: str, old: Any, value: Any, log: AnomalyLog, *, is_typed: bool) -> Any:
     """The merged value of a key that has one already: only a count replaces a count, and a 0 never a positive one.
 
-    It is noted here, unless it was noted when the chunk was read: there the types of typed keys are checked, and the
+    A wrong type is noted here only if reading the chunk did not note it: that checks the types of typed keys, and the
     size of all whole numbers.
     """
     if value and is_count(value) and is_count(old):
@@ -173,7 +173,7 @@ def _is_right(key: str, value: Any) -> bool:
 
 
 def nested_usage(chunk: ChatCompletionChunk, log: AnomalyLog) -> CompletionUsage | None:
-    """Moonshot puts usage into the choice, Groq into `x_groq`."""
+    """The usage inside a choice (Moonshot) or `x_groq` (Groq); None if there is none."""
     groq = (chunk.__pydantic_extra__ or {}).get("x_groq")
     for holder in (*(choice.__pydantic_extra__ for choice in chunk.choices), groq):
         sent = holder.get("usage") if is_object(holder) else None
