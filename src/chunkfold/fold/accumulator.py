@@ -1,7 +1,6 @@
 """Fold chunks into a message: one rule per field, never by Python type."""
 
 from chunkfold.anomalies import Anomaly
-from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.arguments import A_CHUNK, check_instance
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
@@ -19,7 +18,7 @@ class ChatCompletionAccumulator:
     """
 
     def __init__(self, tools: ToolTypes | None = None) -> None:
-        self._fold = StreamFold(AnomalyLog(), tools)
+        self._fold = StreamFold(tools=tools)
 
     @property
     def snapshot(self) -> ChatCompletion:

@@ -94,9 +94,8 @@ class ToolCalls:
         other._without_text = self._without_text
         other.calls = [call.without_text() for call in self.calls]
         other.last = None if self.last is None else other.calls[self.last.place]
-        ids, indexes = self._by_id.items(), self._by_index.items()
-        other._by_id = {id_: other.calls[call.place] for id_, call in ids}
-        other._by_index = {index: other.calls[call.place] for index, call in indexes}
+        other._by_id = {id_: other.calls[call.place] for id_, call in self._by_id.items()}
+        other._by_index = {index: other.calls[call.place] for index, call in self._by_index.items()}
         return other
 
     def add(self, fragment: ChoiceDeltaToolCall) -> tuple[ToolCall, int, str]:

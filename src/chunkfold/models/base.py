@@ -228,7 +228,7 @@ def cleaned(model: ModelT) -> ModelT:
 
 def with_unknown(unknown: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a completion and copies of the unknown ones; a raw value of one of the fields is in `raw_values`."""
-    kept = own_fields(unknown) if unknown else {}
+    kept = own_fields(unknown)
     raw = {name: kept.pop(name) for name in unknown if name in fields}
     if raw:
         known = kept.get(RAW_VALUES)

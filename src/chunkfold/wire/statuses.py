@@ -27,7 +27,7 @@ def status_of(value: Any, raw: Any) -> int | None:
             status = code_of(part.get(name))
             if 400 <= status <= 599:
                 return status
-    words = [*_words(parts)]
+    words = list(_words(parts))
     for word in words:
         # A second part only says more: DashScope's Throttling.RateQuota, Gemini's function_call_filter: MALFORMED.
         first = re.split("[.:]", word, maxsplit=1)[0]
