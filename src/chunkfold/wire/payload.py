@@ -307,12 +307,10 @@ def whole_part(event: ServerSentEvent, *, data_terminated: bool) -> ServerSentEv
     An unterminated last data line that begins like JSON and does not parse was cut, and is dropped (CF101).
     """
     event = _without_splice(event)
-    first_lines, line_end, last_line = event.data.rpartition(b"\n")
     if data_terminated and _BROKEN_ERROR.match(event.data):
         return event
+    first_lines, _, last_line = event.data.rpartition(b"\n")
     if not data_terminated and not _is_whole(event.data) and not _is_whole(last_line):
-        if not line_end:
-            return None
         event = event._replace(data=first_lines)
     if not event.data.strip() or not (_is_whole(event.data) or _holds_several(event) or _ends_in_error(event.data)):
         return None
