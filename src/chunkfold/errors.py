@@ -35,6 +35,7 @@ _UNITS: Final = {
     "max_event_items": "values in one event",
     "max_event_parts": "choices and entries of their lists in one event",
     "max_event_payloads": "payloads in one event",
+    "max_arguments_value": "characters in arguments that are not text",
     "max_partial_values": "values in JSON that is shown while it is written",
     "max_content_encodings": "content encodings that were not asked for",
     "max_expansion": "times the bytes that came, after decoding",

@@ -19,6 +19,7 @@ from chunkfold import (
     CompletionTokensDetails,
     InvalidChunkError,
     InvalidStreamError,
+    LimitExceededError,
     NotAnEventStreamError,
     Payload,
     PromptTokensDetails,
@@ -27,6 +28,7 @@ from chunkfold import (
     parse_payload,
 )
 from chunkfold.testing import HEAD, choice, sse
+from chunkfold.wire import repairs
 
 SLOW = "chat.completion.chunk"  # an event of this name is a chunk like any other, but takes the slow path
 
@@ -832,6 +834,43 @@ def test_a_body_of_what_is_nearly_data_is_no_event_stream() -> None:
     assert isinstance(strict.error, InvalidStreamError)
     assert strict.error.rule is not None
     assert strict.error.rule.id == "CF110"
+
+
+def test_arguments_that_come_as_a_value_are_bounded() -> None:
+    """As text they take several times as much memory as they were sent in."""
+
+    def fragment(characters: int) -> bytes:
+        arguments = {"a": "\x01" * (characters - 2)}  # the object and its key count one each
+        return compact(
+            chunk({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": arguments}}]})
+        )
+
+    assert parse(fragment(2**22)).error is None
+    error = parse(fragment(2**22 + 1)).error
+    assert isinstance(error, LimitExceededError)
+    assert (error.limit, error.value) == ("max_arguments_value", 2**22)
+    parser = read(sse(A)[0] + b"data: " + fragment(2**22 + 1) + b"\n\n")
+    assert (parser.end, parser.snapshot.text, type(parser.error)) == ("invalid", "a", LimitExceededError)
+
+
+@each_case("tail", [b"", b"\\x", b'"', b'",}', b'"]', b'","b":01}', b'",b:1}', b'""b":1}', b'"} x'])
+def test_large_data_that_nothing_can_repair_is_not_read_twice(tail: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second reading would take memory, and find nothing else."""
+    small, large = (b'{"a":"' + b"x" * size + tail for size in (10, 2**20))
+    found = [type(parse(data).error) for data in (small, large)]
+    assert found == [InvalidChunkError] * 2
+    with monkeypatch.context() as patch:
+        patch.delattr(repairs, "_loads")
+        assert "received text that is not JSON" in str(parse(large).error)
+        with pytest.raises(NameError):
+            parse(small)
+
+
+@each_case("text", ["\x01", "\\ud83d", "\\ud83d\\u0041", "\\ude00"])
+def test_large_data_that_can_be_repaired_is(text: str) -> None:
+    payload = parse(b'{"choices":[{"delta":{"content":"' + b"x" * 2**20 + text.encode() + b'"}}]}')
+    assert payload.error is None
+    assert len(payload.chunks[0].text) in {2**20 + 1, 2**20 + 2}
 
 
 MISSING = [

@@ -275,7 +275,7 @@ class Lifecycle:
         self._conclude(self._body.stop or stop, cause)
 
     def _end_despite_failure(self, cause: BaseException | None = None) -> None:
-        """A transform or a callback raised: if that was at the end of the stream, it has ended all the same."""
+        """A transform or a callback raised: if that was at the end of the stream, it has ended nevertheless."""
         if self._body.stop is not None:
             self._conclude(self._body.stop, cause)
         self._tell_observers()

@@ -26,7 +26,7 @@ from chunkfold.anomalies import (
     Rule,
 )
 from chunkfold.arguments import check_instance
-from chunkfold.errors import APIError, ChunkfoldError, InvalidChunkError, exceeded
+from chunkfold.errors import APIError, ChunkfoldError, InvalidChunkError, LimitExceededError, exceeded
 from chunkfold.event_stream import MESSAGE, SLICE, ServerSentEvent
 from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of, printed
 from chunkfold.json_text.values import is_list, is_object
@@ -240,6 +240,9 @@ def take_chunk(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -
         chunk = repaired_chunk(body, payload.notes)
     except UnreadableError as error:
         payload.error = _invalid(event, str(error))
+        return
+    except LimitExceededError as error:
+        payload.error = error
         return
     payload.chunks.append(chunk)
     if is_unexplained(chunk):

@@ -22,9 +22,10 @@ from chunkfold.anomalies import (
     WRONG_TYPE,
     Rule,
 )
+from chunkfold.errors import exceeded
 from chunkfold.json_text.paths import Path, dotted
 from chunkfold.json_text.surrogates import has_surrogates, well_formed
-from chunkfold.json_text.values import is_container, is_integer, is_list, is_nested_deeper, is_object
+from chunkfold.json_text.values import is_container, is_integer, is_list, is_nested_deeper, is_object, size_of
 from chunkfold.models import ChatCompletionChunk, WrongType
 from chunkfold.models.base import validate_leniently
 from chunkfold.models.shared import USAGE_KEYS, is_count
@@ -33,6 +34,11 @@ Notes = list[tuple[Rule, str]]
 
 MAX_DEPTH: Final = 500
 _MAX_UNKNOWN_DEPTH: Final = 200
+# Characters of arguments that come as a value; as text, a character may take six times as many bytes as it was sent in.
+MAX_ARGUMENTS_VALUE: Final = 2**22
+_LARGE: Final = 2**20  # bytes; reading what cannot be repaired once more takes eight times as many
+_BEYOND_REPAIR: Final = ("EOF while", "expected ", "trailing ", "key must be ", "invalid escape", "invalid number")
+_NO_JSON: Final = "expected a JSON object, received text that is not JSON"
 _TOO_LONG: Final = "expected numbers that the interpreter can read, received more digits"
 _TOO_DEEP: Final = f"expected JSON nested at most {MAX_DEPTH} deep, received deeper"
 # What a chunk is about: a wrong type here is an error, elsewhere the value is kept raw.
@@ -70,8 +76,10 @@ def read_json(data: bytes, notes: Notes) -> Any:
     """
     try:
         return from_json(data)  # what the fast path reads needs no repair, and is not nested deeper
-    except ValueError:
-        pass
+    except ValueError as error:
+        problem = str(error)
+    if len(data) > _LARGE and problem.startswith(_BEYOND_REPAIR):
+        raise UnreadableError(f"{_NO_JSON} ({problem})")
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -100,7 +108,7 @@ def _loads(text: str, notes: Notes) -> Any:
             value = json.loads(text, strict=False)
     except json.JSONDecodeError as error:
         what = error.msg.removesuffix(" starting at")
-        msg = f"expected a JSON object, received text that is not JSON ({what} at character {error.pos})"
+        msg = f"{_NO_JSON} ({what} at character {error.pos})"
         raise UnreadableError(msg) from None
     except RecursionError:
         is_deeper = is_nested_deeper(text, MAX_DEPTH)
@@ -117,6 +125,7 @@ def repaired_chunk(body: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
 
     Raises:
         UnreadableError: Its choices, content, tool calls, finish reason or index are not what they should be.
+        LimitExceededError: Arguments that come as a value are too large.
     """
     if is_too_deep(body):
         _drop_deep_values(body, notes, ())
@@ -186,6 +195,8 @@ def _arguments_as_text(function: Any, notes: Notes) -> None:
     """Arguments that came as a value become its JSON text; an empty one stays raw, for the fold to judge."""
     if is_object(function) and is_container(function.get("arguments")):
         notes.append((ARGUMENTS_OBJECT, ""))
+        if size_of(function["arguments"]) > MAX_ARGUMENTS_VALUE:
+            raise exceeded("max_arguments_value", MAX_ARGUMENTS_VALUE)
         if function["arguments"]:
             function["arguments"] = _json_text(function["arguments"])
 
