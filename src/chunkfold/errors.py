@@ -79,17 +79,35 @@ class ChunkfoldError(Exception):
     """The base class of all errors about the content of a stream.
 
     Attributes:
-        snapshot: The partial answer, a `ChatCompletion`; None if no stream was being read. (Its type is not declared,
-            because this module does not import the layers that raise errors.)
         emitted_output: Whether you received output before the error: a chunk or an event that has some, or an item of
             `text_deltas()` or `partials()`. Output that these skip does not count. The stream's `read()` and the
             parser's `fold` emit nothing, unless `on_server_sent_event` received it.
         retry_after: Seconds to wait before another attempt, None if unknown.
     """
 
-    snapshot: Any = None
     emitted_output: bool = False
     retry_after: float | None = None
+    _snapshot: Any = None
+
+    @property
+    def snapshot(self) -> Any:
+        """The partial answer, a `ChatCompletion`, made when it is first read; None if no stream was being read.
+
+        (Its type is not declared, because this module does not import the layers that raise errors.)
+        """
+        if callable(self._snapshot):
+            self._snapshot = self._snapshot()
+        return self._snapshot
+
+    @snapshot.setter
+    def snapshot(self, value: Any) -> None:
+        """Set it, or the function that makes it."""
+        self._snapshot = value
+
+    def __reduce__(self) -> Any:
+        """Copied and pickled with its snapshot."""
+        self._snapshot = self.snapshot
+        return super().__reduce__()
 
     @property
     def retryable(self) -> bool:

@@ -322,7 +322,7 @@ def _error(parser: ChatCompletionParser) -> str:
     if error is None:
         return ""
     # Output that was only folded was not emitted.
-    fields = {name: value for name, value in vars(error).items() if name not in ("snapshot", "emitted_output")}
+    fields = {name: value for name, value in vars(error).items() if name not in ("_snapshot", "emitted_output")}
     return f"{type(error).__name__}: {error} {plain(list(fields.items()))} {error.__cause__!r}"
 
 

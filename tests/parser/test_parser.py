@@ -1,6 +1,8 @@
 """The parser: how a stream ends and what it raises, as the two tables of the design say."""
 
+import copy
 import json
+import pickle
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -27,6 +29,7 @@ from chunkfold import (
     TextDelta,
     ThinkTags,
 )
+from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.json_text.values import copied
 from chunkfold.parser.parser import feed_in_slices
 from chunkfold.testing import DONE, HEAD, ManualClock, bytewise, choice, chunk, delta, event, usage
@@ -69,6 +72,48 @@ cuts = each_case("cut", [whole, bytewise], ids=["whole", "bytewise"])
 
 
 # How a stream ends
+
+
+def test_the_snapshot_of_an_error_is_made_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be large, and the event that failed is to cost little."""
+    parser = ChatCompletionParser()
+    with monkeypatch.context() as patch:
+        patch.delattr(StreamFold, "snapshot")
+        parser.feed(HI + GARBAGE)
+        error = parser.error
+        assert error is not None
+        with pytest.raises(AttributeError):
+            _ = error.snapshot
+    assert error.snapshot.text == "Hi"
+    assert error.snapshot is parser.snapshot
+
+
+def pickled(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))  # noqa: S301 - our own bytes
+
+
+@each_case("is_read", [False, True])
+@each_case("copied", [copy.copy, copy.deepcopy, pickled])
+def test_an_error_is_copied_with_its_snapshot(copied: Callable[[Any], Any], is_read: bool) -> None:
+    parser = ChatCompletionParser()
+    parser.feed(HI + ERROR)
+    error = parser.error
+    assert error is not None
+    if is_read:
+        assert error.snapshot.text == "Hi"
+    other = copied(error)
+    assert (type(other), str(other), other.emitted_output) == (type(error), str(error), True)
+    assert other.snapshot == parser.snapshot
+    assert copied(ChunkfoldError("x")).snapshot is None
+
+
+@each_case("copied", [copy.deepcopy, pickled])
+def test_a_copy_of_a_parser_has_the_snapshot_of_its_error(copied: Callable[[Any], Any]) -> None:
+    parser = ChatCompletionParser()
+    parser.feed(HI + ERROR)
+    other = copied(parser)
+    assert other.error is not None
+    assert other.error.snapshot == other.snapshot == parser.snapshot
 
 
 def test_the_words_for_an_end() -> None:

@@ -50,7 +50,7 @@ class Lifecycle:
         self._log = fold.log
         self._recorder: EventRecorder | None = None
         self._observers: Observers | None = None
-        self._final: ChatCompletion | None = None
+        self._last_snapshot = _LastSnapshot(fold)
         self._emitted = False
         self._has_callback = has_callback  # `on_server_sent_event`, which gets the chunks however the body is read
 
@@ -62,9 +62,7 @@ class Lifecycle:
         """
         if self.end is None:
             return self._fold.snapshot
-        if self._final is None:
-            self._final = self._fold.snapshot
-        return self._final
+        return self._last_snapshot()
 
     @property
     def anomalies(self) -> tuple[Anomaly, ...]:
@@ -254,7 +252,7 @@ class Lifecycle:
                 error.retry_after = retry_after(self._headers)
         if self._log.refused is not None and isinstance(error, InvalidStreamError) and error.rule is None:
             error.rule = self._log.refused.rule
-        error.snapshot = self.snapshot
+        error.snapshot = self.snapshot if self.end is None else self._last_snapshot
         error.emitted_output = self._emitted
         return error
 
@@ -315,6 +313,19 @@ class Lifecycle:
         missed = self._deadlines.missed(now)
         if missed is not None and self.end is None:
             self._end_at(Stop.STALLED, chunks, StreamStalledError(missed, end=StreamEnd.STALLED))
+
+
+class _LastSnapshot:
+    """Make the snapshot of a stream that ended, when it is first needed: it may be large. Its error shares it."""
+
+    def __init__(self, fold: StreamFold) -> None:
+        self._fold = fold
+        self._made: ChatCompletion | None = None
+
+    def __call__(self) -> ChatCompletion:
+        if self._made is None:
+            self._made = self._fold.snapshot
+        return self._made
 
 
 def _brings_output(item: object) -> bool:
