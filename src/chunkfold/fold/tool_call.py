@@ -33,6 +33,7 @@ from chunkfold.models.base import validate_leniently, with_unknown
 from chunkfold.models.content import PROVIDER_FIELDS
 
 _NEXT_OBJECT: Final = re.compile(r"\}[ \t\n\r]*\{")
+_LONGEST_PLACEHOLDER: Final = 100  # characters, with the blanks around it
 _LONGEST_LOOK: Final = 2**20  # characters
 _MOST_JUDGED: Final = 8  # times
 # The type of a call, its model, and the key of its text.
@@ -182,10 +183,10 @@ class ToolCall:
         self.arguments.write(text)
 
     def _look_for_placeholder(self, text: str, log: AnomalyLog) -> None:
-        start = self.arguments.getvalue() + text
-        if start.startswith("{}") and start[2:].lstrip().startswith("{"):
+        start = (self.arguments.getvalue() + text).lstrip()
+        if start.startswith("{}") and without_placeholder(start) != start:
             log.note(ARGUMENTS_PLACEHOLDER, excerpt(self.name))
-        self._may_be_placeholder = len(start) <= len("{}")
+        self._may_be_placeholder = len(start) <= _LONGEST_PLACEHOLDER and start.rstrip() in ("", "{", "{}")
 
     def note_several_objects(self, log: AnomalyLog) -> None:
         """The stream ended: note whether the arguments of one call are those of several."""

@@ -368,11 +368,11 @@ def is_error_field(data: bytes) -> bool:
 
 def is_chunk(data: bytes) -> bool:
     """Whether data alone is a chunk without doubt: an object of that name, or one with a delta in a choice."""
-    body, problem = read_value(data, [])
-    if problem or not is_object(body):
-        return False
-    has_delta = any("delta" in choice for choice in objects_in(body.get("choices")))
-    return has_delta or body.get("object") == "chat.completion.chunk"
+    body, _ = read_value(data, [])
+    return is_object(body) and (
+        body.get("object") == "chat.completion.chunk"
+        or any("delta" in choice for choice in objects_in(body.get("choices")))
+    )
 
 
 def unwrapped(body: Any, notes: Notes) -> Any:
