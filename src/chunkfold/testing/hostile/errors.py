@@ -1,5 +1,6 @@
 """Streams in which the provider reports an error after a status of 200, in every known shape."""
 
+import json
 from typing import Any, Final
 
 from chunkfold.testing.hostile.building import HI, STOP, error
@@ -245,6 +246,20 @@ ERRORS: Final[tuple[HostileStream, ...]] = (
         "an error in the same event as a chunk that was cut",
         "gateways whose upstream broke off",
         HI + delta(content=" there")[:-12] + b"\n" + event({"error": _OVERLOADED}) + DONE,
+        _TOLD,
+    ),
+    error(
+        "error-spliced-into-a-line",
+        "an error, with its field, in the middle of a line that was cut",
+        "proxies whose upstream broke off",
+        HI + delta(content=" there")[:-12] + event({"error": _OVERLOADED}) + DONE,
+        _TOLD,
+    ),
+    error(
+        "error-as-text",
+        "the finish reason error_finish, with the error as the text of the choice",
+        "DashScope",
+        HI + delta("error_finish", content=json.dumps({"error": _OVERLOADED})) + DONE,
         _TOLD,
     ),
     error(

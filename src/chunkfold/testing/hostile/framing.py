@@ -103,6 +103,12 @@ FRAMING: Final[tuple[HostileStream, ...]] = (
         "x" * 300_000,
     ),
     answer(
+        "chunks-without-field",
+        "chunks as bare JSON, without `data:`",
+        "a plugin of Higress",
+        delta(role="assistant", content="H") + delta(content="i").removeprefix(b"data: ") + _END,
+    ),
+    answer(
         "role-and-finish-in-one",
         "the whole answer is one chunk",
         "mocks, caches, guardrails that hold the text back",
