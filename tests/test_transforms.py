@@ -547,6 +547,29 @@ def test_what_one_held_back_goes_through_those_behind_it() -> None:
     assert parser.snapshot.text == "a a <thi<thi"
 
 
+CUT_AND_WHOLE = [
+    (ThinkTags(), ["a<think>b"], ["c"], ("c", "")),
+    (ThinkTags(inside=True), ["b</think>a"], ["c"], ("", "c")),
+    (ThinkTags(), ["a<thi"], ["nk>c"], ("nk>c", "")),
+    (CumulativeDeltas(), ["a", "ab"], ["ab", "abc"], ("abc", "")),
+    (OneChoice(), ["a"], ["b"], ("b", "")),
+]
+
+
+@each_case(("transform", "first", "second", "expected"), CUT_AND_WHOLE)
+@each_case("ending", [b"data: [DONE]\n\n", b"data: broken\n\n", b""])
+def test_a_transform_forgets_a_stream_that_has_ended(
+    transform: Transform, first: list[str], second: list[str], expected: tuple[str, str], ending: bytes
+) -> None:
+    """Options are shared easily. Nothing of one answer may turn up in the next, least of all its finish reason."""
+    parser = ChatCompletionParser(transforms=[transform])
+    parser.feed(b"".join(sse(*contents(first))[:-1]) + ending)
+    parser.leave()
+    parser, _ = read(contents(second, finish_reason=None), transform)
+    parser.close()
+    assert (parser.snapshot.text, parser.snapshot.reasoning, parser.snapshot.finish_reason) == (*expected, None)
+
+
 class Failing:
     """A transform that raises as the stream ends."""
 

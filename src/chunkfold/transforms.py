@@ -1,8 +1,8 @@
 """Opt-in transforms of chunks, for providers' habits that can only be guessed. None is on by default.
 
 Each is a small object without I/O. It takes a chunk and returns chunks, and at the end returns what it held back. The
-parser applies them in the given order: `ChatCompletionParser(transforms=[CumulativeDeltas(), ThinkTags()])`. Use an
-object for one stream only. Transforms replace chunks and never change them.
+parser applies them in the given order: `ChatCompletionParser(transforms=[CumulativeDeltas(), ThinkTags()])`. An object
+serves one stream at a time: it starts over when the stream has ended. Transforms replace chunks and never change them.
 """
 
 import re
@@ -30,7 +30,7 @@ class Transform(Protocol):
         ...
 
     def close(self) -> list[ChatCompletionChunk]:
-        """Mark the end of the stream; return what was held back."""
+        """Mark the end of the stream; return what was held back, and forget the stream."""
         ...
 
 
@@ -82,6 +82,7 @@ class ThinkTags:
         """Return the held back text that was not a tag after all."""
         held, self._held = self._held, {}
         choices = [ChunkChoice(index=index, delta=self._delta(index, text)) for index, text in held.items() if text]
+        self._inside = {}
         return [ChatCompletionChunk(object="chat.completion.chunk", choices=choices)] if choices else []
 
     def _split(self, choice: ChunkChoice) -> list[ChoiceDelta]:
@@ -145,6 +146,7 @@ class CumulativeDeltas:
 
     def close(self) -> list[ChatCompletionChunk]:
         """Nothing is held back."""
+        self._seen, self._channels = {}, TextChannels()
         return []
 
     def _choice(self, choice: ChunkChoice) -> ChunkChoice:
@@ -193,9 +195,10 @@ class OneChoice:
 
     def close(self) -> list[ChatCompletionChunk]:
         """Return the last finish reason, if no other choice continued after it."""
-        if self._finished is None:
+        finished, self._finished = self._finished, None
+        if finished is None:
             return []
-        choice = ChunkChoice(index=0, delta=ChoiceDelta(), finish_reason=self._finished.finish_reason)
+        choice = ChunkChoice(index=0, delta=ChoiceDelta(), finish_reason=finished.finish_reason)
         return [ChatCompletionChunk(object="chat.completion.chunk", choices=[choice])]
 
     def _as_first(self, choice: ChunkChoice) -> ChunkChoice:
