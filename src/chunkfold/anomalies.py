@@ -264,7 +264,7 @@ OUTPUT_AFTER_FINISH: Final = Rule(
     "CF505",
     "output comes after the finish reason",
     "GitHub Copilot, SGLang, Open WebUI",
-    "keeps it; if the stream breaks after that, the finish reason counts for nothing",
+    "keeps it; if the connection breaks later, the finish reason is ignored",
 )
 FINISH_UNUSUAL: Final = Rule(
     "CF506", "the finish reason is none of OpenAI's", "Together, Hugging Face, Zhipu, vLLM", "maps it in `outcome`"

@@ -35,7 +35,7 @@ _UNITS: Final = {
     "max_event_items": "values in one event",
     "max_event_parts": "choices and entries of their lists in one event",
     "max_event_payloads": "payloads in one event",
-    "max_arguments_value": "characters in arguments that are not text",
+    "max_arguments_values": "characters in arguments that are not text, in one event",
     "max_partial_values": "values in JSON that is shown while it is written",
     "max_content_encodings": "content encodings that were not asked for",
     "max_expansion": "times the bytes that came, after decoding",
@@ -95,13 +95,14 @@ class ChunkfoldError(Exception):
 
         (Its type is not declared, because this module does not import the layers that raise errors.)
         """
-        if callable(self._snapshot):
-            self._snapshot = self._snapshot()
-        return self._snapshot
+        made = self._snapshot
+        if callable(made):
+            self._snapshot = made = made()
+        return made
 
     @snapshot.setter
     def snapshot(self, value: Any) -> None:
-        """Set it, or the function that makes it."""
+        """Set the partial answer, or a function that makes it when it is first read."""
         self._snapshot = value
 
     def __reduce__(self) -> Any:

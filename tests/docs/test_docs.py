@@ -882,7 +882,8 @@ CASES = {
         )
     ),
     "chunk-without-field": fine(
-        json.dumps(HI).encode().join([body(chunk({"role": "assistant"}), done=False), b"\n\n"]) + body(STOP)
+        body(HI, STOP, done=False) + b"[DONE]\n\n",
+        json.dumps(HI).encode().join([body(chunk({"role": "assistant"}), done=False), b"\n\n"]) + body(STOP),
     ),
     "doubled-prefix": fine(body(HI, STOP).replace(b"data: ", b"data: data: ")),
     "after-done": fine(body(HI, STOP) + body(chunk({"content": " again"})), body(HI, STOP) + b"data: oops\n\n"),

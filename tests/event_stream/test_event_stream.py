@@ -590,7 +590,12 @@ NEARLY_DATA = {
     b"data: a\n data: b\n\n": [event(b"b", offset=8)],
     b" data: a\n\ndata: b\n\n data: c\n\n": [event(b"a"), event(b"c", offset=19)],
     b'data: a\n\n{"a": 1}\n\n': [event(b'{"a": 1}', "", offset=9)],  # bare JSON within a stream, not a body of it
-    b': a\n{"a": 1}\n{"b": 2}\n\n': [event(b'{"a": 1}', "", offset=4)],
+    # Bare JSON, and a bare [DONE]: each line, while they are small together.
+    b': a\n{"a": 1}\n{"b": 2}\n\n': [event(b'{"a": 1}', "", offset=4), event(b'{"b": 2}', "", offset=13)],
+    b': a\nData: b\n{"a": 1}\nData: c\n\n': [event(b"b", offset=4), event(b'{"a": 1}', "", offset=12)],
+    b"data: a\n\n[DONE] \n\n": [event(b"[DONE] ", "", offset=9)],
+    b"[DONE]\n\ndata: a\n\n": [],
+    b": a\n[1]\n\n": [],
     b'{"a": 1}\n\ndata: a\n\n': [],
     b'"data": {}\n\n': [],
     b"datum: {}\n\n": [],
@@ -607,6 +612,15 @@ def test_a_field_that_is_nearly_data_is_shown_and_not_dispatched(body: bytes, ex
         assert [one.data for one in decoded.events] == [
             line.removeprefix(b"data: ") for line in body.splitlines() if line.startswith(b"data: ")
         ]
+
+
+@each_case("line", [b"{" + b"a" * 99 + b"}\n", b"[DONE]" + b" " * 94 + b"\n"])
+def test_what_is_shown_of_bare_json_is_bounded(line: bytes) -> None:
+    decoder = EventStreamDecoder()
+    decoder.feed(b": a\n" + line * 10_000 + b"\n")
+    assert len(decoder.nearly_data) == (2**16 - 1) // (len(line) - 1)
+    decoder.feed(line + b"\n")
+    assert len(decoder.nearly_data) == 1
 
 
 def test_what_is_nearly_data_stays_behind_the_events_before_it() -> None:

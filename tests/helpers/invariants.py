@@ -399,7 +399,8 @@ def watched_reading(pieces: list[bytes], options: Options) -> Reading:
     reading.end()
     body = b"".join(pieces)
     events = decoded([body], options.max_event_size).events
-    told = [event for event, _ in seen]
+    # A chunk as bare JSON is read, although it is no event.
+    told = [event for event, _ in seen if not body.startswith((b"{", b"[DONE]"), event.offset)]
     hold("each event is told of once, up to the end", told[: len(events)] == events[: len(told)], told, events)
     hold("beside them one may be unfinished", len(told) <= len(events) + 1, told, events)
     chunks = [plain(chunk) for _, several in seen for chunk in several]
@@ -463,6 +464,9 @@ def check_ended(reading: Reading) -> None:
     hold("an end that fails has its error", isinstance(error, ERROR_OF.get(end, type(None))), end, error)
     if end in (StreamEnd.EMPTY, StreamEnd.TRUNCATED):
         same("that of a body that ends too early", type(error), IncompleteStreamError)
+    finished_early = any(anomaly.rule.id == "CF505" for anomaly in parser.anomalies)
+    if finished_early and end in (StreamEnd.INTERRUPTED, StreamEnd.STALLED, StreamEnd.CLOSED):
+        return
     if end not in (StreamEnd.FAILED, StreamEnd.INVALID):
         same("finished is where every choice has its finish reason", end is StreamEnd.FINISHED, finished)
     hold(

@@ -578,7 +578,9 @@ FIELDS = [
     pytest.param(b"event: error\n\n", id="an error event without data"),
     pytest.param(b"event: error\n:\n\n", id="an error event with an empty comment"),
     pytest.param(b"event: error\n: keep-alive\n\n", id="an error event with a keep-alive"),
-    pytest.param(b"event: error\n:PING\n\n", id="an error event with another"),
+    pytest.param(b"event: error\n:PING\n: \n: ping - 2026-01-01 00:00:00\n\n", id="an error event with others"),
+    pytest.param(b"event: error\n: OPENROUTER PROCESSING\n\n", id="an error event with that of OpenRouter"),
+    pytest.param(b'event: log\ndata: tried, got data: {"error":{"message":"x"}}\n\n', id="in the text of a log"),
 ]
 
 
@@ -594,6 +596,7 @@ COMMENTED = [
     pytest.param(b"event: error\n:overloaded\n\n", id="without a blank"),
     pytest.param(b"event: error\n: overloaded\n: more\nid: 1\n\n", id="the first of several"),
     pytest.param(b'event: error\n: {"message":"overloaded","code":503}\n\n', id="JSON"),
+    pytest.param(b"event: error\n: keep-alive\n: overloaded\n\n", id="after a keep-alive"),
     pytest.param(b": a\n\nevent: error\n: overloaded\n: b\n: c\n\n: d\n", id="among short lines"),
     pytest.param(b"event: error\n: overloaded\n", id="without a blank line"),
     pytest.param(b"event: error\n: overloaded", id="without a line end"),
@@ -614,6 +617,22 @@ def test_an_error_in_a_comment(block: bytes, before: bytes) -> None:
             assert isinstance(parser.error, APIError), (line_end, size)
             assert (parser.end, parser.error.message) == (StreamEnd.FAILED, "overloaded")
             assert parser.anomalies[-1].rule.id == "CF601"
+
+
+@each_case(
+    "error", [b'{"error":{"message":"m"}}\n', b'{\n"error": {\n"message": "m"\n}\n}\n', b'error: {"message":"m"}\n']
+)
+def test_an_error_in_full_counts_before_a_comment(error: bytes) -> None:
+    for lines in (b": x\n" + error, error + b": x\n", b": x\n: y\n" + error):
+        assert failure_of(data(chunk("a")) + b"event: error\n" + lines + b"\n").message == "m"
+
+
+def test_comments_are_kept_up_to_a_limit() -> None:
+    body = b"event: error\n: ping\n" + b": ping %d\n" % 1 * 100_000 + b": overloaded\n\n"
+    parser = ChatCompletionParser()
+    parser.feed(data(chunk("a")) + body + data(chunk("b", "stop")) + DONE)
+    assert parser.completion().text == "ab"
+    assert failure_of(b"event: error\n" + b": ping\n" * 9000 + b": overloaded\n\n").message == "overloaded"
 
 
 def test_a_comment_beside_the_data_of_an_error_is_none() -> None:
@@ -819,6 +838,7 @@ INNER = {"error": {"code": 429, "message": "slow down", "details": [{"retryDelay
 PASSED_ON = [
     pytest.param({"message": json.dumps(INNER)}, "slow down", id="JSON as the message"),
     pytest.param({"message": json.dumps([INNER])}, "slow down", id="in a list"),
+    pytest.param({"message": json.dumps(INNER).replace("slow", "sl\\u006fw")}, "slow down", id="with escapes"),
     pytest.param({"message": "x", "metadata": {"raw": json.dumps(INNER)}}, "x: slow down", id="OpenRouter"),
     pytest.param({"message": "x", "metadata": {"raw": INNER}}, "x: slow down", id="OpenRouter, an object"),
     pytest.param({"message": "x", "value": {"error_message": json.dumps(INNER)}}, "x: slow down", id="Vercel"),
@@ -859,7 +879,7 @@ def test_the_text_of_a_choice_that_ends_with_error_finish_is_the_error(
     assert error.raw["choices"][0]["delta"]["content"] == text
 
 
-@each_case("delta", [{}, {"content": None}, {"content": ""}, {"content": 5}, None])
+@each_case("delta", [{}, {"content": None}, {"content": ""}, {"content": " \n"}, {"content": 5}, None])
 def test_and_where_it_has_none_the_finish_reason_is(delta: Any) -> None:
     body = data({"choices": [{"index": 0, "delta": delta, "finish_reason": "error_finish"}]})
     assert str(failure_of(body)) == "the provider ended choice 0 with the finish reason 'error_finish'"

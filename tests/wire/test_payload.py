@@ -845,11 +845,14 @@ def test_arguments_that_come_as_a_value_are_bounded() -> None:
             chunk({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": arguments}}]})
         )
 
-    assert parse(fragment(2**22)).error is None
-    error = parse(fragment(2**22 + 1)).error
+    assert parse(fragment(2**21)).error is None
+    error = parse(fragment(2**21 + 1)).error
     assert isinstance(error, LimitExceededError)
-    assert (error.limit, error.value) == ("max_arguments_value", 2**22)
-    parser = read(sse(A)[0] + b"data: " + fragment(2**22 + 1) + b"\n\n")
+    assert (error.limit, error.value) == ("max_arguments_values", 2**21)
+    function = {"name": "f", "arguments": {"a": "x" * 2**19}}
+    several = chunk({"tool_calls": [{"index": at, "function": function} for at in range(4)]})
+    assert type(parse(several).error) is LimitExceededError
+    parser = read(sse(A)[0] + b"data: " + fragment(2**21 + 1) + b"\n\n")
     assert (parser.end, parser.snapshot.text, type(parser.error)) == ("invalid", "a", LimitExceededError)
 
 
@@ -904,6 +907,13 @@ def test_a_chunk_without_the_field_is_told_to_the_callback_and_refused_by_strict
     assert isinstance(strict.error, InvalidStreamError)
     assert strict.error.rule is not None
     assert (strict.error.rule.id, strict.end) == ("CF110", "invalid")
+
+
+def test_each_line_of_a_block_that_lost_its_field_is_read_and_done_too() -> None:
+    lines = [compact(one) for one in (B, A)]
+    parser = read(sse(A)[0] + b"\n".join([*lines, b"[DONE]"]) + b"\n\n" + sse(B)[0])
+    assert (parser.end, parser.snapshot.text, noted(parser)) == ("finished", "aba", {"CF110", "CF505"})
+    assert read(sse(A)[0] + b"[DONE]\n\n").end == "done"
 
 
 @each_case("line", [{"choices": []}, {"choices": [{"text": "b"}]}, {"choices": ["b"]}, {"usage": {"total_tokens": 5}}])

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from chunkfold.arguments import check_count
-from chunkfold.event_stream.lines import CR, LF, RUN, line_end, nearly_data, values_of
+from chunkfold.event_stream.lines import CR, LF, RUN, as_bytes, line_end, nearly_data, size_of_unfinished, values_of
 from chunkfold.event_stream.preamble import Preamble
 from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent, UnfinishedBlock
 
@@ -44,9 +44,10 @@ class EventStreamDecoder:
         limit_exceeded: Whether `max_event_size` was exceeded. Everything after that is ignored.
         unfinished: After `close`, the block that was not ended by a blank line.
         error_fields: The errors that the last `feed` found in blocks without data, as events: an `error` field, an
-            error as bare JSON, or, in an event named error, a comment (the whole line).
-        nearly_data: The lines that the last `feed` found to be nearly data, the first of each block, as events at the
-            line's offset: one whose field is `data` but for blanks, a BOM or capitals, or bare JSON (of the type "").
+            error as bare JSON, or, in an event named error, its comments (the whole lines).
+        nearly_data: The lines that the last `feed` found to be nearly data, as events at the line's offset: bare JSON
+            and a bare `[DONE]` (of the type ""), and one line of each block whose field is `data` but for blanks, a BOM
+            or capitals.
         opening: The bytes that the last `feed` found before the first line of an event stream, without blank lines;
             b"" if there were none, or more than the limit.
         is_plain: Whether the last `feed` exposed nothing besides its events, and the body is an event stream.
@@ -84,7 +85,8 @@ class EventStreamDecoder:
         self._error: bytes | None = None
         self._bare_offset = 0
         self._bare: bytearray | None = bytearray()  # the lines of JSON so far; None if they are too long
-        self._nearly_data: ServerSentEvent | None = None
+        self._nearly_data: list[ServerSentEvent] = []
+        self._nearly_size = 0  # of the lines that are not fields
         self._block_offset: int | None = None
 
     @property
@@ -124,7 +126,7 @@ class EventStreamDecoder:
         if self._closed or self.limit_exceeded:
             return []
         if not isinstance(data, bytes):
-            data = _as_bytes(data)
+            data = as_bytes(data)
         if self._start is not None:
             data = self._without_bom(data)
         if self._preamble is not None:
@@ -175,7 +177,7 @@ class EventStreamDecoder:
     def _take_data(self, data: bytes) -> list[ServerSentEvent]:
         """Split into lines; where all have the same end and no block is open, take whole plain blocks first."""
         events: list[ServerSentEvent] = []
-        is_between = not self._is_begun and self._nearly_data is None
+        is_between = not self._is_begun and not self._nearly_data
         if is_between and (end := line_end(data)) is not None:
             if self._line and LF in data:
                 data = self._joined_line(data)
@@ -256,8 +258,9 @@ class EventStreamDecoder:
 
     def _keep_unfinished(self, piece: bytes) -> None:
         self._line += piece
-        if self._limit is not None and len(self._line) + self._data_size >= self._limit:
-            self._check_size(self._limit)
+        limit, known = self._limit, self._data_size
+        if limit is not None and len(self._line) + known >= limit and size_of_unfinished(self._line, known) > limit:
+            self._exceed()
 
     def _take_line(self, line: bytes, events: list[ServerSentEvent]) -> None:
         """One line, without its end, as section 9.2.6 interprets it."""
@@ -309,13 +312,10 @@ class EventStreamDecoder:
         elif name == b"error":
             self._error = value
         elif (self._preamble is None and _BARE_ERROR.match(line)) or (not name and value and self._event == "error"):
-            self._error = self._error or line
+            self._keep_error(line)
         elif name:
             self._keep_bare(line)
-            meant = None if self._nearly_data else nearly_data(line, in_stream=self._preamble is None)
-            if meant is not None:
-                type_ = "" if meant is line else MESSAGE
-                self._nearly_data = ServerSentEvent(meant, type_, self.last_event_id, self.offset)
+            self._keep_nearly_data(line)
             self._unknown_line_seen = True
             return False
         # A comment proves nothing once a foreign line came: style sheets have lines that begin with a colon.
@@ -339,6 +339,27 @@ class EventStreamDecoder:
         if self._is_begun:
             self._new_block()
 
+    @property
+    def _has_no_error(self) -> bool:
+        """Whether the current block has no error but, maybe, comments."""
+        return self._error is None or self._error.startswith(b":")
+
+    def _keep_error(self, line: bytes) -> None:
+        """Keep the block's first error as bare JSON; before it, comments, which may be the error of an error event."""
+        if self._error is None or (self._has_no_error and not line.startswith(b":")):
+            self._error = line
+        elif self._has_no_error and len(self._error) + len(line) < _LONGEST_BARE:
+            self._error += b"\n" + line
+
+    def _keep_nearly_data(self, line: bytes) -> None:
+        """Keep a line that is nearly data, the first of the block; of bare JSON more, while they are small."""
+        meant = nearly_data(line, in_stream=self._preamble is None)
+        is_bare = meant is line
+        self._nearly_size += len(line)
+        if meant is not None and (not self._nearly_data or (is_bare and self._nearly_size < _LONGEST_BARE)):
+            event = ServerSentEvent(meant, "" if is_bare else MESSAGE, self.last_event_id, self.offset)
+            self._nearly_data.append(event)
+
     def _keep_bare(self, line: bytes) -> None:
         """Keep a line that is not a field if it is one of JSON in several, which may be an error."""
         if self._preamble is None and self._bare is not None and (self._bare or line.strip() in _BARE_STARTS):
@@ -351,16 +372,15 @@ class EventStreamDecoder:
 
     def _take_bare(self) -> None:
         """The block is over: JSON in several lines is an error if it looks like one."""
-        if self._error is None and self._bare and _BARE_ERROR.match(self._bare):
+        if self._has_no_error and self._bare and _BARE_ERROR.match(self._bare):
             self._error = bytes(self._bare)
             if self._block_offset is None:
                 self._block_offset = self._bare_offset
 
     def _end_nearly_data(self) -> None:
         """Expose it with its block, so that its place among the events does not depend on how the bytes are cut."""
-        if self._nearly_data is not None:
-            self.nearly_data.append(self._nearly_data)
-            self._nearly_data = None
+        self.nearly_data += self._nearly_data
+        self._nearly_data, self._nearly_size = [], 0
 
     def _current_event(self) -> ServerSentEvent:
         event_id = self.last_event_id if self._pending_id is None else self._pending_id
@@ -369,28 +389,8 @@ class EventStreamDecoder:
     def _error_event(self) -> ServerSentEvent:
         return ServerSentEvent(self._error or b"", "error", self.last_event_id, self._block_offset or 0)
 
-    def _check_size(self, limit: int) -> None:
-        """Check an unfinished line against the limit.
-
-        Only the value of a `data` line counts, added to the data before it; an incomplete `data: ` counts
-        nothing yet. So the verdict never shrinks as the line grows, and does not depend on where it was cut.
-        """
-        head, size = bytes(self._line[: len(b"data: ")]), len(self._line)
-        if head.startswith(b"data:"):
-            size += self._data_size + 1 - len(b"data: " if head == b"data: " else b"data:")
-        elif b"data".startswith(head):
-            size = 0
-        if size > limit:
-            self._exceed()
-
     def _exceed(self) -> None:
         self.limit_exceeded = True
         self.is_plain = self.is_between = False
         self._line.clear()
         self._new_block()
-
-
-def _as_bytes(data: Any) -> bytes:
-    if isinstance(data, (bytearray, memoryview)):
-        return bytes(cast("bytearray", data))
-    raise TypeError(f"data: expected bytes, received {type(data).__name__}")

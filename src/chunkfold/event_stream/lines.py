@@ -1,7 +1,7 @@
 """Find the lines in bytes, many of them in one step."""
 
 import re
-from typing import Final
+from typing import Any, Final, cast
 
 from chunkfold.event_stream.server_sent_event import BOM
 
@@ -34,9 +34,32 @@ def values_of(lines: bytes) -> bytes:
 def nearly_data(line: bytes, *, in_stream: bool) -> bytes | None:
     """The value of a line whose field is `data` but for blanks around it, a BOM or capitals; None for any other line.
 
-    Within a stream, a line that begins as an object of JSON is the value of a field that is missing.
+    Within a stream, a line that begins as an object of JSON, or is `[DONE]`, is the value of a field that is missing.
     """
-    if in_stream and line.startswith(b"{"):
+    if in_stream and (line.startswith(b"{") or line.rstrip() == b"[DONE]"):
         return line
     name, _, value = line.partition(b":")
     return value.removeprefix(b" ") if name.removeprefix(BOM).strip().lower() == b"data" else None
+
+
+def size_of_unfinished(line: bytearray, data_size: int) -> int:
+    """How much of the limit on an event's size an unfinished line takes, with the data before it.
+
+    Only the value of a `data` line counts, added to that data; an incomplete `data: ` counts nothing yet. So the
+    verdict never shrinks as the line grows, and does not depend on where it was cut.
+    """
+    head, size = bytes(line[: len(b"data: ")]), len(line)
+    if head.startswith(b"data:"):
+        return size + data_size + 1 - len(b"data: " if head == b"data: " else b"data:")
+    return 0 if b"data".startswith(head) else size
+
+
+def as_bytes(data: Any) -> bytes:
+    """Other bytes-like data as bytes.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if isinstance(data, (bytearray, memoryview)):
+        return bytes(cast("bytearray", data))
+    raise TypeError(f"data: expected bytes, received {type(data).__name__}")

@@ -151,7 +151,7 @@ class Lifecycle:
         try:
             chunks = body.take(data, seconds, folding=folding)
         except BaseException:
-            self._end_despite_failure()
+            self._after_failure()
             raise
         if body.stop is not None:
             self._conclude(body.stop)
@@ -210,7 +210,7 @@ class Lifecycle:
         try:
             body.take_rest(chunks, exc)
         except BaseException:
-            self._end_despite_failure(exc)
+            self._after_failure(exc)
             raise
         if body.stop is not None:
             self._conclude(body.stop)
@@ -227,7 +227,10 @@ class Lifecycle:
         return chunks
 
     def leave(self) -> None:
-        """Mark that the consumer left. This is not an error; if every choice has finished, the stream has too."""
+        """Mark that the consumer left. This is not an error.
+
+        If every choice has finished, the stream has too, unless output followed a finish reason (CF505).
+        """
         if self.end is None:
             self._end_at(Stop.LEFT, [])
             self._tell_observers()
@@ -268,12 +271,12 @@ class Lifecycle:
         try:
             self._body.end(stop, chunks, error)
         except BaseException:
-            self._end_despite_failure(cause)
+            self._after_failure(cause)
             raise
         self._conclude(self._body.stop or stop, cause)
 
-    def _end_despite_failure(self, cause: BaseException | None = None) -> None:
-        """A transform or a callback raised: if that was at the end of the stream, it has ended nevertheless."""
+    def _after_failure(self, cause: BaseException | None = None) -> None:
+        """A transform or a callback raised. If that was at the end of the stream, it has ended nevertheless."""
         if self._body.stop is not None:
             self._conclude(self._body.stop, cause)
         self._tell_observers()
@@ -320,12 +323,12 @@ class _LastSnapshot:
 
     def __init__(self, fold: StreamFold) -> None:
         self._fold = fold
-        self._made: ChatCompletion | None = None
+        self._made: dict[str, ChatCompletion] = {}
 
     def __call__(self) -> ChatCompletion:
-        if self._made is None:
-            self._made = self._fold.snapshot
-        return self._made
+        if not self._made:  # of two threads that make one, the first sets it
+            self._made.setdefault("snapshot", self._fold.snapshot)
+        return self._made["snapshot"]
 
 
 def _brings_output(item: object) -> bool:

@@ -30,9 +30,10 @@ from chunkfold.wire.parts import MAX_EVENT_PARTS
 from chunkfold.wire.payload import (
     DONE,
     Payload,
-    is_chunk,
+    error_comment,
     is_error,
     is_error_field,
+    is_part,
     is_payload,
     is_plain,
     parse_slowly,
@@ -187,7 +188,7 @@ class StreamedBody:
             self._take_error_field(field._replace(event="error"), chunks)
             return
         self._log.note(NEARLY_DATA)
-        if not field.event and is_chunk(field.data):
+        if not field.event and is_part(field.data):
             self._take_large(field._replace(event=MESSAGE), chunks)
         else:
             self._check_guards(field.offset, chunks)
@@ -224,6 +225,8 @@ class StreamedBody:
 
     def _is_error_field(self, field: ServerSentEvent) -> bool:
         """Whether a field is an error; JSON with too many values counts as one without being read."""
+        if field.data.startswith(b":"):
+            return bool(error_comment(field.data))
         return has_more_items(field.data, self._max_event_items) or is_error_field(field.data)
 
     def _take_error_field(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
@@ -231,7 +234,7 @@ class StreamedBody:
         if self._has_too_many_items(event.data, chunks):
             return
         is_comment = event.data.startswith(b":")
-        payload = parse_slowly(event._replace(data=event.data[1:]) if is_comment else event)
+        payload = parse_slowly(event._replace(data=error_comment(event.data)) if is_comment else event)
         if not is_comment:
             payload.notes = [(ERROR_FIELD if rule is ERROR_EVENT else rule, detail) for rule, detail in payload.notes]
         self._absorb(payload, event.offset + len(event.data), chunks)

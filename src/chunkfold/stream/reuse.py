@@ -45,7 +45,7 @@ def note_failure(client: Any, exc: BaseException) -> None:
     """Note what the client raised as it sent a request, if a connection that was kept may be the reason."""
     if type(exc).__name__ not in _FAILURES:
         return
-    with _lock, suppress(TypeError, AttributeError, RuntimeError):  # the last from httpx, if there was no request
+    with _lock, suppress(Exception):  # whatever another library's exception has as its request, it passes unchanged
         origins = _clients.get(client, {})
         origin = _origin(cast("Any", exc).request.url)
         if time.monotonic() - origins.get(origin, -_NEVER) < _SOON:

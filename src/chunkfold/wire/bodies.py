@@ -10,7 +10,7 @@ from chunkfold.event_stream import BOM, EventStreamDecoder, ServerSentEvent
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.wire.envelopes import api_status_error, find_error, other_api_object
 from chunkfold.wire.headers import Headers
-from chunkfold.wire.payload import Payload, read_value, take_chunk, take_object, unwrapped
+from chunkfold.wire.payload import Payload, error_comment, read_value, take_chunk, take_object, unwrapped
 
 _FIRST_FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
 
@@ -64,7 +64,8 @@ def _read_and_quoted(body: bytes) -> tuple[bytes, bytes]:
     events = decoder.feed(body + b"\n\n") if body.lstrip().startswith(_FIRST_FIELDS) else []
     errors = [event for event in events if event.event == "error"] + decoder.error_fields
     if errors:
-        data = errors[0].data.removeprefix(b":")
+        data = errors[0].data
+        data = error_comment(data) if data.startswith(b":") else data
         return data, data
     return events[0].data if events else body, body
 

@@ -143,7 +143,7 @@ def _error_text(choice: dict[str, Any]) -> str | None:
     """The error that DashScope writes where the text of an answer is, JSON or not; None if a choice has none."""
     delta = choice.get("delta")
     text = delta.get("content") if is_object(delta) and choice.get("finish_reason") == _TEXT_IS_ERROR else None
-    return text if text and isinstance(text, str) else None
+    return text if isinstance(text, str) and text.strip() else None
 
 
 def without_error_texts(body: dict[str, Any]) -> dict[str, Any]:
@@ -339,9 +339,11 @@ def _shown(error: ErrorObject, inner: dict[str, Any]) -> str:
     """The message for the exception's text: bounded, without control characters; else the code and the type."""
     if error.message:
         words = inner.get("message")
-        if isinstance(words, str) and words not in error.message:
-            return escaped(f"{error.message}: {words}", _MESSAGE_EXCERPT)
-        return escaped(words if words and error.message.lstrip()[:1] in _BRACKETS else error.message, _MESSAGE_EXCERPT)
+        if not isinstance(words, str):
+            return escaped(error.message, _MESSAGE_EXCERPT)
+        if error.message.lstrip()[:1] in _BRACKETS:  # the same, as JSON
+            return escaped(words, _MESSAGE_EXCERPT)
+        return escaped(error.message if words in error.message else f"{error.message}: {words}", _MESSAGE_EXCERPT)
     known = [f"{name} {excerpt(value)}" for name in ("code", "type") if (value := getattr(error, name)) is not None]
     what = "the provider sent an error without a message"
     return f"{what}: {', '.join(known)}" if known else what

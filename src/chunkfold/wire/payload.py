@@ -275,7 +275,8 @@ def _ends_in_error(data: bytes) -> bool:
 def _without_splice(event: ServerSentEvent) -> ServerSentEvent:
     """The event with an error on a line of its own, if a gateway wrote it, field and all, right behind data it cut."""
     cut, prefix, last = event.data.rpartition(_DATA)
-    is_spliced = bool(prefix and cut.strip()) and is_error(last, is_framed=True)
+    may_be_spliced = bool(prefix) and cut.lstrip()[:1] in (b"{", b"[") and event.event in _CHUNK_EVENTS
+    is_spliced = may_be_spliced and is_error(last, is_framed=True)
     return event._replace(data=cut + b"\n" + last) if is_spliced else event
 
 
@@ -357,17 +358,25 @@ def is_error(data: bytes, *, is_framed: bool = False) -> bool:
 
 
 def is_error_field(data: bytes) -> bool:
-    """Whether the value of an `error` field, or a comment in an event named error, is an error.
-
-    Of JSON everything but `null` and `false` is, of comments everything but a keep-alive.
-    """
-    if data.startswith(b":"):
-        return data[1:].strip().lower().replace(b"-", b"").decode("utf-8", "replace") not in KEEP_ALIVES
+    """Whether the value of an `error` field is an error: JSON other than `null` and `false`."""
     return data.strip() not in (b"null", b"false") and is_json(data)
 
 
-def is_chunk(data: bytes) -> bool:
-    """Whether data alone is a chunk without doubt: an object of that name, or one with a delta in a choice."""
+def error_comment(comments: bytes) -> bytes:
+    """The first of the comments in an event named error that does not just keep the connection alive; b"" if none."""
+    texts = (line.removeprefix(b":").strip() for line in comments.split(b"\n"))
+    return next((text for text in texts if not _keeps_alive(text)), b"")
+
+
+def _keeps_alive(comment: bytes) -> bool:
+    words = comment.decode("utf-8", "replace").lower().replace("-", "").split()
+    return not words or words[0] in KEEP_ALIVES or words[-1] == "processing"  # OpenRouter's
+
+
+def is_part(data: bytes) -> bool:
+    """Whether data alone is without doubt `[DONE]`, or a chunk: an object of that name, or with a choice's delta."""
+    if data.strip() == DONE:
+        return True
     body, _ = read_value(data, [])
     return is_object(body) and (
         body.get("object") == "chat.completion.chunk"

@@ -34,8 +34,8 @@ Notes = list[tuple[Rule, str]]
 
 MAX_DEPTH: Final = 500
 _MAX_UNKNOWN_DEPTH: Final = 200
-# Characters of arguments that come as a value; as text, a character may take six times as many bytes as it was sent in.
-MAX_ARGUMENTS_VALUE: Final = 2**22
+# Characters of an event's arguments that are not text. As text, each may take 24 bytes instead of one.
+MAX_ARGUMENTS_VALUES: Final = 2**21
 _LARGE: Final = 2**20  # bytes; reading what cannot be repaired once more takes eight times as many
 _BEYOND_REPAIR: Final = ("EOF while", "expected ", "trailing ", "key must be ", "invalid escape", "invalid number")
 _NO_JSON: Final = "expected a JSON object, received text that is not JSON"
@@ -130,10 +130,11 @@ def repaired_chunk(body: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
     if is_too_deep(body):
         _drop_deep_values(body, notes, ())
     _drop_empty_values(body, notes)
+    left = MAX_ARGUMENTS_VALUES
     for choice in objects_in(body.get("choices")):
         for part in (choice.get("delta"), choice.get("message")):
             if is_object(part):
-                _repair_calls(part, notes)
+                left = _repair_calls(part, notes, left)
     _read_spelled_numbers(body, notes, ())
     try:
         chunk, wrong = validate_leniently(ChatCompletionChunk, body)
@@ -175,7 +176,8 @@ def _drop_empty_values(body: dict[str, Any], notes: Notes) -> None:
                 notes.append((WRONG_TYPE, f"delta: expected an object, received {type(delta).__name__}"))
 
 
-def _repair_calls(part: dict[str, Any], notes: Notes) -> None:
+def _repair_calls(part: dict[str, Any], notes: Notes, left: int) -> int:
+    """Repair the calls of a delta or message; `left` is how many characters of arguments may still be no text."""
     calls = part.get("tool_calls")
     if is_object(calls):
         part["tool_calls"] = calls = [calls] if calls else []
@@ -187,18 +189,20 @@ def _repair_calls(part: dict[str, Any], notes: Notes) -> None:
         if is_integer(call.get("id")):
             call["id"] = _json_text(call["id"])
             notes.append((CALL_ID_NOT_TEXT, f"id {call['id']}"))
-        _arguments_as_text(call.get("function"), notes)
-    _arguments_as_text(part.get("function_call"), notes)
+        left = _arguments_as_text(call.get("function"), notes, left)
+    return _arguments_as_text(part.get("function_call"), notes, left)
 
 
-def _arguments_as_text(function: Any, notes: Notes) -> None:
+def _arguments_as_text(function: Any, notes: Notes, left: int) -> int:
     """Arguments that came as a value become its JSON text; an empty one stays raw, for the fold to judge."""
     if is_object(function) and is_container(function.get("arguments")):
         notes.append((ARGUMENTS_OBJECT, ""))
-        if size_of(function["arguments"]) > MAX_ARGUMENTS_VALUE:
-            raise exceeded("max_arguments_value", MAX_ARGUMENTS_VALUE)
+        left -= size_of(function["arguments"])
+        if left < 0:
+            raise exceeded("max_arguments_values", MAX_ARGUMENTS_VALUES)
         if function["arguments"]:
             function["arguments"] = _json_text(function["arguments"])
+    return left
 
 
 def _json_text(value: Any) -> str:
