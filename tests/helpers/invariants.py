@@ -741,7 +741,8 @@ def check_layers(body: bytes, whole: Reading) -> None:
         if error is not None or is_done:
             break
     # Halves of characters, what the standard throws away, and other bodies are the parser's.
-    is_more = wire.unfinished is not None and error is None and not is_done
+    is_nearly = any(anomaly.rule.id == "CF110" for anomaly in whole.parser.anomalies)
+    is_more = is_nearly or (wire.unfinished is not None and error is None and not is_done)
     if is_more or is_json(body) or wire.error_fields or wire.preamble is not None or b"\\u" in body:
         return
     last = accumulator.finish()

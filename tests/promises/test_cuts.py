@@ -64,13 +64,15 @@ TEXTS = {"content", "text", "thinking", "reasoning", "reasoning_content", "summa
 class Heard:
     """What was heard of a stream: how many chunks, whether each choice has finished, whether there was any output.
 
-    `end` is what ended the stream for good: `[DONE]`, an error, or what is no chunk.
+    `end` is what ended the stream for good: `[DONE]`, an error, or what is no chunk. `is_early` says that output came
+    after a finish reason, which proves nothing then if the transport breaks.
     """
 
     chunks: int = 0
     choices: dict[int, bool] = field(default_factory=dict)
     has_output: bool = False
     end: str | None = None
+    is_early: bool = False
 
     @property
     def is_finished(self) -> bool:
@@ -80,7 +82,7 @@ class Heard:
         """How the stream ends if nothing more comes; `is_told` if the transport says that there is more."""
         if self.end in ("failed", "invalid"):
             return self.end
-        if self.is_finished:
+        if self.is_finished and not (self.is_early and is_told and self.end is None):
             return "finished"
         if self.end == "[DONE]":
             return "done" if self.has_output else "empty"
@@ -106,13 +108,14 @@ class Heard:
             return replace(self, end="failed")
         if not payload.get("choices"):
             return replace(self, chunks=self.chunks + 1)
-        choices, has_output = dict(self.choices), self.has_output
+        choices, has_output, is_early = dict(self.choices), self.has_output, self.is_early
         for choice in payload["choices"]:
             index, word = choice.get("index", 0), choice.get("finish_reason")
+            is_early |= choices.get(index, False) and says_something(choice.get("delta"))
             choices[index] = choices.get(index, False) or bool(word)
             has_output |= says_something(choice.get("delta")) or says_something(choice.get("message"))
             failed |= word in MEANS_ERROR
-        return Heard(self.chunks + 1, choices, has_output, "failed" if failed else None)
+        return Heard(self.chunks + 1, choices, has_output, "failed" if failed else None, is_early)
 
 
 def says_something(value: Any, name: str = "") -> bool:
