@@ -597,6 +597,7 @@ COMMENTED = [
     pytest.param(b"event: error\n: overloaded\n: more\nid: 1\n\n", id="the first of several"),
     pytest.param(b'event: error\n: {"message":"overloaded","code":503}\n\n', id="JSON"),
     pytest.param(b"event: error\n: keep-alive\n: overloaded\n\n", id="after a keep-alive"),
+    pytest.param(b"event: error\n: keep alive 5\n:\n: overloaded\n\n", id="after others"),
     pytest.param(b": a\n\nevent: error\n: overloaded\n: b\n: c\n\n: d\n", id="among short lines"),
     pytest.param(b"event: error\n: overloaded\n", id="without a blank line"),
     pytest.param(b"event: error\n: overloaded", id="without a line end"),
@@ -625,6 +626,11 @@ def test_an_error_in_a_comment(block: bytes, before: bytes) -> None:
 def test_an_error_in_full_counts_before_a_comment(error: bytes) -> None:
     for lines in (b": x\n" + error, error + b": x\n", b": x\n: y\n" + error):
         assert failure_of(data(chunk("a")) + b"event: error\n" + lines + b"\n").message == "m"
+
+
+@each_case("comment", [b"ping timeout", b"processing failed", b"503", b"heartbeat lost"])
+def test_a_comment_that_only_begins_like_a_keep_alive_is_an_error(comment: bytes) -> None:
+    assert failure_of(b"event: error\n: " + comment + b"\n\n").message == comment.decode()
 
 
 def test_comments_are_kept_up_to_a_limit() -> None:

@@ -369,19 +369,18 @@ def error_comment(comments: bytes) -> bytes:
 
 
 def _keeps_alive(comment: bytes) -> bool:
-    words = comment.decode("utf-8", "replace").lower().replace("-", "").split()
-    return not words or words[0] in KEEP_ALIVES or words[-1] == "processing"  # OpenRouter's
+    """Whether it is blank, or one of the usual words, maybe with a time; or OpenRouter's."""
+    letters = "".join(filter(str.isalpha, comment.decode("utf-8", "replace").lower()))
+    return not comment or letters in (*KEEP_ALIVES, "openrouterprocessing")
 
 
 def is_part(data: bytes) -> bool:
     """Whether data alone is without doubt `[DONE]`, or a chunk: an object of that name, or with a choice's delta."""
-    if data.strip() == DONE:
-        return True
     body, _ = read_value(data, [])
-    return is_object(body) and (
-        body.get("object") == "chat.completion.chunk"
-        or any("delta" in choice for choice in objects_in(body.get("choices")))
-    )
+    if not is_object(body):
+        return data.strip() == DONE
+    has_delta = any("delta" in choice for choice in objects_in(body.get("choices")))
+    return has_delta or body.get("object") == "chat.completion.chunk"
 
 
 def unwrapped(body: Any, notes: Notes) -> Any:
