@@ -268,7 +268,7 @@ def test_every_framing_cut_at_every_byte(name: str, broken: BaseException | None
 
 def step_for(size: int) -> int:
     """To read all beginnings of a body costs its size squared, so the longer ones are cut less often."""
-    steps = [(2_000, 1), (20_000, 29), (200_000, 601)]
+    steps = [(2_000, 3), (20_000, 61), (200_000, 1201)]
     return next((step for most, step in steps if size <= most), 1999)
 
 
