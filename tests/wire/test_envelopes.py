@@ -581,6 +581,7 @@ FIELDS = [
     pytest.param(b"event: error\n:PING\n: \n: ping - 2026-01-01 00:00:00\n\n", id="an error event with others"),
     pytest.param(b"event: error\n: OPENROUTER PROCESSING\n\n", id="an error event with that of OpenRouter"),
     pytest.param(b'event: log\ndata: tried, got data: {"error":{"message":"x"}}\n\n', id="in the text of a log"),
+    pytest.param(b'event: log\ndata: {"tried":data: {"error":{"message":"x"}}\n\n', id="in the JSON of a log"),
 ]
 
 
@@ -701,6 +702,12 @@ def test_also_one_that_is_a_text() -> None:
 def test_what_is_no_frame_of_an_error_without_doubt_does_not_excuse_what_it_is_spliced_into(spliced: bytes) -> None:
     parser = ChatCompletionParser()
     parser.feed(data(chunk("a")) + CUT.rstrip() + spliced + b"\n\n" + DONE)
+    assert type(parser.error) is InvalidChunkError
+
+
+def test_an_error_behind_text_that_is_not_json_is_not_spliced() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(data(chunk("a")) + b'data: tried, got data: {"error":"reset"}\n\n' + DONE)
     assert type(parser.error) is InvalidChunkError
 
 
