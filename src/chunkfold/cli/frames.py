@@ -34,7 +34,7 @@ from chunkfold.cli.files import has_times
 from chunkfold.excerpts import excerpt
 from chunkfold.parser.options import ParserOptions
 from chunkfold.recording import RecordedTransportError, Recording
-from chunkfold.wire.payload import is_json
+from chunkfold.wire.raw_data import is_json
 
 _PIECE: Final = 65536  # bytes fed at once, so that a huge read does not become all its chunks at once
 _EXCERPT: Final = 2000  # characters kept of an event's data

@@ -27,20 +27,8 @@ from chunkfold.parser.surrogate_joiner import SurrogateJoiner
 from chunkfold.parser.template import EventTemplate
 from chunkfold.wire.bodies import parse_body
 from chunkfold.wire.parts import MAX_EVENT_PARTS
-from chunkfold.wire.payload import (
-    DONE,
-    Payload,
-    error_comment,
-    is_error,
-    is_error_field,
-    is_part,
-    is_payload,
-    is_plain,
-    parse_slowly,
-    valid_chunk,
-    validate_json,
-    whole_part,
-)
+from chunkfold.wire.payload import Payload, is_plain, parse_slowly, valid_chunk, validate_json
+from chunkfold.wire.raw_data import DONE, error_comment, is_error, is_error_field, is_part, is_payload, whole_part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,6 +4,7 @@ Input: a `ServerSentEvent`, or the body of a response that is not a stream. Outp
 rule that was used to tolerate something. Read in this order:
 
 - `payload`: `parse_payload`; the fast path is one validation of the bytes, the slow path handles each kind of data;
+- `raw_data`: what data alone is, such as several events in one block, or an event that was cut;
 - `bodies`: bodies that are not an event stream, those of refused responses among them;
 - `parts`: counts that are checked before models are made;
 - `repairs`: the repairs of a chunk that does not validate, rule by rule;

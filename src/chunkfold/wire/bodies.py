@@ -10,7 +10,9 @@ from chunkfold.event_stream import BOM, EventStreamDecoder, ServerSentEvent
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.wire.envelopes import api_status_error, find_error, other_api_object
 from chunkfold.wire.headers import Headers
-from chunkfold.wire.payload import Payload, error_comment, read_value, take_chunk, take_object, unwrapped
+from chunkfold.wire.payload import Payload, take_chunk, take_object, unwrapped
+from chunkfold.wire.raw_data import error_comment
+from chunkfold.wire.repairs import read_json
 
 _FIRST_FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
 
@@ -23,7 +25,7 @@ def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
         is_opening: Whether it is only the text before an event stream; then an error has to be unambiguous.
     """
     payload = Payload()
-    value, _ = read_value(body, payload.notes)
+    value, _ = read_json(body, payload.notes)
     value = unwrapped(value, payload.notes)
     if not is_object(value):
         return None
@@ -87,6 +89,6 @@ def error_from_response(status_code: int, headers: Mapping[str, str], body: byte
     check_instance("body", body, (bytes, bytearray), "bytes")
     body = body.removeprefix(BOM)
     read, quoted = _read_and_quoted(body)
-    value, _ = read_value(read, [])
+    value, _ = read_json(read, [])
     text = quoted.decode("utf-8", "replace").strip()
     return api_status_error(status_code, Headers(headers), unwrapped(value, []), text)

@@ -4,11 +4,9 @@ The fast path is one `validate_json` of the event's raw bytes. Events that it re
 than a plain chunk, take the slow path: parse, look for an error, repair, validate again.
 """
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from io import BytesIO
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Final
 
 from chunkfold.anomalies import (
@@ -27,8 +25,8 @@ from chunkfold.anomalies import (
 )
 from chunkfold.arguments import check_instance
 from chunkfold.errors import APIError, ChunkfoldError, InvalidChunkError, LimitExceededError, exceeded
-from chunkfold.event_stream import MESSAGE, SLICE, ServerSentEvent
-from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of, printed
+from chunkfold.event_stream import MESSAGE, ServerSentEvent
+from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.models.chunk import AMBIGUOUS_OBJECTS, KEEP_ALIVES, is_unexplained
@@ -41,17 +39,22 @@ from chunkfold.wire.envelopes import (
     without_error_texts,
 )
 from chunkfold.wire.parts import MAX_BLOCK_PARTS, MAX_EVENT_PARTS, count_parts, is_full_of_parts
-from chunkfold.wire.repairs import Notes, UnreadableError, objects_in, read_json, repaired_chunk
+from chunkfold.wire.raw_data import (
+    CHUNK_EVENTS,
+    DATA,
+    DONE,
+    ends_in_error,
+    holds_several,
+    is_broken_error,
+    lines_of,
+    without_prefix,
+    without_splice,
+)
+from chunkfold.wire.repairs import Notes, UnreadableError, read_json, repaired_chunk
 
 ChatCompletionChunk.model_rebuild()  # the one model that every stream needs
 validate_json: Callable[[bytes], ChatCompletionChunk] = ChatCompletionChunk.__pydantic_validator__.validate_json
-DONE: Final = b"[DONE]"
 MAX_EVENT_PAYLOADS: Final = 10_000  # where a block holds several; each can begin a choice or a call
-_CHUNK_EVENTS: Final = (MESSAGE, "chat.completion.chunk")
-_DATA: Final = b"data:"
-_NOT_BLANK: Final = re.compile(rb"\S")
-_PREFIX: Final = re.compile(rb"^[^\S\n]*+(?:data: ?+)?+", re.MULTILINE)
-_BROKEN_ERROR: Final = re.compile(rb"""\s*\{\s*["']error["']\s*:""")
 
 
 @dataclass(slots=True, repr=False)
@@ -112,18 +115,12 @@ def parse_slowly(event: ServerSentEvent) -> Payload:
     if event.event == "error":
         payload.notes.append((ERROR_EVENT, ""))
         _take_error_event(event, payload)
-    elif event.data.lstrip().startswith(_DATA):
+    elif event.data.lstrip().startswith(DATA):
         payload.notes.append((DATA_PREFIX_TWICE, ""))
-        _take_data(event._replace(data=_without_prefix(event.data)), payload)
+        _take_data(event._replace(data=without_prefix(event.data)), payload)
     else:
         _take_data(event, payload)
     return payload
-
-
-def _without_prefix(data: bytes) -> bytes:
-    """Data without the second `data:` that each of its lines starts with."""
-    lines = BytesIO(data)  # in batches: a substitution needs more memory for each line than the line itself
-    return b"".join(_PREFIX.sub(b"", b"".join(part)) for part in iter(lambda: lines.readlines(SLICE), []))
 
 
 def _take_data(event: ServerSentEvent, payload: Payload) -> None:
@@ -146,8 +143,8 @@ def _take_data(event: ServerSentEvent, payload: Payload) -> None:
 
 def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
     """An event named error is one, whatever its data."""
-    body, problem = read_value(event.data, payload.notes)
-    if problem and _ends_in_error(event.data):
+    body, problem = read_json(event.data, payload.notes)
+    if problem and ends_in_error(event.data):
         _take_several(event._replace(event=MESSAGE), payload)
         return
     if problem:
@@ -172,9 +169,9 @@ def _unread_error(event: ServerSentEvent) -> APIError:
 
 
 def _take_json(event: ServerSentEvent, payload: Payload) -> None:
-    is_foreign = event.event not in _CHUNK_EVENTS
+    is_foreign = event.event not in CHUNK_EVENTS
     notes: Notes = []
-    body, problem = read_value(event.data, notes)
+    body, problem = read_json(event.data, notes)
     if problem:
         _take_unread(event, problem, payload, is_foreign=is_foreign)
         return
@@ -190,19 +187,11 @@ def _take_json(event: ServerSentEvent, payload: Payload) -> None:
         payload.error = _invalid(event, f"expected a JSON object, received {kind}: {excerpt_of(event.data)}")
 
 
-def read_value(data: bytes, notes: Notes) -> tuple[Any, str]:
-    """The JSON value, or the problem; not as an exception, which would keep the decoded text."""
-    try:
-        return read_json(data, notes), ""
-    except UnreadableError as error:
-        return None, str(error)
-
-
 def _take_unread(event: ServerSentEvent, problem: str, payload: Payload, *, is_foreign: bool) -> None:
-    event = _without_splice(event)
-    if _holds_several(event) or _ends_in_error(event.data):
+    event = without_splice(event)
+    if holds_several(event) or ends_in_error(event.data):
         _take_several(event, payload)
-    elif _BROKEN_ERROR.match(event.data):
+    elif is_broken_error(event.data):
         payload.notes.append((ERROR_BROKEN, ""))
         payload.error = _unread_error(event)
     elif is_foreign:
@@ -220,7 +209,7 @@ def _skip_foreign(event: ServerSentEvent, payload: Payload) -> None:
 def take_object(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -> None:
     """An object: an error, an object of another API, or a chunk."""
     api = other_api_object(body)
-    envelope = find_error(body, named=event.event not in _CHUNK_EVENTS)
+    envelope = find_error(body, named=event.event not in CHUNK_EVENTS)
     if envelope is not None and (api is None or body.get("error") or body.get("choices")):
         if envelope.rule is not None:
             payload.notes.append((envelope.rule, ""))
@@ -250,43 +239,13 @@ def take_chunk(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -
         payload.notes.append((UNEXPLAINED_OBJECT, payload.foreign))
 
 
-def _lines(data: bytes) -> Iterator[bytes]:
-    """The lines that are not blank, one at a time; there may be millions, and millions of blank ones."""
-    begin = 0
-    while (word := _NOT_BLANK.search(data, begin)) is not None:
-        end = data.find(b"\n", word.start())
-        end = len(data) if end < 0 else end
-        yield data[max(begin, data.rfind(b"\n", begin, word.start()) + 1) : end]
-        begin = end
-
-
-def _holds_several(event: ServerSentEvent) -> bool:
-    """Whether a block lost its blank lines: its first line alone is a JSON object or `[DONE]`, and another follows."""
-    first, second = islice(chain(_lines(event.data), (b"", b"")), 2)
-    return bool(second) and is_payload(first)
-
-
-def _ends_in_error(data: bytes) -> bool:
-    """Whether the last of several lines is an error: a gateway adds it, maybe right after an event that was cut."""
-    first_lines, _, last_line = data.rstrip().rpartition(b"\n")
-    return bool(first_lines) and is_error(last_line, is_framed=True)
-
-
-def _without_splice(event: ServerSentEvent) -> ServerSentEvent:
-    """The event with an error on a line of its own, if a gateway wrote it, field and all, right behind data it cut."""
-    cut, prefix, last = event.data.rpartition(_DATA)
-    may_be_spliced = bool(prefix) and cut.lstrip()[:1] in (b"{", b"[") and event.event in _CHUNK_EVENTS
-    is_spliced = may_be_spliced and is_error(last, is_framed=True)
-    return event._replace(data=cut + b"\n" + last) if is_spliced else event
-
-
 def _take_several(event: ServerSentEvent, payload: Payload) -> None:
     """Take each line as an event of its own, up to the first that ends the stream; skip one that an error cut off."""
-    count = sum(1 for _ in islice(_lines(event.data), MAX_EVENT_PAYLOADS + 1))
+    count = sum(1 for _ in islice(lines_of(event.data), MAX_EVENT_PAYLOADS + 1))
     shown = count if count <= MAX_EVENT_PAYLOADS else f"more than {MAX_EVENT_PAYLOADS}"
     payload.notes.append((SEVERAL_PAYLOADS, f"{shown} payloads"))
-    is_cut, parts = _ends_in_error(event.data), 0
-    for place, line in enumerate(_lines(event.data)):
+    is_cut, parts = ends_in_error(event.data), 0
+    for place, line in enumerate(lines_of(event.data)):
         if place == MAX_EVENT_PAYLOADS:
             payload.error = exceeded("max_event_payloads", MAX_EVENT_PAYLOADS)
             return
@@ -303,84 +262,6 @@ def _take_several(event: ServerSentEvent, payload: Payload) -> None:
         payload.foreign = payload.foreign or one.foreign
         if one.error or one.done:
             return
-
-
-def whole_part(event: ServerSentEvent, *, data_terminated: bool) -> ServerSentEvent | None:
-    """The complete part of a block that the end of the body left unfinished; None if there is none.
-
-    An unterminated last data line that begins like JSON and does not parse was cut, and is dropped (CF101).
-    """
-    event = _without_splice(event)
-    if data_terminated and _BROKEN_ERROR.match(event.data):
-        return event
-    first_lines, _, last_line = event.data.rpartition(b"\n")
-    if not data_terminated and not _is_whole(event.data) and not _is_whole(last_line):
-        event = event._replace(data=first_lines)
-    if not event.data.strip() or not (_is_whole(event.data) or _holds_several(event) or _ends_in_error(event.data)):
-        return None
-    return event
-
-
-def _is_whole(data: bytes) -> bool:
-    """Whether data is complete: data that begins like JSON and does not parse was cut."""
-    data = data.strip()
-    if data.startswith(_DATA):
-        data = _without_prefix(data).strip()
-    return data[:1] not in (b"{", b"[") or data == DONE or is_json(data)
-
-
-def is_json(data: bytes) -> bool:
-    """Whether data is JSON, repairs allowed."""
-    _, problem = read_value(data, [])
-    return not problem
-
-
-def is_payload(data: bytes) -> bool:
-    """Whether data by itself is a payload: a JSON object or `[DONE]`."""
-    data = data.strip()
-    return data == DONE or (data.startswith(b"{") and is_json(data))
-
-
-def is_error(data: bytes, *, is_framed: bool = False) -> bool:
-    """Whether data alone is an error without doubt: in an envelope, or an object that is named error.
-
-    Args:
-        data: The data.
-        is_framed: Whether it is the data of an event; else it may be a line of a log.
-    """
-    body, _ = read_value(data, [])
-    if not is_object(body):
-        return False
-    # A log has lines with a text as `error`, or with any `code`.
-    named = {printed(body.get(name)).lower().rpartition("_")[2] for name in ("object", "type", "code")}
-    is_envelope = is_framed or is_object(body.get("error"))
-    return "error" in named or (is_envelope and find_error(body, named=True) is not None)
-
-
-def is_error_field(data: bytes) -> bool:
-    """Whether the value of an `error` field is an error: JSON other than `null` and `false`."""
-    return data.strip() not in (b"null", b"false") and is_json(data)
-
-
-def error_comment(comments: bytes) -> bytes:
-    """The first of the comments in an event named error that does not just keep the connection alive; b"" if none."""
-    texts = (line.removeprefix(b":").strip() for line in comments.split(b"\n"))
-    return next((text for text in texts if not _keeps_alive(text)), b"")
-
-
-def _keeps_alive(comment: bytes) -> bool:
-    """Whether it is blank, or one of the usual words, maybe with a time; or OpenRouter's."""
-    letters = "".join(filter(str.isalpha, comment.decode("utf-8", "replace").lower()))
-    return not comment or letters in (*KEEP_ALIVES, "openrouterprocessing")
-
-
-def is_part(data: bytes) -> bool:
-    """Whether data alone is without doubt `[DONE]`, or a chunk: an object of that name, or with a choice's delta."""
-    body, _ = read_value(data, [])
-    if not is_object(body):
-        return data.strip() == DONE
-    has_delta = any("delta" in choice for choice in objects_in(body.get("choices")))
-    return has_delta or body.get("object") == "chat.completion.chunk"
 
 
 def unwrapped(body: Any, notes: Notes) -> Any:

@@ -68,8 +68,19 @@ class UnreadableError(ValueError):
     """Data that is not JSON, or not a chunk; the message has the expected and the received value."""
 
 
-def read_json(data: bytes, notes: Notes) -> Any:
-    """Read JSON; what a strict reader refuses is tolerated where its meaning is clear.
+def read_json(data: bytes, notes: Notes) -> tuple[Any, str]:
+    """The JSON value, or the problem; not as an exception, which would keep the decoded text.
+
+    What a strict reader refuses is tolerated where its meaning is clear.
+    """
+    try:
+        return _read(data, notes), ""
+    except UnreadableError as error:
+        return None, str(error)
+
+
+def _read(data: bytes, notes: Notes) -> Any:
+    """The JSON value.
 
     Raises:
         UnreadableError: It is not JSON, is nested deeper than 500, or has a number that the interpreter cannot read.

@@ -1,0 +1,143 @@
+"""Judge data by itself: whether it is whole, and whether it alone is a payload, a chunk, an error or a keep-alive.
+
+It is the data of an event, one line of it, or a line that the standard discards. Nothing is noted here.
+"""
+
+import re
+from collections.abc import Iterator
+from io import BytesIO
+from itertools import chain, islice
+from typing import Final
+
+from chunkfold.event_stream import MESSAGE, SLICE, ServerSentEvent
+from chunkfold.excerpts import printed
+from chunkfold.json_text.values import is_object
+from chunkfold.models.chunk import KEEP_ALIVES
+from chunkfold.wire.envelopes import find_error
+from chunkfold.wire.repairs import objects_in, read_json
+
+DONE: Final = b"[DONE]"
+CHUNK_EVENTS: Final = (MESSAGE, "chat.completion.chunk")
+DATA: Final = b"data:"
+_NOT_BLANK: Final = re.compile(rb"\S")
+_PREFIX: Final = re.compile(rb"^[^\S\n]*+(?:data: ?+)?+", re.MULTILINE)
+_BROKEN_ERROR: Final = re.compile(rb"""\s*\{\s*["']error["']\s*:""")
+
+
+def is_json(data: bytes) -> bool:
+    """Whether data is JSON, repairs allowed."""
+    _, problem = read_json(data, [])
+    return not problem
+
+
+def is_payload(data: bytes) -> bool:
+    """Whether data by itself is a payload: a JSON object or `[DONE]`."""
+    data = data.strip()
+    return data == DONE or (data.startswith(b"{") and is_json(data))
+
+
+def is_error(data: bytes, *, is_framed: bool = False) -> bool:
+    """Whether data alone is an error without doubt: in an envelope, or an object that is named error.
+
+    Args:
+        data: The data.
+        is_framed: Whether it is the data of an event; else it may be a line of a log.
+    """
+    body, _ = read_json(data, [])
+    if not is_object(body):
+        return False
+    # A log has lines with a text as `error`, or with any `code`.
+    named = {printed(body.get(name)).lower().rpartition("_")[2] for name in ("object", "type", "code")}
+    is_envelope = is_framed or is_object(body.get("error"))
+    return "error" in named or (is_envelope and find_error(body, named=True) is not None)
+
+
+def is_broken_error(data: bytes) -> bool:
+    """Whether data that is not JSON begins as an error does."""
+    return _BROKEN_ERROR.match(data) is not None
+
+
+def is_error_field(data: bytes) -> bool:
+    """Whether the value of an `error` field is an error: JSON other than `null` and `false`."""
+    return data.strip() not in (b"null", b"false") and is_json(data)
+
+
+def is_part(data: bytes) -> bool:
+    """Whether data alone is without doubt `[DONE]`, or a chunk: an object of that name, or with a choice's delta."""
+    body, _ = read_json(data, [])
+    if not is_object(body):
+        return data.strip() == DONE
+    has_delta = any("delta" in choice for choice in objects_in(body.get("choices")))
+    return has_delta or body.get("object") == "chat.completion.chunk"
+
+
+def lines_of(data: bytes) -> Iterator[bytes]:
+    """The lines that are not blank, one at a time; there may be millions, and millions of blank ones."""
+    begin = 0
+    while (word := _NOT_BLANK.search(data, begin)) is not None:
+        end = data.find(b"\n", word.start())
+        end = len(data) if end < 0 else end
+        yield data[max(begin, data.rfind(b"\n", begin, word.start()) + 1) : end]
+        begin = end
+
+
+def holds_several(event: ServerSentEvent) -> bool:
+    """Whether a block lost its blank lines: its first line alone is a JSON object or `[DONE]`, and another follows."""
+    first, second = islice(chain(lines_of(event.data), (b"", b"")), 2)
+    return bool(second) and is_payload(first)
+
+
+def ends_in_error(data: bytes) -> bool:
+    """Whether the last of several lines is an error: a gateway adds it, maybe right after an event that was cut."""
+    first_lines, _, last_line = data.rstrip().rpartition(b"\n")
+    return bool(first_lines) and is_error(last_line, is_framed=True)
+
+
+def without_splice(event: ServerSentEvent) -> ServerSentEvent:
+    """The event with an error on a line of its own, if a gateway wrote it, field and all, right behind data it cut."""
+    cut, prefix, last = event.data.rpartition(DATA)
+    may_be_spliced = bool(prefix) and cut.lstrip()[:1] in (b"{", b"[") and event.event in CHUNK_EVENTS
+    is_spliced = may_be_spliced and is_error(last, is_framed=True)
+    return event._replace(data=cut + b"\n" + last) if is_spliced else event
+
+
+def without_prefix(data: bytes) -> bytes:
+    """Data without the second `data:` that each of its lines starts with."""
+    lines = BytesIO(data)  # in batches: a substitution needs more memory for each line than the line itself
+    return b"".join(_PREFIX.sub(b"", b"".join(part)) for part in iter(lambda: lines.readlines(SLICE), []))
+
+
+def whole_part(event: ServerSentEvent, *, data_terminated: bool) -> ServerSentEvent | None:
+    """The complete part of a block that the end of the body left unfinished; None if there is none.
+
+    An unterminated last data line that begins like JSON and does not parse was cut, and is dropped (CF101).
+    """
+    event = without_splice(event)
+    if data_terminated and is_broken_error(event.data):
+        return event
+    first_lines, _, last_line = event.data.rpartition(b"\n")
+    if not data_terminated and not _is_whole(event.data) and not _is_whole(last_line):
+        event = event._replace(data=first_lines)
+    if not event.data.strip() or not (_is_whole(event.data) or holds_several(event) or ends_in_error(event.data)):
+        return None
+    return event
+
+
+def _is_whole(data: bytes) -> bool:
+    """Whether data is complete: data that begins like JSON and does not parse was cut."""
+    data = data.strip()
+    if data.startswith(DATA):
+        data = without_prefix(data).strip()
+    return data[:1] not in (b"{", b"[") or data == DONE or is_json(data)
+
+
+def error_comment(comments: bytes) -> bytes:
+    """The first of the comments in an event named error that does not just keep the connection alive; b"" if none."""
+    texts = (line.removeprefix(b":").strip() for line in comments.split(b"\n"))
+    return next((text for text in texts if not _keeps_alive(text)), b"")
+
+
+def _keeps_alive(comment: bytes) -> bool:
+    """Whether it is blank, or one of the usual words, maybe with a time; or OpenRouter's."""
+    letters = "".join(filter(str.isalpha, comment.decode("utf-8", "replace").lower()))
+    return not comment or letters in (*KEEP_ALIVES, "openrouterprocessing")
