@@ -32,8 +32,7 @@ class Decoded(NamedTuple):
     """All that a decoder tells of a body that it has read to the end."""
 
     events: list[ServerSentEvent]
-    error_fields: list[ServerSentEvent]
-    nearly_data: list[ServerSentEvent]
+    discarded: list[ServerSentEvent]
     opening: bytes
     last_event_id: str
     reconnection_time: int | None
@@ -44,17 +43,15 @@ class Decoded(NamedTuple):
 
 def decode(pieces: Pieces, max_event_size: int | None = None) -> Decoded:
     decoder = EventStreamDecoder(max_event_size)
-    events, error_fields, nearly_data, opening = [], [], [], b""
+    events, discarded, opening = [], [], b""
     for piece in pieces:
         events += decoder.feed(piece)
-        error_fields += decoder.error_fields
-        nearly_data += decoder.nearly_data
+        discarded += decoder.discarded
         opening += decoder.opening
     decoder.close()
     return Decoded(
         events,
-        error_fields,
-        nearly_data + decoder.nearly_data,
+        discarded + decoder.discarded,
         opening + decoder.opening,
         decoder.last_event_id,
         decoder.reconnection_time,
@@ -468,7 +465,7 @@ def test_what_came_before_the_limit_is_delivered_and_nothing_after(too_large: by
     body = b"id: 1\ndata: 12345\n\n" + too_large + b"id: 2\ndata: a\n\nretry: 5\nerror: {}\n\ndata: b"
     for pieces in in_every_cut(body):
         decoded = decode(pieces, 5)
-        assert decoded == Decoded([event(b"12345", id="1")], [], [], b"", "1", None, True, None, None)
+        assert decoded == Decoded([event(b"12345", id="1")], [], b"", "1", None, True, None, None)
 
 
 @pytest.mark.parametrize("begin", [b"data: ", b"data:", b"data: 12\ndata: ", b": 1"])
@@ -531,7 +528,7 @@ def test_an_unfinished_block_is_not_dispatched_but_kept(ending: Ending) -> None:
         decoded = decode(pieces)
         assert [event.data for event in decoded.events] == [event.data for event in complete.events]
         assert decoded.last_event_id == complete.last_event_id
-        assert decoded.error_fields == []
+        assert decoded.discarded == []
         assert decoded.unfinished is not None
         assert decoded.unfinished.event == ending.event
         error = decoded.unfinished.error
@@ -566,15 +563,22 @@ def test_without_data_or_error_nothing_is_unfinished(body: bytes) -> None:
 def test_a_block_with_a_field_error_and_without_data_is_shown(body: bytes, expected: list[ServerSentEvent]) -> None:
     for pieces in in_every_cut(body):
         decoded = decode(pieces)
-        assert decoded.error_fields == expected
+        assert [event for event in decoded.discarded if event.event == "error"] == expected
         assert all(event.event == "message" for event in decoded.events)
 
 
-def test_error_fields_are_those_of_the_last_feed() -> None:
+def test_what_is_discarded_is_that_of_the_last_feed() -> None:
     decoder = EventStreamDecoder()
     decoder.feed(b"error: {}\n\n")
     decoder.feed(b"data: a\n\n")
-    assert decoder.error_fields == []
+    assert decoder.discarded == []
+
+
+def test_what_is_discarded_of_a_block_is_in_the_order_of_the_body() -> None:
+    body = b'Data: 1\nid: 7\nerror: {}\n{"a":1}\n\n'
+    expected = [event(b"1"), event(b"{}", "error", id="7", offset=8), event(b'{"a":1}', "", offset=24)]
+    for pieces in in_every_cut(b": a\n" + body):
+        assert [one._replace(offset=one.offset - 4) for one in decode(pieces).discarded] == expected
 
 
 NEARLY_DATA = {
@@ -608,7 +612,7 @@ def test_a_field_that_is_nearly_data_is_shown_and_not_dispatched(body: bytes, ex
     """9.2.6: "Otherwise: The field is ignored." """
     for pieces in in_every_cut(body):
         decoded = decode(pieces)
-        assert decoded.nearly_data == expected
+        assert decoded.discarded == expected
         assert [one.data for one in decoded.events] == [
             line.removeprefix(b"data: ") for line in body.splitlines() if line.startswith(b"data: ")
         ]
@@ -618,20 +622,20 @@ def test_a_field_that_is_nearly_data_is_shown_and_not_dispatched(body: bytes, ex
 def test_what_is_shown_of_bare_json_is_bounded(line: bytes) -> None:
     decoder = EventStreamDecoder()
     decoder.feed(b": a\n" + line * 10_000 + b"\n")
-    assert len(decoder.nearly_data) == (2**16 - 1) // (len(line) - 1)
+    assert len(decoder.discarded) == (2**16 - 1) // (len(line) - 1)
     decoder.feed(line + b"\n")
-    assert len(decoder.nearly_data) == 1
+    assert len(decoder.discarded) == 1
 
 
 def test_what_is_nearly_data_stays_behind_the_events_before_it() -> None:
     """Its block is shown with the next events, so plain blocks must not overtake it."""
     decoder = EventStreamDecoder()
     decoder.feed(b"data: a\n\n Data: {}\n")
-    assert decoder.nearly_data == []
+    assert decoder.discarded == []
     assert decoder.feed(b"data: b\n\n") == [event(b"b", offset=19)]
-    assert decoder.nearly_data == [event(b"{}", offset=9)]
+    assert decoder.discarded == [event(b"{}", offset=9)]
     assert decoder.feed(b"data: c\n\n") == [event(b"c", offset=28)]
-    assert decoder.nearly_data == []
+    assert decoder.discarded == []
 
 
 OPENINGS = {
@@ -725,7 +729,7 @@ def test_after_close_nothing_changes() -> None:
     assert decoder.unfinished is unfinished
     assert decoder.last_event_id == "1"
     assert decoder.reconnection_time is None
-    assert decoder.error_fields == []
+    assert decoder.discarded == []
 
 
 def test_after_the_limit_nothing_changes() -> None:
@@ -738,7 +742,7 @@ def test_after_the_limit_nothing_changes() -> None:
 
 
 def test_a_decoder_that_was_fed_nothing() -> None:
-    assert decode([]) == Decoded([], [], [], b"", "", None, False, None, b"")
+    assert decode([]) == Decoded([], [], b"", "", None, False, None, b"")
 
 
 def test_an_event_is_a_value_with_the_defaults_of_the_standard() -> None:

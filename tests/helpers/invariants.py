@@ -177,7 +177,7 @@ class Decoded(NamedTuple):
     """What a decoder tells of a body that it has read to the end."""
 
     events: list[ServerSentEvent]
-    error_fields: list[ServerSentEvent]
+    discarded: list[ServerSentEvent]
     last_event_id: str
     reconnection_time: int | None
     limit_exceeded: bool
@@ -189,16 +189,16 @@ def decoded(pieces: Iterable[bytes], limit: int | None = None) -> Decoded:
     """Read a body to its end."""
     decoder = EventStreamDecoder(limit)
     events: list[ServerSentEvent] = []
-    error_fields: list[ServerSentEvent] = []
+    discarded: list[ServerSentEvent] = []
     for piece in pieces:
         events += decoder.feed(piece)
-        error_fields += decoder.error_fields
+        discarded += decoder.discarded
     decoder.close()
     ended = _state(decoder)
     same("nothing comes after the end", decoder.feed(b"\n\nid: late\nretry: 1\ndata: late\n\n"), [])
     decoder.close()
     same("nothing changes after the end", _state(decoder), ended)
-    return Decoded(events, error_fields, *ended)
+    return Decoded(events, discarded, *ended)
 
 
 def _state(decoder: EventStreamDecoder) -> tuple[Any, ...]:
@@ -743,7 +743,8 @@ def check_layers(body: bytes, whole: Reading) -> None:
     # Halves of characters, what the standard throws away, and other bodies are the parser's.
     is_nearly = any(anomaly.rule.id == "CF110" for anomaly in whole.parser.anomalies)
     is_more = is_nearly or (wire.unfinished is not None and error is None and not is_done)
-    if is_more or is_json(body) or wire.error_fields or wire.preamble is not None or b"\\u" in body:
+    is_more = is_more or any(one.event == "error" for one in wire.discarded)
+    if is_more or is_json(body) or wire.preamble is not None or b"\\u" in body:
         return
     last = accumulator.finish()
     chunks += [last] if last is not None else []

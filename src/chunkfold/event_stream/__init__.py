@@ -6,6 +6,7 @@ bare JSON between the blocks, which is only exposed. Read in this order:
 
 - `server_sent_event`: the event, and `encode_event`, which writes one;
 - `decoder`: `EventStreamDecoder`; `lines`: how it finds many lines in one step;
+- `discarded`: what the standard discards of a block although senders mean it;
 - `preamble`: a body that is not an event stream, or does not start as one;
 - `slicing`: splits large reads before they are fed to the decoder.
 """

@@ -6,8 +6,8 @@ undecoded, so that JSON can be parsed straight from it.
 
 The decoder never raises and never guesses. The standard discards some input that senders mean: an unfinished last
 block, a field named `error` or nearly `data`, a body that is not an event stream, or does not start as one. The decoder
-only exposes it, in bounded form, for a layer above that may be lenient: see `unfinished`, `error_fields`,
-`nearly_data`, `preamble` and `opening`.
+only exposes it, in bounded form, for a layer above that may be lenient: see `unfinished`, `discarded`, `preamble` and
+`opening`.
 """
 
 import re
@@ -15,16 +15,13 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from chunkfold.arguments import check_count
-from chunkfold.event_stream.lines import CR, LF, RUN, as_bytes, line_end, nearly_data, size_of_unfinished, values_of
+from chunkfold.event_stream.discarded import Discarded, is_bare_error
+from chunkfold.event_stream.lines import CR, LF, RUN, as_bytes, line_end, size_of_unfinished, values_of
 from chunkfold.event_stream.preamble import Preamble
 from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent, UnfinishedBlock
 
 _MOST_LINES: Final = 1024  # of one event that are kept one by one
 _SHORT_LINE: Final = 16  # bytes; where lines are shorter on average, they are taken in runs
-_BARE_ERROR: Final = re.compile(rb'\[?\s*\{\s*"error"\s*:\s*(?:\{\s*"|"[^"])')  # null and {} mean no error
-_BRACKETS: Final = (b"{", b"[")
-_BARE_STARTS: Final = (b"{", b"[", b"[{")  # the first line, where JSON is printed in several
-_LONGEST_BARE: Final = 2**16  # bytes
 _MAX_RETRY_DIGITS: Final = 640  # what int() converts whatever limit the interpreter was given
 
 # The same as calling the class, but twice as fast.
@@ -43,11 +40,6 @@ class EventStreamDecoder:
         reconnection_time: The last valid `retry` value in milliseconds, None at first.
         limit_exceeded: Whether `max_event_size` was exceeded. Everything after that is ignored.
         unfinished: After `close`, the block that was not ended by a blank line.
-        error_fields: The errors that the last `feed` found in blocks without data, as events: an `error` field, an
-            error as bare JSON, or, in an event named error, its comments (the whole lines).
-        nearly_data: The lines that the last `feed` found to be nearly data, as events at the line's offset: bare JSON
-            and a bare `[DONE]` (of the type ""), and one line of each block whose field is `data` but for blanks, a BOM
-            or capitals.
         opening: The bytes that the last `feed` found before the first line of an event stream, without blank lines;
             b"" if there were none, or more than the limit.
         is_plain: Whether the last `feed` exposed nothing besides its events, and the body is an event stream.
@@ -65,8 +57,7 @@ class EventStreamDecoder:
         self.reconnection_time: int | None = None
         self.limit_exceeded = self._closed = self._unknown_line_seen = False
         self.unfinished: UnfinishedBlock | None = None
-        self.error_fields: list[ServerSentEvent] = []
-        self.nearly_data: list[ServerSentEvent] = []
+        self._discarded = Discarded()
         self.opening = b""
         self.is_plain = self.is_between = False
         self.offset = 0
@@ -82,17 +73,23 @@ class EventStreamDecoder:
         self._data_size = -1  # counts the LFs between the lines: n lines have n - 1
         self._event = ""
         self._pending_id: str | None = None
-        self._error: bytes | None = None
-        self._bare_offset = 0
-        self._bare: bytearray | None = bytearray()  # the lines of JSON so far; None if they are too long
-        self._nearly_data: list[ServerSentEvent] = []
-        self._nearly_size = 0  # of the lines that are not fields
         self._block_offset: int | None = None
 
     @property
     def _is_begun(self) -> bool:
         """Whether the current block has a line that is not ignored."""
-        return self._block_offset is not None or self._bare is None or bool(self._bare)
+        return self._block_offset is not None or self._discarded.is_begun
+
+    @property
+    def discarded(self) -> list[ServerSentEvent]:
+        """What the last `feed` discarded although its sender means it, as events in the order of the body.
+
+        - Of the type "error", from blocks without data: an `error` field, an error as bare JSON, or, in an event named
+          error, its comments (the whole lines).
+        - Of the type "", bare JSON within a stream, and a bare `[DONE]`.
+        - Of the type "message", one line of each block whose field is `data` but for blanks, a BOM or capitals.
+        """
+        return self._discarded.events
 
     @property
     def preamble(self) -> bytes | None:
@@ -116,13 +113,13 @@ class EventStreamDecoder:
         self.is_plain = False
         events = self._feed_slowly(data)
         is_over = self._closed or self.limit_exceeded
-        has_exposed = bool(self.error_fields or self.nearly_data or self.opening or self._nearly_data)
+        has_exposed = bool(self._discarded.events or self.opening)
         self.is_plain = not (is_over or self._skip_lf or has_exposed) and self._preamble is None
         self.is_between = self.is_plain and not self._line and not self._is_begun
         return events
 
     def _feed_slowly(self, data: bytes | bytearray | memoryview) -> list[ServerSentEvent]:
-        self.error_fields, self.nearly_data, self.opening = [], [], b""
+        self._discarded.events, self.opening = [], b""
         if self._closed or self.limit_exceeded:
             return []
         if not isinstance(data, bytes):
@@ -140,7 +137,7 @@ class EventStreamDecoder:
 
     def close(self) -> None:
         """Mark the end of the body. A block without a final blank line is not dispatched, but kept in `unfinished`."""
-        self.error_fields, self.nearly_data, self.opening = [], [], b""
+        self._discarded.events, self.opening = [], b""
         self.is_plain = self.is_between = False
         if self._closed or self.limit_exceeded:
             return
@@ -155,12 +152,12 @@ class EventStreamDecoder:
             self._take_line(bytes(self._line), [])
             self._line.clear()
             self.reconnection_time = reconnection_time
-        self._take_bare()
-        if self._data or self._error is not None:
-            event = self._current_event() if self._data else None
-            error = self._error_event() if event is None else None
+        event, error = self._current_event() if self._data else None, None
+        if event is None:
+            error = self._discarded.error_event(self._block_offset, self.last_event_id)
+        if event is not None or error is not None:
             self.unfinished = UnfinishedBlock(event, error, whole_lines == len(self._data))
-        self._end_nearly_data()
+        self._discarded.end_block(None)
 
     def _without_bom(self, data: bytes) -> bytes:
         """Hold the first bytes until it is clear whether they are a BOM."""
@@ -177,8 +174,7 @@ class EventStreamDecoder:
     def _take_data(self, data: bytes) -> list[ServerSentEvent]:
         """Split into lines; where all have the same end and no block is open, take whole plain blocks first."""
         events: list[ServerSentEvent] = []
-        is_between = not self._is_begun and not self._nearly_data
-        if is_between and (end := line_end(data)) is not None:
+        if not self._is_begun and (end := line_end(data)) is not None:
             if self._line and LF in data:
                 data = self._joined_line(data)
             if not self._line and data.startswith(b"data: "):
@@ -243,8 +239,7 @@ class EventStreamDecoder:
 
     def _is_one_step(self, run: re.Match[bytes]) -> bool:
         """Whether a run can be taken as one line: none ends the preamble, exceeds the limit, is JSON or an error."""
-        may_be_json = self._preamble is None and self._bare is not None
-        if may_be_json and (self._bare or (run["line"] or b"").strip()[:1] in _BRACKETS):
+        if self._preamble is None and self._discarded.may_be_json(run["line"] or b""):
             return False
         if run["ignored"]:
             is_small = self._limit is None or len(run["ignored"]) <= self._limit
@@ -310,12 +305,11 @@ class EventStreamDecoder:
         elif name == b"retry":
             self._take_retry(value)
         elif name == b"error":
-            self._error = value
-        elif (self._preamble is None and _BARE_ERROR.match(line)) or (not name and value and self._event == "error"):
-            self._keep_error(line)
+            self._discarded.keep_error_field(value)
+        elif (self._preamble is None and is_bare_error(line)) or (not name and value and self._event == "error"):
+            self._discarded.keep_error(line)
         elif name:
-            self._keep_bare(line)
-            self._keep_nearly_data(line)
+            self._discarded.keep_line(line, self.offset, self.last_event_id, in_stream=self._preamble is None)
             self._unknown_line_seen = True
             return False
         # A comment proves nothing once a foreign line came: style sheets have lines that begin with a colon.
@@ -330,64 +324,17 @@ class EventStreamDecoder:
         """A blank line: commit the id, dispatch what has data, forget the rest (section 9.2.6, "dispatch")."""
         if self._pending_id is not None:
             self.last_event_id = self._pending_id
-        self._take_bare()
         if self._data:
             events.append(self._current_event())
-        elif self._error is not None:
-            self.error_fields.append(self._error_event())
-        self._end_nearly_data()
-        if self._is_begun:
+        if self._discarded.is_begun:
+            error = None if self._data else self._discarded.error_event(self._block_offset, self.last_event_id)
+            self._discarded.end_block(error)
+        if self._block_offset is not None:
             self._new_block()
-
-    @property
-    def _has_no_error(self) -> bool:
-        """Whether the current block has no error but, maybe, comments."""
-        return self._error is None or self._error.startswith(b":")
-
-    def _keep_error(self, line: bytes) -> None:
-        """Keep the block's first error as bare JSON; before it, comments, which may be the error of an error event."""
-        if self._error is None or (self._has_no_error and not line.startswith(b":")):
-            self._error = line
-        elif self._has_no_error and len(self._error) + len(line) < _LONGEST_BARE:
-            self._error += b"\n" + line
-
-    def _keep_nearly_data(self, line: bytes) -> None:
-        """Keep a line that is nearly data, the first of the block; of bare JSON more, while they are small."""
-        meant = nearly_data(line, in_stream=self._preamble is None)
-        is_bare = meant is line
-        self._nearly_size += len(line)
-        if meant is not None and (not self._nearly_data or (is_bare and self._nearly_size < _LONGEST_BARE)):
-            event = ServerSentEvent(meant, "" if is_bare else MESSAGE, self.last_event_id, self.offset)
-            self._nearly_data.append(event)
-
-    def _keep_bare(self, line: bytes) -> None:
-        """Keep a line that is not a field if it is one of JSON in several, which may be an error."""
-        if self._preamble is None and self._bare is not None and (self._bare or line.strip() in _BARE_STARTS):
-            if not self._bare:
-                self._bare_offset = self.offset
-            if len(self._bare) + len(line) < _LONGEST_BARE:
-                self._bare += line + b"\n"
-            else:
-                self._bare = None
-
-    def _take_bare(self) -> None:
-        """The block is over: JSON in several lines is an error if it looks like one."""
-        if self._has_no_error and self._bare and _BARE_ERROR.match(self._bare):
-            self._error = bytes(self._bare)
-            if self._block_offset is None:
-                self._block_offset = self._bare_offset
-
-    def _end_nearly_data(self) -> None:
-        """Expose it with its block, so that its place among the events does not depend on how the bytes are cut."""
-        self.nearly_data += self._nearly_data
-        self._nearly_data, self._nearly_size = [], 0
 
     def _current_event(self) -> ServerSentEvent:
         event_id = self.last_event_id if self._pending_id is None else self._pending_id
         return ServerSentEvent(b"\n".join(self._data), self._event or MESSAGE, event_id, self._block_offset or 0)
-
-    def _error_event(self) -> ServerSentEvent:
-        return ServerSentEvent(self._error or b"", "error", self.last_event_id, self._block_offset or 0)
 
     def _exceed(self) -> None:
         self.limit_exceeded = True

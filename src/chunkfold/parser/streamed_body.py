@@ -151,17 +151,17 @@ class StreamedBody:
         if decoder.opening:
             self._take_opening(decoder.opening, chunks)
         begin = 0
-        for exposed in sorted([*decoder.nearly_data, *decoder.error_fields], key=_offset):
-            end = bisect(events, exposed.offset, begin, key=_offset)
+        for discarded in decoder.discarded:
+            end = bisect(events, discarded.offset, begin, key=_offset)
             if self.stop is None:
                 self._take_events(events[begin:end], chunks, folding=folding)
             if self.stop is None:
-                self._take_exposed_field(exposed, chunks)
+                self._take_discarded(discarded, chunks)
             begin = end
         if self.stop is None:
             self._take_events(events[begin:], chunks, folding=folding)
 
-    def _take_exposed_field(self, field: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
+    def _take_discarded(self, field: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
         """An `error` field, an error as bare JSON, or a line that is nearly `data`, such as other bare JSON."""
         if field.event == "error":
             if self._is_error_field(field):

@@ -64,7 +64,7 @@ def _read_and_quoted(body: bytes) -> tuple[bytes, bytes]:
     """
     decoder = EventStreamDecoder()
     events = decoder.feed(body + b"\n\n") if body.lstrip().startswith(_FIRST_FIELDS) else []
-    errors = [event for event in events if event.event == "error"] + decoder.error_fields
+    errors = [event for event in (*events, *decoder.discarded) if event.event == "error"]
     if errors:
         data = errors[0].data
         data = error_comment(data) if data.startswith(b":") else data

@@ -1,0 +1,103 @@
+"""Keep what the standard discards of a block although senders mean it: errors, and lines that are nearly `data`.
+
+It is only kept, in bounded form, for a layer above that may be lenient.
+"""
+
+import re
+from operator import attrgetter
+from typing import Final
+
+from chunkfold.event_stream.lines import nearly_data
+from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent
+
+_BARE_ERROR: Final = re.compile(rb'\[?\s*\{\s*"error"\s*:\s*(?:\{\s*"|"[^"])')  # null and {} mean no error
+_BRACKETS: Final = (b"{", b"[")
+_BARE_STARTS: Final = (b"{", b"[", b"[{")  # the first line, where JSON is printed in several
+_LONGEST_BARE: Final = 2**16  # bytes
+
+
+class Discarded:
+    """What the standard discards of an event stream, kept block by block.
+
+    Attributes:
+        events: What the blocks that ended had, in the order of the body; `EventStreamDecoder.discarded` describes it.
+        is_begun: Whether the current block has something of it.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[ServerSentEvent] = []
+        self._new_block()
+
+    def _new_block(self) -> None:
+        self.is_begun = False
+        self._error: bytes | None = None
+        self._bare_offset = 0
+        self._bare: bytearray | None = bytearray()  # the lines of JSON so far; None if they are too long
+        self._nearly_data: list[ServerSentEvent] = []
+        self._nearly_size = 0  # of the lines that are not fields
+
+    def keep_error_field(self, value: bytes) -> None:
+        """Keep the value of a field named error; of several, the last."""
+        self._error, self.is_begun = value, True
+
+    def keep_error(self, line: bytes) -> None:
+        """Keep the block's first error as bare JSON; before it, comments, which may be the error of an error event."""
+        self.is_begun = True
+        if self._error is None or (self._has_no_error and not line.startswith(b":")):
+            self._error = line
+        elif self._has_no_error and len(self._error) + len(line) < _LONGEST_BARE:
+            self._error += b"\n" + line
+
+    @property
+    def _has_no_error(self) -> bool:
+        """Whether the current block has no error but, maybe, comments."""
+        return self._error is None or self._error.startswith(b":")
+
+    def keep_line(self, line: bytes, offset: int, event_id: str, *, in_stream: bool) -> None:
+        """Keep a line that is not a field, if it is bare JSON or nearly `data`; `offset` is its place in the body."""
+        if in_stream and self._bare is not None and (self._bare or line.strip() in _BARE_STARTS):
+            self._keep_bare(line, offset)
+        meant = nearly_data(line, in_stream=in_stream)
+        is_bare = meant is line
+        self._nearly_size += len(line)
+        # The first of a block; of bare JSON more, while they are small.
+        if meant is not None and (not self._nearly_data or (is_bare and self._nearly_size < _LONGEST_BARE)):
+            self.is_begun = True
+            self._nearly_data.append(ServerSentEvent(meant, "" if is_bare else MESSAGE, event_id, offset))
+
+    def _keep_bare(self, line: bytes, offset: int) -> None:
+        """Keep one line of JSON in several, which may be an error."""
+        self.is_begun = True
+        if not self._bare:
+            self._bare_offset = offset
+        if self._bare is not None and len(self._bare) + len(line) < _LONGEST_BARE:
+            self._bare += line + b"\n"
+        else:
+            self._bare = None
+
+    def may_be_json(self, line: bytes) -> bool:
+        """Whether a line may be one of JSON in several."""
+        return self._bare is not None and (bool(self._bare) or line.strip()[:1] in _BRACKETS)
+
+    def error_event(self, offset: int | None, event_id: str) -> ServerSentEvent | None:
+        """The current block's error, None if it has none.
+
+        Args:
+            offset: Where the block begins; None if it has no field.
+            event_id: The last event ID.
+        """
+        if self._has_no_error and self._bare and is_bare_error(self._bare):
+            self._error = bytes(self._bare)
+            offset = self._bare_offset if offset is None else offset
+        return None if self._error is None else ServerSentEvent(self._error, "error", event_id, offset or 0)
+
+    def end_block(self, error: ServerSentEvent | None) -> None:
+        """Show what the block has, so that its place among the events does not depend on how the bytes are cut."""
+        kept = self._nearly_data if error is None else [*self._nearly_data, error]
+        self.events += sorted(kept, key=attrgetter("offset"))
+        self._new_block()
+
+
+def is_bare_error(line: bytes | bytearray) -> bool:
+    """Whether JSON that is in no field looks like an error."""
+    return _BARE_ERROR.match(line) is not None
