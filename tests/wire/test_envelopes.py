@@ -27,7 +27,7 @@ from chunkfold.models import Outcome
 from chunkfold.models.outcome import outcome_of
 from chunkfold.testing import DONE, HEAD, choice, delta, event
 from chunkfold.testing.wire import compact_json
-from chunkfold.wire.envelopes import api_error
+from chunkfold.wire.api_errors import api_error
 
 HI = delta(content="Hi")
 ANY: Any = ...  # what the contract does not say

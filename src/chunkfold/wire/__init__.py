@@ -9,6 +9,7 @@ rule that was used to tolerate something. Read in this order:
 - `parts`: counts that are checked before models are made;
 - `repairs`: the repairs of a chunk that does not validate, rule by rule;
 - `envelopes`: the shapes of providers' errors, and events of other APIs;
+- `api_errors`: turns an error, under any names, into an `APIError`;
 - `statuses`: the HTTP status that an error means;
 - `headers`: the id of the request, and how long to wait before another attempt.
 """

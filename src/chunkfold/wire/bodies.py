@@ -8,7 +8,8 @@ from chunkfold.arguments import check_count, check_instance
 from chunkfold.errors import APIStatusError
 from chunkfold.event_stream import BOM, EventStreamDecoder, ServerSentEvent
 from chunkfold.json_text.values import is_list, is_object
-from chunkfold.wire.envelopes import api_status_error, find_error, other_api_object
+from chunkfold.wire.api_errors import api_status_error
+from chunkfold.wire.envelopes import find_error, other_api_object
 from chunkfold.wire.headers import Headers
 from chunkfold.wire.payload import Payload, take_chunk, take_object, unwrapped
 from chunkfold.wire.raw_data import error_comment

@@ -30,8 +30,8 @@ from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.models.chunk import AMBIGUOUS_OBJECTS, KEEP_ALIVES, is_unexplained
+from chunkfold.wire.api_errors import api_error
 from chunkfold.wire.envelopes import (
-    api_error,
     find_error,
     may_be_other,
     other_api,

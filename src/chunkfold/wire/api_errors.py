@@ -1,0 +1,183 @@
+"""Turn the value that describes an error, under any names, into an `APIError` or an `APIStatusError`."""
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from itertools import chain
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from chunkfold.errors import APIError, APIStatusError
+from chunkfold.excerpts import escaped, excerpt, printed
+from chunkfold.json_text.parsing import load_json
+from chunkfold.json_text.surrogates import scrubbed
+from chunkfold.json_text.values import is_integer, is_list, is_object
+from chunkfold.models import ErrorObject
+from chunkfold.models.base import validate_leniently
+from chunkfold.wire.envelopes import find_error, first_message, message_of
+from chunkfold.wire.headers import request_id, retry_after, seconds_in
+from chunkfold.wire.repairs import is_too_deep, objects_in
+from chunkfold.wire.statuses import status_of
+
+_MESSAGE_EXCERPT: Final = 500
+_LONGEST_PATH: Final = 10  # keys
+_LONGEST_KEY: Final = 50  # characters
+_LONGEST_INNER: Final = 2**16  # characters
+_BRACKETS: Final = ("{", "[")
+_REDIRECTS: Final = (301, 302, 303, 307, 308)
+# A path of anything else, such as `;jsessionid=`, may hold more than names.
+_PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._~:/-]*")
+
+
+class _Description(NamedTuple):
+    """What is known about an error."""
+
+    error: ErrorObject
+    text: str
+    status_code: int | None
+    request_id: str | None
+    retry_after: float | None
+
+
+def api_error(value: Any, raw: Any) -> APIError:
+    """An `APIError` from the value that describes it and the whole body that contained the value."""
+    is_same = value is raw
+    raw = scrubbed(raw)
+    said = _describe(raw if is_same else scrubbed(value), raw)
+    return APIError(
+        said.text,
+        error=said.error,
+        status_code=said.status_code,
+        request_id=said.request_id,
+        retry_after=said.retry_after,
+        raw=raw,
+    )
+
+
+def api_status_error(status_code: int, headers: Mapping[str, str], body: Any, text: str) -> APIStatusError:
+    """An `APIStatusError`: `body` is the JSON of the response; if it is not JSON, None, and `text` is quoted."""
+    body = scrubbed(body)
+    envelope = find_error(body) if is_object(body) else None
+    said = _describe(envelope.value if envelope else text if body is None or is_list(body) else body, body)
+    wait = retry_after(headers)
+    failure = APIStatusError(
+        f"HTTP {status_code}{_redirected(status_code, headers)}: {said.text}",
+        error=said.error,
+        status_code=status_code,
+        request_id=request_id(headers) or said.request_id,
+        retry_after=said.retry_after if wait is None else wait,
+        raw=text if body is None else body,
+    )
+    failure.headers = headers
+    return failure
+
+
+def _describe(value: Any, raw: Any) -> _Description:
+    fields = _error_fields(value, raw)
+    inner = _inner_fields(fields)
+    error, _ = validate_leniently(ErrorObject, dict(fields))
+    return _Description(
+        error,
+        _shown(error, inner),
+        status_of(fields, raw) or status_of(inner, None),
+        _request_id_in(fields, raw),
+        _retry_delay(fields, inner),
+    )
+
+
+def _redirected(status_code: int, headers: Mapping[str, str]) -> str:
+    """Where a redirect leads to, for the message: without user, password and query, each of which may be a secret."""
+    try:
+        parts = urlsplit(headers.get("location", "") if status_code in _REDIRECTS else "")
+    except ValueError:
+        return ""
+    if parts.scheme not in ("", "http", "https"):
+        return ""
+    host = parts.netloc.rpartition("@")[2]
+    path = parts.path if _PLAIN_PATH.fullmatch(parts.path) else ""
+    scheme = f"{parts.scheme}:" if parts.scheme else ""
+    place = f"{scheme}//{host}{path}" if host else f"{scheme}{path}"
+    return f", redirected to {excerpt(place)}" if host or place.startswith("/") else ""
+
+
+def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
+    """The fields of the error object, from the value that describes it and the whole body that contained the value."""
+    fields = _described_by(value)
+    outer = raw if is_object(raw) else {}
+    if isinstance(fields.get("error"), dict | str) and "message" not in fields:
+        fields |= _described_by(fields.pop("error"))
+    beside = {} if value is raw else {name: field for name, field in outer.items() if name != "error"}
+    details = first_message(beside)
+    if not isinstance(fields.get("message"), str):
+        # `{"error": true, "message": "..."}`: the words are beside it.
+        fields["message"] = first_message(fields) or details or message_of(value)
+    elif isinstance(value, str) and details:
+        # `{"error": "Bad Request", "message": "..."}`: a phrase, and the details beside it (Fastify, Spring, OAuth).
+        fields["message"] = details if details.startswith(value) else f"{value}: {details}"
+    if value is not raw:
+        # A string error keeps its type and code beside it (text-generation-inference: `error_type`).
+        fields.setdefault("code", outer.get("code"))
+        fields.setdefault("type", fields.get("error_type") or outer.get("error_type") or outer.get("type"))
+    if fields.get("code") is None and outer.get("errorCode") is not None:
+        fields["code"] = outer["errorCode"]
+    for detail in objects_in(fields.get("detail")):  # FastAPI says where in the request something is wrong
+        if (loc := detail.get("loc")) and is_list(loc):
+            fields.setdefault("param", ".".join(printed(key)[:_LONGEST_KEY] for key in loc[:_LONGEST_PATH]))
+    return {name: field for name, field in fields.items() if not is_too_deep(field)}
+
+
+def _request_id_in(fields: dict[str, Any], raw: Any) -> str | None:
+    """The id of the request in a body (Anthropic, DashScope), which some gateways leave out of the headers."""
+    ids = (part.get("request_id") for part in (fields, raw) if is_object(part))
+    return next((id_ for id_ in ids if id_ and isinstance(id_, str)), None)
+
+
+def _retry_delay(fields: dict[str, Any], inner: dict[str, Any]) -> float | None:
+    """Seconds to wait, as Google's `RetryInfo` says among the details: its compatible endpoint has no header."""
+    for detail in chain(objects_in(fields.get("details")), objects_in(inner.get("details"))):
+        delay = detail.get("retryDelay")
+        if isinstance(delay, str) and delay.endswith("s") and (seconds := seconds_in(delay[:-1])) is not None:
+            return seconds
+    return None
+
+
+def _described_by(value: Any) -> dict[str, Any]:
+    """The fields of an object, or of the first in a list of them; of anything else the message, or the code."""
+    if is_list(value):
+        return {**(value[0] if value and is_object(value[0]) else {}), "message": message_of(value)}
+    if is_object(value):
+        return dict(value)
+    return {"code": value} if is_integer(value) else {"message": message_of(value)}
+
+
+def _shown(error: ErrorObject, inner: dict[str, Any]) -> str:
+    """The message for the exception's text: bounded, without control characters; else the code and the type."""
+    if error.message:
+        words = inner.get("message")
+        if not isinstance(words, str):
+            return escaped(error.message, _MESSAGE_EXCERPT)
+        if error.message.lstrip()[:1] in _BRACKETS:  # the same, as JSON
+            return escaped(words, _MESSAGE_EXCERPT)
+        return escaped(error.message if words in error.message else f"{error.message}: {words}", _MESSAGE_EXCERPT)
+    known = [f"{name} {excerpt(value)}" for name in ("code", "type") if (value := getattr(error, name)) is not None]
+    what = "the provider sent an error without a message"
+    return f"{what}: {', '.join(known)}" if known else what
+
+
+def _inner_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of the provider's error that a gateway passes on; empty if it passes on none.
+
+    It is JSON, or only text, where OpenRouter (`metadata.raw`) and Vercel (`value`) keep it, or JSON as the message.
+    """
+    metadata, value, message = (fields.get(name) for name in ("metadata", "value", "message"))
+    sent: Any = metadata.get("raw") if is_object(metadata) else value.get("error_message") if is_object(value) else None
+    if not sent and isinstance(message, str) and message.lstrip()[:1] in _BRACKETS:
+        sent = message
+    if isinstance(sent, str) and len(sent) <= _LONGEST_INNER and sent.lstrip()[:1] in _BRACKETS:
+        with suppress(ValueError, RecursionError):
+            sent = load_json(sent)
+    sent = sent[0] if is_list(sent) and len(sent) == 1 else sent
+    if not sent or not isinstance(sent, str | list | dict):
+        return {}
+    envelope = find_error(sent) if is_object(sent) else None
+    return _error_fields(envelope.value if envelope else sent, sent)
