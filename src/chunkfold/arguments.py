@@ -4,6 +4,7 @@ Each check raises a `TypeError` for a value of another type than it expects, a `
 """
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Final, cast
 
@@ -34,13 +35,13 @@ def check_seconds(name: str, value: object, *, optional: bool = True) -> None:
     if value is None and optional:
         return
     expected = "a number of seconds or None" if optional else "a number of seconds"
-    if not _number(name, value, (int, float), expected) >= 0:
+    if not _time(name, value, expected) >= 0:
         raise ValueError(f"{name}: expected seconds, 0 or more, received {value}")
 
 
 def check_time(name: str, value: object) -> None:
     """Check a reading of a clock, or None."""
-    if value is not None and not math.isfinite(_number(name, value, (int, float), "a reading of the clock or None")):
+    if value is not None and not math.isfinite(_time(name, value, "a reading of the clock or None")):
         raise ValueError(f"{name}: expected a reading of the clock, received {value}")
 
 
@@ -65,6 +66,14 @@ def _number(name: str, value: object, kinds: type[float] | tuple[type[float], ..
     if not isinstance(value, kinds) or isinstance(value, bool):
         raise _wrong_type(name, expected, value)
     return value
+
+
+def _time(name: str, value: object, expected: str) -> float:
+    """The value, which has to be a number that a float can be."""
+    number = _number(name, value, (int, float), expected)
+    if isinstance(number, int) and abs(number) > sys.float_info.max:
+        raise ValueError(f"{name}: expected {expected}, received one that is too large")
+    return number
 
 
 def _wrong_type(name: str, expected: str, value: object) -> TypeError:

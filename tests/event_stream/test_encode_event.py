@@ -94,8 +94,10 @@ def test_more_than_one_line_is_refused(field: str, value: str) -> None:
 
 
 def test_a_negative_retry_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"retry: expected milliseconds, 0 or more, received -1"):
+    with pytest.raises(ValueError, match=r"retry: expected 0 or more, received -1"):
         encode_event(b"a", retry=-1)
+    with pytest.raises(TypeError, match=r"retry: expected an int or None, received True"):
+        encode_event(b"a", retry=True)
 
 
 @pytest.mark.parametrize(

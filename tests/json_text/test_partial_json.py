@@ -395,7 +395,7 @@ def test_what_the_whole_text_may_be_does_not_raise_before(text: str) -> None:
     assert live.value == live.close() == message.parse() == message.parse(list) == message.parse_partial(list) == value
 
 
-@pytest.mark.parametrize("deep", [150, 199, 200, 300, 600])
+@pytest.mark.parametrize("deep", [150, 199, 200, 300, 499])
 @pytest.mark.parametrize(
     "text", ['"\\ud83d"', '"\\\\\\ud83d\\ud83d\\ude00\\ud83d\\\\ud83d"'], ids=["half a pair", "pairs and halves"]
 )
@@ -415,6 +415,20 @@ def test_every_way_of_reading_gives_the_same(deep: int, text: str) -> None:
     while isinstance(found, dict | list):
         (found,) = found.values() if isinstance(found, dict) else found
     assert found in ("\N{REPLACEMENT CHARACTER}", "\\\N{REPLACEMENT CHARACTER}😀\N{REPLACEMENT CHARACTER}\\ud83d")
+
+
+@each_case("deeper", ["[", '{"a":'])
+def test_what_is_nested_deeper_than_500_is_refused_as_soon_as_it_is(deeper: str) -> None:
+    live = PartialJSON()
+    live.feed(deeper * 500)
+    assert len(repr(live.value)) > 500
+    with pytest.raises(ParseError, match="expected at most 500 levels at character") as raised:
+        live.feed(deeper * 1_000_000)
+    assert raised.value.position == 500 * len(deeper) + deeper.index(deeper.strip('"a:')[0])
+    whole = deeper * 501 + "1" + ("]" if deeper == "[" else "}") * 501
+    for parse in (ChatCompletionMessage(content=whole).parse, Function(arguments=whole).parse):
+        with pytest.raises(ParseError, match="expected at most 500 levels"):
+            parse()
 
 
 @pytest.mark.parametrize("digits", [4_300, 5_000, 20_000])

@@ -22,6 +22,7 @@ from chunkfold import (
     InvalidStreamError,
     LimitExceededError,
     NotAnEventStreamError,
+    ParseError,
     ServerSentEvent,
     StreamEnd,
     StreamInterruptedError,
@@ -31,7 +32,6 @@ from chunkfold import (
 )
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.json_text.values import copied
-from chunkfold.parser.parser import feed_in_slices
 from chunkfold.testing import DONE, HEAD, ManualClock, bytewise, choice, chunk, delta, event, usage
 from chunkfold.testing.wire import compact_json
 
@@ -1451,21 +1451,86 @@ def test_what_shows_at_the_end_is_noted_once() -> None:
     assert {one.rule.id: one.count for one in parser.anomalies}["CF216"] == 1
 
 
-def test_a_tap_that_raises_in_a_large_read_does_not_garble_what_follows() -> None:
-    taps = iter([True])
+class FailsOnce:
+    """A tap, or a transform, that raises once."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._errors = iter([error])
+
+    def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
+        for error in self._errors:
+            raise error
+        return [chunk]
+
+    def close(self) -> list[ChatCompletionChunk]:
+        return []
+
+    def __call__(self, event: object, chunks: object) -> None:
+        for error in self._errors:
+            raise error
+
+
+@each_case("error", [LookupError("mine"), KeyboardInterrupt()])
+@each_case("way", ["tap", "transform"])
+@each_case("copies", [1, 2, 5_000])
+def test_after_an_exception_of_the_consumer_a_stream_with_a_gap_is_not_complete(
+    copies: int, way: str, error: BaseException
+) -> None:
+    """What was read with it is lost: the stream has been left."""
+    ended: list[object] = []
+    fails = FailsOnce(error)
+    options: Any = {"on_server_sent_event": fails} if way == "tap" else {"transforms": [fails]}
+    parser = ChatCompletionParser(**options)
+    parser.observe(on_end=lambda one: ended.append(one.end))
+    with pytest.raises(type(error)):
+        parser.feed(text("a") * copies)
+    arrived = "a" if way == "tap" else ""
+    assert (parser.end, parser.snapshot.text or "", ended) == (StreamEnd.CLOSED, arrived, [StreamEnd.CLOSED])
+    assert parser.emitted_output is (way == "tap")
+    assert parser.feed(text("last") + STOP + DONE) == parser.close() == []
+    with pytest.raises(IncompleteStreamError, match="left before it ended") as raised:
+        parser.completion()
+    assert (raised.value.snapshot.text or "") == arrived
+
+
+def test_a_tap_that_leaves_and_raises_ends_the_stream_once() -> None:
+    ended: list[object] = []
 
     def tap(event: object, chunks: object) -> None:
-        if next(taps, False):
-            raise LookupError
+        parser.leave()
+        raise LookupError
 
     parser = ChatCompletionParser(on_server_sent_event=tap)
-    body = text("a") * 100 + text("last")
+    parser.observe(on_end=lambda one: ended.append(one.end))
+    events = parser.events()
     with pytest.raises(LookupError):
-        for _ in feed_in_slices(parser, body[:-20]):
-            pass
-    parser.feed(body[-20:] + STOP + DONE)
+        parser.feed(text("a") + STOP + DONE)
+    events += parser.events()
+    assert (ended, [type(event).__name__ for event in events]) == ([StreamEnd.CLOSED], ["TextDelta"])
+
+
+def test_a_tap_that_raises_after_the_finish_reason_leaves_a_finished_stream() -> None:
+    parser = ChatCompletionParser(on_server_sent_event=FailsOnce(LookupError()))
+    with pytest.raises(LookupError):
+        parser.feed(STOP + text("never read"))
     assert parser.end is StreamEnd.FINISHED
-    assert parser.snapshot.text == "alast"
+
+
+@each_case("raised", [StreamInterruptedError("x"), APIError("x"), ParseError("x", text=""), OSError("x")])
+def test_any_exception_of_a_source_is_the_transports(raised: Exception) -> None:
+    """The source of a relay may be another stream of this library."""
+    parser = ChatCompletionParser()
+    parser.feed(HI)
+    parser.interrupt(raised)
+    assert (parser.end, type(parser.error)) == (StreamEnd.INTERRUPTED, StreamInterruptedError)
+    assert parser.error is not raised
+    assert parser.error is not None
+    assert parser.error.__cause__ is raised
+    assert getattr(raised, "snapshot", None) is None
+    parser = ChatCompletionParser()
+    parser.feed(HI + STOP)
+    parser.interrupt(raised)
+    assert (parser.end, rules(parser)) == (StreamEnd.FINISHED, ["CF507"])
 
 
 def test_opaque_reasoning_is_output() -> None:
@@ -1494,3 +1559,13 @@ def test_a_copy_of_what_somebody_put_in_by_hand() -> None:
     copy = copied(by_hand)
     assert copy == by_hand
     assert copy["a"] is not by_hand["a"]
+
+
+@each_case("status_code", [200, 500])
+@each_case("data", ["text", None, [b"x"]])
+def test_what_is_not_bytes_is_a_wrong_argument_and_changes_nothing(data: Any, status_code: int) -> None:
+    parser = ChatCompletionParser(status_code=status_code)
+    for take in (parser.feed, parser.fold):
+        with pytest.raises(TypeError, match=f"data: expected bytes, received {type(data).__name__}"):
+            take(data)
+    assert parser.end is None

@@ -265,6 +265,7 @@ WRONG_OPTIONS: dict[str, tuple[dict[str, Any], type[Exception]]] = {
     "a timeout that is true": ({"progress_timeout": True}, TypeError),
     "a negative timeout": ({"total_timeout": -1}, ValueError),
     "a timeout that is no number": ({"progress_timeout": math.nan}, ValueError),
+    "a timeout that is no float": ({"total_timeout": 10**400}, ValueError),
     "a clock that does not run": ({"clock": 5.0}, TypeError),
     "no clock": ({"clock": None}, TypeError),
     "an observer that cannot be called": ({"on_server_sent_event": []}, TypeError),
@@ -287,6 +288,7 @@ def test_a_wrong_option_of_the_parser(options: dict[str, Any], error: type[Excep
         ("started", "now", TypeError, "started"),
         ("started", True, TypeError, "started"),
         ("started", math.inf, ValueError, "started"),
+        ("started", 10**400, ValueError, "^started: expected .* received one that is too large"),
     ],
 )  # fmt: skip
 def test_a_wrong_status_header_or_start(option: str, value: Any, error: type[Exception], message: str) -> None:

@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -694,6 +694,38 @@ async def test_chunks_go_on_behind_the_last_event_of_a_read(front: Any) -> None:
     texts = stream.text_deltas()
     assert [await anext(texts), await anext(texts)] == ["Hi", "a"]
     assert [chunk.text async for chunk in stream] == ["b", "c", ""]
+
+
+def test_closing_a_view_closes_the_stream() -> None:
+    """For `contextlib.closing`: a view is no generator, and its stream can be open without `with`."""
+    closed: list[bool] = []
+
+    def pieces() -> Iterator[bytes]:
+        try:
+            yield from WHOLE
+        finally:
+            closed.append(True)
+
+    stream = ChatCompletionStream(pieces())
+    with closing(stream.text_deltas()) as texts:  # type: ignore[type-var] # pyright: ignore[reportArgumentType]
+        assert next(texts) == "Hello"
+    assert (stream.end, closed) == ("closed", [True])
+
+
+async def test_closing_an_async_view_closes_the_stream() -> None:
+    closed: list[bool] = []
+
+    async def pieces() -> AsyncIterator[bytes]:
+        try:
+            for piece in WHOLE:
+                yield piece
+        finally:
+            closed.append(True)
+
+    stream = AsyncChatCompletionStream(pieces())
+    async with aclosing(stream.events()) as events:  # type: ignore[type-var] # pyright: ignore[reportArgumentType]
+        await anext(events)
+    assert (stream.end, closed) == ("closed", [True])
 
 
 async def test_text_deltas_raise_what_went_wrong(front: Any) -> None:

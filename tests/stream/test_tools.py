@@ -196,7 +196,7 @@ def test_it_is_named(as_type: Any, name: str) -> None:
         PartialJSON(as_type)
 
 
-@pytest.mark.parametrize("tools", [[WeatherArgs], WeatherArgs, "lookup_weather", {WeatherArgs: WeatherArgs}])
+@pytest.mark.parametrize("tools", [[WeatherArgs], WeatherArgs, "lookup_weather", {WeatherArgs: WeatherArgs}, False, []])
 def test_types_without_names_are_a_wrong_argument(tools: Any) -> None:
     with pytest.raises(TypeError, match=r"^tools: expected types by the tools' names, received "):
         ChatCompletionParser(tools=tools)

@@ -12,6 +12,7 @@ bare JSON between the blocks, which is only exposed. Read in this order:
 """
 
 from chunkfold.event_stream.decoder import EventStreamDecoder
+from chunkfold.event_stream.lines import as_bytes
 from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent, UnfinishedBlock, encode_event
 from chunkfold.event_stream.slicing import SLICE, slices
 
@@ -22,6 +23,7 @@ __all__ = [
     "EventStreamDecoder",
     "ServerSentEvent",
     "UnfinishedBlock",
+    "as_bytes",
     "encode_event",
     "slices",
 ]

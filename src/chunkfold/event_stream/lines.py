@@ -55,11 +55,11 @@ def size_of_unfinished(line: bytearray, data_size: int) -> int:
 
 
 def as_bytes(data: Any) -> bytes:
-    """Other bytes-like data as bytes.
+    """Bytes-like data as bytes.
 
     Raises:
         TypeError: It is something else.
     """
-    if isinstance(data, (bytearray, memoryview)):
-        return bytes(cast("bytearray", data))
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        return bytes(cast("bytes", data))
     raise TypeError(f"data: expected bytes, received {type(data).__name__}")

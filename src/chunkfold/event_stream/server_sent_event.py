@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from chunkfold.arguments import check_instance
+from chunkfold.arguments import check_count, check_instance
 from chunkfold.excerpts import short_repr
 
 MESSAGE: Final = "message"
@@ -53,7 +53,11 @@ class UnfinishedBlock:
 
 
 def encode_event(
-    data: ServerSentEvent | bytes | str, *, event: str = MESSAGE, id: str = "", retry: int | None = None
+    data: ServerSentEvent | bytes | bytearray | memoryview | str,
+    *,
+    event: str = MESSAGE,
+    id: str = "",
+    retry: int | None = None,
 ) -> bytes:
     """Encode one event; decoding it returns the same event.
 
@@ -69,20 +73,17 @@ def encode_event(
     """
     if isinstance(data, ServerSentEvent):
         return encode_event(data.data, event=data.event, id=data.id, retry=retry)
-    check_instance("data", data, (bytes, bytearray, str), "bytes, a str or a ServerSentEvent")
+    check_instance("data", data, (bytes, bytearray, memoryview, str), "bytes, a str or a ServerSentEvent")
     check_instance("event", event, str, "a str")
     check_instance("id", id, str, "a str")
-    body = data.encode() if isinstance(data, str) else data
+    body = data.encode() if isinstance(data, str) else bytes(data)
     lines: list[bytes] = []
     if event != MESSAGE:
         lines.append(b"event: " + _one_line("event", event))
     if id:
         lines.append(b"id: " + _one_line("id", id))
+    check_count("retry", retry)
     if retry is not None:
-        check_instance("retry", retry, int, "an int or None")
-        if retry < 0:
-            msg = f"retry: expected milliseconds, 0 or more, received {retry}"
-            raise ValueError(msg)
         lines.append(b"retry: %d" % retry)
     # splitlines drops an empty last line, which is data too: a sentinel holds its place.
     *first, last = (body + b".").splitlines()

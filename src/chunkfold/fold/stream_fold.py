@@ -63,7 +63,7 @@ class StreamFold:
 
     def __init__(self, log: AnomalyLog | None = None, tools: ToolTypes | None = None) -> None:
         self.log = AnomalyLog() if log is None else log
-        self.tools = checked_types(tools or {})
+        self.tools: ToolTypes = {} if tools is None else checked_types(tools)
         self.head = Head(self.log)
         self.output_size = 0
         self.chunks = self.unexplained = self.keep_alives = 0

@@ -24,7 +24,7 @@ from chunkfold.json_text.parsing import adapter_of, load_json, name_of, validate
 from chunkfold.json_text.paths import dotted, existing_path
 from chunkfold.json_text.shapes import Shape
 from chunkfold.json_text.surrogates import REPLACEMENT
-from chunkfold.json_text.values import is_object
+from chunkfold.json_text.values import MAX_DEPTH, is_object
 
 T = TypeVar("T")
 _ANYTHING: Final = Shape(Any)
@@ -39,6 +39,7 @@ _KEY_OR_END: Final = "a key or }"
 _COLON: Final = "a colon"
 _COMMA: Final = "a comma or the end of the object or list"
 _OVER: Final = "nothing more"
+_SHALLOWER: Final = f"at most {MAX_DEPTH} levels"
 _VALUE_WANTED: Final = (_VALUE, _VALUE_OR_END)
 _STRING_WANTED: Final = (_VALUE, _VALUE_OR_END, _KEY, _KEY_OR_END)
 _LONGEST_PLACE: Final = 200  # characters of a path
@@ -132,7 +133,7 @@ class PartialJSON:
 
         Raises:
             TypeError: It is not a str.
-            ParseError: The text is not JSON, and cannot become JSON.
+            ParseError: The text is not JSON, and cannot become JSON; or it is nested deeper than 500.
         """
         if self._failure is not None:
             raise self._failure
@@ -201,6 +202,8 @@ class PartialJSON:
         if sign == '"' and wants in _STRING_WANTED:
             self._string = StringIO(newline="")
         elif sign in "{[" and wants in _VALUE_WANTED:
+            if len(self._stack) == MAX_DEPTH:
+                raise self._error(text, at, _SHALLOWER)
             self._begin({} if sign == "{" else [])
         elif sign in "}]" and self._may_end(dict if sign == "}" else list):
             self._end()

@@ -1,13 +1,14 @@
 """The lifecycle of one stream: the effect of each read, its times, and how it ends."""
 
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from chunkfold.anomalies import OUTPUT_AFTER_FINISH, UNEXPLAINED_OBJECT, Anomaly
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.arguments import check_callable
 from chunkfold.errors import APIError, ChunkfoldError, InvalidStreamError, StreamEnd, StreamStalledError
-from chunkfold.event_stream import slices
+from chunkfold.event_stream import as_bytes, slices
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser.endings import Facts, Stop, conclude
@@ -144,6 +145,8 @@ class Lifecycle:
             is_slice: Whether more bytes of the same read follow, so that no deadline is checked yet.
             is_returned: Whether all chunks are handed to the caller, which emits their output.
         """
+        if type(data) is not bytes:
+            data = as_bytes(data)
         fold, body, deadlines = self._fold, self._body, self._deadlines
         now = self._clock() if arrived is None else arrived
         known, keep_alives, size = fold.chunks, fold.keep_alives, fold.output_size
@@ -177,17 +180,10 @@ class Lifecycle:
         """Take a large read, a slice at a time. Deadlines are checked after the last: all of it arrived at once."""
         now = self._clock() if arrived is None else arrived
         # A refused body is judged read by read: the slices after a late one would be lost.
-        pieces = iter((data,) if isinstance(self._body, RefusedBody) else slices(data, large=folding))
-        for piece in pieces:
+        for piece in (data,) if isinstance(self._body, RefusedBody) else slices(data, large=folding):
             if self.end is not None:
                 return
-            try:
-                chunks = self._take(piece, now, folding=folding, is_slice=True, is_returned=is_returned)
-            except BaseException:  # from a callback: the read is lost, but the bytes after it must not be misread
-                for lost in pieces:
-                    self._body.skip(lost)
-                raise
-            yield chunks
+            yield self._take(piece, now, folding=folding, is_slice=True, is_returned=is_returned)
         last: list[ChatCompletionChunk] = []
         size = self._fold.output_size
         self._end_if_late(now, last)
@@ -214,7 +210,7 @@ class Lifecycle:
             raise
         if body.stop is not None:
             self._conclude(body.stop)
-        elif isinstance(exc, ChunkfoldError):
+        elif isinstance(exc, InvalidStreamError):
             self._end_at(Stop.INVALID, chunks, exc)
         else:
             self._end_at(Stop.BODY_ENDED if exc is None else Stop.TRANSPORT, chunks, cause=exc)
@@ -276,9 +272,14 @@ class Lifecycle:
         self._conclude(self._body.stop or stop, cause)
 
     def _after_failure(self, cause: BaseException | None = None) -> None:
-        """A transform or a callback raised. If that was at the end of the stream, it has ended nevertheless."""
-        if self._body.stop is not None:
-            self._conclude(self._body.stop, cause)
+        """A transform or a callback raised. The rest of what was read is lost, so the stream has been left."""
+        with suppress(Exception):  # the transform may raise again
+            if self._body.stop is None:
+                self._body.end(Stop.LEFT, [])
+        if self.end is None:  # else the callback left the stream itself
+            self._conclude(self._body.stop or Stop.LEFT, cause)
+        if self._has_callback and self._fold.has_output:
+            self._mark_emitted()
         self._tell_observers()
 
     def _conclude(self, stop: Stop, cause: BaseException | None = None) -> None:

@@ -196,7 +196,7 @@ class ChatCompletionParser(Lifecycle):
     def interrupt(self, exc: BaseException) -> list[ChatCompletionChunk]:
         """Mark that the transport raised. Like `close`, but an incomplete stream counts as interrupted.
 
-        If the exception is one of chunkfold's, such as that of a body that expands too much, it is the error.
+        If the exception is an `InvalidStreamError`, such as that of a body that expands too much, it is the error.
 
         Raises:
             TypeError: It is not an exception.

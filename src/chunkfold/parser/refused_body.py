@@ -6,7 +6,7 @@ The body is fed like the events of a stream, see `streamed_body`, but yields no 
 from collections.abc import Mapping
 from typing import Final
 
-from chunkfold.errors import ChunkfoldError, exceeded
+from chunkfold.errors import ChunkfoldError, InvalidStreamError, exceeded
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.parser.endings import Stop
 from chunkfold.wire.bodies import error_from_response
@@ -40,9 +40,7 @@ class RefusedBody:
         self._first: float | None = None  # when the first bytes came
         self._body = bytearray()
 
-    def take(
-        self, data: bytes | bytearray | memoryview, seconds: float, *, folding: bool = False
-    ) -> list[ChatCompletionChunk]:
+    def take(self, data: bytes, seconds: float, *, folding: bool = False) -> list[ChatCompletionChunk]:
         """Take the next bytes, with their time in seconds after the request, unless the limit is reached."""
         del folding
         self._body += data
@@ -56,12 +54,9 @@ class RefusedBody:
     def tell_last(self) -> None:
         """This kind of body has no observers."""
 
-    def skip(self, data: bytes) -> None:
-        """Nothing in this kind of body can be misread."""
-
     def take_rest(self, chunks: list[ChatCompletionChunk], exc: BaseException | None = None) -> None:
         """The body has no more bytes."""
-        self.end(Stop.ERROR, chunks, exc if isinstance(exc, ChunkfoldError) else None)
+        self.end(Stop.ERROR, chunks, exc if isinstance(exc, InvalidStreamError) else None)
 
     def end(self, stop: Stop, chunks: list[ChatCompletionChunk], error: ChunkfoldError | None = None) -> None:
         """Take nothing more. The error is always the one for the status; any other error becomes its cause."""

@@ -92,9 +92,7 @@ class StreamedBody:
         # Transforms can change calls, so fragments cannot be routed before; but then all chunks pass through them.
         self._joiner = SurrogateJoiner(None if transforms else fold.calls_of)
 
-    def take(
-        self, data: bytes | bytearray | memoryview, seconds: float = 0.0, *, folding: bool = False
-    ) -> list[ChatCompletionChunk]:
+    def take(self, data: bytes, seconds: float = 0.0, *, folding: bool = False) -> list[ChatCompletionChunk]:
         """Take the next bytes; return the chunks they complete.
 
         Args:
@@ -105,7 +103,7 @@ class StreamedBody:
         del seconds
         chunks: list[ChatCompletionChunk] = []
         decoder, made, look_at = self._decoder, None if folding else chunks, self._output_limit.look_at
-        if decoder.is_between and self._is_direct and type(data) is bytes:
+        if decoder.is_between and self._is_direct:
             if len(data) > self._short:
                 data = self._without_run(data, made)
             elif decoder.offset + len(data) < look_at and self._template.take_block(data, decoder.offset, made):
@@ -128,10 +126,6 @@ class StreamedBody:
         size = self._template.take_run(known, decoder.offset, chunks, self._largest)
         decoder.offset += size
         return data[size:]
-
-    def skip(self, data: bytes) -> None:
-        """Let bytes pass unread, so that what follows them is not misread."""
-        self._decoder.feed(data)
 
     def take_rest(self, chunks: list[ChatCompletionChunk], exc: BaseException | None = None) -> None:
         """The body ended, or the transport raised: take an unfinished block, and a body that is not an event stream."""

@@ -43,6 +43,10 @@ class _View(AnyView[T]):
             raise StopAsyncIteration
         return item
 
+    async def aclose(self) -> None:
+        """Close the stream, for `contextlib.aclosing`."""
+        await self._stream.aclose()
+
 
 class AsyncChatCompletionStream(StreamDriver):
     """Iterate over the chunks of an async response, or of any async iterable of bytes; on asyncio and trio.

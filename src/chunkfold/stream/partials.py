@@ -9,13 +9,13 @@ from chunkfold.events.types import ChatCompletionEvent, TextDelta
 from chunkfold.json_text.partial import PartialJSON
 from chunkfold.parser.parser import ChatCompletionParser
 
-MAX_PARTIAL_VALUES: Final = 2_000_000  # each takes up to a few hundred bytes, and twice that at the end
+MAX_PARTIAL_VALUES: Final = 250_000  # each takes some microseconds and hundreds of bytes, and twice that at the end
 
 
 class Partials:
     """The values of the text of choice 0, while its stream is parsed.
 
-    A text with more than two million values, counted by its commas and opening brackets, is an error.
+    A text with more than 250,000 values, counted by its commas and opening brackets, is an error.
 
     Args:
         parser: The stream's parser.

@@ -42,6 +42,10 @@ class _View(AnyView[T]):
             raise StopIteration
         return item
 
+    def close(self) -> None:
+        """Close the stream, for `contextlib.closing`."""
+        self._stream.close()
+
 
 class ChatCompletionStream(StreamDriver):
     """Iterate over the chunks of a response, or of any iterable of bytes.
@@ -175,7 +179,7 @@ class ChatCompletionStream(StreamDriver):
 
         Raises:
             ParseError: The text is not JSON, is cut, or does not fit the type.
-            LimitExceededError: The text has more than two million values.
+            LimitExceededError: The text has more than 250,000 values.
             ChunkfoldError: The stream did not end well.
         """
         return _View(self, self._partials_of(type, half_numbers=half_numbers))

@@ -73,7 +73,9 @@ def _read_and_quoted(body: bytes) -> tuple[bytes, bytes]:
     return events[0].data if events else body, body
 
 
-def error_from_response(status_code: int, headers: Mapping[str, str], body: bytes) -> APIStatusError:
+def error_from_response(
+    status_code: int, headers: Mapping[str, str], body: bytes | bytearray | memoryview
+) -> APIStatusError:
     """Create the error for a response whose status is not 2xx.
 
     Args:
@@ -87,8 +89,8 @@ def error_from_response(status_code: int, headers: Mapping[str, str], body: byte
     """
     check_instance("status_code", status_code, int, "an int")
     check_count("status_code", status_code)
-    check_instance("body", body, (bytes, bytearray), "bytes")
-    body = body.removeprefix(BOM)
+    check_instance("body", body, (bytes, bytearray, memoryview), "bytes")
+    body = bytes(body).removeprefix(BOM)
     read, quoted = _read_and_quoted(body)
     value, _ = read_json(read, [])
     text = quoted.decode("utf-8", "replace").strip()

@@ -25,14 +25,21 @@ from chunkfold.anomalies import (
 from chunkfold.errors import exceeded
 from chunkfold.json_text.paths import Path, dotted
 from chunkfold.json_text.surrogates import has_surrogates, well_formed
-from chunkfold.json_text.values import is_container, is_integer, is_list, is_nested_deeper, is_object, size_of
+from chunkfold.json_text.values import (
+    MAX_DEPTH,
+    is_container,
+    is_integer,
+    is_list,
+    is_nested_deeper,
+    is_object,
+    size_of,
+)
 from chunkfold.models import ChatCompletionChunk, WrongType
 from chunkfold.models.base import validate_leniently
 from chunkfold.models.shared import USAGE_KEYS, is_count
 
 Notes = list[tuple[Rule, str]]
 
-MAX_DEPTH: Final = 500
 _MAX_UNKNOWN_DEPTH: Final = 200
 # Characters of an event's arguments that are not text. As text, each may take 24 bytes instead of one.
 MAX_ARGUMENTS_VALUES: Final = 2**21
