@@ -98,17 +98,19 @@ def _filled(state: ChoiceState, gap: ChoiceDelta) -> ChoiceState:
 
 def _message_fields(state: ChoiceState) -> dict[str, Any]:
     """The fields of the message that the deltas brought, except its role and unknown ones."""
-    blocks = {name: _blocks_snapshot(name, blocks.snapshot()) for name, blocks in state.blocks.items()}
-    found: dict[str, Any] = {
-        **{name: state.text(name) for name in state.texts},
-        **blocks,
-        "content_parts": state.content_parts and state.content_parts.snapshot(state.text("content") or ""),
-        "tool_calls": [call.snapshot() for call in state.tool_calls.calls] if state.tool_calls is not None else [],
-        "function_call": state.function_call and state.function_call.snapshot(),
-        "audio": state.audio and state.audio.snapshot(),
-        **{name: [_own(item) for item in items] for name, items in state.lists.items()},
-    }
-    return {name: value for name, value in found.items() if value is not None}
+    fields: dict[str, Any] = {name: state.text(name) for name in state.texts}
+    for name, blocks in state.blocks.items():
+        fields[name] = _blocks_snapshot(name, blocks.snapshot())
+    if state.content_parts is not None:
+        fields["content_parts"] = state.content_parts.snapshot(state.text("content") or "")
+    fields["tool_calls"] = [] if state.tool_calls is None else [call.snapshot() for call in state.tool_calls.calls]
+    if state.function_call is not None:
+        fields["function_call"] = state.function_call.snapshot()
+    if state.audio is not None:
+        fields["audio"] = state.audio.snapshot()
+    for name, items in state.lists.items():
+        fields[name] = [_own(item) for item in items]
+    return fields
 
 
 def _blocks_snapshot(name: str, blocks: list[dict[str, Any]]) -> Any:

@@ -203,7 +203,7 @@ def validate_leniently(kind: type[ModelT], value: dict[str, Any]) -> tuple[Model
     raw: dict[Path, Any] = {}
     while True:
         try:
-            model = kind.model_validate(value)
+            model = kind.__pydantic_validator__.validate_python(value)
             break
         except ValidationError as error:
             if error.error_count() > _MOST_WRONG:
@@ -228,6 +228,8 @@ def cleaned(model: ModelT) -> ModelT:
 
 def with_unknown(unknown: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a completion and copies of the unknown ones; a raw value of one of the fields is in `raw_values`."""
+    if not unknown:
+        return {**fields}
     kept = own_fields(unknown)
     raw = {name: kept.pop(name) for name in unknown if name in fields}
     if raw:
