@@ -96,5 +96,5 @@ def excerpt_of(data: bytes, limit: int = _EXCERPT) -> str:
 def escaped(text: str, limit: int = _EXCERPT) -> str:
     """At most `limit` characters of a text on one line: blanks as spaces, invisible characters escaped."""
     words = " ".join(text[: limit + 1].split())
-    shown = "".join(one if one.isprintable() else repr(one)[1:-1] for one in words)
+    shown = words if words.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in words)
     return shown if len(shown) <= limit and len(text) <= limit else shown[:limit] + "..."

@@ -41,8 +41,9 @@ TextRule = Callable[[ChoiceState, str], int]
 def fold_delta(state: ChoiceState, delta: ChoiceDelta) -> int:
     """Fold each field by its rule, else as an unknown key; return how many characters of output the delta brought."""
     fields, unknown, present = delta.__dict__, delta.__pydantic_extra__, delta.__pydantic_fields_set__
-    role: str | None = fields.get("role")
-    if role != state.role and is_of_tool(fields):  # most providers repeat it
+    role = fields.get("role")
+    is_new_role = role is not None and role != state.role  # most providers repeat it
+    if is_new_role and is_of_tool(fields):
         return _keep_tool_message(state, delta)
     if unknown and RULED_UNKNOWN.isdisjoint(unknown):
         keep_unknown(state.message_extra, unknown, EXTENDED_IN_MESSAGE)
@@ -53,8 +54,8 @@ def fold_delta(state: ChoiceState, delta: ChoiceDelta) -> int:
         reasoning, size = _fold_reasoning(state, every)
     if fields.get("content") is not None:
         size += _add_content(state, every, reasoning)
-    if role is not None and role != state.role:
-        _add_role(state, role)
+    if is_new_role:
+        _add_role(state, fields["role"])
     if not _DELTA_RULES.keys().isdisjoint(present):
         for name, rule in _DELTA_RULES.items():
             if (value := fields.get(name)) is not None:

@@ -49,14 +49,17 @@ class Head:
             chunk: The fields of the chunk.
             is_usual: Whether a chunk that repeats this head can be a usual one.
         """
-        # From a list: from an iterator, a tuple is made too large and cut, which fills CPython's store of freed tuples.
-        values = tuple([chunk.get(name) for name in _REPEATED])
+        try:
+            values = head_values(chunk)
+        except KeyError:
+            values = None
         created = chunk.get("created") and 1
-        if values != self.usual or created != self.created:
+        if values is None or values != self.usual or created != self.created:
             self.notes = list(self._fold(chunk))
             self.usual = values if is_usual and chunk.get("object") not in AMBIGUOUS_OBJECTS else None
             self.created = created
-        self._log.note_all(self.notes)
+        if self.notes:
+            self._log.note_all(self.notes)
 
     @property
     def missing(self) -> list[str]:

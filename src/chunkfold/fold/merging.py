@@ -15,7 +15,7 @@ from chunkfold.anomalies import (
 )
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
-from chunkfold.json_text.values import copied, is_integer, is_list, is_object
+from chunkfold.json_text.values import copied, is_container, is_integer, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, CompletionTokensDetails, CompletionUsage, PromptTokensDetails
 from chunkfold.models.base import validate_leniently
 from chunkfold.models.content import PROVIDER_FIELDS, REASONING_ITEMS, fields_of
@@ -77,8 +77,8 @@ def merge_usage(usage: dict[str, Any], new: CompletionUsage, log: AnomalyLog) ->
     if "input_tokens" in counts or "output_tokens" in counts:
         counts = _renamed(counts, usage, log)
     merged = _merge_counts(usage, counts, log)
-    if merged is usage:
-        return usage
+    if merged is usage or not usage:
+        return merged
     prompt, completion, total = known = _counts_in(merged)
     is_mixed = known != _counts_in(counts)
     if is_mixed and all(map(is_count, known)) and total < prompt + completion:
@@ -116,7 +116,8 @@ def _merge_counts(
     """
     merged = usage
     for key, value in new.items():
-        if value is None or (old := merged.get(key)) == value:  # 5 and 5.0 are the same
+        old = merged.get(key)
+        if value is None or (old is not None and old == value):  # 5 and 5.0 are the same
             continue
         kept = _own(value, log) if old is None else _merged(key, old, value, log, is_typed=key in typed)
         if kept is old:
@@ -158,8 +159,10 @@ def _own(value: Any, log: AnomalyLog) -> Any:
     """
     if isinstance(value, BaseModel):
         value = {key: item for key, item in fields_of(value).items() if item is not None}
+    elif not is_container(value):
+        return value
     if not is_object(value):
-        return copied(value) if is_list(value) else value
+        return copied(value)
     if len(value) > _MOST_KEYS:
         log.note(TOO_MANY_KEYS, f"{len(value)} keys")
     return {key: _own(item, log) for key, item in islice(value.items(), _MOST_KEYS)}
@@ -175,7 +178,7 @@ def _is_right(key: str, value: Any) -> bool:
 def nested_usage(chunk: ChatCompletionChunk, log: AnomalyLog) -> CompletionUsage | None:
     """The usage inside a choice (Moonshot) or `x_groq` (Groq); None if there is none."""
     groq = (chunk.__pydantic_extra__ or {}).get("x_groq")
-    for holder in (*(choice.__pydantic_extra__ for choice in chunk.choices), groq):
+    for holder in (*[choice.__pydantic_extra__ for choice in chunk.choices], groq):
         sent = holder.get("usage") if is_object(holder) else None
         if is_object(sent):
             usage, wrong = validate_leniently(CompletionUsage, copied(sent))

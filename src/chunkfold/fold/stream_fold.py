@@ -212,15 +212,13 @@ class StreamFold:
         """Fold a chunk field by field; return the chunk to pass on, see `add`."""
         self.chunks += 1
         self.follows_template = False
-        self.keep_alives += is_keep_alive(chunk)
         self.compact()
-        if is_unexplained(chunk):  # noted as a whole, where its event was read
-            self.unexplained += 1
-            keep_unknown(self._extra, chunk.__pydantic_extra__)
-            usage = vars(chunk).get("usage")
-            if self._choices and usage is not None:  # Workers AI ends its chunks with an object of its other API
-                self._add_usage(usage)
-            return chunk
+        has_choices = "choices" in chunk.__pydantic_fields_set__
+        if not has_choices:
+            self.keep_alives += is_keep_alive(chunk)
+            if is_unexplained(chunk):
+                self._add_unexplained(chunk)
+                return chunk
         if self._open_thoughts:
             chunk = self._close_thoughts(chunk)
         # Not by attribute, which may be a value of a wrong type: see `Model`.
@@ -232,14 +230,22 @@ class StreamFold:
         for choice in chunk.choices:
             self._add_choice(choice)
             unknown = unknown or choice.__pydantic_extra__
-        if not chunk.choices and "choices" not in chunk.__pydantic_fields_set__:
+        if not has_choices:
             self.log.note(CHOICES_MISSING)
         usage = fields.get("usage")
-        if unknown and (usage is None or not usage.model_fields_set):
+        if unknown and (usage is None or not usage.__pydantic_fields_set__):
             usage = nested_usage(chunk, self.log) or usage
         if usage is not None:
             self._add_usage(usage)
         return chunk
+
+    def _add_unexplained(self, chunk: ChatCompletionChunk) -> None:
+        """Keep what an object without any field of a chunk has; it was noted as a whole, where its event was read."""
+        self.unexplained += 1
+        keep_unknown(self._extra, chunk.__pydantic_extra__)
+        usage = vars(chunk).get("usage")
+        if self._choices and usage is not None:  # Workers AI ends its chunks with an object of its other API
+            self._add_usage(usage)
 
     def reopen(self, choice: int) -> None:
         """Remove the finish reason of a choice, if it has one: the choice continues."""
@@ -364,10 +370,8 @@ class StreamFold:
         if state.finish_reason is None:
             self._open_choices -= 1
         else:
-            self.log.note(
-                FINISHED_TWICE,
-                f"choice {excerpt(state.index)}: {excerpt(finish_reason)} after {excerpt(state.finish_reason)}",
-            )
+            detail = f"choice {excerpt(state.index)}: {excerpt(finish_reason)} after {excerpt(state.finish_reason)}"
+            self.log.note(FINISHED_TWICE, detail)
         state.finish_reason = finish_reason
         if finish_reason not in _FINISH_REASONS and outcome is not Outcome.ERROR:
             self.log.note(FINISH_UNUSUAL, excerpt(finish_reason))

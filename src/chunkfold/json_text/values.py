@@ -24,7 +24,7 @@ def is_list(value: Any) -> TypeGuard[list[Any]]:
 
 def is_container(value: Any) -> TypeGuard[dict[str, Any] | list[Any]]:
     """Whether a JSON value holds others."""
-    return isinstance(value, dict | list)
+    return isinstance(value, (dict, list))
 
 
 def is_integer(value: Any) -> TypeGuard[int]:

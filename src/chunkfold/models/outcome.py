@@ -46,13 +46,15 @@ def outcome_of(finish_reason: str | None, *, has_tool_calls: bool = False) -> Ou
     underscores. `stop` beside tool calls means `tool_calls`: several providers send it, among them OpenAI if a tool was
     forced.
     """
-    if finish_reason is None or (len(finish_reason) < _LONGEST_WORD and finish_reason.strip().lower() in _ABSENT):
+    if finish_reason is None:
         return None
     outcome = _OUTCOMES.get(finish_reason) or _other_outcome(finish_reason)
     return Outcome.TOOL_CALLS if outcome is Outcome.STOP and has_tool_calls else outcome
 
 
-def _other_outcome(finish_reason: str) -> Outcome:
+def _other_outcome(finish_reason: str) -> Outcome | None:
+    if len(finish_reason) < _LONGEST_WORD and finish_reason.strip().lower() in _ABSENT:
+        return None
     if len(finish_reason) > 2 * _LONGEST_WORD:
         finish_reason = finish_reason[:_LONGEST_WORD] + finish_reason[-_LONGEST_WORD:]
     word = finish_reason.lower().partition(":")[0].strip()

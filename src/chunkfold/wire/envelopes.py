@@ -99,10 +99,10 @@ def _failure(finish_reason: Any, native: Any) -> tuple[str, str] | None:
 
     OpenRouter passes on the upstream's own word, and sends `stop` where it does not know that word.
     """
-    own, upstream = (outcome_of(word) if isinstance(word, str) else None for word in (finish_reason, native))
-    if own is Outcome.ERROR:
-        return "finish_reason", finish_reason
-    return (_NATIVE, native) if own is Outcome.STOP and upstream is Outcome.ERROR else None
+    own = outcome_of(finish_reason) if isinstance(finish_reason, str) else None
+    if own is Outcome.STOP and isinstance(native, str) and outcome_of(native) is Outcome.ERROR:
+        return _NATIVE, native
+    return ("finish_reason", finish_reason) if own is Outcome.ERROR else None
 
 
 def _error_inside(body: dict[str, Any]) -> Envelope | None:
