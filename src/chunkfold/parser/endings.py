@@ -4,7 +4,7 @@ The parser collects the facts when the stream stops, and calls `judge` once.
 """
 
 from collections.abc import Container
-from enum import Enum, auto
+from enum import StrEnum, auto
 from typing import Final, NamedTuple
 
 from chunkfold.anomalies import DONE_MISSING, FINISH_MISSING, LATE_FAULT, UNEXPLAINED_OBJECT, Anomaly, Rule
@@ -24,7 +24,7 @@ _BODY_EXCERPT: Final = 1024
 _COMMON_TYPES: Final = frozenset({"application/json", "text/event-stream", "text/html", "text/plain", "text/xml"})
 
 
-class Stop(Enum):
+class Stop(StrEnum):
     """Why nothing more of a stream is read."""
 
     ERROR = auto()  # the provider reported one

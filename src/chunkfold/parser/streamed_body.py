@@ -327,15 +327,16 @@ class StreamedBody:
     def _absorb(self, payload: Payload, end: int, chunks: list[ChatCompletionChunk]) -> None:
         """Process the payload of data that ends there: merge choices, join halves of characters, transform, fold."""
         self._log.note_all(payload.notes)
-        if self._merger is not None:
-            for chunk in payload.chunks:
-                self._merger.merge(chunk)
-        is_split = any(rule is SPLIT_SURROGATES for rule, _ in payload.notes)
-        if is_split or self._joiner.is_needed:
-            payload.chunks = [self._joiner.join(chunk, is_split=is_split) for chunk in payload.chunks]
-            self._is_direct = not (self._sees_all or self._joiner.is_needed)
-        self.has_progress |= not all(map(is_keep_alive, payload.chunks))
-        chunks += map(self._fold.add, self._transformed(payload.chunks, self._transforms))
+        if payload.chunks:
+            if self._merger is not None:
+                for chunk in payload.chunks:
+                    self._merger.merge(chunk)
+            is_split = any(rule is SPLIT_SURROGATES for rule, _ in payload.notes)
+            if is_split or self._joiner.is_needed:
+                payload.chunks = [self._joiner.join(chunk, is_split=is_split) for chunk in payload.chunks]
+                self._is_direct = not (self._sees_all or self._joiner.is_needed)
+            self.has_progress |= not all(map(is_keep_alive, payload.chunks))
+            chunks += map(self._fold.add, self._transformed(payload.chunks, self._transforms))
         if payload.error is not None:
             self._fail(payload.error, chunks)
         else:
@@ -359,8 +360,7 @@ class StreamedBody:
 
     def _flush(self, chunks: list[ChatCompletionChunk]) -> None:
         """Add the last chunks: what was held back, and what whole messages add to the deltas."""
-        held = self._joiner.flush()
-        last_chunks = self._transformed([held] if held is not None else [], self._transforms)
+        last_chunks = self._transformed(self._joiner.flush(), self._transforms)
         for place, transform in enumerate(self._transforms, 1):
             returned = _chunks_from(transform, transform.close())
             last_chunks += self._transformed(returned, self._transforms[place:])

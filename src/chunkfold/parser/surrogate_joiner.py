@@ -50,13 +50,13 @@ class SurrogateJoiner:
         fields = chunk.model_dump(exclude_unset=True)
         return validate_leniently(ChatCompletionChunk, scrubbed(fields))[0] if has_surrogates(fields) else chunk
 
-    def flush(self) -> ChatCompletionChunk | None:
-        """The stream ended: return a chunk with U+FFFD for each half that is still held, None if there is none."""
+    def flush(self) -> list[ChatCompletionChunk]:
+        """The stream ended: return a chunk with U+FFFD for each half that is still held; none if there is none."""
         held, self._held = self._held, {}
         choices = [
             ChunkChoice(index=channel.key[0], delta=_delta_of(channel, REPLACEMENT)) for _, channel in held.values()
         ]
-        return ChatCompletionChunk(object="chat.completion.chunk", choices=choices) if choices else None
+        return [ChatCompletionChunk(object="chat.completion.chunk", choices=choices)] if choices else []
 
     def _whole(self, channel: Channel) -> str:
         text = channel.text
