@@ -3,7 +3,7 @@
 The parser collects the facts when the stream stops, and calls `judge` once.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from enum import StrEnum, auto
 from typing import Final, NamedTuple
 
@@ -200,8 +200,9 @@ def _kind_of(content_type: str | None) -> str:
     return f"content type {kind}" if kind in _COMMON_TYPES else "another content type"
 
 
-def not_an_event_stream(body: bytes, status_code: int | None, content_type: str | None) -> NotAnEventStreamError:
+def not_an_event_stream(body: bytes, status_code: int | None, headers: Mapping[str, str]) -> NotAnEventStreamError:
     """The error for a body that is not an event stream."""
+    content_type = headers.get("content-type")
     response = f"status {status_code}, {_kind_of(content_type)}"
     shown = excerpt(body[:_BODY_EXCERPT].decode("utf-8", "replace"))
     return NotAnEventStreamError(

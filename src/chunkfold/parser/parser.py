@@ -98,7 +98,7 @@ class ChatCompletionParser(Lifecycle):
         check_time("started", started)
         check_count("status_code", status_code)
         log = AnomalyLog(refused_rules(strict=strict, tolerate=tolerate))
-        given = Headers({} if headers is None else headers)
+        given = headers if isinstance(headers, Headers) else Headers({} if headers is None else headers)
         fold = StreamFold(log, tools)
         deadlines = Deadlines(total_timeout, progress_timeout, clock() if started is None else started)
         body: StreamedBody | RefusedBody
@@ -111,7 +111,7 @@ class ChatCompletionParser(Lifecycle):
                 on_server_sent_event=on_server_sent_event,
                 transforms=transforms,
                 one_choice=one_choice,
-                response=(status_code, given.get("content-type")),
+                response=(status_code, given),
             )
         else:
             body = RefusedBody(status_code, given, deadlines.shortest)

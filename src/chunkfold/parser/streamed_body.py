@@ -31,7 +31,7 @@ from chunkfold.wire.payload import Payload, is_plain, parse_slowly, valid_chunk,
 from chunkfold.wire.raw_data import DONE, error_comment, is_error, is_error_field, is_part, is_payload, whole_part
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from chunkfold.transforms import Transform
 
@@ -47,7 +47,7 @@ class StreamedBody:
 
     Args:
         fold: Where chunks are folded; what is tolerated is noted in its log.
-        response: The status and the content type, for an error message.
+        response: The status and the headers, for an error message.
 
     Attributes:
         stop: Why no more events are taken; None while they are.
@@ -66,7 +66,7 @@ class StreamedBody:
         on_server_sent_event: OnServerSentEvent | None,
         transforms: "Sequence[Transform]",
         one_choice: bool,
-        response: tuple[int | None, str | None],
+        response: "tuple[int | None, Mapping[str, str]]",
     ) -> None:
         self.stop: Stop | None = None
         self.error: ChunkfoldError | None = None

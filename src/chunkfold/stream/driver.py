@@ -28,7 +28,8 @@ from chunkfold.parser.parser import (
 )
 from chunkfold.parser.timing import StreamTiming
 from chunkfold.stream.network import DeadlineReachedError, owns_connection
-from chunkfold.stream.transport import check_source, encoding_error, expansion_error, is_encoded
+from chunkfold.stream.transport import check_source, decoded_encodings, encoding_error, expansion_error
+from chunkfold.wire.headers import Headers
 
 if TYPE_CHECKING:
     from chunkfold.events.types import ChatCompletionEvent, TextDelta
@@ -84,13 +85,17 @@ class StreamDriver:
         check_source(source, reader)
         check_flag("reuse_connection", reuse_connection)
         self._response: Any = source if hasattr(source, reader) else None
+        encodings: list[str] = []
         if self._response is not None:
-            options = {"status_code": self._response.status_code, "headers": self._response.headers, **options}
+            given = self._response.headers
+            headers = Headers({} if given is None else given)
+            encodings = decoded_encodings(headers)
+            options = {"status_code": self._response.status_code, "headers": headers, **options}
         self._parser = ChatCompletionParser(**options)
         self._decoded: int | None = None  # bytes of a compressed body
-        if self._response is not None and is_encoded(self._response):
+        if encodings:
             self._decoded = 0
-            refused = encoding_error(self._response)
+            refused = encoding_error(self._response, encodings)
             if refused is not None:
                 self._parser.interrupt(refused)
         self._reuse_connection = reuse_connection

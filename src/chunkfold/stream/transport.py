@@ -117,13 +117,12 @@ def _headers(given: Any) -> list[tuple[Any, Any]]:
     return [*pairs, *((name, value) for name, value in ours.items() if name not in known)]
 
 
-def encoding_error(response: Any) -> LimitExceededError | None:
-    """The error if a response's encoding is not safe, found before anything is decoded; else None.
+def encoding_error(response: Any, layers: list[str]) -> LimitExceededError | None:
+    """The error if the encodings of a response are not safe, found before anything is decoded; else None.
 
     With two layers a few hundred bytes can become gigabytes in one read; one layer of gzip yields at most a thousand
     times the 64 KiB that a client reads at once. Newer encodings have no such bound, so they must have been requested.
     """
-    layers = _layers(response)
     if len(layers) > MAX_CONTENT_ENCODINGS:
         return exceeded("max_content_encodings", MAX_CONTENT_ENCODINGS)
     if _BOUNDED.issuperset(layers):
@@ -164,11 +163,6 @@ def check_source(source: Any, reader: str) -> None:
     raise TypeError(f"source: expected {expected}, received {received}")
 
 
-def is_encoded(response: Any) -> bool:
-    """Whether a response is compressed, or encoded in another way."""
-    return bool(_layers(response))
-
-
 def expansion_error(received: int, decoded: int) -> LimitExceededError | None:
     """The error if a compressed body with this many received and decoded bytes expands too much; else None."""
     if decoded <= _EXPANSION_ALLOWED or decoded <= MAX_EXPANSION * received:
@@ -182,9 +176,9 @@ def _encodings(header: str | None) -> list[str]:
     return [name for name in names if name not in ("", "identity")]
 
 
-def _layers(response: Any) -> list[str]:
-    """The encodings of a response that its client decodes."""
-    return [name for name in _encodings(Headers(response.headers or {}).get("content-encoding")) if name in _DECODED]
+def decoded_encodings(headers: Headers) -> list[str]:
+    """The encodings of a response with these headers that its client decodes."""
+    return [name for name in _encodings(headers.get("content-encoding")) if name in _DECODED]
 
 
 def close_quietly(source: Any) -> None:
