@@ -26,7 +26,11 @@ def check_flag(name: str, value: object) -> None:
 
 def check_count(name: str, value: object) -> None:
     """Check a limit on a number of things, or None."""
-    if value is not None and _number(name, value, int, "an int or None") < 0:
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _wrong_type(name, "an int or None", value)
+    if value < 0:
         raise ValueError(f"{name}: expected 0 or more, received {value}")
 
 
@@ -61,19 +65,13 @@ def check_transforms(value: object) -> None:
             raise _wrong_type(f"transforms[{place}]", "a transform, such as ThinkTags()", transform)
 
 
-def _number(name: str, value: object, kinds: type[float] | tuple[type[float], ...], expected: str) -> float:
-    """The value, which has to be a number."""
-    if not isinstance(value, kinds) or isinstance(value, bool):
-        raise _wrong_type(name, expected, value)
-    return value
-
-
 def _time(name: str, value: object, expected: str) -> float:
     """The value, which has to be a number that a float can be."""
-    number = _number(name, value, (int, float), expected)
-    if isinstance(number, int) and abs(number) > sys.float_info.max:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise _wrong_type(name, expected, value)
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
         raise ValueError(f"{name}: expected {expected}, received one that is too large")
-    return number
+    return value
 
 
 def _wrong_type(name: str, expected: str, value: object) -> TypeError:

@@ -52,6 +52,7 @@ class ToolCall:
         place: Its place among the calls of its choice, by first appearance.
         type: The first type that was sent for it.
         arguments: Its arguments, or its input, joined from the pieces.
+        has_name: Whether any of its name came.
         has_text: Whether any of its arguments, or of its input, came.
         is_displaced: Whether it began at an index that another call had.
         is_custom: Whether it is a custom tool's.
@@ -59,8 +60,8 @@ class ToolCall:
     """
 
     __slots__ = (
-        *("_empty_object", "_judged", "_may_be_placeholder", "_name", "arguments", "extra", "has_text", "id"),
-        *("index", "is_custom", "is_displaced", "is_server_side", "part_extra", "place", "type"),
+        *("_empty_object", "_judged", "_may_be_placeholder", "_name", "arguments", "extra", "has_name", "has_text"),
+        *("id", "index", "is_custom", "is_displaced", "is_server_side", "part_extra", "place", "type"),
     )
 
     def __init__(self, place: int) -> None:
@@ -69,7 +70,7 @@ class ToolCall:
         self.place = place
         self.type: str | None = None
         self.arguments = TextBuffer()
-        self.has_text = self.is_displaced = False
+        self.has_name = self.has_text = self.is_displaced = False
         self.is_custom = False
         self.is_server_side = True
         self.extra: dict[str, Any] = {}
@@ -91,17 +92,12 @@ class ToolCall:
         """Its name so far."""
         return self._name.getvalue()
 
-    @property
-    def has_name(self) -> bool:
-        """Whether any of its name came."""
-        return self._name.tell() > 0
-
     def without_text(self) -> "ToolCall":
         """An independent copy without the arguments, for routing."""
         other = ToolCall(self.place)
         other.id, other.index, other.type = self.id, self.index, self.type
-        other.has_text, other.is_server_side = self.has_text, self.is_server_side
-        other.is_displaced = self.is_displaced
+        other.has_name, other.has_text = self.has_name, self.has_text
+        other.is_displaced, other.is_server_side = self.is_displaced, self.is_server_side
         other._name.write(self.name)
         return other
 
@@ -139,17 +135,18 @@ class ToolCall:
 
         Returns how many characters the name grew by.
         """
-        known = self._name.tell()
+        if not self.has_name:
+            self.has_name = True
+            return self._name.write(name)
         if self.is_called(name):
             log.note(CALL_NAME_REPEATED, excerpt(name))
             return 0
-        if known and self.has_text:
+        if self.has_text:
             log.note(CALL_NAME_LATE, excerpt(name))
             return 0
-        if known:
-            log.note(CALL_NAME_IN_PIECES, excerpt(name))
-            name = name[known:] if self.grows_into(name) else name
-        return self._name.write(name)
+        log.note(CALL_NAME_IN_PIECES, excerpt(name))
+        piece = name[self._name.tell() :] if self.grows_into(name) else name
+        return self._name.write(piece)
 
     def add(self, fragment: ChoiceDeltaToolCall, log: AnomalyLog) -> str:
         """Fold a fragment in, all but its id, index and name; return what it added to the arguments."""
