@@ -67,7 +67,8 @@ from chunkfold.testing import (
 )
 from chunkfold.testing.playback import Playback
 from chunkfold.testing.wire import compact_json
-from chunkfold.wire.payload import is_plain, valid_chunk, validate_json
+from chunkfold.wire.envelopes import is_plain
+from chunkfold.wire.payload import valid_chunk, validate_json
 
 often = settings(max_examples=40, deadline=None)  # no deadline: the machine may be busy
 

@@ -180,11 +180,12 @@ def nested_usage(chunk: ChatCompletionChunk, log: AnomalyLog) -> CompletionUsage
     groq = (chunk.__pydantic_extra__ or {}).get("x_groq")
     for holder in (*[choice.__pydantic_extra__ for choice in chunk.choices], groq):
         sent = holder.get("usage") if is_object(holder) else None
+        if sent is None:
+            continue
         if is_object(sent):
             usage, wrong = validate_leniently(CompletionUsage, copied(sent))
             for one in wrong:
                 log.note(one.rule, str(one))
             return usage
-        if sent is not None:
-            log.note(WRONG_TYPE, f"usage: expected an object, received {type(sent).__name__}")
+        log.note(WRONG_TYPE, f"usage: expected an object, received {type(sent).__name__}")
     return None

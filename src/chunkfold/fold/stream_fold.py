@@ -212,7 +212,6 @@ class StreamFold:
         """Fold a chunk field by field; return the chunk to pass on, see `add`."""
         self.chunks += 1
         self.follows_template = False
-        self.compact()
         has_choices = "choices" in chunk.__pydantic_fields_set__
         if not has_choices:
             self.keep_alives += is_keep_alive(chunk)

@@ -236,7 +236,7 @@ class Lifecycle:
 
     def _note_yielded(self, item: object) -> bool:
         """Mark output as emitted if a chunk or event that the caller gets has some; return whether any was so far."""
-        if not self._emitted and self._fold.has_output and (item is self._with_output or _brings_output(item)):
+        if not self._emitted and self._fold.output_size and (item is self._with_output or _brings_output(item)):
             self._mark_emitted()
         return self._emitted
 

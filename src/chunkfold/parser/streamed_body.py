@@ -26,8 +26,9 @@ from chunkfold.parser.options import OnServerSentEvent
 from chunkfold.parser.surrogate_joiner import SurrogateJoiner
 from chunkfold.parser.template import EventTemplate
 from chunkfold.wire.bodies import parse_body
+from chunkfold.wire.envelopes import is_plain
 from chunkfold.wire.parts import MAX_EVENT_PARTS
-from chunkfold.wire.payload import Payload, is_plain, parse_slowly, valid_chunk, validate_json
+from chunkfold.wire.payload import Payload, parse_slowly, valid_chunk, validate_json
 from chunkfold.wire.raw_data import DONE, error_comment, is_error, is_error_field, is_part, is_payload, whole_part
 
 if TYPE_CHECKING:
@@ -265,7 +266,6 @@ class StreamedBody:
                     if self.stop is not None:
                         return
             if end >= output_limit.look_at:
-                fold.compact()
                 self._check_guards(end, chunks)
                 if self.stop is not None:
                     return
@@ -353,6 +353,7 @@ class StreamedBody:
 
     def _check_guards(self, end: int, chunks: list[ChatCompletionChunk]) -> None:
         """Check the output limit, and whether strict mode refuses an anomaly, after data that ends at this offset."""
+        self._fold.compact()
         if self._output_limit.is_passed(end):
             self._fail(exceeded("max_output_size", self._output_limit.most), chunks)
         elif self._log.refused is not None:

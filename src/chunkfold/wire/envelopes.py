@@ -2,8 +2,7 @@
 
 Events of other APIs are recognised here too: the URL is wrong then, and a retry does not help.
 
-The shapes are tried in a fixed order (see `find_error`); `may_be_other` is a quick check for whether any of them is
-possible.
+The shapes are tried in a fixed order (see `find_error`); `is_plain` is a quick check that none of them is possible.
 """
 
 from typing import Any, Final, NamedTuple, TypeGuard
@@ -12,6 +11,7 @@ from chunkfold.anomalies import ERROR_BARE, ERROR_BASE_RESP, ERROR_FINISH, ERROR
 from chunkfold.excerpts import excerpt, printed
 from chunkfold.json_text.values import is_list, is_object, with_shared_texts
 from chunkfold.models import ChatCompletionChunk, Outcome
+from chunkfold.models.chunk import AMBIGUOUS_OBJECTS
 from chunkfold.models.outcome import outcome_of
 from chunkfold.wire.repairs import objects_in
 from chunkfold.wire.statuses import code_of, status_of
@@ -39,22 +39,22 @@ class Envelope(NamedTuple):
     rule: Rule | None
 
 
-def may_be_other(chunk: ChatCompletionChunk) -> bool:
-    """Whether the object that a valid chunk was read from may be, or hold, an error, or be an event of another API."""
+def is_plain(chunk: ChatCompletionChunk) -> bool:
+    """Whether a valid chunk is a chunk and nothing else: it neither is nor holds an error, nor is it another API's."""
     extra = chunk.__pydantic_extra__
-    if "choices" not in chunk.__pydantic_fields_set__:
-        return True  # any of the shapes; such objects are few
+    if "choices" not in chunk.__pydantic_fields_set__ or chunk.object in AMBIGUOUS_OBJECTS:
+        return False  # any of the shapes; such objects are few
     if not chunk.choices and extra and any(name in _BARE_KEYS or name.endswith(_EXCEPTION) for name in extra):
-        return True
+        return False
     if extra and (extra.get("error") or extra.get("base_resp") is not None or _has_error(extra.get("x_groq"))):
-        return True
+        return False
     for choice in chunk.choices:
         extra, reason = choice.__pydantic_extra__, choice.finish_reason
         if "delta" not in choice.__pydantic_fields_set__ or (extra and extra.get("error")):
-            return True
+            return False
         if reason is not None and _failure(reason, extra.get(_NATIVE) if extra else None):
-            return True
-    return False
+            return False
+    return True
 
 
 def find_error(body: dict[str, Any], *, named: bool = False) -> Envelope | None:

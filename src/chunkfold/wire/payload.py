@@ -29,11 +29,11 @@ from chunkfold.event_stream import MESSAGE, ServerSentEvent
 from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models import ChatCompletionChunk
-from chunkfold.models.chunk import AMBIGUOUS_OBJECTS, KEEP_ALIVES, is_unexplained
+from chunkfold.models.chunk import KEEP_ALIVES, is_unexplained
 from chunkfold.wire.api_errors import api_error
 from chunkfold.wire.envelopes import (
     find_error,
-    may_be_other,
+    is_plain,
     other_api,
     other_api_object,
     without_error_texts,
@@ -102,11 +102,6 @@ def valid_chunk(event: ServerSentEvent) -> ChatCompletionChunk | None:
         return None if is_full_of_parts(event.data) else validate_json(event.data)
     except ValueError:
         return None
-
-
-def is_plain(chunk: ChatCompletionChunk) -> bool:
-    """Whether a valid chunk is a chunk and nothing else: no error in it, no other API's."""
-    return chunk.object not in AMBIGUOUS_OBJECTS and not may_be_other(chunk)
 
 
 def parse_slowly(event: ServerSentEvent) -> Payload:
