@@ -125,10 +125,11 @@ class _Block:
             return False
         if fragment.get("signature") and self.fields.get("signature") not in (None, "", fragment["signature"]):
             return not self.is_repeated_by(fragment)  # a block whose text is left out has nothing else
-        if not any(key in fragment for key in (*self._kind.appended, "signature")):
+        if fragment.keys().isdisjoint((*self._kind.appended, "signature")):
             return True  # a value of its own, such as a redacted block or a reference
-        is_over = any(self.fields.get(key) for key in ("signature", "data"))
-        return is_over and any(fragment.get(key) for key in self._kind.appended) and not self.is_repeated_by(fragment)
+        if not (self.fields.get("signature") or self.fields.get("data")):
+            return False
+        return any(fragment.get(key) for key in self._kind.appended) and not self.is_repeated_by(fragment)
 
     def add(self, fragment: dict[str, Any], *, appends: bool) -> None:
         """Fold a fragment in, its texts only if they are to be appended."""

@@ -23,8 +23,8 @@ from chunkfold.models.content import (
     BlockKind,
     Fields,
     fragments_of,
+    has_more,
     is_image,
-    is_mere_text,
     is_of_tool,
     is_thought,
     is_wrong_part,
@@ -141,7 +141,7 @@ def _add_content_list(state: ChoiceState, content: list[Any], *, has_reasoning: 
     size = 0
     for part in content:
         kind, text = read_part(part)
-        if is_object(part) and not is_mere_text(part):
+        if is_object(part) and (kind != "text" or has_more(part)):
             size += _keep_part(state, part, kind)
         if is_wrong_part(part):
             state.log.note(WRONG_TYPE, f"content: expected texts or parts with a text, received {excerpt(part)}")

@@ -5,6 +5,7 @@ mapping: its typed and its unknown fields by name.
 """
 
 from collections.abc import Iterator, Mapping
+from types import NoneType
 from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
@@ -245,15 +246,14 @@ def is_wrong_part(part: Any) -> bool:
     if not is_object(part):
         return not isinstance(part, str)
     if part.get("type") in _REASONING_PARTS:
-        return not all(isinstance(part.get(name), str | list | None) for name in PART_TEXTS)
+        return not all(isinstance(part.get(name), (str, list, NoneType)) for name in PART_TEXTS)
     return part.get("type") in (*_TEXT_PARTS, None) and not isinstance(part.get("text"), str | None)
 
 
-def is_mere_text(part: dict[str, Any]) -> bool:
-    """Whether a part of a content list is a text without further values, except its place."""
+def has_more(part: dict[str, Any]) -> bool:
+    """Whether a text part of a content list has more values than its text, except its place."""
     others = [value for name, value in part.items() if name not in ("type", "text", "index")]
-    rest = [value for value in others if value not in (None, "", [], {})]
-    return read_part(part)[0] == "text" and isinstance(part.get("text"), str | None) and not rest
+    return not isinstance(part.get("text"), str | None) or any(value not in (None, "", [], {}) for value in others)
 
 
 def _texts_in(value: Any) -> Iterator[str]:
