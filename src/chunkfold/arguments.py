@@ -26,11 +26,9 @@ def check_flag(name: str, value: object) -> None:
 
 def check_count(name: str, value: object) -> None:
     """Check a limit on a number of things, or None."""
-    if value is None:
-        return
-    if not isinstance(value, int) or isinstance(value, bool):
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
         raise _wrong_type(name, "an int or None", value)
-    if value < 0:
+    if value is not None and value < 0:
         raise ValueError(f"{name}: expected 0 or more, received {value}")
 
 

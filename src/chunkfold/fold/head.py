@@ -61,11 +61,6 @@ class Head:
         if self.notes:
             self._log.note_all(self.notes)
 
-    @property
-    def missing(self) -> list[str]:
-        """The fields that every completion has and this one does not."""
-        return [name for name in ("id", "created", "model") if name not in self.fields]
-
     def _fold(self, chunk: dict[str, Any]) -> Iterator[tuple[Rule, str]]:
         """Keep what is new; yield a note for each deviation."""
         is_waiting = not chunk.get("created")

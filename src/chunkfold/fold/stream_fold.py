@@ -310,7 +310,7 @@ class StreamFold:
                 state.tool_calls.finish()
             state.role = role_of(state)
             state.message = None
-        missing = self.head.missing
+        missing = [name for name in ("id", "created", "model") if name not in self.head.fields]
         if missing and self.chunks > self.unexplained:
             self.log.note(HEAD_MISSING, ", ".join(missing))
         return chunk
