@@ -146,8 +146,7 @@ class Lifecycle:
             is_slice: Whether more bytes of the same read follow, so that no deadline is checked yet.
             is_returned: Whether all chunks are handed to the caller, which emits their output.
         """
-        if type(data) is not bytes:
-            data = as_bytes(data)
+        data = data if type(data) is bytes else as_bytes(data)
         fold, body, deadlines = self._fold, self._body, self._deadlines
         now = self._clock() if arrived is None else arrived
         known, keep_alives, size = fold.chunks, fold.keep_alives, fold.output_size
