@@ -1,7 +1,6 @@
 """The event stream of the WHATWG HTML standard, section 9.2, as plainly as it can be written.
 
-A whole body in, all that it means out. Each step stands as the standard has it, character by character and in its
-order, at whatever cost: this is what the decoder and its fuzzers are held to, and nothing here is taken from it.
+A whole body in, all that it means out. Each step stands as the standard has it and in its order: this is what the decoder and its fuzzers are held to, and nothing here is taken from it.
 Beyond the standard there is one thing only, the limit of `EventStreamDecoder`, told apart as such.
 """
 
@@ -13,6 +12,7 @@ BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"
 DIGITS = "0123456789"
 FIELDS = ("event", "data", "id", "retry")
 KEPT_FIELDS = (*FIELDS, "error")  # the decoder shows a field `error` too, so that it begins a block like the others
+LINE = re.compile("([^\r\n]*)(\r\n|\r|\n|\\Z)")
 # So does this one, once a line was the stream's.
 BARE_ERROR = re.compile(r'\[?\s*\{\s*"error"\s*:\s*(?:\{\s*"|"[^"])', re.ASCII)
 
@@ -109,22 +109,12 @@ def _lines(body: bytes) -> Iterator[_Line]:
     # A byte that is not UTF-8 stands as a code point of its own, so that no byte is lost.
     stream = body.decode("utf-8", "surrogateescape")
     place = 1 if stream.startswith(BOM) else 0
-    offset = begin = len(_bytes(stream[:place]))
-    text = ""
-    while place < len(stream):
-        character = stream[place]
-        place += 1
-        offset += len(_bytes(character))
-        if character in "\r\n":
-            if character == "\r" and stream[place : place + 1] == "\n":
-                place += 1
-                offset += 1
-            yield _Line(text, begin, is_ended=True)
-            begin, text = offset, ""
-        else:
-            text += character
-    if text:
-        yield _Line(text, begin, is_ended=False)
+    offset = len(_bytes(stream[:place]))
+    for line in LINE.finditer(stream, place):
+        text, end = line.groups()
+        if text or end:
+            yield _Line(text, offset, is_ended=end != "")
+        offset += len(_bytes(line[0]))
 
 
 def _field(line: str) -> tuple[str, str]:
