@@ -25,6 +25,7 @@ def traced() -> Iterator[Memory]:
     """How much is allocated inside; it is known on leaving."""
     memory = Memory()
     gc.collect()
+    gc.freeze()  # collecting looks at nothing but what comes now
     tracemalloc.start()
     try:
         yield memory
