@@ -597,7 +597,7 @@ def test_when_the_bytes_arrived_may_be_said(method: str, body: bytes) -> None:
 def test_recordings(size: int) -> None:
     bodies = [path.read_bytes() for path in sorted(shared_data("recordings").glob("*.sse"))]
     assert bodies
-    for body in bodies:
+    for body in bodies if size > SLICE else bodies[::3]:
         reads = [Read(body[start : start + size], 1.0, start % 3 == 0) for start in range(0, len(body), size)]
         fed = parsed(reads, False, NO_OPTIONS)
         assert parsed(reads, True, NO_OPTIONS) == fed
@@ -623,7 +623,7 @@ def assert_no_way_differs(stream: HostileStream) -> None:
     strict = {**NO_OPTIONS, "strict": True}
     read = [Read(HELLO * 3 + stream.body, 1.0, False)]
     assert parsed(read, True, strict) == parsed(read, False, strict)
-    size = 1 + len(stream.body) // 2000
+    size = 1 + len(stream.body) // 500
     reads = [Read(stream.body[place : place + size], 0.0, False) for place in range(0, len(stream.body), size)]
     assert parsed(reads, True, NO_OPTIONS) == parsed(reads, False, NO_OPTIONS)
 

@@ -147,7 +147,7 @@ def in_time(reads: list[Read], end: str = "truncated", **options: Any) -> Case:
     return Case(reads, end, options={"total_timeout": 60, **options})
 
 
-LARGE_SILENCE = PING * (9 * SLICE // len(PING))
+LARGE_SILENCE = b": %b\n\n" % (b"ping " * 20) * (9 * SLICE // 100)
 LARGE_TEXT = HI * (9 * SLICE // len(HI))
 BOTH = {"progress_timeout": 10, "total_timeout": 60}
 SINCE_LONG = {"started": START - 50}

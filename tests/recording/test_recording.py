@@ -182,10 +182,11 @@ async def check_hostile(front: Any, number: int, hostile: HostileStream) -> None
 
 
 async def test_bodies_come_again_over_a_connection_as_they_came(library: Any, front: Any) -> None:
-    hostile = [stream.body for stream in hostile_streams()[::20]]
+    bodies = [stream.body for stream in hostile_streams()[::40]]
+    bodies += [path.read_bytes() for path in sorted(GOLDEN.rglob("*.sse"))[::3]]
     with FakeProvider() as provider:
         async with raw_client_of(front, library) as client:
-            for body in [*hostile, *(path.read_bytes() for path in sorted(GOLDEN.rglob("*.sse")))]:
+            for body in bodies:
                 provider.add(Answer(cut_randomly(body, reads=40)))
                 live = await read_to_its_end(front, Recorder(await send(client, provider.url)))
                 assert body.startswith(live.stored.body)
