@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from cases import each_case
 
 from chunkfold import (
     ChatCompletionParser,
@@ -41,8 +42,8 @@ CALLS: dict[str, Callable[[Any], object]] = {
 }
 
 
-@pytest.mark.parametrize("value", [1.5, [1], object()], ids=["a fraction", "a list", "an object"])
-@pytest.mark.parametrize("name", CALLS)
+@each_case("value", [1.5, [1], object()], ids=["a fraction", "a list", "an object"])
+@each_case("name", CALLS)
 def test_an_argument_of_a_wrong_type_is_a_type_error(name: str, value: Any) -> None:
     with pytest.raises(TypeError, match=rf"^{name}: expected .*, received "):
         CALLS[name](value)

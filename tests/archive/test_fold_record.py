@@ -191,7 +191,7 @@ def assert_is_of(value: Any, kind: Any, name: str) -> None:
 # Equal to the command
 
 
-@pytest.mark.parametrize("name", RECORDS)
+@each_case("name", RECORDS)
 def test_a_row_says_what_the_command_says(name: str, of_the_command: dict[str, dict[str, Any]]) -> None:
     expected = as_columns(of_the_command[name])
     assert subset(fold_record(RECORDS[name]), expected) == expected

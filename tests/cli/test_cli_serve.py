@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from cases import each_case
 
 from chunkfold import ChatCompletionStream, StreamEnd, StreamInterruptedError, connect
 from chunkfold.recording import RecordedRead, Recording
@@ -406,7 +407,7 @@ def test_a_body_is_paced_by_its_events(serve: Callable[..., Served]) -> None:
 # What is wrong with a script
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("answer", "message"),
     [
         ("txt = 'x'", "answer 2: txt: not a known key; did you mean text?"),

@@ -6,7 +6,7 @@ Output, in blocks of `text`, is wrapped by the site's style sheet, so it may be 
 import re
 from pathlib import Path
 
-import pytest
+from cases import each_case
 
 DOCS = Path(__file__).parents[2] / "docs"
 COLUMNS = 80
@@ -25,7 +25,7 @@ def wide_lines(page: Path) -> list[str]:
     return [line for block in blocks for line in block["code"].splitlines() if len(line) > COLUMNS]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@each_case("page", PAGES, ids=lambda page: page.stem)
 def test_code_fits_the_page(page: Path) -> None:
     begins = tuple(WIDE.get(page.name, ()))
     assert [line for line in wide_lines(page) if not (begins and line.startswith(begins))] == []

@@ -4,14 +4,15 @@ import functools
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, Self
 
 import pytest
 
 
 def each_case(
     names: str | tuple[str, ...], values: Iterable[Any], ids: Iterable[Any] | Callable[[Any], object] | None = None
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Run every case in one test, which fails with the errors of all that fail, each with a note that names its case.
 
     For tables of dozens of cases that take less than pytest needs to set one up. Not for cases that skip, have marks, or
@@ -20,30 +21,58 @@ def each_case(
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     cases = list(_named(arguments, values, ids))
 
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(function)
 
         @functools.wraps(function)
-        def test(**fixtures: Any) -> None:
+        def sync_test(**fixtures: Any) -> None:
             __tracebackhide__ = True
-            errors: list[BaseException] = []
-            for name, case in cases:
-                try:
-                    function(**fixtures, **dict(zip(arguments, case, strict=True)))
-                except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - raised below
-                    error.add_note(f"case: {name}")
-                    errors.append(error)
-            if len(errors) > 1:
-                raise BaseExceptionGroup(f"{len(errors)} of {len(cases)} cases", errors)
-            if errors:
-                raise errors[0]
+            with _Errors(len(cases)) as errors:
+                for name, case in cases:
+                    with errors.of(name):
+                        function(**fixtures, **dict(zip(arguments, case, strict=True)))
 
+        @functools.wraps(function)
+        async def async_test(**fixtures: Any) -> None:
+            __tracebackhide__ = True
+            with _Errors(len(cases)) as errors:
+                for name, case in cases:
+                    with errors.of(name):
+                        await function(**fixtures, **dict(zip(arguments, case, strict=True)))
+
+        test = async_test if inspect.iscoroutinefunction(function) else sync_test
         test.__signature__ = signature.replace(  # type: ignore[attr-defined]
             parameters=[each for name, each in signature.parameters.items() if name not in arguments]
         )
         return test
 
     return decorate
+
+
+class _Errors:
+    """Those of some cases, raised on leaving."""
+
+    def __init__(self, cases: int) -> None:
+        self._cases = cases
+        self._errors: list[BaseException] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        __tracebackhide__ = True
+        if len(self._errors) > 1:
+            raise BaseExceptionGroup(f"{len(self._errors)} of {self._cases} cases", self._errors)
+        if self._errors:
+            raise self._errors[0]
+
+    @contextmanager
+    def of(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - raised on leaving
+            error.add_note(f"case: {name}")
+            self._errors.append(error)
 
 
 def _named(arguments: list[str], values: Iterable[Any], ids: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:

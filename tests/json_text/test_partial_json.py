@@ -1548,7 +1548,7 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+@each_case("failure", FAILURES.values(), ids=FAILURES)
 async def test_text_that_is_not_what_is_asked_for(failure: Failure, front: Any) -> None:
     stream = opened(front, answer(*failure.texts, finish=failure.finish))
     seen: list[Any] = []
@@ -1631,9 +1631,9 @@ async def test_what_left_early_goes_on(front: Any) -> None:
     assert (await stream.read()).text == "".join(CITY)
 
 
-@pytest.mark.parametrize("as_one_read", [False, True], ids=["a read each", "one read"])
-@pytest.mark.parametrize("taken", [0, 1, 2, 3, 4])
-@pytest.mark.parametrize("before", ["partials", "events", "chunks"])
+@each_case("as_one_read", [False, True], ids=["a read each", "one read"])
+@each_case("taken", [0, 1, 2, 3, 4])
+@each_case("before", ["partials", "events", "chunks"])
 async def test_values_go_on_after_others_have_read(front: Any, before: str, taken: int, as_one_read: bool) -> None:
     """After events or other values with the next piece; after chunks with all that has arrived."""
     body = answer(*CITY).body

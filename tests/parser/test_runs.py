@@ -261,7 +261,7 @@ def opened(kind: Callable[[bytes], bytes]) -> list[bytes]:
     return [FIRST, *others, call, *map(kind, words)]
 
 
-@pytest.mark.parametrize("name", KINDS)
+@each_case("name", KINDS)
 def test_a_run_is_its_events(name: str) -> None:
     kind = KINDS[name]
     before, run = opened(kind), [kind(word) for word in WORDS * 3]
@@ -277,7 +277,7 @@ def events_of(reads: list[bytes]) -> list[str]:
     return [str(one) for one in events]
 
 
-@pytest.mark.parametrize("name", KINDS)
+@each_case("name", KINDS)
 def test_a_run_is_its_events_for_who_takes_events(name: str) -> None:
     kind = KINDS[name]
     before, run = opened(kind), [kind(word) for word in WORDS for _ in range(2)]

@@ -516,7 +516,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", COMPLETE)
+@each_case("name", COMPLETE)
 def test_openai_takes_the_completion(name: str) -> None:
     chat = pytest.importorskip("openai.types.chat")
     fields = whole(name).parser.completion().model_dump()

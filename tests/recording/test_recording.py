@@ -878,7 +878,7 @@ DAMAGED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("lines", "number", "message"), DAMAGED.values(), ids=DAMAGED)
+@each_case(("lines", "number", "message"), DAMAGED.values(), ids=DAMAGED)
 def test_a_damaged_line_is_named(lines: list[bytes], number: int, message: str, tmp_path: Path) -> None:
     path = tmp_path / "damaged.jsonl"
     path.write_bytes(b"\n".join(lines))

@@ -395,7 +395,7 @@ WAYS_OUT: dict[Callable[[Any], Awaitable[None]], str] = {
 
 
 @every_source
-@pytest.mark.parametrize("way_out", WAYS_OUT)
+@each_case("way_out", WAYS_OUT)
 async def test_every_way_out_closes(kind: str, front: Any, way_out: Callable[[Any], Awaitable[None]]) -> None:
     async with opened(kind, front, WHOLE) as body:
         async with front(body.source) as stream:
@@ -414,7 +414,7 @@ async def test_every_way_out_closes(kind: str, front: Any, way_out: Callable[[An
 
 
 @every_source
-@pytest.mark.parametrize("read", [0, 2, 5])
+@each_case("read", [0, 2, 5])
 async def test_an_exception_in_the_body_passes_unchanged(kind: str, front: Any, read: int) -> None:
     mine = KeyError("mine")
     async with opened(kind, front, WHOLE) as body:
@@ -443,7 +443,7 @@ FAULTS: dict[str, tuple[list[bytes], type[ChunkfoldError], str]] = {
 
 
 @every_source
-@pytest.mark.parametrize("fault", FAULTS)
+@each_case("fault", FAULTS)
 async def test_every_chunk_then_the_error_once(kind: str, front: Any, fault: str) -> None:
     pieces, kind_of_error, end = FAULTS[fault]
     texts: list[str] = []
@@ -476,8 +476,8 @@ async def test_an_error_lets_go_without_with(kind: str, front: Any) -> None:
 # Again, and on
 
 
-@pytest.mark.parametrize("pieces", [WHOLE, IN_ONE_READ], ids=["a read each", "one read"])
-@pytest.mark.parametrize("finish", WAYS_OUT)
+@each_case("pieces", [WHOLE, IN_ONE_READ], ids=["a read each", "one read"])
+@each_case("finish", WAYS_OUT)
 async def test_iterating_again_after_any_end(
     front: Any, finish: Callable[[Any], Awaitable[None]], pieces: list[bytes]
 ) -> None:
@@ -535,8 +535,8 @@ async def test_read(front: Any) -> None:
     assert await stream.read() == completion
 
 
-@pytest.mark.parametrize("pieces", [WHOLE, IN_ONE_READ], ids=["a read each", "one read"])
-@pytest.mark.parametrize("before", [1, 3, 5])
+@each_case("pieces", [WHOLE, IN_ONE_READ], ids=["a read each", "one read"])
+@each_case("before", [1, 3, 5])
 async def test_read_after_some_chunks(front: Any, pieces: list[bytes], before: int) -> None:
     async with front(source(front, pieces)) as stream:
         for _ in range(before):
@@ -574,8 +574,8 @@ TAKEN: dict[str, tuple[list[bytes], Callable[[Any], Any], int, bool]] = {
 }
 
 
-@pytest.mark.parametrize("name", TAKEN)
-@pytest.mark.parametrize("in_one_read", [False, True], ids=["a read each", "one read"])
+@each_case("name", TAKEN)
+@each_case("in_one_read", [False, True], ids=["a read each", "one read"])
 async def test_output_is_emitted_once_it_is_yielded(name: str, in_one_read: bool, front: Any) -> None:
     """However the bytes were cut: what waits to be taken is not emitted, nor what a view passes over."""
     before, view, count, is_emitted = TAKEN[name]
