@@ -268,8 +268,8 @@ def test_every_framing_cut_at_every_byte(name: str, broken: BaseException | None
 
 def step_for(size: int) -> int:
     """To read all beginnings of a body costs its size squared, so the longer ones are cut less often."""
-    steps = [(2_000, 3), (20_000, 61), (200_000, 1201)]
-    return next((step for most, step in steps if size <= most), 1999)
+    steps = [(2_000, 7), (20_000, 127), (200_000, 2003)]
+    return next((step for most, step in steps if size <= most), 3989)
 
 
 @pytest.mark.slow

@@ -417,7 +417,7 @@ MACHINES = {"decoder": (DecoderMachine, 20), "parser": (ParserMachine, 6), "accu
 
 
 @pytest.mark.parametrize("name", MACHINES)
-@pytest.mark.parametrize("times", [1, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [1, pytest.param(8, marks=pytest.mark.slow)])
 def test_calls_in_any_order(name: str, times: int) -> None:
     machine, examples = MACHINES[name]
     # No deadline: the machine may be busy. Explaining a failure would take minutes.
