@@ -404,8 +404,8 @@ ECHOES: dict[str, Callable[[ReceivedRequest], Answer]] = {
 }
 
 
-@pytest.mark.parametrize("echo", ECHOES)
-@pytest.mark.parametrize("arguments", [("Hi",), ("--raw", "Hi"), ("--json", "Hi")], ids=["text", "raw", "json"])
+@each_case("echo", ECHOES)
+@each_case("arguments", [("Hi",), ("--raw", "Hi"), ("--json", "Hi")], ids=["text", "raw", "json"])
 def test_keys_are_never_shown(echo: str, arguments: tuple[str, ...]) -> None:
     with FakeProvider(ECHOES[echo]) as provider:
         url = f"{provider.url}?key=secret-in-the-query-77"
@@ -801,8 +801,8 @@ def test_more_than_a_screen_is_open_and_its_end_is_shown() -> None:
     assert len(screen_of(written_to(console), 40)) == 51
 
 
-@pytest.mark.parametrize("options", [{}, {"no_color": True}, {"color_system": None}, {"color_system": "truecolor"}])
-@pytest.mark.parametrize(
+@each_case("options", [{}, {"no_color": True}, {"color_system": None}, {"color_system": "truecolor"}])
+@each_case(
     "row",
     [
         Text("text  "),

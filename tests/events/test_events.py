@@ -1030,7 +1030,7 @@ EVERYTHING = [
     DONE,
 ]
 ONE_OF_EACH = {type(one): one for one in events_of(*EVERYTHING)}
-each = pytest.mark.parametrize("one", ONE_OF_EACH.values(), ids=lambda one: type(one).__name__)
+each = each_case("one", ONE_OF_EACH.values(), ids=lambda one: type(one).__name__)
 
 
 def test_the_union_has_every_event() -> None:
@@ -1440,7 +1440,7 @@ FAULTS: dict[str, tuple[list[bytes], type[Exception], StreamEnd]] = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@each_case("fault", FAULTS)
 async def test_every_event_then_the_error_once(front: Any, fault: str) -> None:
     pieces, kind, end = FAULTS[fault]
     stream = opened(front, pieces)
@@ -1492,7 +1492,7 @@ async def leave_the_events(stream: Any) -> None:
             break
 
 
-@pytest.mark.parametrize("finish", [read_the_events, read_the_chunks, read_the_texts, read_it, close_it, leave_the_events])  # fmt: skip
+@each_case("finish", [read_the_events, read_the_chunks, read_the_texts, read_it, close_it, leave_the_events])  # fmt: skip
 async def test_no_events_after_the_end(front: Any, finish: Callable[[Any], Any]) -> None:
     stream = opened(front, HELLO)
     await finish(stream)

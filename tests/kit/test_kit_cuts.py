@@ -331,8 +331,8 @@ def test_impossible_arguments_are_refused(use: Callable[[], object], words: str)
         use()
 
 
-@pytest.mark.parametrize("body", ["data: [DONE]", 5, None])
-@pytest.mark.parametrize("use", [cut, bytewise, cut_randomly, with_bad_utf8, without_done])
+@each_case("body", ["data: [DONE]", 5, None])
+@each_case("use", [cut, bytewise, cut_randomly, with_bad_utf8, without_done])
 def test_a_body_is_bytes(use: Callable[[Any], object], body: Any) -> None:
     with pytest.raises(TypeError, match=r"^body: expected bytes, or bytes in pieces, received "):
         use(body)

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from cases import each_case
 from fronts import ASKED
 
 from chunkfold import ChatCompletionStream, connect
@@ -166,7 +167,7 @@ def test_a_builder_is_an_answer_wherever_one_is_expected() -> None:
 # Other clients
 
 
-@pytest.mark.parametrize("dialect", sorted(DIALECTS.keys() - {"azure-async", "minimax-search"}))  # no delta; two texts
+@each_case("dialect", sorted(DIALECTS.keys() - {"azure-async", "minimax-search"}))  # no delta; two texts
 def test_the_openai_sdk_reads_every_dialect(dialect: str) -> None:
     """As far as text goes; what else it makes of them is measured with the hostile set."""
     openai = pytest.importorskip("openai")

@@ -393,7 +393,7 @@ def two(first: bytes, second: bytes, between: bytes = b',"refusal":') -> bytes:
     return sent(b'{%b,"choices":[{"index":0,"delta":{"content":%b%b%b}}]}' % (ID, first, between, second))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "odd",
     [
         two(b'"a"', b'"b"', b',"reasoning":'),

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_recordings import CUT, EMPTY, EVERY, HOSTILE_RECORDING, PLAIN, REFUSED, WHOLE, long_recording, recording
@@ -179,7 +180,7 @@ def test_the_facts_are_those_of_a_replay(stream: Stream, pauses: list[float]) ->
 # The page
 
 
-@pytest.mark.parametrize("name", EVERY)
+@each_case("name", EVERY)
 def test_every_page_is_whole_and_takes_nothing_from_outside(name: str) -> None:
     markup = page([told(EVERY[name])])
     found = Read(markup)
@@ -194,7 +195,7 @@ def test_every_page_is_whole_and_takes_nothing_from_outside(name: str) -> None:
     assert not [value for key, value in values if value and re.search(r"\b(nan|inf)\b", value)]
 
 
-@pytest.mark.parametrize("name", EVERY)
+@each_case("name", EVERY)
 def test_every_page_can_be_read_without_seeing_it(name: str) -> None:
     found = read(EVERY[name], WHOLE)
     assert found.all("html") == [{"lang": "en"}]
@@ -401,7 +402,7 @@ def test_each_recording_of_a_trace_is_a_process_and_those_without_times_are_left
     assert {each["pid"] for each in events} == {1, 3}
 
 
-@pytest.mark.parametrize("name", EVERY)
+@each_case("name", EVERY)
 def test_every_trace_is_valid_and_its_spans_nest(name: str) -> None:
     events = valid_events(trace([told(EVERY[name])]))
     spans = [(each["ts"], each["ts"] + each["dur"]) for each in events if each["ph"] == "X" and each["tid"] == 1]
@@ -413,7 +414,7 @@ def test_every_trace_is_valid_and_its_spans_nest(name: str) -> None:
 # Numbers
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("seconds", "expected"),
     [
         (None, "not known"),

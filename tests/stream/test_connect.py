@@ -271,7 +271,7 @@ WRONG_OPTIONS: dict[str, tuple[dict[str, Any], type[Exception]]] = {
     "an observer that cannot be called": ({"on_server_sent_event": []}, TypeError),
     "one choice in words": ({"one_choice": "no"}, TypeError),
 }
-every_wrong_option = pytest.mark.parametrize(("options", "error"), WRONG_OPTIONS.values(), ids=WRONG_OPTIONS)
+every_wrong_option = each_case(("options", "error"), WRONG_OPTIONS.values(), ids=WRONG_OPTIONS)
 
 
 @every_wrong_option

@@ -796,7 +796,7 @@ SKIPPED = [
 ]
 
 
-@pytest.mark.parametrize(("block", "rule"), SKIPPED)
+@each_case(("block", "rule"), SKIPPED)
 def test_what_is_skipped_and_noted(block: bytes, rule: str) -> None:
     first, second, done = sse(A, B)
     parser = read(first + block + second + done)
