@@ -302,6 +302,7 @@ def cut_at(body: bytes, places: list[int]) -> Pieces:
 
 @often
 @given(FIRST_READS, BODIES)
+@example(b": ping\n", b"data: a\n\n")  # the comment does not belong to the event
 @example(b"", b"retry: 5")  # 9.2.5: the end of the file is none of the ways in which a line can end
 def test_any_bytes_are_read_by_the_book(first: bytes, body: bytes) -> None:
     decoded, expected = decode([first, body]), decode_whole(first + body)

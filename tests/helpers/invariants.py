@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
 from reference_decoder import decode_whole
 
 from chunkfold import (
@@ -73,7 +73,7 @@ from chunkfold.parser.parser import feed_in_slices
 from chunkfold.testing import bytewise, cut
 
 LONGEST_MESSAGE = 2000  # characters
-FEW_BYTES = 200  # a body of so many is also read byte by byte
+FEW_BYTES = 100  # a body of so many is also read byte by byte
 MANY_DIGITS = 10**600  # from here on a reconnection time is only a very long time
 LONG_NUMBER = 1000  # characters from which on a number is judged when it has ended
 RESET = ConnectionError("reset\x1b")
@@ -102,6 +102,10 @@ def same(promise: str, one: object, other: object) -> None:
     hold(promise, one == other, one, other)
 
 
+class Numbers(RootModel[dict[str, int]]):
+    """A type of arguments: a class, for which one validator is created."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """How a body is read.
@@ -128,7 +132,7 @@ class Options:
             max_output_size=self.max_output_size,
             status_code=self.status_code,
             headers={"X-Request-Id": "r\x1b1", "Content-Type": "text/\x1bplain", "Retry-After": "5"},
-            tools={"g": dict[str, int]},
+            tools={"g": Numbers},
             transforms=[CumulativeDeltas(), ThinkTags(), OneChoice()] if self.is_transformed else (),
             **more,
         )

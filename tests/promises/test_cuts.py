@@ -236,7 +236,7 @@ def check_cuts(body: bytes, step: int, ways: Iterable[BaseException | None]) -> 
 def test_golden_bodies_cut_at_every_few_bytes(case: str, is_every_byte: bool) -> None:
     """The longer ones at fewer places: to read all beginnings of a body costs its size squared."""
     body = golden(case)
-    check_cuts(body, 1 if is_every_byte else max(5, len(body) // 60), [None, BROKEN_LINE])
+    check_cuts(body, 1 if is_every_byte else max(5, len(body) // 40), [None, BROKEN_LINE])
 
 
 HI = b'{"choices":[{"index":0,"delta":{"content":"Hi"}}]}'
