@@ -28,7 +28,7 @@ from chunkfold import (
     ThinkTags,
     ToolCallPart,
 )
-from chunkfold.models.base import validate_leniently
+from chunkfold.models.base import Uncompared, validate_leniently
 from chunkfold.testing import DONE, HEAD, bytewise, delta, event, fragment
 
 often = settings(max_examples=40, deadline=None)  # no deadline: the machine may be busy
@@ -499,3 +499,9 @@ def test_recordings() -> None:
         for one in parser.snapshot.choices:
             check(one.message)
             check(validate_leniently(ChatCompletionMessage, one.message.model_dump())[0])
+
+
+def test_what_stands_aside_counts_neither_for_equality_nor_for_hashes() -> None:
+    assert Uncompared(1) == Uncompared(2)
+    assert hash(Uncompared(1)) == hash(Uncompared(2))
+    assert Uncompared(1) != 1

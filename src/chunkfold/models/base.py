@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar, Final, NamedTuple, TypeGuard, TypeVar, cast
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeGuard, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
@@ -66,6 +66,28 @@ class AnyString:
 def null_as(default: Any) -> BeforeValidator:
     """Annotates a field of a completion whose null means its default: openai-python dumps missing values as null."""
     return BeforeValidator(lambda value: default if value is None else value)
+
+
+class Uncompared:
+    """A value kept beside a model's fields: models that differ in it alone are equal.
+
+    Args:
+        value: The value; never changed.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any = None) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Uncompared)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
 
 
 class Model(BaseModel):

@@ -4,13 +4,13 @@ import builtins
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, overload
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, PrivateAttr
 
 from chunkfold.errors import ParseError
 from chunkfold.excerpts import excerpt
 from chunkfold.json_text.parsing import json_of
 from chunkfold.json_text.values import copied
-from chunkfold.models.base import RAW_VALUES, Model, null_as
+from chunkfold.models.base import RAW_VALUES, Model, Uncompared, null_as
 from chunkfold.models.content import read_part, returned_fields, text_of
 from chunkfold.models.shared import Annotation, ChatCompletionAudio
 from chunkfold.models.tool_calls import (
@@ -30,8 +30,6 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 # With one of these the API takes a message without content.
 _WITHOUT_CONTENT: Final = ("refusal", "tool_calls", "function_call", "audio")
-# Beside a message's fields, like a cached property: pydantic copies and pickles it, but compares and dumps fields only.
-_ORDER: Final = "_order"
 
 
 class ChatCompletionMessage(Model):
@@ -62,6 +60,8 @@ class ChatCompletionMessage(Model):
     reasoning_content: str | None = None
     reasoning_details: list[dict[str, Any]] | None = None
 
+    _order: Uncompared = PrivateAttr(default_factory=Uncompared)
+
     @property
     def parts(self) -> "list[MessagePart]":
         """Reasoning, text, refusal, tool calls, images and audio in the order in which they came.
@@ -71,8 +71,7 @@ class ChatCompletionMessage(Model):
         """
         from chunkfold.models.parts import parts_of, sizes_of, usual_order
 
-        fields = self.__dict__
-        kept = fields.get(_ORDER)
+        fields, kept = self.__dict__, self._order.value
         return parts_of(fields, kept.parts if kept and kept.sizes == sizes_of(fields) else usual_order(fields))
 
     @overload
@@ -156,7 +155,7 @@ def keep_order(message: ChatCompletionMessage, parts: "Sequence[PartStart]") -> 
     """Record the order of a message's parts: for each, the field and where in it the part begins."""
     from chunkfold.models.parts import Order, sizes_of
 
-    vars(message)[_ORDER] = Order(tuple(parts), sizes_of(vars(message)))
+    message._order = Uncompared(Order(tuple(parts), sizes_of(message.__dict__)))  # pyright: ignore[reportPrivateUsage] - of this module
 
 
 def _call_param(call: ChatCompletionMessageToolCall) -> dict[str, Any]:

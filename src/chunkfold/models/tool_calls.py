@@ -3,15 +3,14 @@
 import builtins
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, Self, TypeVar, overload
+from typing import Annotated, Any, Final, Literal, TypeVar, overload
 
-from pydantic import BaseModel
+from pydantic import BaseModel, PrivateAttr
 
 from chunkfold.arguments import check_instance
 from chunkfold.excerpts import excerpt
 from chunkfold.json_text.parsing import OBJECT, adapter_of, json_of
-from chunkfold.models.base import AnyString, Model, null_as
+from chunkfold.models.base import AnyString, Model, Uncompared, null_as
 
 T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -19,7 +18,6 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 ToolTypes = Mapping[str, Any]
 """What the arguments of each tool are: pydantic models, TypedDicts, dataclasses, by the tools' names."""
 
-_TYPE: Final = "_type"  # beside a function's fields, as a message's order is
 _SERVER_SIDE_IDS: Final = "srvtoolu_"  # Anthropic's own tools, as LiteLLM and Portkey pass them on
 
 
@@ -31,19 +29,15 @@ def is_server_side(id_: str | None, *, has_name: bool) -> bool:
     return not has_name or (id_ is not None and id_.startswith(_SERVER_SIDE_IDS))
 
 
-@dataclass(frozen=True, slots=True)
-class _Registered:
+class _Registered(Uncompared):
     """A tool's type. It is pickled only if it can be imported again, unlike one that is local to a function."""
 
-    value: Any
+    __slots__ = ()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
-
-    def __reduce__(self) -> tuple[type[Self], tuple[Any]]:
+    def __reduce__(self) -> tuple[type[Uncompared], tuple[Any, ...]]:
         module = sys.modules.get(getattr(self.value, "__module__", ""))
         is_found = getattr(module, getattr(self.value, "__qualname__", ""), None) is self.value
-        return type(self), (self.value if is_found else None,)
+        return (_Registered, (self.value,)) if is_found else (Uncompared, ())
 
 
 class FunctionCall(Model):
@@ -63,6 +57,8 @@ class Function(Model):
 
     name: str | None = None
     arguments: Annotated[str, null_as("")] = ""
+
+    _type: Uncompared = PrivateAttr(default_factory=Uncompared)
 
     @overload
     def parse(self, type: builtins.type[T]) -> T: ...
@@ -96,8 +92,7 @@ class Function(Model):
         return PartialJSON(self._type_or(type), half_numbers=half_numbers).feed(json_of(self.arguments))
 
     def _type_or(self, type: Any) -> Any:
-        kept = self.__dict__.get(_TYPE)
-        known = kept.value if type is None and kept is not None else type
+        known = type if type is not None else self._type.value
         return known if known is not None else OBJECT
 
 
@@ -186,4 +181,4 @@ def give_types(calls: Iterable[ChatCompletionMessageToolCall], types: ToolTypes)
     """Give each call the type of its arguments."""
     for call in calls:
         if isinstance(call, ChatCompletionMessageFunctionToolCall):
-            vars(call.function)[_TYPE] = _Registered(types.get(call.name))
+            call.function._type = _Registered(types.get(call.name))  # pyright: ignore[reportPrivateUsage] - of this module
