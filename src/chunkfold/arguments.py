@@ -26,9 +26,11 @@ def check_flag(name: str, value: object) -> None:
 
 def check_count(name: str, value: object) -> None:
     """Check a limit on a number of things, or None."""
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool):
         raise _wrong_type(name, "an int or None", value)
-    if value is not None and value < 0:
+    if value < 0:
         raise ValueError(f"{name}: expected 0 or more, received {value}")
 
 
@@ -37,13 +39,13 @@ def check_seconds(name: str, value: object, *, optional: bool = True) -> None:
     if value is None and optional:
         return
     expected = "a number of seconds or None" if optional else "a number of seconds"
-    if not _time(name, value, expected) >= 0:
+    if not _seconds(name, value, expected) >= 0:
         raise ValueError(f"{name}: expected seconds, 0 or more, received {value}")
 
 
 def check_time(name: str, value: object) -> None:
     """Check a reading of a clock, or None."""
-    if value is not None and not math.isfinite(_time(name, value, "a reading of the clock or None")):
+    if value is not None and not math.isfinite(_seconds(name, value, "a reading of the clock or None")):
         raise ValueError(f"{name}: expected a reading of the clock, received {value}")
 
 
@@ -63,8 +65,8 @@ def check_transforms(value: object) -> None:
             raise _wrong_type(f"transforms[{place}]", "a transform, such as ThinkTags()", transform)
 
 
-def _time(name: str, value: object, expected: str) -> float:
-    """The value, which has to be a number that a float can be."""
+def _seconds(name: str, value: object, expected: str) -> float:
+    """The value, which has to be seconds: a number that a float can be."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise _wrong_type(name, expected, value)
     if isinstance(value, int) and abs(value) > sys.float_info.max:

@@ -452,7 +452,7 @@ def more_arguments(text: str, index: int = 0) -> bytes:
 
 TEXT = "word " * (SMALL_LIMIT * 19 // 100)  # 95 % of the limit
 HALF = TEXT[: len(TEXT) // 2]
-FRAGMENTS = 500
+FRAGMENTS = 1_500  # texts are joined after 1,024
 LEGITIMATE = {
     "text": pieces_of(TEXT, lambda text: delta(content=text)),
     "reasoning in both spellings": pieces_of(TEXT, lambda text: delta(reasoning=text, reasoning_content=text)),

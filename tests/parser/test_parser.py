@@ -3,7 +3,7 @@
 import copy
 import json
 import pickle
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from chunkfold import (
     APIStatusError,
     ChatCompletionChunk,
     ChatCompletionParser,
+    ChatCompletionStream,
     ChunkfoldError,
     IncompleteStreamError,
     InvalidChunkError,
@@ -24,6 +25,7 @@ from chunkfold import (
     NotAnEventStreamError,
     ParseError,
     ServerSentEvent,
+    StreamConsumedError,
     StreamEnd,
     StreamInterruptedError,
     StreamStalledError,
@@ -1509,11 +1511,57 @@ def test_a_tap_that_leaves_and_raises_ends_the_stream_once() -> None:
     assert (ended, [type(event).__name__ for event in events]) == ([StreamEnd.CLOSED], ["TextDelta"])
 
 
-def test_a_tap_that_raises_after_the_finish_reason_leaves_a_finished_stream() -> None:
+@each_case("lost", [text("more"), ERROR, b"", DONE])
+def test_a_read_that_was_cut_off_is_not_complete_although_all_had_finished(lost: bytes) -> None:
+    """What is lost may be an error, or more output."""
     parser = ChatCompletionParser(on_server_sent_event=FailsOnce(LookupError()))
     with pytest.raises(LookupError):
-        parser.feed(STOP + text("never read"))
-    assert parser.end is StreamEnd.FINISHED
+        parser.feed(STOP + lost)
+    assert (parser.end, parser.error) == (StreamEnd.CLOSED, None)
+
+
+def test_output_that_no_callback_got_is_not_emitted() -> None:
+    parser = ChatCompletionParser(on_server_sent_event=FailsOnce(LookupError()), transforms=[ThinkTags()])
+    with pytest.raises(LookupError):
+        parser.feed(text("<thi"))  # held back until the stream ends
+    assert (parser.snapshot.text, parser.emitted_output) == ("<thi", False)
+
+
+def test_a_transform_may_raise_again_while_the_stream_ends() -> None:
+    class Broken:
+        def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
+            raise LookupError("first")
+
+        def close(self) -> list[ChatCompletionChunk]:
+            raise KeyError("second")
+
+    parser = ChatCompletionParser(transforms=[Broken()])
+    with pytest.raises(LookupError, match="first"):
+        parser.feed(HI)
+    assert parser.end is StreamEnd.CLOSED
+
+
+def test_a_stream_whose_tap_raised_is_over() -> None:
+    stream = ChatCompletionStream([HI, HI + STOP + DONE], on_server_sent_event=FailsOnce(LookupError()))
+    with pytest.raises(LookupError):
+        next(stream)
+    for again in (iter, ChatCompletionStream.events, ChatCompletionStream.text_deltas):
+        with pytest.raises(StreamConsumedError, match=r"the stream is over \(closed\)"):
+            again(stream)
+    with pytest.raises(IncompleteStreamError):
+        stream.read()
+
+
+@each_case("raised", [LimitExceededError("x", limit="x", value=1), InvalidChunkError("x")])
+def test_an_invalid_stream_of_a_source_is_the_transports_too(raised: ChunkfoldError) -> None:
+    def source() -> Iterator[bytes]:
+        yield HI
+        raise raised
+
+    stream = ChatCompletionStream(source())
+    with pytest.raises(StreamInterruptedError) as caught:
+        stream.read()
+    assert (stream.end, caught.value.__cause__) == ("interrupted", raised)
 
 
 @each_case("raised", [StreamInterruptedError("x"), APIError("x"), ParseError("x", text=""), OSError("x")])

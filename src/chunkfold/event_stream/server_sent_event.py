@@ -76,13 +76,13 @@ def encode_event(
     check_instance("data", data, (bytes, bytearray, memoryview, str), "bytes, a str or a ServerSentEvent")
     check_instance("event", event, str, "a str")
     check_instance("id", id, str, "a str")
+    check_count("retry", retry)
     body = data.encode() if isinstance(data, str) else bytes(data)
     lines: list[bytes] = []
     if event != MESSAGE:
         lines.append(b"event: " + _one_line("event", event))
     if id:
         lines.append(b"id: " + _one_line("id", id))
-    check_count("retry", retry)
     if retry is not None:
         lines.append(b"retry: %d" % retry)
     # splitlines drops an empty last line, which is data too: a sentinel holds its place.

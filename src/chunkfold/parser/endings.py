@@ -4,7 +4,7 @@ The parser collects the facts when the stream stops, and calls `judge` once.
 """
 
 from collections.abc import Container, Mapping
-from enum import StrEnum, auto
+from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from chunkfold.anomalies import DONE_MISSING, FINISH_MISSING, LATE_FAULT, UNEXPLAINED_OBJECT, Anomaly, Rule
@@ -24,7 +24,7 @@ _BODY_EXCERPT: Final = 1024
 _COMMON_TYPES: Final = frozenset({"application/json", "text/event-stream", "text/html", "text/plain", "text/xml"})
 
 
-class Stop(StrEnum):
+class Stop(Enum):
     """Why nothing more of a stream is read."""
 
     ERROR = auto()  # the provider reported one
@@ -53,6 +53,7 @@ class Facts(NamedTuple):
         has_output: Whether output came.
         has_unexplained: Whether an object came that is neither a chunk nor an error.
         is_foreign: Whether events with data came, and none of them is part of a stream of chunks.
+        has_gap: Whether the consumer's own code raised within a read, the rest of which is lost.
         is_refused: Whether strict mode refuses an anomaly that was noted.
         refused_ids: The rules that strict mode refuses.
     """
@@ -63,6 +64,7 @@ class Facts(NamedTuple):
     has_output: bool = False
     has_unexplained: bool = False
     is_foreign: bool = False
+    has_gap: bool = False
     is_refused: bool = False
     refused_ids: Container[str] = ()
 
@@ -90,6 +92,8 @@ def judge(facts: Facts) -> Verdict:
     if facts.stop in _AT_ONCE:
         return _AT_ONCE[facts.stop]
     verdict = _tolerant(facts)
+    if facts.has_gap and verdict.end.complete:
+        return Verdict(StreamEnd.CLOSED)
     is_noted = facts.is_refused and facts.stop in _BY_ITSELF
     if is_noted or (verdict.note is not None and verdict.note.id in facts.refused_ids):
         return Verdict(StreamEnd.INVALID, verdict.note, is_refused=True)

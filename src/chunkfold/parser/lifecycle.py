@@ -194,12 +194,15 @@ class Lifecycle:
         self._tell_observers()
         yield last
 
-    def _end_of_body(self, exc: BaseException | None, *, is_returned: bool = False) -> list[ChatCompletionChunk]:
+    def _end_of_body(
+        self, exc: BaseException | None, *, is_returned: bool = False, is_transport: bool = False
+    ) -> list[ChatCompletionChunk]:
         """Process the end of the body, or the transport's exception, if there is one; return the last chunks.
 
         Args:
             exc: What the transport raised.
             is_returned: Whether all chunks are handed to the caller, which emits their output.
+            is_transport: Whether the exception is the transport's, even if it is an `InvalidStreamError`.
         """
         chunks: list[ChatCompletionChunk] = []
         if self.end is not None:
@@ -212,7 +215,7 @@ class Lifecycle:
             raise
         if body.stop is not None:
             self._conclude(body.stop)
-        elif isinstance(exc, InvalidStreamError):
+        elif isinstance(exc, InvalidStreamError) and not is_transport:
             self._end_at(Stop.INVALID, chunks, exc)
         else:
             self._end_at(Stop.BODY_ENDED if exc is None else Stop.TRANSPORT, chunks, cause=exc)
@@ -274,17 +277,17 @@ class Lifecycle:
         self._conclude(self._body.stop or stop, cause)
 
     def _after_failure(self, cause: BaseException | None = None) -> None:
-        """A transform or a callback raised. The rest of what was read is lost, so the stream has been left."""
+        """A transform or a callback raised, so the rest of the read is lost: the stream ends, and is not complete."""
+        if self._has_callback and self._fold.has_output:
+            self._mark_emitted()
         with suppress(Exception):  # the transform may raise again
             if self._body.stop is None:
                 self._body.end(Stop.LEFT, [])
         if self.end is None:  # else the callback left the stream itself
-            self._conclude(self._body.stop or Stop.LEFT, cause)
-        if self._has_callback and self._fold.has_output:
-            self._mark_emitted()
+            self._conclude(self._body.stop or Stop.LEFT, cause, has_gap=True)
         self._tell_observers()
 
-    def _conclude(self, stop: Stop, cause: BaseException | None = None) -> None:
+    def _conclude(self, stop: Stop, cause: BaseException | None = None, *, has_gap: bool = False) -> None:
         """Set how the stream ended."""
         fold, log, body = self._fold, self._log, self._body
         facts = Facts(
@@ -294,6 +297,7 @@ class Lifecycle:
             has_output=fold.has_output,
             has_unexplained=log.get(UNEXPLAINED_OBJECT) is not None,
             is_foreign=body.foreign is not None and fold.chunks == fold.unexplained,
+            has_gap=has_gap,
             is_refused=log.refused is not None,
             refused_ids=log.refused_ids,
         )

@@ -352,7 +352,7 @@ class StreamedBody:
         return chunks
 
     def _check_guards(self, end: int, chunks: list[ChatCompletionChunk]) -> None:
-        """Check the output limit, and whether strict mode refuses an anomaly, after data that ends at this offset."""
+        """After data that ends here: join texts, check the output limit, and whether strict mode refuses an anomaly."""
         self._fold.compact()
         if self._output_limit.is_passed(end):
             self._fail(exceeded("max_output_size", self._output_limit.most), chunks)

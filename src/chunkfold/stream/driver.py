@@ -279,7 +279,7 @@ class StreamDriver:
     def _check_not_consumed(self) -> None:
         if self._is_parsing:
             raise self._second_reader_error()
-        if self._consumed or self._closed:
+        if self._consumed or self._closed or self.end is StreamEnd.CLOSED:
             raise self._consumed_error(f"the stream is over ({self.end}); its result is in completion() and snapshot")
 
     def _second_reader_error(self) -> StreamConsumedError:
@@ -338,7 +338,7 @@ class StreamDriver:
             self._exhausted = True
             fault = self._cut_short  # if a read was left half done, that broke the source
         if not isinstance(fault, DeadlineReachedError):
-            self._ready = iter(end_of_body(self._parser, fault))
+            self._ready = iter(end_of_body(self._parser, fault, is_transport=True))
         return True
 
     # Leaving

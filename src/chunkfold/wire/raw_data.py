@@ -1,6 +1,7 @@
 """Judge data by itself: whether it is whole, and whether it alone is a payload, a chunk, an error or a keep-alive.
 
-It is the data of an event, one line of it, or a line that the standard discards. Nothing is noted here.
+It is the data of an event, one line of it, or a line that the standard discards. Where data is more than one payload,
+or less, the functions at the end split it or take what is whole in it. Nothing is noted here.
 """
 
 import re
