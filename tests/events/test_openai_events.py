@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import httpx2
 import pytest
-from cases import each_case
 from pydantic import BaseModel
 
 import chunkfold
@@ -205,7 +204,7 @@ def plain(completion: Any) -> dict[str, Any]:
     return dumped
 
 
-@each_case(("payloads", "options"), STREAMS.values(), ids=STREAMS)
+@pytest.mark.parametrize(("payloads", "options"), STREAMS.values(), ids=STREAMS)
 async def test_both_say_the_same(front: Any, payloads: list[Any], options: dict[str, Any]) -> None:
     theirs, ours = await read_both(front, payloads, options)
     assert (theirs.error, ours.error) == (None, None)
@@ -266,8 +265,8 @@ async def test_a_call_that_finishes_with_stop_is_the_same_for_both(front: Any) -
     assert of_chunkfold(ours.items) == of_openai(theirs.items)
 
 
-@each_case("reason", ERRORS)
-@each_case("cut", CUTS.values(), ids=CUTS)
+@pytest.mark.parametrize("reason", ERRORS)
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
 async def test_openai_raises_where_an_answer_is_cut_and_misses_the_rest(front: Any, cut: Any, reason: str) -> None:
     payloads, last, options, missed = cut
     theirs, ours = await read_both(front, [*payloads, chunk(last, reason), TRAILER], options)

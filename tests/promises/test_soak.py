@@ -196,7 +196,7 @@ def test_what_is_raised_in_a_callback(url: str, plant: Plant) -> None:
 
 
 def test_another_end(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chunkfold.stream.driver.end_of_body", lambda parser, exc: parser.close())
+    monkeypatch.setattr("chunkfold.stream.driver.end_of_body", lambda parser, exc, **options: parser.close())
     report = run_few(url)
     assert_found(report, r"cut in chunks: expected the end interrupted, received truncated \(--seed 5 --only 5\)")
     assert_found(report, r"cut in chunks: expected StreamInterruptedError, raised IncompleteStreamError")
@@ -261,7 +261,7 @@ def run_main(url: str, monkeypatch: pytest.MonkeyPatch) -> Command:
 def test_the_command_fails_where_something_is_wrong(
     run_main: Command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("chunkfold.stream.driver.end_of_body", lambda parser, exc: parser.close())
+    monkeypatch.setattr("chunkfold.stream.driver.end_of_body", lambda parser, exc, **options: parser.close())
     assert run_main("--streams", str(FEW), "--seed", "5") == 1
     assert "WRONG: cut in chunks: " in capsys.readouterr().out
     assert run_main("--seed", "5", "--only", "5") == 1
