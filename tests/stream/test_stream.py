@@ -395,7 +395,7 @@ WAYS_OUT: dict[Callable[[Any], Awaitable[None]], str] = {
 
 
 @every_source
-@each_case("way_out", WAYS_OUT)
+@pytest.mark.parametrize("way_out", WAYS_OUT)
 async def test_every_way_out_closes(kind: str, front: Any, way_out: Callable[[Any], Awaitable[None]]) -> None:
     async with opened(kind, front, WHOLE) as body:
         async with front(body.source) as stream:
@@ -414,7 +414,7 @@ async def test_every_way_out_closes(kind: str, front: Any, way_out: Callable[[An
 
 
 @every_source
-@each_case("read", [0, 2, 5])
+@pytest.mark.parametrize("read", [0, 2, 5])
 async def test_an_exception_in_the_body_passes_unchanged(kind: str, front: Any, read: int) -> None:
     mine = KeyError("mine")
     async with opened(kind, front, WHOLE) as body:
