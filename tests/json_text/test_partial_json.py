@@ -1391,7 +1391,7 @@ GROWTH = {
     "numbers with a type": Growth(numbers, list[int]),
     "names": Growth(names),
     "what does not fit": Growth(misfits, Trip),
-    "lists in one another": Growth(lambda n: "[" * (n // 2)),  # fewer have all their copies for nothing
+    "lists in one another": Growth(lambda n: "[" + ("[" * 400 + "]" * 400 + ",") * (n // 1_600)),
     "one number": Growth(lambda n: "[0." + "1" * n),
     "one number that is shown": Growth(lambda n: "[0." + "1" * (n // 2), half_numbers=True),
 }
