@@ -42,6 +42,20 @@ CALLS: dict[str, Callable[[Any], object]] = {
 }
 
 
+class Bytes(bytes):
+    """A class of its own."""
+
+
+@each_case("kind", [bytes, bytearray, memoryview, Bytes])
+def test_bytes_of_any_kind_are_bytes(kind: Callable[[bytes], Any]) -> None:
+    assert error_from_response(500, {}, kind(b'\xef\xbb\xbf{"message":"boom"}')).error.message == "boom"
+    assert EventStreamDecoder().feed(kind(b"data: a\n\n"))[0].data == b"a"
+    parser = ChatCompletionParser()
+    parser.feed(kind(b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'))
+    parser.fold(kind(b'data: {"choices":[{"delta":{"content":"b"}}]}\n\n'))
+    assert parser.snapshot.text == "ab"
+
+
 @each_case("value", [1.5, [1], object()], ids=["a fraction", "a list", "an object"])
 @each_case("name", CALLS)
 def test_an_argument_of_a_wrong_type_is_a_type_error(name: str, value: Any) -> None:

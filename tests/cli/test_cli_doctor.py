@@ -543,7 +543,7 @@ def test_a_key_that_a_provider_echoes_is_in_no_report(where: str) -> None:
     with provider(**answers) as bad:
         url = f"{bad.url}/{KEY}?api-key={KEY}".replace("://", f"://user:{KEY}@")
         others = [option for name in NAMES[1:] for option in ("--only", name)]
-        results = [doctor(url, "-m", "m", *options) for options in ([], others, [*others, "--json"])]
+        results = [doctor(url, "-m", "m", *options) for options in ([], ["--json"], others, [*others, "--json"])]
     for shown in (result.shown for result in results):
         assert "host" in shown
         assert "user:" not in shown

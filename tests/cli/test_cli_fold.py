@@ -122,6 +122,8 @@ def test_the_number_of_processes_changes_nothing(tmp_path: Path, monkeypatch: py
     (tmp_path / "100.sse").unlink()
     (tmp_path / "100.sse").mkdir()  # an empty folder in the middle
     (tmp_path / "110.sse").write_bytes(RESET.dumps().replace(b'"end"', b'"and'))
+    (tmp_path / "111.sse").write_bytes(b'{"chunkfold_recording":9}\n')
+    (tmp_path / "112.sse").unlink()
     names = [f"{number:03}.sse" if number != 60 else "-" for number in range(120)]
     one, other = (fold_files("--json", "--jobs", jobs, *names, stdin=RESET.dumps()) for jobs in ("1", "2"))
     assert one.stdout == other.stdout

@@ -425,7 +425,7 @@ def test_what_is_nested_deeper_than_500_is_refused_as_soon_as_it_is(deeper: str)
     with pytest.raises(ParseError, match="expected at most 500 levels at character") as raised:
         live.feed(deeper * 1_000_000)
     assert raised.value.position == 500 * len(deeper) + deeper.index(deeper.strip('"a:')[0])
-    whole = deeper * 501 + "1" + ("]" if deeper == "[" else "}") * 501
+    whole = deeper * 10_000 + "1" + ("]" if deeper == "[" else "}") * 10_000
     for parse in (ChatCompletionMessage(content=whole).parse, Function(arguments=whole).parse):
         with pytest.raises(ParseError, match="expected at most 500 levels"):
             parse()

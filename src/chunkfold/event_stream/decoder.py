@@ -152,9 +152,8 @@ class EventStreamDecoder:
             self._take_line(bytes(self._line), [])
             self._line.clear()
             self.reconnection_time = reconnection_time
-        event, error = self._current_event() if self._data else None, None
-        if event is None:
-            error = self._discarded.error_event(self._block_offset, self.last_event_id)
+        event = self._current_event() if self._data else None
+        error = None if self._data else self._discarded.error_event(self._block_offset, self.last_event_id)
         if event is not None or error is not None:
             self.unfinished = UnfinishedBlock(event, error, whole_lines == len(self._data))
         self._discarded.end_block(None)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, TypeAdapter
 
 from chunkfold.excerpts import excerpt
-from chunkfold.json_text.values import MAX_DEPTH, is_nested_deeper
+from chunkfold.json_text.values import is_nested_deeper
 
 OBJECT: Final[Any] = dict[str, Any]  # the type of a call's arguments, unless another one is registered
 _PYDANTIC_DEPTH: Final = 200  # levels of objects and lists; pydantic reads no deeper JSON
@@ -64,11 +64,9 @@ def load_json(text: str) -> Any:
     """The value of a whole JSON text; half a surrogate pair in it is U+FFFD.
 
     Raises:
-        ValueError: It is not JSON, is nested deeper than 500, or the interpreter cannot read it.
-        RecursionError: It is nested deeper than the interpreter can read here.
+        ValueError: It is not JSON, or the interpreter cannot read it.
+        RecursionError: It is nested deeper than the interpreter can read.
     """
-    if is_nested_deeper(text, MAX_DEPTH):
-        raise ValueError(f"expected JSON nested at most {MAX_DEPTH} deep, received deeper")
     return json.loads(_with_whole_pairs(text))
 
 
