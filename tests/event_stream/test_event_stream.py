@@ -557,6 +557,8 @@ def test_without_data_or_error_nothing_is_unfinished(body: bytes) -> None:
         (b"ERROR: {}\n\n", []),
         (b'data: a\n\n{"error":{"code":1}}\n\n', [event(b'{"error":{"code":1}}', "error", offset=9)]),
         (b': a\n\n{ "error" : "oops"}\n\n', [event(b'{ "error" : "oops"}', "error", offset=5)]),
+        (b': a\n\n{\n"error": {\n"a":1}}\n\n', [event(b'{\n"error": {\n"a":1}}\n', "error", offset=5)]),
+        (b': a\n\n[{\n"error": {\n"a":1}}]\n\n', [event(b'[{\n"error": {\n"a":1}}]\n', "error", offset=5)]),
         (b'data: a\n\n{"error":null}\n\n{"error":{}}\n\n{"error":""}\n\n{"a":1}\n\n', []),
         (b'data: a\n{"error":"oops"}\n\n', []),
     ],

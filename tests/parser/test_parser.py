@@ -1495,7 +1495,8 @@ def test_after_an_exception_of_the_consumer_a_stream_with_a_gap_is_not_complete(
     assert (raised.value.snapshot.text or "") == arrived
 
 
-def test_a_tap_that_leaves_and_raises_ends_the_stream_once() -> None:
+@each_case(("body", "end"), [(text("a") + STOP, StreamEnd.CLOSED), (STOP + DONE, StreamEnd.FINISHED)])
+def test_a_tap_that_leaves_and_raises_ends_the_stream_once(body: bytes, end: StreamEnd) -> None:
     ended: list[object] = []
 
     def tap(event: object, chunks: object) -> None:
@@ -1506,9 +1507,10 @@ def test_a_tap_that_leaves_and_raises_ends_the_stream_once() -> None:
     parser.observe(on_end=lambda one: ended.append(one.end))
     events = parser.events()
     with pytest.raises(LookupError):
-        parser.feed(text("a") + STOP + DONE)
+        parser.feed(body)
     events += parser.events()
-    assert (ended, [type(event).__name__ for event in events]) == ([StreamEnd.CLOSED], ["TextDelta"])
+    expected = ["TextDelta"] if end is StreamEnd.CLOSED else ["ChoiceFinished"]
+    assert (parser.end, ended, [type(event).__name__ for event in events]) == (end, [end], expected)
 
 
 @each_case("lost", [text("more"), ERROR, b"", DONE])
