@@ -707,7 +707,7 @@ def test_closing_a_view_closes_the_stream() -> None:
             closed.append(True)
 
     stream = ChatCompletionStream(pieces())
-    with closing(stream.text_deltas()) as texts:  # type: ignore[type-var] # pyright: ignore[reportArgumentType]
+    with closing(stream.text_deltas()) as texts:
         assert next(texts) == "Hello"
     assert (stream.end, closed) == ("closed", [True])
 
@@ -723,7 +723,7 @@ async def test_closing_an_async_view_closes_the_stream() -> None:
             closed.append(True)
 
     stream = AsyncChatCompletionStream(pieces())
-    async with aclosing(stream.events()) as events:  # type: ignore[type-var] # pyright: ignore[reportArgumentType]
+    async with aclosing(stream.events()) as events:
         await anext(events)
     assert (stream.end, closed) == ("closed", [True])
 

@@ -29,8 +29,8 @@ T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-class _View(AnyView[T]):
-    """A view for `async for`."""
+class AsyncView(AnyView[T]):
+    """The items of a stream, one by one, for `async for`."""
 
     def __aiter__(self) -> Self:
         return self
@@ -138,23 +138,23 @@ class AsyncChatCompletionStream(StreamDriver):
             await self._close(wait=deadline - time.monotonic())
         return self.snapshot
 
-    def text_deltas(self) -> AsyncIterator[str]:
+    def text_deltas(self) -> AsyncView[str]:
         """Yield the text of choice 0 from here on, without empty pieces; see `ChatCompletionStream.text_deltas`."""
-        return _View(self, self._texts())
+        return AsyncView(self, self._texts())
 
-    def events(self) -> "AsyncIterator[ChatCompletionEvent]":
+    def events(self) -> "AsyncView[ChatCompletionEvent]":
         """Yield typed events, then raise the error, if there is one; see `ChatCompletionStream.events`."""
-        return _View(self, self._next_event)
+        return AsyncView(self, self._next_event)
 
     @overload
     def partials(
         self, type: builtins.type[ModelT], *, half_numbers: bool = False
-    ) -> AsyncIterator[ModelT | dict[str, Any]]: ...
+    ) -> AsyncView[ModelT | dict[str, Any]]: ...
     @overload
-    def partials(self, type: Any = None, *, half_numbers: bool = False) -> AsyncIterator[Any]: ...
-    def partials(self, type: Any = None, *, half_numbers: bool = False) -> AsyncIterator[Any]:
+    def partials(self, type: Any = None, *, half_numbers: bool = False) -> AsyncView[Any]: ...
+    def partials(self, type: Any = None, *, half_numbers: bool = False) -> AsyncView[Any]:
         """Parse the text of choice 0 as JSON while it is written; see `ChatCompletionStream.partials`."""
-        return _View(self, self._partials_of(type, half_numbers=half_numbers))
+        return AsyncView(self, self._partials_of(type, half_numbers=half_numbers))
 
     async def _read(self, *, folding: bool = False) -> None:
         if self._reader is not None or self._is_parsing:

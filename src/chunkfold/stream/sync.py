@@ -28,8 +28,8 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 _MAX_WAKING: Final = 1.0  # seconds for a reader to return after its connection was shut down
 
 
-class _View(AnyView[T]):
-    """A view for `for`."""
+class View(AnyView[T]):
+    """The items of a stream, one by one, for `for`."""
 
     def __iter__(self) -> Self:
         return self
@@ -146,7 +146,7 @@ class ChatCompletionStream(StreamDriver):
             self._close(wait=deadline - time.monotonic())
         return self.snapshot
 
-    def text_deltas(self) -> Iterator[str]:
+    def text_deltas(self) -> View[str]:
         """Yield the text of choice 0 from here on, without empty pieces.
 
         Use it instead of iterating over the chunks: what one has read, the other does not yield again. Chunks or
@@ -155,23 +155,21 @@ class ChatCompletionStream(StreamDriver):
         Raises:
             ChunkfoldError: The stream did not end well.
         """
-        return _View(self, self._texts())
+        return View(self, self._texts())
 
-    def events(self) -> "Iterator[ChatCompletionEvent]":
+    def events(self) -> "View[ChatCompletionEvent]":
         """Yield typed events, then raise the error, if there is one; see `chunkfold.events`.
 
         Use it instead of iterating over the chunks: what one has read, the other does not yield again. The first
         events have what arrived so far; another call continues where the last one stopped.
         """
-        return _View(self, self._next_event)
+        return View(self, self._next_event)
 
     @overload
-    def partials(
-        self, type: builtins.type[ModelT], *, half_numbers: bool = False
-    ) -> Iterator[ModelT | dict[str, Any]]: ...
+    def partials(self, type: builtins.type[ModelT], *, half_numbers: bool = False) -> View[ModelT | dict[str, Any]]: ...
     @overload
-    def partials(self, type: Any = None, *, half_numbers: bool = False) -> Iterator[Any]: ...
-    def partials(self, type: Any = None, *, half_numbers: bool = False) -> Iterator[Any]:
+    def partials(self, type: Any = None, *, half_numbers: bool = False) -> View[Any]: ...
+    def partials(self, type: Any = None, *, half_numbers: bool = False) -> View[Any]:
         """Parse the text of choice 0 as JSON: yield what is known after each piece, finally the whole value.
 
         `PartialJSON` describes what is shown when. The last value is that of `message.parse(type)`. After events or
@@ -182,7 +180,7 @@ class ChatCompletionStream(StreamDriver):
             LimitExceededError: The text has more than 250,000 values.
             ChunkfoldError: The stream did not end well.
         """
-        return _View(self, self._partials_of(type, half_numbers=half_numbers))
+        return View(self, self._partials_of(type, half_numbers=half_numbers))
 
     def _read(self, *, folding: bool = False) -> None:
         if self._reader is not None or self._is_parsing:
