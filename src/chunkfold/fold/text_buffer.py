@@ -16,11 +16,12 @@ class TextBuffer:
         write: Appends a text; returns how many characters it has.
     """
 
-    __slots__ = ("_done", "_done_size", "_open", "write")
+    __slots__ = ("_done", "_open", "_pieces", "_pieces_size", "write")
 
     def __init__(self) -> None:
-        self._done: list[str] = []
-        self._done_size = 0
+        self._done = ""
+        self._pieces: list[str] = []
+        self._pieces_size = 0
         self._open = StringIO(newline="")
         self.write: Callable[[str], int] = self._open.write
 
@@ -30,29 +31,44 @@ class TextBuffer:
 
     def tell(self) -> int:
         """How many characters there are."""
-        return self._done_size + self._open.tell()
+        return len(self._done) + self._pieces_size + self._open.tell()
 
     @property
     def size(self) -> int:
         """Its size in bytes: one for each character, four if any of them is not ASCII."""
         self.compact()
-        return self._done_size * (1 if all(map(str.isascii, self._done)) else 4)
+        return self.tell() * (1 if all(map(str.isascii, (self._done, *self._pieces))) else 4)
 
     def getvalue(self) -> str:
         """All of the text; joined once, for as long as nothing is written."""
         self.compact()
-        if len(self._done) > 1:
-            self._done = ["".join(self._done)]
-        return self._done[0] if self._done else ""
+        if self._pieces:
+            self._join()
+        return self._done
 
     def compact(self) -> None:
-        """Join the pieces that came since the last time."""
+        """Join what was written since the last time."""
         size = self._open.tell()
         if size:
-            self._done.append(self._open.getvalue())
-            self._done_size += size
+            self._pieces.append(self._open.getvalue())
+            self._pieces_size += size
             self._open = StringIO(newline="")
             self.write = self._open.write
+        if self._pieces_size > len(self._done) // 32:
+            self._join()
+
+    def _join(self) -> None:
+        """Append the pieces, in place where nobody else has the text: a copy would double the memory at the end.
+
+        CPython appends in place to a local variable that has the only reference. Elsewhere this is a copy, and the cost
+        stays linear because `compact` waits until a 32nd of the text has come.
+        """
+        more = "".join(self._pieces)
+        done, self._done = self._done, ""
+        done += more
+        self._done = done
+        self._pieces.clear()
+        self._pieces_size = 0
 
 
 def _buffer_of(text: str) -> TextBuffer:

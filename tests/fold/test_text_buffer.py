@@ -1,0 +1,77 @@
+"""The buffer of texts that grow."""
+
+import copy
+import sys
+import tracemalloc
+from collections.abc import Iterator
+
+import pytest
+
+from chunkfold.fold.text_buffer import TextBuffer
+
+WORDS = ["a", "bc", "", "d€", "\N{GRINNING FACE}", "\ud83d", "\r\n"]
+
+
+def test_it_is_the_joined_text_whenever_it_is_compacted() -> None:
+    buffer, text, values = TextBuffer(), "", []
+    for number in range(2_000):
+        word = WORDS[number % len(WORDS)] * (number % 5)
+        text += word
+        assert buffer.write(word) == len(word)
+        if number % 3 == 0:
+            buffer.compact()
+        if number % 7 == 0:
+            values.append((buffer.getvalue(), text))
+        assert buffer.tell() == len(text)
+    assert buffer.getvalue() == text
+    assert all(value == expected for value, expected in values)  # appending in place leaves what was handed out
+
+
+@pytest.mark.parametrize("kind", [copy.copy, copy.deepcopy])
+def test_a_copy_grows_on_its_own(kind: object) -> None:
+    assert callable(kind)
+    buffer = TextBuffer()
+    buffer.write("a")
+    buffer.compact()
+    other = kind(buffer)
+    other.write("b")
+    buffer.write("c")
+    assert (buffer.getvalue(), other.getvalue()) == ("ac", "ab")
+
+
+def test_the_size_counts_four_bytes_where_any_character_is_not_ascii() -> None:
+    buffer = TextBuffer()
+    for number in range(100):
+        buffer.write("abc")
+        buffer.compact()
+        assert buffer.size == 3 * (number + 1)
+    buffer.write("é")
+    assert buffer.size == 4 * 301
+
+
+@pytest.fixture
+def _untraced() -> Iterator[None]:
+    """A tracer, such as coverage's, keeps CPython from appending in place."""
+    tracer = sys.gettrace()
+    sys.settrace(None)
+    yield
+    sys.settrace(tracer)
+
+
+@pytest.mark.usefixtures("_untraced")
+@pytest.mark.parametrize(("word", "width"), [("word ", 1), ("wörd€ ", 2)])
+def test_it_is_not_copied_as_a_whole_at_the_end(word: str, width: int) -> None:
+    """On CPython, which appends in place."""
+    count = 200_000
+    for _ in range(2):  # the interpreter first has to see that the two are texts
+        buffer = TextBuffer()
+        tracemalloc.start()
+        for number in range(count):
+            buffer.write(word)
+            if number % 1_000 == 0:
+                buffer.compact()
+        size = len(buffer.getvalue()) * width
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert size == count * len(word) * width
+    assert peak <= 1.2 * size + 200_000
