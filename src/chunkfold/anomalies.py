@@ -62,7 +62,7 @@ class Anomaly:
 
 UNFINISHED_BLOCK: Final = Rule(
     "CF101",
-    "the last event is not ended by a blank line",
+    "no blank line ends the last event",
     "gateways that close right after the last field",
     "reads it if it is complete; drops incomplete JSON",
 )
@@ -79,7 +79,7 @@ COMMENT_IN_DATA: Final = Rule(
 NULL_DATA: Final = Rule("CF105", "an event whose data is null", "reasoning models behind gateways", "skips it")
 FOREIGN_EVENT: Final = Rule(
     "CF106",
-    "an event of another name that is not a chunk",
+    "an event with another name is not a chunk",
     "Azure (keepalive), relays that add metadata or tool progress",
     "skips it",
 )
@@ -114,7 +114,7 @@ EMPTY_FOR_ABSENT: Final = Rule(
     "reads it as absent",
 )
 ROLE_CHANGED: Final = Rule(
-    "CF204", "another role comes later in the stream", "GigaChat, relays", "keeps assistant, else the first"
+    "CF204", "the role changes within the stream", "GigaChat, relays", "keeps assistant, else the first"
 )
 ID_CHANGED: Final = Rule(
     "CF205", "the id or the model changes within the stream", "Oracle, OpenRouter, GitHub Copilot", "keeps the first"
@@ -127,7 +127,7 @@ OBJECT_UNUSUAL: Final = Rule(
 )
 FULL_MESSAGE: Final = Rule(
     "CF207",
-    "a whole message beside or instead of a delta",
+    "a whole message is sent beside or instead of a delta",
     "Perplexity, MiniMax, HybridAI",
     "fills gaps with it; uses it as the content if no delta carried output",
 )
@@ -152,17 +152,17 @@ CONTROL_CHARACTERS: Final = Rule(
 WRAPPED_IN_LIST: Final = Rule("CF214", "the payload is a list of one element", "Google", "unwraps it")
 NUMBER_SPELLED: Final = Rule(
     "CF215",
-    "a whole number comes as a string or with a fraction of 0",
+    "a whole number is sent as a string or with a fraction of 0",
     "gateways in loosely typed languages",
     "reads it",
 )
 HEAD_MISSING: Final = Rule(
     "CF216",
-    "no chunk had an id, or none had a creation time, or none had a model",
+    "no chunk has an id, or none has a creation time, or none has a model",
     "NagaAI, bare gateways",
     "leaves the missing fields None",
 )
-FIELD_NULL_ITEM: Final = Rule("CF217", "a list of tool calls has a null in it", "relays", "skips it")
+FIELD_NULL_ITEM: Final = Rule("CF217", "a list of tool calls contains null", "relays", "skips it")
 AUDIO_NOT_BASE64: Final = Rule(
     "CF218", "a piece of audio is not base64 by itself", "servers that cut the encoded text", "joins the texts"
 )
@@ -180,7 +180,7 @@ TOOL_MESSAGE: Final = Rule(
 )
 CHOICE_INDEX_WANDERS: Final = Rule(
     "CF221",
-    "a choice has an index other than 0 although one choice was asked for",
+    "a choice has an index other than 0 although one choice was requested",
     "Portkey in front of Cohere, musistudio/llms, GitHub Copilot",
     "reads it as choice 0, with the option `one_choice`",
 )
@@ -193,7 +193,7 @@ CALL_INDEX_MISSING: Final = Rule(
 )
 CALL_ID_MADE_UP: Final = Rule(
     "CF302",
-    "a tool call never got an id",
+    "a tool call never gets an id",
     "Ollama, llama.cpp, relays",
     "makes one up at the end: a hash that no other turn repeats",
 )
@@ -209,14 +209,14 @@ CALL_NAME_REPEATED: Final = Rule(
     "CF307", "a tool call's name is repeated", "MiniMax, NVIDIA NIM, bridges to Claude, Mistral", "keeps it once"
 )
 CALL_NAME_IN_PIECES: Final = Rule(
-    "CF308", "a tool call's name comes in pieces or grows", "some servers", "joins the pieces"
+    "CF308", "a tool call's name arrives in pieces or grows", "some servers", "joins the pieces"
 )
-CALL_NAME_LATE: Final = Rule("CF309", "another name comes after the arguments", "relays", "ignores it")
+CALL_NAME_LATE: Final = Rule("CF309", "another name follows the arguments", "relays", "ignores it")
 ARGUMENTS_OBJECT: Final = Rule(
     "CF310", "a tool call's arguments are an object, not text", "MiniMax, Ollama-like servers", "keeps its JSON text"
 )
 ARGUMENTS_PLACEHOLDER: Final = Rule(
-    "CF311", "a placeholder {} comes before the real arguments", "bridges", "keeps the text; `parse` drops it"
+    "CF311", "a placeholder {} precedes the real arguments", "bridges", "keeps the text; `parse` drops it"
 )
 ARGUMENTS_SEVERAL: Final = Rule(
     "CF312",
@@ -234,11 +234,9 @@ CALL_INDEX_CHANGED: Final = Rule(
     "continues the call that lacks arguments, or has only their beginning",
 )
 
-ZERO_USAGE: Final = Rule(
-    "CF401", "a usage of 0 comes after a positive one", "MiniMax, gateways", "keeps the positive one"
-)
+ZERO_USAGE: Final = Rule("CF401", "a usage of 0 follows a positive one", "MiniMax, gateways", "keeps the positive one")
 TOTAL_TOO_SMALL: Final = Rule(
-    "CF402", "usage comes in parts whose total is too small", "bridges to Claude", "uses prompt + completion as total"
+    "CF402", "usage arrives in parts whose total is too small", "bridges to Claude", "uses prompt + completion as total"
 )
 COUNT_TOO_LARGE: Final = Rule(
     "CF403", "a count of tokens has more than 64 bits", "hostile upstreams", "keeps the value raw"
@@ -250,7 +248,7 @@ TOO_MANY_KEYS: Final = Rule(
     "keeps the first hundred of each object, and OpenAI's own keys",
 )
 USAGE_NAMES: Final = Rule(
-    "CF405", "usage says input_tokens and output_tokens", "mlx-vlm, bridges", "reads them by OpenAI's names"
+    "CF405", "usage has the names input_tokens and output_tokens", "mlx-vlm, bridges", "reads them by OpenAI's names"
 )
 
 DONE_MISSING: Final = Rule(
@@ -262,12 +260,12 @@ FINISH_MISSING: Final = Rule(
 FINISHED_TWICE: Final = Rule("CF504", "a choice finishes more than once", "OpenRouter, SGLang", "keeps the last")
 OUTPUT_AFTER_FINISH: Final = Rule(
     "CF505",
-    "output comes after the finish reason",
+    "output follows the finish reason",
     "GitHub Copilot, SGLang, Open WebUI",
     "keeps it; if the connection breaks later, the finish reason is ignored",
 )
 FINISH_UNUSUAL: Final = Rule(
-    "CF506", "the finish reason is none of OpenAI's", "Together, Hugging Face, Zhipu, vLLM", "maps it in `outcome`"
+    "CF506", "the finish reason is not one of OpenAI's", "Together, Hugging Face, Zhipu, vLLM", "maps it in `outcome`"
 )
 LATE_FAULT: Final = Rule(
     "CF507",
@@ -276,16 +274,18 @@ LATE_FAULT: Final = Rule(
     "the stream counts as finished",
 )
 
-ERROR_EVENT: Final = Rule("CF601", "an error as an event of that name", "Groq, LM Studio, Dynamo", "raises APIError")
+ERROR_EVENT: Final = Rule(
+    "CF601", "an error is sent as an event named `error`", "Groq, LM Studio, Dynamo", "raises APIError"
+)
 ERROR_FIELD: Final = Rule(
-    "CF602", "an error as a field of the event stream", "llama.cpp through 2025", "raises APIError"
+    "CF602", "an error is sent as a field of the event stream", "llama.cpp through 2025", "raises APIError"
 )
 ERROR_SHAPE: Final = Rule(
-    "CF603", "an error that is a string, a list or empty", "Hugging Face, text servers, proxies", "raises APIError"
+    "CF603", "an error is a string, a list or empty", "Hugging Face, text servers, proxies", "raises APIError"
 )
 ERROR_BARE: Final = Rule(
     "CF604",
-    "an error object without OpenAI's envelope",
+    "an error is sent without OpenAI's envelope",
     "vLLM, FastAPI, Cloudflare, watsonx, Baidu, Tencent, AWS, Databricks, proxies",
     "raises APIError",
 )
@@ -296,7 +296,7 @@ ERROR_FINISH: Final = Rule(
     "OpenRouter, Sansa, DeepSeek, Zhipu, vLLM, Gemini, Portkey",
     "raises APIError",
 )
-ERROR_BODY: Final = Rule("CF607", "a JSON error as the body, although the status is 200", "gateways", "raises APIError")
+ERROR_BODY: Final = Rule("CF607", "the body is a JSON error although the status is 200", "gateways", "raises APIError")
 ERROR_INSIDE: Final = Rule(
     "CF608",
     "an error in a choice or in `x_groq`, without a finish reason that means one",

@@ -427,7 +427,7 @@ def test_what_was_tolerated_is_listed_with_what_came() -> None:
     assert result.exit_code == 0
     assert "- result: 1 tolerated\n" in result.stdout
     assert "CF204 CF302 |\n" in result.stdout
-    assert "\n- CF204, once: another role comes later in the stream (first at byte " in result.stdout
+    assert "\n- CF204, once: the role changes within the stream (first at byte " in result.stdout
     assert "; chunkfold keeps assistant, else the first\n" in result.stdout
     assert [rule["rule"] for rule in found["anomalies"]] == ["CF204", "CF302"]
     (offset,) = {rule["offset"] for rule in found["anomalies"] if rule["rule"] == "CF204"}

@@ -124,11 +124,11 @@ def test_plain_lines_tell_each_frame_and_the_verdict() -> None:
         "usage: prompt 5, completion 7, total 12",
         "to tolerate: these 3:",
         "",
-        "CF204: another role comes later in the stream (once)",
+        "CF204: the role changes within the stream (once)",
         f"  first: byte {offsets[1]}: 'model'",
         "CF103: an event with blank data (once)",
         f"  first: byte {offsets[2]}",
-        "CF106: an event of another name that is not a chunk (once)",
+        "CF106: an event with another name is not a chunk (once)",
         f"  first: byte {offsets[3]}: 'progress'",
     ]
     assert all(BODY[offset:].startswith((b"data:", b"event:")) for offset in offsets)
@@ -619,7 +619,7 @@ def test_on_a_terminal_nothing_is_too_wide_and_nothing_acts(width: int, tmp_path
     for told in (
         r"日本語のテキスト👍\x1b[2J\x1b]0;title\x07",
         r"'na\nme'",
-        "CF204:anotherrolecomeslaterinthestream",
+        "CF204:therolechangeswithinthestream",
         "sentby:GigaChat",
     ):
         assert told in shown
@@ -631,7 +631,7 @@ def test_on_a_terminal_columns_are_kept_and_narrow_ones_go_below(tmp_path: Path)
     (tmp_path / "body.sse").write_bytes(BODY)
     wide, _, _ = on_a_terminal("inspect", str(tmp_path / "body.sse"), width=80)
     assert wide[:2] == ["offset  what      adds", "     0  chunk     role assistant"]
-    assert wide[3] == "                  CF204: another role comes later in the stream ('model')"
+    assert wide[3] == "                  CF204: the role changes within the stream ('model')"
     narrow, _, _ = on_a_terminal("inspect", str(tmp_path / "body.sse"), width=40)
     assert narrow[1:3] == ["     0  chunk", "  role assistant"]
     assert narrow[5:7] == ["  CF204: another role comes later in the", "  stream ('model')"]

@@ -528,7 +528,7 @@ def test_what_a_parser_raised_is_the_cause_with_its_own_traceback(fold: Any) -> 
         (delta("stop"), "the finish reason 'stop'"),
         (b'data: {"choices":[],"usage":{"prompt_tokens":1}}\n\n', "usage"),
         (b'data: {"error":{"message":"overloaded"}}\n\n', "an error: overloaded"),
-        (delta(role="model"), "nothing that adds to the answer (CF204: another role comes later in the stream)"),
+        (delta(role="model"), "nothing that adds to the answer (CF204: the role changes within the stream)"),
         (delta(images=[{"image_url": {"url": "data:"}}]), "ImageReceived"),
     ],
 )
