@@ -37,9 +37,9 @@ _UNITS: Final = {
     "max_event_payloads": "payloads in one event",
     "max_arguments_values": "characters in arguments that are not text, in one event",
     "max_partial_values": "values in JSON that is shown while it is written",
-    "max_content_encodings": "content encodings that were not asked for",
-    "max_expansion": "times the bytes that came, after decoding",
-    "max_output_size": "characters of output (or, for all that is kept, four bytes for each and 1 MiB)",
+    "max_content_encodings": "content encodings that were not requested",
+    "max_expansion": "times the size of the compressed body, after decoding",
+    "max_output_size": "characters of output (or, for everything that is kept, four bytes for each and 1 MiB)",
 }
 
 
@@ -64,14 +64,14 @@ class StreamEnd(StrEnum):
 
 END_MEANINGS: Final = {
     StreamEnd.FINISHED: "every choice has its finish reason",
-    StreamEnd.DONE: "[DONE] came, but a choice has no finish reason",
-    StreamEnd.EMPTY: "nothing came",
+    StreamEnd.DONE: "[DONE] arrived, but a choice has no finish reason",
+    StreamEnd.EMPTY: "nothing arrived",
     StreamEnd.TRUNCATED: "the body ended too early",
     StreamEnd.FAILED: "the provider reported an error",
     StreamEnd.INVALID: "it is not a stream of chat completion chunks",
     StreamEnd.INTERRUPTED: "the transport failed",
     StreamEnd.STALLED: "it stalled, or took too long",
-    StreamEnd.CLOSED: "it was left before its end",
+    StreamEnd.CLOSED: "the client left before the end",
 }
 
 

@@ -259,7 +259,7 @@ def test_a_provider_that_hangs_is_told_with_how_long_was_waited() -> None:
     with FakeProvider(Answer([*said("Hel"), 5.0])) as provider:
         result = asked(provider.base_url, "--timeout", "0.2", "Hi")
     assert (result.stdout, result.exit_code) == ("Hel", 5)
-    assert "nothing came for 0.2 s" in result.stderr
+    assert "nothing arrived for 0.2 s" in result.stderr
 
 
 # As JSON

@@ -462,7 +462,7 @@ def test_frames_are_shown_while_the_stream_runs_and_ctrl_c_gives_the_verdict() -
         assert request.client_left
     assert "text 'Hi'" in shown[2]
     assert "reading stops early" in rest
-    assert "\nended: closed: it was left before its end\n" in rest
+    assert "\nended: closed: the client left before the end\n" in rest
     assert (exit_code, errors) == (130, "")
     assert request.json["messages"][0]["content"] == "Hello?"
 

@@ -184,7 +184,7 @@ def test_a_stall_is_the_same_wherever_the_recording_is_read(output: Path) -> Non
         result = run("record", provider.url, "-m", "m", "hi", "-o", str(output), "--timeout", "0.3")
     summary, error = result.stderr.splitlines()
     assert (result.exit_code, summary.rpartition("; ")[2]) == (6, "ended: stalled")
-    assert error == "Error: bytes but no chunk came for 0.3 s (progress_timeout)"
+    assert error == "Error: received bytes but no chunk for 0.3 s (progress_timeout)"
     again = run("replay", str(output), "--speed", "0")
     assert (again.exit_code, again.stderr.splitlines()[-1]) == (6, error)
     for command in ("fold", "replay", "inspect"):

@@ -251,7 +251,7 @@ def test_the_page_tells_the_facts() -> None:
 def test_what_the_end_means_is_told_in_words() -> None:
     assert "Every choice has its finish reason.\n" in read(WHOLE).text
     done = recording((0.2, delta(content="a")), (0.3, DONE))
-    assert "[DONE] came, but a choice has no finish reason.\n" in read(done).text
+    assert "[DONE] arrived, but a choice has no finish reason.\n" in read(done).text
 
 
 def test_what_broke_is_told_with_its_error_and_what_was_tolerated_with_its_rule() -> None:

@@ -108,4 +108,4 @@ def _reason(request: ChatRequest, error: Exception) -> str:
 def waited(error: object, request: ChatRequest) -> str:
     """The time waited, if it was too long; else ""."""
     is_late = isinstance(error, httpx.ReadTimeout) or isinstance(getattr(error, "__cause__", None), httpx.ReadTimeout)
-    return f"nothing came for {request.read_timeout:g} s" if is_late else ""
+    return f"nothing arrived for {request.read_timeout:g} s" if is_late else ""

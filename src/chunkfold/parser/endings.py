@@ -171,9 +171,9 @@ def conclude(
 def _incomplete(end: StreamEnd, stop: Stop, unexplained: Anomaly | None) -> IncompleteStreamError:
     """The stream stopped by itself, but too early: `empty` or `truncated`; an unexplained object is quoted."""
     if end is StreamEnd.EMPTY:
-        msg = "the stream ended without any output" + (" but [DONE]" if stop is Stop.DONE else "")
+        msg = "[DONE] arrived before any output" if stop is Stop.DONE else "the stream ended without any output"
     else:
-        before, missing = ("[DONE] came", "") if stop is Stop.DONE else ("the body ended", "no [DONE], and ")
+        before, missing = ("[DONE] arrived", "") if stop is Stop.DONE else ("the body ended", "no [DONE], and ")
         msg = f"{before} before the stream was complete: {missing}a choice without a finish reason"
     if unexplained is not None:
         msg += f", after an object that is neither a chunk nor an error: {unexplained.detail}"
@@ -182,7 +182,7 @@ def _incomplete(end: StreamEnd, stop: Stop, unexplained: Anomaly | None) -> Inco
 
 def _foreign_events(offset: int, quoted: str) -> InvalidChunkError:
     """Events came, but no chunk among them; the first one is quoted."""
-    what = "expected chunks of the chat completions API, received none of them but other events"
+    what = "expected chunks of the chat completions API, received only other events"
     msg = f"event at byte {offset}: {what}: {quoted}"
     return InvalidChunkError(msg, position=offset)
 

@@ -102,5 +102,5 @@ class Deadlines:
         if self._total is not None and now - self.started > self._total:
             return f"the stream was not complete after {self._total} s (total_timeout)"
         if self._progress is not None and now - self.last_progress > self._progress:
-            return f"bytes but no chunk came for {self._progress} s (progress_timeout)"
+            return f"received bytes but no chunk for {self._progress} s (progress_timeout)"
         return None
