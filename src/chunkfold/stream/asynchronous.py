@@ -99,9 +99,9 @@ class AsyncChatCompletionStream(StreamDriver):
         await self._close(wait=math.inf if exc is None else 0)
 
     async def aclose(self) -> None:
-        """Close the response. Before the end this leaves the stream; afterwards it changes nothing.
+        """Close the response. Before the end, this leaves the stream; afterwards, it has no effect.
 
-        Another task may do it: a loop over the stream then ends.
+        Another task may call it: a loop over the stream then ends.
         """
         await self._close()
 
@@ -109,7 +109,7 @@ class AsyncChatCompletionStream(StreamDriver):
         """Read the rest and return the completion.
 
         Raises:
-            ChunkfoldError: The stream did not end well; its `snapshot` has what arrived.
+            ChunkfoldError: The stream did not end well; the error's `snapshot` is the answer so far.
         """
         if not (self._consumed or self._closed):
             while self.end is None:
@@ -119,9 +119,9 @@ class AsyncChatCompletionStream(StreamDriver):
         return self.completion()
 
     async def drain(self, within: float = 5.0) -> ChatCompletion:
-        """Yield nothing more, read on to the end, then close; return what has arrived.
+        """Read on to the end without yielding anything, close the stream, and return the snapshot.
 
-        The same as `ChatCompletionStream.drain`; here the seconds hold for every source.
+        The same as `ChatCompletionStream.drain`, but the time limit holds for every source.
 
         Raises:
             StreamConsumedError: Another task is reading.

@@ -31,11 +31,11 @@ def connect(
         client: An `httpx.Client`, an `httpx2.Client`, or anything with their `stream` method.
         method: The HTTP method, usually "POST".
         url: The URL of the chat completions endpoint.
-        json: The request's body. In a copy of it `stream` is true, whatever it was.
+        json: The request's body. A copy of it is sent, in which `stream` is true.
         reuse_connection: Whether closing waits up to 100 ms for the end of the body after `[DONE]`, so that the client
-            can use the connection again. Closing no longer waits once the origin has closed a connection that it had
-            announced to keep.
-        options: Those of `ChatCompletionParser`, but for `status_code`, `headers` and `started`; and the request
+            can use the connection again. Closing no longer waits once the server has closed a connection that it had
+            announced to keep open.
+        options: The options of `ChatCompletionParser`, except `status_code`, `headers` and `started`, and the request
             options of the client: `headers`, `timeout`, `params`, `auth`, `cookies`, `follow_redirects`, `extensions`.
             `Accept: text/event-stream` and `Accept-Encoding: identity` are added to a copy of the headers, unless
             given. If `n` is absent from `json`, or 1, `one_choice` is true, unless given.

@@ -61,7 +61,7 @@ class ChatCompletionStream(StreamDriver):
 
     Raises:
         ChunkfoldError: Iterating or `read` failed.
-        StreamConsumedError: Iterating after the end, or while events of the last read still wait to be taken.
+        StreamConsumedError: Iterating after the end, or before all events of the last read were taken.
     """
 
     def __init__(
@@ -102,9 +102,9 @@ class ChatCompletionStream(StreamDriver):
         self._close(wait=math.inf if exc is None else 0)
 
     def close(self) -> None:
-        """Close the response. Before the end this leaves the stream; afterwards it changes nothing.
+        """Close the response. Before the end, this leaves the stream; afterwards, it has no effect.
 
-        Another thread may call it. A thread that waits for bytes is then woken if the connection is HTTP/1.1 over
+        Another thread may call it. If a thread is waiting for bytes, it is woken if the connection is HTTP/1.1 over
         httpx or httpx2; otherwise its loop ends when the next bytes arrive.
         """
         self._close()
@@ -113,7 +113,7 @@ class ChatCompletionStream(StreamDriver):
         """Read the rest and return the completion.
 
         Raises:
-            ChunkfoldError: The stream did not end well; its `snapshot` has what arrived.
+            ChunkfoldError: The stream did not end well; the error's `snapshot` is the answer so far.
         """
         if not (self._consumed or self._closed):
             while self.end is None:
@@ -123,15 +123,15 @@ class ChatCompletionStream(StreamDriver):
         return self.completion()
 
     def drain(self, within: float = 5.0) -> ChatCompletion:
-        """Yield nothing more, read on to the end, then close; return what has arrived.
+        """Read on to the end without yielding anything, close the stream, and return the snapshot.
 
         For a "stop" button: the provider bills the answer anyway, and the usage is in the last chunk. A loop
-        over the stream ends. It does not raise for what the provider sends: see `error`, and `end`, which is
-        `closed` if the time was over first.
+        over the stream ends. If the stream fails, nothing is raised, but `error` is set. If the time runs out first,
+        `end` is `closed`.
 
         Args:
-            within: The most seconds to read on. For an iterable of bytes, and over HTTP/2, the time is checked between
-                two reads only: if the provider is silent, it waits as long as the source does.
+            within: How many seconds to read on at most. For an iterable of bytes, and over HTTP/2, the time is only
+                checked between two reads: if the provider is silent, it waits as long as the source does.
 
         Raises:
             StreamConsumedError: Another thread is reading.
@@ -149,8 +149,8 @@ class ChatCompletionStream(StreamDriver):
     def text_deltas(self) -> View[str]:
         """Yield the text of choice 0 from here on, without empty pieces.
 
-        Use it instead of iterating over the chunks: what one has read, the other does not yield again. Chunks or
-        events of an earlier read that were not taken come first, as text.
+        Use it instead of iterating over the chunks: what one has read, the other does not yield again. If chunks or
+        events of an earlier read were not taken, their text comes first.
 
         Raises:
             ChunkfoldError: The stream did not end well.
@@ -161,7 +161,7 @@ class ChatCompletionStream(StreamDriver):
         """Yield typed events, then raise the error, if there is one; see `chunkfold.events`.
 
         Use it instead of iterating over the chunks: what one has read, the other does not yield again. The first
-        events have what arrived so far; another call continues where the last one stopped.
+        events have everything that has arrived so far; another call continues where the last one stopped.
         """
         return View(self, self._next_event)
 
@@ -170,10 +170,10 @@ class ChatCompletionStream(StreamDriver):
     @overload
     def partials(self, type: Any = None, *, half_numbers: bool = False) -> View[Any]: ...
     def partials(self, type: Any = None, *, half_numbers: bool = False) -> View[Any]:
-        """Parse the text of choice 0 as JSON: yield what is known after each piece, finally the whole value.
+        """Parse the text of choice 0 as JSON: yield the value so far after each piece, finally the whole value.
 
-        `PartialJSON` describes what is shown when. The last value is that of `message.parse(type)`. After events or
-        other partials it continues with the next piece; the values then show the text before it, too.
+        `PartialJSON` describes the values. The last one is that of `message.parse(type)`. After events or other
+        partials, it continues with the next piece; the values then include the text before it.
 
         Raises:
             ParseError: The text is not JSON, is cut, or does not fit the type.

@@ -19,9 +19,9 @@ _DECODED: Final = _BOUNDED | {"br", "zstd"}
 
 
 class ConnectOptions(ReadOptions, total=False):
-    """The options of `connect` and `aconnect`: the parser's, but for those that the response gives, and the client's.
+    """The options of `connect` and `aconnect`: the parser's (except those that the response has), and the client's.
 
-    The client's are passed to its `stream` method; httpx and httpx2 describe them.
+    The client's options are passed to its `stream` method; httpx and httpx2 describe them.
 
     Attributes:
         headers: More headers for the request: a mapping, or pairs of a name and a value.
