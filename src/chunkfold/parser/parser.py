@@ -40,26 +40,28 @@ class ChatCompletionParser(Lifecycle):
     """Parse one streamed chat completion, fed in pieces of any size. It belongs to one task or thread.
 
     Args:
-        strict: Turn the first anomaly into an `InvalidStreamError` that names its rule; with a collection of rule ids
-            only anomalies of these rules.
+        strict: True to raise the first anomaly as an `InvalidStreamError` that names its rule; or the ids of the rules
+            that raise.
         tolerate: The ids of rules that strict mode accepts.
-        max_event_size: The most bytes one event's data, and any one line, may have; None for no limit.
-        max_event_items: The most values one event may have, None for no limit: commas and opening brackets are counted,
-            those in strings are not. A whole completion of 4,000 tokens with five top log probabilities each has fewer.
-        max_output_size: The most characters of output; None for no limit. All that is kept (text, choices, calls, log
-            probabilities, unknown fields) may take four bytes for each of these characters, and 1 MiB more.
-        progress_timeout: The most seconds from chunk to chunk while bytes arrive; None for no limit.
-        total_timeout: The most seconds for the whole stream; None for no limit.
+        max_event_size: The maximum size of one event's data, and of any line, in bytes; None for no limit.
+        max_event_items: The maximum number of values in one event; None for no limit. Commas and opening brackets
+            outside strings are counted. The default is more than a whole completion of 4,000 tokens has, with five top
+            log probabilities for each.
+        max_output_size: The maximum number of characters of output; None for no limit. Everything that is kept (text,
+            choices, calls, log probabilities, unknown fields) may take four bytes for each of these characters, plus
+            1 MiB.
+        progress_timeout: The longest time from chunk to chunk while bytes arrive, in seconds; None for no limit.
+        total_timeout: The longest time for the whole stream, in seconds; None for no limit.
         status_code: The response's status, for error messages.
         headers: The response's headers, for `request_id`, `retry_after` and the content type in error messages.
         on_server_sent_event: Called for every server-sent event with its chunks. Its exceptions propagate from
             `feed`, and the remaining events of that read are lost.
         clock: Seconds from any fixed point; read once per `feed`.
         transforms: Opt-in transforms of the chunks, applied in this order before anything else sees them.
-        one_choice: Whether one choice was asked for (`n` is absent or 1): choices with other indexes are then read as
-            choice 0 (CF221), unless two of them bring text in one chunk. Costs nothing until another index arrives.
-        tools: The types of the tools' arguments, by the tools' names: `{"lookup_weather": WeatherArgs}`. Pydantic
-            models, TypedDicts and dataclasses; `function.parse()` and `ToolCallDone.parsed` give them.
+        one_choice: Whether one choice was requested (`n` is absent or 1): choices with other indexes are then read as
+            choice 0 (CF221), unless two of them have text in one chunk. Costs nothing until another index arrives.
+        tools: The types of the tools' arguments, by the tools' names: `{"lookup_weather": WeatherArgs}`. A type is a
+            pydantic model, a TypedDict or a dataclass; `function.parse()` and `ToolCallDone.parsed` return it.
         started: The clock's reading when the request was sent; now, if not given. Timing and deadlines count from it.
 
     Raises:
@@ -143,13 +145,12 @@ class ChatCompletionParser(Lifecycle):
         on_chunks: Callable[[Any, int], object] | None = None,
         on_end: Callable[[Any], object] | None = None,
     ) -> None:
-        """Notify plain callables of what the stream does. Exceptions that they raise are logged and not propagated.
+        """Call plain callables as chunks arrive and when the stream ends. Their exceptions are logged, not propagated.
 
         Args:
-            on_chunks: Called as `on_chunks(parser, count)` after each call that brought chunks, with how many;
-                `timing.last_chunk` says when. Of a large read, slice by slice.
-            on_end: Called as `on_end(parser)` exactly once, as soon as `end` is set, in whichever way; at once if it
-                is already.
+            on_chunks: Called as `on_chunks(parser, count)` after each call that brought chunks, with their number;
+                `timing.last_chunk` is their time. A large read is reported in slices.
+            on_end: Called as `on_end(parser)` exactly once, as soon as `end` is set; immediately if it already is.
         """
         self._observe(self, on_chunks, on_end)
 
@@ -159,7 +160,7 @@ class ChatCompletionParser(Lifecycle):
             raise self.error
 
     def feed(self, data: bytes | bytearray | memoryview, *, arrived: float | None = None) -> list[ChatCompletionChunk]:
-        """Take the next bytes of the body; return the chunks they complete. Without effect after the end.
+        """Take the next bytes of the body; return the chunks they complete. Has no effect after the end.
 
         Args:
             data: The bytes.
@@ -172,10 +173,10 @@ class ChatCompletionParser(Lifecycle):
         return self._take(data, arrived, is_returned=True)
 
     def fold(self, data: bytes | bytearray | memoryview, *, arrived: float | None = None) -> None:
-        """Take the next bytes of the body like `feed`, without making chunks, if you only need the result.
+        """Take the next bytes of the body like `feed`, but without making chunks. Use it if you only need the result.
 
         `end`, `error`, `snapshot`, `anomalies` and `events()` are the same as after `feed`. While successive chunks
-        differ in a few values only, it takes about half the time, in large reads about a quarter.
+        differ in only a few values, it takes about half the time, in large reads about a quarter.
 
         Args:
             data: The bytes.
@@ -190,13 +191,13 @@ class ChatCompletionParser(Lifecycle):
             self._take(data, arrived, folding=True)
 
     def close(self) -> list[ChatCompletionChunk]:
-        """Mark the end of the body. May return last chunks; `end` is set from here at the latest."""
+        """Mark the end of the body. May return last chunks; afterwards `end` is set in any case."""
         return self._end_of_body(None, is_returned=True)
 
     def interrupt(self, exc: BaseException) -> list[ChatCompletionChunk]:
         """Mark that the transport raised. Like `close`, but an incomplete stream counts as interrupted.
 
-        If the exception is an `InvalidStreamError`, such as that of a body that expands too much, it is the error.
+        If the exception is an `InvalidStreamError`, such as that of a body that expands too much, it becomes `error`.
 
         Raises:
             TypeError: It is not an exception.

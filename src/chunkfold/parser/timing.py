@@ -19,7 +19,7 @@ _STEPS: Final = 32  # that each doubling of a length is divided into, so that th
 class Gaps:
     """The times from each read that brought a chunk to the next such read, in seconds.
 
-    Of streams with 4,096 gaps or more the percentiles are right to within 2 %; everything else is exact.
+    With 4,096 gaps or more, the percentiles are accurate to within 2 %; everything else is exact.
 
     Attributes:
         count: The number of gaps.
@@ -95,8 +95,8 @@ class GapLog:
 class StreamTiming:
     """Arrival times of one stream, in seconds since the request was sent; None for what has not arrived.
 
-    If `connect` did not send it, the seconds count from the creation of the parser or stream. `gaps` describes how
-    evenly the chunks came.
+    If `connect` did not send the request, the seconds count from the creation of the parser or stream. `gaps` describes
+    how evenly the chunks arrived.
 
     Attributes:
         first_byte: The first bytes of the body.
@@ -104,7 +104,7 @@ class StreamTiming:
         first_output: The first text, reasoning, tool call fragment, audio or image.
         last_chunk: The last chunk so far.
         last_byte: The last bytes so far.
-        headers: The response's status and headers; known where `connect` sent the request.
+        headers: The response's status and headers; only known if `connect` sent the request.
     """
 
     first_byte: float | None = None
