@@ -8,7 +8,7 @@
                 run(call.name, arguments)
 
 Events are small frozen values, in the order in which the stream sent their content. Each has the index of its choice.
-The snapshot of a delta is computed on access. Folding the events of a stream again gives its text, reasoning, refusal,
+The snapshot of a delta is computed on access. Adding up the events of a stream results in its text, reasoning, refusal,
 tool calls, finish reasons and usage.
 """
 
@@ -95,8 +95,8 @@ class ToolCallStarted(ShortRepr):
     Attributes:
         choice: The choice's index.
         position: Its index in `message.tool_calls`, which identifies the events of one call.
-        id: Its id, None if none was sent so far.
-        name: The tool's name; "" if the call is done and none ever came.
+        id: Its id; None if none has been sent so far.
+        name: The tool's name; "" if the call is done and no name was sent.
     """
 
     choice: int
@@ -111,7 +111,7 @@ class ToolCallArgumentsDelta(_Growth):
 
     Attributes:
         choice: The choice's index.
-        position: The call's place in `message.tool_calls`.
+        position: The call's index in `message.tool_calls`.
         delta: The new piece; never empty.
     """
 
@@ -146,19 +146,19 @@ def arguments_grown(choice: int, position: int, delta: str, buffer: TextBuffer) 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ToolCallDone(ShortRepr):
-    """A tool call is complete: the stream ended it. Arguments that already parse are not enough.
+    """A tool call is done: the stream ended it. It is not enough that its arguments parse.
 
-    A finish reason, `[DONE]` or a later call ends it; but a later call does so only if the call has a name and
-    its arguments are a whole object that is not empty, since some providers write several calls at once. If more
-    of the call arrives after all, another event follows at the end, with all of it.
+    A finish reason or `[DONE]` ends it. A later call only does if the call has a name and its arguments are a whole
+    object that is not empty, because some providers write several calls in turn. If more of the call arrives
+    afterwards, another event with the whole call follows at the end.
 
     Attributes:
         choice: The choice's index.
-        position: Its place in `message.tool_calls`.
+        position: Its index in `message.tool_calls`.
         call: The call. If it was sent without an id, it has the id of the final message.
-        parsed: Its arguments: as the type that was registered for the tool, else a dict; the text of a custom
-            tool's input. None if they do not parse, or if they have more than 250,000 values and so are not parsed.
-        error: Why there is none, else None. `error.cut` says whether they ended too early, usually at a
+        parsed: Its arguments: the type that was registered for the tool, else a dict; for a custom tool, the text of
+            its input. None if they do not parse, or have more than 250,000 values.
+        error: Why `parsed` is None, else None. `error.cut` says whether the arguments ended too early, usually at a
             token limit.
     """
 
@@ -186,7 +186,7 @@ class AudioDelta(ShortRepr):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ImageReceived(ShortRepr):
-    """An image came, in `images` or as a part of a content list.
+    """An image arrived, in `images` or as a part of a content list.
 
     Attributes:
         choice: The choice's index.
@@ -199,7 +199,7 @@ class ImageReceived(ShortRepr):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AnnotationReceived(ShortRepr):
-    """An annotation to the content came, such as a citation.
+    """An annotation of the content arrived, such as a citation.
 
     Attributes:
         choice: The choice's index.
@@ -212,11 +212,11 @@ class AnnotationReceived(ShortRepr):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ChoiceFinished(ShortRepr):
-    """A choice has its finish reason. Rarely, another one or another outcome follows, which then counts.
+    """A choice has its finish reason. Rarely, another one or another outcome follows; the last one counts.
 
     Attributes:
         choice: The choice's index.
-        finish_reason: The provider's word.
+        finish_reason: The finish reason, as sent.
         outcome: What it means.
     """
 
@@ -242,10 +242,10 @@ class _WithUsage(ShortRepr):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class UsageReceived(_WithUsage):
-    """Usage came, or changed.
+    """Usage arrived, or changed.
 
     Attributes:
-        usage: All of it so far, merged. Computed on first access.
+        usage: All usage so far, merged. Computed on first access.
     """
 
     usage: CompletionUsage
@@ -260,7 +260,7 @@ def usage_received(usage: dict[str, Any]) -> UsageReceived:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AnomalyNoted(ShortRepr):
-    """Something was tolerated for the first time in this stream; `anomalies` counts all of them.
+    """A deviation was tolerated for the first time in this stream; `anomalies` counts how often.
 
     Attributes:
         anomaly: The rule, and the place where it was broken.
