@@ -22,42 +22,42 @@ class ChatCompletionAccumulator:
 
     @property
     def snapshot(self) -> ChatCompletion:
-        """What has arrived so far, in time proportional to the output."""
+        """The answer so far, made in time proportional to the output."""
         return self._fold.snapshot
 
     @property
     def anomalies(self) -> tuple[Anomaly, ...]:
-        """What was tolerated: each rule once, with a count. Chunks have no places."""
+        """What was tolerated: each rule once, with a count. Their offsets are unknown."""
         return self._fold.log.entries()
 
     @property
     def chunks(self) -> int:
-        """How many chunks came."""
+        """The number of chunks so far."""
         return self._fold.chunks
 
     @property
     def has_output(self) -> bool:
-        """Whether any output came: text, reasoning, refusal, a tool call's name or arguments, audio, image."""
+        """Whether there was any output: text, reasoning, refusal, a tool call's name or arguments, audio, image."""
         return self._fold.has_output
 
     @property
     def output_size(self) -> int:
-        """How much output came, in characters."""
+        """The size of the output so far, in characters."""
         return self._fold.output_size
 
     @property
     def all_finished(self) -> bool:
-        """Whether at least one choice was seen, and every one has its finish reason."""
+        """Whether there is at least one choice, and each has its finish reason."""
         return self._fold.all_finished
 
     def add(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
-        """Fold one chunk in. The chunk is not changed.
+        """Fold in one chunk, which is not changed.
 
-        Returns the chunk to pass on: this one, or a copy without the literal tag that closes a thought, where the
-        chunk has the first text after content that was flagged as one (Gemini's compatible endpoint).
+        Returns the chunk to pass on: this one, or a copy without a literal closing tag, if the chunk has the first text
+        after content that was flagged as a thought (Gemini's compatible endpoint).
 
         Raises:
-            TypeError: It is not a chunk, or another library's: `ChatCompletionChunk.model_validate` reads its dump.
+            TypeError: It is not a chunk, or one of another library: `ChatCompletionChunk.model_validate` reads its dump.
         """
         check_instance("chunk", chunk, ChatCompletionChunk, A_CHUNK)
         self._fold.compact()
