@@ -1,8 +1,8 @@
-"""Opt-in transforms of chunks, for providers' habits that can only be guessed. None is on by default.
+"""Opt-in transforms of chunks, for providers' habits that cannot be detected. None is on by default.
 
 Each is a small object without I/O. It takes a chunk and returns chunks, and at the end returns what it held back. The
 parser applies them in the given order: `ChatCompletionParser(transforms=[CumulativeDeltas(), ThinkTags()])`. An object
-serves one stream at a time: it starts over when the stream has ended. Transforms replace chunks and never change them.
+is for one stream at a time: it starts over when the stream has ended. Transforms replace chunks and never change them.
 """
 
 import re
@@ -64,7 +64,7 @@ class ThinkTags:
         self._held: dict[int, str] = {}
 
     def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
-        """The chunk with its content split: the first part keeps all else that it had, the last the finish reason."""
+        """The chunk with its content split: the last part has the finish reason, the first everything else."""
         check_instance("chunk", chunk, ChatCompletionChunk, A_CHUNK)
         firsts: list[ChunkChoice] = []
         others: list[ChunkChoice] = []
@@ -79,7 +79,7 @@ class ThinkTags:
         return [_replaced(chunk, choices=firsts), *(_beside(chunk, choice) for choice in others)]
 
     def close(self) -> list[ChatCompletionChunk]:
-        """Return the held back text that was not a tag after all."""
+        """Return held back text that turned out not to be a tag."""
         held, self._held = self._held, {}
         choices = [ChunkChoice(index=index, delta=self._delta(index, text)) for index, text in held.items() if text]
         self._inside = {}
