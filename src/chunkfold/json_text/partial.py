@@ -1,4 +1,4 @@
-"""Parse JSON that is still being written into the value that is known so far.
+"""Parse JSON that is still being written into its value so far.
 
 The text is parsed once, as it arrives, into a tree that grows. A value that is returned is a copy of the containers
 that are still open; finished items are shared, because they never change again. The text pays for copying: if many
@@ -78,10 +78,11 @@ def _insert(container: Any, key: str, value: Any) -> None:
 
 
 class PartialJSON:
-    """Parse JSON piece by piece; return what is known of the value after each piece.
+    """Parse JSON piece by piece; return the value so far after each piece.
 
     Strings are shown as they grow. Numbers are shown once they have ended, unless `half_numbers` is set: a 12 may
-    become a 120. Half a literal (`tru`) and half a key are never shown. While nothing is known, the value is None.
+    become a 120. Half a literal (`tru`) and half a key are never shown. Until there is something to show, the value is
+    None.
 
     Without a type the values are dicts, lists and so on, as in the JSON. With a type, values that do
     not fit are left out: fields, items and values are checked one by one, when they have ended. A growing string is
@@ -89,9 +90,9 @@ class PartialJSON:
     complete and valid, the value is the result of `parse`: for a pydantic model, the model. For types with keys (a
     model, a TypedDict, a dataclass, a dict) the value is a dict from the start.
 
-    A value that was returned never changes; the next one shares with it what has ended. The cost is linear in the
-    text. So if very long lists are open, the value may be up to one character behind for every 64 of their items,
-    and in a very long string one for every 1,024 of its characters.
+    A value that was returned never changes; later values share its finished parts. The cost is linear in the
+    text. To keep it so, the value may lag behind the text: while very long lists are open, by up to one character for
+    every 64 of their items, and in a very long string by one for every 1,024 of its characters.
 
     Args:
         type: Anything pydantic can validate; None for plain JSON values.
