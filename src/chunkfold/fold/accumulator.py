@@ -57,7 +57,7 @@ class ChatCompletionAccumulator:
         after content that was flagged as a thought (Gemini's compatible endpoint).
 
         Raises:
-            TypeError: It is not a chunk, or one of another library: `ChatCompletionChunk.model_validate` reads its dump.
+            TypeError: It is not a chunk, or another library's: `ChatCompletionChunk.model_validate` reads its dump.
         """
         check_instance("chunk", chunk, ChatCompletionChunk, A_CHUNK)
         self._fold.compact()
