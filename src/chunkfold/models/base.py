@@ -103,10 +103,10 @@ class Model(BaseModel):
 
     @property
     def raw_values(self) -> dict[str, Any]:
-        """The values of a completion that came with another type than their field's, by field; the field is None.
+        """The values of a completion whose type is not that of their field, by field; the field itself is None.
 
-        They are kept at the level where they came, in `model_extra` and in dumps. A chunk has none: there such a value
-        stays under its own name.
+        They are kept at the level at which they were sent, in `model_extra` and in dumps. A chunk has none: its fields
+        keep such values.
         """
         kept = (self.__pydantic_extra__ or {}).get(RAW_VALUES)
         return kept if is_object(kept) else {}

@@ -78,7 +78,7 @@ class ChunkChoice(Model):
     """One choice's part of a chunk.
 
     Attributes:
-        index: A key, not a position; 0 where none was sent.
+        index: A key, not a position; 0 if none was sent.
         message: A whole message, which some providers send beside or instead of deltas.
     """
 
@@ -105,15 +105,15 @@ class ChatCompletionChunk(Model):
 
     @property
     def text(self) -> str:
-        """The assistant's text of choice 0 in this chunk, "" if none; neither thoughts nor what a tool said."""
+        """The assistant's text of choice 0 in this chunk, "" if none; without reasoning and messages of tools."""
         return "".join([text_in(fields_of(choice.delta)) for choice in self.choices if choice.index == 0])
 
     @property
     def reasoning(self) -> str:
-        """The reasoning text of choice 0 in this chunk, "" if none, whichever field brought it.
+        """The reasoning text of choice 0 in this chunk, "" if none, whichever field has it.
 
-        A block with both a signature and a text is taken for a repeat of the text before it. If the block is new, its
-        text is only in `completion.reasoning`.
+        A block with both a signature and a text is assumed to repeat earlier text, and is skipped. If the text is new,
+        it is only in `completion.reasoning`.
         """
         return "".join([reasoning_in(fields_of(choice.delta)) for choice in self.choices if choice.index == 0])
 

@@ -17,7 +17,7 @@ class Choice(Model):
     """One of the requested completions.
 
     Attributes:
-        finish_reason: The provider's word; None while the choice is open.
+        finish_reason: The finish reason, as sent; None while the choice is open.
     """
 
     index: int = 0
@@ -29,7 +29,7 @@ class Choice(Model):
     def outcome(self) -> Outcome | None:
         """What the finish reason means; None while the choice is open.
 
-        `stop` beside tool calls is `tool_calls`, unless all of them are the server's own, see `is_server_side`.
+        `stop` beside tool calls is `tool_calls`, unless the server ran all of them (`is_server_side`).
         """
         message = self.message
         called = message.function_call is not None or not all(call.is_server_side for call in message.tool_calls)
@@ -37,10 +37,10 @@ class Choice(Model):
 
 
 class ChatCompletion(Model):
-    """The result of a stream: complete once it ended well, a snapshot before.
+    """The result of a stream: complete once the stream has ended well, a snapshot before.
 
-    A field holds a value of its type or its default, in the models inside it as well. A value of another type is
-    in `raw_values` of the model whose field it is.
+    Each field has a value of its type or its default, also in nested models. A value of another type is in
+    `raw_values` of the model.
     """
 
     id: str | None = None

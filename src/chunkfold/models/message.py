@@ -37,8 +37,8 @@ class ChatCompletionMessage(Model):
 
     Attributes:
         content: The text; None if no content was sent.
-        content_parts: The parts of content that came as a list with more than text in it, the text among them, in
-            their order (Mistral, Databricks); None if all of it is text.
+        content_parts: All parts of the content in their order, text included, if it was sent as a list that has more
+            than text (Mistral, Databricks); else None.
         reasoning: The reasoning text, whichever field it was sent in; None if there is none.
         reasoning_content: The raw field of that name.
         reasoning_details: The raw fragments, merged by type and index.
@@ -64,9 +64,9 @@ class ChatCompletionMessage(Model):
 
     @property
     def parts(self) -> "list[MessagePart]":
-        """Reasoning, text, refusal, tool calls, images and audio in the order in which they came.
+        """Reasoning, text, refusal, tool calls, images and audio in the order in which they arrived.
 
-        A message that was not read from a stream, or was changed since, has them in the usual order: reasoning, text,
+        If the message was not read from a stream, or was changed since, they are in the usual order: reasoning, text,
         then the rest.
         """
         from chunkfold.models.parts import parts_of, sizes_of, usual_order
@@ -96,10 +96,10 @@ class ChatCompletionMessage(Model):
     @overload
     def parse_partial(self, type: Any = None, *, half_numbers: bool = False) -> Any: ...
     def parse_partial(self, type: Any = None, *, half_numbers: bool = False) -> Any:
-        """Parse the JSON in the content as far as it is known, see `PartialJSON`.
+        """Parse the JSON in the content as far as it has arrived, see `PartialJSON`.
 
         Raises:
-            ParseError: It is not JSON, and cannot become JSON.
+            ParseError: The text is not the beginning of JSON.
         """
         from chunkfold.json_text.partial import PartialJSON
 
@@ -111,11 +111,11 @@ class ChatCompletionMessage(Model):
         It has the content, the refusal, the tool calls with their ids and unknown fields, and the fields that providers
         verify on the next turn, as sent: blocks of reasoning with their signatures, opaque reasoning, content parts,
         thought signatures. Empty arguments become `{}`, which every provider accepts. A call without a name is
-        left out, since no provider accepts one. A message without output has an empty text.
+        left out, because no provider accepts one. A message without output has an empty text.
 
         Args:
-            reasoning_content: Whether to send the reasoning text back under that name: Moonshot and DeepSeek require
-                it between tool calls, even if it was sent empty; others refuse it.
+            reasoning_content: Whether to include the reasoning text under that name: Moonshot and DeepSeek require it
+                between tool calls, even if it was sent empty; others refuse it.
         """
         param: dict[str, Any] = {"role": "assistant", "content": self._content_param()}
         if self.refusal:

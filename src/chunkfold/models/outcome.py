@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """Why a choice ended, in one vocabulary; `finish_reason` keeps the provider's word."""
+    """Why a choice ended, in the same words for all providers; `finish_reason` is the word as sent."""
 
     STOP = "stop"
     LENGTH = "length"

@@ -18,7 +18,7 @@ PartStart = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TextPart(ShortRepr):
-    """A stretch of the content."""
+    """A piece of the content."""
 
     text: str
     type: Literal["text"] = "text"
@@ -26,7 +26,7 @@ class TextPart(ShortRepr):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ReasoningPart(ShortRepr):
-    """A stretch of the reasoning."""
+    """A piece of the reasoning."""
 
     text: str
     type: Literal["reasoning"] = "reasoning"
@@ -34,7 +34,7 @@ class ReasoningPart(ShortRepr):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RefusalPart(ShortRepr):
-    """A stretch of the refusal."""
+    """A piece of the refusal."""
 
     text: str
     type: Literal["refusal"] = "refusal"
@@ -42,7 +42,7 @@ class RefusalPart(ShortRepr):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ToolCallPart(ShortRepr):
-    """A tool call, where it first appeared."""
+    """A tool call, at the place where it first appeared."""
 
     tool_call: "ChatCompletionMessageToolCall"
     type: Literal["tool_call"] = "tool_call"
@@ -58,7 +58,7 @@ class ImagePart(ShortRepr):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AudioPart(ShortRepr):
-    """The spoken output as a whole, where it began."""
+    """All of the spoken output, at the place where it began."""
 
     audio: "ChatCompletionAudio"
     type: Literal["audio"] = "audio"

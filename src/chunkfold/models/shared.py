@@ -44,14 +44,14 @@ class CompletionUsage(Model):
 
     @property
     def cached_tokens(self) -> int | None:
-        """Prompt tokens read from a cache, wherever the provider put them; None if it did not say."""
+        """Prompt tokens read from a cache, wherever the provider put them; None if they were not sent."""
         # StepFun and Moonshot; DeepSeek; Anthropic's own; Mistral's.
         names = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens", "num_cached_tokens")
         return self._count("cached_tokens", ("prompt_tokens_details", "input_tokens_details"), names)
 
     @property
     def reasoning_tokens(self) -> int | None:
-        """Completion tokens spent on reasoning, wherever the provider put them; None if it did not say."""
+        """Completion tokens spent on reasoning, wherever the provider put them; None if they were not sent."""
         details = ("completion_tokens_details", "output_tokens_details")
         return self._count("reasoning_tokens", details, ("reasoning_tokens",))
 
@@ -71,7 +71,7 @@ USAGE_KEYS: Final = frozenset[str]().union(
 
 
 class TopLogprob(Model):
-    """One of the likeliest tokens at a place."""
+    """One of the most likely tokens at a position."""
 
     token: str | None = None
     bytes: list[int] | None = None
@@ -104,7 +104,7 @@ class AnnotationURLCitation(Model):
 
 
 class Annotation(Model):
-    """A note to the content, such as a citation."""
+    """A note on the content, such as a citation."""
 
     type: str | None = None
     url_citation: AnnotationURLCitation | None = None

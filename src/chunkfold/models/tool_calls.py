@@ -52,7 +52,7 @@ class Function(Model):
 
     Attributes:
         name: As assembled; None if none was sent.
-        arguments: The raw text, only assembled: "" if none was sent.
+        arguments: The raw text, assembled; "" if none was sent.
     """
 
     name: str | None = None
@@ -65,13 +65,14 @@ class Function(Model):
     @overload
     def parse(self, type: None = None) -> Any: ...
     def parse(self, type: Any = None) -> Any:
-        """Parse the arguments as `type` (any type for pydantic), else as the tool's registered type, else as a dict.
+        """Parse the arguments as `type` (anything pydantic can validate), else as the registered type, else as a dict.
 
-        Empty arguments mean an empty object; a placeholder `{}` before the real ones (sent by some bridges) is
-        dropped, and so is the same object again. Types are registered by the parser's option `tools`.
+        Empty arguments are an empty object. A placeholder `{}` before the real ones (sent by some bridges) is dropped,
+        and so is a repetition of the same object. Types are registered by the parser's option `tools`.
 
         Raises:
-            ParseError: They are not a JSON object (`cut` says whether they ended too early), or do not fit the type.
+            ParseError: The arguments are not a JSON object (`cut` says whether they ended too early), or do not fit the
+                type.
         """
         from chunkfold.json_text.partial import parse_json
 
@@ -82,10 +83,10 @@ class Function(Model):
     @overload
     def parse_partial(self, type: Any = None, *, half_numbers: bool = False) -> Any: ...
     def parse_partial(self, type: Any = None, *, half_numbers: bool = False) -> Any:
-        """Parse the arguments as far as they are known, see `PartialJSON`; the types are those of `parse`.
+        """Parse the arguments as far as they have arrived, see `PartialJSON`; the types are those of `parse`.
 
         Raises:
-            ParseError: They are not JSON, and cannot become JSON.
+            ParseError: They are not the beginning of JSON.
         """
         from chunkfold.json_text.partial import PartialJSON
 
@@ -107,7 +108,7 @@ class ChatCompletionMessageFunctionToolCall(Model):
     """A call of a function tool.
 
     Attributes:
-        id: As sent; made up at the end if none was; None while a stream still runs without one.
+        id: As sent; if none was sent, None while the stream runs, and made up at its end.
     """
 
     id: str | None = None
@@ -134,7 +135,7 @@ class ChatCompletionMessageCustomToolCall(Model):
     """A call of a custom tool.
 
     Attributes:
-        id: As sent; made up at the end if none was; None while a stream still runs without one.
+        id: As sent; if none was sent, None while the stream runs, and made up at its end.
     """
 
     id: str | None = None
