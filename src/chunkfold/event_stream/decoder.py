@@ -4,7 +4,7 @@ The strategy: split the data into lines at once (`bytes.splitlines` knows exactl
 append the pieces of an unfinished line to one buffer (so a line in many pieces stays linear), and return data
 undecoded, so that JSON can be parsed straight from it.
 
-The decoder never raises and never guesses. The standard discards some input that senders mean: an unfinished last
+The decoder never raises and never guesses. The standard discards some input that senders rely on: an unfinished last
 block, a field named `error` or nearly `data`, a body that is not an event stream, or does not start as one. The decoder
 only exposes it, in bounded form, for a layer above that may be lenient: see `unfinished`, `discarded`, `preamble` and
 `opening`.
@@ -32,20 +32,20 @@ class EventStreamDecoder:
     """Decode one event stream, fed in pieces of any size.
 
     Args:
-        max_event_size: The most bytes one event's data, and any one line, may have; None for no limit. The limit
-            counts content, not buffers, so the outcome does not depend on how the bytes were cut.
+        max_event_size: The maximum size of one event's data, and of any line, in bytes; None for no limit. The limit
+            counts content, not buffers, so the result does not depend on how the bytes were cut.
 
     Attributes:
         last_event_id: The last event ID committed by a blank line, "" at first.
         reconnection_time: The last valid `retry` value in milliseconds, None at first.
         limit_exceeded: Whether `max_event_size` was exceeded. Everything after that is ignored.
-        unfinished: After `close`, the block that was not ended by a blank line.
+        unfinished: After `close`, the last block, if no blank line ended it.
         opening: The bytes that the last `feed` found before the first line of an event stream, without blank lines;
             b"" if there were none, or more than the limit.
         is_plain: Whether the last `feed` exposed nothing besides its events, and the body is an event stream.
         is_between: Whether `is_plain` is true and the next byte begins a block. You may then read blocks of one `data`
             line and a blank one without the decoder, and add their size to `offset`.
-        offset: The place in the body of the first byte that is not yet part of a finished line.
+        offset: The position in the body of the first byte that is not yet part of a finished line.
 
     Raises:
         TypeError, ValueError: `max_event_size` is not a number of bytes.
@@ -82,12 +82,12 @@ class EventStreamDecoder:
 
     @property
     def discarded(self) -> list[ServerSentEvent]:
-        """What the last `feed` discarded although its sender means it, as events in the order of the body.
+        """What the last `feed` discarded although its sender means something by it, as events in the order of the body.
 
         - Of the type "error", from blocks without data: an `error` field, an error as bare JSON, or, in an event named
           error, its comments (the whole lines).
         - Of the type "", bare JSON within a stream, and a bare `[DONE]`.
-        - Of the type "message", one line of each block whose field is `data` but for blanks, a BOM or capitals.
+        - Of the type "message", one line of each block whose field is `data` except for blanks, a BOM or capitals.
         """
         return self._discarded.events
 
@@ -97,7 +97,7 @@ class EventStreamDecoder:
         return None if self._preamble is None else self._preamble.shown
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[ServerSentEvent]:
-        """Take the next bytes of the body; return the events they complete. Without effect after the end."""
+        """Take the next bytes of the body; return the events they complete. Has no effect after the end."""
         if self.is_plain and type(data) is bytes and CR not in data:  # what servers and proxies send, read by read
             if self._line:
                 if LF not in data:

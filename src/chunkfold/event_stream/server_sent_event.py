@@ -17,7 +17,7 @@ class ServerSentEvent(NamedTuple):
     Attributes:
         data: The values of its `data` lines, joined by LF, undecoded.
         event: Its type, "message" unless an `event` line sets another.
-        id: The last event ID at its dispatch, "" if none was sent.
+        id: The last event ID when it was dispatched; "" if none was sent.
         offset: The position of the first line of its block in the body, in bytes.
     """
 
@@ -33,7 +33,7 @@ class ServerSentEvent(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The data as the standard decodes it: UTF-8, with U+FFFD for what is not."""
+        """The data as the standard decodes it: UTF-8, with U+FFFD for invalid bytes."""
         return self.data.decode("utf-8", "replace")
 
 
@@ -63,7 +63,7 @@ def encode_event(
 
     Args:
         data: The data, split into `data` lines at CR, LF and CRLF; or a whole event, whose fields are then used.
-        event: The event type; "message" is the standard's default and not written.
+        event: The event type; "message" is the standard's default and is not written.
         id: The event's id; "" writes none.
         retry: The reconnection time in milliseconds.
 
