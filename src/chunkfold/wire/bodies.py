@@ -80,8 +80,8 @@ def error_from_response(
 
     Args:
         status_code: The response's status.
-        headers: Its headers; names in any case.
-        body: Its body, or as much of it as was read.
+        headers: Its headers; the case of their names does not matter.
+        body: Its body, or the part of it that was read.
 
     Raises:
         TypeError: The status is not an int, the body is not bytes, or the headers are not a mapping.

@@ -63,9 +63,9 @@ class Payload(ShortRepr):
 
     Attributes:
         chunks: Its chunks: often one, sometimes none, several if a block has several payloads.
-        error: What is wrong, after those chunks; None if nothing is.
+        error: The error after those chunks; None if there is none.
         done: Whether it was `[DONE]`.
-        notes: What was tolerated: the rule and the place within the event.
+        notes: What was tolerated: each rule with its place within the event.
         foreign: An excerpt of an event that does not belong to a stream of chunks: one of another name that is not a
             keep-alive, or an object that is neither a chunk nor an error. "" for every other event.
     """
@@ -78,12 +78,12 @@ class Payload(ShortRepr):
 
 
 def parse_payload(event: ServerSentEvent) -> Payload:
-    """Parse one event. Never raises for what is in it: an error is in the result.
+    """Parse one event. Never raises for its content: an error is in the result.
 
     Half a surrogate pair at the edge of a text stays in the chunk; `ChatCompletionParser` joins the halves.
 
     Raises:
-        TypeError: It is not a `ServerSentEvent`, or its data are not bytes.
+        TypeError: It is not a `ServerSentEvent`, or its data is not bytes.
     """
     check_instance("event", event, ServerSentEvent, "a ServerSentEvent")
     check_instance("event.data", event.data, bytes, "bytes")
