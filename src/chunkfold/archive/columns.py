@@ -67,7 +67,7 @@ class Ending(TypedDict):
 
 
 class Message(TypedDict):
-    """What had arrived by then. All lists except `tool_calls` have an item for each choice, sorted by index.
+    """The answer up to then. All lists except `tool_calls` have an item for each choice, sorted by index.
 
     Attributes:
         id: The completion's id.

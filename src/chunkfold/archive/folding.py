@@ -45,10 +45,10 @@ def fold_record(
 
     Args:
         data: The content of a file: a recording, or a plain body as `curl -N` saves it.
-        max_size: The most bytes it may have; 64 MiB by default, None for no limit. A larger record is not read.
-        max_event_size: The most bytes one event may have, as the parser's; 8 MiB by default. How many values
-            it may have is bounded by the default of the parser's `max_event_items`.
-        max_output_size: The most characters of output, as the parser's; 16 Mi by default.
+        max_size: The maximum size in bytes; 64 MiB by default, None for no limit. A larger record is not read.
+        max_event_size: The parser's option; 8 MiB by default. The number of values in one event is limited by the
+            default of the parser's `max_event_items`.
+        max_output_size: The parser's option; 16 Mi characters by default.
 
     Raises:
         TypeError: The data is not bytes, or a limit is not a number.
