@@ -1,4 +1,4 @@
-"""The catalogue of known deviations from the protocol; `anomaly_log` logs those that a stream triggered.
+"""The catalogue of known deviations from OpenAI's API; `anomaly_log` logs those that a stream triggered.
 
 Whenever chunkfold accepts something that OpenAI's API reference does not describe, it notes a `Rule`. These are never
 anomalies: what the event stream standard allows, unknown fields, reasoning fields, the position of usage, `stop`
@@ -44,9 +44,9 @@ class Anomaly:
 
     Attributes:
         rule: The rule.
-        count: How often.
+        count: How often the stream triggered it.
         offset: Where the first event that triggered it starts in the body, in bytes.
-        detail: What was found there.
+        detail: What was found at that place.
     """
 
     rule: Rule
@@ -56,7 +56,7 @@ class Anomaly:
 
     @property
     def first(self) -> str:
-        """The first place, readable: "byte 120: choices[0].delta.role: expected a string, received int"."""
+        """The first place, as text: "byte 120: choices[0].delta.role: expected a string, received int"."""
         return f"byte {self.offset}: {self.detail}" if self.detail else f"byte {self.offset}"
 
 

@@ -79,9 +79,9 @@ class ChunkfoldError(Exception):
     """The base class of all errors about the content of a stream.
 
     Attributes:
-        emitted_output: Whether you received output before the error: a chunk or an event that has some, or an item of
-            `text_deltas()` or `partials()`. Output that these skip does not count. The stream's `read()` and the
-            parser's `fold` emit nothing, unless `on_server_sent_event` received it.
+        emitted_output: Whether you received output before the error: in a chunk, an event, or an item of
+            `text_deltas()` or `partials()`. Output that these two skip does not count. The stream's `read()` and the
+            parser's `fold` emit output only to `on_server_sent_event`.
         retry_after: Seconds to wait before another attempt, None if unknown.
     """
 
@@ -91,9 +91,9 @@ class ChunkfoldError(Exception):
 
     @property
     def snapshot(self) -> Any:
-        """The partial answer, a `ChatCompletion`, made when it is first read; None if no stream was being read.
+        """The answer so far, a `ChatCompletion`; None if no stream was being read. It is made when it is first read.
 
-        (Its type is not declared, because this module does not import the layers that raise errors.)
+        (Its type is not declared, because this module does not import the layers above it.)
         """
         made = self._snapshot
         if callable(made):
@@ -126,10 +126,10 @@ class APIError(ChunkfoldError):
     Attributes:
         error: The `ErrorObject`, with every field that was sent.
         status_code: The equivalent HTTP status, from the body; None if unknown. Never the response's 200.
-        request_id: From the `x-request-id` header, or a gateway's name for it, else from the body, if it is there.
-        retry_after: Seconds to wait before another attempt, from the response's headers, else from the body (Google's
-            `RetryInfo`), else None.
-        raw: The whole body or event data as JSON gave it (or its text).
+        request_id: From the `x-request-id` header or a gateway's header for it, else from the body; None if unknown.
+        retry_after: Seconds to wait before another attempt, from the response's headers or the body (Google's
+            `RetryInfo`); None if unknown.
+        raw: The whole body or event data, parsed as JSON if it is JSON, else as text.
     """
 
     def __init__(
@@ -181,13 +181,13 @@ class APIStatusError(APIError):
     """The response's status is not 2xx; there is no stream.
 
     Attributes:
-        headers: The response's headers, names in lower case (rate limits among them).
+        headers: The response's headers, rate limits included; the names are in lower case.
     """
 
     headers: Mapping[str, str] = {}
 
     def is_transient(self) -> bool:
-        """Whether the fault is likely to be temporary: what `x-should-retry` says, if the response has it."""
+        """Whether the fault is likely to be temporary; `x-should-retry` decides if the response has it."""
         should_retry = {"true": True, "false": False}.get(self.headers.get("x-should-retry", ""))
         return super().is_transient() if should_retry is None else should_retry
 
@@ -223,7 +223,7 @@ class NotAnEventStreamError(InvalidStreamError):
 
 
 class InvalidChunkError(InvalidStreamError):
-    """One event is not a chunk; the message has the expected type, the received one, and the place.
+    """An event is not a chunk; the message has the place, the expected type and the received one.
 
     Attributes:
         position: The position of the event's block in the body, in bytes.
@@ -249,16 +249,16 @@ class LimitExceededError(InvalidStreamError):
 
 
 def exceeded(limit: str, value: int | None) -> LimitExceededError:
-    """Create the error for a limit that was exceeded; such a limit is never None."""
+    """Create the error for a limit that was exceeded, which is never None."""
     msg = f"expected at most {value} {_UNITS.get(limit, 'bytes')}, received more ({limit})"
     return LimitExceededError(msg, limit=limit, value=value or 0)
 
 
 class IncompleteStreamError(ChunkfoldError):
-    """The stream ended, or was left, before it was complete; the snapshot has what arrived.
+    """The stream ended, or was left, before it was complete; the snapshot is the answer so far.
 
     Attributes:
-        end: How it ended; None while it still runs.
+        end: How the stream ended; None while it runs.
     """
 
     def __init__(self, message: str, *, end: StreamEnd | None = None) -> None:
@@ -275,7 +275,7 @@ class StreamInterruptedError(IncompleteStreamError):
 
 
 class StreamStalledError(IncompleteStreamError):
-    """Bytes came but no chunk for `progress_timeout` seconds, or `total_timeout` passed."""
+    """No chunk arrived for `progress_timeout` seconds although bytes did, or `total_timeout` passed."""
 
 
 class ParseError(ChunkfoldError):
@@ -283,8 +283,8 @@ class ParseError(ChunkfoldError):
 
     Attributes:
         text: The text.
-        position: Where it stops being valid, in characters; None if the JSON is well-formed.
-        path: Where the value does not fit the type: keys and list indexes from the root; () if it is not JSON.
+        position: The offset at which the text stops being valid JSON, in characters; None if all of it is valid.
+        path: The first place that does not fit the type: keys and list indexes from the root; () if it is not JSON.
         cut: Whether the text ended too early, usually at a token limit.
     """
 
@@ -309,11 +309,11 @@ class StreamConsumedError(ChunkfoldError):
 
 
 def is_retryable(exc: BaseException, after_output: bool = False) -> bool:  # noqa: FBT001, FBT002 - its only option
-    """Whether sending the request that led to `exc` again is likely to succeed.
+    """Whether the request that raised `exc` is likely to succeed if it is sent again.
 
     Args:
-        exc: Any exception: chunkfold's own, httpx's or httpx2's transport errors, Python's connection errors.
-        after_output: True to retry even if output was emitted, which would be emitted again.
+        exc: Any exception: chunkfold's, transport errors of httpx and httpx2, Python's connection errors.
+        after_output: True to retry even if output was emitted; it is then emitted again.
     """
     if isinstance(exc, ChunkfoldError):
         return (after_output or not exc.emitted_output) and exc.is_transient()
