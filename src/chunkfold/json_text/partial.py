@@ -91,8 +91,8 @@ class PartialJSON:
     model, a TypedDict, a dataclass, a dict) the value is a dict from the start.
 
     A value that was returned never changes; later values share its finished parts. The cost is linear in the
-    text. To keep it so, the value may lag behind the text: while very long lists are open, by up to one character for
-    every 64 of their items, and in a very long string by one for every 1,024 of its characters.
+    text. For that, a value may lack the last characters: while very long lists are open, up to one for
+    every 64 of their items, and in a very long string one for every 1,024 of its characters.
 
     Args:
         type: Anything pydantic can validate; None for plain JSON values.
