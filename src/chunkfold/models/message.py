@@ -96,7 +96,7 @@ class ChatCompletionMessage(Model):
     @overload
     def parse_partial(self, type: Any = None, *, half_numbers: bool = False) -> Any: ...
     def parse_partial(self, type: Any = None, *, half_numbers: bool = False) -> Any:
-        """Parse the JSON in the content as far as it has arrived, see `PartialJSON`.
+        """Parse the JSON that has arrived so far, see `PartialJSON`.
 
         Raises:
             ParseError: The text is not the beginning of JSON.

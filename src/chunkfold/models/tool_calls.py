@@ -83,7 +83,7 @@ class Function(Model):
     @overload
     def parse_partial(self, type: Any = None, *, half_numbers: bool = False) -> Any: ...
     def parse_partial(self, type: Any = None, *, half_numbers: bool = False) -> Any:
-        """Parse the arguments as far as they have arrived, see `PartialJSON`; the types are those of `parse`.
+        """Parse the arguments that have arrived so far, see `PartialJSON`; the types are those of `parse`.
 
         Raises:
             ParseError: They are not the beginning of JSON.
