@@ -140,11 +140,11 @@ def test_usage_is_asked_for_and_no_key_is_sent_without_one() -> None:
     [
         (("--system", "s"), "expected a prompt"),
         (("--param", "x", "Hi"), "expected NAME=VALUE"),
-        (("--param", "x=1e999", "Hi"), "numbers that JSON knows"),
-        (("--param", 'x="\\ud800"', "Hi"), "text in UTF-8"),
+        (("--param", "x=1e999", "Hi"), "numbers that JSON allows"),
+        (("--param", 'x="\\ud800"', "Hi"), "UTF-8 text"),
         (("--header", KEY, "Hi"), "expected NAME:VALUE"),
         (("--header", f"a b: {KEY}", "Hi"), "expected NAME:VALUE"),
-        (("--header", f"X-Key: {KEY}\x07", "Hi"), "--header X-Key: expected visible ASCII"),
+        (("--header", f"X-Key: {KEY}\x07", "Hi"), "--header X-Key: expected only visible ASCII"),
         (("--tool", __file__, "Hi"), "expected JSON"),
     ],
 )
@@ -160,7 +160,7 @@ def test_wrong_use_is_told_before_anything_is_sent(arguments: tuple[str, ...], s
 def test_a_key_that_no_header_can_carry_is_not_shown() -> None:
     result = asked("http://127.0.0.1:9/v1", OPENAI_API_KEY=f"{KEY}\u20ac")
     assert (result.exit_code, KEY in result.shown) == (2, False)
-    assert "OPENAI_API_KEY: expected visible ASCII" in result.stderr
+    assert "OPENAI_API_KEY: expected only visible ASCII" in result.stderr
 
 
 # In a pipe

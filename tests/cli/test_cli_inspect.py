@@ -574,7 +574,7 @@ def test_a_prompt_and_a_model_are_for_urls() -> None:
     assert inspect("body.sse", "Hello?").exit_code == 2
     with_model = inspect("body.sse", "-m", "m")
     assert with_model.exit_code == 2
-    assert "--model is for a URL" in with_model.stderr
+    assert "--model: expected a URL" in with_model.stderr
     assert inspect("http://127.0.0.1:9/v1", "Hello?").exit_code == 2
     assert "  -m, --model TEXT     The model's name.\n" in inspect("--help").stdout  # not required
 

@@ -322,7 +322,7 @@ FAILURES = {
     "nobody listens": (("http://127.0.0.1:9/v1", "-o", "OUT"), 1, "no response from http://127.0.0.1:9/v1/chat/completions: .*refused.*"),
     "no URL": (("nowhere", "-o", "OUT"), 2, "URL: expected http://HOST.*"),
     "a bad URL": (("http://[::1", "-o", "OUT"), 2, "URL: expected http://HOST.*"),
-    "no folder": (("http://127.0.0.1:9", "-o", "OUT/x/y.jsonl"), 2, "-o: .*x: no folder, or one that cannot .*"),
+    "no folder": (("http://127.0.0.1:9", "-o", "OUT/x/y.jsonl"), 2, "-o: .*x: the folder does not exist, .*"),
     "a folder": (("http://127.0.0.1:9", "-o", "."), 2, ".*'-o' / '--output'.*"),
     "no output": (("http://127.0.0.1:9",), 2, "Missing option '-o' / '--output'."),
 }  # fmt: skip

@@ -64,7 +64,7 @@ def test_it_writes_a_trace_with_or_without_a_page() -> None:
 def test_what_has_no_times_is_not_in_a_trace_and_that_is_said() -> None:
     mixed = report("whole.jsonl", "plain.sse", "--trace", "trace.json")
     assert mixed.exit_code == 0
-    assert mixed.stderr.startswith("plain.sse: not in the trace, for it has no times\n")
+    assert mixed.stderr.startswith("plain.sse: not in the trace, because it has no times\n")
     alone = report("plain.sse", "--trace", "none.json")
     assert alone.exit_code == 1
     assert alone.stderr == "Error: --trace: no times were recorded, so there is nothing to trace\n"
@@ -87,14 +87,14 @@ def test_it_reads_standard_input_and_writes_standard_output(folder: Path) -> Non
         (["-", "-", "-o", "x.html"], 'expected "-" once'),
         (
             ["whole.jsonl", "-o", "x", "--trace", "x"],
-            "-o, --trace and --motion: expected several files, received one twice",
+            "-o, --trace and --motion: expected different files, received the same one twice",
         ),
         (
             ["whole.jsonl", "-o", "-", "--trace", "-"],
-            "-o, --trace and --motion: expected several files, received one twice",
+            "-o, --trace and --motion: expected different files, received the same one twice",
         ),
-        (["whole.jsonl", "-o", "./whole.jsonl"], "expected another file to write to than those that are read"),
-        (["cut.jsonl", "whole.jsonl", "--trace", "cut.jsonl"], "expected another file to write to"),
+        (["whole.jsonl", "-o", "./whole.jsonl"], "expected an output file that is not an input file"),
+        (["cut.jsonl", "whole.jsonl", "--trace", "cut.jsonl"], "expected an output file"),
     ],
 )
 def test_wrong_use_is_told_and_nothing_is_written(arguments: list[str], told: str) -> None:

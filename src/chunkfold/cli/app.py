@@ -101,4 +101,4 @@ Each command has its own help, with more examples: chunkfold chat --help
 )
 @click.version_option(package_name="chunkfold")
 def chunkfold() -> None:
-    """Streamed chat completions, read as they arrive."""
+    """Read streamed chat completions as they arrive."""

@@ -29,7 +29,7 @@ def chat(
 ) -> int:
     """Send the request, show the answer and the facts about it; return the exit code."""
     if raw and sys.stdout.isatty():
-        raise click.UsageError("--raw: standard output is a terminal, which would do what a model says; use a pipe")
+        raise click.UsageError("--raw: standard output is a terminal, which the model's text could control; use a pipe")
     request = chat_request(url, prompt, **options)
     view = AnswerView() if as_json else answer_view(request.model, is_folded=not shows_reasoning, raw=raw)
     reply, has_left = ask(request, view)

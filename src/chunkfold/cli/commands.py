@@ -89,7 +89,7 @@ _CONNECTION: Final = (
         show_default=True,
         help="The environment variable with the API key; no key is sent if it is not set.",
     ),
-    _option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="One more header; may be repeated."),
+    _option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="An additional header; may be repeated."),
     _option(
         "--timeout",
         type=click.FloatRange(0, _DAY, min_open=True),
@@ -97,7 +97,7 @@ _CONNECTION: Final = (
         default=_LONGEST_SILENCE,
         show_default=True,
         metavar="SECONDS",
-        help="The longest silence, thinking included.",
+        help="The longest silence to wait for, thinking time included.",
     ),
 )
 _REQUEST: Final = (
@@ -114,7 +114,7 @@ _REQUEST: Final = (
         "params",
         multiple=True,
         metavar="NAME=VALUE",
-        help="One more field of the body; the value is JSON, else text, and null removes the field. May be repeated.",
+        help="An additional field of the body: JSON, or else text; null removes the field. May be repeated.",
     ),
     *_CONNECTION,
 )
@@ -140,15 +140,15 @@ Needs no key and no network: the provider is part of chunkfold, and runs on this
         _argument("prompt"),
         _MODEL,
         *_REQUEST,
-        _flag("--reasoning", "shows_reasoning", help="Show all of the reasoning, not only its last rows."),
-        _flag("--json", "as_json", help="Print only one JSON object, at the end."),
-        _flag("--raw", help="Leave control characters as they are; not on a terminal."),
-        _flag("-q", "--quiet", help="Show no facts below the answer."),
+        _flag("--reasoning", "shows_reasoning", help="Show all of the reasoning, not only its last lines."),
+        _flag("--json", "as_json", help="Only print one JSON object, at the end."),
+        _flag("--raw", help="Keep control characters; refused on a terminal."),
+        _flag("-q", "--quiet", help="Do not show the statistics below the answer."),
         help="""Ask a provider, and watch the answer.
 
-URL is an API's base URL or its chat completions; OPENAI_BASE_URL by default. Piped input is appended
-to the prompt. On a terminal the answer is rendered as Markdown; a pipe gets the text as it was sent,
-and nothing else.""",
+URL is an API's base URL, or its URL of chat completions; OPENAI_BASE_URL by default. Piped input is
+appended to the prompt. On a terminal, the answer is rendered as Markdown; a pipe only gets the text,
+as it was sent.""",
         epilog=f"""\b
 Examples:
   chunkfold chat https://api.openai.com/v1 -m gpt-5-mini "Why is it dark?"
@@ -168,13 +168,13 @@ Examples:
             "--output",
             required=True,
             type=click.Path(dir_okay=False, writable=True, allow_dash=True),
-            help='Where the recording goes; "-" is standard output.',
+            help='Write the recording to FILE; "-" is standard output.',
         ),
         _flag("--show", "is_shown", help="Show the answer while it is recorded."),
         help="""Ask a provider, and record its answer as it arrives.
 
 A recording contains every read of the body with its time, and how the body ended. Keys and other
-secrets are overwritten by stars. The prompt is read from standard input if there is none.""",
+secrets are overwritten with stars. Without PROMPT, the prompt is read from standard input.""",
         epilog=f"""\b
 Examples:
   chunkfold record $OPENAI_BASE_URL -m gpt-5-mini "Say hello." -o hello.jsonl
@@ -190,9 +190,9 @@ Examples:
             default=1.0,
             show_default=True,
             callback=_number,
-            help="How much faster than it arrived; 10 is ten times as fast, 0 is without pauses.",
+            help="How much faster than it arrived; 10 is ten times as fast, 0 without pauses.",
         ),
-        _flag("--json", "as_json", help="Print only one JSON object, without pauses."),
+        _flag("--json", "as_json", help="Only print one JSON object, without pauses."),
         _flag(
             "--serve", "is_served", help="Serve it on this machine as the answer to every POST request, until Ctrl-C."
         ),
@@ -202,10 +202,10 @@ Examples:
         help="""Show a recorded answer as it arrived, or serve it.
 
 FILE is what `chunkfold record` has written, or the plain body of a stream; "-" is standard
-input. With --serve it is sent to any client: at its pace, in the same reads, with the same end.""",
+input. With --serve, it is sent to any client: at the same pace, in the same reads, with the same ending.""",
         epilog=f"""\b
 Examples:
-  chunkfold replay hello.jsonl              as it came
+  chunkfold replay hello.jsonl              as it arrived
   chunkfold replay hello.jsonl --speed 0    all at once
   chunkfold replay hello.jsonl --serve      be the provider that sends it
   curl -sN ... | chunkfold replay -         a plain body{_EXIT_CODES}""",
@@ -221,8 +221,8 @@ Examples:
         *_REQUEST,
         help="""Show a stream frame by frame, and what a client must tolerate to read it.
 
-FILE is a recording or a body as curl saves it, "-" is standard input. With --model a URL is
-asked for an answer to the PROMPT ("Say hello."), and without it for a body that is stored there.""",
+FILE is a recording, or a body as curl saves it; "-" is standard input. With --model, the provider at
+URL answers PROMPT (by default "Say hello."); without it, URL is a stored body to download.""",
         epilog=f"""\b
 Examples:
   chunkfold inspect answer.jsonl                   a recording
@@ -249,8 +249,8 @@ Examples:
         *_CONNECTION,
         help="""Check how well a provider follows the protocol.
 
-Sends at most 15 small requests, each with a limit of 256 tokens, and prints a report in Markdown, to be
-pasted into a bug report. Keys are never in it.""",
+Sends at most 15 small requests, each with a limit of 256 tokens, and prints a report in Markdown that
+you can paste into a bug report. It never contains keys.""",
         epilog="""\b
 Examples:
   chunkfold doctor https://api.openai.com/v1 -m gpt-5-mini
@@ -273,8 +273,8 @@ Exit codes:
         _option("--motion", "motion_to", metavar="FILE", help="Write an animation to FILE, as SVG."),
         help="""Draw the timeline of a recording, as a page, a trace or an animation.
 
-FILE is a recording or a body as curl saves it, "-" is standard input. The page needs nothing else. Bodies have no
-times, so for them it shows what arrived, but not when.""",
+FILE is a recording, or a body as curl saves it; "-" is standard input. The page is self-contained. A body has no
+times, so its page shows what arrived, but not when.""",
         epilog="""\b
 Examples:
   chunkfold report answer.jsonl -o report.html      the timeline
@@ -292,13 +292,13 @@ Exit codes:
     _command(
         "fold",
         click.Argument(["files"], nargs=-1, required=True, metavar="FILE..."),
-        _flag("--json", "as_json", help="JSON Lines: an object for each file, and nothing else."),
+        _flag("--json", "as_json", help="Print JSON Lines: only an object for each file."),
         _option(
             "-j",
             "--jobs",
             metavar="N",
             type=click.IntRange(1),
-            help="How many processes read; 1 is the main process alone. By default one for each CPU, if the input is "
+            help="The number of processes; 1 is the main process alone. By default one for each CPU, if the input is "
             "large.",
         ),
         help="""Fold many recorded streams into their completions.
@@ -329,13 +329,13 @@ Exit codes:
         _option(
             "--loop/--once",
             default=True,
-            help="Whether the script starts over after the last answer, which is the default. After --once the "
-            "provider uses its built-in answers.",
+            help="Whether to start over after the last answer, which is the default. With --once, the built-in "
+            "answers follow.",
         ),
         help="""Run a provider that sends the answers of a script, faults included.
 
-Each POST request gets the next answer. The files are scripts in TOML or JSON, recordings, and
-plain bodies; their answers follow each other. The first line on standard output is the base URL, and
+Each POST request gets the next answer. The files are scripts in TOML or JSON, recordings or
+plain bodies, whose answers are sent in order. The first line on standard output is the base URL, and
 each request is logged on standard error. Stop it with Ctrl-C or SIGTERM.""",
         epilog="""\b
 Examples:
@@ -344,7 +344,7 @@ Examples:
   chunkfold serve a.jsonl b.sse   a recording as it arrived, then a plain body
 
 \b
-A script, of which all keys are in docs/fold-and-serve.md:
+A script (docs/fold-and-serve.md describes all keys):
   [[answers]]
   status = 429
   headers = { retry-after = "1" }

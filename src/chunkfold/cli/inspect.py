@@ -32,7 +32,7 @@ def inspect(
 ) -> int:
     """Show the frames of a stream, and the verdict; return the exit code."""
     if options["model"] is None and prompt is not None:
-        raise click.UsageError("a prompt is for a URL, with --model")
+        raise click.UsageError("PROMPT is only used with a URL and --model")
     kind = JsonFrameView if as_json else TextFrameView
     view = partial(kind, standard_output(), is_explained=is_explained, only_odd=only is not None)
     try:
@@ -47,7 +47,7 @@ def _show(source: str, prompt: str | None, make_view: _View, options: dict[str, 
             return _show_recording(_stored_at(source, **options), make_view)
         return _show_answer(chat_request(source, prompt or _PROMPT, **options), make_view)
     if options["model"] is not None:
-        raise click.UsageError(f"--model is for a URL, and {one_line(source)} is none")
+        raise click.UsageError(f"--model: expected a URL, received {one_line(source)}")
     return _show_file(source, make_view)
 
 

@@ -32,7 +32,7 @@ def record(url: str | None, prompt: str | None, *, output: str, is_shown: bool, 
         raise click.UsageError("--show: the recording goes to standard output; expected -o FILE")
     folder = Path(output).parent
     if output != "-" and not os.access(folder, os.W_OK):  # before the request, whose answer would be lost
-        raise click.UsageError(f"-o: {one_line(str(folder))}: no folder, or one that cannot be written to")
+        raise click.UsageError(f"-o: {one_line(str(folder))}: the folder does not exist, or is not writable")
     view = answer_view(request.model) if is_shown else AnswerView()
     try:
         if is_shown:

@@ -45,9 +45,9 @@ def _check_files(every: list[str], read: tuple[str, ...]) -> None:
         raise click.UsageError('expected "-" once: standard input cannot be read again')
     written = [Path(file).resolve() if file != "-" else file for file in every[len(read) :]]
     if len(set(written)) < len(written):
-        raise click.UsageError("-o, --trace and --motion: expected several files, received one twice")
+        raise click.UsageError("-o, --trace and --motion: expected different files, received the same one twice")
     if {Path(file).resolve() for file in read if file != "-"} & set(written):
-        raise click.UsageError("expected another file to write to than those that are read")
+        raise click.UsageError("expected an output file that is not an input file")
 
 
 def _write_trace(output: str, streams: list[StreamFacts]) -> None:
@@ -56,7 +56,7 @@ def _write_trace(output: str, streams: list[StreamFacts]) -> None:
         raise click.ClickException("--trace: no times were recorded, so there is nothing to trace")
     for facts in streams:
         if not facts.is_timed:
-            click.echo(f"{one_line(facts.name)}: not in the trace, for it has no times", err=True)
+            click.echo(f"{one_line(facts.name)}: not in the trace, because it has no times", err=True)
     _write(output, json.dumps(trace(streams), separators=(",", ":")) + "\n", _described(timed))
 
 

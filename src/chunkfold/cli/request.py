@@ -69,7 +69,7 @@ def checked_url(url: str) -> str:
     if not is_valid and re.fullmatch(r"[\w.-]+(:\d{1,5})?(/[\w./-]*)?", url) and re.search(r"[.:/]|^localhost", url):
         raise click.UsageError(f"URL: expected http://HOST[:PORT]/..., did you mean http://{url}?")
     if not is_valid:
-        raise click.UsageError("URL: expected http://HOST[:PORT]/..., with the signs in a password escaped")
+        raise click.UsageError("URL: expected http://HOST[:PORT]/..., with special characters in a password escaped")
     return url
 
 
@@ -93,7 +93,7 @@ def headers_of(key_env: str, headers: tuple[str, ...]) -> dict[str, str]:
 
 def _check_value(name: str, value: str) -> None:
     if not _VALUE.fullmatch(value):
-        raise click.UsageError(f"{name}: expected visible ASCII characters alone, as headers are made of")
+        raise click.UsageError(f"{name}: expected only visible ASCII characters, as in any header")
 
 
 def with_default_url(url: str | None, prompt: str | None = None) -> tuple[str, str | None]:
@@ -138,7 +138,7 @@ def chat_request(
     try:
         json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
-        raise click.UsageError("expected text in UTF-8, and numbers that JSON knows") from None
+        raise click.UsageError("expected UTF-8 text, and numbers that JSON allows") from None
     return ChatRequest(endpoint(url), body, headers_of(key_env, headers), timeout)
 
 

@@ -145,7 +145,7 @@ def motion(recordings: Sequence[Recording], *, speed: float = 1.0) -> str:
             f'<rect class="pane" x="8" y="40" width="{width - 16}" height="{_BYTES_ROWS * _ROW + 14}" rx="6"/>',
             '<clipPath id="pane">',
             f'<rect x="8" y="{_BYTES_TOP - 15}" width="{width - 16}" height="{_BYTES_ROWS * _ROW}"/></clipPath>',
-            f'<text class="title" x="{_LEFT}" y="28">bytes, as they come</text>',
+            f'<text class="title" x="{_LEFT}" y="28">bytes as they arrive</text>',
             f'<text class="title" x="{_LEFT}" y="{_MESSAGE_TOP - 14}">the message so far</text>',
             *drawn,
             "</svg>\n",
