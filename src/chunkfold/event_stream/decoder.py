@@ -142,7 +142,7 @@ class EventStreamDecoder:
         if self._closed or self.limit_exceeded:
             return
         if self._start:
-            # Fewer than three bytes came, and they look like the beginning of a BOM: no line, but not lost.
+            # Fewer than three bytes came, and they look like the beginning of a BOM: keep them, but not as a line.
             self._preamble = Preamble(self._limit, self._start)
         self._closed = True
         whole_lines = len(self._data)
@@ -183,7 +183,7 @@ class EventStreamDecoder:
         return events
 
     def _take_plain_blocks(self, data: bytes, end: bytes, events: list[ServerSentEvent]) -> bytes:
-        """Take what nearly every event of nearly every stream is, one `data` line and a blank one; return the rest."""
+        """Take blocks of one `data` line and a blank one, as nearly all blocks are; return the rest."""
         begin = offset = self.offset
         largest = len(data) if self._limit is None else self._limit
         *lines, _ = data.split(end)
@@ -315,7 +315,7 @@ class EventStreamDecoder:
         return bool(name) or not self._unknown_line_seen
 
     def _take_retry(self, value: bytes) -> None:
-        """ASCII digits only, of any length: more of them than the interpreter converts mean a very long time."""
+        """ASCII digits only, of any length: more digits than the interpreter converts are a very long time."""
         if value.isdigit():
             self.reconnection_time = int(value.lstrip(b"0")[:_MAX_RETRY_DIGITS] or b"0")
 

@@ -50,7 +50,7 @@ class Discarded:
 
     @property
     def _has_no_error(self) -> bool:
-        """Whether the current block has no error but, maybe, comments."""
+        """Whether the current block has no error, except perhaps in comments."""
         return self._error is None or self._error.startswith(b":")
 
     def keep_line(self, line: bytes, offset: int, event_id: str, *, in_stream: bool) -> None:
