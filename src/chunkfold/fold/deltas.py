@@ -151,7 +151,7 @@ def _add_content_list(state: ChoiceState, content: list[Any], *, has_reasoning: 
 
 
 def _keep_part(state: ChoiceState, part: dict[str, Any], kind: str) -> int:
-    """Keep a part as it was sent; return how many characters of output it has, beside a text."""
+    """Keep a part as it was sent; return how many characters of output it has, besides text."""
     parts = state.content_parts = state.content_parts or ContentParts()
     is_new = parts.add(part, state.texts["content"].tell(), is_piece=kind == "reasoning")
     if is_new and kind == "other":
@@ -203,7 +203,7 @@ def _add_role(state: ChoiceState, role: str) -> None:
         state.role = role
     else:
         state.log.note(ROLE_CHANGED, excerpt(role))
-        if role == "assistant":  # a passing one came before it (GigaChat)
+        if role == "assistant":  # a temporary one preceded it (GigaChat)
             state.role = role
 
 

@@ -222,7 +222,7 @@ class StreamFold:
             chunk = self._close_thoughts(chunk)
         # Not by attribute, which may be a value of a wrong type: see `Model`.
         fields, unknown = vars(chunk), chunk.__pydantic_extra__
-        if chunk.choices or not unknown or "prompt_filter_results" not in unknown:  # Azure's chunk ahead has no head
+        if chunk.choices or not unknown or "prompt_filter_results" not in unknown:  # Azure's first chunk has no head
             self.head.add(fields, is_usual=not self._open_thoughts)
         if unknown:
             keep_unknown(self._extra, unknown)
