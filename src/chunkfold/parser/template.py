@@ -169,7 +169,7 @@ class EventTemplate:
         return places[count] - offset
 
     def _fold_run(self, rows: list[tuple[Any, ...]], places: list[int]) -> int:
-        """Fold the values of events that begin at these places; return of how many.
+        """Fold the values of the events that begin at these places; return how many these are.
 
         Texts that append are joined, unless an observer is notified of each. Joining starts after an event that was
         folded without a note, with a text of more than two characters, since a rule checks the first ones of arguments
