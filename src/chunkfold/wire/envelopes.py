@@ -122,7 +122,7 @@ def _error_inside(body: dict[str, Any]) -> Envelope | None:
 
 
 def _error_text(choice: dict[str, Any]) -> str | None:
-    """The error that DashScope writes where the text of an answer is, JSON or not; None if a choice has none."""
+    """The error that DashScope sends as the text of this choice, JSON or not; None if there is none."""
     delta = choice.get("delta")
     text = delta.get("content") if is_object(delta) and choice.get("finish_reason") == _TEXT_IS_ERROR else None
     return text if isinstance(text, str) and text.strip() else None
@@ -138,7 +138,7 @@ def without_error_texts(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _vendor_error(body: dict[str, Any]) -> dict[str, Any] | None:
-    """The error in a shape of one vendor's, with OpenAI's names for its message and its code; None if there is none."""
+    """The error in the shape of a single vendor, with OpenAI's names for message and code; None if there is none."""
     errors = body.get("errors")
     if errors and is_list(errors):  # Cloudflare, watsonx
         first = errors[0] if is_object(errors[0]) else {}

@@ -139,6 +139,6 @@ def error_comment(comments: bytes) -> bytes:
 
 
 def _keeps_alive(comment: bytes) -> bool:
-    """Whether it is blank, or one of the usual words, maybe with a time; or OpenRouter's."""
+    """Whether a comment is a keep-alive: blank, one of the usual words, perhaps with a time, or OpenRouter's."""
     letters = "".join(filter(str.isalpha, comment.decode("utf-8", "replace").lower()))
     return not comment or letters in (*KEEP_ALIVES, "openrouterprocessing")
