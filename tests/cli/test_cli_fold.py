@@ -227,7 +227,7 @@ def test_lines_and_a_summary(folder: Path) -> None:
         "interrupted      1",
         "unreadable       1",
         "",
-        "rule   files  times  what came",
+        "rule   files  times  deviation",
         f"CF204      1      2  {role.sentence}",
     ]
 

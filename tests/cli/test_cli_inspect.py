@@ -122,7 +122,7 @@ def test_plain_lines_tell_each_frame_and_the_verdict() -> None:
         "output: text of 5 characters, 1 tool call (get_weather)",
         "finish reason: tool_calls",
         "usage: prompt 5, completion 7, total 12",
-        "to tolerate: these 3:",
+        "deviations: 3",
         "",
         "CF204: the role changes within the stream (once)",
         f"  first: byte {offsets[1]}: 'model'",
@@ -136,7 +136,7 @@ def test_plain_lines_tell_each_frame_and_the_verdict() -> None:
 
 def test_a_stream_by_the_book_says_so() -> None:
     result = inspect("-", body=ROLE + HI + STOP + DONE)
-    assert "\nto tolerate: nothing: it is by the book\n" in result.stdout
+    assert "\ndeviations: none\n" in result.stdout
     assert result.exit_code == 0
 
 
@@ -182,7 +182,7 @@ KINDS = [
         delta(tool_calls=[fragment(0, None, "f", "{}")]),
         "call 0 started f (without an id); call 0 arguments '{}'",
     ),
-    (Kind.USAGE, chunk(usage={"prompt_tokens": 1}), "usage (prompt 1, completion not told, total not told)"),
+    (Kind.USAGE, chunk(usage={"prompt_tokens": 1}), "usage (prompt 1, completion not sent, total not sent)"),
     (Kind.PING, event("null"), "'null'"),
     (Kind.PING, event(": ping"), "': ping'"),
     (Kind.FOREIGN, HI + event("1", "a b"), "event 'a b'; '1'"),
@@ -257,7 +257,7 @@ def test_what_one_event_brings_is_told_in_bounds() -> None:
     odd = chunk(usage={"prompt_tokens": {"\x1b": "y" * 10_000}}) + event("1", "z" * 10_000)
     shown = inspect("-", body=many + odd)
     assert "; and 950 more\n" in shown.stdout
-    assert "usage (prompt not told, completion not told" in shown.stdout
+    assert "usage (prompt not sent, completion not sent" in shown.stdout
     assert len(shown.stdout) < 10_000
     frames = inspect("-", "--json", body=many + odd).stdout.rpartition('{"verdict"')[0]
     assert frames.count("\n") == 4

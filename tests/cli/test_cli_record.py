@@ -313,7 +313,7 @@ def test_ctrl_c_before_there_is_a_response(output: Path) -> None:
     with FakeProvider(wait) as provider:
         with started("record", provider.url, "-m", "m", "hi", "-o", str(output)) as process:
             wait_until(lambda: provider.requests)
-            assert press_ctrl_c(process) == ("", "Nothing had come.\n", 130)
+            assert press_ctrl_c(process) == ("", "Nothing had arrived.\n", 130)
         may_answer.set()
     assert not output.exists()
 

@@ -69,7 +69,7 @@ def test_the_second_stream_follows_the_first() -> None:
     assert seen_from(picture, "cut") == pytest.approx(5 + STAY + 2, abs=0.02)
     assert texts(picture, "bad") == [
         "end: interrupted",
-        "completion() raises StreamInterruptedError; what came is kept",
+        "completion() raises StreamInterruptedError; the text so far is kept",
     ]
 
 

@@ -165,7 +165,7 @@ def tokens_of(usage: CompletionUsage) -> str:
     counts = (("prompt", usage.prompt_tokens), ("completion", usage.completion_tokens), ("total", usage.total_tokens))
     more = (("cached", usage.cached_tokens), ("reasoning", usage.reasoning_tokens))
     told = [*counts, *((name, count) for name, count in more if count)]
-    return ", ".join(f"{name} {'not told' if count is None else excerpt(count, _COUNT)}" for name, count in told)
+    return ", ".join(f"{name} {'not sent' if count is None else excerpt(count, _COUNT)}" for name, count in told)
 
 
 def unknown_fields(chunk: ChatCompletionChunk) -> Iterator[str]:

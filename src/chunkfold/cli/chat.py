@@ -39,7 +39,7 @@ def chat(
     elif reply.timing.first_chunk is not None and not quiet:
         view.settle([secrets.hide(part) for part in footer(reply)])
     elif has_left:
-        say("Nothing had come.")
+        say("Nothing had arrived.")
     if reply.error is not None:
         redactor = Redactor(request.secrets)
 

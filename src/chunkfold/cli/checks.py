@@ -186,7 +186,7 @@ def _judged(check: Check, replies: Sequence[Reply], lost: Problem | None) -> Jud
         told = f"the stream {_ended(last)}" if first is last else "the next request failed"
         return Judgement(Result.FAIL, told, described(last.error))
     if first.completion.finish_reason == "length" and not check.body.keys().isdisjoint(("tools", "response_format")):
-        return Judgement(Result.SKIPPED, "the limit of tokens cut the answer")
+        return Judgement(Result.SKIPPED, "the token limit cut the answer")
     return check.judge(first, last)
 
 
@@ -198,17 +198,17 @@ def is_one_too_many(error: object) -> TypeGuard[APIError]:
 def _judge_text(reply: Reply, _: Reply) -> Judgement:
     """Text arrives, or as much reasoning as the limit allows."""
     if reply.completion.text.strip():
-        return Judgement(Result.PASS, "text came", _excerpt(reply.completion.text))
+        return Judgement(Result.PASS, "received text", _excerpt(reply.completion.text))
     if any(map(_has_text, reply.completion.choices)):
-        return Judgement(Result.PASS, "only reasoning came, up to the limit of tokens")
-    return Judgement(Result.FAIL, f"no text came; the stream {_ended(reply)}")
+        return Judgement(Result.PASS, "received only reasoning, up to the token limit")
+    return Judgement(Result.FAIL, f"received no text; the stream {_ended(reply)}")
 
 
 def _judge_calls(reply: Reply, _: Reply, least: int = 1) -> Judgement:
     """Calls of the tool arrive in one answer, each with its own id and complete arguments."""
     calls = reply.completion.tool_calls
     if not calls and "get_weather" in reply.completion.text:
-        return Judgement(Result.FAIL, "the call came as text", _excerpt(reply.completion.text))
+        return Judgement(Result.FAIL, "the call arrived as text", _excerpt(reply.completion.text))
     if not calls:
         return Judgement(Result.SKIPPED, "the model called no tool; it said", _excerpt(reply.completion.text))
     found: list[str] = []
@@ -223,7 +223,7 @@ def _judge_calls(reply: Reply, _: Reply, least: int = 1) -> Judgement:
         return Judgement(Result.FAIL, "two calls have the same id")
     if len(calls) < least:
         return Judgement(Result.SKIPPED, "the model made one call, not two at once")
-    return Judgement(Result.PASS, "calls came", ", ".join(f"get_weather({word(city)})" for city in found[:4]))
+    return Judgement(Result.PASS, "received calls", ", ".join(f"get_weather({word(city)})" for city in found[:4]))
 
 
 def _judge_second_turn(first: Reply, last: Reply) -> Judgement:
@@ -243,25 +243,25 @@ def _judge_choices(reply: Reply, _: Reply) -> Judgement:
     """Two choices arrive, each with text."""
     choices = reply.completion.choices
     if len(choices) == 1:
-        return Judgement(Result.UNSUPPORTED, "`n` was ignored: one choice came", _excerpt(reply.completion.text))
+        return Judgement(Result.UNSUPPORTED, "`n` was ignored: received one choice", _excerpt(reply.completion.text))
     if (indexes := [choice.index for choice in choices]) != [0, 1]:
         return Judgement(Result.FAIL, "expected choices 0 and 1, received", one_line(str(indexes[:9])))
     if empty := [choice.index for choice in choices if not _has_text(choice)]:
-        return Judgement(Result.FAIL, f"no text came in choice {empty[0]}")
-    return Judgement(Result.PASS, "two choices came", ", ".join(_excerpt(each.message.content) for each in choices))
+        return Judgement(Result.FAIL, f"received no text in choice {empty[0]}")
+    return Judgement(Result.PASS, "received two choices", ", ".join(_excerpt(each.message.content) for each in choices))
 
 
 def _judge_usage(reply: Reply, _: Reply) -> Judgement:
     """Usage arrives, and adds up."""
     usage = reply.completion.usage
     if usage is None:
-        return Judgement(Result.FAIL, "no usage came, although stream_options.include_usage asked for it")
+        return Judgement(Result.FAIL, "received no usage, although stream_options.include_usage requested it")
     if not usage.prompt_tokens or not usage.completion_tokens:
-        return Judgement(Result.FAIL, "usage came without the tokens of prompt or completion", tokens_of(usage))
+        return Judgement(Result.FAIL, "received usage without prompt or completion tokens", tokens_of(usage))
     total = usage.total_tokens
     if total is not None and total < usage.prompt_tokens + usage.completion_tokens:  # it may hold more
         return Judgement(Result.FAIL, "the total is less than prompt + completion", tokens_of(usage))
-    return Judgement(Result.PASS, "usage came", tokens_of(usage))
+    return Judgement(Result.PASS, "received usage", tokens_of(usage))
 
 
 def _judge_structured_output(reply: Reply, _: Reply) -> Judgement:
@@ -270,7 +270,7 @@ def _judge_structured_output(reply: Reply, _: Reply) -> Judgement:
     if message.refusal:
         return Judgement(Result.SKIPPED, "the model refused to answer")
     try:
-        return Judgement(Result.PASS, "JSON came that fits the schema", message.parse(_City).model_dump_json())
+        return Judgement(Result.PASS, "received JSON that fits the schema", message.parse(_City).model_dump_json())
     except ParseError as error:
         return Judgement(Result.FAIL, "the text does not fit the schema", one_line(str(error)))
 
@@ -290,7 +290,7 @@ def _judge_reuse(first: Reply, last: Reply) -> Judgement:
 def _judge_leaving(first: Reply, last: Reply) -> Judgement:
     """The stream can be left, and the next request is answered."""
     if first.left_after is None:
-        return Judgement(Result.SKIPPED, "the answer was over before it could be left")
+        return Judgement(Result.SKIPPED, "the answer ended before it could be left")
     began = last.parser.timing.first_output
     return Judgement(Result.PASS, "the next request was answered" + (f", from {began:.2f} s on" if began else ""))
 
@@ -347,7 +347,7 @@ def _has_text(choice: Choice) -> bool:
 def _noticed(seconds: float | None) -> str:
     """Whether the provider stopped, in words."""
     if seconds is None:
-        return "the answer was over before the provider could notice"
+        return "the answer ended before the provider could notice"
     if math.isinf(seconds):
         return "the provider did not react within 1 s"
     return f"the provider stopped {seconds:.2f} s later"

@@ -162,7 +162,7 @@ def _details(findings: Sequence[Finding]) -> Iterator[str]:
     yield f"### {', '.join(each.check.name for each in findings)}: {finding.judgement.result}"
     yield ""
     if finding.replies or finding.lost:
-        yield f"- asked for: {finding.check.asks}"
+        yield f"- requested: {finding.check.asks}"
     yield f"- found: {_reason(finding)}"
     for reply in finding.replies:
         if reply.parser.request_id and finding.judgement.result is Result.FAIL:

@@ -55,7 +55,7 @@ class Provider:
             names = filter(_KEY_HEADER.search, headers)
             headers = headers | {name: _KEY.sub(rf"\1{WRONG_KEY}", headers[name], 1) for name in names}
             if headers == self._request.headers:
-                return Finding(check, Judgement(Result.SKIPPED, "no key is set, so that there is none to replace"))
+                return Finding(check, Judgement(Result.SKIPPED, "no key is set, so there is none to replace"))
         replies: list[Reply] = []
         with client_for(self._request) as client:
             try:

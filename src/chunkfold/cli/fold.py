@@ -118,7 +118,7 @@ class _Run:
             if count := self.endings[end or _UNREADABLE]:
                 rows.append(Text.assemble((f"{end or _UNREADABLE:{_END_WIDTH}}", _style_of(end)), f"{_GAP}{count:5,}"))
         if self._rules:
-            rows += [Text(), Text(_GAP.join(("rule ", "files", "times", "what came")), "dim")]
+            rows += [Text(), Text(_GAP.join(("rule ", "files", "times", "deviation")), "dim")]
         for row in rows:
             print_row(console, row)
         sentences = {rule.id: rule.sentence for rule in RULES}

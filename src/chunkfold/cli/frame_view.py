@@ -16,7 +16,7 @@ from chunkfold.cli.additions import quoted, word
 from chunkfold.cli.facts import error_object
 from chunkfold.cli.frames import Frame, Inspection, Kind
 from chunkfold.cli.safe import one_line
-from chunkfold.cli.verdict import by_the_book, described, facts_of, times, verdict_object
+from chunkfold.cli.verdict import described, facts_of, no_deviations, times, verdict_object
 from chunkfold.cli.view import print_beside, print_row
 
 _KIND_WIDTH: Final = max(map(len, Kind))
@@ -129,7 +129,7 @@ class TextFrameView(FrameView):
         anomalies = inspection.parser.anomalies
         facts = dict(facts_of(inspection, timed=self.timed))
         count = len(anomalies)
-        facts["to tolerate"] = f"these {count}:" if count > 1 else "this:" if count else by_the_book(inspection)
+        facts["deviations"] = str(count) if count else no_deviations(inspection)
         width = max(map(len, facts)) + 2 if self.console.is_interactive else 0
         print_row(self.console, Text())
         for label, value in facts.items():

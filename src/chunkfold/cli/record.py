@@ -41,7 +41,7 @@ def record(url: str | None, prompt: str | None, *, output: str, is_shown: bool, 
             with waiting_for(request.model):
                 recording = _recorded(request)
     except KeyboardInterrupt:
-        say("Nothing had come.")
+        say("Nothing had arrived.")
         return LEFT
     data = recording.dumps()
     write(data, output)

@@ -46,12 +46,12 @@ def facts_of(inspection: Inspection, *, timed: bool) -> Iterator[tuple[str, str]
         yield "also sent", _fields(inspection.unknown_fields)
 
 
-def by_the_book(inspection: Inspection) -> str:
+def no_deviations(inspection: Inspection) -> str:
     """The verdict if no rule was broken."""
     end = inspection.parser.end
     if end is not None and end.complete:
-        return "nothing: it is by the book"
-    return "nothing: the error is by the book" if end is StreamEnd.FAILED else "nothing, up to where it ended"
+        return "none"
+    return "none, the error included" if end is StreamEnd.FAILED else "none, up to where it ended"
 
 
 def times(count: int) -> str:

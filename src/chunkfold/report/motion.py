@@ -245,7 +245,7 @@ def _wrapped(pieces: Sequence[_Piece]) -> Iterator[tuple[int, int, _Piece]]:
 
 def _verdict(snapshot: ChatCompletion, error: ChunkfoldError | None) -> str:
     if error is not None:
-        return f"completion() raises {type(error).__name__}; what came is kept"
+        return f"completion() raises {type(error).__name__}; the text so far is kept"
     usage = snapshot.usage
     tokens = "" if usage is None else f", {usage.completion_tokens} tokens"
     return f"finish reason {snapshot.finish_reason}{tokens}: completion() returns"
