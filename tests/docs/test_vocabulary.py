@@ -1,8 +1,8 @@
 """Pages, docstrings, comments, messages and help texts use plain technical English.
 
-`PHRASES` and `MORE_PHRASES` list turns of phrase that a reader stumbles over, each with what to write instead. A phrase is
-a regular expression in lower case, matched in prose only and across line ends: not in code blocks, code spans, link targets
-or identifiers. This prints all of them, also those in the files of `STILL_WITH_MORE`:
+`PHRASES` lists turns of phrase that a reader stumbles over, each with what to write instead. A phrase is a regular
+expression in lower case, matched in prose only and across line ends: not in code blocks, code spans, link targets or
+identifiers. This prints all that are found:
 
     PYTHONPATH=tests/helpers uv run python tests/docs/test_vocabulary.py
 """
@@ -10,11 +10,10 @@ or identifiers. This prints all of them, also those in the files of `STILL_WITH_
 import io
 import re
 import tokenize
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
 from cases import each_case
 
 ROOT = Path(__file__).parents[2]
@@ -70,21 +69,6 @@ PHRASES = {
     r"of (its|their) own accord\b": "by itself",
     r"(on|in) (a )?bad days?\b": "when it fails",
     r"(wherein|whence|thence|thereof|therein|thus|hence|lest|albeit|whilst|amid|oft|ere)\b": "a plain word",
-    # Inverted openings
-    START + r"who \w+s\b(?! (this|it)\b)[^?]*$": "If you ...",
-    START + r"behind (it|them|the|that|each|this)\b": "After ...",
-    START + r"of (such|what|each|it|them|these|those|all|a|an|the)\b((?! (that|which)\b)[^.,:;]){0,60}"
-    r" (is|are|was|comes?|stays?|remains?|has|have|counts?|(the|a) \w+ says?)\b": "the subject first",
-    START
-    + r"(in|at|on|to|from|by|with|below|above|beside|before|after|under) ([^\s.,:;]+ ){1,4}"
-    + VERB
-    + r" (the|a|an|what|one|its|all|those|these)\b": "the subject first",
-    START + r"(here|there|then|thus|so) " + VERB + r" (the|a|an|what|one|its)\b": "the subject first",
-    START + r"(not|nor|never) (\w+ )?(is|are|does|do|has|have|was|were) ": "the subject first",
-}
-
-# As `PHRASES`, except in the files of `STILL_WITH_MORE`, each of which has one in a text for the user
-MORE_PHRASES = {
     r"(stand|stood|standing)\b(?! for\b)": "is",
     r"what (has |had |have )?(came|comes?)\b(?! (after|before|next)\b)": "name it",
     r"(has|had|have|having) (not )?(yet )?come\b": "has arrived",
@@ -98,23 +82,22 @@ MORE_PHRASES = {
     r"the like\b": "similar",
     r"blam(e|es|ed|ing)\b": "report as the fault of",
     r"as far as (it|they) (has|have|had|goes|go)\b": "so far",
+    # Inverted openings
+    START + r"who \w+s\b(?! (this|it)\b)[^?]*$": "If you ...",
+    START + r"behind (it|them|the|that|each|this)\b": "After ...",
+    START + r"of (such|what|each|it|them|these|those|all|a|an|the)\b((?! (that|which)\b)[^.,:;]){0,60}"
+    r" (is|are|was|comes?|stays?|remains?|has|have|counts?|(the|a) \w+ says?)\b": "the subject first",
+    START
+    + r"(in|at|on|to|from|by|with|below|above|beside|before|after|under) ([^\s.,:;]+ ){1,4}"
+    + VERB
+    + r" (the|a|an|what|one|its|all|those|these)\b": "the subject first",
+    START + r"(here|there|then|thus|so) " + VERB + r" (the|a|an|what|one|its)\b": "the subject first",
+    START + r"(not|nor|never) (\w+ )?(is|are|does|do|has|have|was|were) ": "the subject first",
 }
-STILL_WITH_MORE = [
-    "src/chunkfold/cli/additions.py",
-    "src/chunkfold/cli/chat.py",
-    "src/chunkfold/cli/fold.py",
-    "src/chunkfold/cli/record.py",
-    "src/chunkfold/report/motion.py",
-]
 
 
-def compiled(phrases: Mapping[str, str]) -> dict[re.Pattern[str], str]:
-    return {re.compile(rf"(?<![\w-]){phrase}"): instead for phrase, instead in phrases.items()}
-
-
-PATTERNS = compiled(PHRASES)
-MORE_PATTERNS = compiled(MORE_PHRASES)
-ANY = re.compile(rf"(?<![\w-])(?:{'|'.join(PHRASES | MORE_PHRASES)})")  # one search instead of sixty
+PATTERNS = {re.compile(rf"(?<![\w-]){phrase}"): instead for phrase, instead in PHRASES.items()}
+ANY = re.compile(rf"(?<![\w-])(?:{'|'.join(PHRASES)})")  # one search instead of sixty
 
 
 class Passage(NamedTuple):
@@ -166,27 +149,21 @@ def checked_files() -> list[Path]:
     return sorted([*pages, *modules])
 
 
-def phrases_in(path: Path, patterns: Mapping[re.Pattern[str], str]) -> list[str]:
+def phrases_in(path: Path) -> list[str]:
     source = path.read_text("utf-8")
     passages = passages_of_module(source) if path.suffix == ".py" else passages_of_text(source)
     return [
         f"{path.relative_to(ROOT)}:{line}: {found[0]!r} (instead: {instead}) in: {text}"
         for line, text in passages
         if ANY.search(text.lower())
-        for pattern, instead in patterns.items()
+        for pattern, instead in PATTERNS.items()
         for found in pattern.finditer(text.lower())
     ]
 
 
 @each_case("path", checked_files(), ids=str)
 def test_the_words_are_plain(path: Path) -> None:
-    has_more = path.relative_to(ROOT).as_posix() in STILL_WITH_MORE
-    assert phrases_in(path, PATTERNS if has_more else PATTERNS | MORE_PATTERNS) == []
-
-
-@pytest.mark.parametrize("file", STILL_WITH_MORE)
-def test_every_exception_is_needed(file: str) -> None:
-    assert phrases_in(ROOT / file, MORE_PATTERNS), f"take {file} out of STILL_WITH_MORE"
+    assert phrases_in(path) == []
 
 
 @each_case(
@@ -217,5 +194,5 @@ def test_code_is_not_prose() -> None:
 
 if __name__ == "__main__":
     for checked in checked_files():
-        for found in phrases_in(checked, PATTERNS | MORE_PATTERNS):
+        for found in phrases_in(checked):
             print(found)
