@@ -30,7 +30,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class AsyncView(AnyView[T]):
-    """The items of a stream, one by one, for `async for`."""
+    """An async iterator over the items of a stream, which `events`, `text_deltas` and `partials` return."""
 
     def __aiter__(self) -> Self:
         return self

@@ -29,7 +29,7 @@ _MAX_WAKING: Final = 1.0  # seconds for a reader to return after its connection 
 
 
 class View(AnyView[T]):
-    """The items of a stream, one by one, for `for`."""
+    """An iterator over the items of a stream, which `events`, `text_deltas` and `partials` return."""
 
     def __iter__(self) -> Self:
         return self
