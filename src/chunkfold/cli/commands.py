@@ -97,7 +97,7 @@ _CONNECTION: Final = (
         default=_LONGEST_SILENCE,
         show_default=True,
         metavar="SECONDS",
-        help="The longest silence to wait for, thinking time included.",
+        help="The longest wait for a chunk, thinking included.",
     ),
 )
 _REQUEST: Final = (
