@@ -37,7 +37,7 @@ _UNITS: Final = {
     "max_event_payloads": "payloads in one event",
     "max_arguments_values": "characters in arguments that are not text, in one event",
     "max_partial_values": "values in JSON that is shown while it is written",
-    "max_content_encodings": "content encodings that were not requested",
+    "max_content_encodings": "content encoding of the body",
     "max_expansion": "times the size of the compressed body, after decoding",
     "max_output_size": "characters of output (or, for everything that is kept, four bytes for each and 1 MiB)",
 }
@@ -248,9 +248,9 @@ class LimitExceededError(InvalidStreamError):
         self.value = value
 
 
-def exceeded(limit: str, value: int | None) -> LimitExceededError:
+def exceeded(limit: str, value: int | None, unit: str | None = None) -> LimitExceededError:
     """Create the error for a limit that was exceeded, which is never None."""
-    msg = f"expected at most {value} {_UNITS.get(limit, 'bytes')}, received more ({limit})"
+    msg = f"expected at most {value} {unit or _UNITS.get(limit, 'bytes')}, received more ({limit})"
     return LimitExceededError(msg, limit=limit, value=value or 0)
 
 

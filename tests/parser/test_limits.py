@@ -1217,12 +1217,14 @@ async def test_a_refusal_that_explodes(library: Any, front: Any) -> None:
     assert memory.peak < 3 * EXPLODED + COST * READ
 
 
+TWICE = (1, "expected at most 1 content encoding of the body, received more (max_content_encodings)")
+UNASKED = (0, "expected at most 0 content encodings that were not requested, received more (max_content_encodings)")
 ENCODINGS = {
-    "gzip, gzip": 1,
-    "deflate, gzip": 1,
-    "gzip , identity,gzip": 1,
-    "br": 0,
-    "zstd": 0,
+    "gzip, gzip": TWICE,
+    "deflate, gzip": TWICE,
+    "gzip , identity,gzip": TWICE,
+    "br": UNASKED,
+    "zstd": UNASKED,
 }
 
 
@@ -1238,7 +1240,8 @@ async def test_a_body_that_is_encoded_twice_or_unasked_is_not_read(library: Any,
                 assert (await read_by(client, provider.url)).end == "finished"
         assert type(stream.error) is kind
         limited = stream.error if status == 200 else stream.error.__cause__
-        assert (limited.limit, limited.value) == ("max_content_encodings", ENCODINGS[encoding])
+        assert limited.limit == "max_content_encodings"
+        assert (limited.value, str(limited)) == ENCODINGS[encoding]
         assert memory.peak < EXPLODED
 
 

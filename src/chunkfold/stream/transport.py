@@ -132,7 +132,9 @@ def encoding_error(response: Any, layers: list[str]) -> LimitExceededError | Non
     except (AttributeError, RuntimeError):  # a response that was made by hand
         return None
     known = set(_encodings(Headers(asked).get("accept-encoding")))
-    return None if known.issuperset(layers) or "*" in known else exceeded("max_content_encodings", 0)
+    if known.issuperset(layers) or "*" in known:
+        return None
+    return exceeded("max_content_encodings", 0, "content encodings that were not requested")
 
 
 def check_source(source: Any, reader: str) -> None:
