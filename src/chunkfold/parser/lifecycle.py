@@ -53,7 +53,6 @@ class Lifecycle:
         self._observers: Observers | None = None
         self._last_snapshot = _LastSnapshot(fold)
         self._emitted = False
-        self._with_output: ChatCompletionChunk | None = None  # one that need not be folded again to see its output
         self._has_callback = has_callback  # `on_server_sent_event`, which gets the chunks however the body is read
 
     @property
@@ -166,10 +165,8 @@ class Lifecycle:
                 body.has_progress = False
             if not is_slice:
                 self._end_if_late(now, chunks)
-        if chunks and not self._emitted and fold.output_size > size:
-            self._with_output = chunks[0] if len(chunks) == 1 else None
-            if is_returned or self._has_callback:
-                self._mark_emitted()
+        if not self._emitted and (is_returned or self._has_callback) and fold.output_size > size:
+            self._mark_emitted()
         if body.stop is not None:
             body.tell_last()
         if self._observers is not None:
@@ -238,7 +235,7 @@ class Lifecycle:
 
     def _note_yielded(self, item: object) -> bool:
         """Mark output as emitted if a chunk or event that the caller gets has some; return whether any was so far."""
-        if not self._emitted and self._fold.output_size and (item is self._with_output or _brings_output(item)):
+        if not self._emitted and self._fold.output_size and _brings_output(item):
             self._mark_emitted()
         return self._emitted
 
