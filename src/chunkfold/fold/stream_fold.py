@@ -58,6 +58,7 @@ class StreamFold:
         follows_template: Whether the last chunk that was folded in full is the parser's template, so that of more
             chunks like it only the new values need to be folded. Set by the parser, and reset here.
         head: The fields that all chunks repeat.
+        extra: What is kept of their unknown fields.
         observer: The one observer, if there is one.
     """
 
@@ -70,7 +71,7 @@ class StreamFold:
         self.follows_template = False
         self._next_compaction = _COMPACTION
         self._usage: dict[str, Any] | None = None
-        self._extra: dict[str, Any] = {}
+        self.extra: dict[str, Any] = {}
         self._choices: dict[int, ChoiceState] = {}
         self._open_choices = 0
         self._open_thoughts: set[int] = set()  # choices whose last content was flagged as a thought
@@ -89,7 +90,7 @@ class StreamFold:
 
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
-        return Kept((self._choices, self.head.fields), replaced=(self._extra, {"usage": self._usage}))
+        return Kept((self._choices, self.head.fields), replaced=(self.extra, {"usage": self._usage}))
 
     @property
     def all_finished(self) -> bool:
@@ -188,7 +189,7 @@ class StreamFold:
         choice, usage = fields["choices"][0], fields["usage"]
         delta, unknown_of_choice = choice.__dict__["delta"], choice.__pydantic_extra__
         if unknown:
-            keep_unknown(self._extra, unknown)
+            keep_unknown(self.extra, unknown)
         fields, present = delta.__dict__, delta.__pydantic_fields_set__
         if len(present) == 1:
             [name] = present
@@ -225,7 +226,7 @@ class StreamFold:
         if chunk.choices or not unknown or "prompt_filter_results" not in unknown:  # Azure's chunk ahead has no head
             self.head.add(fields, is_usual=not self._open_thoughts)
         if unknown:
-            keep_unknown(self._extra, unknown)
+            keep_unknown(self.extra, unknown)
         for choice in chunk.choices:
             self._add_choice(choice)
             unknown = unknown or choice.__pydantic_extra__
@@ -241,7 +242,7 @@ class StreamFold:
     def _add_unexplained(self, chunk: ChatCompletionChunk) -> None:
         """Keep what an object without any field of a chunk has; it was noted as a whole, where its event was read."""
         self.unexplained += 1
-        keep_unknown(self._extra, chunk.__pydantic_extra__)
+        keep_unknown(self.extra, chunk.__pydantic_extra__)
         usage = vars(chunk).get("usage")
         if self._choices and usage is not None:  # Workers AI ends its chunks with an object of its other API
             self._add_usage(usage)
@@ -256,11 +257,6 @@ class StreamFold:
     def state_of(self, choice: int) -> ChoiceState:
         """The state of a choice; `KeyError` if it has not arrived."""
         return self._choices[choice]
-
-    def unknown_of(self, choice: int) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """What is kept of unknown keys: of the chunks, of this choice, and of its deltas."""
-        state = self.state_of(choice)
-        return self._extra, state.extra, state.message_extra
 
     def calls_of(self, choice: int) -> ToolCalls | None:
         """A copy of a choice's calls without their arguments, to route fragments before they are folded."""
@@ -318,7 +314,7 @@ class StreamFold:
     @property
     def snapshot(self) -> ChatCompletion:
         """What has arrived so far, in time proportional to the output."""
-        return completion_snapshot(self._extra, self.head.fields, self._choices, self._usage, self.tools)
+        return completion_snapshot(self.extra, self.head.fields, self._choices, self._usage, self.tools)
 
     def _add_usage(self, usage: CompletionUsage) -> None:
         known = self._usage

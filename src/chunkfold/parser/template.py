@@ -331,8 +331,9 @@ class EventTemplate:
 
     def _with_unknown(self, add: _Fold, chunk: ChatCompletionChunk, meaning: Meaning) -> _Fold:
         """A function that folds as the given one does, and keeps the values of unknown keys."""
-        fold, limit, holes, [choice] = self._fold, self._limit, self._holes, chunk.choices
-        levels = zip((chunk, choice, choice.delta), fold.unknown_of(choice.index), strict=True)
+        limit, holes, [choice] = self._limit, self._holes, chunk.choices
+        state = self._fold.state_of(choice.index)
+        levels = ((chunk, self._fold.extra), (choice, state.extra), (choice.delta, state.message_extra))
         unknown = [
             (kept, holes[number].key, number)
             for model, kept in levels
