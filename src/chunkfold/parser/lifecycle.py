@@ -52,7 +52,8 @@ class Lifecycle:
         self._recorder: EventRecorder | None = None
         self._observers: Observers | None = None
         self._last_snapshot = _LastSnapshot(fold)
-        self._emitted = False
+        self.emitted_output = False
+        """Whether output was emitted, in a chunk or an event that was returned or yielded."""
         self._has_callback = has_callback  # `on_server_sent_event`, which gets the chunks however the body is read
 
     @property
@@ -84,11 +85,6 @@ class Lifecycle:
     def chunks(self) -> int:
         """How many chunks came."""
         return self._fold.chunks
-
-    @property
-    def emitted_output(self) -> bool:
-        """Whether output was emitted, in a chunk or an event that was returned or yielded."""
-        return self._emitted
 
     def events(self) -> "list[ChatCompletionEvent]":
         """The typed events since the last call, or since the start.
@@ -165,7 +161,7 @@ class Lifecycle:
                 body.has_progress = False
             if not is_slice:
                 self._end_if_late(now, chunks)
-        if not self._emitted and (is_returned or self._has_callback) and fold.output_size > size:
+        if not self.emitted_output and (is_returned or self._has_callback) and fold.output_size > size:
             self._mark_emitted()
         if body.stop is not None:
             body.tell_last()
@@ -235,13 +231,13 @@ class Lifecycle:
 
     def _note_yielded(self, item: object) -> bool:
         """Mark output as emitted if a chunk or event that the caller gets has some; return whether any was so far."""
-        if not self._emitted and self._fold.output_size and _brings_output(item):
+        if not self.emitted_output and self._fold.output_size and _brings_output(item):
             self._mark_emitted()
-        return self._emitted
+        return self.emitted_output
 
     def _mark_emitted(self) -> None:
         """Output was handed to the caller."""
-        self._emitted = True
+        self.emitted_output = True
         if self.error is not None:
             self.error.emitted_output = True
 
@@ -254,7 +250,7 @@ class Lifecycle:
         if self._log.refused is not None and isinstance(error, InvalidStreamError) and error.rule is None:
             error.rule = self._log.refused.rule
         error.snapshot = self.snapshot if self.end is None else self._last_snapshot
-        error.emitted_output = self._emitted
+        error.emitted_output = self.emitted_output
         return error
 
     def _end_at(
