@@ -164,7 +164,9 @@ def conclude(
     if cause is not None:
         return end, _interrupted(cause)
     if end is StreamEnd.INVALID and foreign is not None:
-        return end, _foreign_events(*foreign)
+        offset, quoted = foreign
+        what = "expected chunks of the chat completions API, received none of them but other events"
+        return end, InvalidChunkError(f"event at byte {offset}: {what}: {quoted}", position=offset)
     return end, _incomplete(end, facts.stop, log.get(UNEXPLAINED_OBJECT))
 
 
@@ -178,13 +180,6 @@ def _incomplete(end: StreamEnd, stop: Stop, unexplained: Anomaly | None) -> Inco
     if unexplained is not None:
         msg += f", after an object that is neither a chunk nor an error: {unexplained.detail}"
     return IncompleteStreamError(msg, end=end)
-
-
-def _foreign_events(offset: int, quoted: str) -> InvalidChunkError:
-    """Events came, but no chunk among them; the first one is quoted."""
-    what = "expected chunks of the chat completions API, received none of them but other events"
-    msg = f"event at byte {offset}: {what}: {quoted}"
-    return InvalidChunkError(msg, position=offset)
 
 
 def _interrupted(exc: BaseException) -> StreamInterruptedError:
