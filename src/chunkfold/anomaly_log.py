@@ -5,11 +5,12 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Final, cast
 
-from chunkfold.anomalies import LATE_FAULT, RULES, Anomaly, Rule
+from chunkfold import anomalies
+from chunkfold.anomalies import Anomaly, Rule
 from chunkfold.excerpts import escaped
 
 _DETAIL: Final = 400  # characters; callers quote values by `excerpt`, which bounds and escapes each
-_IDS: Final = frozenset(rule.id for rule in RULES)
+_IDS: Final = frozenset(rule.id for rule in anomalies.RULES)
 
 
 class AnomalyLog:
@@ -83,7 +84,7 @@ def refused_rules(*, strict: bool | Collection[str], tolerate: Collection[str]) 
     """
     tolerated = _known_ids("tolerate", tolerate)
     if isinstance(strict, bool):
-        return _IDS - {LATE_FAULT.id} - tolerated if strict else frozenset()
+        return _IDS - {anomalies.LATE_FAULT.id} - tolerated if strict else frozenset()
     return _known_ids("strict", strict) - tolerated
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any, Final
 
-from chunkfold.anomalies import EMPTY_FOR_ABSENT, ID_CHANGED, OBJECT_UNUSUAL, Rule
+from chunkfold import anomalies
+from chunkfold.anomalies import Rule
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
 from chunkfold.models.chunk import AMBIGUOUS_OBJECTS
@@ -69,11 +70,11 @@ class Head:
             if value and not (name in ("id", "model") and is_waiting and _is_keep_alive(value)):
                 first = self.fields.setdefault(name, value)
                 if first != value and name in ("id", "model"):
-                    yield ID_CHANGED, f"{name}: {excerpt(value)} after {excerpt(first)}"
+                    yield anomalies.ID_CHANGED, f"{name}: {excerpt(value)} after {excerpt(first)}"
             elif value is not None and name != "system_fingerprint":
-                yield EMPTY_FOR_ABSENT, name
+                yield anomalies.EMPTY_FOR_ABSENT, name
         if (kind := chunk.get("object")) != "chat.completion.chunk":
-            yield OBJECT_UNUSUAL, excerpt(kind)
+            yield anomalies.OBJECT_UNUSUAL, excerpt(kind)
         if tier := chunk.get("service_tier"):
             self.fields["service_tier"] = tier
 

@@ -7,17 +7,7 @@ Choices are kept by their index, which is a key and never a position.
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
-from chunkfold.anomalies import (
-    CHOICES_MISSING,
-    DELTA_MISSING,
-    EMPTY_FOR_ABSENT,
-    FINISH_UNUSUAL,
-    FINISHED_TWICE,
-    FULL_MESSAGE,
-    HEAD_MISSING,
-    INDEX_MISSING,
-    OUTPUT_AFTER_FINISH,
-)
+from chunkfold import anomalies
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.choice_state import ChoiceState, FoldObserver, replay, tell_finish
@@ -231,7 +221,7 @@ class StreamFold:
             self._add_choice(choice)
             unknown = unknown or choice.__pydantic_extra__
         if not has_choices:
-            self.log.note(CHOICES_MISSING)
+            self.log.note(anomalies.CHOICES_MISSING)
         usage = fields.get("usage")
         if unknown and (usage is None or not usage.__pydantic_fields_set__):
             usage = nested_usage(chunk, self.log) or usage
@@ -308,7 +298,7 @@ class StreamFold:
             state.message = None
         missing = [name for name in ("id", "created", "model") if name not in self.head.fields]
         if missing and self.chunks > self.unexplained:
-            self.log.note(HEAD_MISSING, ", ".join(missing))
+            self.log.note(anomalies.HEAD_MISSING, ", ".join(missing))
         return chunk
 
     @property
@@ -330,16 +320,16 @@ class StreamFold:
             self._open_choices += 1
         present = choice.__pydantic_fields_set__
         if "index" not in present:
-            self.log.note(INDEX_MISSING)
+            self.log.note(anomalies.INDEX_MISSING)
         fields = choice.__dict__
         logprobs, message = fields.get("logprobs"), fields.get("message")
         if "delta" in present:
             size = self._add_delta(state, choice.delta)
             self.output_size += size
             if size and state.finish_reason and not self._ended:
-                self.log.note(OUTPUT_AFTER_FINISH, f"choice {excerpt(index)}")
+                self.log.note(anomalies.OUTPUT_AFTER_FINISH, f"choice {excerpt(index)}")
         elif message is None:
-            self.log.note(DELTA_MISSING, f"choice {excerpt(index)}")
+            self.log.note(anomalies.DELTA_MISSING, f"choice {excerpt(index)}")
         if logprobs is not None:
             fold_logprobs(state, logprobs)
         if message is not None:
@@ -354,22 +344,22 @@ class StreamFold:
         if is_of_tool(vars(message)):
             self.output_size += self._add_delta(state, message)
         else:
-            self.log.note(FULL_MESSAGE, f"choice {excerpt(state.index)}")
+            self.log.note(anomalies.FULL_MESSAGE, f"choice {excerpt(state.index)}")
             state.message = message
 
     def _finish_choice(self, state: ChoiceState, finish_reason: str) -> None:
         outcome = outcome_of(finish_reason)
         if outcome is None:
-            self.log.note(EMPTY_FOR_ABSENT, "finish_reason")
+            self.log.note(anomalies.EMPTY_FOR_ABSENT, "finish_reason")
             return
         if state.finish_reason is None:
             self._open_choices -= 1
         else:
             detail = f"choice {excerpt(state.index)}: {excerpt(finish_reason)} after {excerpt(state.finish_reason)}"
-            self.log.note(FINISHED_TWICE, detail)
+            self.log.note(anomalies.FINISHED_TWICE, detail)
         state.finish_reason = finish_reason
         if finish_reason not in _FINISH_REASONS and outcome is not Outcome.ERROR:
-            self.log.note(FINISH_UNUSUAL, excerpt(finish_reason))
+            self.log.note(anomalies.FINISH_UNUSUAL, excerpt(finish_reason))
         if state.observer is not None and state.message is None:  # else it may add to the choice at the end
             tell_finish(state, state.observer)
 

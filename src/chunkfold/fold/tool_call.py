@@ -7,13 +7,7 @@ import json
 import re
 from typing import Any, Final
 
-from chunkfold.anomalies import (
-    ARGUMENTS_PLACEHOLDER,
-    ARGUMENTS_SEVERAL,
-    CALL_NAME_IN_PIECES,
-    CALL_NAME_LATE,
-    CALL_NAME_REPEATED,
-)
+from chunkfold import anomalies
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.footprint import Kept
@@ -139,12 +133,12 @@ class ToolCall:
             self.has_name = True
             return self._name.write(name)
         if self.is_called(name):
-            log.note(CALL_NAME_REPEATED, excerpt(name))
+            log.note(anomalies.CALL_NAME_REPEATED, excerpt(name))
             return 0
         if self.has_text:
-            log.note(CALL_NAME_LATE, excerpt(name))
+            log.note(anomalies.CALL_NAME_LATE, excerpt(name))
             return 0
-        log.note(CALL_NAME_IN_PIECES, excerpt(name))
+        log.note(anomalies.CALL_NAME_IN_PIECES, excerpt(name))
         piece = name[self._name.tell() :] if self.grows_into(name) else name
         return self._name.write(piece)
 
@@ -182,13 +176,13 @@ class ToolCall:
     def _look_for_placeholder(self, text: str, log: AnomalyLog) -> None:
         start = (self.arguments.getvalue() + text).lstrip()
         if start.startswith("{}") and without_placeholder(start) != start:
-            log.note(ARGUMENTS_PLACEHOLDER, excerpt(self.name))
+            log.note(anomalies.ARGUMENTS_PLACEHOLDER, excerpt(self.name))
         self._may_be_placeholder = len(start) <= _LONGEST_PLACEHOLDER and start.rstrip() in ("", "{", "{}")
 
     def note_several_objects(self, log: AnomalyLog) -> None:
         """The stream ended: note whether the arguments of one call are those of several."""
         if not self.is_custom and _has_several_objects(self.arguments.getvalue()):
-            log.note(ARGUMENTS_SEVERAL, f"{excerpt(self.name)}: {excerpt(self.arguments.getvalue())}")
+            log.note(anomalies.ARGUMENTS_SEVERAL, f"{excerpt(self.name)}: {excerpt(self.arguments.getvalue())}")
 
     def snapshot(self) -> ChatCompletionMessageToolCall:
         """The call so far."""

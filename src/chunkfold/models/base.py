@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Final, NamedTuple, Self, TypeGuard, TypeVar, c
 from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
-from chunkfold.anomalies import COUNT_TOO_LARGE, WRONG_TYPE, Rule
+from chunkfold import anomalies
+from chunkfold.anomalies import Rule
 from chunkfold.excerpts import Excerpt, bounded, short_repr
 from chunkfold.json_text.paths import Path, dotted, existing_path
 from chunkfold.json_text.values import copied, is_container, is_list, is_object
@@ -48,7 +49,7 @@ class WrongType(NamedTuple):
     @property
     def rule(self) -> Rule:
         """The rule that the value breaks: an integer of too many bits is a deviation of its own."""
-        return COUNT_TOO_LARGE if self.expected == _INT64 else WRONG_TYPE
+        return anomalies.COUNT_TOO_LARGE if self.expected == _INT64 else anomalies.WRONG_TYPE
 
     def __str__(self) -> str:
         """Like "choices[0].index: expected an integer, received str"."""

@@ -7,7 +7,8 @@ from collections.abc import Container, Mapping
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from chunkfold.anomalies import DONE_MISSING, FINISH_MISSING, LATE_FAULT, UNEXPLAINED_OBJECT, Anomaly, Rule
+from chunkfold import anomalies
+from chunkfold.anomalies import Anomaly, Rule
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.errors import (
     ChunkfoldError,
@@ -106,9 +107,9 @@ _AT_ONCE: Final = {
     Stop.REFUSED: Verdict(StreamEnd.INVALID, is_refused=True),
 }
 _AFTER_FINISH: Final = {
-    Stop.BODY_ENDED: DONE_MISSING,
-    Stop.TRANSPORT: LATE_FAULT,
-    Stop.STALLED: LATE_FAULT,
+    Stop.BODY_ENDED: anomalies.DONE_MISSING,
+    Stop.TRANSPORT: anomalies.LATE_FAULT,
+    Stop.STALLED: anomalies.LATE_FAULT,
 }
 _BEFORE_FINISH: Final = {
     Stop.TRANSPORT: StreamEnd.INTERRUPTED,
@@ -128,7 +129,7 @@ def _tolerant(facts: Facts) -> Verdict:
     if not facts.has_output:
         return Verdict(StreamEnd.EMPTY)
     if facts.stop is Stop.DONE and not facts.has_unexplained:
-        return Verdict(StreamEnd.DONE, FINISH_MISSING)
+        return Verdict(StreamEnd.DONE, anomalies.FINISH_MISSING)
     return Verdict(StreamEnd.TRUNCATED)
 
 
@@ -167,7 +168,7 @@ def conclude(
         offset, quoted = foreign
         what = "expected chunks of the chat completions API, received none of them but other events"
         return end, InvalidChunkError(f"event at byte {offset}: {what}: {quoted}", position=offset)
-    return end, _incomplete(end, facts.stop, log.get(UNEXPLAINED_OBJECT))
+    return end, _incomplete(end, facts.stop, log.get(anomalies.UNEXPLAINED_OBJECT))
 
 
 def _incomplete(end: StreamEnd, stop: Stop, unexplained: Anomaly | None) -> IncompleteStreamError:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from chunkfold.anomalies import OUTPUT_AFTER_FINISH, UNEXPLAINED_OBJECT, Anomaly
+from chunkfold import anomalies
+from chunkfold.anomalies import Anomaly
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.arguments import check_callable
 from chunkfold.errors import APIError, ChunkfoldError, InvalidStreamError, StreamEnd, StreamStalledError
@@ -286,9 +287,9 @@ class Lifecycle:
         facts = Facts(
             stop,
             all_finished=fold.all_finished,
-            finished_early=log.get(OUTPUT_AFTER_FINISH) is not None,
+            finished_early=log.get(anomalies.OUTPUT_AFTER_FINISH) is not None,
             has_output=fold.has_output,
-            has_unexplained=log.get(UNEXPLAINED_OBJECT) is not None,
+            has_unexplained=log.get(anomalies.UNEXPLAINED_OBJECT) is not None,
             is_foreign=body.foreign is not None and fold.chunks == fold.unexplained,
             has_gap=has_gap,
             is_refused=log.refused is not None,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from chunkfold.anomalies import ERROR_EVENT, ERROR_FIELD, NEARLY_DATA, SPLIT_SURROGATES, UNFINISHED_BLOCK
+from chunkfold import anomalies
 from chunkfold.errors import APIError, ChunkfoldError, exceeded
 from chunkfold.event_stream import BOM, MESSAGE, EventStreamDecoder, ServerSentEvent, UnfinishedBlock
 from chunkfold.excerpts import excerpt
@@ -170,7 +170,7 @@ class StreamedBody:
         if not field.event and is_error(field.data):
             self._take_error_field(field._replace(event="error"), chunks)
             return
-        self._log.note(NEARLY_DATA)
+        self._log.note(anomalies.NEARLY_DATA)
         if not field.event and is_part(field.data):
             self._take_large(field._replace(event=MESSAGE), chunks)
         else:
@@ -201,7 +201,7 @@ class StreamedBody:
         event = whole_part(block.event, data_terminated=block.data_terminated)
         if event is not None or self._fold.all_finished:
             self._log.offset = block.event.offset
-            self._log.note(UNFINISHED_BLOCK, "dropped" if event is None else "read")
+            self._log.note(anomalies.UNFINISHED_BLOCK, "dropped" if event is None else "read")
         if event is not None:
             self._output_limit.count(event.data)
             self._take(event, valid_chunk(event), chunks)
@@ -219,7 +219,10 @@ class StreamedBody:
         is_comment = event.data.startswith(b":")
         payload = parse_slowly(event._replace(data=error_comment(event.data)) if is_comment else event)
         if not is_comment:
-            payload.notes = [(ERROR_FIELD if rule is ERROR_EVENT else rule, detail) for rule, detail in payload.notes]
+            payload.notes = [
+                (anomalies.ERROR_FIELD if rule is anomalies.ERROR_EVENT else rule, detail)
+                for rule, detail in payload.notes
+            ]
         self._absorb(payload, event.offset + len(event.data), chunks)
 
     def _take_other_body(self, body: bytes, chunks: list[ChatCompletionChunk], *, cut: bool) -> None:
@@ -331,7 +334,7 @@ class StreamedBody:
             if self._merger is not None:
                 for chunk in payload.chunks:
                     self._merger.merge(chunk)
-            is_split = any(rule is SPLIT_SURROGATES for rule, _ in payload.notes)
+            is_split = any(rule is anomalies.SPLIT_SURROGATES for rule, _ in payload.notes)
             if is_split or self._joiner.is_needed:
                 payload.chunks = [self._joiner.join(chunk, is_split=is_split) for chunk in payload.chunks]
                 self._is_direct = not (self._sees_all or self._joiner.is_needed)
