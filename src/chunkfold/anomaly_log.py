@@ -16,10 +16,8 @@ _IDS: Final = frozenset(rule.id for rule in anomalies.RULES)
 class AnomalyLog:
     """What was tolerated so far, with at most one entry per rule.
 
-    Args:
-        refused_ids: The ids of the rules that are not tolerated; see `refused_rules`. Also an attribute.
-
     Attributes:
+        refused_ids: The ids of the rules that are not tolerated; see `refused_rules`.
         offset: Where the event being read starts in the body, in bytes.
         refused: The first anomaly that is not tolerated, None as long as there is none.
         count: How many uses of rules were noted.

@@ -7,11 +7,7 @@ _LIMIT: Final = 32 * 2**20  # where no other limit is set
 
 
 class Preamble:
-    """Keep a body that is not an event stream so far; if it is larger than the limit, only its start.
-
-    Args:
-        limit: The most bytes to keep; None for 32 MiB.
-    """
+    """Keep a body that is not an event stream so far; if it is larger than the limit in bytes, only its start."""
 
     def __init__(self, limit: int | None) -> None:
         self._limit = _LIMIT if limit is None else limit

@@ -15,9 +15,6 @@ class Blocks:
 
     A fragment with an index belongs to the block with that index, one without to the last block of its type, unless
     its id differs. So a signature that arrives alone, even after the content began, is added to its block.
-
-    Args:
-        kind: The field that the fragments come in.
     """
 
     def __init__(self, kind: BlockKind) -> None:

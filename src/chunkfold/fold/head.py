@@ -25,9 +25,6 @@ head_values = itemgetter(*_REPEATED)
 class Head:
     """The head of one stream.
 
-    Args:
-        log: Where to note what was tolerated.
-
     Attributes:
         fields: What is kept of it: of the service tier the last value that is not empty, of the others the first.
         usual: The values of the last chunk's head, except `created`; None if the next chunk must not take the short
@@ -44,12 +41,7 @@ class Head:
         self._log = log
 
     def add(self, chunk: dict[str, Any], *, is_usual: bool) -> None:
-        """Fold the head of a chunk.
-
-        Args:
-            chunk: The fields of the chunk.
-            is_usual: Whether a chunk that repeats this head can be a usual one.
-        """
+        """Fold the head of a chunk; `is_usual` says that a chunk that repeats it can be a usual one."""
         try:
             values = head_values(chunk)
         except KeyError:

@@ -33,10 +33,6 @@ ValueT = TypeVar("ValueT")
 class StreamFold:
     """Fold the chunks of one stream.
 
-    Args:
-        log: Where to note what was tolerated; its own if none is given.
-        tools: The types of the tools' arguments, by the tools' names: models, TypedDicts or dataclasses.
-
     Raises:
         TypeError: Pydantic cannot validate the type of a tool.
 
@@ -155,8 +151,8 @@ class StreamFold:
             choice: The index of the chunk's one choice.
             head: The usual head of the chunk that it is like.
             rule: Folds the value into the choice; returns how many characters of output it brought.
-            value: The value for the rule.
-            count: How many chunks brought it.
+            value: The value for the rule, which `count` chunks brought.
+            count: How many.
         """
         state = self._choices.get(choice)
         if state is None or state.finish_reason is not None or head is not self.head.usual:
@@ -278,8 +274,7 @@ class StreamFold:
     def finish(self, last_chunks: Iterable[ChatCompletionChunk] = ()) -> ChatCompletionChunk | None:
         """The stream ended: what whole messages add to the deltas, as a last chunk (already folded), or None.
 
-        Args:
-            last_chunks: Chunks that chunkfold, not the provider, held back until now; folded first.
+        The last chunks, which chunkfold and not the provider held back until now, are folded first.
         """
         self._ended = True
         for held in last_chunks:

@@ -21,11 +21,6 @@ from chunkfold.models.tool_calls import is_server_side
 class ToolCalls:
     """The calls of one choice.
 
-    Args:
-        log: Where to note what was tolerated.
-        choice: The choice's index.
-        head: The fields that all chunks repeat, if they were sent: `id`, `created`, `model`.
-
     Attributes:
         calls: In the order of their first appearance.
         last: The call that the last fragment belongs to.
@@ -39,7 +34,7 @@ class ToolCalls:
         self._without_text = 0  # calls of which no arguments came
         self._log = log
         self._choice = choice
-        self._head = head
+        self._head = head  # what all chunks repeat, if it was sent: `id`, `created`, `model`
         self._by_id: dict[str, ToolCall] = {}
         self._by_index: dict[int | None, ToolCall] = {}  # None is never in it
 

@@ -70,11 +70,7 @@ def null_as(default: Any) -> BeforeValidator:
 
 
 class Uncompared:
-    """A value kept beside a model's fields: models that differ in it alone are equal.
-
-    Args:
-        value: The value; never changed.
-    """
+    """A value kept beside a model's fields, never changed: models that differ in it alone are equal."""
 
     __slots__ = ("value",)
 

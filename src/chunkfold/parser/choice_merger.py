@@ -21,9 +21,6 @@ class ChoiceMerger:
     Unlike the transform `OneChoice` it passes a finish reason on at once. If another choice continues after it, the
     finish reason is removed from the fold: an answer that is cut there is not finished. If two choices bring text,
     reasoning or a whole message in one chunk, they are two answers, and from then on the choices are not merged.
-
-    Args:
-        fold: Where the chunks are folded.
     """
 
     def __init__(self, fold: StreamFold) -> None:

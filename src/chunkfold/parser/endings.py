@@ -140,11 +140,11 @@ def conclude(
     error: ChunkfoldError | None,
     cause: BaseException | None,
 ) -> tuple[StreamEnd, ChunkfoldError | None]:
-    """How a stream ended, and the error for it, None if it ended well or was left.
+    """How a stream ended, and the error for it, None if it ended well or was left; noted if it breaks a rule.
 
     Args:
         facts: What is known of it.
-        log: What was tolerated; an ending that breaks a rule is noted there.
+        log: What was tolerated.
         foreign: The place and the start of the first event that does not belong to a stream of chunks.
         error: The error that an event or a deadline caused, if any.
         cause: What the transport raised.

@@ -137,7 +137,7 @@ class Lifecycle:
 
         Args:
             data: The bytes.
-            arrived: The clock's reading when they arrived; now, if None.
+            arrived: See `feed`.
             folding: Whether to make chunks only where the bytes cannot be folded without them.
             is_slice: Whether more bytes of the same read follow, so that no deadline is checked yet.
             is_returned: Whether all chunks are handed to the caller, which emits their output.
@@ -193,10 +193,7 @@ class Lifecycle:
     ) -> list[ChatCompletionChunk]:
         """Process the end of the body, or the transport's exception, if there is one; return the last chunks.
 
-        Args:
-            exc: What the transport raised.
-            is_returned: Whether all chunks are handed to the caller, which emits their output.
-            is_transport: Whether the exception is the transport's, even if it is an `InvalidStreamError`.
+        `is_transport` says that the exception is the transport's, even if it is an `InvalidStreamError`.
         """
         chunks: list[ChatCompletionChunk] = []
         if self.end is not None:

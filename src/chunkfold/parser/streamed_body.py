@@ -46,10 +46,6 @@ _offset = attrgetter("offset")
 class StreamedBody:
     """Read the body of one stream; the parser describes the options. Methods append the chunks they make to `chunks`.
 
-    Args:
-        fold: Where chunks are folded; what is tolerated is noted in its log.
-        response: The status and the headers, for an error message.
-
     Attributes:
         stop: Why no more events are taken; None while they are.
         error: The error that an event or a limit caused, if any.
@@ -80,7 +76,7 @@ class StreamedBody:
         self._large = _LARGE if max_event_items is None else min(_LARGE, max_event_items)
         self._largest = self._large if max_event_size is None else min(self._large, max_event_size)
         self._short = min(_LONG, self._largest)
-        self._response = response
+        self._response = response  # the status and the headers, for an error message
         self._on_server_sent_event = on_server_sent_event
         self._last: tuple[ServerSentEvent, list[ChatCompletionChunk]] | None = None  # not passed to the callback yet
         self._transforms = transforms = tuple(transforms)
@@ -94,13 +90,7 @@ class StreamedBody:
         self._joiner = SurrogateJoiner(None if transforms else fold.calls_of)
 
     def take(self, data: bytes, seconds: float = 0.0, *, folding: bool = False) -> list[ChatCompletionChunk]:
-        """Take the next bytes; return the chunks they complete.
-
-        Args:
-            data: The bytes.
-            seconds: How long after the request they arrived; not used for this kind of body.
-            folding: Whether to make, and return, only chunks without which the bytes cannot be folded.
-        """
+        """Take the next bytes; return the chunks they complete, if `folding` only those that folding needs."""
         del seconds
         chunks: list[ChatCompletionChunk] = []
         decoder, made, look_at = self._decoder, None if folding else chunks, self._output_limit.look_at

@@ -42,12 +42,7 @@ _Fold = Callable[[Sequence[Any], int], bool]
 
 
 class EventTemplate:
-    """Fold the events of one stream that are like an earlier one.
-
-    Args:
-        fold: Where the chunks are folded.
-        limit: The limit on what is kept.
-    """
+    """Fold the events of one stream that are like an earlier one."""
 
     def __init__(self, fold: StreamFold, limit: OutputLimit) -> None:
         self._fold = fold
@@ -290,12 +285,7 @@ class EventTemplate:
         return add_chunk
 
     def _values_folder(self, chunk: ChatCompletionChunk, add: _Fold) -> _Fold:
-        """A function that folds nothing but the values, at half the cost, and all of the chunk where more can be new.
-
-        Args:
-            chunk: The chunk.
-            add: Folds all of it.
-        """
+        """A function that folds nothing but the values, at half the cost; where more can be new, it uses `add`."""
         fold, meaning = self._fold, self._meaning
         if meaning is None or meaning.rule is None:
             return add

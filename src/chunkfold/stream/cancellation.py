@@ -14,9 +14,7 @@ from typing import Any
 async def run_to_completion(work: Coroutine[Any, Any, None], *, on_cancel: Callable[[], object] | None = None) -> None:
     """Wait until `work` is done; if this task was cancelled meanwhile, raise the cancellation then.
 
-    Args:
-        work: The coroutine that has to finish.
-        on_cancel: Called when the task is cancelled, to make it finish sooner.
+    `on_cancel` is called when the task is cancelled, to make the work finish sooner.
     """
     if not _is_asyncio():
         await work

@@ -53,27 +53,16 @@ OVER: Final = Step.OVER
 
 
 class AnyView(Generic[T]):
-    """The items of a stream, without its I/O. A class, so that leaving it early leaves no open generator.
-
-    Args:
-        stream: The stream, whose `_read` and `_finish` do the I/O.
-        take: Returns the next item, or a `Step`.
-    """
+    """The items of a stream, without its I/O. A class, so that leaving it early leaves no open generator."""
 
     def __init__(self, stream: "StreamDriver", take: Callable[[], T | Step]) -> None:
-        self._stream: Any = stream
+        self._stream: Any = stream  # whose `_read` and `_finish` do the I/O
         self._stream._check_not_consumed()
         self._take = take
 
 
 class StreamDriver:
-    """A stream without its I/O.
-
-    Args:
-        source: A response, or an iterable of its bytes.
-        reader: The name of the method by which a response is recognised.
-        reuse_connection: Whether to wait for the end of the body after the end of the stream.
-        options: The parser's options.
+    """A stream without its I/O; `reader` is the name of the method by which a response is recognised.
 
     Attributes:
         connection_was_kept: Whether closing waited for the end of the body, and received it.

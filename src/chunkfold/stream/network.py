@@ -66,9 +66,8 @@ def reads_until(response: Any, deadline: float) -> Generator[bool]:
     `read` is replaced meanwhile. The replacement affects this thread only: once the body has ended, the pool may give
     the connection to another thread at once.
 
-    Args:
-        response: The response. If its reads cannot be limited, the context manager yields False.
-        deadline: The reading of `time.monotonic` at which a read fails with a `DeadlineReachedError`.
+    From the deadline on, a reading of `time.monotonic`, a read fails with a `DeadlineReachedError`. If the response's
+    reads cannot be limited, the context manager yields False.
     """
     try:
         network_stream = response.extensions.get("network_stream")

@@ -21,9 +21,7 @@ _FIRST_FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
 def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
     """A body that is not an event stream: an error, or a whole completion as one chunk; None if it is neither.
 
-    Args:
-        body: The body.
-        is_opening: Whether it is only the text before an event stream; then an error has to be unambiguous.
+    `is_opening` says that it is only the text before an event stream: then an error has to be unambiguous.
     """
     payload = Payload()
     value, _ = read_json(body, payload.notes)

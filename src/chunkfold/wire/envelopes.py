@@ -61,9 +61,7 @@ def is_plain(chunk: ChatCompletionChunk) -> bool:
 def find_error(body: dict[str, Any], *, named: bool = False) -> Envelope | None:
     """The error in an event's JSON object, None if it has none.
 
-    Args:
-        body: The object.
-        named: Whether its event had a name that is not a chunk's: then only shapes that leave no doubt count.
+    `named` says that its event had a name that is not a chunk's: then only shapes that leave no doubt count.
     """
     choices = body.get("choices")
     has_choices = choices is not None
