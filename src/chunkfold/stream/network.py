@@ -71,14 +71,21 @@ def reads_until(response: Any, deadline: float) -> Generator[bool]:
     """
     try:
         network_stream = response.extensions.get("network_stream")
-        bounded = _bound(network_stream, deadline)
+        with _lock:
+            if not isinstance(network_stream.read, _BoundedRead):
+                network_stream.read = _BoundedRead(network_stream.read)
+            bounded: _BoundedRead = network_stream.read
+            bounded.deadlines[threading.get_ident()] = deadline
     except AttributeError:  # there is no network stream, or one of another library
         yield False
         return
     try:
         yield True
     finally:
-        _release(network_stream, bounded)
+        with _lock:
+            del bounded.deadlines[threading.get_ident()]
+            if not bounded.deadlines and network_stream.read is bounded:
+                network_stream.read = bounded.read
 
 
 class _BoundedRead:
@@ -102,22 +109,6 @@ class _BoundedRead:
             if rest <= longest and type(exc).__name__ == "ReadTimeout":
                 raise DeadlineReachedError from exc
             raise
-
-
-def _bound(network_stream: Any, deadline: float) -> _BoundedRead:
-    with _lock:
-        if not isinstance(network_stream.read, _BoundedRead):
-            network_stream.read = _BoundedRead(network_stream.read)
-        bounded: _BoundedRead = network_stream.read
-        bounded.deadlines[threading.get_ident()] = deadline
-        return bounded
-
-
-def _release(network_stream: Any, bounded: _BoundedRead) -> None:
-    with _lock:
-        del bounded.deadlines[threading.get_ident()]
-        if not bounded.deadlines and network_stream.read is bounded:
-            network_stream.read = bounded.read
 
 
 def wake_reader(response: Any) -> bool:
