@@ -18,15 +18,15 @@ class TextBuffer:
 
     __slots__ = ("_done", "_done_size", "_open", "write")
 
-    def __init__(self) -> None:
-        self._done: list[str] = []
-        self._done_size = 0
+    def __init__(self, text: str = "") -> None:
+        self._done = [text] if text else []
+        self._done_size = len(text)
         self._open = StringIO(newline="")
         self.write: Callable[[str], int] = self._open.write
 
-    def __reduce__(self) -> "tuple[Callable[[str], TextBuffer], tuple[str]]":
+    def __reduce__(self) -> "tuple[type[TextBuffer], tuple[str]]":
         """Copied and pickled by its text: a copy of `write` would write here."""
-        return _buffer_of, (self.getvalue(),)
+        return TextBuffer, (self.getvalue(),)
 
     def tell(self) -> int:
         """How many characters there are."""
@@ -53,9 +53,3 @@ class TextBuffer:
             self._done_size += size
             self._open = StringIO(newline="")
             self.write = self._open.write
-
-
-def _buffer_of(text: str) -> TextBuffer:
-    buffer = TextBuffer()
-    buffer.write(text)
-    return buffer
