@@ -236,7 +236,8 @@ def fold_tool_calls(state: ChoiceState, fragments: list[Any]) -> int:
     size = 0
     for fragment in fragments:
         known = len(calls.calls)
-        call, grown, text = calls.add(fragment)
+        call, grown = calls.route(fragment)
+        text = call.add(fragment, state.log)
         size += grown + len(text)
         if len(calls.calls) > known:
             state.begin_part("tool_calls", known)

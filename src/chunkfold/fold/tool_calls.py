@@ -85,14 +85,6 @@ class ToolCalls:
         other._by_index = {index: other.calls[call.place] for index, call in self._by_index.items()}
         return other
 
-    def add(self, fragment: ChoiceDeltaToolCall) -> tuple[ToolCall, int, str]:
-        """Fold a fragment in.
-
-        Returns the call it belongs to, by how many characters its name grew, and what was added to its arguments.
-        """
-        call, grown = self.route(fragment)
-        return call, grown, call.add(fragment, self._log)
-
     def extend(self, index: int, text: str) -> ToolCall:
         """Fold a fragment that has nothing but its index and a text; return the call at this index."""
         call = self._by_index[index]
