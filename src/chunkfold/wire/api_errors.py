@@ -44,7 +44,8 @@ def api_status_error(status_code: int, headers: Mapping[str, str], body: Any, te
     value = envelope.value if envelope else text if body is None or is_list(body) else body
     said, known = _describe(value, body)
     msg = f"HTTP {status_code}{_redirected(status_code, headers)}: {said}"
-    failure = APIStatusError(msg, raw=text if body is None else body, **{**known, "status_code": status_code})
+    failure = APIStatusError(msg, raw=text if body is None else body, **known)
+    failure.status_code = status_code
     failure.request_id = request_id(headers) or failure.request_id
     wait = retry_after(headers)
     if wait is not None:
