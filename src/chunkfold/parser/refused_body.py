@@ -16,7 +16,9 @@ MAX_ERROR_BODY: Final = 64 * 2**10  # bytes
 
 
 class RefusedBody:
-    """Read the body of a refused request, for so many seconds after it; if None, for five after its first bytes.
+    """Read the body of a refused request.
+
+    It may take the given seconds, counted from the request; if None, five seconds from its first bytes.
 
     Attributes:
         stop: Why no more bytes are taken; None while they are.
