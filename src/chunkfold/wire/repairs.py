@@ -99,12 +99,10 @@ def _read(data: bytes, notes: Notes) -> Any:
         notes.append((anomalies.SPLIT_SURROGATES, ""))
         # Keys with half a pair are repaired here; texts are left to the joiner.
         del value  # it may be large
-        value = json.loads(text, strict=False, object_pairs_hook=_with_whole_keys)
+        value = json.loads(
+            text, strict=False, object_pairs_hook=lambda pairs: {well_formed(key): item for key, item in pairs}
+        )
     return value
-
-
-def _with_whole_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {well_formed(key): value for key, value in pairs}
 
 
 def _loads(text: str, notes: Notes) -> Any:
