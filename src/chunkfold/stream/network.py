@@ -36,9 +36,7 @@ def read_to_end(response: Any, source: Iterator[bytes], seconds: float = MAX_SEC
     """
     deadline = time.monotonic() + min(seconds, MAX_SECONDS)
     with suppress(Exception), reads_until(response, deadline) as is_bounded:
-        if not is_bounded:
-            return False
-        return all(time.monotonic() <= deadline for _ in source)
+        return is_bounded and all(time.monotonic() <= deadline for _ in source)
     return False  # the end is late or broken, but the stream is complete
 
 
