@@ -33,10 +33,7 @@ class AnomalyLog:
         self._on_first: Callable[[Anomaly], object] | None = None
 
     def observe(self, on_first: Callable[[Anomaly], object] | None) -> None:
-        """Call `on_first` for each rule that was noted, and from now on whenever one is noted for the first time.
-
-        Pass None to stop.
-        """
+        """Call `on_first` for each rule that was noted, and when another one is noted first; pass None to stop."""
         self._on_first = on_first
         if on_first is not None:
             for anomaly in self.entries():

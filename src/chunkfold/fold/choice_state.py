@@ -119,10 +119,7 @@ class ChoiceState:
         )
 
     def write(self, name: str, text: str) -> int:
-        """Append to one of the texts that are parts of the message: content, reasoning, refusal.
-
-        Returns how many characters it grew by.
-        """
+        """Append to the content, the reasoning or the refusal; return how many characters it grew by."""
         buffer = self.texts[name]
         if text and name != self._last_part:
             self.begin_part(name, buffer.tell())

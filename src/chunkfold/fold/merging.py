@@ -28,10 +28,7 @@ _TYPED_COUNTS = frozenset(CompletionUsage.model_fields)
 
 
 def keep_unknown(kept: dict[str, Any], unknown: dict[str, Any] | None, extended: tuple[str, ...] = ()) -> None:
-    """Keep unknown keys in `kept`: the last value that is not null; lists of the `extended` keys add up.
-
-    `obfuscation` stays on the chunk.
-    """
+    """Keep unknown keys, but `obfuscation`: the last value that is not null; lists of the `extended` keys add up."""
     for key, value in (unknown or {}).items():
         if value is None or key == "obfuscation":
             continue
@@ -46,10 +43,7 @@ def keep_unknown(kept: dict[str, Any], unknown: dict[str, Any] | None, extended:
 
 
 def merge_provider_fields(kept: dict[str, Any], value: Any, extended: tuple[str, ...] = ()) -> bool:
-    """Merge a value of LiteLLM's field into the one in `kept`, key by key as `keep_unknown` does.
-
-    Returns False, without merging it, if it is not an object.
-    """
+    """Merge an object of LiteLLM's field into the one in `kept`, as `keep_unknown` does; return whether it is one."""
     if not is_object(value):
         return False
     if not is_object(kept.get(PROVIDER_FIELDS)):

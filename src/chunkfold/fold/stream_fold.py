@@ -84,19 +84,11 @@ class StreamFold:
         return bool(self._choices) and not self._open_choices
 
     def add(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
-        """Fold one chunk in; it is not changed.
-
-        Returns the chunk to pass on: this one, or, where it ends content that was flagged as a thought (Gemini's
-        compatible endpoint), a copy without the literal tag that closes it.
-        """
+        """Fold one chunk in; return the chunk to pass on, see `ChatCompletionAccumulator.add`."""
         return chunk if self.add_if_usual(chunk) else self.add_unusual(chunk)
 
     def add_if_usual(self, chunk: ChatCompletionChunk) -> bool:
-        """Fold a chunk that differs from the last one only in its text, its tool call fragment or its usage.
-
-        Returns False, without folding it, if it differs in anything else. The result is that of `add_unusual`, at half
-        the cost.
-        """
+        """Fold a usual chunk, at half the cost of `add_unusual`; return False, without folding it, if it is none."""
         state = self._usual_choice(chunk)
         if state is None:
             return False
@@ -110,8 +102,8 @@ class StreamFold:
     def _usual_choice(self, chunk: ChatCompletionChunk) -> ChoiceState | None:
         """The choice that a usual chunk continues; None if the chunk is not usual.
 
-        A usual chunk has the same head as the one before, one choice, which is open, and no error. This is the
-        only list of these conditions.
+        A usual chunk has the same head as the one before, one choice, which is open, and no error: it differs only in
+        its text, its tool call fragment or its usage. This is the only list of these conditions.
         """
         fields, unknown, head = chunk.__dict__, chunk.__pydantic_extra__, self.head
         try:

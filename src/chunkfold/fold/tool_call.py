@@ -125,10 +125,7 @@ class ToolCall:
         return self.has_name and not self.is_called(name) and not self.grows_into(name)
 
     def take_name(self, name: str, log: AnomalyLog) -> int:
-        """Fold in a name that came with a fragment: the first, a repeat, a longer one, the next piece, or too late.
-
-        Returns how many characters the name grew by.
-        """
+        """Fold in a fragment's name: first, a repeat, a longer one, a piece, or too late; return how much it grew."""
         if not self.has_name:
             self.has_name = True
             return self._name.write(name)

@@ -76,11 +76,7 @@ def read_json(data: bytes, notes: Notes) -> tuple[Any, str]:
 
 
 def _read(data: bytes, notes: Notes) -> Any:
-    """The JSON value.
-
-    Raises:
-        UnreadableError: It is not JSON, is nested deeper than 500, or has a number that the interpreter cannot read.
-    """
+    """The JSON value; an `UnreadableError` for other text, for deeper nesting, and for a number of too many digits."""
     try:
         return from_json(data)  # what the fast path reads needs no repair, and is not nested deeper
     except ValueError as error:
