@@ -89,7 +89,6 @@ class StreamDriver:
                 self._parser.interrupt(refused)
         self._reuse_connection = reuse_connection
         self.connection_was_kept = False
-        self._emitted = False  # whether output was yielded, so that it need not be asked for each item
         self._ready: Iterator[ChatCompletionChunk] = _NOTHING
         self._slices: Generator[list[ChatCompletionChunk]] | None = None  # the chunks of the rest of a large read
         self._is_parsing = False  # and may be running a callback
@@ -200,14 +199,14 @@ class StreamDriver:
             self._folding = True
         while not isinstance(event := self._next_event(is_yielded=False), Step):
             if isinstance(event, text_delta) and event.choice == 0:
-                if not self._emitted:
+                if not self._parser.emitted_output:
                     self._note_yielded(event)
                 return event.delta
         return event
 
     def _next_event(self, *, is_yielded: bool = True) -> "ChatCompletionEvent | Step":
         for event in self._ready_events:
-            if is_yielded and not self._emitted:
+            if is_yielded and not self._parser.emitted_output:
                 self._note_yielded(event)
             return event
         if self._may_have_events and not (self._consumed or self._closed):
@@ -235,7 +234,7 @@ class StreamDriver:
 
     def _note_yielded(self, item: "ChatCompletionChunk | ChatCompletionEvent") -> None:
         """The item, or what is made of it, is about to be yielded; to be called until output was emitted."""
-        self._emitted = note_yielded(self._parser, item)
+        note_yielded(self._parser, item)
 
     def _step(self) -> Step:
         if self._parser.end is not None or self._closed or self._consumed:
