@@ -140,12 +140,6 @@ class ChoiceState:
         self.tool_calls = ToolCalls(self.log, self.index, self._head)
         return self.tool_calls
 
-    @property
-    def has_calls(self) -> bool:
-        """Whether there is any tool call for the client to run, or the legacy function call."""
-        calls = self.tool_calls
-        return (calls is not None and calls.client_side > 0) or self.function_call is not None
-
     def text(self, name: str) -> str | None:
         """One of the texts so far, None if none of it came."""
         buffer = self.texts.get(name)
@@ -179,4 +173,6 @@ def replay(state: ChoiceState, observer: FoldObserver) -> None:
 def tell_finish(state: ChoiceState, observer: FoldObserver) -> None:
     """Notify an observer of the finish reason, if there is one."""
     if state.finish_reason is not None:
-        observer.on_finish(state.index, state.finish_reason, has_tool_calls=state.has_calls)
+        calls = state.tool_calls
+        has_calls = (calls is not None and calls.client_side > 0) or state.function_call is not None
+        observer.on_finish(state.index, state.finish_reason, has_tool_calls=has_calls)
