@@ -165,7 +165,7 @@ def _copier(value: Any) -> Callable[[], Any]:
     if is_model(value):
         return copier_of(value)
     if not is_list(value) or not all(map(is_model, value)):
-        return partial(_copied_flat, value) if _is_flat(value) else partial(copied, value)
+        return (lambda: [*map(dict[str, Any].copy, value)]) if _is_flat(value) else partial(copied, value)
     copiers = [copier_of(item) for item in value]
     if len(copiers) == 1:
         [only] = copiers
@@ -176,10 +176,6 @@ def _copier(value: Any) -> Callable[[], Any]:
 def _is_flat(value: Any) -> TypeGuard[list[dict[str, Any]]]:
     """Whether a value is a list of objects of single values, such as `reasoning_details`."""
     return is_list(value) and all(is_object(item) and not any(map(is_container, item.values())) for item in value)
-
-
-def _copied_flat(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [*map(dict[str, Any].copy, items)]
 
 
 def is_model(value: Any) -> TypeGuard[Model]:
