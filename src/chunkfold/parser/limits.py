@@ -61,16 +61,16 @@ class OutputLimit:
             return False
         output = self._fold.output_size
         estimate = self._estimate + _MOST_PER_CHARACTER * output
-        if output > self.most or (estimate > self._measure_at and self._is_too_large(estimate)):
+        if output > self.most:
             return True
+        if estimate > self._measure_at:
+            size = self._fold.measure()
+            self._measure_at = estimate + max(self._allowed - size, self._allowed // 4)
+            if size > self._allowed:
+                return True
         unlooked = max((self._measure_at - estimate) // _MOST_PER_BODY_BYTE, _OFTEN_ENOUGH)
         self.look_at = offset + min((self.most - output) // _OUTPUT_PER_BYTE, unlooked)
         return False
-
-    def _is_too_large(self, estimate: int) -> bool:
-        size = self._fold.measure()
-        self._measure_at = estimate + max(self._allowed - size, self._allowed // 4)
-        return size > self._allowed
 
 
 class Deadlines:
