@@ -34,7 +34,7 @@ _FEWEST: Final = 8  # events to take at once; fewer take less time one by one
 _FIRST_WAIT: Final = 16  # events; learning costs less than validating this many
 _LONGEST_WAIT: Final = 1024
 _WORTH_LEARNING: Final = 64  # hits since learning was last tried: they pay for it
-_MISS: Final = 2  # a miss costs as much as this many hits save
+_MISS: Final = 2  # an event that fits but for its values costs as much as this many hits save
 _MOST_MISSES: Final = 8
 
 _Fold = Callable[[Sequence[Any], int], bool]
@@ -87,7 +87,9 @@ class EventTemplate:
             values = data[self._before_size : len(data) - self._after_size]
             if self._take_values(values, chunks):
                 return True
-            self._miss()
+            self._credit -= _MISS
+            if self._credit < -_MISS * _MOST_MISSES:
+                self._forget()
         if self._wait:
             self._wait -= 1
             return False
@@ -210,12 +212,6 @@ class EventTemplate:
             if kind is int and not -_LARGEST < min(column) <= max(column) < _LARGEST:
                 return ()
         return zip(*columns, strict=True)
-
-    def _miss(self) -> None:
-        """Note an event that fits the template but for its values; forget the template if these are too many."""
-        self._credit -= _MISS
-        if self._credit < -_MISS * _MOST_MISSES:
-            self._forget()
 
     def _compare(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
         """Compare an event that does not fit with the one compared before it, and learn where the two differ."""
