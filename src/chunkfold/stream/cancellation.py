@@ -7,7 +7,7 @@ runs in a separate task.
 
 import sys
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 
@@ -23,7 +23,9 @@ async def run_to_completion(work: Coroutine[Any, Any, None], *, on_cancel: Calla
 
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None
-    with _without_anyio():
+    anyio = sys.modules.get("anyio")
+    # Shielded from anyio's cancellation, which anyio repeats in every iteration of the event loop.
+    with anyio.CancelScope(shield=True) if anyio is not None else nullcontext():
         while not task.done():
             try:
                 await asyncio.wait((task,))
@@ -37,12 +39,6 @@ async def run_to_completion(work: Coroutine[Any, Any, None], *, on_cancel: Calla
         task.result()
     finally:
         cancelled = None  # else it and this frame would refer to each other
-
-
-def _without_anyio() -> AbstractContextManager[object]:
-    """A shield from anyio's cancellation, which anyio repeats in every iteration of the event loop."""
-    anyio = sys.modules.get("anyio")
-    return anyio.CancelScope(shield=True) if anyio is not None else nullcontext()
 
 
 def _is_asyncio() -> bool:
