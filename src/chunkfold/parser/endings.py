@@ -143,11 +143,9 @@ def conclude(
     """How a stream ended, and the error for it, None if it ended well or was left; noted if it breaks a rule.
 
     Args:
-        facts: What is known of it.
-        log: What was tolerated.
+        facts, log: What is known of it, and what was tolerated.
         foreign: The place and the start of the first event that does not belong to a stream of chunks.
-        error: The error that an event or a deadline caused, if any.
-        cause: What the transport raised.
+        error, cause: What an event or a deadline caused, and what the transport raised, if anything.
     """
     verdict = judge(facts)
     if verdict.note is not None:

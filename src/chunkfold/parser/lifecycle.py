@@ -136,8 +136,7 @@ class Lifecycle:
         """Take the next bytes of the body, before the end of the stream; return the chunks they complete.
 
         Args:
-            data: The bytes.
-            arrived: See `feed`.
+            data, arrived: See `feed`.
             folding: Whether to make chunks only where the bytes cannot be folded without them.
             is_slice: Whether more bytes of the same read follow, so that no deadline is checked yet.
             is_returned: Whether all chunks are handed to the caller, which emits their output.
