@@ -73,18 +73,19 @@ class StreamDriver:
     def __init__(self, source: Any, reader: str, reuse_connection: bool, options: ParserOptions) -> None:  # noqa: FBT001 - no public call
         check_source(source, reader)
         check_flag("reuse_connection", reuse_connection)
-        self._response: Any = source if hasattr(source, reader) else None
+        self.response: Any = source if hasattr(source, reader) else None
+        """The response that is read, None for a plain iterable."""
         encodings: list[str] = []
-        if self._response is not None:
-            given = self._response.headers
+        if self.response is not None:
+            given = self.response.headers
             headers = Headers({} if given is None else given)
             encodings = decoded_encodings(headers)
-            options = {"status_code": self._response.status_code, "headers": headers, **options}
+            options = {"status_code": self.response.status_code, "headers": headers, **options}
         self._parser = ChatCompletionParser(**options)
         self._decoded: int | None = None  # bytes of a compressed body
         if encodings:
             self._decoded = 0
-            refused = encoding_error(self._response, encodings)
+            refused = encoding_error(self.response, encodings)
             if refused is not None:
                 self._parser.interrupt(refused)
         self._reuse_connection = reuse_connection
@@ -109,14 +110,9 @@ class StreamDriver:
 
     def __del__(self) -> None:
         """Warn if a response that is still being sent was left open; closing it here could wait forever."""
-        if not self._closed and self.end is None and not getattr(self._response, "is_closed", True):
+        if not self._closed and self.end is None and not getattr(self.response, "is_closed", True):
             msg = f"unclosed {self!r}: use `with`, or close it, so that the provider stops and the connection is free"
             warnings.warn(msg, ResourceWarning, stacklevel=2, source=self)
-
-    @property
-    def response(self) -> Any:
-        """The response that is read, None for a plain iterable."""
-        return self._response
 
     @property
     def request_id(self) -> str | None:
@@ -301,7 +297,7 @@ class StreamDriver:
 
     def _expansion_error(self, decoded: int, size: int) -> LimitExceededError | None:
         """The error for a read of a compressed body, if the client counts received bytes; None if it is in order."""
-        received = getattr(self._response, "num_bytes_downloaded", None)
+        received = getattr(self.response, "num_bytes_downloaded", None)
         self._decoded = decoded + size
         return None if received is None else expansion_error(received, decoded + size)
 
@@ -363,4 +359,4 @@ class StreamDriver:
     def _waits_for_end(self, seconds: float) -> bool:
         """Whether the end of the body may be near, so that waiting for it saves the connection."""
         is_near = self.end is not None and self.end.complete and not self._exhausted and self._reader is None
-        return is_near and seconds > 0 and self._reuse_connection and owns_connection(self._response)
+        return is_near and seconds > 0 and self._reuse_connection and owns_connection(self.response)
