@@ -19,13 +19,7 @@ from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.models.chunk import KEEP_ALIVES, is_unexplained
 from chunkfold.wire.api_errors import api_error
-from chunkfold.wire.envelopes import (
-    find_error,
-    is_plain,
-    other_api,
-    other_api_object,
-    without_error_texts,
-)
+from chunkfold.wire.envelopes import find_error, is_plain, other_api, other_api_object, without_error_texts
 from chunkfold.wire.parts import MAX_BLOCK_PARTS, MAX_EVENT_PARTS, count_parts, is_full_of_parts
 from chunkfold.wire.raw_data import (
     CHUNK_EVENTS,
