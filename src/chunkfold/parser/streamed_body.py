@@ -162,7 +162,7 @@ class StreamedBody:
             return
         self._log.note(anomalies.NEARLY_DATA)
         if not field.event and is_part(field.data):
-            self._take_large(field._replace(event=MESSAGE), chunks)
+            self._take_counted(field._replace(event=MESSAGE), chunks)
         else:
             self._check_guards(field.offset, chunks)
 
@@ -193,8 +193,7 @@ class StreamedBody:
             self._log.offset = block.event.offset
             self._log.note(anomalies.UNFINISHED_BLOCK, "dropped" if event is None else "read")
         if event is not None:
-            self._output_limit.count(event.data)
-            self._take(event, valid_chunk(event), chunks)
+            self._take_counted(event, chunks)
 
     def _is_error_field(self, field: ServerSentEvent) -> bool:
         """Whether a field is an error; JSON with too many values counts as one without being read."""
@@ -242,7 +241,7 @@ class StreamedBody:
             log.offset = offset = event.offset
             end = offset + len(data)
             if len(data) > large:
-                self._take_large(event, chunks)
+                self._take_counted(event, chunks)
                 if self.stop is not None:
                     return
             elif not self._is_direct or not take_alike(event, made):
@@ -263,8 +262,8 @@ class StreamedBody:
                 if self.stop is not None:
                     return
 
-    def _take_large(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
-        """Take an event that is large enough to have too many values, which are counted before it is parsed."""
+    def _take_counted(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
+        """Take an event that may have too many values: they are counted before it is parsed."""
         if not self._has_too_many_items(event.data, chunks):
             self._output_limit.count(event.data)
             self._take(event, valid_chunk(event), chunks)
