@@ -5,20 +5,19 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Final, cast
 
-from chunkfold.anomalies import LATE_FAULT, RULES, Anomaly, Rule
+from chunkfold import anomalies
+from chunkfold.anomalies import Anomaly, Rule
 from chunkfold.excerpts import escaped
 
 _DETAIL: Final = 400  # characters; callers quote values by `excerpt`, which bounds and escapes each
-_IDS: Final = frozenset(rule.id for rule in RULES)
+_IDS: Final = frozenset(rule.id for rule in anomalies.RULES)
 
 
 class AnomalyLog:
     """What was tolerated so far, with at most one entry per rule.
 
-    Args:
-        refused_ids: The ids of the rules that are not tolerated; see `refused_rules`. Also an attribute.
-
     Attributes:
+        refused_ids: The ids of the rules that are not tolerated; see `refused_rules`.
         offset: Where the event being read starts in the body, in bytes.
         refused: The first anomaly that is not tolerated, None as long as there is none.
         count: How many uses of rules were noted.
@@ -34,10 +33,7 @@ class AnomalyLog:
         self._on_first: Callable[[Anomaly], object] | None = None
 
     def observe(self, on_first: Callable[[Anomaly], object] | None) -> None:
-        """Call `on_first` for each rule that was noted, and from now on whenever one is noted for the first time.
-
-        Pass None to stop.
-        """
+        """Call `on_first` for each rule that was noted, and when another one is noted first; pass None to stop."""
         self._on_first = on_first
         if on_first is not None:
             for anomaly in self.entries():
@@ -83,7 +79,7 @@ def refused_rules(*, strict: bool | Collection[str], tolerate: Collection[str]) 
     """
     tolerated = _known_ids("tolerate", tolerate)
     if isinstance(strict, bool):
-        return _IDS - {LATE_FAULT.id} - tolerated if strict else frozenset()
+        return _IDS - {anomalies.LATE_FAULT.id} - tolerated if strict else frozenset()
     return _known_ids("strict", strict) - tolerated
 
 

@@ -88,9 +88,9 @@ def excerpt(value: object, limit: int = _EXCERPT) -> str:
     return shown if len(shown) <= limit else shown[:limit] + "..."
 
 
-def excerpt_of(data: bytes, limit: int = _EXCERPT) -> str:
+def excerpt_of(data: bytes) -> str:
     """An excerpt of UTF-8 data, of which no more is decoded than is shown."""
-    return excerpt(data[: 4 * (limit + 1)].decode("utf-8", "replace"), limit)
+    return excerpt(data[: 4 * (_EXCERPT + 1)].decode("utf-8", "replace"))
 
 
 def escaped(text: str, limit: int = _EXCERPT) -> str:

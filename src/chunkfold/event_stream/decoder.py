@@ -141,9 +141,9 @@ class EventStreamDecoder:
         self.is_plain = self.is_between = False
         if self._closed or self.limit_exceeded:
             return
-        if self._start:
+        if self._start and self._preamble is not None:
             # Fewer than three bytes came, and they look like the beginning of a BOM: keep them, but not as a line.
-            self._preamble = Preamble(self._limit, self._start)
+            self._preamble.keep(self._start, 0)
         self._closed = True
         whole_lines = len(self._data)
         if self._line:

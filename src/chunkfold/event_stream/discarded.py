@@ -80,12 +80,7 @@ class Discarded:
         return self._bare is not None and (bool(self._bare) or line.strip()[:1] in _BRACKETS)
 
     def error_event(self, offset: int | None, event_id: str) -> ServerSentEvent | None:
-        """The current block's error, None if it has none.
-
-        Args:
-            offset: Where the block begins; None if it has no field.
-            event_id: The last event ID.
-        """
+        """The current block's error, None if it has none; `offset` is that of the block, None if it has no field."""
         if self._has_no_error and self._bare and is_bare_error(self._bare):
             self._error = bytes(self._bare)
             offset = self._bare_offset if offset is None else offset

@@ -55,11 +55,7 @@ def size_of_unfinished(line: bytearray, data_size: int) -> int:
 
 
 def as_bytes(data: Any) -> bytes:
-    """Bytes-like data as bytes.
-
-    Raises:
-        TypeError: It is something else.
-    """
+    """Bytes-like data as bytes; a `TypeError` for anything else."""
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(cast("bytes", data))
     raise TypeError(f"data: expected bytes, received {type(data).__name__}")

@@ -7,16 +7,11 @@ _LIMIT: Final = 32 * 2**20  # where no other limit is set
 
 
 class Preamble:
-    """Keep a body that is not an event stream so far; if it is larger than the limit, only its start.
+    """Keep a body that is not an event stream so far; if it is larger than the limit in bytes, only its start."""
 
-    Args:
-        limit: The most bytes to keep; None for 32 MiB.
-        kept: Its first bytes.
-    """
-
-    def __init__(self, limit: int | None, kept: bytes = b"") -> None:
+    def __init__(self, limit: int | None) -> None:
         self._limit = _LIMIT if limit is None else limit
-        self._kept = bytearray(kept)
+        self._kept = bytearray()
         self._size = 0
         self._offset = 0  # of its first byte
 
@@ -27,12 +22,7 @@ class Preamble:
         return body[:_EXCERPT] if self._size > self._limit else body
 
     def keep(self, data: bytes, offset: int) -> None:
-        """Take the next bytes.
-
-        Args:
-            data: The bytes.
-            offset: Of the first byte that is not yet part of a finished line.
-        """
+        """Take the next bytes; `offset` is that of the first byte that is not yet part of a finished line."""
         if offset - self._offset > self._limit:
             del self._kept[_EXCERPT:]
         # Blank lines before it are not kept: there may be any number of them.

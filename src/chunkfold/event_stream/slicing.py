@@ -12,11 +12,7 @@ def slices(data: bytes, *, large: bool = False) -> Iterator[bytes]:
     """Cut a large read into slices, so that few chunks are held at a time: many cost more.
 
     It cuts at the end of a block if one is near, because such slices are read fastest; else anywhere. The first slice
-    ends with the first block, which may have begun in an earlier read.
-
-    Args:
-        data: The read.
-        large: Whether no chunks are made of them, so that the slices may be larger.
+    ends with the first block, which may have begun in an earlier read. `large` says that no chunks are made of them.
     """
     begin = least = 0
     blank = b"\n\n" if data.find(b"\r\n\r\n", 0, _LONGEST_SLICE) < 0 else b"\r\n\r\n"

@@ -68,11 +68,7 @@ class _ChoiceProgress:
 
 
 class EventRecorder:
-    """Observe the fold of one stream, and keep its events until they are taken.
-
-    Args:
-        types: The types of the tools' arguments, by the tools' names.
-    """
+    """Observe the fold of one stream, and keep its events until they are taken."""
 
     def __init__(self, types: ToolTypes) -> None:
         self._types = types

@@ -7,7 +7,7 @@ import base64
 import string
 from typing import Any, Final
 
-from chunkfold.anomalies import AUDIO_NOT_BASE64
+from chunkfold import anomalies
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.fold.footprint import Kept
 from chunkfold.fold.merging import keep_unknown
@@ -41,7 +41,7 @@ class Audio:
         data, transcript = fields.get("data") or "", fields.get("transcript") or ""
         if data:
             if _decoded(data) is None:
-                log.note(AUDIO_NOT_BASE64)
+                log.note(anomalies.AUDIO_NOT_BASE64)
                 self._is_cut = True
             self._pieces.append(data)
         self.transcript.write(transcript)

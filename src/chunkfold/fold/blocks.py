@@ -7,7 +7,7 @@ from chunkfold.fold.footprint import Kept
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.json_text.surrogates import well_formed
 from chunkfold.json_text.values import copied, is_list, is_object
-from chunkfold.models.content import CONTENT_ITEMS, CONTENT_PARTS, BlockKind, read_part
+from chunkfold.models.content import CONTENT_ITEMS, CONTENT_PARTS, BlockKind, read_part, reasoning_of
 
 
 class Blocks:
@@ -15,9 +15,6 @@ class Blocks:
 
     A fragment with an index belongs to the block with that index, one without to the last block of its type, unless
     its id differs. So a signature that arrives alone, even after the content began, is added to its block.
-
-    Args:
-        kind: The field that the fragments come in.
     """
 
     def __init__(self, kind: BlockKind) -> None:
@@ -45,11 +42,7 @@ class Blocks:
             if not is_repeat:
                 new.append(fragment)
             block.add(fragment, appends=not is_repeat)
-        for key in self._kind.reasoning:
-            texts = [text for fragment in new if (text := fragment.get(key)) and isinstance(text, str)]
-            if texts:
-                return "".join(texts)
-        return ""
+        return reasoning_of(self._kind, new)
 
     def add_whole(self, block: dict[str, Any]) -> None:
         """Add a block that nothing continues, and that continues none."""

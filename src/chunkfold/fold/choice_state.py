@@ -119,10 +119,7 @@ class ChoiceState:
         )
 
     def write(self, name: str, text: str) -> int:
-        """Append to one of the texts that are parts of the message: content, reasoning, refusal.
-
-        Returns how many characters it grew by.
-        """
+        """Append to the content, the reasoning or the refusal; return how many characters it grew by."""
         buffer = self.texts[name]
         if text and name != self._last_part:
             self.begin_part(name, buffer.tell())
@@ -143,12 +140,6 @@ class ChoiceState:
         self.tool_calls = ToolCalls(self.log, self.index, self._head)
         return self.tool_calls
 
-    @property
-    def has_calls(self) -> bool:
-        """Whether there is any tool call for the client to run, or the legacy function call."""
-        calls = self.tool_calls
-        return (calls is not None and calls.client_side > 0) or self.function_call is not None
-
     def text(self, name: str) -> str | None:
         """One of the texts so far, None if none of it came."""
         buffer = self.texts.get(name)
@@ -157,7 +148,9 @@ class ChoiceState:
 
 def replay(state: ChoiceState, observer: FoldObserver) -> None:
     """Notify an observer of everything that a choice has so far."""
-    for name, start, end in _stretches(state):
+    from chunkfold.models.parts import stretches  # loaded only for observers that come late
+
+    for name, start, end in stretches(state.order or ()):
         if name == "tool_calls" and state.tool_calls is not None:
             call = state.tool_calls.calls[start]
             observer.on_tool_call(state.index, state.tool_calls, call, call.arguments.getvalue())
@@ -169,7 +162,8 @@ def replay(state: ChoiceState, observer: FoldObserver) -> None:
             observer.on_audio(state.index, state.audio.data, state.audio.transcript.getvalue())
         elif name in state.texts:
             buffer = state.texts[name]
-            observer.on_text(state.index, name, buffer.getvalue()[start:end], buffer, end)
+            text = buffer.getvalue()[start:end]
+            observer.on_text(state.index, name, text, buffer, start + len(text))
     for annotation in state.lists.get("annotations", ()):
         observer.on_annotation(state.index, annotation)
     if state.message is None:
@@ -179,14 +173,6 @@ def replay(state: ChoiceState, observer: FoldObserver) -> None:
 def tell_finish(state: ChoiceState, observer: FoldObserver) -> None:
     """Notify an observer of the finish reason, if there is one."""
     if state.finish_reason is not None:
-        observer.on_finish(state.index, state.finish_reason, has_tool_calls=state.has_calls)
-
-
-def _stretches(state: ChoiceState) -> list[tuple[str, int, int]]:
-    """The parts of the message: the field, and where in it they begin and end."""
-    ends = {name: buffer.tell() for name, buffer in state.texts.items()}
-    stretches: list[tuple[str, int, int]] = []
-    for name, start in reversed(state.order or ()):
-        stretches.append((name, start, ends.get(name, 0)))
-        ends[name] = start
-    return stretches[::-1]
+        calls = state.tool_calls
+        has_calls = (calls is not None and calls.client_side > 0) or state.function_call is not None
+        observer.on_finish(state.index, state.finish_reason, has_tool_calls=has_calls)

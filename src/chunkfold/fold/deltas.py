@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from chunkfold.anomalies import CONTENT_PARTS, EMPTY_FOR_ABSENT, ROLE_CHANGED, TOOL_MESSAGE, WRONG_TYPE
+from chunkfold import anomalies
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.audio import Audio
 from chunkfold.fold.blocks import Blocks, ContentParts
@@ -104,7 +104,7 @@ def _fold_blocks(state: ChoiceState, fields: Fields) -> tuple[str, int]:
         if not value or (fragments := fragments_of(kind, value)) is None:
             continue
         if is_list(value) and len(fragments) < len(value):
-            state.log.note(WRONG_TYPE, f"{kind.name}: expected objects")
+            state.log.note(anomalies.WRONG_TYPE, f"{kind.name}: expected objects")
         blocks = state.blocks.get(kind.name)
         if blocks is None:
             blocks = state.blocks[kind.name] = Blocks(kind)
@@ -120,7 +120,7 @@ def _fold_blocks(state: ChoiceState, fields: Fields) -> tuple[str, int]:
 
 
 def _note_no_text(state: ChoiceState, place: str, value: Any) -> None:
-    state.log.note(WRONG_TYPE, f"{place}: expected a string, received {type(value).__name__}")
+    state.log.note(anomalies.WRONG_TYPE, f"{place}: expected a string, received {type(value).__name__}")
 
 
 def _add_content(state: ChoiceState, fields: Fields, known_reasoning: str) -> int:
@@ -136,7 +136,7 @@ def _add_content(state: ChoiceState, fields: Fields, known_reasoning: str) -> in
 
 def _add_content_list(state: ChoiceState, content: list[Any], *, has_reasoning: bool) -> int:
     """Fold the texts of the parts (reasoning only if no other field has it); keep the parts that have more."""
-    state.log.note(CONTENT_PARTS)
+    state.log.note(anomalies.CONTENT_PARTS)
     state.write("content", "")
     size = 0
     for part in content:
@@ -144,7 +144,9 @@ def _add_content_list(state: ChoiceState, content: list[Any], *, has_reasoning: 
         if is_object(part) and (kind != "text" or has_more(part)):
             size += _keep_part(state, part, kind)
         if is_wrong_part(part):
-            state.log.note(WRONG_TYPE, f"content: expected texts or parts with a text, received {excerpt(part)}")
+            state.log.note(
+                anomalies.WRONG_TYPE, f"content: expected texts or parts with a text, received {excerpt(part)}"
+            )
         if text and not (kind == "reasoning" and has_reasoning):
             size += state.write("content" if kind == "text" else "reasoning", text)
     return size
@@ -166,7 +168,7 @@ def _keep_part(state: ChoiceState, part: dict[str, Any], kind: str) -> int:
 
 def _keep_tool_message(state: ChoiceState, delta: ChoiceDelta) -> int:
     """Keep a tool's message apart from the assistant's. Tool calls are the assistant's, even with a tool's role."""
-    state.log.note(TOOL_MESSAGE, f"role {excerpt(delta.role)}")
+    state.log.note(anomalies.TOOL_MESSAGE, f"role {excerpt(delta.role)}")
     if state.tool_messages is None:
         state.tool_messages = []
     state.tool_messages.append(delta.model_dump(exclude_unset=True, exclude={"tool_calls"}))
@@ -187,7 +189,7 @@ def _check_blocks(state: ChoiceState, name: str, value: Any) -> bool:
     kind = _UNKNOWN_KINDS[name]
     is_folded = fragments_of(kind, value) is not None
     if not is_folded and value is not None and kind is not THINKING:  # a bare `thinking` can have any meaning
-        state.log.note(WRONG_TYPE, f"{name}: expected a list, received {type(value).__name__}")
+        state.log.note(anomalies.WRONG_TYPE, f"{name}: expected a list, received {type(value).__name__}")
     return is_folded
 
 
@@ -198,11 +200,11 @@ def _keep_extra_content(state: ChoiceState, name: str, value: Any) -> bool:
 
 def _add_role(state: ChoiceState, role: str) -> None:
     if not role:
-        state.log.note(EMPTY_FOR_ABSENT, "role")
+        state.log.note(anomalies.EMPTY_FOR_ABSENT, "role")
     elif state.role is None:
         state.role = role
     else:
-        state.log.note(ROLE_CHANGED, excerpt(role))
+        state.log.note(anomalies.ROLE_CHANGED, excerpt(role))
         if role == "assistant":  # a temporary one preceded it (GigaChat)
             state.role = role
 
@@ -234,7 +236,8 @@ def fold_tool_calls(state: ChoiceState, fragments: list[Any]) -> int:
     size = 0
     for fragment in fragments:
         known = len(calls.calls)
-        call, grown, text = calls.add(fragment)
+        call, grown = calls.route(fragment)
+        text = call.add(fragment, state.log)
         size += grown + len(text)
         if len(calls.calls) > known:
             state.begin_part("tool_calls", known)

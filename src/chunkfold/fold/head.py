@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any, Final
 
-from chunkfold.anomalies import EMPTY_FOR_ABSENT, ID_CHANGED, OBJECT_UNUSUAL, Rule
+from chunkfold import anomalies
+from chunkfold.anomalies import Rule
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
 from chunkfold.models.chunk import AMBIGUOUS_OBJECTS
@@ -23,9 +24,6 @@ head_values = itemgetter(*_REPEATED)
 
 class Head:
     """The head of one stream.
-
-    Args:
-        log: Where to note what was tolerated.
 
     Attributes:
         fields: What is kept of it: of the service tier the last value that is not empty, of the others the first.
@@ -43,12 +41,7 @@ class Head:
         self._log = log
 
     def add(self, chunk: dict[str, Any], *, is_usual: bool) -> None:
-        """Fold the head of a chunk.
-
-        Args:
-            chunk: The fields of the chunk.
-            is_usual: Whether a chunk that repeats this head can be a usual one.
-        """
+        """Fold the head of a chunk; `is_usual` says that a chunk that repeats it can be a usual one."""
         try:
             values = head_values(chunk)
         except KeyError:
@@ -69,11 +62,11 @@ class Head:
             if value and not (name in ("id", "model") and is_waiting and _is_keep_alive(value)):
                 first = self.fields.setdefault(name, value)
                 if first != value and name in ("id", "model"):
-                    yield ID_CHANGED, f"{name}: {excerpt(value)} after {excerpt(first)}"
+                    yield anomalies.ID_CHANGED, f"{name}: {excerpt(value)} after {excerpt(first)}"
             elif value is not None and name != "system_fingerprint":
-                yield EMPTY_FOR_ABSENT, name
+                yield anomalies.EMPTY_FOR_ABSENT, name
         if (kind := chunk.get("object")) != "chat.completion.chunk":
-            yield OBJECT_UNUSUAL, excerpt(kind)
+            yield anomalies.OBJECT_UNUSUAL, excerpt(kind)
         if tier := chunk.get("service_tier"):
             self.fields["service_tier"] = tier
 

@@ -6,13 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from chunkfold.anomalies import (
-    TOO_MANY_KEYS,
-    TOTAL_TOO_SMALL,
-    USAGE_NAMES,
-    WRONG_TYPE,
-    ZERO_USAGE,
-)
+from chunkfold import anomalies
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
 from chunkfold.json_text.values import copied, is_container, is_integer, is_list, is_object
@@ -34,10 +28,7 @@ _TYPED_COUNTS = frozenset(CompletionUsage.model_fields)
 
 
 def keep_unknown(kept: dict[str, Any], unknown: dict[str, Any] | None, extended: tuple[str, ...] = ()) -> None:
-    """Keep unknown keys in `kept`: the last value that is not null; lists of the `extended` keys add up.
-
-    `obfuscation` stays on the chunk.
-    """
+    """Keep unknown keys, but `obfuscation`: the last value that is not null; lists of the `extended` keys add up."""
     for key, value in (unknown or {}).items():
         if value is None or key == "obfuscation":
             continue
@@ -52,10 +43,7 @@ def keep_unknown(kept: dict[str, Any], unknown: dict[str, Any] | None, extended:
 
 
 def merge_provider_fields(kept: dict[str, Any], value: Any, extended: tuple[str, ...] = ()) -> bool:
-    """Merge a value of LiteLLM's field into the one in `kept`, key by key as `keep_unknown` does.
-
-    Returns False, without merging it, if it is not an object.
-    """
+    """Merge an object of LiteLLM's field into the one in `kept`, as `keep_unknown` does; return whether it is one."""
     if not is_object(value):
         return False
     if not is_object(kept.get(PROVIDER_FIELDS)):
@@ -82,7 +70,7 @@ def merge_usage(usage: dict[str, Any], new: CompletionUsage, log: AnomalyLog) ->
     prompt, completion, total = known = _counts_in(merged)
     is_mixed = known != _counts_in(counts)
     if is_mixed and all(map(is_count, known)) and total < prompt + completion:
-        log.note(TOTAL_TOO_SMALL, f"{total} < {prompt} + {completion}")
+        log.note(anomalies.TOTAL_TOO_SMALL, f"{total} < {prompt} + {completion}")
         merged["total_tokens"] = prompt + completion
         return usage if merged == usage else merged
     return merged
@@ -99,7 +87,7 @@ def _renamed(new: Mapping[str, Any], usage: Mapping[str, Any], log: AnomalyLog) 
         and usage.get(name) in (None, usage.get(other))
     }
     if found:
-        log.note(USAGE_NAMES, ", ".join(_OTHER_NAMES[name] for name in found))
+        log.note(anomalies.USAGE_NAMES, ", ".join(_OTHER_NAMES[name] for name in found))
     return {**new, **found}
 
 
@@ -123,7 +111,7 @@ def _merge_counts(
         if kept is old:
             continue
         if key not in merged and key not in USAGE_KEYS and len(merged.keys() - USAGE_KEYS) >= _MOST_KEYS:
-            log.note(TOO_MANY_KEYS, excerpt(key))
+            log.note(anomalies.TOO_MANY_KEYS, excerpt(key))
             continue
         if merged is usage:
             merged = dict(usage)
@@ -144,10 +132,10 @@ def _merged(key: str, old: Any, value: Any, log: AnomalyLog, *, is_typed: bool) 
         return _merge_counts(old, details, log, _DETAIL_COUNTS)
     if not _is_right(key, details) and _is_right(key, old):
         if not is_typed and not is_integer(value):
-            log.note(WRONG_TYPE, f"usage: {excerpt(key)}: received {type(value).__name__} after a count")
+            log.note(anomalies.WRONG_TYPE, f"usage: {excerpt(key)}: received {type(value).__name__} after a count")
         return old
     if value == 0 and isinstance(old, int | float) and old > 0:
-        log.note(ZERO_USAGE, excerpt(key))
+        log.note(anomalies.ZERO_USAGE, excerpt(key))
         return old
     return _own(value, log)
 
@@ -164,7 +152,7 @@ def _own(value: Any, log: AnomalyLog) -> Any:
     if not is_object(value):
         return copied(value)
     if len(value) > _MOST_KEYS:
-        log.note(TOO_MANY_KEYS, f"{len(value)} keys")
+        log.note(anomalies.TOO_MANY_KEYS, f"{len(value)} keys")
     return {key: _own(item, log) for key, item in islice(value.items(), _MOST_KEYS)}
 
 
@@ -187,5 +175,5 @@ def nested_usage(chunk: ChatCompletionChunk, log: AnomalyLog) -> CompletionUsage
             for one in wrong:
                 log.note(one.rule, str(one))
             return usage
-        log.note(WRONG_TYPE, f"usage: expected an object, received {type(sent).__name__}")
+        log.note(anomalies.WRONG_TYPE, f"usage: expected an object, received {type(sent).__name__}")
     return None

@@ -12,14 +12,7 @@ from chunkfold.excerpts import short_repr
 from chunkfold.fold.choice_state import ChoiceState
 from chunkfold.fold.deltas import fold_delta
 from chunkfold.json_text.values import copied, is_list, is_object
-from chunkfold.models import (
-    ChatCompletion,
-    Choice,
-    ChoiceDelta,
-    ChoiceDeltaToolCall,
-    ChoiceLogprobs,
-    Model,
-)
+from chunkfold.models import ChatCompletion, Choice, ChoiceDelta, ChoiceDeltaToolCall, ChoiceLogprobs, Model
 from chunkfold.models.base import cleaned, own_fields, validate_leniently, with_unknown
 from chunkfold.models.content import (
     CONTENT_BLOCKS,

@@ -7,17 +7,7 @@ Choices are kept by their index, which is a key and never a position.
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
-from chunkfold.anomalies import (
-    CHOICES_MISSING,
-    DELTA_MISSING,
-    EMPTY_FOR_ABSENT,
-    FINISH_UNUSUAL,
-    FINISHED_TWICE,
-    FULL_MESSAGE,
-    HEAD_MISSING,
-    INDEX_MISSING,
-    OUTPUT_AFTER_FINISH,
-)
+from chunkfold import anomalies
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.choice_state import ChoiceState, FoldObserver, replay, tell_finish
@@ -43,10 +33,6 @@ ValueT = TypeVar("ValueT")
 class StreamFold:
     """Fold the chunks of one stream.
 
-    Args:
-        log: Where to note what was tolerated; its own if none is given.
-        tools: The types of the tools' arguments, by the tools' names: models, TypedDicts or dataclasses.
-
     Raises:
         TypeError: Pydantic cannot validate the type of a tool.
 
@@ -58,6 +44,7 @@ class StreamFold:
         follows_template: Whether the last chunk that was folded in full is the parser's template, so that of more
             chunks like it only the new values need to be folded. Set by the parser, and reset here.
         head: The fields that all chunks repeat.
+        extra: What is kept of their unknown fields.
         observer: The one observer, if there is one.
     """
 
@@ -70,7 +57,7 @@ class StreamFold:
         self.follows_template = False
         self._next_compaction = _COMPACTION
         self._usage: dict[str, Any] | None = None
-        self._extra: dict[str, Any] = {}
+        self.extra: dict[str, Any] = {}
         self._choices: dict[int, ChoiceState] = {}
         self._open_choices = 0
         self._open_thoughts: set[int] = set()  # choices whose last content was flagged as a thought
@@ -89,7 +76,7 @@ class StreamFold:
 
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
-        return Kept((self._choices, self.head.fields), replaced=(self._extra, {"usage": self._usage}))
+        return Kept((self._choices, self.head.fields), replaced=(self.extra, {"usage": self._usage}))
 
     @property
     def all_finished(self) -> bool:
@@ -97,19 +84,11 @@ class StreamFold:
         return bool(self._choices) and not self._open_choices
 
     def add(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
-        """Fold one chunk in; it is not changed.
-
-        Returns the chunk to pass on: this one, or, where it ends content that was flagged as a thought (Gemini's
-        compatible endpoint), a copy without the literal tag that closes it.
-        """
+        """Fold one chunk in; return the chunk to pass on, see `ChatCompletionAccumulator.add`."""
         return chunk if self.add_if_usual(chunk) else self.add_unusual(chunk)
 
     def add_if_usual(self, chunk: ChatCompletionChunk) -> bool:
-        """Fold a chunk that differs from the last one only in its text, its tool call fragment or its usage.
-
-        Returns False, without folding it, if it differs in anything else. The result is that of `add_unusual`, at half
-        the cost.
-        """
+        """Fold a usual chunk, at half the cost of `add_unusual`; return False, without folding it, if it is none."""
         state = self._usual_choice(chunk)
         if state is None:
             return False
@@ -123,8 +102,8 @@ class StreamFold:
     def _usual_choice(self, chunk: ChatCompletionChunk) -> ChoiceState | None:
         """The choice that a usual chunk continues; None if the chunk is not usual.
 
-        A usual chunk has the same head as the one before, one choice, which is open, and no error. This is the
-        only list of these conditions.
+        A usual chunk has the same head as the one before, one choice, which is open, and no error: it differs only in
+        its text, its tool call fragment or its usage. This is the only list of these conditions.
         """
         fields, unknown, head = chunk.__dict__, chunk.__pydantic_extra__, self.head
         try:
@@ -164,8 +143,8 @@ class StreamFold:
             choice: The index of the chunk's one choice.
             head: The usual head of the chunk that it is like.
             rule: Folds the value into the choice; returns how many characters of output it brought.
-            value: The value for the rule.
-            count: How many chunks brought it.
+            value: The value for the rule, which `count` chunks brought.
+            count: How many.
         """
         state = self._choices.get(choice)
         if state is None or state.finish_reason is not None or head is not self.head.usual:
@@ -188,7 +167,7 @@ class StreamFold:
         choice, usage = fields["choices"][0], fields["usage"]
         delta, unknown_of_choice = choice.__dict__["delta"], choice.__pydantic_extra__
         if unknown:
-            keep_unknown(self._extra, unknown)
+            keep_unknown(self.extra, unknown)
         fields, present = delta.__dict__, delta.__pydantic_fields_set__
         if len(present) == 1:
             [name] = present
@@ -225,12 +204,12 @@ class StreamFold:
         if chunk.choices or not unknown or "prompt_filter_results" not in unknown:  # Azure's first chunk has no head
             self.head.add(fields, is_usual=not self._open_thoughts)
         if unknown:
-            keep_unknown(self._extra, unknown)
+            keep_unknown(self.extra, unknown)
         for choice in chunk.choices:
             self._add_choice(choice)
             unknown = unknown or choice.__pydantic_extra__
         if not has_choices:
-            self.log.note(CHOICES_MISSING)
+            self.log.note(anomalies.CHOICES_MISSING)
         usage = fields.get("usage")
         if unknown and (usage is None or not usage.__pydantic_fields_set__):
             usage = nested_usage(chunk, self.log) or usage
@@ -241,7 +220,7 @@ class StreamFold:
     def _add_unexplained(self, chunk: ChatCompletionChunk) -> None:
         """Keep what an object without any field of a chunk has; it was noted as a whole, where its event was read."""
         self.unexplained += 1
-        keep_unknown(self._extra, chunk.__pydantic_extra__)
+        keep_unknown(self.extra, chunk.__pydantic_extra__)
         usage = vars(chunk).get("usage")
         if self._choices and usage is not None:  # Workers AI ends its chunks with an object of its other API
             self._add_usage(usage)
@@ -256,11 +235,6 @@ class StreamFold:
     def state_of(self, choice: int) -> ChoiceState:
         """The state of a choice; `KeyError` if it has not arrived."""
         return self._choices[choice]
-
-    def unknown_of(self, choice: int) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """What is kept of unknown keys: of the chunks, of this choice, and of its deltas."""
-        state = self.state_of(choice)
-        return self._extra, state.extra, state.message_extra
 
     def calls_of(self, choice: int) -> ToolCalls | None:
         """A copy of a choice's calls without their arguments, to route fragments before they are folded."""
@@ -292,8 +266,7 @@ class StreamFold:
     def finish(self, last_chunks: Iterable[ChatCompletionChunk] = ()) -> ChatCompletionChunk | None:
         """The stream ended: what whole messages add to the deltas, as a last chunk (already folded), or None.
 
-        Args:
-            last_chunks: Chunks that chunkfold, not the provider, held back until now; folded first.
+        The last chunks, which chunkfold and not the provider held back until now, are folded first.
         """
         self._ended = True
         for held in last_chunks:
@@ -312,13 +285,13 @@ class StreamFold:
             state.message = None
         missing = [name for name in ("id", "created", "model") if name not in self.head.fields]
         if missing and self.chunks > self.unexplained:
-            self.log.note(HEAD_MISSING, ", ".join(missing))
+            self.log.note(anomalies.HEAD_MISSING, ", ".join(missing))
         return chunk
 
     @property
     def snapshot(self) -> ChatCompletion:
         """What has arrived so far, in time proportional to the output."""
-        return completion_snapshot(self._extra, self.head.fields, self._choices, self._usage, self.tools)
+        return completion_snapshot(self.extra, self.head.fields, self._choices, self._usage, self.tools)
 
     def _add_usage(self, usage: CompletionUsage) -> None:
         known = self._usage
@@ -334,16 +307,16 @@ class StreamFold:
             self._open_choices += 1
         present = choice.__pydantic_fields_set__
         if "index" not in present:
-            self.log.note(INDEX_MISSING)
+            self.log.note(anomalies.INDEX_MISSING)
         fields = choice.__dict__
         logprobs, message = fields.get("logprobs"), fields.get("message")
         if "delta" in present:
             size = self._add_delta(state, choice.delta)
             self.output_size += size
             if size and state.finish_reason and not self._ended:
-                self.log.note(OUTPUT_AFTER_FINISH, f"choice {excerpt(index)}")
+                self.log.note(anomalies.OUTPUT_AFTER_FINISH, f"choice {excerpt(index)}")
         elif message is None:
-            self.log.note(DELTA_MISSING, f"choice {excerpt(index)}")
+            self.log.note(anomalies.DELTA_MISSING, f"choice {excerpt(index)}")
         if logprobs is not None:
             fold_logprobs(state, logprobs)
         if message is not None:
@@ -358,22 +331,22 @@ class StreamFold:
         if is_of_tool(vars(message)):
             self.output_size += self._add_delta(state, message)
         else:
-            self.log.note(FULL_MESSAGE, f"choice {excerpt(state.index)}")
+            self.log.note(anomalies.FULL_MESSAGE, f"choice {excerpt(state.index)}")
             state.message = message
 
     def _finish_choice(self, state: ChoiceState, finish_reason: str) -> None:
         outcome = outcome_of(finish_reason)
         if outcome is None:
-            self.log.note(EMPTY_FOR_ABSENT, "finish_reason")
+            self.log.note(anomalies.EMPTY_FOR_ABSENT, "finish_reason")
             return
         if state.finish_reason is None:
             self._open_choices -= 1
         else:
             detail = f"choice {excerpt(state.index)}: {excerpt(finish_reason)} after {excerpt(state.finish_reason)}"
-            self.log.note(FINISHED_TWICE, detail)
+            self.log.note(anomalies.FINISHED_TWICE, detail)
         state.finish_reason = finish_reason
         if finish_reason not in _FINISH_REASONS and outcome is not Outcome.ERROR:
-            self.log.note(FINISH_UNUSUAL, excerpt(finish_reason))
+            self.log.note(anomalies.FINISH_UNUSUAL, excerpt(finish_reason))
         if state.observer is not None and state.message is None:  # else it may add to the choice at the end
             tell_finish(state, state.observer)
 

@@ -18,16 +18,16 @@ class TextBuffer:
 
     __slots__ = ("_done", "_open", "_pieces", "_pieces_size", "write")
 
-    def __init__(self) -> None:
-        self._done = ""
+    def __init__(self, text: str = "") -> None:
+        self._done = text
         self._pieces: list[str] = []
         self._pieces_size = 0
         self._open = StringIO(newline="")
         self.write: Callable[[str], int] = self._open.write
 
-    def __reduce__(self) -> "tuple[Callable[[str], TextBuffer], tuple[str]]":
+    def __reduce__(self) -> "tuple[type[TextBuffer], tuple[str]]":
         """Copied and pickled by its text: a copy of `write` would write here."""
-        return _buffer_of, (self.getvalue(),)
+        return TextBuffer, (self.getvalue(),)
 
     def tell(self) -> int:
         """How many characters there are."""
@@ -69,9 +69,3 @@ class TextBuffer:
         self._done = done
         self._pieces.clear()
         self._pieces_size = 0
-
-
-def _buffer_of(text: str) -> TextBuffer:
-    buffer = TextBuffer()
-    buffer.write(text)
-    return buffer

@@ -46,9 +46,7 @@ class Channel(NamedTuple):
 class TextChannels:
     """The channels of one stream.
 
-    Args:
-        calls_of: Returns the calls that a choice already has, which are changed here, or None. Not needed if all chunks
-            pass through here.
+    Unless all chunks pass through here, `calls_of` returns the calls of a choice, which are changed here, or None.
     """
 
     def __init__(self, calls_of: Callable[[int], ToolCalls | None] | None = None) -> None:

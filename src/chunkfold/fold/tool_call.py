@@ -7,13 +7,7 @@ import json
 import re
 from typing import Any, Final
 
-from chunkfold.anomalies import (
-    ARGUMENTS_PLACEHOLDER,
-    ARGUMENTS_SEVERAL,
-    CALL_NAME_IN_PIECES,
-    CALL_NAME_LATE,
-    CALL_NAME_REPEATED,
-)
+from chunkfold import anomalies
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.footprint import Kept
@@ -131,20 +125,17 @@ class ToolCall:
         return self.has_name and not self.is_called(name) and not self.grows_into(name)
 
     def take_name(self, name: str, log: AnomalyLog) -> int:
-        """Fold in a name that came with a fragment: the first, a repeat, a longer one, the next piece, or too late.
-
-        Returns how many characters the name grew by.
-        """
+        """Fold in a fragment's name: first, a repeat, a longer one, a piece, or too late; return how much it grew."""
         if not self.has_name:
             self.has_name = True
             return self._name.write(name)
         if self.is_called(name):
-            log.note(CALL_NAME_REPEATED, excerpt(name))
+            log.note(anomalies.CALL_NAME_REPEATED, excerpt(name))
             return 0
         if self.has_text:
-            log.note(CALL_NAME_LATE, excerpt(name))
+            log.note(anomalies.CALL_NAME_LATE, excerpt(name))
             return 0
-        log.note(CALL_NAME_IN_PIECES, excerpt(name))
+        log.note(anomalies.CALL_NAME_IN_PIECES, excerpt(name))
         piece = name[self._name.tell() :] if self.grows_into(name) else name
         return self._name.write(piece)
 
@@ -182,13 +173,13 @@ class ToolCall:
     def _look_for_placeholder(self, text: str, log: AnomalyLog) -> None:
         start = (self.arguments.getvalue() + text).lstrip()
         if start.startswith("{}") and without_placeholder(start) != start:
-            log.note(ARGUMENTS_PLACEHOLDER, excerpt(self.name))
+            log.note(anomalies.ARGUMENTS_PLACEHOLDER, excerpt(self.name))
         self._may_be_placeholder = len(start) <= _LONGEST_PLACEHOLDER and start.rstrip() in ("", "{", "{}")
 
     def note_several_objects(self, log: AnomalyLog) -> None:
         """The stream ended: note whether the arguments of one call are those of several."""
         if not self.is_custom and _has_several_objects(self.arguments.getvalue()):
-            log.note(ARGUMENTS_SEVERAL, f"{excerpt(self.name)}: {excerpt(self.arguments.getvalue())}")
+            log.note(anomalies.ARGUMENTS_SEVERAL, f"{excerpt(self.name)}: {excerpt(self.arguments.getvalue())}")
 
     def snapshot(self) -> ChatCompletionMessageToolCall:
         """The call so far."""

@@ -9,15 +9,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
-from chunkfold.anomalies import (
-    CALL_ID_FRESH,
-    CALL_ID_MADE_UP,
-    CALL_ID_REUSED,
-    CALL_INDEX_CHANGED,
-    CALL_INDEX_MISSING,
-    CALL_INDEX_REUSED,
-    EMPTY_FOR_ABSENT,
-)
+from chunkfold import anomalies
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.footprint import Kept
@@ -28,11 +20,6 @@ from chunkfold.models.tool_calls import is_server_side
 
 class ToolCalls:
     """The calls of one choice.
-
-    Args:
-        log: Where to note what was tolerated.
-        choice: The choice's index.
-        head: The fields that all chunks repeat, if they were sent: `id`, `created`, `model`.
 
     Attributes:
         calls: In the order of their first appearance.
@@ -47,7 +34,7 @@ class ToolCalls:
         self._without_text = 0  # calls of which no arguments came
         self._log = log
         self._choice = choice
-        self._head = head
+        self._head = head  # what all chunks repeat, if it was sent: `id`, `created`, `model`
         self._by_id: dict[str, ToolCall] = {}
         self._by_index: dict[int | None, ToolCall] = {}  # None is never in it
 
@@ -98,14 +85,6 @@ class ToolCalls:
         other._by_index = {index: other.calls[call.place] for index, call in self._by_index.items()}
         return other
 
-    def add(self, fragment: ChoiceDeltaToolCall) -> tuple[ToolCall, int, str]:
-        """Fold a fragment in.
-
-        Returns the call it belongs to, by how many characters its name grew, and what was added to its arguments.
-        """
-        call, grown = self.route(fragment)
-        return call, grown, call.add(fragment, self._log)
-
     def extend(self, index: int, text: str) -> ToolCall:
         """Fold a fragment that has nothing but its index and a text; return the call at this index."""
         call = self._by_index[index]
@@ -120,7 +99,7 @@ class ToolCalls:
             call.note_several_objects(self._log)
             if call.id is None:
                 self.bind_id(call, self.made_up_id(call))
-                self._log.note(CALL_ID_MADE_UP, f"{excerpt(call.name)}: {call.id}")
+                self._log.note(anomalies.CALL_ID_MADE_UP, f"{excerpt(call.name)}: {call.id}")
 
     def made_up_id(self, call: ToolCall) -> str:
         """The id for a call that was sent without one, distinct from those that were sent so far.
@@ -151,9 +130,9 @@ class ToolCalls:
     ) -> tuple[ToolCall, int]:
         """Find the call, or begin one, and set its index, name and id."""
         if id_ == "" or name == "":
-            self._log.note(EMPTY_FOR_ABSENT, "a tool call's id or name")
+            self._log.note(anomalies.EMPTY_FOR_ABSENT, "a tool call's id or name")
         if index is None:
-            self._log.note(CALL_INDEX_MISSING, excerpt(name or id_ or ""))
+            self._log.note(anomalies.CALL_INDEX_MISSING, excerpt(name or id_ or ""))
         call = self._continued(at_index, index, id_, name)
         if call is None:
             call = self._new()
@@ -200,7 +179,7 @@ class ToolCalls:
             return None if last is not None and name and last.has_name and last.has_text else last
         # Rule 4: the call bound to the index; but another name after name and arguments starts a new one.
         if at_index is not None and name and at_index.has_text and at_index.is_called_otherwise(name):
-            self._log.note(CALL_INDEX_REUSED, f"index {excerpt(index)}, name {excerpt(name)}")
+            self._log.note(anomalies.CALL_INDEX_REUSED, f"index {excerpt(index)}, name {excerpt(name)}")
             return None
         return at_index  # None is rule 5
 
@@ -220,7 +199,7 @@ class ToolCalls:
             calls.append(last)
         call = next(filter(ToolCall.is_open, calls), None)
         if call is not None:
-            self._log.note(CALL_INDEX_CHANGED, f"index {excerpt(index)} after {excerpt(call.index)}")
+            self._log.note(anomalies.CALL_INDEX_CHANGED, f"index {excerpt(index)} after {excerpt(call.index)}")
         return call
 
     def _by_known_id(
@@ -230,7 +209,7 @@ class ToolCalls:
         if at_index is not None and at_index.id == id_:
             return at_index
         if name and index is not None and known.index is not None and index != known.index:
-            self._log.note(CALL_ID_REUSED, f"id {excerpt(id_)}, index {excerpt(index)}")
+            self._log.note(anomalies.CALL_ID_REUSED, f"id {excerpt(id_)}, index {excerpt(index)}")
             return None
         return known
 
@@ -243,8 +222,8 @@ class ToolCalls:
         elif not name or (at_index.id is None and not at_index.is_called_otherwise(name)):
             continued = at_index  # rule 3: it has no name, or the call has no id yet and no other name
         else:
-            self._log.note(CALL_INDEX_REUSED, f"index {excerpt(index)}, id {excerpt(id_)}")
+            self._log.note(anomalies.CALL_INDEX_REUSED, f"index {excerpt(index)}, id {excerpt(id_)}")
             continued = None
         if continued is not None and continued.id is not None:
-            self._log.note(CALL_ID_FRESH, f"id {excerpt(id_)} after {excerpt(continued.id)}")
+            self._log.note(anomalies.CALL_ID_FRESH, f"id {excerpt(id_)} after {excerpt(continued.id)}")
         return continued

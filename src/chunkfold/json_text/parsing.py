@@ -98,11 +98,7 @@ def _with_whole_pairs(text: str) -> str:
         return text
     from chunkfold.json_text.grammar import ESCAPE  # loaded only for escapes
 
-    return ESCAPE.sub(_with_whole_pair, text)
-
-
-def _with_whole_pair(escape: re.Match[str]) -> str:
-    return r"\ufffd" if escape["half"] else escape[0]
+    return ESCAPE.sub(lambda escape: r"\ufffd" if escape["half"] else escape[0], text)
 
 
 def name_of(as_type: Any) -> str:

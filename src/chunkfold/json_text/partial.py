@@ -62,12 +62,6 @@ class _Open:
     is_held: bool
     key: str = ""
 
-    def shape_here(self) -> Shape | None:
-        """The type for the latest key, or for the next item."""
-        if self.is_held or self.shape is None:
-            return _ANYTHING
-        return self.shape.child(self.key if is_object(self.value) else None)
-
 
 def _insert(container: Any, key: str, value: Any) -> None:
     """Add a value: under the latest key of an object, or as the next item of a list."""
@@ -243,7 +237,12 @@ class PartialJSON:
 
     def _shape_here(self) -> Shape | None:
         """The type at the place where a value starts; None if no value is allowed."""
-        return self._stack[-1].shape_here() if self._stack else self._root_shape
+        if not self._stack:
+            return self._root_shape
+        frame = self._stack[-1]
+        if frame.is_held or frame.shape is None:
+            return _ANYTHING
+        return frame.shape.child(frame.key if is_object(frame.value) else None)
 
     def _put(self, value: Any) -> None:
         """A string, a number or a word has ended."""

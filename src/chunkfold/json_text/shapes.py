@@ -50,11 +50,6 @@ _PROBE_SIZES: Final = (1, 65536)  # characters; a type that limits the length is
 class Shape:
     """A type, split into parts as far as possible.
 
-    Args:
-        as_type: Anything pydantic can validate; `Any` takes everything.
-        is_strict: Whether values are validated strictly.
-        place: The model, and its field's key, whose own validators also apply.
-
     Attributes:
         takes_all: Whether every JSON value is of this type.
     """
@@ -63,7 +58,7 @@ class Shape:
         self.takes_all = _takes_all(as_type)
         self._type = as_type
         self._is_strict = is_strict
-        self._place = place
+        self._place = place  # whose own validators also apply
         self._longest_text: int | None = None
         self._members = list(_members_of(as_type))
         self._adapter: TypeAdapter[Any] | None = None

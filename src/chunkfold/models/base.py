@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Final, NamedTuple, Self, TypeGuard, TypeVar, c
 from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
-from chunkfold.anomalies import COUNT_TOO_LARGE, WRONG_TYPE, Rule
+from chunkfold import anomalies
+from chunkfold.anomalies import Rule
 from chunkfold.excerpts import Excerpt, bounded, short_repr
 from chunkfold.json_text.paths import Path, dotted, existing_path
 from chunkfold.json_text.values import copied, is_container, is_list, is_object
@@ -48,7 +49,7 @@ class WrongType(NamedTuple):
     @property
     def rule(self) -> Rule:
         """The rule that the value breaks: an integer of too many bits is a deviation of its own."""
-        return COUNT_TOO_LARGE if self.expected == _INT64 else WRONG_TYPE
+        return anomalies.COUNT_TOO_LARGE if self.expected == _INT64 else anomalies.WRONG_TYPE
 
     def __str__(self) -> str:
         """Like "choices[0].index: expected an integer, received str"."""
@@ -69,11 +70,7 @@ def null_as(default: Any) -> BeforeValidator:
 
 
 class Uncompared:
-    """A value kept beside a model's fields: models that differ in it alone are equal.
-
-    Args:
-        value: The value; never changed.
-    """
+    """A value kept beside a model's fields, never changed: models that differ in it alone are equal."""
 
     __slots__ = ("value",)
 
@@ -168,7 +165,7 @@ def _copier(value: Any) -> Callable[[], Any]:
     if is_model(value):
         return copier_of(value)
     if not is_list(value) or not all(map(is_model, value)):
-        return partial(_copied_flat, value) if _is_flat(value) else partial(copied, value)
+        return (lambda: [*map(dict[str, Any].copy, value)]) if _is_flat(value) else partial(copied, value)
     copiers = [copier_of(item) for item in value]
     if len(copiers) == 1:
         [only] = copiers
@@ -179,10 +176,6 @@ def _copier(value: Any) -> Callable[[], Any]:
 def _is_flat(value: Any) -> TypeGuard[list[dict[str, Any]]]:
     """Whether a value is a list of objects of single values, such as `reasoning_details`."""
     return is_list(value) and all(is_object(item) and not any(map(is_container, item.values())) for item in value)
-
-
-def _copied_flat(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [*map(dict[str, Any].copy, items)]
 
 
 def is_model(value: Any) -> TypeGuard[Model]:

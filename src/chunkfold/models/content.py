@@ -195,6 +195,15 @@ def fragments_of(kind: BlockKind, value: Any) -> list[dict[str, Any]] | None:
     return [_unwrapped(item, kind.inner) for item in fragments] if kind.inner else fragments
 
 
+def reasoning_of(kind: BlockKind, fragments: list[dict[str, Any]]) -> str:
+    """The reasoning in fragments of blocks: the texts under the first key that has any."""
+    for key in kind.reasoning:
+        texts = [text for fragment in fragments if (text := fragment.get(key)) and isinstance(text, str)]
+        if texts:
+            return "".join(texts)
+    return ""
+
+
 def content_block(block: dict[str, Any]) -> dict[str, Any]:
     """One of Portkey's `content_blocks` as a whole message has it: with its type, which a stream leaves out."""
     types = (("thinking", "thinking"), ("text", "text"), ("data", "redacted_thinking"))
@@ -273,12 +282,4 @@ def _unwrapped(fragment: dict[str, Any], inner: str) -> dict[str, Any]:
 
 def _unsigned_text(kind: BlockKind, value: Any) -> str:
     fragments = fragments_of(kind, value) or ()
-    for key in kind.reasoning:
-        texts = [
-            text
-            for fragment in fragments
-            if isinstance(text := fragment.get(key), str) and not (kind.is_sequence and fragment.get("signature"))
-        ]
-        if any(texts):
-            return "".join(texts)
-    return ""
+    return reasoning_of(kind, [one for one in fragments if not (kind.is_sequence and one.get("signature"))])

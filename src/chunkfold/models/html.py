@@ -67,13 +67,7 @@ def joined(parts: Iterable[str]) -> Html:
 
 
 def tag(name: str, *children: str, **attributes: str | None) -> Html:
-    """An element.
-
-    Args:
-        name: Its name.
-        children: What it holds.
-        attributes: Its attributes but for those that are None: `class_` is `class`, `aria_label` is `aria-label`.
-    """
+    """An element. Attributes that are None are left out; `class_` is `class`, `aria_label` is `aria-label`."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
         for key, value in attributes.items()

@@ -113,11 +113,20 @@ def usual_order(fields: Mapping[str, Any]) -> list[PartStart]:
 
 
 def parts_of(fields: Mapping[str, Any], order: Sequence[PartStart]) -> list[MessagePart]:
-    """The parts of a message, given its fields; a stretch of text ends where the next one of its field begins."""
-    ends: dict[str, int] = {}
+    """The parts of a message, given its fields."""
     values = {**fields, **_items_of(fields)}
-    parts = [_part(name, values.get(name), start, ends) for name, start in reversed(order)]
-    return [part for part in reversed(parts) if part is not None]
+    parts = (_part(name, values.get(name), start, end) for name, start, end in stretches(order))
+    return [part for part in parts if part is not None]
+
+
+def stretches(order: Sequence[PartStart]) -> list[tuple[str, int, int | None]]:
+    """Where parts begin and end: a stretch of text where the next one of its field begins; None for the last."""
+    ends: dict[str, int] = {}
+    found: list[tuple[str, int, int | None]] = []
+    for name, start in reversed(order):
+        found.append((name, start, ends.get(name)))
+        ends[name] = start
+    return found[::-1]
 
 
 def _items_of(fields: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -127,11 +136,10 @@ def _items_of(fields: Mapping[str, Any]) -> dict[str, list[Any]]:
     return items
 
 
-def _part(name: str, value: Any, start: int, ends: dict[str, int]) -> MessagePart | None:
+def _part(name: str, value: Any, start: int, end: int | None) -> MessagePart | None:
     make = _TEXT_PARTS.get(name)
     if make is not None:
-        text = value[start : ends.get(name)] if isinstance(value, str) else ""
-        ends[name] = start
+        text = value[start:end] if isinstance(value, str) else ""
         return make(text) if text else None
     if name == "audio":
         return None if value is None else AudioPart(value)

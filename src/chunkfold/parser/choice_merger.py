@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from chunkfold.anomalies import CHOICE_INDEX_WANDERS
+from chunkfold import anomalies
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletionChunk, ChunkChoice
@@ -21,9 +21,6 @@ class ChoiceMerger:
     Unlike the transform `OneChoice` it passes a finish reason on at once. If another choice continues after it, the
     finish reason is removed from the fold: an answer that is cut there is not finished. If two choices bring text,
     reasoning or a whole message in one chunk, they are two answers, and from then on the choices are not merged.
-
-    Args:
-        fold: Where the chunks are folded.
     """
 
     def __init__(self, fold: StreamFold) -> None:
@@ -42,7 +39,7 @@ class ChoiceMerger:
             index, is_of_answer = choice.index, not brings_tool_message(choice)
             is_finished = is_of_answer and outcome_of(choice.finish_reason) is not None
             if index:
-                self._fold.log.note(CHOICE_INDEX_WANDERS, f"index {excerpt(index)}")
+                self._fold.log.note(anomalies.CHOICE_INDEX_WANDERS, f"index {excerpt(index)}")
                 vars(choice)["index"] = 0  # not by attribute: an index that was not sent does not count as sent
             if index != self._finished and (is_finished or (is_of_answer and says_something(fields_of(choice.delta)))):
                 self._fold.reopen(0)

@@ -7,7 +7,8 @@ from collections.abc import Container, Mapping
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from chunkfold.anomalies import DONE_MISSING, FINISH_MISSING, LATE_FAULT, UNEXPLAINED_OBJECT, Anomaly, Rule
+from chunkfold import anomalies
+from chunkfold.anomalies import Anomaly, Rule
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.errors import (
     ChunkfoldError,
@@ -106,9 +107,9 @@ _AT_ONCE: Final = {
     Stop.REFUSED: Verdict(StreamEnd.INVALID, is_refused=True),
 }
 _AFTER_FINISH: Final = {
-    Stop.BODY_ENDED: DONE_MISSING,
-    Stop.TRANSPORT: LATE_FAULT,
-    Stop.STALLED: LATE_FAULT,
+    Stop.BODY_ENDED: anomalies.DONE_MISSING,
+    Stop.TRANSPORT: anomalies.LATE_FAULT,
+    Stop.STALLED: anomalies.LATE_FAULT,
 }
 _BEFORE_FINISH: Final = {
     Stop.TRANSPORT: StreamEnd.INTERRUPTED,
@@ -128,7 +129,7 @@ def _tolerant(facts: Facts) -> Verdict:
     if not facts.has_output:
         return Verdict(StreamEnd.EMPTY)
     if facts.stop is Stop.DONE and not facts.has_unexplained:
-        return Verdict(StreamEnd.DONE, FINISH_MISSING)
+        return Verdict(StreamEnd.DONE, anomalies.FINISH_MISSING)
     return Verdict(StreamEnd.TRUNCATED)
 
 
@@ -139,14 +140,12 @@ def conclude(
     error: ChunkfoldError | None,
     cause: BaseException | None,
 ) -> tuple[StreamEnd, ChunkfoldError | None]:
-    """How a stream ended, and the error for it, None if it ended well or was left.
+    """How a stream ended, and the error for it, None if it ended well or was left; noted if it breaks a rule.
 
     Args:
-        facts: What is known of it.
-        log: What was tolerated; an ending that breaks a rule is noted there.
+        facts, log: What is known of it, and what was tolerated.
         foreign: The place and the start of the first event that does not belong to a stream of chunks.
-        error: The error that an event or a deadline caused, if any.
-        cause: What the transport raised.
+        error, cause: What an event or a deadline caused, and what the transport raised, if anything.
     """
     verdict = judge(facts)
     if verdict.note is not None:
@@ -164,8 +163,10 @@ def conclude(
     if cause is not None:
         return end, _interrupted(cause)
     if end is StreamEnd.INVALID and foreign is not None:
-        return end, _foreign_events(*foreign)
-    return end, _incomplete(end, facts.stop, log.get(UNEXPLAINED_OBJECT))
+        offset, quoted = foreign
+        what = "expected chunks of the chat completions API, received only other events"
+        return end, InvalidChunkError(f"event at byte {offset}: {what}: {quoted}", position=offset)
+    return end, _incomplete(end, facts.stop, log.get(anomalies.UNEXPLAINED_OBJECT))
 
 
 def _incomplete(end: StreamEnd, stop: Stop, unexplained: Anomaly | None) -> IncompleteStreamError:
@@ -178,13 +179,6 @@ def _incomplete(end: StreamEnd, stop: Stop, unexplained: Anomaly | None) -> Inco
     if unexplained is not None:
         msg += f", after an object that is neither a chunk nor an error: {unexplained.detail}"
     return IncompleteStreamError(msg, end=end)
-
-
-def _foreign_events(offset: int, quoted: str) -> InvalidChunkError:
-    """Events came, but no chunk among them; the first one is quoted."""
-    what = "expected chunks of the chat completions API, received only other events"
-    msg = f"event at byte {offset}: {what}: {quoted}"
-    return InvalidChunkError(msg, position=offset)
 
 
 def _interrupted(exc: BaseException) -> StreamInterruptedError:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from chunkfold.anomalies import OUTPUT_AFTER_FINISH, UNEXPLAINED_OBJECT, Anomaly
+from chunkfold import anomalies
+from chunkfold.anomalies import Anomaly
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.arguments import check_callable
 from chunkfold.errors import APIError, ChunkfoldError, InvalidStreamError, StreamEnd, StreamStalledError
@@ -52,8 +53,8 @@ class Lifecycle:
         self._recorder: EventRecorder | None = None
         self._observers: Observers | None = None
         self._last_snapshot = _LastSnapshot(fold)
-        self._emitted = False
-        self._with_output: ChatCompletionChunk | None = None  # one that need not be folded again to see its output
+        self.emitted_output = False
+        """Whether output was emitted, in a chunk or an event that was returned or yielded."""
         self._has_callback = has_callback  # `on_server_sent_event`, which gets the chunks however the body is read
 
     @property
@@ -85,11 +86,6 @@ class Lifecycle:
     def chunks(self) -> int:
         """How many chunks came."""
         return self._fold.chunks
-
-    @property
-    def emitted_output(self) -> bool:
-        """Whether output was emitted, in a chunk or an event that was returned or yielded."""
-        return self._emitted
 
     def events(self) -> "list[ChatCompletionEvent]":
         """The typed events since the last call, or since the start.
@@ -140,8 +136,7 @@ class Lifecycle:
         """Take the next bytes of the body, before the end of the stream; return the chunks they complete.
 
         Args:
-            data: The bytes.
-            arrived: The clock's reading when they arrived; now, if None.
+            data, arrived: See `feed`.
             folding: Whether to make chunks only where the bytes cannot be folded without them.
             is_slice: Whether more bytes of the same read follow, so that no deadline is checked yet.
             is_returned: Whether all chunks are handed to the caller, which emits their output.
@@ -166,10 +161,8 @@ class Lifecycle:
                 body.has_progress = False
             if not is_slice:
                 self._end_if_late(now, chunks)
-        if chunks and not self._emitted and fold.output_size > size:
-            self._with_output = chunks[0] if len(chunks) == 1 else None
-            if is_returned or self._has_callback:
-                self._mark_emitted()
+        if not self.emitted_output and (is_returned or self._has_callback) and fold.output_size > size:
+            self._mark_emitted()
         if body.stop is not None:
             body.tell_last()
         if self._observers is not None:
@@ -199,10 +192,7 @@ class Lifecycle:
     ) -> list[ChatCompletionChunk]:
         """Process the end of the body, or the transport's exception, if there is one; return the last chunks.
 
-        Args:
-            exc: What the transport raised.
-            is_returned: Whether all chunks are handed to the caller, which emits their output.
-            is_transport: Whether the exception is the transport's, even if it is an `InvalidStreamError`.
+        `is_transport` says that the exception is the transport's, even if it is an `InvalidStreamError`.
         """
         chunks: list[ChatCompletionChunk] = []
         if self.end is not None:
@@ -238,13 +228,13 @@ class Lifecycle:
 
     def _note_yielded(self, item: object) -> bool:
         """Mark output as emitted if a chunk or event that the caller gets has some; return whether any was so far."""
-        if not self._emitted and self._fold.output_size and (item is self._with_output or _brings_output(item)):
+        if not self.emitted_output and self._fold.output_size and _brings_output(item):
             self._mark_emitted()
-        return self._emitted
+        return self.emitted_output
 
     def _mark_emitted(self) -> None:
         """Output was handed to the caller."""
-        self._emitted = True
+        self.emitted_output = True
         if self.error is not None:
             self.error.emitted_output = True
 
@@ -257,7 +247,7 @@ class Lifecycle:
         if self._log.refused is not None and isinstance(error, InvalidStreamError) and error.rule is None:
             error.rule = self._log.refused.rule
         error.snapshot = self.snapshot if self.end is None else self._last_snapshot
-        error.emitted_output = self._emitted
+        error.emitted_output = self.emitted_output
         return error
 
     def _end_at(
@@ -293,9 +283,9 @@ class Lifecycle:
         facts = Facts(
             stop,
             all_finished=fold.all_finished,
-            finished_early=log.get(OUTPUT_AFTER_FINISH) is not None,
+            finished_early=log.get(anomalies.OUTPUT_AFTER_FINISH) is not None,
             has_output=fold.has_output,
-            has_unexplained=log.get(UNEXPLAINED_OBJECT) is not None,
+            has_unexplained=log.get(anomalies.UNEXPLAINED_OBJECT) is not None,
             is_foreign=body.foreign is not None and fold.chunks == fold.unexplained,
             has_gap=has_gap,
             is_refused=log.refused is not None,

@@ -33,11 +33,8 @@ class OutputLimit:
     depend on the events alone, not on how they were cut or read. Where `EventTemplate` folds only the values of an
     event, only these count.
 
-    Args:
-        most: The most characters of output; None for no limit.
-        fold: Where the chunks are folded.
-
     Attributes:
+        most: The most characters of output; None for no limit.
         look_at: Events that end before this byte of the body need no check.
     """
 
@@ -64,33 +61,27 @@ class OutputLimit:
             return False
         output = self._fold.output_size
         estimate = self._estimate + _MOST_PER_CHARACTER * output
-        if output > self.most or (estimate > self._measure_at and self._is_too_large(estimate)):
+        if output > self.most:
             return True
+        if estimate > self._measure_at:
+            size = self._fold.measure()
+            self._measure_at = estimate + max(self._allowed - size, self._allowed // 4)
+            if size > self._allowed:
+                return True
         unlooked = max((self._measure_at - estimate) // _MOST_PER_BODY_BYTE, _OFTEN_ENOUGH)
         self.look_at = offset + min((self.most - output) // _OUTPUT_PER_BYTE, unlooked)
         return False
 
-    def _is_too_large(self, estimate: int) -> bool:
-        size = self._fold.measure()
-        self._measure_at = estimate + max(self._allowed - size, self._allowed // 4)
-        return size > self._allowed
-
 
 class Deadlines:
-    """The limits on the time, in seconds.
-
-    Args:
-        total: For the whole stream; None for no limit.
-        progress: From one chunk to the next while bytes arrive; None for no limit.
-        started: The clock's reading when the stream began.
-    """
+    """The limits on the time, in seconds: for the whole stream, and from chunk to chunk. None for no limit."""
 
     def __init__(self, total: float | None, progress: float | None, started: float) -> None:
         self.is_set = total is not None or progress is not None
         self.last_progress = started
         self._total = total
         self._progress = progress
-        self.started = started
+        self.started = started  # the clock's reading
 
     @property
     def shortest(self) -> float | None:

@@ -16,16 +16,12 @@ _Observer = tuple[ref[object], Callable[[Any, int], object] | None, Callable[[An
 
 
 class Observers:
-    """The observers of one stream.
-
-    Args:
-        chunks: How many chunks arrived before the first observer was added.
-    """
+    """The observers of one stream."""
 
     __slots__ = ("_observers", "_told")
 
     def __init__(self, chunks: int) -> None:
-        self._told = chunks
+        self._told = chunks  # the observers hear of those that come from now on
         self._observers: list[_Observer] = []
 
     def __reduce__(self) -> "tuple[type[Observers], tuple[int]]":

@@ -118,12 +118,7 @@ class ChatCompletionParser(Lifecycle):
         else:
             body = RefusedBody(status_code, given, deadlines.shortest)
         super().__init__(
-            fold,
-            body,
-            deadlines,
-            headers=given,
-            clock=clock,
-            has_callback=on_server_sent_event is not None,
+            fold, body, deadlines, headers=given, clock=clock, has_callback=on_server_sent_event is not None
         )
 
     def completion(self) -> ChatCompletion:

@@ -18,10 +18,7 @@ MAX_ERROR_BODY: Final = 64 * 2**10  # bytes
 class RefusedBody:
     """Read the body of a refused request.
 
-    Args:
-        status_code: The response's status.
-        headers: Its headers.
-        seconds: How long its body may take, counted from the request; if None, five seconds from its first bytes.
+    It may take the given seconds, counted from the request; if None, five seconds from its first bytes.
 
     Attributes:
         stop: Why no more bytes are taken; None while they are.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from chunkfold.anomalies import ERROR_EVENT, ERROR_FIELD, NEARLY_DATA, SPLIT_SURROGATES, UNFINISHED_BLOCK
+from chunkfold import anomalies
 from chunkfold.errors import APIError, ChunkfoldError, exceeded
 from chunkfold.event_stream import BOM, MESSAGE, EventStreamDecoder, ServerSentEvent, UnfinishedBlock
 from chunkfold.excerpts import excerpt
@@ -46,10 +46,6 @@ _offset = attrgetter("offset")
 class StreamedBody:
     """Read the body of one stream; the parser describes the options. Methods append the chunks they make to `chunks`.
 
-    Args:
-        fold: Where chunks are folded; what is tolerated is noted in its log.
-        response: The status and the headers, for an error message.
-
     Attributes:
         stop: Why no more events are taken; None while they are.
         error: The error that an event or a limit caused, if any.
@@ -80,7 +76,7 @@ class StreamedBody:
         self._large = _LARGE if max_event_items is None else min(_LARGE, max_event_items)
         self._largest = self._large if max_event_size is None else min(self._large, max_event_size)
         self._short = min(_LONG, self._largest)
-        self._response = response
+        self._response = response  # the status and the headers, for an error message
         self._on_server_sent_event = on_server_sent_event
         self._last: tuple[ServerSentEvent, list[ChatCompletionChunk]] | None = None  # not passed to the callback yet
         self._transforms = transforms = tuple(transforms)
@@ -94,13 +90,7 @@ class StreamedBody:
         self._joiner = SurrogateJoiner(None if transforms else fold.calls_of)
 
     def take(self, data: bytes, seconds: float = 0.0, *, folding: bool = False) -> list[ChatCompletionChunk]:
-        """Take the next bytes; return the chunks they complete.
-
-        Args:
-            data: The bytes.
-            seconds: How long after the request they arrived; not used for this kind of body.
-            folding: Whether to make, and return, only chunks without which the bytes cannot be folded.
-        """
+        """Take the next bytes; return the chunks they complete, if `folding` only those that folding needs."""
         del seconds
         chunks: list[ChatCompletionChunk] = []
         decoder, made, look_at = self._decoder, None if folding else chunks, self._output_limit.look_at
@@ -170,9 +160,9 @@ class StreamedBody:
         if not field.event and is_error(field.data):
             self._take_error_field(field._replace(event="error"), chunks)
             return
-        self._log.note(NEARLY_DATA)
+        self._log.note(anomalies.NEARLY_DATA)
         if not field.event and is_part(field.data):
-            self._take_large(field._replace(event=MESSAGE), chunks)
+            self._take_counted(field._replace(event=MESSAGE), chunks)
         else:
             self._check_guards(field.offset, chunks)
 
@@ -201,10 +191,9 @@ class StreamedBody:
         event = whole_part(block.event, data_terminated=block.data_terminated)
         if event is not None or self._fold.all_finished:
             self._log.offset = block.event.offset
-            self._log.note(UNFINISHED_BLOCK, "dropped" if event is None else "read")
+            self._log.note(anomalies.UNFINISHED_BLOCK, "dropped" if event is None else "read")
         if event is not None:
-            self._output_limit.count(event.data)
-            self._take(event, valid_chunk(event), chunks)
+            self._take_counted(event, chunks)
 
     def _is_error_field(self, field: ServerSentEvent) -> bool:
         """Whether a field is an error; JSON with too many values counts as one without being read."""
@@ -219,7 +208,10 @@ class StreamedBody:
         is_comment = event.data.startswith(b":")
         payload = parse_slowly(event._replace(data=error_comment(event.data)) if is_comment else event)
         if not is_comment:
-            payload.notes = [(ERROR_FIELD if rule is ERROR_EVENT else rule, detail) for rule, detail in payload.notes]
+            payload.notes = [
+                (anomalies.ERROR_FIELD if rule is anomalies.ERROR_EVENT else rule, detail)
+                for rule, detail in payload.notes
+            ]
         self._absorb(payload, event.offset + len(event.data), chunks)
 
     def _take_other_body(self, body: bytes, chunks: list[ChatCompletionChunk], *, cut: bool) -> None:
@@ -249,7 +241,7 @@ class StreamedBody:
             log.offset = offset = event.offset
             end = offset + len(data)
             if len(data) > large:
-                self._take_large(event, chunks)
+                self._take_counted(event, chunks)
                 if self.stop is not None:
                     return
             elif not self._is_direct or not take_alike(event, made):
@@ -270,8 +262,8 @@ class StreamedBody:
                 if self.stop is not None:
                     return
 
-    def _take_large(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
-        """Take an event that is large enough to have too many values, which are counted before it is parsed."""
+    def _take_counted(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
+        """Take an event that may have too many values: they are counted before it is parsed."""
         if not self._has_too_many_items(event.data, chunks):
             self._output_limit.count(event.data)
             self._take(event, valid_chunk(event), chunks)
@@ -331,7 +323,7 @@ class StreamedBody:
             if self._merger is not None:
                 for chunk in payload.chunks:
                     self._merger.merge(chunk)
-            is_split = any(rule is SPLIT_SURROGATES for rule, _ in payload.notes)
+            is_split = any(rule is anomalies.SPLIT_SURROGATES for rule, _ in payload.notes)
             if is_split or self._joiner.is_needed:
                 payload.chunks = [self._joiner.join(chunk, is_split=is_split) for chunk in payload.chunks]
                 self._is_direct = not (self._sees_all or self._joiner.is_needed)

@@ -17,11 +17,7 @@ from chunkfold.models.base import validate_leniently
 
 
 class SurrogateJoiner:
-    """Join split pairs across the chunks of one stream.
-
-    Args:
-        calls_of: Returns a copy of a choice's calls, if not all chunks pass through here; None if all do.
-    """
+    """Join split pairs across the chunks of one stream; `calls_of` is that of `TextChannels`."""
 
     def __init__(self, calls_of: Callable[[int], ToolCalls | None] | None = None) -> None:
         self._held: dict[tuple[Any, ...], tuple[str, Channel]] = {}
@@ -34,12 +30,7 @@ class SurrogateJoiner:
         return self._takes_all or bool(self._held) or self._channels.knows_calls
 
     def join(self, chunk: ChatCompletionChunk, *, is_split: bool) -> ChatCompletionChunk:
-        """The chunk with whole characters only.
-
-        Args:
-            chunk: The chunk; it was not returned yet and may be changed.
-            is_split: Whether any text in it has half a character.
-        """
+        """The chunk, which may be changed, with whole characters only; `is_split` says that a text has half of one."""
         for choice in chunk.choices:
             for channel in self._channels.of(choice):
                 if channel.text:

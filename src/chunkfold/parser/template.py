@@ -34,7 +34,7 @@ _FEWEST: Final = 8  # events to take at once; fewer take less time one by one
 _FIRST_WAIT: Final = 16  # events; learning costs less than validating this many
 _LONGEST_WAIT: Final = 1024
 _WORTH_LEARNING: Final = 64  # hits since learning was last tried: they pay for it
-_MISS: Final = 2  # a miss costs as much as this many hits save
+_MISS: Final = 2  # an event that fits but for its values costs as much as this many hits save
 _MOST_MISSES: Final = 8
 
 _Fold = Callable[[Sequence[Any], int], bool]
@@ -42,12 +42,7 @@ _Fold = Callable[[Sequence[Any], int], bool]
 
 
 class EventTemplate:
-    """Fold the events of one stream that are like an earlier one.
-
-    Args:
-        fold: Where the chunks are folded.
-        limit: The limit on what is kept.
-    """
+    """Fold the events of one stream that are like an earlier one."""
 
     def __init__(self, fold: StreamFold, limit: OutputLimit) -> None:
         self._fold = fold
@@ -92,7 +87,9 @@ class EventTemplate:
             values = data[self._before_size : len(data) - self._after_size]
             if self._take_values(values, chunks):
                 return True
-            self._miss()
+            self._credit -= _MISS
+            if self._credit < -_MISS * _MOST_MISSES:
+                self._forget()
         if self._wait:
             self._wait -= 1
             return False
@@ -216,12 +213,6 @@ class EventTemplate:
                 return ()
         return zip(*columns, strict=True)
 
-    def _miss(self) -> None:
-        """Note an event that fits the template but for its values; forget the template if these are too many."""
-        self._credit -= _MISS
-        if self._credit < -_MISS * _MOST_MISSES:
-            self._forget()
-
     def _compare(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
         """Compare an event that does not fit with the one compared before it, and learn where the two differ."""
         # If the bytes around the values keep changing, learning is tried less and less often.
@@ -290,12 +281,7 @@ class EventTemplate:
         return add_chunk
 
     def _values_folder(self, chunk: ChatCompletionChunk, add: _Fold) -> _Fold:
-        """A function that folds nothing but the values, at half the cost, and all of the chunk where more can be new.
-
-        Args:
-            chunk: The chunk.
-            add: Folds all of it.
-        """
+        """A function that folds nothing but the values, at half the cost; where more can be new, it uses `add`."""
         fold, meaning = self._fold, self._meaning
         if meaning is None or meaning.rule is None:
             return add
@@ -331,8 +317,9 @@ class EventTemplate:
 
     def _with_unknown(self, add: _Fold, chunk: ChatCompletionChunk, meaning: Meaning) -> _Fold:
         """A function that folds as the given one does, and keeps the values of unknown keys."""
-        fold, limit, holes, [choice] = self._fold, self._limit, self._holes, chunk.choices
-        levels = zip((chunk, choice, choice.delta), fold.unknown_of(choice.index), strict=True)
+        limit, holes, [choice] = self._limit, self._holes, chunk.choices
+        state = self._fold.state_of(choice.index)
+        levels = ((chunk, self._fold.extra), (choice, state.extra), (choice.delta, state.message_extra))
         unknown = [
             (kept, holes[number].key, number)
             for model, kept in levels

@@ -70,7 +70,7 @@ class AsyncChatCompletionStream(StreamDriver):
         **options: Unpack[ParserOptions],
     ) -> None:
         super().__init__(source, "aiter_bytes", reuse_connection, options)
-        data: Any = self._response.aiter_bytes() if self._response is not None else source
+        data: Any = self.response.aiter_bytes() if self.response is not None else source
         self._source: AsyncIterator[bytes] = aiter(data)
 
     def __aiter__(self) -> Self:
@@ -80,7 +80,7 @@ class AsyncChatCompletionStream(StreamDriver):
     async def __anext__(self) -> ChatCompletionChunk:
         while True:  # what a view does; two calls fewer for each read save a tenth of the floor
             for chunk in self._ready:
-                if not self._emitted:
+                if not self._parser.emitted_output:
                     self._note_yielded(chunk)
                 return chunk
             if self._folding:
@@ -191,7 +191,7 @@ class AsyncChatCompletionStream(StreamDriver):
         finally:
             scope = end_of_body_scope(wait) if self._waits_for_end(wait) else None
             letting_go = self._let_go(scope)
-            if self._response is None:
+            if self.response is None:
                 await letting_go  # a plain iterable may have to be closed by the task that started it
             else:
                 await run_to_completion(letting_go, on_cancel=scope.cancel if scope is not None else None)
@@ -205,4 +205,4 @@ class AsyncChatCompletionStream(StreamDriver):
                 if self._reader is None:
                     await aclose_quietly(self._source)
             finally:
-                await aclose_quietly(self._response)
+                await aclose_quietly(self.response)

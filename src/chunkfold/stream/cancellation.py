@@ -7,16 +7,14 @@ runs in a separate task.
 
 import sys
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 
 async def run_to_completion(work: Coroutine[Any, Any, None], *, on_cancel: Callable[[], object] | None = None) -> None:
     """Wait until `work` is done; if this task was cancelled meanwhile, raise the cancellation then.
 
-    Args:
-        work: The coroutine that has to finish.
-        on_cancel: Called when the task is cancelled, to make it finish sooner.
+    `on_cancel` is called when the task is cancelled, to make the work finish sooner.
     """
     if not _is_asyncio():
         await work
@@ -25,7 +23,9 @@ async def run_to_completion(work: Coroutine[Any, Any, None], *, on_cancel: Calla
 
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None
-    with _without_anyio():
+    anyio = sys.modules.get("anyio")
+    # Shielded from anyio's cancellation, which anyio repeats in every iteration of the event loop.
+    with anyio.CancelScope(shield=True) if anyio is not None else nullcontext():
         while not task.done():
             try:
                 await asyncio.wait((task,))
@@ -39,12 +39,6 @@ async def run_to_completion(work: Coroutine[Any, Any, None], *, on_cancel: Calla
         task.result()
     finally:
         cancelled = None  # else it and this frame would refer to each other
-
-
-def _without_anyio() -> AbstractContextManager[object]:
-    """A shield from anyio's cancellation, which anyio repeats in every iteration of the event loop."""
-    anyio = sys.modules.get("anyio")
-    return anyio.CancelScope(shield=True) if anyio is not None else nullcontext()
 
 
 def _is_asyncio() -> bool:

@@ -89,11 +89,7 @@ class _Opening:
         self._reuse_connection = reuse_connection
 
     def send(self, enter: str) -> Any:
-        """The client's context manager, which sends the request when it is entered.
-
-        Args:
-            enter: The name of the method that enters it.
-        """
+        """The client's context manager, which sends the request when it is entered by the method of that name."""
         if self._is_sent:
             raise StreamConsumedError("this request was already sent: call `aconnect` for another one")
         self._parser_options["started"] = self._now()

@@ -53,27 +53,16 @@ OVER: Final = Step.OVER
 
 
 class AnyView(Generic[T]):
-    """The items of a stream, without its I/O. A class, so that leaving it early leaves no open generator.
-
-    Args:
-        stream: The stream, whose `_read` and `_finish` do the I/O.
-        take: Returns the next item, or a `Step`.
-    """
+    """The items of a stream, without its I/O. A class, so that leaving it early leaves no open generator."""
 
     def __init__(self, stream: "StreamDriver", take: Callable[[], T | Step]) -> None:
-        self._stream: Any = stream
+        self._stream: Any = stream  # whose `_read` and `_finish` do the I/O
         self._stream._check_not_consumed()
         self._take = take
 
 
 class StreamDriver:
-    """A stream without its I/O.
-
-    Args:
-        source: A response, or an iterable of its bytes.
-        reader: The name of the method by which a response is recognised.
-        reuse_connection: Whether to wait for the end of the body after the end of the stream.
-        options: The parser's options.
+    """A stream without its I/O; `reader` is the name of the method by which a response is recognised.
 
     Attributes:
         connection_was_kept: Whether closing waited for the end of the body, and received it.
@@ -84,23 +73,23 @@ class StreamDriver:
     def __init__(self, source: Any, reader: str, reuse_connection: bool, options: ParserOptions) -> None:  # noqa: FBT001 - no public call
         check_source(source, reader)
         check_flag("reuse_connection", reuse_connection)
-        self._response: Any = source if hasattr(source, reader) else None
+        self.response: Any = source if hasattr(source, reader) else None
+        """The response that is read, None for a plain iterable."""
         encodings: list[str] = []
-        if self._response is not None:
-            given = self._response.headers
+        if self.response is not None:
+            given = self.response.headers
             headers = Headers({} if given is None else given)
             encodings = decoded_encodings(headers)
-            options = {"status_code": self._response.status_code, "headers": headers, **options}
+            options = {"status_code": self.response.status_code, "headers": headers, **options}
         self._parser = ChatCompletionParser(**options)
         self._decoded: int | None = None  # bytes of a compressed body
         if encodings:
             self._decoded = 0
-            refused = encoding_error(self._response, encodings)
+            refused = encoding_error(self.response, encodings)
             if refused is not None:
                 self._parser.interrupt(refused)
         self._reuse_connection = reuse_connection
         self.connection_was_kept = False
-        self._emitted = False  # whether output was yielded, so that it need not be asked for each item
         self._ready: Iterator[ChatCompletionChunk] = _NOTHING
         self._slices: Generator[list[ChatCompletionChunk]] | None = None  # the chunks of the rest of a large read
         self._is_parsing = False  # and may be running a callback
@@ -121,14 +110,9 @@ class StreamDriver:
 
     def __del__(self) -> None:
         """Warn if a response that is still being sent was left open; closing it here could wait forever."""
-        if not self._closed and self.end is None and not getattr(self._response, "is_closed", True):
+        if not self._closed and self.end is None and not getattr(self.response, "is_closed", True):
             msg = f"unclosed {self!r}: use `with`, or close it, so that the provider stops and the connection is free"
             warnings.warn(msg, ResourceWarning, stacklevel=2, source=self)
-
-    @property
-    def response(self) -> Any:
-        """The response that is read, None for a plain iterable."""
-        return self._response
 
     @property
     def request_id(self) -> str | None:
@@ -211,14 +195,14 @@ class StreamDriver:
             self._folding = True
         while not isinstance(event := self._next_event(is_yielded=False), Step):
             if isinstance(event, text_delta) and event.choice == 0:
-                if not self._emitted:
+                if not self._parser.emitted_output:
                     self._note_yielded(event)
                 return event.delta
         return event
 
     def _next_event(self, *, is_yielded: bool = True) -> "ChatCompletionEvent | Step":
         for event in self._ready_events:
-            if is_yielded and not self._emitted:
+            if is_yielded and not self._parser.emitted_output:
                 self._note_yielded(event)
             return event
         if self._may_have_events and not (self._consumed or self._closed):
@@ -246,7 +230,7 @@ class StreamDriver:
 
     def _note_yielded(self, item: "ChatCompletionChunk | ChatCompletionEvent") -> None:
         """The item, or what is made of it, is about to be yielded; to be called until output was emitted."""
-        self._emitted = note_yielded(self._parser, item)
+        note_yielded(self._parser, item)
 
     def _step(self) -> Step:
         if self._parser.end is not None or self._closed or self._consumed:
@@ -313,7 +297,7 @@ class StreamDriver:
 
     def _expansion_error(self, decoded: int, size: int) -> LimitExceededError | None:
         """The error for a read of a compressed body, if the client counts received bytes; None if it is in order."""
-        received = getattr(self._response, "num_bytes_downloaded", None)
+        received = getattr(self.response, "num_bytes_downloaded", None)
         self._decoded = decoded + size
         return None if received is None else expansion_error(received, decoded + size)
 
@@ -375,4 +359,4 @@ class StreamDriver:
     def _waits_for_end(self, seconds: float) -> bool:
         """Whether the end of the body may be near, so that waiting for it saves the connection."""
         is_near = self.end is not None and self.end.complete and not self._exhausted and self._reader is None
-        return is_near and seconds > 0 and self._reuse_connection and owns_connection(self._response)
+        return is_near and seconds > 0 and self._reuse_connection and owns_connection(self.response)

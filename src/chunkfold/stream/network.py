@@ -36,9 +36,7 @@ def read_to_end(response: Any, source: Iterator[bytes], seconds: float = MAX_SEC
     """
     deadline = time.monotonic() + min(seconds, MAX_SECONDS)
     with suppress(Exception), reads_until(response, deadline) as is_bounded:
-        if not is_bounded:
-            return False
-        return all(time.monotonic() <= deadline for _ in source)
+        return is_bounded and all(time.monotonic() <= deadline for _ in source)
     return False  # the end is late or broken, but the stream is complete
 
 
@@ -66,20 +64,26 @@ def reads_until(response: Any, deadline: float) -> Generator[bool]:
     `read` is replaced meanwhile. The replacement affects this thread only: once the body has ended, the pool may give
     the connection to another thread at once.
 
-    Args:
-        response: The response. If its reads cannot be limited, the context manager yields False.
-        deadline: The reading of `time.monotonic` at which a read fails with a `DeadlineReachedError`.
+    From the deadline on, a reading of `time.monotonic`, a read fails with a `DeadlineReachedError`. If the response's
+    reads cannot be limited, the context manager yields False.
     """
     try:
         network_stream = response.extensions.get("network_stream")
-        bounded = _bound(network_stream, deadline)
+        with _lock:
+            if not isinstance(network_stream.read, _BoundedRead):
+                network_stream.read = _BoundedRead(network_stream.read)
+            bounded: _BoundedRead = network_stream.read
+            bounded.deadlines[threading.get_ident()] = deadline
     except AttributeError:  # there is no network stream, or one of another library
         yield False
         return
     try:
         yield True
     finally:
-        _release(network_stream, bounded)
+        with _lock:
+            del bounded.deadlines[threading.get_ident()]
+            if not bounded.deadlines and network_stream.read is bounded:
+                network_stream.read = bounded.read
 
 
 class _BoundedRead:
@@ -103,22 +107,6 @@ class _BoundedRead:
             if rest <= longest and type(exc).__name__ == "ReadTimeout":
                 raise DeadlineReachedError from exc
             raise
-
-
-def _bound(network_stream: Any, deadline: float) -> _BoundedRead:
-    with _lock:
-        if not isinstance(network_stream.read, _BoundedRead):
-            network_stream.read = _BoundedRead(network_stream.read)
-        bounded: _BoundedRead = network_stream.read
-        bounded.deadlines[threading.get_ident()] = deadline
-        return bounded
-
-
-def _release(network_stream: Any, bounded: _BoundedRead) -> None:
-    with _lock:
-        del bounded.deadlines[threading.get_ident()]
-        if not bounded.deadlines and network_stream.read is bounded:
-            network_stream.read = bounded.read
 
 
 def wake_reader(response: Any) -> bool:

@@ -26,9 +26,7 @@ _clients: Final = WeakKeyDictionary[Any, dict[_Origin, float]]()  # when a conne
 def may_reuse(client: Any, url: Any) -> bool:
     """Whether connections of this client to the URL's origin may be kept.
 
-    Args:
-        client: Any client. If it does not support weak references, the result is True.
-        url: A URL with `scheme`, `host` and `port`. If it lacks one of them, the result is True.
+    True for a client that does not support weak references, and a URL without `scheme`, `host` and `port`.
     """
     with _lock, suppress(TypeError, AttributeError):
         return _clients.get(client, {}).get(_origin(url)) != _NEVER

@@ -72,7 +72,7 @@ class ChatCompletionStream(StreamDriver):
         **options: Unpack[ParserOptions],
     ) -> None:
         super().__init__(source, "iter_bytes", reuse_connection, options)
-        data: Any = self._response.iter_bytes() if self._response is not None else source
+        data: Any = self.response.iter_bytes() if self.response is not None else source
         self._source: Iterator[bytes] = iter(data)
         self._reader_left = Event()
 
@@ -83,7 +83,7 @@ class ChatCompletionStream(StreamDriver):
     def __next__(self) -> ChatCompletionChunk:
         while True:  # what a view does; two calls fewer for each read save a tenth of the floor
             for chunk in self._ready:
-                if not self._emitted:
+                if not self._parser.emitted_output:
                     self._note_yielded(chunk)
                 return chunk
             if self._folding:
@@ -139,7 +139,7 @@ class ChatCompletionStream(StreamDriver):
         self._start_drain(within)
         deadline = time.monotonic() + within
         try:
-            with reads_until(self._response if owns_connection(self._response) else None, deadline):
+            with reads_until(self.response if owns_connection(self.response) else None, deadline):
                 while self.end is None and time.monotonic() < deadline:
                     self._read(folding=True)
         finally:
@@ -215,13 +215,13 @@ class ChatCompletionStream(StreamDriver):
         self._closed = True
         try:
             self._leave()
-            if self._reader not in (None, get_ident()) and wake_reader(self._response):
+            if self._reader not in (None, get_ident()) and wake_reader(self.response):
                 self._reader_left.wait(_MAX_WAKING)  # the socket must not be closed under its read
             if self._waits_for_end(wait):
-                self.connection_was_kept = read_to_end(self._response, self._source, wait)
+                self.connection_was_kept = read_to_end(self.response, self._source, wait)
         finally:
             try:
                 if self._reader is None:
                     close_quietly(self._source)
             finally:
-                close_quietly(self._response)
+                close_quietly(self.response)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from chunkfold.errors import APIError, APIStatusError
@@ -29,60 +29,42 @@ _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._~:/-]*")
 
 
-class _Description(NamedTuple):
-    """What is known about an error."""
-
-    error: ErrorObject
-    text: str
-    status_code: int | None
-    request_id: str | None
-    retry_after: float | None
-
-
 def api_error(value: Any, raw: Any) -> APIError:
     """An `APIError` from the value that describes it and the whole body that contained the value."""
     is_same = value is raw
     raw = scrubbed(raw)
-    said = _describe(raw if is_same else scrubbed(value), raw)
-    return APIError(
-        said.text,
-        error=said.error,
-        status_code=said.status_code,
-        request_id=said.request_id,
-        retry_after=said.retry_after,
-        raw=raw,
-    )
+    text, known = _describe(raw if is_same else scrubbed(value), raw)
+    return APIError(text, raw=raw, **known)
 
 
 def api_status_error(status_code: int, headers: Mapping[str, str], body: Any, text: str) -> APIStatusError:
     """An `APIStatusError`: `body` is the JSON of the response; if it is not JSON, None, and `text` is quoted."""
     body = scrubbed(body)
     envelope = find_error(body) if is_object(body) else None
-    said = _describe(envelope.value if envelope else text if body is None or is_list(body) else body, body)
+    value = envelope.value if envelope else text if body is None or is_list(body) else body
+    said, known = _describe(value, body)
+    msg = f"HTTP {status_code}{_redirected(status_code, headers)}: {said}"
+    failure = APIStatusError(msg, raw=text if body is None else body, **known)
+    failure.status_code = status_code
+    failure.request_id = request_id(headers) or failure.request_id
     wait = retry_after(headers)
-    failure = APIStatusError(
-        f"HTTP {status_code}{_redirected(status_code, headers)}: {said.text}",
-        error=said.error,
-        status_code=status_code,
-        request_id=request_id(headers) or said.request_id,
-        retry_after=said.retry_after if wait is None else wait,
-        raw=text if body is None else body,
-    )
+    if wait is not None:
+        failure.retry_after = wait
     failure.headers = headers
     return failure
 
 
-def _describe(value: Any, raw: Any) -> _Description:
+def _describe(value: Any, raw: Any) -> tuple[str, dict[str, Any]]:
+    """An error in words, and the arguments of the exception that its body gives."""
     fields = _error_fields(value, raw)
     inner = _inner_fields(fields)
     error, _ = validate_leniently(ErrorObject, dict(fields))
-    return _Description(
-        error,
-        _shown(error, inner),
-        status_of(fields, raw) or status_of(inner, None),
-        _request_id_in(fields, raw),
-        _retry_delay(fields, inner),
-    )
+    return _shown(error, inner), {
+        "error": error,
+        "status_code": status_of(fields, raw) or status_of(inner, None),
+        "request_id": _request_id_in(fields, raw),
+        "retry_after": _retry_delay(fields, inner),
+    }
 
 
 def _redirected(status_code: int, headers: Mapping[str, str]) -> str:

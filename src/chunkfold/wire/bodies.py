@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from chunkfold.anomalies import ERROR_BODY, WHOLE_COMPLETION
+from chunkfold import anomalies
 from chunkfold.arguments import check_count, check_instance
 from chunkfold.errors import APIStatusError
 from chunkfold.event_stream import BOM, EventStreamDecoder, ServerSentEvent
@@ -21,9 +21,7 @@ _FIRST_FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
 def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
     """A body that is not an event stream: an error, or a whole completion as one chunk; None if it is neither.
 
-    Args:
-        body: The body.
-        is_opening: Whether it is only the text before an event stream; then an error has to be unambiguous.
+    `is_opening` says that it is only the text before an event stream: then an error has to be unambiguous.
     """
     payload = Payload()
     value, _ = read_json(body, payload.notes)
@@ -32,14 +30,14 @@ def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
         return None
     event = ServerSentEvent(body)
     if find_error(value, named=is_opening) is not None:
-        payload.notes.append((ERROR_BODY, ""))
+        payload.notes.append((anomalies.ERROR_BODY, ""))
         take_object(event, value, payload)
         return payload
     choices: Any = value.get("choices") or []
     is_completion = bool(choices) or value.get("object") == "chat.completion"
     if not is_completion or not is_list(choices) or other_api_object(value):
         return None
-    payload.notes.append((WHOLE_COMPLETION, ""))
+    payload.notes.append((anomalies.WHOLE_COMPLETION, ""))
     chunk = {**value, "object": "chat.completion.chunk", "choices": [_with_delta(choice) for choice in choices]}
     take_chunk(event, chunk, payload)
     return payload

@@ -7,7 +7,8 @@ The shapes are tried in a fixed order (see `find_error`); `is_plain` is a quick 
 
 from typing import Any, Final, NamedTuple, TypeGuard
 
-from chunkfold.anomalies import ERROR_BARE, ERROR_BASE_RESP, ERROR_FINISH, ERROR_INSIDE, ERROR_SHAPE, Rule
+from chunkfold import anomalies
+from chunkfold.anomalies import Rule
 from chunkfold.excerpts import excerpt, printed
 from chunkfold.json_text.values import is_list, is_object, with_shared_texts
 from chunkfold.models import ChatCompletionChunk, Outcome
@@ -60,27 +61,25 @@ def is_plain(chunk: ChatCompletionChunk) -> bool:
 def find_error(body: dict[str, Any], *, named: bool = False) -> Envelope | None:
     """The error in an event's JSON object, None if it has none.
 
-    Args:
-        body: The object.
-        named: Whether its event had a name that is not a chunk's: then only shapes that leave no doubt count.
+    `named` says that its event had a name that is not a chunk's: then only shapes that leave no doubt count.
     """
     choices = body.get("choices")
     has_choices = choices is not None
     error = body.get("error")
     if error is not None and error is not False and (_is_not_empty(error) or not has_choices):
-        return Envelope(error, None if error and is_object(error) else ERROR_SHAPE)
+        return Envelope(error, None if error and is_object(error) else anomalies.ERROR_SHAPE)
     if not named and (body.get("object") == "error" or (body.get("type") == "error" and not choices)):
-        return Envelope(body, ERROR_BARE)
+        return Envelope(body, anomalies.ERROR_BARE)
     base = body.get("base_resp")
     if is_object(base) and base.get("status_code") not in (None, 0, "0"):
-        return Envelope({**base, "code": base["status_code"]}, ERROR_BASE_RESP)
+        return Envelope({**base, "code": base["status_code"]}, anomalies.ERROR_BASE_RESP)
     inside = _error_inside(body)
     if inside is not None or named or choices or (has_choices and body.get("usage")):
         return inside
     vendor = _vendor_error(body)
     is_failure = any(400 <= code_of(body.get(name)) < 10**18 for name in ("code", "status_code"))
     if vendor is not None or is_failure or (_has_message(body) and (not has_choices or status_of(body, body))):
-        return Envelope(vendor or body, ERROR_BARE)
+        return Envelope(vendor or body, anomalies.ERROR_BARE)
     return None
 
 
@@ -117,8 +116,8 @@ def _error_inside(body: dict[str, Any]) -> Envelope | None:
             message = f"the provider ended choice {excerpt(choice.get('index', 0))} with the {reason}"
             holders = (choice, choice.get("delta"), choice.get("message"))
             own = next((holder["error"] for holder in holders if _has_error(holder)), errors[0] if errors else None)
-            return Envelope(own or {"message": _error_text(choice) or message, key: word}, ERROR_FINISH)
-    return Envelope(errors[0], ERROR_INSIDE) if errors else None
+            return Envelope(own or {"message": _error_text(choice) or message, key: word}, anomalies.ERROR_FINISH)
+    return Envelope(errors[0], anomalies.ERROR_INSIDE) if errors else None
 
 
 def _error_text(choice: dict[str, Any]) -> str | None:

@@ -14,11 +14,7 @@ _PARTS: Final = ("content", "tool_calls", "annotations", "images", *(kind.name f
 
 
 def is_full_of_parts(data: bytes) -> bool:
-    """Whether JSON has too many parts, checked before models are made of them, which takes far longer.
-
-    Raises:
-        ValueError: It is not JSON that the fast path reads.
-    """
+    """Whether JSON has too many parts, checked before models are made of them; a `ValueError` if it is not JSON."""
     if data.count(b",") + data.count(b"[") <= MAX_EVENT_PARTS:  # an entry has one of these before it
         return False
     body = from_json(data)

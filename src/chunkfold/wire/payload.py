@@ -9,20 +9,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
 
-from chunkfold.anomalies import (
-    BLANK_DATA,
-    COMMENT_IN_DATA,
-    DATA_PREFIX_TWICE,
-    DONE_WITH_BLANKS,
-    ERROR_BROKEN,
-    ERROR_EVENT,
-    FOREIGN_EVENT,
-    NULL_DATA,
-    SEVERAL_PAYLOADS,
-    UNEXPLAINED_OBJECT,
-    WRAPPED_IN_LIST,
-    Rule,
-)
+from chunkfold import anomalies
+from chunkfold.anomalies import Rule
 from chunkfold.arguments import check_instance
 from chunkfold.errors import APIError, ChunkfoldError, InvalidChunkError, LimitExceededError, exceeded
 from chunkfold.event_stream import MESSAGE, ServerSentEvent
@@ -31,13 +19,7 @@ from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.models.chunk import KEEP_ALIVES, is_unexplained
 from chunkfold.wire.api_errors import api_error
-from chunkfold.wire.envelopes import (
-    find_error,
-    is_plain,
-    other_api,
-    other_api_object,
-    without_error_texts,
-)
+from chunkfold.wire.envelopes import find_error, is_plain, other_api, other_api_object, without_error_texts
 from chunkfold.wire.parts import MAX_BLOCK_PARTS, MAX_EVENT_PARTS, count_parts, is_full_of_parts
 from chunkfold.wire.raw_data import (
     CHUNK_EVENTS,
@@ -108,10 +90,10 @@ def parse_slowly(event: ServerSentEvent) -> Payload:
     """The slow path: parse an event that is not a valid, plain chunk."""
     payload = Payload()
     if event.event == "error":
-        payload.notes.append((ERROR_EVENT, ""))
+        payload.notes.append((anomalies.ERROR_EVENT, ""))
         _take_error_event(event, payload)
     elif event.data.lstrip().startswith(DATA):
-        payload.notes.append((DATA_PREFIX_TWICE, ""))
+        payload.notes.append((anomalies.DATA_PREFIX_TWICE, ""))
         _take_data(event._replace(data=without_prefix(event.data)), payload)
     else:
         _take_data(event, payload)
@@ -122,16 +104,16 @@ def _take_data(event: ServerSentEvent, payload: Payload) -> None:
     data = event.data.strip()
     if data == DONE:
         if data != event.data:
-            payload.notes.append((DONE_WITH_BLANKS, ""))
+            payload.notes.append((anomalies.DONE_WITH_BLANKS, ""))
         payload.done = True
     elif (api := other_api(event.event)) is not None:
         payload.error = _of_other_api(event, api)
     elif not data:
-        payload.notes.append((BLANK_DATA, ""))
+        payload.notes.append((anomalies.BLANK_DATA, ""))
     elif data.startswith(b":"):
-        payload.notes.append((COMMENT_IN_DATA, ""))
+        payload.notes.append((anomalies.COMMENT_IN_DATA, ""))
     elif data == b"null":
-        payload.notes.append((NULL_DATA, ""))
+        payload.notes.append((anomalies.NULL_DATA, ""))
     else:
         _take_json(event, payload)
 
@@ -187,7 +169,7 @@ def _take_unread(event: ServerSentEvent, problem: str, payload: Payload, *, is_f
     if holds_several(event) or ends_in_error(event.data):
         _take_several(event, payload)
     elif is_broken_error(event.data):
-        payload.notes.append((ERROR_BROKEN, ""))
+        payload.notes.append((anomalies.ERROR_BROKEN, ""))
         payload.error = _unread_error(event)
     elif is_foreign:
         _skip_foreign(event, payload)
@@ -196,7 +178,7 @@ def _take_unread(event: ServerSentEvent, problem: str, payload: Payload, *, is_f
 
 
 def _skip_foreign(event: ServerSentEvent, payload: Payload) -> None:
-    payload.notes.append((FOREIGN_EVENT, excerpt(event.event)))
+    payload.notes.append((anomalies.FOREIGN_EVENT, excerpt(event.event)))
     if event.event not in KEEP_ALIVES:
         payload.foreign = excerpt_of(event.data)
 
@@ -231,14 +213,14 @@ def take_chunk(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -
     payload.chunks.append(chunk)
     if is_unexplained(chunk):
         payload.foreign = excerpt_of(event.data)
-        payload.notes.append((UNEXPLAINED_OBJECT, payload.foreign))
+        payload.notes.append((anomalies.UNEXPLAINED_OBJECT, payload.foreign))
 
 
 def _take_several(event: ServerSentEvent, payload: Payload) -> None:
     """Take each line as an event of its own, up to the first that ends the stream; skip one that an error cut off."""
     count = sum(1 for _ in islice(lines_of(event.data), MAX_EVENT_PAYLOADS + 1))
     shown = count if count <= MAX_EVENT_PAYLOADS else f"more than {MAX_EVENT_PAYLOADS}"
-    payload.notes.append((SEVERAL_PAYLOADS, f"{shown} payloads"))
+    payload.notes.append((anomalies.SEVERAL_PAYLOADS, f"{shown} payloads"))
     is_cut, parts = ends_in_error(event.data), 0
     for place, line in enumerate(lines_of(event.data)):
         if place == MAX_EVENT_PAYLOADS:
@@ -262,7 +244,7 @@ def _take_several(event: ServerSentEvent, payload: Payload) -> None:
 def unwrapped(body: Any, notes: Notes) -> Any:
     """Google wraps an error in a list of one."""
     if is_list(body) and len(body) == 1 and is_object(body[0]):
-        notes.append((WRAPPED_IN_LIST, ""))
+        notes.append((anomalies.WRAPPED_IN_LIST, ""))
         return body[0]
     return body
 

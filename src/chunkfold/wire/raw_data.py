@@ -40,9 +40,7 @@ def is_payload(data: bytes) -> bool:
 def is_error(data: bytes, *, is_framed: bool = False) -> bool:
     """Whether data alone is an error without doubt: in an envelope, or an object that is named error.
 
-    Args:
-        data: The data.
-        is_framed: Whether it is the data of an event; else it may be a line of a log.
+    `is_framed` says that it is the data of an event; else it may be a line of a log.
     """
     body, _ = read_json(data, [])
     if not is_object(body):

@@ -9,19 +9,8 @@ from typing import Any, Final
 
 from pydantic_core import from_json
 
-from chunkfold.anomalies import (
-    ARGUMENTS_OBJECT,
-    CALL_ID_NOT_TEXT,
-    CALLS_OBJECT,
-    CONTROL_CHARACTERS,
-    FIELD_NULL_ITEM,
-    NOT_UTF8,
-    NUMBER_SPELLED,
-    SPLIT_SURROGATES,
-    TOO_DEEP,
-    WRONG_TYPE,
-    Rule,
-)
+from chunkfold import anomalies
+from chunkfold.anomalies import Rule
 from chunkfold.errors import exceeded
 from chunkfold.json_text.paths import Path, dotted
 from chunkfold.json_text.surrogates import has_surrogates, well_formed
@@ -87,11 +76,7 @@ def read_json(data: bytes, notes: Notes) -> tuple[Any, str]:
 
 
 def _read(data: bytes, notes: Notes) -> Any:
-    """The JSON value.
-
-    Raises:
-        UnreadableError: It is not JSON, is nested deeper than 500, or has a number that the interpreter cannot read.
-    """
+    """The JSON value; an `UnreadableError` for other text, for deeper nesting, and for a number of too many digits."""
     try:
         return from_json(data)  # what the fast path reads needs no repair, and is not nested deeper
     except ValueError as error:
@@ -102,20 +87,18 @@ def _read(data: bytes, notes: Notes) -> Any:
         text = data.decode()
     except UnicodeDecodeError:
         text = data.decode("utf-8", "replace")
-        notes.append((NOT_UTF8, ""))
+        notes.append((anomalies.NOT_UTF8, ""))
     value = _loads(text, notes)
     if is_nested_deeper(text, MAX_DEPTH):  # checked last: several events in one block are many characters
         raise UnreadableError(_TOO_DEEP)
     if "\\u" in text and has_surrogates(value):
-        notes.append((SPLIT_SURROGATES, ""))
+        notes.append((anomalies.SPLIT_SURROGATES, ""))
         # Keys with half a pair are repaired here; texts are left to the joiner.
         del value  # it may be large
-        value = json.loads(text, strict=False, object_pairs_hook=_with_whole_keys)
+        value = json.loads(
+            text, strict=False, object_pairs_hook=lambda pairs: {well_formed(key): item for key, item in pairs}
+        )
     return value
-
-
-def _with_whole_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {well_formed(key): value for key, value in pairs}
 
 
 def _loads(text: str, notes: Notes) -> Any:
@@ -134,7 +117,7 @@ def _loads(text: str, notes: Notes) -> Any:
         raise UnreadableError(msg) from None
     except ValueError:
         raise UnreadableError(_TOO_LONG) from None
-    notes.append((CONTROL_CHARACTERS, ""))
+    notes.append((anomalies.CONTROL_CHARACTERS, ""))
     return value
 
 
@@ -191,7 +174,7 @@ def _drop_empty_values(body: dict[str, Any], notes: Notes) -> None:
         if "delta" in choice and not delta and not is_object(delta):
             del choice["delta"]
             if delta is not None:
-                notes.append((WRONG_TYPE, f"delta: expected an object, received {type(delta).__name__}"))
+                notes.append((anomalies.WRONG_TYPE, f"delta: expected an object, received {type(delta).__name__}"))
 
 
 def _repair_calls(part: dict[str, Any], notes: Notes, left: int) -> int:
@@ -199,14 +182,14 @@ def _repair_calls(part: dict[str, Any], notes: Notes, left: int) -> int:
     calls = part.get("tool_calls")
     if is_object(calls):
         part["tool_calls"] = calls = [calls] if calls else []
-        notes.append((CALLS_OBJECT, ""))
+        notes.append((anomalies.CALLS_OBJECT, ""))
     if is_list(calls) and None in calls:
         part["tool_calls"] = calls = [call for call in calls if call is not None]
-        notes.append((FIELD_NULL_ITEM, ""))
+        notes.append((anomalies.FIELD_NULL_ITEM, ""))
     for call in objects_in(calls):
         if is_integer(call.get("id")):
             call["id"] = _json_text(call["id"])
-            notes.append((CALL_ID_NOT_TEXT, f"id {call['id']}"))
+            notes.append((anomalies.CALL_ID_NOT_TEXT, f"id {call['id']}"))
         left = _arguments_as_text(call.get("function"), notes, left)
     return _arguments_as_text(part.get("function_call"), notes, left)
 
@@ -214,7 +197,7 @@ def _repair_calls(part: dict[str, Any], notes: Notes, left: int) -> int:
 def _arguments_as_text(function: Any, notes: Notes, left: int) -> int:
     """Arguments that came as a value become its JSON text; an empty one stays raw, for the fold to judge."""
     if is_object(function) and is_container(function.get("arguments")):
-        notes.append((ARGUMENTS_OBJECT, ""))
+        notes.append((anomalies.ARGUMENTS_OBJECT, ""))
         left -= size_of(function["arguments"])
         if left < 0:
             raise exceeded("max_arguments_values", MAX_ARGUMENTS_VALUES)
@@ -238,7 +221,9 @@ def _read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:
             number = whole_number(item)
             if number is not None:
                 value[key] = number
-                notes.append((NUMBER_SPELLED, f"{dotted(place)}: expected an integer, received {type(item).__name__}"))
+                notes.append(
+                    (anomalies.NUMBER_SPELLED, f"{dotted(place)}: expected an integer, received {type(item).__name__}")
+                )
         elif item and is_container(item) and _is_structure(path, key):
             _read_spelled_numbers(item, notes, place)
 
@@ -261,7 +246,7 @@ def _drop_deep_values(value: Any, notes: Notes, path: Path) -> None:
             _drop_deep_values(item, notes, (*path, key))
         elif is_too_deep(item):
             del value[key]
-            notes.append((TOO_DEEP, dotted((*path, key))))
+            notes.append((anomalies.TOO_DEEP, dotted((*path, key))))
 
 
 def _is_structure(path: Path, key: str | int) -> bool:
