@@ -22,6 +22,8 @@ CHUNK_EVENTS: Final = (MESSAGE, "chat.completion.chunk")
 DATA: Final = b"data:"
 _NOT_BLANK: Final = re.compile(rb"\S")
 _PREFIX: Final = re.compile(rb"^[^\S\n]*+(?:data: ?+)?+", re.MULTILINE)
+# As many of them as a block may have payloads.
+_KEEP_ALIVE_LINES: Final = re.compile(rb"(?:[^\S\n]*+(?::[^\n]*+|null[^\S\n]*+)?+\n){0,10000}+")
 _BROKEN_ERROR: Final = re.compile(rb"""\s*\{\s*["']error["']\s*:""")
 
 
@@ -83,9 +85,26 @@ def lines_of(data: bytes) -> Iterator[bytes]:
 
 
 def holds_several(event: ServerSentEvent) -> bool:
-    """Whether a block lost its blank lines: its first line alone is a JSON object or `[DONE]`, and another follows."""
-    first, second = islice(chain(lines_of(event.data), (b"", b"")), 2)
-    return bool(second) and is_payload(first)
+    """Whether a block lost its blank lines: its first line alone is a JSON object or `[DONE]`, and another follows.
+
+    Keep-alives may come before it: lines that begin with a colon (CF104), or are `null` (CF105).
+    """
+    data = _after_keep_alives(event.data)
+    first, second = islice(chain(lines_of(data), (b"", b"")), 2)
+    return (bool(second) or len(data) < len(event.data)) and is_payload(first)
+
+
+def _after_keep_alives(data: bytes) -> bytes:
+    """Data without the lines at its beginning that only keep the connection alive; they are found in one step."""
+    lines = _KEEP_ALIVE_LINES.match(data)
+    return data if lines is None else data[lines.end() :]
+
+
+def holds_more_than_error(data: bytes) -> bool:
+    """Whether the data of an event named error lost blank lines: a chunk or keep-alives come before the error."""
+    after = _after_keep_alives(data)
+    first, second = islice(chain(lines_of(after), (b"", b"")), 2)
+    return is_part(first) if second else len(after) < len(data)
 
 
 def ends_in_error(data: bytes) -> bool:
@@ -126,9 +145,9 @@ def whole_part(event: ServerSentEvent, *, data_terminated: bool) -> ServerSentEv
 
 def _is_whole(data: bytes) -> bool:
     """Whether data is complete: data that begins like JSON and does not parse was cut."""
-    data = data.strip()
+    data = _after_keep_alives(data).strip()
     if data.startswith(DATA):
-        data = without_prefix(data).strip()
+        data = _after_keep_alives(without_prefix(data)).strip()
     return data[:1] not in (b"{", b"[") or data == DONE or is_json(data)
 
 
