@@ -130,13 +130,15 @@ def without_prefix(data: bytes) -> bytes:
 def whole_part(event: ServerSentEvent, *, data_terminated: bool) -> ServerSentEvent | None:
     """The complete part of a block that the end of the body left unfinished; None if there is none.
 
-    An unterminated last data line that begins like JSON and does not parse was cut, and is dropped (CF101).
+    An unterminated last data line that begins like JSON and does not parse was cut, and is dropped (CF101). So is one
+    that is the beginning of a `null` or of a doubled `data:`, except in an event named error.
     """
     event = without_splice(event)
     if data_terminated and is_broken_error(event.data):
         return event
     first_lines, _, last_line = event.data.rpartition(b"\n")
-    if not data_terminated and not _is_whole(event.data) and not _is_whole(last_line):
+    is_cut = not _is_whole(event.data) and not _is_whole(last_line)
+    if not data_terminated and (is_cut or (event.event != "error" and _is_beginning(last_line))):
         event = event._replace(data=first_lines)
     if not event.data.strip() or not (_is_whole(event.data) or holds_several(event) or ends_in_error(event.data)):
         return None
@@ -149,6 +151,12 @@ def _is_whole(data: bytes) -> bool:
     if data.startswith(DATA):
         data = _after_keep_alives(without_prefix(data)).strip()
     return data[:1] not in (b"{", b"[") or data == DONE or is_json(data)
+
+
+def _is_beginning(line: bytes) -> bool:
+    """Whether a line is the beginning of something that may come in data and is not JSON that may be cut anywhere."""
+    line = line.strip().removeprefix(DATA).strip()
+    return any(word.startswith(line) and line not in (b"", word) for word in (b"null", DATA))
 
 
 def error_comment(comments: bytes) -> bytes:
