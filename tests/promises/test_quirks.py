@@ -265,6 +265,7 @@ QUIRKS: dict[str, list[Case | str]] = {
             "up to an error", HI.rstrip() + b'\ndata: {"error":{"message":"m"}}\n' + STOP, end="failed", rules="CF102"
         ),
         Case("no blank line after a comment in data", b"data: : ping\n" + CLEAN, rules="CF102 CF104"),
+        Case("nor after a named event that is text", b"event: ping\ndata: ping\n" + CLEAN, rules="CF102 CF106"),
         Case("nor after a null", b"data: null\n" + CLEAN, rules="CF102 CF105"),
         Case("nor after several", b"data:\ndata: : ping\ndata: null\n" + CLEAN, rules="CF102 CF104 CF105"),
         Case(

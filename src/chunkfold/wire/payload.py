@@ -44,6 +44,7 @@ from chunkfold.wire.raw_data import (
     DATA,
     DONE,
     ends_in_error,
+    ends_in_part,
     holds_more_than_error,
     holds_several,
     is_broken_error,
@@ -193,7 +194,7 @@ def _take_json(event: ServerSentEvent, payload: Payload) -> None:
 
 def _take_unread(event: ServerSentEvent, problem: str, payload: Payload, *, is_foreign: bool) -> None:
     event = without_splice(event)
-    if holds_several(event) or ends_in_error(event.data):
+    if holds_several(event) or ends_in_error(event.data) or (is_foreign and ends_in_part(event.data)):
         _take_several(event, payload)
     elif is_broken_error(event.data):
         payload.notes.append((ERROR_BROKEN, ""))

@@ -113,6 +113,12 @@ def ends_in_error(data: bytes) -> bool:
     return bool(first_lines) and is_error(last_line, is_framed=True)
 
 
+def ends_in_part(data: bytes) -> bool:
+    """Whether the last of several lines is a chunk or `[DONE]`."""
+    first_lines, _, last_line = data.rstrip().rpartition(b"\n")
+    return bool(first_lines) and is_part(last_line)
+
+
 def without_splice(event: ServerSentEvent) -> ServerSentEvent:
     """The event with an error on a line of its own, if a gateway wrote it, field and all, right behind data it cut."""
     cut, prefix, last = event.data.rpartition(DATA)
