@@ -655,6 +655,14 @@ UNFINISHED: dict[str, tuple[bytes, str]] = {
     "whole lines of a cut object": (b'data: {"id":"c1",\ndata: "choices":[\n', "truncated"),
     "whole lines of a cut object, and a cut line": (b'data: {"id":"c1",\ndata: "choices":[\ndata: {"ind', "truncated"),
     "an object cut in its first line, ended": (b'data: {"id":"c1",\n', "truncated"),
+    # So is the beginning of a keep-alive, or of a doubled prefix.
+    "a cut null": (b"data: nul", "truncated"),
+    "a cut null behind the finish reason": (STOP + b"data: n", "finished"),
+    "a cut null without a blank line before it": (unterminated(STOP) + b"\ndata: nu", "finished"),
+    "a cut second prefix": (b"data: dat", "truncated"),
+    "a cut null behind a second prefix": (b"data: data: nul", "truncated"),
+    "the beginning of null, its line ended": (b"data: nul\n", "invalid"),
+    "the beginning of null in an error event": (b"event: error\ndata: nul", "failed"),
     # Nothing that could be an event.
     "a field name": (b"data", "truncated"),
     "an empty value": (b"data: ", "truncated"),

@@ -264,6 +264,42 @@ QUIRKS: dict[str, list[Case | str]] = {
         Case(
             "up to an error", HI.rstrip() + b'\ndata: {"error":{"message":"m"}}\n' + STOP, end="failed", rules="CF102"
         ),
+        Case("no blank line after a comment in data", b"data: : ping\n" + CLEAN, rules="CF102 CF104"),
+        Case("nor after a named event that is text", b"event: ping\ndata: ping\n" + CLEAN, rules="CF102 CF106"),
+        Case("nor after a null", b"data: null\n" + CLEAN, rules="CF102 CF105"),
+        Case("nor after several", b"data:\ndata: : ping\ndata: null\n" + CLEAN, rules="CF102 CF104 CF105"),
+        Case(
+            "nor before a cut event",
+            b"data: : ping\n" + HI.rstrip() + b"\n" + STOP[:-20],
+            end="truncated",
+            rules="CF101 CF102 CF104",
+        ),
+        Case(
+            "no blank line before an event named error",
+            HI.rstrip() + b'\nevent: error\ndata: {"message":"m","code":429}\n\n',
+            end="failed",
+            rules="CF102 CF601",
+            has={"error.message": "m", "error.status_code": 429},
+        ),
+        Case(
+            "nor after a keep-alive before it",
+            HI + b'data: : ping\nevent: error\ndata: {"message":"m","code":429}\n\n',
+            end="failed",
+            rules="CF102 CF104 CF601",
+            has={"error.message": "m", "error.status_code": 429},
+        ),
+        Case(
+            "nor before one that is text",
+            HI.rstrip() + b"\nevent: error\ndata: overloaded\n\n",
+            end="failed",
+            rules="CF102 CF601",
+            has={"error.message": "overloaded"},
+        ),
+        Case(
+            "nor before one after [DONE]",
+            HI + STOP + DONE.rstrip() + b"\nevent: error\ndata: m\n\n",
+            rules="CF102 CF601",
+        ),
         "tests/wire/test_payload.py::test_several_payloads_in_one_block",
         Case(
             "an event of several lines",

@@ -26,6 +26,8 @@ from chunkfold.wire.raw_data import (
     DATA,
     DONE,
     ends_in_error,
+    ends_in_part,
+    holds_more_than_error,
     holds_several,
     is_broken_error,
     lines_of,
@@ -111,18 +113,26 @@ def _take_data(event: ServerSentEvent, payload: Payload) -> None:
     elif not data:
         payload.notes.append((anomalies.BLANK_DATA, ""))
     elif data.startswith(b":"):
-        payload.notes.append((anomalies.COMMENT_IN_DATA, ""))
+        _take_comment(event, payload)
     elif data == b"null":
         payload.notes.append((anomalies.NULL_DATA, ""))
     else:
         _take_json(event, payload)
 
 
+def _take_comment(event: ServerSentEvent, payload: Payload) -> None:
+    """A comment inside data only keeps the connection alive; a chunk may follow it in a block without blank lines."""
+    if holds_several(event):
+        _take_several(event, payload)
+    else:
+        payload.notes.append((anomalies.COMMENT_IN_DATA, ""))
+
+
 def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
     """An event named error is one, whatever its data."""
     body, problem = read_json(event.data, payload.notes)
-    if problem and ends_in_error(event.data):
-        _take_several(event._replace(event=MESSAGE), payload)
+    if problem and (ends_in_error(event.data) or holds_more_than_error(event.data)):
+        _take_several(event, payload)
         return
     if problem:
         payload.error = _unread_error(event)
@@ -166,7 +176,7 @@ def _take_json(event: ServerSentEvent, payload: Payload) -> None:
 
 def _take_unread(event: ServerSentEvent, problem: str, payload: Payload, *, is_foreign: bool) -> None:
     event = without_splice(event)
-    if holds_several(event) or ends_in_error(event.data):
+    if holds_several(event) or ends_in_error(event.data) or (is_foreign and ends_in_part(event.data)):
         _take_several(event, payload)
     elif is_broken_error(event.data):
         payload.notes.append((anomalies.ERROR_BROKEN, ""))
@@ -226,7 +236,7 @@ def _take_several(event: ServerSentEvent, payload: Payload) -> None:
         if place == MAX_EVENT_PAYLOADS:
             payload.error = exceeded("max_event_payloads", MAX_EVENT_PAYLOADS)
             return
-        one = parse_payload(event._replace(data=line))
+        one = _payload_of_line(event._replace(data=line), is_last=place + 1 == count)
         if is_cut and isinstance(one.error, InvalidChunkError):
             continue
         parts += sum(count_parts(chunk.model_dump(include={"choices"}).get("choices")) for chunk in one.chunks)
@@ -239,6 +249,17 @@ def _take_several(event: ServerSentEvent, payload: Payload) -> None:
         payload.foreign = payload.foreign or one.foreign
         if one.error or one.done:
             return
+
+
+def _payload_of_line(event: ServerSentEvent, *, is_last: bool) -> Payload:
+    """One line of a block as an event of its own. Only the last line of an event named error is the error."""
+    if event.event != "error":
+        return parse_payload(event)
+    if not is_last:
+        return parse_payload(event._replace(event=MESSAGE))
+    payload = Payload()
+    _take_error_event(event, payload)
+    return payload
 
 
 def unwrapped(body: Any, notes: Notes) -> Any:

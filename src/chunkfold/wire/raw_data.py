@@ -22,6 +22,8 @@ CHUNK_EVENTS: Final = (MESSAGE, "chat.completion.chunk")
 DATA: Final = b"data:"
 _NOT_BLANK: Final = re.compile(rb"\S")
 _PREFIX: Final = re.compile(rb"^[^\S\n]*+(?:data: ?+)?+", re.MULTILINE)
+# As many of them as a block may have payloads.
+_KEEP_ALIVE_LINES: Final = re.compile(rb"(?:[^\S\n]*+(?::[^\n]*+|null[^\S\n]*+)?+\n){0,10000}+")
 _BROKEN_ERROR: Final = re.compile(rb"""\s*\{\s*["']error["']\s*:""")
 
 
@@ -81,15 +83,38 @@ def lines_of(data: bytes) -> Iterator[bytes]:
 
 
 def holds_several(event: ServerSentEvent) -> bool:
-    """Whether a block lost its blank lines: its first line alone is a JSON object or `[DONE]`, and another follows."""
-    first, second = islice(chain(lines_of(event.data), (b"", b"")), 2)
-    return bool(second) and is_payload(first)
+    """Whether a block lost its blank lines: its first line alone is a JSON object or `[DONE]`, and another follows.
+
+    Keep-alives may come before it: lines that begin with a colon (CF104), or are `null` (CF105).
+    """
+    data = _after_keep_alives(event.data)
+    first, second = islice(chain(lines_of(data), (b"", b"")), 2)
+    return (bool(second) or len(data) < len(event.data)) and is_payload(first)
+
+
+def _after_keep_alives(data: bytes) -> bytes:
+    """Data without the lines at its beginning that only keep the connection alive; they are found in one step."""
+    lines = _KEEP_ALIVE_LINES.match(data)
+    return data if lines is None else data[lines.end() :]
+
+
+def holds_more_than_error(data: bytes) -> bool:
+    """Whether the data of an event named error lost blank lines: a chunk or keep-alives come before the error."""
+    after = _after_keep_alives(data)
+    first, second = islice(chain(lines_of(after), (b"", b"")), 2)
+    return is_part(first) if second else len(after) < len(data)
 
 
 def ends_in_error(data: bytes) -> bool:
     """Whether the last of several lines is an error: a gateway adds it, maybe right after an event that was cut."""
     first_lines, _, last_line = data.rstrip().rpartition(b"\n")
     return bool(first_lines) and is_error(last_line, is_framed=True)
+
+
+def ends_in_part(data: bytes) -> bool:
+    """Whether the last of several lines is a chunk or `[DONE]`."""
+    first_lines, _, last_line = data.rstrip().rpartition(b"\n")
+    return bool(first_lines) and is_part(last_line)
 
 
 def without_splice(event: ServerSentEvent) -> ServerSentEvent:
@@ -109,13 +134,15 @@ def without_prefix(data: bytes) -> bytes:
 def whole_part(event: ServerSentEvent, *, data_terminated: bool) -> ServerSentEvent | None:
     """The complete part of a block that the end of the body left unfinished; None if there is none.
 
-    An unterminated last data line that begins like JSON and does not parse was cut, and is dropped (CF101).
+    An unterminated last data line that begins like JSON and does not parse was cut, and is dropped (CF101). So is one
+    that is the beginning of a `null` or of a doubled `data:`, except in an event named error.
     """
     event = without_splice(event)
     if data_terminated and is_broken_error(event.data):
         return event
     first_lines, _, last_line = event.data.rpartition(b"\n")
-    if not data_terminated and not _is_whole(event.data) and not _is_whole(last_line):
+    is_cut = not _is_whole(event.data) and not _is_whole(last_line)
+    if not data_terminated and (is_cut or (event.event != "error" and _is_beginning(last_line))):
         event = event._replace(data=first_lines)
     if not event.data.strip() or not (_is_whole(event.data) or holds_several(event) or ends_in_error(event.data)):
         return None
@@ -124,10 +151,16 @@ def whole_part(event: ServerSentEvent, *, data_terminated: bool) -> ServerSentEv
 
 def _is_whole(data: bytes) -> bool:
     """Whether data is complete: data that begins like JSON and does not parse was cut."""
-    data = data.strip()
+    data = _after_keep_alives(data).strip()
     if data.startswith(DATA):
-        data = without_prefix(data).strip()
+        data = _after_keep_alives(without_prefix(data)).strip()
     return data[:1] not in (b"{", b"[") or data == DONE or is_json(data)
+
+
+def _is_beginning(line: bytes) -> bool:
+    """Whether a line is the beginning of something that may come in data and is not JSON that may be cut anywhere."""
+    line = line.strip().removeprefix(DATA).strip()
+    return any(word.startswith(line) and line not in (b"", word) for word in (b"null", DATA))
 
 
 def error_comment(comments: bytes) -> bytes:
