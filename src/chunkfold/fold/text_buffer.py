@@ -58,7 +58,7 @@ class TextBuffer:
             self._join()
 
     def _join(self) -> None:
-        """Append the pieces, in place where nobody else has the text: a copy would double the memory at the end.
+        """Append the pieces, in place if there is no other reference: a copy would double the memory at the end.
 
         CPython appends in place to a local variable that has the only reference. Elsewhere this is a copy, and the cost
         stays linear because `compact` waits until a 32nd of the text has come.
