@@ -61,7 +61,7 @@ class TextBuffer:
         """Append the pieces, in place if there is no other reference: a copy would double the memory at the end.
 
         CPython appends in place to a local variable that has the only reference. Elsewhere this is a copy, and the cost
-        stays linear because `compact` waits until a 32nd of the text has come.
+        stays linear because `compact` waits until the pieces are a 32nd of the text.
         """
         more = "".join(self._pieces)
         done, self._done = self._done, ""
