@@ -26,6 +26,11 @@ settings.register_profile("mutants", deadline=None, phases=set(Phase) - {Phase.s
 settings.load_profile("no deadline")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are CPUs, since many tests wait for a socket."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_finish() -> None:
     """What is loaded by now stays until the end: the garbage collector need not traverse it again and again."""
     gc.collect()
