@@ -103,6 +103,7 @@ def _merge_counts(
     The types of the `typed` keys are checked when a chunk is read.
     """
     merged = usage
+    room: int | None = None  # for keys that OpenAI does not have; counted once it matters
     for key, value in new.items():
         old = merged.get(key)
         if value is None or (old is not None and old == value):  # 5 and 5.0 are the same
@@ -110,9 +111,12 @@ def _merge_counts(
         kept = _own(value, log) if old is None else _merged(key, old, value, log, is_typed=key in typed)
         if kept is old:
             continue
-        if key not in merged and key not in USAGE_KEYS and len(merged.keys() - USAGE_KEYS) >= _MOST_KEYS:
-            log.note(anomalies.TOO_MANY_KEYS, excerpt(key))
-            continue
+        if key not in merged and key not in USAGE_KEYS:
+            room = _MOST_KEYS - len(merged.keys() - USAGE_KEYS) if room is None else room
+            if room <= 0:
+                log.note(anomalies.TOO_MANY_KEYS, excerpt(key))
+                continue
+            room -= 1
         if merged is usage:
             merged = dict(usage)
         merged[key] = kept
