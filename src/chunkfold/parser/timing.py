@@ -55,14 +55,14 @@ class GapLog:
     def compact(self) -> None:
         """Count the gaps so far by their length."""
         recent = self._recent()
-        self._longest = max([self._longest, *recent])
+        self._longest = max(self._longest, max(recent, default=0.0))
         self._total += sum(recent)
         self._counts = Counter(self._counts) + Counter(floor(_STEPS * log2(min(gap, _LONGEST))) for gap in recent)
         self.arrivals = self.arrivals[-1:]
 
     def _recent(self) -> "array[float]":
         """The gaps that are not counted yet; no time passes between parts of one read."""
-        return array("d", [later - sooner for sooner, later in pairwise(self.arrivals) if later > sooner])
+        return array("d", (later - sooner for sooner, later in pairwise(self.arrivals) if later > sooner))
 
     @property
     def gaps(self) -> Gaps | None:
@@ -76,7 +76,7 @@ class GapLog:
             return None
         ordered = sorted(lengths)
         ranks = list(accumulate(lengths[length] for length in ordered))
-        longest = max([self._longest, *recent])
+        longest = max(self._longest, max(recent, default=0.0))
 
         def percentile(share: int) -> float:
             return min(ordered[bisect_left(ranks, count * share / 100)], longest)
