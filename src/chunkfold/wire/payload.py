@@ -4,6 +4,7 @@ The fast path is one `validate_json` of the event's raw bytes. Events that it re
 than a plain chunk, take the slow path: parse, look for an error, repair, validate again.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
@@ -25,9 +26,10 @@ from chunkfold.wire.raw_data import (
     CHUNK_EVENTS,
     DATA,
     DONE,
+    after_keep_alives,
+    begins_with_part,
     ends_in_error,
     ends_in_part,
-    holds_more_than_error,
     holds_several,
     is_broken_error,
     lines_of,
@@ -38,6 +40,10 @@ from chunkfold.wire.repairs import Notes, UnreadableError, read_json, repaired_c
 
 ChatCompletionChunk.model_rebuild()  # the one model that every stream needs
 validate_json: Callable[[bytes], ChatCompletionChunk] = ChatCompletionChunk.__pydantic_validator__.validate_json
+_KEEP_ALIVE_RULES: Final = {
+    anomalies.COMMENT_IN_DATA: re.compile(rb"^[^\S\n]*+:", re.MULTILINE),
+    anomalies.NULL_DATA: re.compile(rb"^[^\S\n]*+null", re.MULTILINE),
+}
 MAX_EVENT_PAYLOADS: Final = 10_000  # where a block holds several; each can begin a choice or a call
 
 
@@ -91,15 +97,27 @@ def valid_chunk(event: ServerSentEvent) -> ChatCompletionChunk | None:
 def parse_slowly(event: ServerSentEvent) -> Payload:
     """The slow path: parse an event that is not a valid, plain chunk."""
     payload = Payload()
+    event = _without_keep_alives(event, payload)
     if event.event == "error":
         payload.notes.append((anomalies.ERROR_EVENT, ""))
         _take_error_event(event, payload)
     elif event.data.lstrip().startswith(DATA):
         payload.notes.append((anomalies.DATA_PREFIX_TWICE, ""))
-        _take_data(event._replace(data=without_prefix(event.data)), payload)
+        _take_data(_without_keep_alives(event._replace(data=without_prefix(event.data)), payload), payload)
     else:
         _take_data(event, payload)
     return payload
+
+
+def _without_keep_alives(event: ServerSentEvent, payload: Payload) -> ServerSentEvent:
+    """The event without the keep-alives that its data begins with, which lost their blank line; unless it is all."""
+    rest = after_keep_alives(event.data)
+    dropped = event.data[: len(event.data) - len(rest)]
+    found = [rule for rule, line in _KEEP_ALIVE_RULES.items() if line.search(dropped)]
+    if not found or not rest.strip():
+        return event
+    payload.notes += [(rule, "") for rule in (anomalies.SEVERAL_PAYLOADS, *found)]
+    return event._replace(data=rest)
 
 
 def _take_data(event: ServerSentEvent, payload: Payload) -> None:
@@ -113,25 +131,17 @@ def _take_data(event: ServerSentEvent, payload: Payload) -> None:
     elif not data:
         payload.notes.append((anomalies.BLANK_DATA, ""))
     elif data.startswith(b":"):
-        _take_comment(event, payload)
+        payload.notes.append((anomalies.COMMENT_IN_DATA, ""))
     elif data == b"null":
         payload.notes.append((anomalies.NULL_DATA, ""))
     else:
         _take_json(event, payload)
 
 
-def _take_comment(event: ServerSentEvent, payload: Payload) -> None:
-    """A comment inside data only keeps the connection alive; a chunk may follow it in a block without blank lines."""
-    if holds_several(event):
-        _take_several(event, payload)
-    else:
-        payload.notes.append((anomalies.COMMENT_IN_DATA, ""))
-
-
 def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
     """An event named error is one, whatever its data."""
     body, problem = read_json(event.data, payload.notes)
-    if problem and (ends_in_error(event.data) or holds_more_than_error(event.data)):
+    if problem and (ends_in_error(event.data) or begins_with_part(event.data)):
         _take_several(event, payload)
         return
     if problem:

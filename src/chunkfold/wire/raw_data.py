@@ -22,8 +22,7 @@ CHUNK_EVENTS: Final = (MESSAGE, "chat.completion.chunk")
 DATA: Final = b"data:"
 _NOT_BLANK: Final = re.compile(rb"\S")
 _PREFIX: Final = re.compile(rb"^[^\S\n]*+(?:data: ?+)?+", re.MULTILINE)
-# As many of them as a block may have payloads.
-_KEEP_ALIVE_LINES: Final = re.compile(rb"(?:[^\S\n]*+(?::[^\n]*+|null[^\S\n]*+)?+\n){0,10000}+")
+_KEEP_ALIVES: Final = re.compile(rb"(?:[^\S\n]*+(?::[^\n]*+|null[^\S\n]*+)?+\n)*+")  # lines
 _BROKEN_ERROR: Final = re.compile(rb"""\s*\{\s*["']error["']\s*:""")
 
 
@@ -87,22 +86,21 @@ def holds_several(event: ServerSentEvent) -> bool:
 
     Keep-alives may come before it: lines that begin with a colon (CF104), or are `null` (CF105).
     """
-    data = _after_keep_alives(event.data)
+    data = after_keep_alives(event.data)
     first, second = islice(chain(lines_of(data), (b"", b"")), 2)
     return (bool(second) or len(data) < len(event.data)) and is_payload(first)
 
 
-def _after_keep_alives(data: bytes) -> bytes:
+def after_keep_alives(data: bytes) -> bytes:
     """Data without the lines at its beginning that only keep the connection alive; they are found in one step."""
-    lines = _KEEP_ALIVE_LINES.match(data)
+    lines = _KEEP_ALIVES.match(data)
     return data if lines is None else data[lines.end() :]
 
 
-def holds_more_than_error(data: bytes) -> bool:
-    """Whether the data of an event named error lost blank lines: a chunk or keep-alives come before the error."""
-    after = _after_keep_alives(data)
-    first, second = islice(chain(lines_of(after), (b"", b"")), 2)
-    return is_part(first) if second else len(after) < len(data)
+def begins_with_part(data: bytes) -> bool:
+    """Whether the first of several lines is a chunk or `[DONE]`."""
+    first, second = islice(chain(lines_of(data), (b"", b"")), 2)
+    return bool(second) and is_part(first)
 
 
 def ends_in_error(data: bytes) -> bool:
@@ -151,9 +149,9 @@ def whole_part(event: ServerSentEvent, *, data_terminated: bool) -> ServerSentEv
 
 def _is_whole(data: bytes) -> bool:
     """Whether data is complete: data that begins like JSON and does not parse was cut."""
-    data = _after_keep_alives(data).strip()
+    data = after_keep_alives(data).strip()
     if data.startswith(DATA):
-        data = _after_keep_alives(without_prefix(data)).strip()
+        data = after_keep_alives(without_prefix(data)).strip()
     return data[:1] not in (b"{", b"[") or data == DONE or is_json(data)
 
 
