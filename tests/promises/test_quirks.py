@@ -5,6 +5,7 @@ whatever else the quirk is about. Every body is read whole and in pieces.
 """
 
 import ast
+import json
 import math
 from dataclasses import dataclass, field
 from functools import cache
@@ -99,6 +100,7 @@ HI_DELTA = {"role": "assistant", "content": "Hi"}
 HI_CHUNK = chunk(HI_DELTA)
 STOP_CHUNK = chunk({}, "stop")
 HI, STOP = event(HI_CHUNK), event(STOP_CHUNK)
+IN_LINES = event(json.dumps(HI_CHUNK, indent=1))
 CLEAN = HI + STOP + DONE
 
 
@@ -268,6 +270,18 @@ QUIRKS: dict[str, list[Case | str]] = {
         Case("nor after a named event that is text", b"event: ping\ndata: ping\n" + CLEAN, rules="CF102 CF106"),
         Case("nor after a null", b"data: null\n" + CLEAN, rules="CF102 CF105"),
         Case("nor after several", b"data:\ndata: : ping\ndata: null\n" + CLEAN, rules="CF102 CF104 CF105"),
+        Case("nor after many", b"data: : ping\n" * 20_000 + CLEAN, rules="CF102 CF104"),
+        Case("nor before a doubled prefix", b"data: : ping\ndata: " + CLEAN, rules="CF102 CF104 CF111"),
+        Case("nor within one", b"data: data: : ping\ndata: " + CLEAN, rules="CF102 CF104 CF111"),
+        Case(
+            "nor before an event in several lines", b"data: null\n" + IN_LINES + CLEAN, text="HiHi", rules="CF102 CF105"
+        ),
+        Case("nothing but keep-alives", b"data: null\ndata: : ping\ndata: null\n\n" + CLEAN, rules="CF102 CF104 CF105"),
+        Case(
+            "nor between a named event, a doubled prefix and a null",
+            b"event: ping\ndata: ping\ndata: " + HI.rstrip() + b"\ndata: null\n\n" + STOP + DONE,
+            rules="CF102 CF105 CF106 CF111",
+        ),
         Case(
             "nor before a cut event",
             b"data: : ping\n" + HI.rstrip() + b"\n" + STOP[:-20],

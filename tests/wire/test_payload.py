@@ -975,6 +975,20 @@ def test_what_stands_before_an_event_stream(opening: bytes, end: str, rules: set
         assert {rule for rule in noted(parser) if rule not in {"CF210", "CF216"}} == rules
 
 
+@pytest.mark.parametrize("between", [b"", b": ping\n\n", b"retry : 5\n", compact(A) + b"\n\n"])
+def test_chunks_without_the_field_before_an_event_stream_are_read(between: bytes) -> None:
+    """Was once wrong: unless there was just one of them, they were lost, and the stream was `finished`."""
+    _, second, done = sse(A, B)
+    parser = read(b"Starting\n" + compact(A) + b"\n\n" + between + second + done)
+    assert (parser.end, parser.snapshot.text) == ("finished", "ab" if between[:1] != b"{" else "aab")
+    assert "CF109" in noted(parser)
+
+
+def test_an_error_without_the_field_before_an_event_stream_is_read() -> None:
+    parser = read(compact({"error": {"message": "x"}}) + b"\n\n: ping\n\n" + b"".join(sse(A)))
+    assert (parser.end, str(parser.error)) == ("failed", "x")
+
+
 @pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"])
 def test_a_completion_after_keep_alives_may_be_all(end: bytes) -> None:
     """Was once wrong: a whole answer was thrown away as `empty`."""

@@ -6,6 +6,7 @@ characters, transforms, the fold, observers.
 """
 
 from bisect import bisect
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +30,17 @@ from chunkfold.wire.bodies import parse_body
 from chunkfold.wire.envelopes import is_plain
 from chunkfold.wire.parts import MAX_EVENT_PARTS
 from chunkfold.wire.payload import Payload, parse_slowly, valid_chunk, validate_json
-from chunkfold.wire.raw_data import DONE, error_comment, is_error, is_error_field, is_part, is_payload, whole_part
+from chunkfold.wire.raw_data import (
+    DONE,
+    MAX_EVENT_PAYLOADS,
+    error_comment,
+    is_error,
+    is_error_field,
+    is_part,
+    is_payload,
+    lines_of,
+    whole_part,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -133,8 +144,8 @@ class StreamedBody:
     ) -> None:
         """Take the events, and in between what the decoder exposes besides them, in the order of the body."""
         decoder = self._decoder
-        if decoder.opening:
-            self._take_opening(decoder.opening, chunks)
+        if decoder.opening and not self._take_opening(decoder.opening, chunks):
+            self._take_bare_lines(decoder.opening, chunks)
         begin = 0
         for discarded in decoder.discarded:
             end = bisect(events, discarded.offset, begin, key=_offset)
@@ -179,6 +190,12 @@ class StreamedBody:
         self._output_limit.count(opening)
         self._absorb(payload, self._log.offset + len(opening), chunks)
         return True
+
+    def _take_bare_lines(self, opening: bytes, chunks: list[ChatCompletionChunk]) -> None:
+        """Read the chunks and errors among the first lines before an event stream: JSON without the field."""
+        for line in islice(lines_of(opening), MAX_EVENT_PAYLOADS):
+            if self.stop is None and (is_part(line) or is_error(line)):
+                self._take_discarded(ServerSentEvent(line, event=""), chunks)
 
     def _take_unfinished(self, block: UnfinishedBlock, chunks: list[ChatCompletionChunk]) -> None:
         """Handle the block that is unfinished at the end of the body: take its complete part, and drop the rest."""

@@ -26,10 +26,11 @@ from chunkfold.wire.raw_data import (
     CHUNK_EVENTS,
     DATA,
     DONE,
+    MAX_EVENT_PAYLOADS,
     after_keep_alives,
     begins_with_part,
     ends_in_error,
-    ends_in_part,
+    has_part,
     holds_several,
     is_broken_error,
     lines_of,
@@ -44,7 +45,6 @@ _KEEP_ALIVE_RULES: Final = {
     anomalies.COMMENT_IN_DATA: re.compile(rb"^[^\S\n]*+:", re.MULTILINE),
     anomalies.NULL_DATA: re.compile(rb"^[^\S\n]*+null", re.MULTILINE),
 }
-MAX_EVENT_PAYLOADS: Final = 10_000  # where a block holds several; each can begin a choice or a call
 
 
 @dataclass(slots=True, repr=False)
@@ -186,7 +186,7 @@ def _take_json(event: ServerSentEvent, payload: Payload) -> None:
 
 def _take_unread(event: ServerSentEvent, problem: str, payload: Payload, *, is_foreign: bool) -> None:
     event = without_splice(event)
-    if holds_several(event) or ends_in_error(event.data) or (is_foreign and ends_in_part(event.data)):
+    if holds_several(event) or ends_in_error(event.data) or (is_foreign and has_part(event.data)):
         _take_several(event, payload)
     elif is_broken_error(event.data):
         payload.notes.append((anomalies.ERROR_BROKEN, ""))

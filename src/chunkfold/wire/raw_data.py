@@ -20,6 +20,7 @@ from chunkfold.wire.repairs import objects_in, read_json
 DONE: Final = b"[DONE]"
 CHUNK_EVENTS: Final = (MESSAGE, "chat.completion.chunk")
 DATA: Final = b"data:"
+MAX_EVENT_PAYLOADS: Final = 10_000  # where a block holds several; each can begin a choice or a call
 _NOT_BLANK: Final = re.compile(rb"\S")
 _PREFIX: Final = re.compile(rb"^[^\S\n]*+(?:data: ?+)?+", re.MULTILINE)
 _KEEP_ALIVES: Final = re.compile(rb"(?:[^\S\n]*+(?::[^\n]*+|null[^\S\n]*+)?+\n)*+")  # lines
@@ -109,10 +110,12 @@ def ends_in_error(data: bytes) -> bool:
     return bool(first_lines) and is_error(last_line, is_framed=True)
 
 
-def ends_in_part(data: bytes) -> bool:
-    """Whether the last of several lines is a chunk or `[DONE]`."""
-    first_lines, _, last_line = data.rstrip().rpartition(b"\n")
-    return bool(first_lines) and is_part(last_line)
+def has_part(data: bytes) -> bool:
+    """Whether any of the first lines, of several, is a chunk or `[DONE]`."""
+    if not (b'"choices"' in data or DONE in data):
+        return False  # without parsing every line
+    lines = [*islice(lines_of(data), MAX_EVENT_PAYLOADS)]
+    return len(lines) > 1 and any(is_part(without_prefix(line)) for line in lines)
 
 
 def without_splice(event: ServerSentEvent) -> ServerSentEvent:
