@@ -560,7 +560,9 @@ def test_without_data_or_error_nothing_is_unfinished(body: bytes) -> None:
         (b': a\n\n{\n"error": {\n"a":1}}\n\n', [event(b'{\n"error": {\n"a":1}}\n', "error", offset=5)]),
         (b': a\n\n[{\n"error": {\n"a":1}}]\n\n', [event(b'[{\n"error": {\n"a":1}}]\n', "error", offset=5)]),
         (b'data: a\n\n{"error":null}\n\n{"error":{}}\n\n{"error":""}\n\n{"a":1}\n\n', []),
-        (b'data: a\n{"error":"oops"}\n\n', []),
+        (b'data: a\n{"error":"oops"}\n\n', [event(b'{"error":"oops"}', "error", offset=8)]),
+        (b'id: 1\n{"error":"oops"}\ndata: a\n\n', [event(b'{"error":"oops"}', "error", id="1")]),
+        (b'event: error\n{"message":"oops"}\n\n', [event(b'{"message":"oops"}', "error")]),
     ],
 )
 def test_a_block_with_a_field_error_and_without_data_is_shown(body: bytes, expected: list[ServerSentEvent]) -> None:

@@ -629,6 +629,34 @@ def test_an_error_in_full_counts_before_a_comment(error: bytes) -> None:
         assert failure_of(data(chunk("a")) + b"event: error\n" + lines + b"\n").message == "m"
 
 
+A_BARE_ERROR = b'{"error":{"message":"m"}}\n'
+
+
+@each_case(
+    ("block", "text"),
+    [
+        pytest.param(data(chunk("a", "stop")).rstrip() + b"\n" + A_BARE_ERROR + b"\n", "a", id="after a chunk"),
+        pytest.param(data(chunk("a", "stop")).rstrip() + b"\n" + A_BARE_ERROR, "a", id="after a chunk, at the end"),
+        pytest.param(A_BARE_ERROR + DONE, "", id="before the end"),
+        pytest.param(A_BARE_ERROR + DONE.rstrip(), "", id="before an end without a blank line"),
+        pytest.param(b"id: 1\n" + A_BARE_ERROR + DONE, "", id="between an id and the end"),
+        pytest.param(b'event: error\n{"message":"m"}\n\n', "", id="with the event's name"),
+        pytest.param(b'event: error \ndata: {"message":"m"}\n\n', "", id="a blank after the event's name"),
+        pytest.param(b'event: error\ndata: data: {"message":"m"}\n\n', "", id="a doubled prefix"),
+    ],
+)
+def test_an_error_in_a_block_with_other_lines(block: bytes, text: str) -> None:
+    """Was once wrong: where every choice had finished, nothing told of the error."""
+    body = data(chunk("", "stop")) + block
+    for size in (len(body), 1, 5):
+        parser = ChatCompletionParser()
+        for place in range(0, len(body), size):
+            parser.feed(body[place : place + size])
+        parser.close()
+        assert isinstance(parser.error, APIError)
+        assert (parser.end, parser.error.message, parser.snapshot.text) == (StreamEnd.FAILED, "m", text)
+
+
 @each_case("comment", [b"ping timeout", b"processing failed", b"503", b"heartbeat lost"])
 def test_a_comment_that_only_begins_like_a_keep_alive_is_an_error(comment: bytes) -> None:
     assert failure_of(b"event: error\n: " + comment + b"\n\n").message == comment.decode()

@@ -84,8 +84,8 @@ class EventStreamDecoder:
     def discarded(self) -> list[ServerSentEvent]:
         """What the last `feed` discarded although its sender means something by it, as events in the order of the body.
 
-        - Of the type "error", from blocks without data: an `error` field, an error as bare JSON, or, in an event named
-          error, its comments (the whole lines).
+        - Of the type "error": an error as bare JSON and, from blocks without data, an `error` field or, in an event
+          named error, bare JSON or its comments (the whole lines).
         - Of the type "", bare JSON within a stream, and a bare `[DONE]`.
         - Of the type "message", one line of each block whose field is `data` except for blanks, a BOM or capitals.
         """
@@ -153,7 +153,7 @@ class EventStreamDecoder:
             self._line.clear()
             self.reconnection_time = reconnection_time
         event = self._current_event() if self._data else None
-        error = None if self._data else self._discarded.error_event(self._block_offset, self.last_event_id)
+        error = self._discarded.error_event(self._block_offset, self.last_event_id, has_data=event is not None)
         if event is not None or error is not None:
             self.unfinished = UnfinishedBlock(event, error, whole_lines == len(self._data))
         self._discarded.end_block(None)
@@ -305,8 +305,11 @@ class EventStreamDecoder:
             self._take_retry(value)
         elif name == b"error":
             self._discarded.keep_error_field(value)
-        elif (self._preamble is None and is_bare_error(line)) or (not name and value and self._event == "error"):
-            self._discarded.keep_error(line)
+        elif (self._preamble is None and is_bare_error(line)) or (
+            self._event == "error" and (line[:1] + line[-1:] == b"{}" or (not name and value))
+        ):
+            begin = self._block_offset
+            self._discarded.keep_error(line, self.offset if begin is None or self._data else begin)
         elif name:
             self._discarded.keep_line(line, self.offset, self.last_event_id, in_stream=self._preamble is None)
             self._unknown_line_seen = True
@@ -326,7 +329,7 @@ class EventStreamDecoder:
         if self._data:
             events.append(self._current_event())
         if self._discarded.is_begun:
-            error = None if self._data else self._discarded.error_event(self._block_offset, self.last_event_id)
+            error = self._discarded.error_event(self._block_offset, self.last_event_id, has_data=bool(self._data))
             self._discarded.end_block(error)
         if self._block_offset is not None:
             self._new_block()

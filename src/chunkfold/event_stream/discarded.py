@@ -31,6 +31,7 @@ class Discarded:
     def _new_block(self) -> None:
         self.is_begun = False
         self._error: bytes | None = None
+        self._error_offset: int | None = None  # unless it is a field's value
         self._bare_offset = 0
         self._bare: bytearray | None = bytearray()  # the lines of JSON so far; None if they are too long
         self._nearly_data: list[ServerSentEvent] = []
@@ -38,13 +39,13 @@ class Discarded:
 
     def keep_error_field(self, value: bytes) -> None:
         """Keep the value of a field named error; of several, the last."""
-        self._error, self.is_begun = value, True
+        self._error, self._error_offset, self.is_begun = value, None, True
 
-    def keep_error(self, line: bytes) -> None:
+    def keep_error(self, line: bytes, offset: int) -> None:
         """Keep the block's first error as bare JSON; before it, comments, which may be the error of an error event."""
         self.is_begun = True
         if self._error is None or (self._has_no_error and not line.startswith(b":")):
-            self._error = line
+            self._error, self._error_offset = line, offset
         elif self._has_no_error and len(self._error) + len(line) < _LONGEST_BARE:
             self._error += b"\n" + line
 
@@ -79,11 +80,18 @@ class Discarded:
         """Whether a line may be one of JSON in several."""
         return self._bare is not None and (bool(self._bare) or line.strip()[:1] in _BRACKETS)
 
-    def error_event(self, offset: int | None, event_id: str) -> ServerSentEvent | None:
-        """The current block's error, None if it has none; `offset` is that of the block, None if it has no field."""
+    def error_event(self, offset: int | None, event_id: str, *, has_data: bool) -> ServerSentEvent | None:
+        """The current block's error, None if it has none; `offset` is that of the block, None if it has no field.
+
+        If the block has data, only bare JSON is an error, at its own offset: a gateway adds it to what it passes on.
+        """
         if self._has_no_error and self._bare and is_bare_error(self._bare):
             self._error = bytes(self._bare)
             offset = self._bare_offset if offset is None else offset
+        if has_data:
+            offset = self._error_offset
+            if offset is None or not is_bare_error(self._error or b""):
+                return None
         return None if self._error is None else ServerSentEvent(self._error, "error", event_id, offset or 0)
 
     def end_block(self, error: ServerSentEvent | None) -> None:

@@ -43,7 +43,7 @@ class UnfinishedBlock:
 
     Attributes:
         event: The event that it would have been.
-        error: Its `error` field as an event, if it had one and no data.
+        error: Its error as an event: bare JSON or, if it had no data, a field named `error`.
         data_terminated: Whether its last data line had a line end.
     """
 

@@ -5,7 +5,7 @@ an event is; this module decides the order of what happens to it: limits, repair
 characters, transforms, the fold, observers.
 """
 
-from bisect import bisect
+from bisect import bisect_left
 from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -148,7 +148,7 @@ class StreamedBody:
             self._take_bare_lines(decoder.opening, chunks)
         begin = 0
         for discarded in decoder.discarded:
-            end = bisect(events, discarded.offset, begin, key=_offset)
+            end = bisect_left(events, discarded.offset, begin, key=_offset)
             if self.stop is None:
                 self._take_events(events[begin:end], chunks, folding=folding)
             if self.stop is None:
@@ -199,18 +199,23 @@ class StreamedBody:
 
     def _take_unfinished(self, block: UnfinishedBlock, chunks: list[ChatCompletionChunk]) -> None:
         """Handle the block that is unfinished at the end of the body: take its complete part, and drop the rest."""
-        if block.event is None:
-            if block.error is not None and self._is_error_field(block.error):
-                self._take_error_field(block.error, chunks)
+        error = block.error if block.error is not None and self._is_error_field(block.error) else None
+        if block.event is not None and (error is None or error.offset > block.event.offset):
+            self._take_unfinished_event(block.event, chunks, data_terminated=block.data_terminated)
+        if error is not None and self.stop is None:
+            self._take_error_field(error, chunks)
+
+    def _take_unfinished_event(
+        self, event: ServerSentEvent, chunks: list[ChatCompletionChunk], *, data_terminated: bool
+    ) -> None:
+        if self._has_too_many_items(event.data, chunks):
             return
-        if self._has_too_many_items(block.event.data, chunks):
-            return
-        event = whole_part(block.event, data_terminated=block.data_terminated)
-        if event is not None or self._fold.all_finished:
-            self._log.offset = block.event.offset
-            self._log.note(anomalies.UNFINISHED_BLOCK, "dropped" if event is None else "read")
-        if event is not None:
-            self._take_counted(event, chunks)
+        whole = whole_part(event, data_terminated=data_terminated)
+        if whole is not None or self._fold.all_finished:
+            self._log.offset = event.offset
+            self._log.note(anomalies.UNFINISHED_BLOCK, "dropped" if whole is None else "read")
+        if whole is not None:
+            self._take_counted(whole, chunks)
 
     def _is_error_field(self, field: ServerSentEvent) -> bool:
         """Whether a field is an error; JSON with too many values counts as one without being read."""

@@ -98,12 +98,12 @@ def parse_slowly(event: ServerSentEvent) -> Payload:
     """The slow path: parse an event that is not a valid, plain chunk."""
     payload = Payload()
     event = _without_keep_alives(event, payload)
-    if event.event == "error":
+    if event.data.lstrip().startswith(DATA):
+        payload.notes.append((anomalies.DATA_PREFIX_TWICE, ""))
+        event = _without_keep_alives(event._replace(data=without_prefix(event.data)), payload)
+    if event.event.strip() == "error":
         payload.notes.append((anomalies.ERROR_EVENT, ""))
         _take_error_event(event, payload)
-    elif event.data.lstrip().startswith(DATA):
-        payload.notes.append((anomalies.DATA_PREFIX_TWICE, ""))
-        _take_data(_without_keep_alives(event._replace(data=without_prefix(event.data)), payload), payload)
     else:
         _take_data(event, payload)
     return payload
