@@ -643,6 +643,9 @@ A_BARE_ERROR = b'{"error":{"message":"m"}}\n'
         pytest.param(b'event: error\n{"message":"m"}\n\n', "", id="with the event's name"),
         pytest.param(b'event: error \ndata: {"message":"m"}\n\n', "", id="a blank after the event's name"),
         pytest.param(b'event: error\ndata: data: {"message":"m"}\n\n', "", id="a doubled prefix"),
+        pytest.param(
+            b"event: error \n" + data(chunk("a")).rstrip() + b'\ndata: {"message":"m"}\n\n', "a", id="a chunk before it"
+        ),
     ],
 )
 def test_an_error_in_a_block_with_other_lines(block: bytes, text: str) -> None:

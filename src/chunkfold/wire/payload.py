@@ -103,7 +103,7 @@ def parse_slowly(event: ServerSentEvent) -> Payload:
         event = _without_keep_alives(event._replace(data=without_prefix(event.data)), payload)
     if event.event.strip() == "error":
         payload.notes.append((anomalies.ERROR_EVENT, ""))
-        _take_error_event(event, payload)
+        _take_error_event(event._replace(event="error"), payload)
     else:
         _take_data(event, payload)
     return payload

@@ -87,9 +87,8 @@ def holds_several(event: ServerSentEvent) -> bool:
 
     Keep-alives may come before it: lines that begin with a colon (CF104), or are `null` (CF105).
     """
-    data = after_keep_alives(event.data)
-    first, second = islice(chain(lines_of(data), (b"", b"")), 2)
-    return (bool(second) or len(data) < len(event.data)) and is_payload(first)
+    first, second = islice(chain(lines_of(after_keep_alives(event.data)), (b"", b"")), 2)
+    return bool(second) and is_payload(first)
 
 
 def after_keep_alives(data: bytes) -> bytes:
