@@ -112,11 +112,12 @@ def parse_slowly(event: ServerSentEvent) -> Payload:
 def _without_keep_alives(event: ServerSentEvent, payload: Payload) -> ServerSentEvent:
     """The event without the keep-alives that its data begins with, which lost their blank line; unless it is all."""
     rest = after_keep_alives(event.data)
-    dropped = event.data[: len(event.data) - len(rest)]
-    found = [rule for rule, line in _KEEP_ALIVE_RULES.items() if line.search(dropped)]
-    if not found or not rest.strip():
+    if len(rest) == len(event.data) or not rest.strip():
         return event
-    payload.notes += [(rule, "") for rule in (anomalies.SEVERAL_PAYLOADS, *found)]
+    dropped = event.data[: -len(rest)]
+    found = [rule for rule, line in _KEEP_ALIVE_RULES.items() if line.search(dropped)]
+    if found:  # not only blank lines
+        payload.notes += [(rule, "") for rule in (anomalies.SEVERAL_PAYLOADS, *found)]
     return event._replace(data=rest)
 
 
