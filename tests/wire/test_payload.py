@@ -984,6 +984,21 @@ def test_chunks_without_the_field_before_an_event_stream_are_read(between: bytes
     assert "CF109" in noted(parser)
 
 
+@pytest.mark.parametrize("end", [b"\n\n", b"\n", b""])
+def test_a_chunk_in_several_lines_without_the_field_is_read(end: bytes) -> None:
+    """Was once wrong: it was lost, and the stream was `finished`."""
+    framed, _, _ = sse(A, B)
+    body = framed + json.dumps(B, indent=1).encode() + end
+    for size in (len(body), 1):
+        parser = ChatCompletionParser()
+        for place in range(0, len(body), size):
+            parser.feed(body[place : place + size])
+        parser.close()
+        assert (parser.end, parser.snapshot.text) == ("finished", "ab")
+        assert "CF110" in noted(parser)
+    assert read(framed + b'{\n"a": 1\n}\n\n').end == "truncated"
+
+
 def test_an_error_without_the_field_before_an_event_stream_is_read() -> None:
     parser = read(compact({"error": {"message": "x"}}) + b"\n\n: ping\n\n" + b"".join(sse(A)))
     assert (parser.end, str(parser.error)) == ("failed", "x")

@@ -97,6 +97,8 @@ class Discarded:
     def end_block(self, error: ServerSentEvent | None) -> None:
         """Show what the block has, so that its place among the events does not depend on how the bytes are cut."""
         kept = self._nearly_data if error is None else [*self._nearly_data, error]
+        if self._bare and not is_bare_error(self._bare):
+            kept.append(ServerSentEvent(bytes(self._bare), "", "", self._bare_offset))
         self.events += sorted(kept, key=attrgetter("offset"))
         self._new_block()
 
