@@ -240,6 +240,18 @@ def test_the_environment_says_whom_to_ask() -> None:
     assert asked_for == [("mine", "Hi"), ("mine", "Piped.")]
 
 
+def test_the_facts_begin_a_line_where_both_outputs_are_one_pipe() -> None:
+    with FakeProvider(HELLO) as provider:
+        command = [COMMAND, "chat", provider.base_url, "-m", "m", "Hi"]
+        both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        done = subprocess.run(
+            command, env=environment(), stdin=subprocess.DEVNULL, timeout=PATIENCE, check=True, **both
+        )
+    text, facts = done.stdout.decode("utf-8").splitlines()
+    assert text == "Hello!"
+    assert "stop" in facts
+
+
 def test_a_url_without_a_scheme_is_completed_in_the_error() -> None:
     assert "did you mean http://localhost:8080/v1?" in asked("localhost:8080/v1").stderr
     assert "did you mean" not in asked("user:secret@localhost:8080").stderr

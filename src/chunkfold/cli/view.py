@@ -6,6 +6,7 @@ half of the time: adding a piece only stores it, however fast the pieces arrive.
 only the text; the facts about it go to standard error.
 """
 
+import os
 import sys
 import threading
 import time
@@ -94,12 +95,19 @@ class TextView(AnswerView):
         self._calls = calls
 
     def settle(self, footer: Sequence[str]) -> None:
-        """The tool calls and the facts, a line each; below the text on a terminal that draws no rows."""
-        if self._is_in_line and self._file.isatty():
+        """The tool calls and the facts, a line each; below the text where both are shown together."""
+        if self._is_in_line and (self._file.isatty() or _are_one(self._file, sys.stderr)):
             click.echo(err=True)
         for call in self._calls:
             click.echo(f"tool call: {one_line(f'{call.name} {call.arguments}')}", err=True)
         click.echo(SEPARATOR.join(footer), err=True)
+
+
+def _are_one(file: TextIO, other: TextIO) -> bool:
+    """Whether two files are one, such as a pipe that takes both."""
+    with suppress(OSError, ValueError):  # one of them is in memory
+        return os.path.sameopenfile(file.fileno(), other.fileno())
+    return False
 
 
 class LiveView(AnswerView):
