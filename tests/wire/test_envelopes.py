@@ -630,6 +630,7 @@ def test_an_error_in_full_counts_before_a_comment(error: bytes) -> None:
 
 
 A_BARE_ERROR = b'{"error":{"message":"m"}}\n'
+IN_LINES = b'{\n "error": {\n  "message": "m"\n }\n}\n'
 
 
 @each_case(
@@ -638,6 +639,8 @@ A_BARE_ERROR = b'{"error":{"message":"m"}}\n'
         pytest.param(data(chunk("a", "stop")).rstrip() + b"\n" + A_BARE_ERROR + b"\n", "a", id="after a chunk"),
         pytest.param(data(chunk("a", "stop")).rstrip() + b"\n" + A_BARE_ERROR, "a", id="after a chunk, at the end"),
         pytest.param(A_BARE_ERROR + DONE, "", id="before the end"),
+        pytest.param(IN_LINES + DONE, "", id="in several lines, before the end"),
+        pytest.param(data(chunk("a", "stop")).rstrip() + b"\n" + IN_LINES + b"\n", "a", id="and after a chunk"),
         pytest.param(A_BARE_ERROR + DONE.rstrip(), "", id="before an end without a blank line"),
         pytest.param(b"id: 1\n" + A_BARE_ERROR + DONE, "", id="between an id and the end"),
         pytest.param(b'event: error\n{"message":"m"}\n\n', "", id="with the event's name"),

@@ -86,7 +86,7 @@ class Discarded:
         If the block has data, only bare JSON is an error, at its own offset: a gateway adds it to what it passes on.
         """
         if self._has_no_error and self._bare and is_bare_error(self._bare):
-            self._error = bytes(self._bare)
+            self._error, self._error_offset = bytes(self._bare), self._bare_offset
             offset = self._bare_offset if offset is None else offset
         if has_data:
             offset = self._error_offset

@@ -4,7 +4,6 @@ The fast path is one `validate_json` of the event's raw bytes. Events that it re
 than a plain chunk, take the slow path: parse, look for an error, repair, validate again.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
@@ -24,9 +23,11 @@ from chunkfold.wire.envelopes import find_error, is_plain, other_api, other_api_
 from chunkfold.wire.parts import MAX_BLOCK_PARTS, MAX_EVENT_PARTS, count_parts, is_full_of_parts
 from chunkfold.wire.raw_data import (
     CHUNK_EVENTS,
+    COMMENT_LINE,
     DATA,
     DONE,
     MAX_EVENT_PAYLOADS,
+    NULL_LINE,
     after_keep_alives,
     begins_with_part,
     ends_in_error,
@@ -42,8 +43,8 @@ from chunkfold.wire.repairs import Notes, UnreadableError, read_json, repaired_c
 ChatCompletionChunk.model_rebuild()  # the one model that every stream needs
 validate_json: Callable[[bytes], ChatCompletionChunk] = ChatCompletionChunk.__pydantic_validator__.validate_json
 _KEEP_ALIVE_RULES: Final = {
-    anomalies.COMMENT_IN_DATA: re.compile(rb"^[^\S\n]*+:", re.MULTILINE),
-    anomalies.NULL_DATA: re.compile(rb"^[^\S\n]*+null", re.MULTILINE),
+    anomalies.COMMENT_IN_DATA: COMMENT_LINE,
+    anomalies.NULL_DATA: NULL_LINE,
 }
 
 
