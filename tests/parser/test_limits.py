@@ -1089,6 +1089,13 @@ def test_keys_of_usage_are_bounded() -> None:
     assert "CF404" in {anomaly.rule.id for anomaly in parser.anomalies}
 
 
+def test_keys_of_one_usage_are_bounded() -> None:
+    parser, _ = parsed(chunk(usage={"prompt_tokens": 5, **{f"k{n}": n for n in range(300)}}))
+    usage = parser.snapshot.usage
+    assert usage is not None
+    assert usage.model_extra == {f"k{n}": n for n in range(100)}
+
+
 def test_lists_and_long_objects_in_usage() -> None:
     """They are the snapshot's own; of an object's keys the first hundred are kept, at every level."""
     parser = ChatCompletionParser()

@@ -276,6 +276,20 @@ QUIRKS: dict[str, list[Case | str]] = {
         Case(
             "nor before an event in several lines", b"data: null\n" + IN_LINES + CLEAN, text="HiHi", rules="CF102 CF105"
         ),
+        Case("a comment and blank data", b"data: : ping\ndata:\n\n" + CLEAN, rules="CF104"),
+        Case("blank data alone", b"data:\n" + HI.replace(b"data:", b"data: data:") + STOP + DONE, rules="CF111"),
+        Case("nor before the end, after a named event", HI + STOP + b"event: a\ndata: b\n" + DONE, rules="CF102 CF106"),
+        Case(
+            "nor after a comment, at the end",
+            b"data: : ping\n" + HI.rstrip() + b"\n" + STOP[:-1],
+            rules="CF101 CF102 CF104 CF501",
+        ),
+        Case(
+            "nor within a doubled prefix that is cut",
+            HI + STOP + b"data: data: : ping\ndata: data: " + b'{"choices":[',
+            rules="CF101 CF104 CF111 CF501",
+        ),
+        failing("a text that begins like null is read", b"event: error\ndata: nul", "CF101 CF601", message="nul"),
         Case("nothing but keep-alives", b"data: null\ndata: : ping\ndata: null\n\n" + CLEAN, rules="CF102 CF104 CF105"),
         Case(
             "nor between a named event, a doubled prefix and a null",

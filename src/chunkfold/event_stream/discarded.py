@@ -31,7 +31,7 @@ class Discarded:
     def _new_block(self) -> None:
         self.is_begun = False
         self._error: bytes | None = None
-        self._error_offset: int | None = None  # unless it is a field's value
+        self._error_offset: int | None = None  # of bare JSON
         self._bare_offset = 0
         self._bare: bytearray | None = bytearray()  # the lines of JSON so far; None if they are too long
         self._nearly_data: list[ServerSentEvent] = []
@@ -39,7 +39,7 @@ class Discarded:
 
     def keep_error_field(self, value: bytes) -> None:
         """Keep the value of a field named error; of several, the last."""
-        self._error, self._error_offset, self.is_begun = value, None, True
+        self._error, self.is_begun = value, True
 
     def keep_error(self, line: bytes, offset: int) -> None:
         """Keep the block's first error as bare JSON; before it, comments, which may be the error of an error event."""

@@ -115,11 +115,10 @@ def ends_in_error(data: bytes) -> bool:
 
 
 def has_part(data: bytes) -> bool:
-    """Whether any of the first lines, of several, is a chunk or `[DONE]`."""
+    """Whether any of the first lines is a chunk or `[DONE]`."""
     if not (b'"choices"' in data or DONE in data):
         return False  # without parsing every line
-    lines = [*islice(lines_of(data), MAX_EVENT_PAYLOADS)]
-    return len(lines) > 1 and any(is_part(without_prefix(line)) for line in lines)
+    return any(is_part(without_prefix(line)) for line in islice(lines_of(data), MAX_EVENT_PAYLOADS))
 
 
 def without_splice(event: ServerSentEvent) -> ServerSentEvent:
