@@ -51,7 +51,7 @@ from chunkfold.json_text.parsing import has_more_items
 from chunkfold.models import base
 from chunkfold.parser.holes import VALUE
 from chunkfold.testing import DONE, Answer, FakeProvider, choice, chunk, cut, delta, event
-from chunkfold.wire import payload
+from chunkfold.wire import payload, repairs
 
 pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_fronts
@@ -864,6 +864,8 @@ COSTLY: dict[str, Callable[[], bytes]] = {
     "lines of keep-alives": lambda: b"data: {}\n" + b"data: null\n" * 2_000_000 + b"\n",
     "blank lines of data": lambda: b"data: {}\n" + b"data:  \n" * 2_000_000 + b"\n",
     "half a character, again and again": lambda: delta(content="?").replace(b"?", b"\\ud83d" * (FULL // 6)),
+    "half a character before a long text": lambda: delta(content="?").replace(b"?", b"\\ud83d" + b"a" * FULL),
+    "half a character in each key": lambda: delta(**{f"?{n}": n for n in range(120_000)}).replace(b"?", b"\\ud83d"),
     "half a character in an error": lambda: b'data: {"error": {"message": "%b"}}\n\n' % (b"\\ude00" * (FULL // 6)),
 }
 
@@ -897,6 +899,42 @@ def test_a_large_text_takes_six_times_its_bytes_at_most(name: str, size: int) ->
         assert isinstance(parser.error, ChunkfoldError)
         parser.error.snapshot.model_dump()
     assert memory.peak < 6.2 * size
+
+
+TO_REPAIR = {
+    "half a pair": b"\\ud83d ",
+    "a control character": b"\x01",
+    "bytes that are not UTF-8": b"\xff",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wide", [WIDE, b"\\ud83d\\ude00"], ids=["as it is", "escaped"])
+@pytest.mark.parametrize("field", ["content", "x"])
+@pytest.mark.parametrize("name", TO_REPAIR)
+def test_a_large_event_to_repair_takes_at_most_200_mb(name: str, field: str, wide: bytes) -> None:
+    """Python keeps four bytes for each character of a text that has one beyond the Basic Multilingual Plane."""
+    for size, is_read in ((16 * MIB, True), (FULL, False)):
+        body = delta(**{field: "?"}).replace(b"?", TO_REPAIR[name] + wide + b"a" * (size - 200))
+        with traced() as memory:
+            parser, _ = parsed(body)
+        assert (parser.end != "invalid") == is_read
+        assert memory.peak < 200 * 10**6 + COST * READ
+
+
+@each_case("wide", [WIDE, b"\\ud83d\\ude00", b"\\uD83D\\uDE00"])
+def test_an_event_to_repair_that_has_wide_characters_is_read_up_to_a_size(
+    wide: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = delta(content="?").replace(b"?", b"\xff" + wide)
+    monkeypatch.setattr(repairs, "_LARGEST_WIDE", len(event) - len(b"data: \n\n"))
+    parser, _ = parsed(event)
+    assert (parser.snapshot.text, parser.end) == ("\ufffd\N{GRINNING FACE}", "truncated")
+    parser, _ = parsed(HI + event.replace(wide, b"a" + wide))
+    assert (parser.snapshot.text, parser.end) == ("Hi", "invalid")
+    assert "expected at most 16 MiB of JSON to repair" in str(parser.error)
+    parser, _ = parsed(event.replace(wide, b"a" * 100 + b"\\ud83d \\ude00"))
+    assert parser.end == "truncated"
 
 
 @pytest.mark.parametrize("most", [30, pytest.param(25_000, marks=pytest.mark.slow)])

@@ -1,21 +1,25 @@
 """Join or replace half characters: JSON can escape a character beyond the BMP as two halves, and be cut in between."""
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from chunkfold.json_text.values import values_in
+from chunkfold.json_text.values import containers_in, contents_of, is_object, places_in, with_shared_texts
 
 REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 _SLICE: Final = 2**16  # characters
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_LONE: Final = re.compile("[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]")
+# It begins with one set of characters, to which a search skips: several alternatives would be tried at each character.
+_LONE: Final = re.compile(
+    "[\ud800-\udfff](?:(?<=[\ud800-\udbff])(?![\udc00-\udfff])|(?<=[\udc00-\udfff])(?<![\ud800-\udbff][\udc00-\udfff]))"
+)
 
 
 def well_formed(text: str) -> str:
     """The text with split pairs joined and lone surrogates as U+FFFD; the same text where it has none."""
-    return "".join(map(_joined, _slices(text))) if _is_split(text) else text
+    if not _is_split(text):
+        return text
+    return _joined(text) if len(text) <= _SLICE else "".join(map(_joined, _slices(text)))
 
 
 def _slices(text: str) -> Iterator[str]:
@@ -40,9 +44,27 @@ def _is_split(text: str) -> bool:
 
 def has_surrogates(value: Any) -> bool:
     """Whether any string in a JSON value, key or item, has a surrogate in it."""
-    return any(isinstance(item, str) and _is_split(item) for item in values_in(value))
+    texts = (item for holder in containers_in([value]) for item in contents_of(holder) if isinstance(item, str))
+    return any(map(_is_split, texts))
 
 
 def scrubbed(value: Any) -> Any:
     """The JSON value with split pairs joined within each string and lone surrogates as U+FFFD."""
-    return json.loads(well_formed(json.dumps(value, ensure_ascii=False))) if has_surrogates(value) else value
+    if not has_surrogates(value):
+        return value
+    whole = [with_shared_texts(value)]
+    scrub_keys(whole)
+    for holder in containers_in(whole):
+        for key in places_in(holder):
+            if isinstance(holder[key], str):
+                holder[key] = well_formed(holder[key])
+    return whole[0]
+
+
+def scrub_keys(value: Any) -> None:
+    """Change the JSON value so that no key of an object has a surrogate."""
+    for holder in filter(is_object, containers_in(value)):
+        if any(map(_is_split, holder)):
+            items = [(well_formed(key), item) for key, item in holder.items()]
+            holder.clear()
+            holder.update(items)

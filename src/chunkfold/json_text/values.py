@@ -62,34 +62,33 @@ def copied(value: Any) -> Any:
 def with_shared_texts(value: Any) -> Any:
     """A copy of a JSON value that shares its texts: a copy of one may take four times its bytes."""
     whole = [value]
-    unseen: list[Any] = [whole]
-    while unseen:
-        holder = unseen.pop()
-        for key in _keys(holder):
+    for holder in containers_in(whole):
+        for key in places_in(holder):
             if is_container(holder[key]):
                 holder[key] = holder[key].copy()
-                unseen.append(holder[key])
     return whole[0]
 
 
-def _keys(value: Any) -> Iterable[Any]:
-    """The keys of an object, or the indexes of a list."""
-    return value if is_object(value) else range(len(value))
-
-
-def values_in(value: Any) -> Iterator[Any]:
-    """A JSON value and everything in it, including keys, in no particular order and without copying."""
-    unseen = [value]
+def containers_in(value: Any) -> Iterator[Any]:
+    """The objects and lists of a JSON value, itself first. Each may be changed before the next is taken."""
+    unseen = [value] if is_container(value) else []
     while unseen:
-        item = unseen.pop()
-        yield item
-        if is_object(item):
-            unseen += item
-            unseen += item.values()
-        elif is_list(item):
-            unseen += item
+        holder = unseen.pop()
+        yield holder
+        unseen += [item for item in contents_of(holder) if isinstance(item, (dict, list))]
 
 
-def size_of(value: Any) -> int:
-    """Roughly how many characters a JSON value has; more than none."""
-    return sum(len(item) if isinstance(item, str) else 1 for item in values_in(value))
+def contents_of(holder: Any) -> Iterable[Any]:
+    """The keys and the values of an object, or the items of a list."""
+    return [*holder, *holder.values()] if is_object(holder) else holder
+
+
+def places_in(holder: Any) -> Iterable[Any]:
+    """The keys of an object, or the indexes of a list."""
+    return holder if is_object(holder) else range(len(holder))
+
+
+def size_of(holder: Any) -> int:
+    """Roughly how many characters an object or a list has; more than none."""
+    contents = (item for inner in containers_in(holder) for item in contents_of(inner))
+    return 1 + sum(len(item) if isinstance(item, str) else 1 for item in contents)

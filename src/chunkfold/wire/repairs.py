@@ -5,6 +5,7 @@ guessing is refused, with a message that has the expected and the received value
 """
 
 import json
+import re
 from typing import Any, Final
 
 from pydantic_core import from_json
@@ -13,7 +14,7 @@ from chunkfold import anomalies
 from chunkfold.anomalies import Rule
 from chunkfold.errors import exceeded
 from chunkfold.json_text.paths import Path, dotted
-from chunkfold.json_text.surrogates import has_surrogates, well_formed
+from chunkfold.json_text.surrogates import has_surrogates, scrub_keys
 from chunkfold.json_text.values import (
     MAX_DEPTH,
     is_container,
@@ -33,9 +34,13 @@ _MAX_UNKNOWN_DEPTH: Final = 200
 # Characters of an event's arguments that are not text. As text, each may take 24 bytes instead of one.
 MAX_ARGUMENTS_VALUES: Final = 2**21
 _LARGE: Final = 2**20  # bytes; reading what cannot be repaired once more takes eight times as many
+_LARGEST_WIDE: Final = 2**24  # bytes; the text and its values may take four times as many, each
+# Characters that make Python keep four bytes for each one of their text, as they are and escaped.
+_WIDE: Final = (re.compile(rb"[\xf0-\xf4]"), re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]"))
 _BEYOND_REPAIR: Final = ("EOF while", "expected ", "trailing ", "key must be ", "invalid escape", "invalid number")
 _NO_JSON: Final = "expected a JSON object, received text that is not JSON"
 _TOO_LONG: Final = "expected numbers that the interpreter can read, received more digits"
+_TOO_WIDE: Final = "expected at most 16 MiB of JSON to repair, as it has characters of four bytes, received more"
 _TOO_DEEP: Final = f"expected JSON nested at most {MAX_DEPTH} deep, received deeper"
 # What a chunk is about: a wrong type here is an error, elsewhere the value is kept raw.
 _ESSENTIAL: Final = frozenset({"content", "tool_calls", "finish_reason", "index", "choices", "delta"})
@@ -76,13 +81,15 @@ def read_json(data: bytes, notes: Notes) -> tuple[Any, str]:
 
 
 def _read(data: bytes, notes: Notes) -> Any:
-    """The JSON value; an `UnreadableError` for other text, for deeper nesting, and for a number of too many digits."""
+    """The JSON value; an `UnreadableError` for other text, and for what would take too much to read."""
     try:
         return from_json(data)  # what the fast path reads needs no repair, and is not nested deeper
     except ValueError as error:
         problem = str(error)
     if len(data) > _LARGE and problem.startswith(_BEYOND_REPAIR):
         raise UnreadableError(f"{_NO_JSON} ({problem})")
+    if len(data) > _LARGEST_WIDE and any(wide.search(data) for wide in _WIDE):
+        raise UnreadableError(_TOO_WIDE)
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -93,11 +100,7 @@ def _read(data: bytes, notes: Notes) -> Any:
         raise UnreadableError(_TOO_DEEP)
     if "\\u" in text and has_surrogates(value):
         notes.append((anomalies.SPLIT_SURROGATES, ""))
-        # Keys with half a pair are repaired here; texts are left to the joiner.
-        del value  # it may be large
-        value = json.loads(
-            text, strict=False, object_pairs_hook=lambda pairs: {well_formed(key): item for key, item in pairs}
-        )
+        scrub_keys(value)  # texts are left to the joiner
     return value
 
 
