@@ -24,7 +24,7 @@ from shared_data import shared_data
 
 import chunkfold.event_stream.slicing
 import chunkfold.parser.parser
-import chunkfold.parser.streamed_body
+import chunkfold.parser.event_folder
 import chunkfold.stream.driver
 import chunkfold.wire.payload
 from chunkfold import (
@@ -1330,7 +1330,7 @@ def validations(monkeypatch: pytest.MonkeyPatch, body: bytes) -> int:
         return validate_json(data)
 
     with monkeypatch.context() as patch:
-        for module in (chunkfold.parser.streamed_body, chunkfold.wire.payload):
+        for module in (chunkfold.parser.event_folder, chunkfold.wire.payload):
             patch.setattr(module, "validate_json", counted)
         parser = ChatCompletionParser()
         parser.fold(body)

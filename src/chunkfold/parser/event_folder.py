@@ -1,0 +1,219 @@
+"""Fold events: each through its payload into the fold, up to the one that ends the stream.
+
+The payload decides what an event is; this module decides the order of what happens to it: limits, repairs, merged
+choices, joined halves of characters, transforms, the fold, observers.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+
+from chunkfold import anomalies
+from chunkfold.errors import APIError, ChunkfoldError, exceeded
+from chunkfold.event_stream import MESSAGE, ServerSentEvent
+from chunkfold.excerpts import excerpt
+from chunkfold.fold.stream_fold import StreamFold
+from chunkfold.json_text.parsing import has_more_items
+from chunkfold.models import ChatCompletionChunk
+from chunkfold.models.chunk import is_keep_alive
+from chunkfold.parser.choice_merger import merger_for
+from chunkfold.parser.endings import Stop
+from chunkfold.parser.limits import OutputLimit
+from chunkfold.parser.options import OnServerSentEvent
+from chunkfold.parser.surrogate_joiner import SurrogateJoiner
+from chunkfold.parser.template import EventTemplate
+from chunkfold.wire.envelopes import is_plain
+from chunkfold.wire.parts import MAX_EVENT_PARTS
+from chunkfold.wire.payload import Payload, parse_slowly, valid_chunk, validate_json
+from chunkfold.wire.raw_data import DONE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chunkfold.transforms import Transform
+
+_LARGE: Final = 2 * MAX_EVENT_PARTS  # bytes; an event that has no more is below all limits on what it holds
+
+
+class EventFolder:
+    """Fold the events of one stream; the parser describes the options. Methods append the chunks they make to `chunks`.
+
+    Attributes:
+        stop: Why no more events are taken; None while they are.
+        error: The error that an event or a limit caused, if any.
+        has_progress: Whether more than keep-alives arrived, even if a transform held it back. The parser resets it.
+        foreign: The place and the start of the first event that does not belong to a stream of chunks.
+    """
+
+    def __init__(
+        self,
+        fold: StreamFold,
+        *,
+        max_event_items: int | None,
+        max_output_size: int | None,
+        on_server_sent_event: OnServerSentEvent | None,
+        transforms: "Sequence[Transform]",
+        one_choice: bool,
+    ) -> None:
+        self.stop: Stop | None = None
+        self.error: ChunkfoldError | None = None
+        self.has_progress = False
+        self.foreign: tuple[int, str] | None = None
+        self._fold = fold
+        self._log = fold.log
+        self._max_event_items = max_event_items
+        self._large = _LARGE if max_event_items is None else min(_LARGE, max_event_items)
+        self._on_server_sent_event = on_server_sent_event
+        self._last: tuple[ServerSentEvent, list[ChatCompletionChunk]] | None = None  # not passed to the callback yet
+        self._transforms = transforms = tuple(transforms)
+        self._sees_all = bool(fold.log.refused_ids or transforms) or on_server_sent_event is not None
+        self._is_direct = not self._sees_all  # whether a plain chunk may go straight to the fold
+        self._output_limit = OutputLimit(max_output_size, fold)
+        self._template = EventTemplate(fold, self._output_limit)
+        self._merger = merger_for(fold, transforms) if one_choice else None
+        # Transforms can change calls, so fragments cannot be routed before; but then all chunks pass through them.
+        self._joiner = SurrogateJoiner(None if transforms else fold.calls_of)
+
+    def _take_events(  # noqa: C901 - the loop of every event, in which one more call can be measured
+        self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], *, folding: bool = False
+    ) -> None:
+        """Take each event by the fastest path that is correct for it, up to the one that ends the stream."""
+        fold, output_limit, log, large = self._fold, self._output_limit, self._log, self._large
+        take_alike, made = self._template.take, None if folding else chunks
+        for event in events:
+            data = event.data
+            log.offset = offset = event.offset
+            end = offset + len(data)
+            if len(data) > large:
+                self._take_counted(event, chunks)
+                if self.stop is not None:
+                    return
+            elif not self._is_direct or not take_alike(event, made):
+                output_limit.count(data)
+                try:
+                    chunk = validate_json(data) if event.event == MESSAGE and data != DONE else None
+                except ValidationError:
+                    chunk = None
+                direct = chunk if self._is_direct else None
+                if direct is not None and fold.add_if_usual(direct):
+                    chunks.append(direct)
+                elif direct is None or not self._add_plain(direct, chunks):
+                    self._take(event, chunk, chunks)
+                    if self.stop is not None:
+                        return
+            if end >= output_limit.look_at:
+                self._check_guards(end, chunks)
+                if self.stop is not None:
+                    return
+
+    def _take_counted(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
+        """Take an event that may have too many values: they are counted before it is parsed."""
+        if not self._has_too_many_items(event.data, chunks):
+            self._output_limit.count(event.data)
+            self._take(event, valid_chunk(event), chunks)
+
+    def _has_too_many_items(self, data: bytes, chunks: list[ChatCompletionChunk]) -> bool:
+        """Whether an event has more values than are allowed; if so, end the stream without parsing it."""
+        if not has_more_items(data, self._max_event_items):
+            return False
+        self._fail(exceeded("max_event_items", self._max_event_items), chunks)
+        return True
+
+    def _take(
+        self, event: ServerSentEvent, chunk: ChatCompletionChunk | None, chunks: list[ChatCompletionChunk]
+    ) -> None:
+        """Take an event that is more than a plain chunk, or that is observed; `chunk` is None if it is not valid."""
+        known = len(chunks)
+        if chunk is not None and not is_plain(chunk):
+            chunk = None  # it may be large, and is read again
+        payload = parse_slowly(event) if chunk is None else Payload([chunk])
+        if payload.foreign and self.foreign is None:
+            self.foreign = (event.offset, payload.foreign)
+        self._absorb(payload, event.offset + len(event.data), chunks)
+        if self._on_server_sent_event is not None:
+            self._last = (event, chunks[known:])
+            if self.stop is None:
+                self.tell_last()
+
+    def tell_last(self) -> None:
+        """Notify the callback of the last event; of the one that ended the stream once it is known how it ended."""
+        if self._last is not None and self._on_server_sent_event is not None:
+            last, self._last = self._last, None
+            self._on_server_sent_event(*last)
+
+    def end(self, stop: Stop, chunks: list[ChatCompletionChunk], error: ChunkfoldError | None = None) -> None:
+        """End the stream, and add the chunks that were held back."""
+        self.stop, self.error = stop, error
+        self._flush(chunks)
+        limit = self._output_limit
+        if error is None and stop not in (Stop.REFUSED, Stop.LEFT) and limit.is_passed(self._log.offset):
+            self.stop, self.error = Stop.INVALID, exceeded("max_output_size", limit.most)
+
+    def _add_plain(self, chunk: ChatCompletionChunk, chunks: list[ChatCompletionChunk]) -> bool:
+        """Fold an unusual chunk; return False if it may be more than a chunk."""
+        if not is_plain(chunk):
+            return False
+        if self._merger is None:
+            chunks.append(self._fold.add_unusual(chunk))
+        else:
+            self._merger.merge(chunk)  # which may make it usual
+            chunks.append(self._fold.add(chunk))
+        return True
+
+    def _absorb(self, payload: Payload, end: int, chunks: list[ChatCompletionChunk]) -> None:
+        """Process the payload of data that ends there: merge choices, join halves of characters, transform, fold."""
+        self._log.note_all(payload.notes)
+        if payload.chunks:
+            if self._merger is not None:
+                for chunk in payload.chunks:
+                    self._merger.merge(chunk)
+            is_split = any(rule is anomalies.SPLIT_SURROGATES for rule, _ in payload.notes)
+            if is_split or self._joiner.is_needed:
+                payload.chunks = [self._joiner.join(chunk, is_split=is_split) for chunk in payload.chunks]
+                self._is_direct = not (self._sees_all or self._joiner.is_needed)
+            self.has_progress |= not all(map(is_keep_alive, payload.chunks))
+            chunks += map(self._fold.add, self._transformed(payload.chunks, self._transforms))
+        if payload.error is not None:
+            self._fail(payload.error, chunks)
+        else:
+            self._check_guards(end, chunks)
+        if payload.done and self.stop is None:
+            self.end(Stop.DONE, chunks)
+
+    def _transformed(
+        self, chunks: list[ChatCompletionChunk], transforms: "Sequence[Transform]"
+    ) -> list[ChatCompletionChunk]:
+        for transform in transforms:
+            chunks = [new for chunk in chunks for new in _chunks_from(transform, transform.feed(chunk))]
+        return chunks
+
+    def _check_guards(self, end: int, chunks: list[ChatCompletionChunk]) -> None:
+        """After data that ends here: join texts, check the output limit, and whether strict mode refuses an anomaly."""
+        self._fold.compact()
+        if self._output_limit.is_passed(end):
+            self._fail(exceeded("max_output_size", self._output_limit.most), chunks)
+        elif self._log.refused is not None:
+            self.end(Stop.REFUSED, chunks)
+
+    def _flush(self, chunks: list[ChatCompletionChunk]) -> None:
+        """Add the last chunks: what was held back, and what whole messages add to the deltas."""
+        last_chunks = self._transformed(self._joiner.flush(), self._transforms)
+        for place, transform in enumerate(self._transforms, 1):
+            returned = _chunks_from(transform, transform.close())
+            last_chunks += self._transformed(returned, self._transforms[place:])
+        chunks += last_chunks
+        rest = self._fold.finish(last_chunks)
+        if rest is not None:
+            chunks.append(rest)
+
+    def _fail(self, error: ChunkfoldError, chunks: list[ChatCompletionChunk]) -> None:
+        """End the stream with a provider's error, or with that of an invalid event or a limit."""
+        self.end(Stop.ERROR if isinstance(error, APIError) else Stop.INVALID, chunks, error)
+
+
+def _chunks_from(transform: "Transform", returned: Any) -> list[ChatCompletionChunk]:
+    """What a transform returned, if that is chunks, as its protocol promises."""
+    items: list[Any] = list(returned) if hasattr(returned, "__iter__") else [returned]
+    if not all(isinstance(item, ChatCompletionChunk) for item in items):
+        raise TypeError(f"{type(transform).__name__}: expected a list of chunks, received {excerpt(returned)}")
+    return items
