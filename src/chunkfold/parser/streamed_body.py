@@ -1,6 +1,6 @@
 """Read the body of a response whose status is 2xx: bytes into events, which are folded.
 
-The decoder follows the standard and only exposes what it discards; leniency is decided here: what stands before the
+The decoder follows the standard and only exposes what it discards; leniency is decided here: bare JSON before the
 first event, lines that are nearly `data`, `error` fields, an unfinished block, and a body of another kind.
 """
 
