@@ -324,7 +324,7 @@ FAULT = OSError("connection reset")
 FAILED_WORDS = (
     *("error", "overloaded_error", "abort", "timeout", "cancelled", "engine_overloaded"),
     *("insufficient_system_resource", "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"),
-    *("TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE"),
+    *("TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "malformed_tool_use", "malformed_model_output"),
 )
 WAITED = httpx.ReadTimeout("timed out")
 BOOM = {"message": "boom", "type": "server_error", "code": "overloaded", "failed_generation": "{"}

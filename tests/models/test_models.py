@@ -302,7 +302,7 @@ def test_views_where_nothing_came() -> None:
 
 
 OUTCOMES = {
-    Outcome.STOP: ["stop", "eos_token", "end_turn", "stop_sequence", "STOP", "eos"],
+    Outcome.STOP: ["stop", "eos_token", "end_turn", "stop_sequence", "STOP", "eos", "normal"],
     Outcome.LENGTH: ["length", "max_tokens", "MAX_TOKENS", "model_length"],
     Outcome.TOOL_CALLS: ["tool_calls", "function_call", "tool_use", "tool-calls"],
     Outcome.CONTENT_FILTER: [
@@ -328,6 +328,7 @@ OUTCOMES = {
         ),
         *("rate_limit_error", "server_error", "timeout", "cancelled", "upstream_error", "engine_overloaded"),
         *("MALFORMED_FUNCTION_CALL", "function_call_filter: MALFORMED_FUNCTION_CALL", "network-error", "network error"),
+        *("malformed_tool_use", "malformed_model_output"),
     ],
     Outcome.OTHER: ["repetition", "?", "stopped?", "no", "errors", ": stop", "error_", "no error"],
 }

@@ -16,7 +16,9 @@ class Outcome(StrEnum):
 
 
 _WORDS = {
-    Outcome.STOP: "stop eos eos_token end end_turn stop_sequence stop_token stop_str complete completed finished done",
+    Outcome.STOP: (
+        "stop eos eos_token end end_turn stop_sequence stop_token stop_str complete completed finished done normal"
+    ),
     Outcome.LENGTH: (
         "length max_tokens max_token max_length max_new_tokens max_output_tokens max_completion_tokens model_length"
         " token_limit context_length model_context_window_exceeded"
@@ -30,7 +32,7 @@ _WORDS = {
     Outcome.ERROR: (
         "error network_error insufficient_system_resource abort timeout cancelled canceled engine_overloaded"
         " malformed_function_call function_call_filter malformed_response unexpected_tool_call too_many_tool_calls"
-        " missing_thought_signature error_finish recover_stop"
+        " missing_thought_signature error_finish recover_stop malformed_tool_use malformed_model_output"
     ),
 }
 _OUTCOMES = {word: outcome for outcome, words in _WORDS.items() for word in words.split()}

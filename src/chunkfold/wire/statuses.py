@@ -83,7 +83,8 @@ _WORD_STATUS: Final = {
             " throttled request_limit_exceeded model_not_ready tokens requests queue_exceeded"
             " service_tier_capacity_exceeded some_resource_has_been_exhausted limit_requests",
             500: "server internal internal_server api unknown model_stream_error malformed_function_call"
-            " function_call_filter malformed_response unexpected_tool_call too_many_tool_calls",
+            " function_call_filter malformed_response unexpected_tool_call too_many_tool_calls malformed_tool_use"
+            " malformed_model_output",
             502: "bad_gateway provider upstream network upstream_http2_stream",
             503: "service_unavailable unavailable temporarily_unavailable engine_overloaded overloaded"
             " model_overloaded server_overloaded provider_overloaded provider_unavailable insufficient_system_resource"
