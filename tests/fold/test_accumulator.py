@@ -1313,6 +1313,49 @@ def test_items_of_encrypted_reasoning_add_up_and_are_sent_back() -> None:
     assert message.model_dump()["reasoning_items"] == message.to_param()["reasoning_items"] == items
 
 
+def test_executed_tools_extend() -> None:
+    """Groq's server sends each tool that it ran as it calls it, and once more with its output."""
+    called = [{"index": place, "type": "search", "arguments": "{}"} for place in range(2)]
+    executed = [{**tool, "output": "found"} for tool in called]
+    tools = [called[0], executed[0], called[1], executed[1]]
+    deltas = [*({"executed_tools": [tool]} for tool in tools), {"executed_tools": None, "content": "a"}]
+    message = fold(*said(*deltas)).completion().message
+    assert message.model_extra == {"executed_tools": tools}
+    assert "executed_tools" not in message.to_param()
+
+
+def test_reasoning_steps_extend() -> None:
+    """Perplexity's `stream_mode: concise`; when they are all there, a whole message has them once more."""
+    steps = [{"type": "web_search", "thought": thought} for thought in "abc"]
+    whole = {"role": "assistant", "content": "", "reasoning_steps": steps}
+    parser = fold(
+        *(chunk({"content": "", "reasoning_steps": some}) for some in (steps[:1], steps[1:])),
+        {"choices": [{"index": 0, "delta": {}, "message": whole}]},
+        *said({"content": "d"}),
+    )
+    assert parser.completion().message.model_extra == {"reasoning_steps": steps}
+    assert parser.completion().text == "d"
+
+
+@each_case(
+    ("values", "expected"),
+    [
+        ([{"citation": {"n": 1}}, {"x": 1}, {"citation": {"n": 2}}], {"citations": [{"n": 1}, {"n": 2}], "x": 1}),
+        ([{"citation": {"n": 1}}, {"citation": None}], {"citations": [{"n": 1}]}),
+        ([{"citations": [[1]]}, {"citations": [[2]]}], {"citations": [[1], [2]]}),
+        ([{"citation": None}], {}),
+    ],
+)
+def test_citations_of_litellm_accumulate(values: list[Any], expected: Any) -> None:
+    """LiteLLM's proxy in front of Anthropic sends each citation in a delta of its own."""
+    sent = deepcopy(values)
+    deltas = [{"content": "a", "provider_specific_fields": value} for value in values]
+    message = fold(*said(*deltas)).completion().message
+    assert message.model_extra == {"provider_specific_fields": expected}
+    assert values == sent  # what was folded is not changed
+    assert "provider_specific_fields" not in message.to_param()
+
+
 def test_token_ids_of_a_delta_extend() -> None:
     """FastDeploy's `return_token_ids`."""
     deltas = [{"content": "a", "completion_token_ids": [1, 2]}, {"content": "b", "completion_token_ids": [3]}]

@@ -293,6 +293,13 @@ def _add_annotations(state: ChoiceState, annotations: list[Any]) -> int:
     return 0
 
 
+def _keep_provider_fields(state: ChoiceState, _: str, value: Any) -> bool:
+    """Gemini's signatures accumulate, and so do Anthropic's citations, each of which is the `citation` of a delta."""
+    if is_object(value) and value.get("citation") is not None:
+        value = {**value, "citation": None, "citations": [value["citation"]]}
+    return merge_provider_fields(state.message_extra, value, ("thought_signatures", "citations"))
+
+
 # Blocks in fields that the models do not have.
 _UNKNOWN_KINDS: Final[dict[str, BlockKind]] = {kind.name: kind for kind in BLOCK_KINDS if kind is not REASONING_DETAILS}
 # The rules for fields that the models do not have; a rule returns whether it folded all of the value.
@@ -300,8 +307,7 @@ _UNKNOWN_RULES: Final[dict[str, Callable[[ChoiceState, str, Any], bool]]] = {
     **dict.fromkeys(APPENDED, _append_raw),
     **dict.fromkeys(_UNKNOWN_KINDS, _check_blocks),
     "extra_content": _keep_extra_content,
-    # Gemini's signatures accumulate.
-    PROVIDER_FIELDS: lambda state, _, value: merge_provider_fields(state.message_extra, value, ("thought_signatures",)),
+    PROVIDER_FIELDS: _keep_provider_fields,
 }
 RULED_UNKNOWN: Final = REASONING_FIELDS.union(_UNKNOWN_RULES)
 """Unknown fields of a delta of which more is kept than the last value."""

@@ -17,8 +17,9 @@ from chunkfold.models.shared import USAGE_KEYS, is_count
 
 EXTENDED_IN_CHOICE = ("token_ids",)
 """Unknown keys of a choice whose lists add up: vLLM sends the tokens with each chunk."""
-EXTENDED_IN_MESSAGE = (REASONING_ITEMS, "completion_token_ids")
-"""Unknown keys of a delta whose lists add up: FastDeploy has the tokens there."""
+EXTENDED_IN_MESSAGE = (REASONING_ITEMS, "completion_token_ids", "executed_tools", "reasoning_steps")
+"""Unknown keys of a delta whose lists add up: FastDeploy has the tokens there, Groq the tools that its server ran (each
+as it is called, then with its output), Perplexity the steps of its search."""
 EXTENDED_IN_LOGPROBS = ("reasoning_content",)
 """Unknown keys of log probabilities whose lists add up: DeepSeek has one for the reasoning."""
 _MOST_KEYS = 100  # of an object in usage; what providers send has some twenty
