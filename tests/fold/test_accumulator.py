@@ -1295,6 +1295,15 @@ def test_log_probabilities_of_the_reasoning_add_up() -> None:
     assert choice.logprobs.model_dump()["reasoning_content"] == [{"token": "a"}, {"token": "b"}]
 
 
+def test_log_probabilities_of_the_legacy_api_add_up() -> None:
+    """Fireworks sends them if `logprobs` is a number."""
+    names = ("tokens", "token_ids", "token_logprobs", "top_logprobs", "text_offset")
+    logprobs = [{name: [number] for name in names} for number in range(3)]
+    (choice,) = fold(*(chunk({}, choice={"logprobs": one}) for one in logprobs), *said({})).completion().choices
+    assert choice.logprobs is not None
+    assert choice.logprobs.model_extra == {name: [0, 1, 2] for name in names}
+
+
 @pytest.mark.parametrize("sent", [{"reasoning_content": ""}, {}, {"reasoning_content": "hm"}])
 def test_the_reasoning_is_sent_back_where_it_is_asked_for(sent: dict[str, Any]) -> None:
     """DeepSeek wants the field between tool calls even if it sent it empty."""

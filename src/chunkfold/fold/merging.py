@@ -20,8 +20,9 @@ EXTENDED_IN_CHOICE = ("token_ids",)
 EXTENDED_IN_MESSAGE = (REASONING_ITEMS, "completion_token_ids", "executed_tools", "reasoning_steps")
 """Unknown keys of a delta whose lists add up: FastDeploy has the tokens there, Groq the tools that its server ran (each
 as it is called, then with its output), Perplexity the steps of its search."""
-EXTENDED_IN_LOGPROBS = ("reasoning_content",)
-"""Unknown keys of log probabilities whose lists add up: DeepSeek has one for the reasoning."""
+EXTENDED_IN_LOGPROBS = ("reasoning_content", "tokens", "token_ids", "token_logprobs", "top_logprobs", "text_offset")
+"""Unknown keys of log probabilities whose lists add up: DeepSeek has one for the reasoning, Fireworks those of the
+legacy API."""
 _MOST_KEYS = 100  # of an object in usage; what providers send has some twenty
 _DETAIL_COUNTS = frozenset({*PromptTokensDetails.model_fields, *CompletionTokensDetails.model_fields})
 _OTHER_NAMES = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
