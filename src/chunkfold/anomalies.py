@@ -222,7 +222,7 @@ ARGUMENTS_SEVERAL: Final = Rule(
     "CF312",
     "one tool call's arguments are several JSON objects, one after another",
     "servers that give every call the index 0 and no id",
-    "keeps the text; `parse` raises ParseError, unless it is the same twice",
+    "keeps the text; `parse` raises ParseError, unless all of them are equal",
 )
 CALLS_OBJECT: Final = Rule(
     "CF313", "`tool_calls` is one object, not a list", "Portkey in front of Cohere", "reads it as a list of one"

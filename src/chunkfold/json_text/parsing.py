@@ -3,6 +3,7 @@
 import inspect
 import json
 import re
+from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from types import NoneType, UnionType
@@ -19,6 +20,9 @@ _PYDANTIC_DEPTH: Final = 200  # levels of objects and lists; pydantic reads no d
 # Everything up to the next comma or opening bracket outside of strings, or up to the end, so that every try matches:
 # a search that fails would start again at each byte.
 _ITEM: Final = re.compile(rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))*+([,\[{]|\Z)', re.DOTALL)
+
+_NEXT_OBJECT: Final = re.compile(r"\}\s*+\{")
+_NOT_BLANK: Final = re.compile(r"\S")
 
 
 def has_more_items(data: bytes, most: int | None) -> bool:
@@ -118,11 +122,25 @@ def name_of(as_type: Any) -> str:
 
 
 def json_of(arguments: str) -> str:
-    """A call's arguments as one JSON text: see `without_placeholder`; and an object that was sent twice counts once."""
+    """A call's arguments as one JSON text: see `without_placeholder`; and an object that is repeated counts once."""
     text = without_placeholder(arguments)
-    half, odd = divmod(len(text), 2)
-    is_twice = not odd and text[half - 1 : half + 1] == "}{" and text[:half] == text[half:]
-    return text[:half] if is_twice and not is_json(text) else text
+    if not text.startswith("{") or not _NEXT_OBJECT.search(text) or is_json(text):
+        return text
+    with suppress(ValueError, RecursionError):
+        return _first_of_equal(text)
+    return text
+
+
+def _first_of_equal(text: str) -> str:
+    """The first of several values that are equal, however each is written; all of the text if one of them is not."""
+    whole, decode = _with_whole_pairs(text), json.JSONDecoder().raw_decode
+    first, end = decode(whole)
+    place, same = end, json.dumps(first, sort_keys=True)
+    while (start := _NOT_BLANK.search(whole, place)) is not None:
+        value, place = decode(whole, start.start())
+        if json.dumps(value, sort_keys=True) != same:
+            return text
+    return text[:end]
 
 
 def without_placeholder(arguments: str) -> str:
