@@ -38,8 +38,10 @@ def nearly_data(line: bytes, *, in_stream: bool) -> bytes | None:
     """
     if in_stream and (line.startswith(b"{") or line.rstrip() == b"[DONE]"):
         return line
-    name, _, value = line.partition(b":")
-    return value.removeprefix(b" ") if name.removeprefix(BOM).strip().lower() == b"data" else None
+    begin = line.find(b":") + 1 or len(line) + 1
+    if line[: begin - 1].removeprefix(BOM).strip().lower() != b"data":
+        return None
+    return line[begin + line.startswith(b" ", begin) :]  # copied once, since a line may be large
 
 
 def size_of_unfinished(line: bytearray, data_size: int) -> int:

@@ -110,7 +110,7 @@ class ChoiceState:
             if extra:  # rare, and there may be many choices
                 growing = {name: extra[name] for name in extended if is_list(extra.get(name))}
                 lists += growing.values()
-                rest = {name: extra[name] for name in extra.keys() - growing.keys() if extra[name] is not merged}
+                rest = {name: value for name, value in extra.items() if name not in growing and value is not merged}
                 replaced.append(rest)
         return Kept(
             (*texts, self.tool_calls, self.function_call, merged),

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeGuard
 from pydantic import BaseModel
 
 from chunkfold.fold.text_buffer import TextBuffer
-from chunkfold.json_text.values import is_container, is_list, is_object
+from chunkfold.json_text.values import is_list, is_object
 
 # Bytes.
 _VALUE: Final = 24  # a number, a reference to a value
@@ -84,13 +84,13 @@ class Footprint:
             elif is_list(value) or _is_tuple(value):
                 size += _CONTAINER
                 unseen += value
-            elif isinstance(value, BaseModel):
+            elif isinstance(value, TextBuffer):
+                size += _BUFFER + value.size
+            elif isinstance(value, BaseModel):  # after all others, since pydantic's check is slow
                 fields = [*vars(value).values(), value.__pydantic_extra__]
                 present = [field for field in fields if field is not None]
                 size += _MODEL + _VALUE * (len(fields) - len(present))
                 unseen += present
-            elif isinstance(value, TextBuffer):
-                size += _BUFFER + value.size
             elif id(value) not in counted:
                 counted.add(id(value))
                 kept: Kept = value.kept()
@@ -116,7 +116,7 @@ class Footprint:
         single: dict[str, Any] = {}
         size = 0
         for name, value in fields.items():
-            if not (is_container(value) or isinstance(value, BaseModel)):
+            if value is None or isinstance(value, (str, int, float)):
                 single[name] = value
                 continue
             known, own = self._known[1].get((*owner, name), (None, 0))

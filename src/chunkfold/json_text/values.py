@@ -91,4 +91,10 @@ def places_in(holder: Any) -> Iterable[Any]:
 def size_of(holder: Any) -> int:
     """Roughly how many characters an object or a list has; more than none."""
     contents = (item for inner in containers_in(holder) for item in contents_of(inner))
-    return 1 + sum(len(item) if isinstance(item, str) else 1 for item in contents)
+    return 1 + sum(map(_length, contents))
+
+
+def _length(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    return 1 + (value.bit_length() // 8 if isinstance(value, int) else 0)

@@ -31,7 +31,8 @@ from chunkfold.models.shared import USAGE_KEYS, is_count
 Notes = list[tuple[Rule, str]]
 
 _MAX_UNKNOWN_DEPTH: Final = 200
-# Characters of an event's arguments that are not text. As text, each may take 24 bytes instead of one.
+# Characters of an event's arguments, and ids of calls, that are not text. As text, each may take 24 bytes instead of
+# one, and an integer takes the square of its digits to print.
 MAX_ARGUMENTS_VALUES: Final = 2**21
 _LARGE: Final = 2**20  # bytes; reading what cannot be repaired once more takes eight times as many
 _LARGEST_WIDE: Final = 2**24  # bytes; the text and its values may take four times as many, each
@@ -181,7 +182,7 @@ def _drop_empty_values(body: dict[str, Any], notes: Notes) -> None:
 
 
 def _repair_calls(part: dict[str, Any], notes: Notes, left: int) -> int:
-    """Repair the calls of a delta or message; `left` is how many characters of arguments may still be no text."""
+    """Repair the calls of a delta or message; `left` is how many characters of them may still be no text."""
     calls = part.get("tool_calls")
     if is_object(calls):
         part["tool_calls"] = calls = [calls] if calls else []
@@ -191,6 +192,7 @@ def _repair_calls(part: dict[str, Any], notes: Notes, left: int) -> int:
         notes.append((anomalies.FIELD_NULL_ITEM, ""))
     for call in objects_in(calls):
         if is_integer(call.get("id")):
+            left = _left_after([call["id"]], left)
             call["id"] = _json_text(call["id"])
             notes.append((anomalies.CALL_ID_NOT_TEXT, f"id {call['id']}"))
         left = _arguments_as_text(call.get("function"), notes, left)
@@ -201,11 +203,17 @@ def _arguments_as_text(function: Any, notes: Notes, left: int) -> int:
     """Arguments that came as a value become its JSON text; an empty one stays raw, for the fold to judge."""
     if is_object(function) and is_container(function.get("arguments")):
         notes.append((anomalies.ARGUMENTS_OBJECT, ""))
-        left -= size_of(function["arguments"])
-        if left < 0:
-            raise exceeded("max_arguments_values", MAX_ARGUMENTS_VALUES)
+        left = _left_after(function["arguments"], left)
         if function["arguments"]:
             function["arguments"] = _json_text(function["arguments"])
+    return left
+
+
+def _left_after(holder: dict[str, Any] | list[Any], left: int) -> int:
+    """How many characters may still be no text after these; a `LimitExceededError` if they are too many."""
+    left -= size_of(holder)
+    if left < 0:
+        raise exceeded("max_arguments_values", MAX_ARGUMENTS_VALUES)
     return left
 
 
