@@ -210,6 +210,11 @@ def test_the_commands_are_listed() -> None:
     assert run("demo", "--help").exit_code == 0
 
 
+def test_without_a_command_the_help_is_an_error() -> None:
+    result = run()
+    assert (result.stdout, result.stderr, result.exit_code) == ("", run("--help").stdout, 2)
+
+
 # An example and an exit code that the help of a command has.
 HELP = {
     "doctor": ("https://api.openai.com/v1 -m gpt-5-mini", ""),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 from chunkfold.cli.commands import COMMANDS
 from chunkfold.cli.signals import LEFT, ended_by_signals
@@ -16,6 +17,9 @@ from chunkfold.cli.signals import LEFT, ended_by_signals
 def _show(error: click.ClickException) -> None:
     from chunkfold.cli.view import say
 
+    if isinstance(error, NoArgsIsHelpError):
+        error.show()
+        return
     if isinstance(error, click.UsageError) and error.ctx is not None:
         click.echo(f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} --help' for help.\n", err=True)
     say(f"Error: {error.format_message()}")
