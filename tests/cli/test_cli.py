@@ -1,5 +1,6 @@
 """The command line, as a user sees it: in a pipe, on a terminal, and without its extra."""
 
+import errno
 import importlib.metadata
 import json
 import os
@@ -140,6 +141,14 @@ def test_an_output_that_is_full_is_one_line(arguments: tuple[str, ...]) -> None:
         done = subprocess.run([COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, check=False)
     assert done.stderr.decode().endswith(FULL)
     assert done.returncode == 1
+
+
+def test_another_file_that_fails_is_not_called_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "a\x07.toml")
+
+    monkeypatch.setattr("chunkfold.cli.serve.serve", fail)
+    assert run("serve") == ("", r"Error: a\x07.toml: Permission denied" + "\n", 1)
 
 
 def closed(stream: int, *arguments: str) -> subprocess.CompletedProcess[str]:

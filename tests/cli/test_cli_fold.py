@@ -159,6 +159,12 @@ def test_what_cannot_be_read_does_not_stop_the_rest(folder: Path) -> None:
     assert "unreadable       4" in errors
 
 
+def test_a_name_that_no_file_can_have_does_not_stop_the_rest(folder: Path) -> None:
+    output, _, code = fold_files("--json", "x" * 5000, "a.sse")
+    assert ([line["end"] for line in lines_of(output)], code) == ([None, "finished"], 1)
+    assert folder
+
+
 def test_a_folder_stands_for_the_files_in_it(folder: Path) -> None:
     (folder / "x").mkdir()
     (folder / "x" / "deeper").mkdir()

@@ -11,6 +11,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from chunkfold.cli.commands import COMMANDS
+from chunkfold.cli.safe import one_line
 from chunkfold.cli.signals import LEFT, ended_by_signals
 
 
@@ -25,9 +26,10 @@ def _show(error: click.ClickException) -> None:
     say(f"Error: {error.format_message()}")
 
 
-def _output_failed(error: OSError) -> int:
-    """Report that standard output is full, or closed; the rest of the output is discarded."""
-    click.echo(f"Error: standard output: {error.strerror or error}", err=True)
+def _show_failure(error: OSError) -> int:
+    """Report the file that failed; without a name it is standard output, full or closed. No more output is written."""
+    name = "standard output" if error.filename is None else one_line(str(error.filename))
+    click.echo(f"Error: {name}: {error.strerror or error}", err=True)
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1
@@ -77,7 +79,7 @@ class _Group(click.Group):
             except OSError as error:
                 code = 1
                 with suppress(OSError):  # a terminal that was closed takes no messages
-                    _output_failed(error)
+                    _show_failure(error)
         sys.exit(128 + signals[0] if signals else code)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -85,7 +87,7 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except OSError as error:
-            return _output_failed(error)
+            return _show_failure(error)
 
 
 @click.group(

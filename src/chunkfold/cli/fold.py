@@ -50,10 +50,10 @@ def fold(files: tuple[str, ...], *, as_json: bool, jobs: int | None) -> int:
 
 def _files_of(file: str) -> Iterator[tuple[str, Problem | None]]:
     folder = Path(file)
-    if file == "-" or not folder.is_dir():
-        yield file, None
-        return
     try:
+        if file == "-" or not folder.is_dir():
+            yield file, None
+            return
         found = sorted(entry for entry in folder.iterdir() if entry.is_file() and not entry.name.startswith("."))
     except OSError as error:
         yield file, Problem(type(error).__name__, error.strerror or "")
