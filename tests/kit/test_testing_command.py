@@ -1,5 +1,6 @@
 """How `python -m chunkfold.testing` is used wrongly, and what it says where nobody asked for other libraries."""
 
+import io
 import json
 import re
 import sys
@@ -107,6 +108,14 @@ def test_one_stream_in_full(toy: str, capsys: pytest.CaptureFixture[str]) -> Non
     places = re.findall(r'File ".*[/\\](\w+)\.py", line \d+, in (\w+)', mine)
     assert places == [(toy, "broken")]  # no frame of the kit
     assert main(["--no-peers", "--client", f"{toy}:hi", "--show", "bom"]) == 0
+
+
+def test_what_an_encoding_cannot_write_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "ascii"))
+    assert main(["--no-peers", "--markdown"]) == 0
+    sys.stdout.flush()
+    assert rb"\u2713" in written.getvalue()
 
 
 def test_a_long_body_is_shown_in_part(capsys: pytest.CaptureFixture[str]) -> None:

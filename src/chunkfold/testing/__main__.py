@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from chunkfold.testing.hostile.clients import Client, chunkfold_client, hold, load_client
 from chunkfold.testing.hostile.collection import hostile_streams
@@ -34,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     own = _clients(parser, options.client)
     page = _page(parser, options.markdown)
+    stdout: Any = sys.stdout
+    if hasattr(stdout, "reconfigure"):
+        stdout.reconfigure(errors="backslashreplace")  # for encodings that cannot write what is shown
     streams = hostile_streams(abuse=not options.no_abuse)
     if options.show is not None:
         streams = (_named(parser, options.show, streams),)
