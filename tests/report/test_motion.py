@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,13 @@ def test_the_second_stream_follows_the_first() -> None:
         "end: interrupted",
         "completion() raises StreamInterruptedError; the text so far is kept",
     ]
+
+
+def test_a_stream_ends_as_it_was_recorded() -> None:
+    left = motion([recording(StreamBuilder().text("left"), end="left")])
+    assert texts(left, "bad") == ["end: closed", "completion() raises IncompleteStreamError; the text so far is kept"]
+    stalled = replace(recording(StreamBuilder().text("late").comment(), end="left"), progress_timeout=0.5)
+    assert texts(motion([stalled]), "bad")[0] == "end: stalled"
 
 
 def test_calls_that_come_in_turns_have_a_row_each() -> None:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Final
 
-from chunkfold.errors import ChunkfoldError
+from chunkfold.errors import ChunkfoldError, StreamEnd
 from chunkfold.event_stream import ServerSentEvent
 from chunkfold.events.types import ReasoningDelta, TextDelta, ToolCallArgumentsDelta, ToolCallStarted
-from chunkfold.models import ChatCompletion
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.recording import Recording
+from chunkfold.recording.replaying import conclude, parser_of
 
 _SIZE: Final = (600, 424)  # narrow, so that it can be read on a phone too
 _ROW: Final = 20  # pixels
@@ -65,33 +65,17 @@ class _Act:
         self._now = 0.0
         self.frames: list[_Piece] = []
         self.message: list[_Piece] = []
-        self._parser = ChatCompletionParser(on_server_sent_event=self._take_frame, status_code=recording.status_code)
+        self._parser = parser_of(recording, on_server_sent_event=self._take_frame)
         self._parser.events()  # from now on
         for read in recording.reads:
             self._now = read.at / speed
-            self._parser.feed(read.data)
+            self._parser.feed(read.data, arrived=read.at)
             self._take_events()
         self._now = self.seconds = max(self._now, recording.seconds / speed)
-        if recording.end == "error":
-            self._parser.interrupt(ConnectionError(recording.error))
-        else:
-            self._parser.close()
+        conclude(self._parser, recording)
         self._take_events()
-
-    @property
-    def end(self) -> str:
-        """How the stream ended."""
-        return str(self._parser.end)
-
-    @property
-    def is_good(self) -> bool:
-        """Whether there is a completion."""
-        return self._parser.end is not None and self._parser.end.complete
-
-    @property
-    def verdict(self) -> str:
-        """The advice on this ending, in one line."""
-        return _verdict(self._parser.snapshot, self._parser.error)
+        self.end = self._parser.end or StreamEnd.CLOSED
+        self.verdict = _verdict(self._parser)
 
     def _take_frame(self, event: ServerSentEvent, _chunks: object) -> None:
         self.frames.append(_Piece(self._now, "frame", _excerpt(event.text)))
@@ -184,7 +168,7 @@ class _Drawing:
                 yield self._text(piece, _MESSAGE_TOP + 10 + row * _ROW, column)
 
     def _end(self, act: _Act) -> Iterator[str]:
-        kind = "good" if act.is_good else "bad"
+        kind = "good" if act.end.complete else "bad"
         for row, text in enumerate((f"end: {act.end}", act.verdict)):
             yield self._text(_Piece(act.seconds, kind, text), _END_TOP + row * _ROW)
 
@@ -243,12 +227,14 @@ def _wrapped(pieces: Sequence[_Piece]) -> Iterator[tuple[int, int, _Piece]]:
                 row, column = (row + 1, 0) if left else (row, column + len(part))
 
 
-def _verdict(snapshot: ChatCompletion, error: ChunkfoldError | None) -> str:
-    if error is not None:
+def _verdict(parser: ChatCompletionParser) -> str:
+    """What `completion()` does after this ending, in one line."""
+    try:
+        completion = parser.completion()
+    except ChunkfoldError as error:
         return f"completion() raises {type(error).__name__}; the text so far is kept"
-    usage = snapshot.usage
-    tokens = "" if usage is None else f", {usage.completion_tokens} tokens"
-    return f"finish reason {snapshot.finish_reason}{tokens}: completion() returns"
+    tokens = "" if completion.usage is None else f", {completion.usage.completion_tokens} tokens"
+    return f"finish reason {completion.finish_reason}{tokens}: completion() returns"
 
 
 def _excerpt(data: str) -> str:
