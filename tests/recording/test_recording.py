@@ -698,6 +698,8 @@ def test_how_long_it_took() -> None:
     assert replace(PACED, ended_at=None).seconds == 3.0
     assert Recording((), headers_at=2.0).seconds == 2.0
     assert Recording(()).seconds == 0.0
+    assert Recording((), headers_at=2.0).is_timed
+    assert not Recording.loads(b"data: [DONE]\n\n").is_timed
 
 
 def test_closing_a_recording_is_nothing() -> None:

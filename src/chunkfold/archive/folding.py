@@ -157,11 +157,10 @@ def _usage(sent: CompletionUsage | None) -> Usage:
 
 
 def _timing(recording: Recording, noted: StreamTiming, completion_tokens: int | None) -> Timing:
-    seconds = recording.seconds or None
-    timing = noted if seconds else StreamTiming()  # a plain body counts as read at 0 s: no time at all
+    timing = noted if recording.is_timed else StreamTiming()
     gaps = timing.gaps
     return {
-        "seconds": seconds,
+        "seconds": recording.seconds if recording.is_timed else None,
         "headers_seconds": timing.headers,
         "first_byte_seconds": timing.first_byte,
         "first_chunk_seconds": timing.first_chunk,

@@ -78,11 +78,6 @@ def is_url(source: str) -> bool:
     return source.startswith(("http://", "https://")) and not Path(source).exists()
 
 
-def has_times(recording: Recording) -> bool:
-    """Whether the recording has the times of its reads; a plain body does not."""
-    return recording.headers_at is not None or any(read.at for read in recording.reads)
-
-
 def reason_of(error: Exception) -> str:
     """The exception's message on one line; its type if it has none."""
     said = error.strerror if isinstance(error, OSError) else None

@@ -30,7 +30,6 @@ from chunkfold.anomalies import (
     WHOLE_COMPLETION,
 )
 from chunkfold.cli.additions import Addition, additions_of, unknown_fields
-from chunkfold.cli.files import has_times
 from chunkfold.excerpts import excerpt
 from chunkfold.parser.options import ParserOptions
 from chunkfold.recording import RecordedTransportError, Recording
@@ -250,7 +249,7 @@ class Inspection:
 
 def inspect_recording(recording: Recording, inspection: Inspection) -> None:
     """Inspect a recording in the reads of the live stream."""
-    timed = has_times(recording)
+    timed = recording.is_timed
     inspection.parser.timing.headers = recording.headers_at
     for read in recording.reads:
         inspection.feed(read.data, read.at if timed else None)

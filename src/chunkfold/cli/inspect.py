@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from chunkfold.cli.facts import exit_code
-from chunkfold.cli.files import has_times, is_url, loaded, pieces_of
+from chunkfold.cli.files import is_url, loaded, pieces_of
 from chunkfold.cli.frame_view import FrameView, JsonFrameView, TextFrameView
 from chunkfold.cli.frames import Inspection, inspect_recording
 from chunkfold.cli.request import ChatRequest, chat_request, checked_url, headers_of
@@ -72,7 +72,7 @@ def _show_file(source: str, make_view: _View) -> int:
 
 
 def _show_recording(recording: Recording, make_view: _View) -> int:
-    timed = has_times(recording)
+    timed = recording.is_timed
     view = make_view(timed=timed, offset_width=len(str(len(recording.body))))
     inspection = Inspection(view.frame, **options_of(recording))
     return _watch(view, inspection, lambda: inspect_recording(recording, inspection))
@@ -119,5 +119,5 @@ def _stored_at(url: str, *, key_env: str, headers: tuple[str, ...], timeout: flo
         stored = Recording.loads(fetched.body)
     except ValueError as error:
         raise click.ClickException(f"{one_line(str(error))}") from None
-    is_plain = stored.body == fetched.body
-    return replace(fetched, reads=stored.reads) if is_plain else stored  # the download's times are not the stream's
+    is_plain = stored.body == fetched.body  # the download's times are not the stream's
+    return replace(fetched, reads=stored.reads, ended_at=None) if is_plain else stored

@@ -4,7 +4,7 @@ import click
 
 from chunkfold import ChatCompletionParser, StreamEnd
 from chunkfold.cli.facts import error_line, exit_code, footer, reply_json, reply_of
-from chunkfold.cli.files import has_times, recording_from
+from chunkfold.cli.files import recording_from
 from chunkfold.cli.painter import Painter
 from chunkfold.cli.safe import one_line
 from chunkfold.cli.view import AnswerView, answer_view, say
@@ -44,7 +44,7 @@ def _show(recording: Recording, speed: float, *, as_json: bool) -> int:
     except KeyboardInterrupt:
         parser.leave()
         is_left = True
-    reply = reply_of(parser, parser.error, is_timed=has_times(recording))
+    reply = reply_of(parser, parser.error, is_timed=recording.is_timed)
     if as_json:
         click.echo(reply_json(reply))
     else:

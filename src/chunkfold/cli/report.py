@@ -32,7 +32,7 @@ def report(files: tuple[str, ...], output: str | None, trace_to: str | None, mot
 
 def _checked(file: str, recording: Recording) -> Recording:
     """The recording, unless it is binary data: an image or an archive has nothing to draw."""
-    if recording.headers_at is None and b"\0" in recording.body[:_LOOK]:
+    if not recording.is_timed and b"\0" in recording.body[:_LOOK]:
         raise click.ClickException(
             f"{one_line(file)}: expected a recording or the body of a stream, received binary data"
         )

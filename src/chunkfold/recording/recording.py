@@ -62,6 +62,11 @@ class Recording(ShortRepr):
         times = (self.headers_at, *(read.at for read in self.reads[-1:]), self.ended_at)
         return max((at for at in times if at is not None), default=0.0)
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether its times are known; a plain body has none, and counts as read at 0 seconds."""
+        return self.seconds > 0
+
     @staticmethod
     def load(path: str | PathLike[str]) -> "Recording":
         """Read a file: a recording, or a plain body, which counts as read at once.

@@ -87,7 +87,6 @@ class StreamFacts:
     Attributes:
         name: The recording's name.
         recording: The recording.
-        is_timed: Whether the recording has times; a plain body has none, and the times here are meaningless.
         end: How the stream ended.
         error: The error, None if there is none.
         completion: The completion at the end of the stream.
@@ -102,7 +101,6 @@ class StreamFacts:
 
     name: str
     recording: Recording
-    is_timed: bool
     end: StreamEnd
     error: ChunkfoldError | None
     completion: ChatCompletion
@@ -123,6 +121,11 @@ class StreamFacts:
     def seconds(self) -> float:
         """The duration of the recording in seconds."""
         return self.recording.seconds
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the recording has times; else the times here are meaningless."""
+        return self.recording.is_timed
 
     @property
     def tokens_per_second(self) -> float | None:
@@ -157,7 +160,6 @@ def facts_of(recording: Recording, name: str) -> StreamFacts:
     return StreamFacts(
         name=name,
         recording=recording,
-        is_timed=recording.seconds > 0,
         end=parser.end or StreamEnd.CLOSED,
         error=parser.error,
         completion=parser.snapshot,
