@@ -348,7 +348,7 @@ def test_no_memory_for_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     def load(_: object) -> Recording:
         raise MemoryError
 
-    monkeypatch.setattr(Recording, "load", load)
+    monkeypatch.setattr(Recording, "loads", load)
     folded = fold(Job(str(folder / "a.sse"), as_json=True))
     assert (folded.end, folded.excerpt) == (None, "out of memory")
     assert json.loads(folded.json)["error"] == error_object(Problem("MemoryError", "out of memory"))

@@ -201,8 +201,8 @@ Examples:
         ),
         help="""Show a recorded answer as it arrived, or serve it.
 
-FILE is what `chunkfold record` has written, or the plain body of a stream; "-" is standard
-input. With --serve, it is sent to any client: at the same pace, in the same reads, with the same ending.""",
+FILE is what `chunkfold record` has written, or the plain body of a stream (either may be gzipped); "-" is
+standard input. With --serve, it is sent to any client: at the same pace, in the same reads, with the same ending.""",
         epilog=f"""\b
 Examples:
   chunkfold replay hello.jsonl              as it arrived
@@ -221,8 +221,8 @@ Examples:
         *_REQUEST,
         help="""Show a stream frame by frame, and what a client must tolerate to read it.
 
-FILE is a recording, or a body as curl saves it; "-" is standard input. With --model, the provider at
-URL answers PROMPT (by default "Say hello."); without it, URL is a stored body to download.""",
+FILE is a recording, or a body as curl saves it (either may be gzipped); "-" is standard input. With --model,
+the provider at URL answers PROMPT (by default "Say hello."); without it, URL is a stored body to download.""",
         epilog=f"""\b
 Examples:
   chunkfold inspect answer.jsonl                   a recording
@@ -273,8 +273,8 @@ Exit codes:
         _option("--motion", "motion_to", metavar="FILE", help="Write an animation to FILE, as SVG."),
         help="""Draw the timeline of a recording, as a page, a trace or an animation.
 
-FILE is a recording, or a body as curl saves it; "-" is standard input. The page is self-contained. A body has no
-times, so its page shows what arrived, but not when.""",
+FILE is a recording, or a body as curl saves it (either may be gzipped); "-" is standard input. The page is
+self-contained. A body has no times, so its page shows what arrived, but not when.""",
         epilog="""\b
 Examples:
   chunkfold report answer.jsonl -o report.html      the timeline
@@ -303,9 +303,9 @@ Exit codes:
         ),
         help="""Fold many recorded streams into their completions.
 
-Each FILE is a recording, or the plain body of a stream; "-" is standard input, and a folder stands for the files in
-it. The results are printed in the order of the files, followed by a summary of the endings and the broken rules;
-with --json the summary goes to standard error.""",
+Each FILE is a recording, or the plain body of a stream (either may be gzipped); "-" is standard input, and a folder
+stands for the files in it. The results are printed in the order of the files, followed by a summary of the endings and
+the broken rules; with --json the summary goes to standard error.""",
         epilog="""\b
 Examples:
   chunkfold fold recordings/
@@ -334,9 +334,9 @@ Exit codes:
         ),
         help="""Run a provider that sends the answers of a script, faults included.
 
-Each POST request gets the next answer. The files are scripts in TOML or JSON, recordings or
-plain bodies, whose answers are sent in order. The first line on standard output is the base URL, and
-each request is logged on standard error. Stop it with Ctrl-C or SIGTERM.""",
+Each POST request gets the next answer. The files are scripts in TOML or JSON, recordings or plain
+bodies (either may be gzipped), whose answers are sent in order. The first line on standard output is
+the base URL, and each request is logged on standard error. Stop it with Ctrl-C or SIGTERM.""",
         epilog="""\b
 Examples:
   chunkfold serve                 a provider that says hello

@@ -1,21 +1,28 @@
 """Files of commands: recordings to read, and what is written."""
 
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Final
 
 import click
 
 from chunkfold.cli.safe import one_line
+from chunkfold.cli.unpacking import unpacked
 from chunkfold.recording import Recording
 
-_PIECE: Final = 65536  # bytes
+
+@contextmanager
+def errors_of(name: str) -> Generator[None]:
+    """Turn the errors of a file into a `ClickException` that names it."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise click.ClickException(f"{one_line(name)}: {reason_of(error)}") from None
 
 
 def pieces_of(source: str) -> Iterator[bytes]:
-    """The bytes of a file as they arrive.
+    """The bytes of a file as they arrive, unpacked if it is gzip.
 
     Args:
         source: Its name; "-" is standard input.
@@ -23,54 +30,39 @@ def pieces_of(source: str) -> Iterator[bytes]:
     Raises:
         click.ClickException: It cannot be read.
     """
-    stdin: Any = sys.stdin.buffer
-    try:
-        with nullcontext(stdin) if source == "-" else Path(source).open("rb") as file:
-            while piece := file.read1(_PIECE):
-                yield piece
-    except OSError as error:
-        raise click.ClickException(f"{one_line(source)}: {reason_of(error)}") from None
+    with errors_of(source), nullcontext(sys.stdin.buffer) if source == "-" else Path(source).open("rb") as file:
+        yield from unpacked(file)
 
 
-def recording_from(source: str) -> Recording:
-    """A file's recording or plain body; "-" is standard input.
+def recording_from(source: str, pieces: Iterable[bytes] | None = None) -> Recording:
+    """A file's recording or plain body.
+
+    Args:
+        source: Its name; "-" is standard input.
+        pieces: Its bytes, if they are being read already.
 
     Raises:
         click.ClickException: It cannot be read, or is an invalid recording.
     """
-    return loaded(source, pieces_of(source))
-
-
-def loaded(source: str, pieces: Iterable[bytes]) -> Recording:
-    """The recording or plain body that was read from this source.
-
-    Raises:
-        click.ClickException: It is an invalid recording.
-    """
-    try:
-        return Recording.loads(b"".join(pieces))
-    except ValueError as error:
-        raise click.ClickException(f"{one_line(source)}: {reason_of(error)}") from None
+    with errors_of(source):
+        return Recording.loads(b"".join(pieces_of(source) if pieces is None else pieces))
 
 
 def write(data: bytes, output: str) -> None:
     """Write a file; "-" is standard output.
 
     Raises:
-        click.ClickException: It cannot be written.
+        click.ClickException: The file cannot be written.
+        OSError: Standard output cannot be written.
     """
-    try:
-        if output != "-":
+    if output != "-":
+        with errors_of(output):
             Path(output).write_bytes(data)
-            return
-        rest = memoryview(data)
-        while rest:  # without buffering, a write may be partial
-            rest = rest[sys.stdout.buffer.write(rest) :]
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise click.ClickException(f"{one_line(output)}: {reason_of(error)}") from None
+        return
+    rest = memoryview(data)
+    while rest:  # without buffering, a write may be partial
+        rest = rest[sys.stdout.buffer.write(rest) :]
+    sys.stdout.buffer.flush()
 
 
 def is_url(source: str) -> bool:

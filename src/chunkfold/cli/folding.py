@@ -1,11 +1,14 @@
 """One file to its result. This runs in worker processes, so it loads neither click nor rich."""
 
 from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
 from typing import Final
 
 from chunkfold import ChatCompletion, ChatCompletionMessage, ChatCompletionParser, StreamEnd
 from chunkfold.cli.facts import Problem, error_object
 from chunkfold.cli.safe import json_line, one_line
+from chunkfold.cli.unpacking import unpacked
 from chunkfold.recording import Recording, replay
 
 _EXCERPT: Final = 200  # characters kept for people
@@ -52,8 +55,8 @@ def fold(job: Job) -> Folded:
     if job.problem is not None:
         return folded(job, job.problem)
     try:
-        recording = Recording.load(job.file) if job.data is None else Recording.loads(job.data)
-        return folded(job, replay(recording))
+        with Path(job.file).open("rb") if job.data is None else BytesIO(job.data) as file:
+            return folded(job, replay(Recording.loads(b"".join(unpacked(file)))))
     except Exception as error:  # noqa: BLE001 - one bad file must not end the run, whatever is wrong with it
         said = error.strerror if isinstance(error, OSError) else str(error)
         unsaid = "out of memory" if isinstance(error, MemoryError) else ""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -12,12 +13,13 @@ from typing import Any, Final
 import click
 
 from chunkfold.cli.facts import exit_code
-from chunkfold.cli.files import is_url, loaded, pieces_of
+from chunkfold.cli.files import is_url, pieces_of, recording_from
 from chunkfold.cli.frame_view import FrameView, JsonFrameView, TextFrameView
 from chunkfold.cli.frames import Inspection, inspect_recording
 from chunkfold.cli.request import ChatRequest, chat_request, checked_url, headers_of
 from chunkfold.cli.safe import Secrets, one_line
 from chunkfold.cli.signals import LEFT
+from chunkfold.cli.unpacking import unpacked
 from chunkfold.cli.view import standard_output
 from chunkfold.recording import Recorder, Recording
 from chunkfold.recording.format import is_recording
@@ -58,7 +60,7 @@ def _show_file(source: str, make_view: _View) -> int:
     while (is_one := is_recording(head)) is None and (piece := next(pieces, b"")):
         head += piece
     if is_one is not False:  # or all of it is there
-        return _show_recording(loaded(source, chain([head], pieces)), make_view)
+        return _show_recording(recording_from(source, chain([head], pieces)), make_view)
     size = 0 if source == "-" else Path(source).stat().st_size
     view = make_view(timed=False, offset_width=len(str(size)))
     inspection = Inspection(view.frame, **options_of(Recording(())))
@@ -116,8 +118,9 @@ def _stored_at(url: str, *, key_env: str, headers: tuple[str, ...], timeout: flo
                 pass
         fetched = recorder.recording
     try:
-        stored = Recording.loads(fetched.body)
+        content = b"".join(unpacked(BytesIO(fetched.body)))
+        stored = Recording.loads(content)
     except ValueError as error:
         raise click.ClickException(f"{one_line(str(error))}") from None
-    is_plain = stored.body == fetched.body  # the download's times are not the stream's
+    is_plain = stored.body == content  # the download's times are not the stream's
     return replace(fetched, reads=stored.reads, ended_at=None) if is_plain else stored

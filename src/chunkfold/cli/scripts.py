@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import ErrorDetails
 
 from chunkfold import ChatCompletionParser
+from chunkfold.cli.unpacking import unpacked
 from chunkfold.excerpts import short_repr
 from chunkfold.json_text.values import is_object
 from chunkfold.recording import RecordedRead, Recording
@@ -282,9 +283,10 @@ def _file_of(script: Script, folder: Path) -> Recording | None:
     if name is None:
         return None
     try:
-        if key == "recording":
-            return Recording.load(folder / name)
-        pieces = _BLANK_LINE.split((folder / name).read_bytes())
+        with (folder / name).open("rb") as file:
+            if key == "recording":
+                return Recording.loads(b"".join(unpacked(file)))
+            pieces = _BLANK_LINE.split(file.read())
     except OSError as error:
         raise ValueError(f"{key}: {folder / name}: {error.strerror or error}") from None
     except ValueError as error:

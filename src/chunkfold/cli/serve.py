@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from chunkfold.cli.files import reason_of, recording_from
+from chunkfold.cli.files import errors_of, reason_of, recording_from
 from chunkfold.cli.safe import one_line
 from chunkfold.cli.scripts import SCRIPTS, ScriptedAnswer, answer_from, script_from
 from chunkfold.testing import Answer, FakeProvider, ReceivedRequest
@@ -58,12 +58,10 @@ def answers_of(file: str) -> Sequence[ScriptedAnswer]:
     Raises:
         click.ClickException: There is something wrong with it.
     """
-    try:
+    with errors_of(file):
         if Path(file).suffix.lower() in SCRIPTS:
             return script_from(file)
         return [answer_from(file, recording_from(file))]
-    except (OSError, ValueError) as error:
-        raise click.ClickException(f"{one_line(file)}: {reason_of(error)}") from None
 
 
 class ScriptedProvider(FakeProvider):
