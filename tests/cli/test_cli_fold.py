@@ -184,6 +184,13 @@ def test_standard_input_among_others(folder: Path) -> None:
     assert folder
 
 
+@pytest.mark.parametrize("command", ["fold", "serve"])
+def test_standard_input_cannot_be_read_twice(command: str) -> None:
+    output, errors, code = run(command, "-", "-", stdin=WELL)
+    assert (output, code) == ("", 2)
+    assert errors.endswith('expected "-" once: standard input cannot be read again\n')
+
+
 def test_json_is_utf_8_and_harmless_whatever_the_locale_is(folder: Path) -> None:
     text = "señor 日本 \x1b[31m \u202e \u2028"
     (folder / "x.sse").write_bytes(said(text))

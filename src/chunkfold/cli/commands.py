@@ -46,6 +46,16 @@ def _argument(name: str, **options: Any) -> click.Argument:
     return click.Argument([name], required=False, **options)
 
 
+def _files(metavar: str, *, required: bool = True) -> click.Argument:
+    return click.Argument(["files"], nargs=-1, required=required, metavar=metavar, callback=_once_from_stdin)
+
+
+def _once_from_stdin(context: click.Context, parameter: click.Parameter, files: tuple[str, ...]) -> tuple[str, ...]:
+    if files.count("-") > 1:
+        raise click.BadParameter('expected "-" once: standard input cannot be read again', context, parameter)
+    return files
+
+
 def _number(context: click.Context, parameter: click.Parameter, number: float) -> float:
     if number != number:  # noqa: PLR0124 - what NaN alone is
         raise click.BadParameter("expected a number", ctx=context, param=parameter)
@@ -267,7 +277,7 @@ Exit codes:
     ),
     _command(
         "report",
-        click.Argument(["files"], nargs=-1, required=True, metavar="FILE..."),
+        _files("FILE..."),
         _option("-o", "--output", metavar="FILE", help='Write the page to FILE; "-" is standard output.'),
         _option("--trace", "trace_to", metavar="FILE", help="Write a trace in Chrome's JSON format to FILE."),
         _option("--motion", "motion_to", metavar="FILE", help="Write an animation to FILE, as SVG."),
@@ -291,7 +301,7 @@ Exit codes:
     ),
     _command(
         "fold",
-        click.Argument(["files"], nargs=-1, required=True, metavar="FILE..."),
+        _files("FILE..."),
         _flag("--json", "as_json", help="Print JSON Lines: only an object for each file."),
         _option(
             "-j",
@@ -322,7 +332,7 @@ Exit codes:
     ),
     _command(
         "serve",
-        click.Argument(["files"], nargs=-1, metavar="[SCRIPT|RECORDING]..."),
+        _files("[SCRIPT|RECORDING]...", required=False),
         _option(
             "--port", metavar="N", type=click.IntRange(1, 65535), help="The port on 127.0.0.1; a free one by default."
         ),

@@ -18,7 +18,7 @@ def report(files: tuple[str, ...], output: str | None, trace_to: str | None, mot
     outputs = [*filter(None, (output, trace_to, motion_to))]
     if not outputs:
         raise click.UsageError("expected -o, for a page, --trace or --motion")
-    _check_files([*files, *outputs], files)
+    _check_outputs(outputs, files)
     recordings = [_checked(file, recording_from(file)) for file in files]
     names = ("standard input" if file == "-" else file for file in files)
     streams = [facts_of(recording, name) for recording, name in zip(recordings, names, strict=True)]
@@ -39,11 +39,9 @@ def _checked(file: str, recording: Recording) -> Recording:
     return recording
 
 
-def _check_files(every: list[str], read: tuple[str, ...]) -> None:
-    """Refuse to overwrite a file that is read, and to read standard input twice."""
-    if read.count("-") > 1:
-        raise click.UsageError('expected "-" once: standard input cannot be read again')
-    written = [Path(file).resolve() if file != "-" else file for file in every[len(read) :]]
+def _check_outputs(outputs: list[str], read: tuple[str, ...]) -> None:
+    """Refuse to write a file twice, and to overwrite a file that is read."""
+    written = [Path(file).resolve() if file != "-" else file for file in outputs]
     if len(set(written)) < len(written):
         raise click.UsageError("-o, --trace and --motion: expected different files, received the same one twice")
     if {Path(file).resolve() for file in read if file != "-"} & set(written):
