@@ -571,7 +571,9 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_prompt_and_a_model_are_for_urls() -> None:
-    assert inspect("body.sse", "Hello?").exit_code == 2
+    for part in (["Hello?"], ["--system", "Be brief."], ["--param", "n=2"]):
+        unused = inspect("body.sse", *part)
+        assert (unused.exit_code, unused.stderr.endswith("are only used with a URL and --model\n")) == (2, True)
     with_model = inspect("body.sse", "-m", "m")
     assert with_model.exit_code == 2
     assert "--model: expected a URL" in with_model.stderr

@@ -483,6 +483,7 @@ WRONG = {
     "no number": (("DAMAGED", "--speed", "nan"), 2, "Invalid value for '--speed': expected a number"),
     "backwards": (("DAMAGED", "--speed", "-1"), 2, "Invalid value for '--speed': -1.0 is not in the range x>=0."),
     "a port alone": (("DAMAGED", "--port", "8000"), 2, "--port needs --serve"),
+    "JSON of a provider": (("DAMAGED", "--serve", "--json"), 2, "--json: expected it without --serve, .*"),
     "no port": (("DAMAGED", "--serve", "--port", "70000"), 2, ".*'--port'.*"),
 }
 

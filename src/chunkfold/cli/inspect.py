@@ -33,8 +33,8 @@ def inspect(
     source: str, prompt: str | None, *, is_explained: bool, only: str | None, as_json: bool, **options: Any
 ) -> int:
     """Show the frames of a stream, and the verdict; return the exit code."""
-    if options["model"] is None and prompt is not None:
-        raise click.UsageError("PROMPT is only used with a URL and --model")
+    if options["model"] is None and any((prompt is not None, *map(options.get, ("system", "tools", "params")))):
+        raise click.UsageError("PROMPT, --system, --tool and --param are only used with a URL and --model")
     kind = JsonFrameView if as_json else TextFrameView
     view = partial(kind, standard_output(), is_explained=is_explained, only_odd=only is not None)
     try:

@@ -16,6 +16,8 @@ def replay(file: str, *, speed: float, as_json: bool, is_served: bool, port: int
     """Show a recording, or serve it; return the exit code."""
     if port and not is_served:
         raise click.UsageError("--port needs --serve")
+    if as_json and is_served:
+        raise click.UsageError("--json: expected it without --serve, which prints a URL")
     recording = recording_from(file)
     if is_served:
         _serve(recording, file, speed, port)
