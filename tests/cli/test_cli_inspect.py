@@ -5,6 +5,7 @@ those about pipes, signals and terminals run it as a person would.
 """
 
 import json
+import math
 import re
 import subprocess
 import threading
@@ -508,6 +509,15 @@ def test_a_url_without_a_model_is_a_stored_body(tmp_path: Path) -> None:
     assert plain.stdout == inspect("-", body=BODY).stdout
     assert [line.split()[1] for line in recorded.stdout.splitlines()[1:11]] == ["0.500"] * 10
     assert [result.exit_code for result in (plain, recorded, cut, missing)] == [0, 0, 5, 3]
+
+
+def test_a_download_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chunkfold.cli.inspect._LARGEST_DOWNLOAD", len(BODY))
+    with FakeProvider(BODY, Answer([BODY, b"\n", math.inf])) as provider:
+        assert inspect(provider.url).exit_code == 0
+        large = inspect(provider.url)
+    assert (large.stdout, large.exit_code) == ("", 1)
+    assert large.stderr == f"Error: URL: expected at most {len(BODY):,} bytes, received more\n"
 
 
 # Keys

@@ -26,6 +26,7 @@ from chunkfold.recording.format import is_recording
 from chunkfold.recording.replaying import options_of
 
 _PROMPT: Final = "Say hello."
+_LARGEST_DOWNLOAD: Final = 64 * 2**20  # bytes
 _View = Callable[..., FrameView]  # takes `timed`, `offset_width` and `hide`, which depend on the stream
 
 
@@ -106,16 +107,24 @@ def _watch(view: FrameView, inspection: Inspection, read: Callable[[], object]) 
 
 
 def _stored_at(url: str, *, key_env: str, headers: tuple[str, ...], timeout: float, **others: Any) -> Recording:
-    """The recording or the body that a URL leads to; a server's refusal is one, too."""
+    """The recording or the body that a URL leads to; a server's refusal is one, too.
+
+    Raises:
+        click.ClickException: It is too large, or an invalid recording.
+    """
     from chunkfold.cli.sources import answer_to, client_for
 
     del others  # options of requests to a model
     request = ChatRequest(checked_url(url), {}, headers_of(key_env, headers), timeout)
     with client_for(request) as client, answer_to(client, request, "GET") as response:
-        recorder = Recorder(response)
+        recorder, size = Recorder(response), 0
         with suppress(Exception):  # the recording says how it ended
-            for _ in recorder.iter_bytes():
-                pass
+            for data in recorder.iter_bytes():
+                size += len(data)
+                if size > _LARGEST_DOWNLOAD:
+                    break
+        if size > _LARGEST_DOWNLOAD:
+            raise click.ClickException(f"URL: expected at most {_LARGEST_DOWNLOAD:,} bytes, received more")
         fetched = recorder.recording
     try:
         content = b"".join(unpacked(BytesIO(fetched.body)))
