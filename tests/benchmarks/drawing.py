@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from rich.console import Console
 
 from chunkfold import ChatCompletionEvent, TextDelta, ToolCallArgumentsDelta, ToolCallStarted
+from chunkfold.cli.answer_view import LiveView
+from chunkfold.cli.consoles import THEME
 from chunkfold.cli.painter import Painter
-from chunkfold.cli.view import THEME, LiveView
 
 _LINE = "    value = compute(item, index) + 'text'  # a comment\n"
 _PIECE = 4  # characters: about a token

@@ -37,11 +37,11 @@ from command_line import (
     written_to,
 )
 
+from chunkfold.cli.answer_view import LiveView
 from chunkfold.cli.app import chunkfold
 from chunkfold.cli.demo import scripted_answers
 from chunkfold.cli.safe import harmless, one_line
 from chunkfold.cli.tail import Call
-from chunkfold.cli.view import LiveView
 
 CLOSED = "Error: standard output: Broken pipe\n"
 DEMO = ("demo", "--speed", "1000")

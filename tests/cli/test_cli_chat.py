@@ -62,12 +62,12 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from chunkfold.cli.answer_view import LiveView
 from chunkfold.cli.markdown import MarkdownRows
 from chunkfold.cli.painter import Painter
 from chunkfold.cli.rows import ZeroWidthLimit
 from chunkfold.cli.safe import Secrets, SecretsInPieces, json_line
 from chunkfold.cli.tail import Call, Tail
-from chunkfold.cli.view import LiveView
 
 KEY = "sk-marked-0123456789abcdef"
 OTHER_KEY = "marked/key+with=signs&more"

@@ -40,7 +40,7 @@ pytest.importorskip("rich")
 from command_line import PATIENCE, Ran, on_a_terminal, piped, press_ctrl_c, run, started, wait_until
 
 from chunkfold.cli.checks import CHECKS, WRONG_KEY, WRONG_MODEL, Result
-from chunkfold.cli.conformance import code
+from chunkfold.cli.doctor_report import code
 
 KEY = "sk-marked-0123456789abcdefghij"
 NAMES = [check.name for check in CHECKS]

@@ -24,7 +24,7 @@ import pytest
 from rich.console import Console
 
 from chunkfold.cli.app import chunkfold
-from chunkfold.cli.view import THEME
+from chunkfold.cli.consoles import THEME
 from chunkfold.testing import Answer
 
 PATIENCE = 120.0  # seconds, after which a command that hangs fails

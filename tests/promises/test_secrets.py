@@ -65,9 +65,9 @@ pytest.importorskip("rich")
 from rich.console import Console
 from rich.pretty import pretty_repr
 
+from chunkfold.cli.answer_view import LiveView, TextView
 from chunkfold.cli.facts import error_line, footer, reply_of
 from chunkfold.cli.painter import Painter, watch
-from chunkfold.cli.view import LiveView, TextView
 
 library = each_library
 

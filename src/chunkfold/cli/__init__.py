@@ -1,8 +1,14 @@
 """The command line, `chunkfold`: click and rich, which the extra `cli` brings.
 
-`commands` declares the arguments, options and help of each command. A command is a function in a file of the same name,
-loaded when it runs. `view`, `painter` and `facts` draw the output. Text from a model or a provider goes through `safe`
-before it reaches a terminal.
+`app` runs the commands, and `commands` declares the arguments, options and help of each. A command is a function in a
+file of the same name, loaded when it runs. What they share, in the order in which to read it:
+
+- requests: `request` makes one from the options, `sending` sends it; files: `files`, and `unpacking` for gzip
+- an answer: `painter` draws its events on an `answer_view`, which consists of `rows`, `markdown` and a `tail`; `facts`
+  are the line below it, and the JSON
+- its frames, for `inspect` and `doctor`: `frames`, `additions`, `verdict`, then `frame_view`, and `live` for a response
+- for one command each: `checks` and `doctor_report`, `folding` and `workers`, `scripts`
+- the terminal: `consoles`, `signals`, and `safe`, which makes a model's or a provider's text safe to print
 """
 
 import sys

@@ -16,7 +16,7 @@ from chunkfold.cli.signals import LEFT, ended_by_signals
 
 
 def _show(error: click.ClickException) -> None:
-    from chunkfold.cli.view import say
+    from chunkfold.cli.consoles import say
 
     if isinstance(error, NoArgsIsHelpError):
         error.show()

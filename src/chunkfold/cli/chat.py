@@ -7,13 +7,14 @@ from typing import Any
 import click
 
 from chunkfold import ChatCompletionStream, ChunkfoldError, ConnectOptions, StreamEnd, connect
+from chunkfold.cli.answer_view import AnswerView, answer_view
+from chunkfold.cli.consoles import say
 from chunkfold.cli.facts import Problem, Reply, error_line, exit_code, footer, reply_json, reply_of
 from chunkfold.cli.painter import Painter, watch
 from chunkfold.cli.request import ChatRequest, chat_request
 from chunkfold.cli.safe import Secrets, one_line
+from chunkfold.cli.sending import NoResponseError, client_for, explained, waited
 from chunkfold.cli.signals import LEFT
-from chunkfold.cli.sources import NoResponseError, client_for, explained, waited
-from chunkfold.cli.view import AnswerView, answer_view, say
 from chunkfold.recording.redaction import Redactor
 
 

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import click
 
+from chunkfold.cli.answer_view import answer_view
 from chunkfold.cli.chat import ask
+from chunkfold.cli.consoles import say
 from chunkfold.cli.facts import error_line, footer
 from chunkfold.cli.request import ChatRequest
-from chunkfold.cli.view import answer_view, say
 from chunkfold.testing import Answer, Dialect, FakeProvider, StreamBuilder
 
 QUESTION: Final = "I have to be in Porto on Friday by seven, and need a room for two nights."

@@ -14,13 +14,13 @@ from rich.text import Text
 
 from chunkfold import APIStatusError, ChatCompletion, StreamEnd
 from chunkfold.cli.checks import CHECKS, WRONG_KEY, Check, Judgement, Reply, Result, judge
-from chunkfold.cli.conformance import Finding, Report, as_json, markdown
+from chunkfold.cli.consoles import print_beside, standard_output
+from chunkfold.cli.doctor_report import Finding, Report, as_json, markdown
 from chunkfold.cli.frames import Frame
 from chunkfold.cli.live import LiveAnswer
 from chunkfold.cli.request import ChatRequest, endpoint, headers_of, with_default_url
+from chunkfold.cli.sending import NoResponseError, answer_to, client_for, waiting_for
 from chunkfold.cli.signals import LEFT
-from chunkfold.cli.sources import NoResponseError, answer_to, client_for, waiting_for
-from chunkfold.cli.view import print_beside, standard_output
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.recording.redaction import Redactor
 

@@ -16,12 +16,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from chunkfold import RULES, StreamEnd
+from chunkfold.cli.consoles import console_on, print_beside, print_row, standard_output
 from chunkfold.cli.facts import Problem
 from chunkfold.cli.folding import Folded, Job, folded
 from chunkfold.cli.folding import fold as fold_job
 from chunkfold.cli.safe import one_line
 from chunkfold.cli.signals import LEFT
-from chunkfold.cli.view import console_on, print_beside, print_row, standard_output
 from chunkfold.cli.workers import Lost, in_processes
 
 _BYTES_FOR_ONE: Final = 8 * 2**20  # folded in less time than it takes to start one more process

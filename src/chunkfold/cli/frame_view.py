@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.text import Text
 
 from chunkfold.cli.additions import quoted, word
+from chunkfold.cli.consoles import print_beside, print_row
 from chunkfold.cli.facts import error_object
 from chunkfold.cli.frames import Frame, Inspection, Kind
 from chunkfold.cli.safe import one_line
 from chunkfold.cli.verdict import described, facts_of, no_deviations, times, verdict_object
-from chunkfold.cli.view import print_beside, print_row
 
 _KIND_WIDTH: Final = max(map(len, Kind))
 _TIME_WIDTH: Final = 8

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import click
 
+from chunkfold.cli.consoles import standard_output
 from chunkfold.cli.facts import exit_code
 from chunkfold.cli.files import is_url, pieces_of, recording_from
 from chunkfold.cli.frame_view import FrameView, JsonFrameView, TextFrameView
@@ -20,7 +21,6 @@ from chunkfold.cli.request import ChatRequest, chat_request, checked_url, header
 from chunkfold.cli.safe import Secrets, one_line
 from chunkfold.cli.signals import LEFT
 from chunkfold.cli.unpacking import unpacked
-from chunkfold.cli.view import standard_output
 from chunkfold.recording import Recorder, Recording
 from chunkfold.recording.format import is_recording
 from chunkfold.recording.replaying import options_of
@@ -83,7 +83,7 @@ def _show_recording(recording: Recording, make_view: _View) -> int:
 
 def _show_answer(request: ChatRequest, make_view: _View) -> int:
     from chunkfold.cli.live import LiveAnswer
-    from chunkfold.cli.sources import answer_to, client_for
+    from chunkfold.cli.sending import answer_to, client_for
 
     view = make_view(hide=Secrets(request.secrets).hide)
     with client_for(request) as client:
@@ -112,7 +112,7 @@ def _stored_at(url: str, *, key_env: str, headers: tuple[str, ...], timeout: flo
     Raises:
         click.ClickException: It is too large, or an invalid recording.
     """
-    from chunkfold.cli.sources import answer_to, client_for
+    from chunkfold.cli.sending import answer_to, client_for
 
     del others  # options of requests to a model
     request = ChatRequest(checked_url(url), {}, headers_of(key_env, headers), timeout)

@@ -14,10 +14,10 @@ from chunkfold import (
     ToolCallDone,
     ToolCallStarted,
 )
+from chunkfold.cli.answer_view import AnswerView
 from chunkfold.cli.facts import choice_of
 from chunkfold.cli.safe import Secrets, SecretsInPieces
 from chunkfold.cli.tail import Call
-from chunkfold.cli.view import AnswerView
 
 
 class Painter:

@@ -11,14 +11,15 @@ from typing import Any
 import click
 
 from chunkfold import ChatCompletion, ChatCompletionParser, StreamEnd
+from chunkfold.cli.answer_view import AnswerView, answer_view
+from chunkfold.cli.consoles import say
 from chunkfold.cli.facts import error_line, exit_code, footer, reply_of
 from chunkfold.cli.files import write
 from chunkfold.cli.painter import Painter
 from chunkfold.cli.request import ChatRequest, chat_request
 from chunkfold.cli.safe import Secrets, one_line
+from chunkfold.cli.sending import answer_to, client_for, waiting_for
 from chunkfold.cli.signals import LEFT
-from chunkfold.cli.sources import answer_to, client_for, waiting_for
-from chunkfold.cli.view import AnswerView, answer_view, say
 from chunkfold.recording import Recorder, Recording, replay
 from chunkfold.stream.network import DeadlineReachedError, read_to_end
 

@@ -3,11 +3,12 @@
 import click
 
 from chunkfold import ChatCompletionParser, StreamEnd
+from chunkfold.cli.answer_view import AnswerView, answer_view
+from chunkfold.cli.consoles import say
 from chunkfold.cli.facts import error_line, exit_code, footer, reply_json, reply_of
 from chunkfold.cli.files import recording_from
 from chunkfold.cli.painter import Painter
 from chunkfold.cli.safe import one_line
-from chunkfold.cli.view import AnswerView, answer_view, say
 from chunkfold.recording import Recording
 from chunkfold.recording.replaying import conclude, parser_of
 

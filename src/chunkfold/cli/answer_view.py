@@ -18,8 +18,8 @@ import click
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
-from rich.theme import Theme
 
+from chunkfold.cli.consoles import is_live, standard_output
 from chunkfold.cli.rows import DimRows, FoldedRows, ZeroWidthLimit
 from chunkfold.cli.safe import harmless, one_line
 from chunkfold.cli.signals import on_suspend
@@ -32,7 +32,6 @@ SEPARATOR: Final = " · "
 _FRAME: Final = 1 / 30  # seconds
 _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _TURN: Final = 0.1  # seconds per character of the spinner
-THEME: Final = Theme({"markdown.code": "bold cyan", "markdown.code_block": "none", "markdown.table.header": "bold"})
 
 
 class AnswerView:
@@ -278,55 +277,6 @@ def rows_of(parts: Iterable[str], width: int) -> list[str]:
         else:
             rows.append(part)
     return rows
-
-
-def console_on(file: TextIO) -> Console:
-    """A console that treats only a terminal as a terminal, whatever FORCE_COLOR says."""
-    return Console(file=file, force_terminal=None if file.isatty() else False, highlight=False, theme=THEME)
-
-
-def standard_output() -> Console:
-    """A console on standard output, which escapes what its encoding cannot write."""
-    stdout: Any = sys.stdout
-    if hasattr(stdout, "reconfigure"):
-        stdout.reconfigure(errors="backslashreplace")
-    return console_on(stdout)
-
-
-def say(text: str, style: str = "", *, err: bool = True) -> None:
-    """Print a line for people: wrapped between words on a terminal, unchanged elsewhere."""
-    console = console_on(sys.stderr if err else sys.stdout)
-    if is_live(console):
-        console.print(Text(text, style))
-    else:
-        click.echo(text, err=err)
-
-
-def print_row(console: Console, row: Text) -> None:
-    """Print a row, cropped to the terminal; elsewhere unchanged, without rich, which may write it twice at a Ctrl-C."""
-    row.rstrip()
-    if console.is_interactive:
-        console.print(row, no_wrap=True, overflow="crop")
-    else:
-        click.echo(row.plain, file=console.file)
-
-
-def print_beside(console: Console, head: Text, told: Text, least: int = 1) -> None:
-    """Print a text beside a head, wrapped on a terminal; below the head if fewer than `least` columns are left."""
-    if not console.is_interactive:
-        print_row(console, head + told)
-        return
-    is_beside = console.width - len(head) >= least
-    indent = " " * (len(head) if is_beside else 2)
-    if not is_beside and head.plain.strip():
-        print_row(console, head)
-    for number, row in enumerate(told.wrap(console, max(1, console.width - len(indent)))):
-        print_row(console, Text.assemble(head if is_beside and not number else indent, row))
-
-
-def is_live(console: Console) -> bool:
-    """Whether the console is a terminal that can redraw rows."""
-    return console.is_interactive and not console.legacy_windows
 
 
 def answer_view(waiting: str = "an answer", *, is_folded: bool = True, raw: bool = False) -> AnswerView:

@@ -11,11 +11,11 @@ import click
 import httpx
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from chunkfold.cli.consoles import console_on
 from chunkfold.cli.facts import Problem
 from chunkfold.cli.files import reason_of
 from chunkfold.cli.request import ChatRequest
 from chunkfold.cli.safe import one_line
-from chunkfold.cli.view import console_on
 from chunkfold.recording.redaction import Redactor, bare_url
 
 _CONNECT_TIMEOUT: Final = 10.0  # seconds
