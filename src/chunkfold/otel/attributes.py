@@ -64,9 +64,9 @@ def request_attributes(request: Mapping[str, Any], provider: Value, version: Nam
         names.REQUEST_STREAM: True,
         names.REQUEST_CHOICE_COUNT: choices if choices != 1 else None,
         **{name: _number(request.get(key)) for key, name in _NUMBERS.items()},
-        names.REQUEST_MAX_TOKENS: _count(request.get("max_completion_tokens", request.get("max_tokens"))),
+        names.REQUEST_MAX_TOKENS: count(request.get("max_completion_tokens", request.get("max_tokens"))),
         names.REQUEST_SEED: request["seed"] if is_integer(request.get("seed")) else None,
-        names.REQUEST_TOP_K: (_count if version.has_whole_top_k else _number)(request.get("top_k")),
+        names.REQUEST_TOP_K: (count if version.has_whole_top_k else _number)(request.get("top_k")),
         names.REQUEST_STOP_SEQUENCES: _texts(request.get("stop")),
         names.OUTPUT_TYPE: _output_type(request),
     }
@@ -93,13 +93,13 @@ def response_attributes(completion: ChatCompletion, choices: int, provider: Valu
         names.RESPONSE_ID: text_of(completion.id),
         names.RESPONSE_MODEL: text_of(completion.model),
         names.RESPONSE_FINISH_REASONS: finish_reasons(completion, choices),
-        names.USAGE_INPUT_TOKENS: input_tokens(usage),
-        names.USAGE_OUTPUT_TOKENS: output_tokens(usage),
-        names.USAGE_CACHE_READ_TOKENS: cache_read_tokens(usage),
+        names.USAGE_INPUT_TOKENS: count(usage.prompt_tokens),
+        names.USAGE_OUTPUT_TOKENS: count(usage.completion_tokens),
+        names.USAGE_CACHE_READ_TOKENS: count(usage.cached_tokens),
         version.usage_cache_write_tokens: cache_write_tokens(usage),
-        names.USAGE_REASONING_TOKENS: reasoning_tokens(usage),
+        names.USAGE_REASONING_TOKENS: count(usage.reasoning_tokens),
     }
-    sent_in, sent_out = input_modalities(usage), output_modalities(usage)
+    sent_in, sent_out = modalities(usage.prompt_tokens_details), modalities(usage.completion_tokens_details)
     found |= {name: sent_in.get(modality) for modality, name in version.usage_input_tokens_of.items()}
     found |= {name: sent_out.get(modality) for modality, name in version.usage_output_tokens_of.items()}
     if provider == names.OPENAI:
@@ -133,26 +133,6 @@ def usage_of(completion: ChatCompletion) -> CompletionUsage:
     return usage if isinstance(usage, CompletionUsage) else CompletionUsage()
 
 
-def input_tokens(usage: CompletionUsage) -> int | None:
-    """Tokens of the prompt, None if not sent."""
-    return _count(usage.prompt_tokens)
-
-
-def output_tokens(usage: CompletionUsage) -> int | None:
-    """Tokens of the completion, None if not sent."""
-    return _count(usage.completion_tokens)
-
-
-def input_modalities(usage: CompletionUsage) -> dict[str, int]:
-    """Tokens of the prompt by their modality: those above 0 that were sent."""
-    return _modalities(usage.prompt_tokens_details)
-
-
-def output_modalities(usage: CompletionUsage) -> dict[str, int]:
-    """Tokens of the completion by their modality: those above 0 that were sent."""
-    return _modalities(usage.completion_tokens_details)
-
-
 def by_modality(total: int, sent: Mapping[str, int]) -> dict[str, int]:
     """The total, split by modality: the counts that were sent, and the remainder as unknown.
 
@@ -164,37 +144,29 @@ def by_modality(total: int, sent: Mapping[str, int]) -> dict[str, int]:
     return {**sent, names.UNKNOWN_MODALITY: rest} if rest else dict(sent)
 
 
-def cache_read_tokens(usage: CompletionUsage) -> int | None:
-    """Tokens of the prompt that were read from a cache, None if not sent."""
-    return _count(usage.cached_tokens)
-
-
 def cache_write_tokens(usage: CompletionUsage) -> int | None:
     """Tokens of the prompt that were written to a cache (OpenAI's field, or Anthropic's), None if not sent."""
     details: Any = usage.prompt_tokens_details  # kept raw, if it is of a wrong type
     inner = details.model_extra if isinstance(details, PromptTokensDetails) else None
-    written = _count((inner or {}).get("cache_write_tokens"))
-    return written if written is not None else _count((usage.model_extra or {}).get("cache_creation_input_tokens"))
+    written = count((inner or {}).get("cache_write_tokens"))
+    return written if written is not None else count((usage.model_extra or {}).get("cache_creation_input_tokens"))
 
 
-def reasoning_tokens(usage: CompletionUsage) -> int | None:
-    """Tokens of the completion that were reasoning, None if not sent."""
-    return _count(usage.reasoning_tokens)
-
-
-def _modalities(details: Any) -> dict[str, int]:
+def modalities(details: Any) -> dict[str, int]:
+    """Tokens by their modality: those above 0 that were sent in the details of a usage."""
     if not isinstance(details, PromptTokensDetails | CompletionTokensDetails):  # kept raw, if it is of a wrong type
         return {}
     fields = {**vars(details), **(details.model_extra or {})}
-    counts = {modality: _count(fields.get(f"{modality}_tokens")) for modality in names.MODALITIES}
-    return {modality: count for modality, count in counts.items() if count}
+    sent = {modality: count(fields.get(f"{modality}_tokens")) for modality in names.MODALITIES}
+    return {modality: tokens for modality, tokens in sent.items() if tokens}
 
 
 def _present(found: Mapping[str, Value | None]) -> Attributes:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _count(value: Any) -> int | None:
+def count(value: Any) -> int | None:
+    """The value if it is a number of tokens, as any exporter can send it; else None."""
     return value if is_integer(value) and 0 <= value < 2**63 else None
 
 

@@ -6,8 +6,8 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import Counter, Histogram, Meter, MeterProvider
 
 from chunkfold.models import CompletionUsage
-from chunkfold.otel import attributes, names
-from chunkfold.otel.attributes import Attributes
+from chunkfold.otel import names
+from chunkfold.otel.attributes import Attributes, by_modality, cache_write_tokens, count, modalities
 from chunkfold.otel.names import Names
 
 _made: "WeakKeyDictionary[MeterProvider, dict[Names, Instruments]]" = WeakKeyDictionary()
@@ -62,10 +62,10 @@ class _TokenUsage:
         context: Context,
     ) -> None:
         """Record the usage of one stream; counts that were not sent are not recorded."""
-        counts = {names.INPUT: attributes.input_tokens(usage), names.OUTPUT: attributes.output_tokens(usage)}
-        for kind, count in counts.items():
-            if count is not None:
-                self._usage.record(count, {**common, names.TOKEN_TYPE: kind}, context)
+        counts = {names.INPUT: count(usage.prompt_tokens), names.OUTPUT: count(usage.completion_tokens)}
+        for kind, tokens in counts.items():
+            if tokens is not None:
+                self._usage.record(tokens, {**common, names.TOKEN_TYPE: kind}, context)
 
 
 class _CountedTokens:
@@ -92,26 +92,26 @@ class _CountedTokens:
         stream. The histogram records nothing: a 0 in it would be a stream without tokens.
         """
         counts = {
-            names.COUNTED_INPUT_TOKENS: attributes.input_tokens(usage),
-            names.COUNTED_OUTPUT_TOKENS: attributes.output_tokens(usage),
-            names.COUNTED_CACHE_READ_TOKENS: attributes.cache_read_tokens(usage),
-            names.COUNTED_CACHE_WRITE_TOKENS: attributes.cache_write_tokens(usage),
-            names.COUNTED_REASONING_TOKENS: attributes.reasoning_tokens(usage),
+            names.COUNTED_INPUT_TOKENS: count(usage.prompt_tokens),
+            names.COUNTED_OUTPUT_TOKENS: count(usage.completion_tokens),
+            names.COUNTED_CACHE_READ_TOKENS: count(usage.cached_tokens),
+            names.COUNTED_CACHE_WRITE_TOKENS: cache_write_tokens(usage),
+            names.COUNTED_REASONING_TOKENS: count(usage.reasoning_tokens),
         }
         sent = {
-            names.COUNTED_INPUT_TOKENS: attributes.input_modalities(usage),
-            names.COUNTED_OUTPUT_TOKENS: attributes.output_modalities(usage),
+            names.COUNTED_INPUT_TOKENS: modalities(usage.prompt_tokens_details),
+            names.COUNTED_OUTPUT_TOKENS: modalities(usage.completion_tokens_details),
         }
-        for name, count in counts.items():
-            for modality, part in attributes.by_modality(count or 0, sent.get(name, {})).items():
+        for name, tokens in counts.items():
+            for modality, part in by_modality(tokens or 0, sent.get(name, {})).items():
                 self._counters[name].add(part, {**common, names.TOKEN_MODALITY: modality}, context)
         for histogram, name in (
             (self._input, names.COUNTED_INPUT_TOKENS),
             (self._output, names.COUNTED_OUTPUT_TOKENS),
         ):
-            count = counts[name]
-            if count is not None:
-                histogram.record(count, {**common, **error}, context)
+            tokens = counts[name]
+            if tokens is not None:
+                histogram.record(tokens, {**common, **error}, context)
 
 
 def _seconds(meter: Meter, name: str, description: str) -> Histogram:
