@@ -5,7 +5,7 @@
 
 `fold_record` is for engines that call a function on many records in many processes: it is stateless, is pickled by its
 name, and gives every record the same columns. `docs/scale.md` shows it in such engines. The core never imports this
-package.
+package. `columns` describes the columns, and `folding` fills them.
 """
 
 from chunkfold.archive.columns import AnomalyCount, FoldedRecord, ToolCall, arrow_schema

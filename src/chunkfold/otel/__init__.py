@@ -8,6 +8,9 @@
 `instrument` needs the extra `otel`, which brings opentelemetry-api; without it, importing it raises an `ImportError`
 that names the extra. For other telemetry, `observe` of a stream calls plain callables and needs no extra. No module
 of the core imports this one.
+
+Read `tracing`, the public function; `measuring`, which measures one request; then what is recorded: `attributes`,
+`content`, `instruments`, and `names`, with every name of the conventions.
 """
 
 from typing import TYPE_CHECKING

@@ -12,7 +12,11 @@ options of an `Answer`. What sends them: `FakeProvider` (a real server), `FakeRe
 `mock_transport`. Assertions about the result: `assert_folds_to`, `assert_same_however_cut`, and the hostile set, with
 which `python -m chunkfold.testing` tests this library and others. With hypothesis: `chunkfold.testing.strategies`.
 
-It needs only the standard library and chunkfold; no other package of chunkfold imports it.
+It needs only the standard library and chunkfold; of chunkfold's other packages only `cli` imports it.
+
+Read it in this order. A body: `wire`, `steps`, `dialects`, `builder`, `writing`. What is sent: `answers`, `provider`,
+`connection`, `recorded`, and without a server `playback`, `mocking`. The expected result: `readings`, `expected`,
+`golden`, `differences`. Then `hostile`.
 """
 
 from chunkfold.testing.answers import Answer, Raw, json_answer
