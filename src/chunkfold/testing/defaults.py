@@ -10,6 +10,7 @@ from chunkfold.json_text.values import is_integer, is_object
 from chunkfold.testing.answers import Answer, json_answer
 from chunkfold.testing.builder import StreamBuilder
 from chunkfold.testing.received import ReceivedRequest
+from chunkfold.testing.wire import usage
 
 BASE_PATH: Final = "/v1"
 
@@ -101,11 +102,10 @@ def _stream(asked: Mapping[str, Any], choices: range, *, with_usage: bool) -> St
 def _completion(asked: Mapping[str, Any], choices: range) -> dict[str, Any]:
     message = {"role": "assistant", "content": "".join(_TEXT_PIECES), "refusal": None}
     choice = {"message": message, "logprobs": None, "finish_reason": "stop"}
-    counts = {"prompt_tokens": _PROMPT_TOKENS, "completion_tokens": _completion_tokens(choices)}
     return {
         **_head("chat.completion", asked),
         "choices": [{"index": index, **choice} for index in choices],
-        "usage": {**counts, "total_tokens": sum(counts.values())},
+        "usage": usage(_PROMPT_TOKENS, _completion_tokens(choices)),
     }
 
 

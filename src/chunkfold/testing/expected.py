@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from chunkfold.testing.dialects import Dialect
 from chunkfold.testing.readings import Call, Ending, Reading, is_failure
 from chunkfold.testing.steps import CallTools, Fail, Finish, Say, SayDone, Step, UsageCounts
+from chunkfold.testing.wire import usage
 
 
 def reading_of(steps: Sequence[Step], dialect: Dialect, counts: UsageCounts | None) -> Reading:
@@ -96,7 +97,4 @@ def _joined(pieces: Iterable[str]) -> str:
 
 
 def _usage(counts: UsageCounts | None) -> dict[str, int]:
-    if counts is None:
-        return {}
-    told = {"prompt_tokens": counts.prompt, "completion_tokens": counts.completion}
-    return {**told, "total_tokens": sum(told.values())}
+    return {} if counts is None else usage(counts.prompt, counts.completion)

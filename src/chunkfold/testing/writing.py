@@ -26,7 +26,7 @@ from chunkfold.testing.steps import (
     UsageCounts,
     Verbatim,
 )
-from chunkfold.testing.wire import event
+from chunkfold.testing.wire import event, usage
 
 
 class Writer:
@@ -204,16 +204,12 @@ class Writer:
         reasoning = None if usage.reasoning is None else min(usage.reasoning, completion)
         return replace(usage, completion=completion, reasoning=reasoning)
 
-    def _counts(self, usage: UsageCounts) -> dict[str, Any]:
-        counts: dict[str, Any] = {
-            "prompt_tokens": usage.prompt,
-            "completion_tokens": usage.completion,
-            "total_tokens": usage.prompt + usage.completion,
-        }
-        if usage.cached is not None:
-            counts |= self._cached(usage.cached, usage.prompt)
-        if usage.reasoning is not None:
-            counts["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning}
+    def _counts(self, told: UsageCounts) -> dict[str, Any]:
+        counts = usage(told.prompt, told.completion)
+        if told.cached is not None:
+            counts |= self._cached(told.cached, told.prompt)
+        if told.reasoning is not None:
+            counts["completion_tokens_details"] = {"reasoning_tokens": told.reasoning}
         for name, value in self._dialect.more_usage.items():
             counts[name] = {**value, **counts.get(name, {})} if isinstance(value, Mapping) else value
         return counts
