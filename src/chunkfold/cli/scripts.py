@@ -23,7 +23,8 @@ from chunkfold.json_text.values import is_object
 from chunkfold.recording import RecordedRead, Recording
 from chunkfold.testing import Answer, Dialect, Raw, ReceivedRequest, StreamBuilder, json_answer
 from chunkfold.testing.answers import Encoding, Ending, Framing
-from chunkfold.testing.defaults import error_answer
+from chunkfold.testing.defaults import no_object_answer
+from chunkfold.testing.received import json_object
 from chunkfold.testing.recorded import BEFORE_RESET, is_header, pause_of, recorded_answer
 
 SCRIPTS: Final = (".toml", ".json")
@@ -173,12 +174,9 @@ class ScriptedAnswer:
             kind = "server_error" if status >= 500 else "invalid_request_error"
             told = {"message": f"The script says {status}.", "type": kind, "param": None, "code": None}
             return self._sent_json({"error": error or told})
-        try:
-            options: Any = request.json
-        except ValueError:
-            options = None
-        if not is_object(options):
-            return error_answer(400, "The body of a request must be a JSON object.")
+        options = json_object(request)
+        if options is None:
+            return no_object_answer()
         if options.get("stream"):
             return self._sent(_paced(self._stream(options).events, self.script.pace))
         if error is not None:

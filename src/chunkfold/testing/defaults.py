@@ -9,7 +9,7 @@ from typing import Any, Final
 from chunkfold.json_text.values import is_integer, is_object
 from chunkfold.testing.answers import Answer, json_answer
 from chunkfold.testing.builder import StreamBuilder
-from chunkfold.testing.received import ReceivedRequest
+from chunkfold.testing.received import ReceivedRequest, json_object
 from chunkfold.testing.wire import usage
 
 BASE_PATH: Final = "/v1"
@@ -63,13 +63,15 @@ def error_answer(
     return json_answer({"error": error}, status, headers)
 
 
+def no_object_answer() -> Answer:
+    """The refusal of a request whose body is not a JSON object."""
+    return error_answer(400, "The body of a request must be a JSON object.")
+
+
 def _chat_answer(request: ReceivedRequest) -> Answer:
-    try:
-        asked: object = request.json
-    except ValueError:
-        asked = None
-    if not is_object(asked):
-        return error_answer(400, "The body of a request must be a JSON object.")
+    asked = json_object(request)
+    if asked is None:
+        return no_object_answer()
     stream_options, count = asked.get("stream_options"), asked.get("n")
     count = 1 if count is None else count
     if stream_options is not None and not is_object(stream_options):

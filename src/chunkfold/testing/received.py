@@ -86,11 +86,17 @@ def summary(request: ReceivedRequest) -> str:
 
 
 def _has(request: ReceivedRequest, wanted: Mapping[str, Any]) -> bool:
+    body = json_object(request)
+    return body is not None and all(key in body and body[key] == value for key, value in wanted.items())
+
+
+def json_object(request: ReceivedRequest) -> dict[str, Any] | None:
+    """The body as a JSON object; None if it is anything else."""
     try:
         body = request.json
     except ValueError:
-        return False
-    return is_object(body) and all(key in body and body[key] == value for key, value in wanted.items())
+        return None
+    return body if is_object(body) else None
 
 
 def read_request(source: BinaryIO, ask_for_body: Callable[[], object]) -> ReceivedRequest:
