@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 from rich.cells import cell_len
@@ -79,9 +79,6 @@ class _Run:
         self.endings = Counter[str]()
         self._rules: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._started = time.monotonic()
-        stdout: Any = sys.stdout
-        if as_json and hasattr(stdout, "reconfigure"):
-            stdout.reconfigure(encoding="utf-8")  # the encoding of JSON, whatever the terminal's is
         longest = max(cell_len(one_line(name)) for name, _ in names)
         is_live = self.output.is_interactive
         self._name_width = min(longest, self.output.width * 2 // 5 if is_live else _LONGEST_NAME)
@@ -103,7 +100,7 @@ class _Run:
         elif self.output.is_interactive:  # above the bar
             self.output.print(Text(result.json), soft_wrap=True)
         else:
-            click.echo(result.json)
+            click.echo(result.json.encode())  # in UTF-8, whatever the locale's encoding is
 
     def summarise(self) -> None:
         """How many streams ended in which way, and which rules they broke."""

@@ -11,6 +11,7 @@ request is never stored.
 import re
 import threading
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -116,14 +117,9 @@ class RecordedProvider(FakeProvider):
             request.method, f"{url}?{request.query}" if request.query else url, headers=headers, content=request.body
         )
         response = self._client.send(asked, stream=True)
-        recorder = Recorder(response)
-        try:
+        with closing(Recorder(response)) as recorder, suppress(httpx.TransportError):  # the recording contains it
             for _ in recorder.iter_bytes():
                 pass
-        except httpx.TransportError:
-            pass  # the recording contains it
-        finally:
-            recorder.close()
         return recorder.recording
 
 
