@@ -135,6 +135,17 @@ def test_usage_is_asked_for_and_no_key_is_sent_without_one() -> None:
     assert received("--key-env", "MINE", "Hi", MINE=KEY).headers["authorization"] == f"Bearer {KEY}"
 
 
+@pytest.mark.parametrize("command", [("chat",), ("record", "-o", "-")], ids=["chat", "record"])
+def test_a_header_replaces_one_of_that_name_in_any_case(command: tuple[str, ...]) -> None:
+    """Was once wrong: both were sent, the key among them."""
+    given = {"authorization": "Token t", "ACCEPT": "*/*", "accept-encoding": "gzip"}
+    headers = [argument for pair in given.items() for argument in ("--header", ": ".join(pair))]
+    with FakeProvider() as provider:
+        run(*command, provider.base_url, "-m", "m", "Hi", *headers, OPENAI_API_KEY=KEY)
+        sent = provider.requests[0].headers
+    assert {name: sent[name.lower()] for name in given} == given
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -74,7 +74,7 @@ def checked_url(url: str) -> str:
 
 
 def headers_of(key_env: str, headers: tuple[str, ...]) -> dict[str, str]:
-    """The headers that the options give.
+    """The headers that the options give; the last one of a name, in any case, replaces those before.
 
     Raises:
         click.UsageError: A header is not NAME:VALUE, or cannot be sent.
@@ -87,7 +87,7 @@ def headers_of(key_env: str, headers: tuple[str, ...]) -> dict[str, str]:
         if not colon or not _NAME.fullmatch(name):
             raise click.UsageError("--header: expected NAME:VALUE")  # not quoted: it may be a secret
         _check_value(f"--header {name}", value)
-        found[name] = value
+        found = {known: each for known, each in found.items() if known.lower() != name.lower()} | {name: value}
     return found
 
 

@@ -69,7 +69,9 @@ def answer_to(client: httpx.Client, request: ChatRequest, method: str = "POST") 
     body: dict[str, Any] = {"json": {**request.body, "stream": True}} if method == "POST" else {}
     with ExitStack() as stack:
         with explained(request):
-            sent = client.stream(method, request.url, headers={**_HEADERS, **request.headers}, **body)
+            headers = httpx.Headers(_HEADERS)
+            headers.update(request.headers)
+            sent = client.stream(method, request.url, headers=headers, **body)
             response = stack.enter_context(sent)
         yield response
 
