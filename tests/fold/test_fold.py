@@ -23,8 +23,8 @@ from made_streams import STOP
 from shared_data import shared_data
 
 import chunkfold.event_stream.slicing
-import chunkfold.parser.parser
 import chunkfold.parser.event_folder
+import chunkfold.parser.parser
 import chunkfold.stream.driver
 import chunkfold.wire.payload
 from chunkfold import (
