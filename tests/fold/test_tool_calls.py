@@ -653,6 +653,24 @@ def test_arguments(values: list[Any], text: str, value: dict[str, Any], rules: s
     assert noted(parser) == rules
 
 
+@each_case("index", [..., 0])
+@each_case("empty", [{}, []])
+def test_another_name_after_an_empty_object_is_another_call(index: Any, empty: Any) -> None:
+    """Servers that send an object send all of it. The same name may continue: the object was a placeholder."""
+    longer = f"{W}_later"
+    for deltas in (
+        [[(index, ..., W, empty), (index, ..., T, empty)]],
+        [(index, ..., W, empty), (index, ..., T, empty)],
+    ):
+        parser = read(*deltas)
+        assert [call[1:] for call in calls(parser.completion())] == [(W, "{}"), (T, "{}")]
+        assert "CF308" not in noted(parser)
+    parser = read((index, ..., W, empty), (index, ..., longer, ONE))
+    assert [call[1:] for call in calls(parser.completion())] == [(W, "{}"), (longer, ONE)]
+    parser = read((index, ..., W, empty), (index, ..., W, ONE), (index, ..., ..., " "))
+    assert [call[1:] for call in calls(parser.completion())] == [(W, ONE + " ")]
+
+
 def test_an_object_keeps_its_meaning() -> None:
     """Only the meaning is promised: how the text is spaced and escaped is the library's own."""
     (call,) = read((0, "a", W, TEXT_OF_OBJECT)).completion().tool_calls

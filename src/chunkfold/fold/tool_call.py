@@ -48,13 +48,14 @@ class ToolCall:
         arguments: Its arguments, or its input, joined from the pieces.
         has_name: Whether any of its name came.
         has_text: Whether any of its arguments, or of its input, came.
+        has_empty_object: Whether an empty object, not a text, came as its arguments.
         is_displaced: Whether it began at an index that another call had.
         is_custom: Whether it is a custom tool's.
         is_server_side: Whether there is nothing for the client to run, see `is_server_side`.
     """
 
     __slots__ = (
-        *("_empty_object", "_judged", "_may_be_placeholder", "_name", "arguments", "extra", "has_name", "has_text"),
+        *("_judged", "_may_be_placeholder", "_name", "arguments", "extra", "has_empty_object", "has_name", "has_text"),
         *("id", "index", "is_custom", "is_displaced", "is_server_side", "part_extra", "place", "type"),
     )
 
@@ -64,13 +65,12 @@ class ToolCall:
         self.place = place
         self.type: str | None = None
         self.arguments = TextBuffer()
-        self.has_name = self.has_text = self.is_displaced = False
+        self.has_name = self.has_text = self.has_empty_object = self.is_displaced = False
         self.is_custom = False
         self.is_server_side = True
         self.extra: dict[str, Any] = {}
         self.part_extra: dict[str, Any] = {}
         self._name = TextBuffer()
-        self._empty_object = False
         self._may_be_placeholder = True
         self._judged = 0  # how many times
 
@@ -91,6 +91,7 @@ class ToolCall:
         other = ToolCall(self.place)
         other.id, other.index, other.type = self.id, self.index, self.type
         other.has_name, other.has_text = self.has_name, self.has_text
+        other.has_empty_object = self.has_empty_object
         other.is_displaced, other.is_server_side = self.is_displaced, self.is_server_side
         other._name.write(self.name)
         return other
@@ -111,6 +112,11 @@ class ToolCall:
         self._judged += 1
         return not is_json(text)
 
+    @property
+    def has_arguments(self) -> bool:
+        """Whether any arguments came, perhaps as an empty object."""
+        return self.has_text or self.has_empty_object
+
     def is_called(self, name: str) -> bool:
         """Whether this is its whole name so far."""
         # By the length first: a name that comes in many short pieces is not joined for each of them.
@@ -118,7 +124,7 @@ class ToolCall:
 
     def grows_into(self, name: str) -> bool:
         """Whether this is a longer form of its name; after its first arguments, a longer name is another name."""
-        return not self.has_text and len(name) > self._name.tell() and name.startswith(self.name)
+        return not self.has_arguments and len(name) > self._name.tell() and name.startswith(self.name)
 
     def is_called_otherwise(self, name: str) -> bool:
         """Whether it has a name, and this one neither equals nor extends it."""
@@ -154,7 +160,6 @@ class ToolCall:
             text = function.__dict__.get("arguments") or ""
             unknown = function.__pydantic_extra__
             if unknown:
-                self._empty_object |= unknown.get("arguments") in ({}, [])  # CF310: it counts if no others come
                 keep_unknown(self.part_extra, unknown)
         if custom is not None:
             is_new = function is None and self.type is None and not self.has_name and not self.has_text
@@ -183,7 +188,7 @@ class ToolCall:
 
     def snapshot(self) -> ChatCompletionMessageToolCall:
         """The call so far."""
-        text = well_formed(self.arguments.getvalue()) or ("{}" if self._empty_object else "")
+        text = well_formed(self.arguments.getvalue()) or ("{}" if self.has_empty_object else "")
         name = well_formed(self.name) or None
         kind, model, arguments = _CUSTOM if self.is_custom else _FUNCTION
         part = with_unknown(self.part_extra, {"name": name, arguments: text})

@@ -64,6 +64,9 @@ class ToolCalls:
             at_index = self._moved(index)
         call, grown = self._route(at_index, index, id_, name)
         self.last = call
+        if function is not None and function.__pydantic_extra__:
+            # It counts if no other arguments come (CF310).
+            call.has_empty_object |= function.__pydantic_extra__.get("arguments") in ({}, [])
         if has_text and not call.has_text:
             self._begin_text(call)
         return call, grown
@@ -176,9 +179,10 @@ class ToolCalls:
         if index is None:
             # Rule 6: the call touched last; but a name after name and arguments starts a new one.
             last = self.last
-            return None if last is not None and name and last.has_name and last.has_text else last
+            is_new = last is not None and name and last.has_name and (last.has_text or _is_another(last, name))
+            return None if is_new else last
         # Rule 4: the call bound to the index; but another name after name and arguments starts a new one.
-        if at_index is not None and name and at_index.has_text and at_index.is_called_otherwise(name):
+        if at_index is not None and name and _is_another(at_index, name):
             self._log.note(anomalies.CALL_INDEX_REUSED, f"index {excerpt(index)}, name {excerpt(name)}")
             return None
         return at_index  # None is rule 5
@@ -227,3 +231,8 @@ class ToolCalls:
         if continued is not None and continued.id is not None:
             self._log.note(anomalies.CALL_ID_FRESH, f"id {excerpt(id_)} after {excerpt(continued.id)}")
         return continued
+
+
+def _is_another(call: ToolCall, name: str) -> bool:
+    """Whether a name after a call's arguments is that of another call."""
+    return call.has_arguments and call.is_called_otherwise(name)
