@@ -8,7 +8,7 @@ from typing import Any, Final, TypeGuard
 
 MAX_DEPTH: Final = 500
 """How many levels of objects and lists JSON may have."""
-_STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_STRING_OR_BRACKET: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 _WITHOUT_REFERENCES: Final = 2  # the version of marshal's format
 
 
