@@ -14,17 +14,19 @@ from contextlib import suppress
 from inspect import isasyncgenfunction, isclass, iscoroutinefunction
 from typing import Any, Final, Self, TypeAlias
 
-from chunkfold.testing.answers import Answer, Answerish, as_answer
+from chunkfold.parser.parser import ChatCompletionParser
+from chunkfold.testing.answers import Answer, Answerish, Raw, as_answer
 from chunkfold.testing.connection import Connection
 from chunkfold.testing.defaults import BASE_PATH, default_answer, error_answer
+from chunkfold.testing.readings import one_line
 from chunkfold.testing.received import ReceivedRequest, matching, summary
-from chunkfold.testing.shown import shown_script
 
 Answerer: TypeAlias = Callable[[ReceivedRequest], Answerish]
 Scripted: TypeAlias = Answerish | Answerer
 
 _HOST: Final = "127.0.0.1"
 _BACKLOG: Final = 4096  # connections that wait to be accepted; the system may let fewer wait
+_EXCERPT: Final = 60  # characters of an answer's text, or bytes of another body
 _STOP_TIMEOUT: Final = 2.0  # seconds for all threads together; they need milliseconds
 
 
@@ -165,7 +167,7 @@ class FakeProvider:
         """
         __tracebackhide__ = True
         if self._script:
-            lines = (f"\n  {number}. {shown_script(each)}" for number, each in enumerate(self._script, self._used + 1))
+            lines = (f"\n  {number}. {_shown_script(each)}" for number, each in enumerate(self._script, self._used + 1))
             raise AssertionError(
                 f"script: expected all answers to be used, {self.unused} were not; left:{''.join(lines)}"
             )
@@ -269,3 +271,26 @@ class FakeProvider:
             self.failures.append(error)
             no_retry = {"x-should-retry": "false"}  # openai's SDK would ask again, and hide what was wrong
             return error_answer(500, f"{type(error).__name__}: {error}", type="server_error", headers=no_retry)
+
+
+def _shown_script(scripted: Answer | Answerer) -> str:
+    """One answer of a script, or the function that would give it."""
+    if not isinstance(scripted, Answer):
+        return f"the function {getattr(scripted, '__qualname__', repr(scripted))}"
+    pieces = (piece.data if isinstance(piece, Raw) else piece for piece in scripted.pieces)
+    body = b"".join(piece for piece in pieces if isinstance(piece, bytes))
+    return f"{scripted.status}, {len(body)} bytes: {_said(body)}"
+
+
+def _said(body: bytes) -> str:
+    """The text of a stream; for any other body, its beginning."""
+    parser = ChatCompletionParser()
+    parser.fold(body)
+    parser.close()
+    if parser.end in ("invalid", "empty"):
+        return one_line(ascii(body[:_EXCERPT].decode("utf-8", "replace")) + "..." * (len(body) > _EXCERPT))
+    text = parser.snapshot.text
+    said = [f"text {text[:_EXCERPT]!r}{'...' * (len(text) > _EXCERPT)}"] if text else []
+    said += [f"a call of {call.name}" for call in parser.snapshot.tool_calls]
+    said += [f"the error {parser.error}"] if parser.error is not None else []
+    return one_line(", ".join(said) or f"a stream that is {parser.end}")
