@@ -11,6 +11,14 @@ _LONGEST: Final = 60  # characters of a text in a `repr`
 _LONGEST_REPR: Final = 2000
 _EXCERPT: Final = 200
 
+# What acts on a terminal, besides ASCII's control characters: DEL and C1; the marks, embeddings, overrides and isolates
+# of bidirectional text; and the separators of lines and paragraphs.
+TERMINAL_CONTROLS: Final = frozenset(
+    code
+    for first, last in ((0x7F, 0x9F), (0x61C, 0x61C), (0x200E, 0x200F), (0x2028, 0x202E), (0x2066, 0x2069))
+    for code in range(first, last + 1)
+)
+
 
 class _Shortener(reprlib.Repr):
     """The standard library's, which also shortens bytes and accepts integers of any size."""

@@ -10,21 +10,14 @@ from collections.abc import Iterable
 from typing import Any, Final
 from urllib.parse import quote
 
-_LINES_AND_TABS: Final = frozenset("\n\t")
-_RANGES: Final = (
-    (0x00, 0x1F),  # C0, which includes ESC
-    (0x7F, 0x9F),  # DEL and C1
-    (0x061C, 0x061C),  # the marks, embeddings, overrides and isolates of bidirectional text
-    (0x200E, 0x200F),
-    (0x2028, 0x202E),  # and the separators of lines and paragraphs
-    (0x2066, 0x2069),
-    (0xD800, 0xDFFF),  # halves of characters, which no encoding can write
-)
+from chunkfold.excerpts import TERMINAL_CONTROLS
+
+_C0: Final = range(0x20)  # which includes ESC
+_HALVES: Final = range(0xD800, 0xE000)  # of characters, which no encoding can write
 _HARMLESS: Final = {
     code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-    for first, last in _RANGES
-    for code in range(first, last + 1)
-    if chr(code) not in _LINES_AND_TABS
+    for code in (*_C0, *TERMINAL_CONTROLS, *_HALVES)
+    if chr(code) not in "\n\t"
 } | {ord("\r"): None}  # half of a line's end, or an attempt to overwrite one
 _ONE_LINE: Final = _HARMLESS | {ord("\n"): "\\n", ord("\t"): "\\t"}
 _IN_JSON: Final = {code: f"\\u{code:04x}" for code in _HARMLESS}

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from chunkfold.event_stream import BOM
-from chunkfold.excerpts import ShortRepr, short_repr
+from chunkfold.excerpts import TERMINAL_CONTROLS, ShortRepr, short_repr
 from chunkfold.json_text.values import is_object
 
 VERSION: Final = 1
@@ -35,11 +35,7 @@ _LOOKS_MARKED: Final = re.compile(rb'\s*\{\s*"' + _MARK.encode() + rb'"')
 _LONGEST_HEAD: Final = 65536  # bytes
 _LONGEST: Final = 1e9  # seconds, which is decades
 # What acts on a terminal that shows the file is written as JSON's escapes; the rest of them JSON escapes itself.
-_CONTROLS: Final = {
-    code: f"\\u{code:04x}"
-    for first, last in ((0x7F, 0x9F), (0x61C, 0x61C), (0x200E, 0x200F), (0x2028, 0x202E), (0x2066, 0x2069))
-    for code in range(first, last + 1)
-}
+_CONTROLS: Final = {code: f"\\u{code:04x}" for code in TERMINAL_CONTROLS}
 
 RecordedEnd: TypeAlias = Literal["body", "error", "left"]
 
