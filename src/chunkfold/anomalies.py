@@ -221,7 +221,7 @@ ARGUMENTS_PLACEHOLDER: Final = Rule(
 ARGUMENTS_SEVERAL: Final = Rule(
     "CF312",
     "one tool call's arguments are several JSON objects, one after another",
-    "servers that give every call the index 0 and no id",
+    "servers that give every call the index 0 and no id, or that send the arguments again",
     "keeps the text; `parse` raises ParseError, unless all of them are equal",
 )
 CALLS_OBJECT: Final = Rule(
