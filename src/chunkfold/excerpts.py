@@ -89,11 +89,30 @@ class ShortRepr:
 
 def excerpt(value: object, limit: int = _EXCERPT) -> str:
     """At most `limit` characters of the input, quoted and escaped, safe for messages and terminals."""
-    try:
-        shown = repr(value[: limit + 1] if isinstance(value, str | bytes) else value)
-    except ValueError:  # more digits than the interpreter prints
-        shown = short_repr(value)
+    shown = _shown_items(value, limit) if isinstance(value, (dict, list)) else _shown(value, limit)
     return shown if len(shown) <= limit else shown[:limit] + "..."
+
+
+def _shown_items(holder: Any, limit: int) -> str:
+    """The `repr` of an object or a list, or a beginning of more than `limit` characters: all of it may be large."""
+    is_object = isinstance(holder, dict)
+    shown, end = "{}" if is_object else "[]"
+    for item in holder:
+        if len(shown) > limit:
+            return shown
+        shown += ", " if len(shown) > 1 else ""
+        shown += excerpt(item, max(0, limit - len(shown)))
+        if is_object:
+            shown += ": "
+            shown += excerpt(holder[item], max(0, limit - len(shown)))
+    return shown + end
+
+
+def _shown(value: Any, limit: int) -> str:
+    try:
+        return repr(value[: limit + 1] if isinstance(value, (str, bytes)) else value)
+    except ValueError:  # more digits than the interpreter prints
+        return short_repr(value)
 
 
 def excerpt_of(data: bytes) -> str:
