@@ -23,6 +23,7 @@ from chunkfold import (
     ChoiceFinished,
     ParseError,
 )
+from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.testing import DONE, HEAD, delta, event
 
 W = "get_weather"  # most cases call the same tool three times: nothing but identity tells the calls apart
@@ -669,6 +670,14 @@ def test_another_name_after_an_empty_object_is_another_call(index: Any, empty: A
     assert [call[1:] for call in calls(parser.completion())] == [(W, "{}"), (longer, ONE)]
     parser = read((index, ..., W, empty), (index, ..., W, ONE), (index, ..., ..., " "))
     assert [call[1:] for call in calls(parser.completion())] == [(W, ONE + " ")]
+
+
+def test_a_copy_for_routing_knows_the_empty_object() -> None:
+    sent = delta(tool_calls=[on_wire((..., ..., name, {})) for name in (W, T)])
+    first, second = ChatCompletionParser().feed(sent)[0].choices[0].delta.tool_calls or ()
+    calls = ToolCalls.for_routing(0)
+    assert calls.route(first)[0].place == 0
+    assert calls.without_texts().route(second)[0].place == 1
 
 
 def test_an_object_keeps_its_meaning() -> None:

@@ -124,7 +124,7 @@ def name_of(as_type: Any) -> str:
 def json_of(arguments: str) -> str:
     """A call's arguments as one JSON text: see `without_placeholder`; and an object that is repeated counts once."""
     text = without_placeholder(arguments)
-    if not text.startswith("{") or not _NEXT_OBJECT.search(text) or is_json(text):
+    if not text.startswith("{") or not _NEXT_OBJECT.search(text):
         return text
     with suppress(ValueError, RecursionError):
         return _first_of_equal(text)
