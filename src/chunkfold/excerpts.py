@@ -95,7 +95,7 @@ def excerpt(value: object, limit: int = _EXCERPT) -> str:
 
 def _shown_items(holder: Any, limit: int) -> str:
     """The `repr` of an object or a list, or a beginning of more than `limit` characters: all of it may be large."""
-    is_object = isinstance(holder, dict)
+    is_object: bool = isinstance(holder, dict)
     shown, end = "{}" if is_object else "[]"
     for item in holder:
         if len(shown) > limit:

@@ -382,7 +382,7 @@ def test_a_provider_that_does_not_notice() -> None:
         try:
             while True:
                 connected.sendall(delta(content="1 "))
-                time.sleep(0.02)
+                time.sleep(0.02)  # between its tokens, until the client leaves, whenever that is
         finally:
             stopped.set()
 

@@ -408,7 +408,7 @@ def test_what_it_takes_is_what_it_took(output: Path) -> None:
     path = saved(recorded((0.1, HELLO[0]), (0.2, STOP[0]), ended_at=0.3), output)
     begun = time.monotonic()
     assert run("replay", path).exit_code == 0
-    assert time.monotonic() - begun > 0.2
+    assert time.monotonic() - begun > 0.2  # at least: a busy machine only takes longer
 
 
 def test_all_that_is_said_is_shown_once(output: Path) -> None:

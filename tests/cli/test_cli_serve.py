@@ -353,7 +353,7 @@ def test_pace_and_delay(serve: Callable[..., Served], client: httpx.Client) -> N
     served = serve(script="[[answers]]\ntext = ['a', 'b', 'c']\ndelay = 0.2\npace = 0.05\n")
     started = time.monotonic()
     with client.stream("POST", served.url, json=STREAMED) as response:
-        assert time.monotonic() - started >= 0.19
+        assert time.monotonic() - started >= 0.19  # at least, here and below: a busy machine only takes longer
         pieces = list(response.iter_raw())
     assert len(pieces) >= 5  # the role, three texts, the end
     assert time.monotonic() - started >= 0.39  # from the request: the headers may have been seen late
@@ -373,7 +373,7 @@ def test_recordings_and_bodies_end_as_they_ended(serve: Callable[..., Served], c
     started = time.monotonic()
     with pytest.raises(StreamInterruptedError) as caught, connect(client, "POST", served.url, json={}) as stream:
         stream.read()
-    assert time.monotonic() - started >= 0.19
+    assert time.monotonic() - started >= 0.19  # at least: a busy machine only takes longer
     assert caught.value.snapshot.text == "Hel"
     assert stream.request_id == "r1"
     assert client.post(served.url).status_code == 418

@@ -516,7 +516,7 @@ async def test_the_wait_is_the_one_that_the_provider_asks_for(front: Any, librar
             started = time.monotonic()
             assert await client.ask(provider.url, lambda text: None) == "One, two."
     assert waits == pytest.approx([0.03, 0.05])
-    assert time.monotonic() - started >= 0.08
+    assert time.monotonic() - started >= 0.08  # at least: a busy machine only takes longer
 
 
 # The fallback of the example

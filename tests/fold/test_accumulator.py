@@ -1352,6 +1352,7 @@ def test_reasoning_steps_extend() -> None:
         ([{"citation": {"n": 1}}, {"x": 1}, {"citation": {"n": 2}}], {"citations": [{"n": 1}, {"n": 2}], "x": 1}),
         ([{"citation": {"n": 1}}, {"citation": None}], {"citations": [{"n": 1}]}),
         ([{"citations": [[1]]}, {"citations": [[2]]}], {"citations": [[1], [2]]}),
+        ([{"citations": [1], "citation": 2}, {"citations": "x", "citation": 3}], {"citations": [1, 2, 3]}),
         ([{"citation": None}], {}),
     ],
 )

@@ -38,9 +38,10 @@ def nearly_data(line: bytes, *, in_stream: bool) -> bytes | None:
     """
     if in_stream and (line.startswith(b"{") or line.rstrip() == b"[DONE]"):
         return line
-    begin = line.find(b":") + 1 or len(line) + 1
-    if line[: begin - 1].removeprefix(BOM).strip().lower() != b"data":
+    colon = line.find(b":") if b":" in line else len(line)
+    if line[:colon].removeprefix(BOM).strip().lower() != b"data":
         return None
+    begin = colon + 1
     return line[begin + line.startswith(b" ", begin) :]  # copied once, since a line may be large
 
 

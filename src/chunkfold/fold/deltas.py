@@ -296,7 +296,9 @@ def _add_annotations(state: ChoiceState, annotations: list[Any]) -> int:
 def _keep_provider_fields(state: ChoiceState, _: str, value: Any) -> bool:
     """Gemini's signatures accumulate, and so do Anthropic's citations, each of which is the `citation` of a delta."""
     if is_object(value) and value.get("citation") is not None:
-        value = {**value, "citation": None, "citations": [value["citation"]]}
+        known = value.get("citations")
+        citations = [*(known if is_list(known) else ()), value["citation"]]
+        value = {**value, "citation": None, "citations": citations}
     return merge_provider_fields(state.message_extra, value, ("thought_signatures", "citations"))
 
 

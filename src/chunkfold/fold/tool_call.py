@@ -4,7 +4,6 @@ Only the stream completes a call, never the fact that its arguments already pars
 """
 
 import json
-import re
 from typing import Any, Final
 
 from chunkfold import anomalies
@@ -13,7 +12,7 @@ from chunkfold.excerpts import excerpt
 from chunkfold.fold.footprint import Kept
 from chunkfold.fold.merging import keep_unknown, merge_provider_fields
 from chunkfold.fold.text_buffer import TextBuffer
-from chunkfold.json_text.parsing import is_json, without_placeholder
+from chunkfold.json_text.parsing import NEXT_OBJECT, is_json, without_placeholder
 from chunkfold.json_text.surrogates import well_formed
 from chunkfold.models import (
     ChatCompletionMessageCustomToolCall,
@@ -26,7 +25,6 @@ from chunkfold.models import (
 from chunkfold.models.base import validate_leniently, with_unknown
 from chunkfold.models.content import PROVIDER_FIELDS
 
-_NEXT_OBJECT: Final = re.compile(r"\}[ \t\n\r]*\{")
 _LONGEST_PLACEHOLDER: Final = 100  # characters, with the blanks around it
 _LONGEST_LOOK: Final = 2**20  # characters
 _MOST_JUDGED: Final = 8  # times
@@ -233,7 +231,7 @@ def _has_several_objects(arguments: str) -> bool:
 
     It reads a bounded amount to save memory: if the first object is larger, the result is False.
     """
-    if _NEXT_OBJECT.search(arguments) is None:  # most arguments; they cost only this search
+    if NEXT_OBJECT.search(arguments) is None:  # most arguments; they cost only this search
         return False
     text = without_placeholder(arguments)[:_LONGEST_LOOK]
     try:

@@ -21,7 +21,8 @@ _PYDANTIC_DEPTH: Final = 200  # levels of objects and lists; pydantic reads no d
 # a search that fails would start again at each byte.
 _ITEM: Final = re.compile(rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))*+([,\[{]|\Z)', re.DOTALL)
 
-_NEXT_OBJECT: Final = re.compile(r"\}\s*+\{")
+NEXT_OBJECT: Final = re.compile(r"\}[ \t\n\r]*+\{")
+"""Where another object may follow an object, if it is not in a string."""
 _NOT_BLANK: Final = re.compile(r"\S")
 
 
@@ -124,7 +125,7 @@ def name_of(as_type: Any) -> str:
 def json_of(arguments: str) -> str:
     """A call's arguments as one JSON text: see `without_placeholder`; and an object that is repeated counts once."""
     text = without_placeholder(arguments)
-    if not text.startswith("{") or not _NEXT_OBJECT.search(text):
+    if not text.startswith("{") or not NEXT_OBJECT.search(text):
         return text
     with suppress(ValueError, RecursionError):
         return _first_of_equal(text)

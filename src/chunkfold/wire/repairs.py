@@ -41,7 +41,10 @@ _WIDE: Final = (re.compile(rb"[\xf0-\xf4]"), re.compile(rb"\\u[dD][89abAB]..\\u[
 _BEYOND_REPAIR: Final = ("EOF while", "expected ", "trailing ", "key must be ", "invalid escape", "invalid number")
 _NO_JSON: Final = "expected a JSON object, received text that is not JSON"
 _TOO_LONG: Final = "expected numbers that the interpreter can read, received more digits"
-_TOO_WIDE: Final = "expected at most 16 MiB of JSON to repair, as it has characters of four bytes, received more"
+_TOO_WIDE: Final = (
+    f"expected at most {_LARGEST_WIDE // 2**20} MiB of JSON to repair, because it has characters of four bytes,"
+    " received more"
+)
 _TOO_DEEP: Final = f"expected JSON nested at most {MAX_DEPTH} deep, received deeper"
 # What a chunk is about: a wrong type here is an error, elsewhere the value is kept raw.
 _ESSENTIAL: Final = frozenset({"content", "tool_calls", "finish_reason", "index", "choices", "delta"})
