@@ -5,7 +5,6 @@ those about pipes, signals and terminals run it as a person would.
 """
 
 import json
-import math
 import re
 import subprocess
 import threading
@@ -511,11 +510,14 @@ def test_a_url_without_a_model_is_a_stored_body(tmp_path: Path) -> None:
     assert [result.exit_code for result in (plain, recorded, cut, missing)] == [0, 0, 5, 3]
 
 
-def test_a_download_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_download_that_is_too_large_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chunkfold.cli.inspect._LARGEST_DOWNLOAD", len(BODY))
-    with FakeProvider(BODY, Answer([BODY, b"\n", math.inf])) as provider:
+    much = [b"\n" * 2**16] * 1000  # more than sockets hold
+    with FakeProvider(BODY, Answer([BODY, *much])) as provider:
         assert inspect(provider.url).exit_code == 0
         large = inspect(provider.url)
+        assert provider.requests[1].answered.wait(PATIENCE)
+        assert provider.requests[1].client_left
     assert (large.stdout, large.exit_code) == ("", 1)
     assert large.stderr == f"Error: URL: expected at most {len(BODY):,} bytes, received more\n"
 
