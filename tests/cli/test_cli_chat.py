@@ -646,7 +646,7 @@ def tmux(tmp_path: Path) -> Iterator[Tmux]:
     tmux.close()
 
 
-@pytest.mark.parametrize("width", [80, 20, *(pytest.param(width, marks=pytest.mark.slow) for width in (120, 40))])
+@pytest.mark.parametrize("width", [20, *(pytest.param(width, marks=pytest.mark.slow) for width in (120, 80, 40))])
 def test_what_stands_on_a_terminal_is_what_the_whole_text_gives(tmux: Tmux, width: int) -> None:
     pieces = [DOCUMENT[start : start + 7] for start in range(0, len(DOCUMENT), 7)]
     with FakeProvider(said(*pieces).finish().done().answer(pace=0.0005)) as provider:
@@ -963,7 +963,7 @@ ENDLESS: dict[str, Callable[[int], str]] = {
 MANY = 40
 
 
-QUICK = {"one word", "code", "one line of a table", "spaces"}  # the others take longer
+QUICK = {"one word", "code", "spaces"}  # the others take longer
 
 
 @pytest.mark.parametrize(
@@ -1186,7 +1186,7 @@ MARKDOWN = st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
 SIZES, WIDTHS = st.sampled_from([1, 2, 7, 40, 211]), st.sampled_from([1, 7, 20, 80])
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(MARKDOWN, SIZES, WIDTHS)
 def test_rows_do_not_depend_on_how_the_text_was_cut(text: str, size: int, width: int) -> None:
     check_rows(text, size, width)

@@ -256,7 +256,7 @@ def test_a_long_answer_is_cut(folder: Path) -> None:
     assert len(fold_files("x.sse").stdout.splitlines()[0]) < 250
 
 
-@pytest.mark.parametrize("width", [40, 80])
+@pytest.mark.parametrize("width", [40, pytest.param(80, marks=pytest.mark.slow)])
 def test_on_a_terminal_each_file_has_one_row(folder: Path, width: int) -> None:
     long = "日本語のとても長い名前のファイル-with-a-tail.sse"
     (folder / long).write_bytes(said("日本語 🙂 " * 50))

@@ -420,14 +420,13 @@ def test_a_url_with_a_model_is_asked_and_watched_as_it_comes() -> None:
     }
 
 
-@pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf", b"\n \n", b"\xef\xbb\xbf\n"])
+@pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b"\n \n"])
 def test_a_recording_is_recognised_behind_blanks(before: bytes, tmp_path: Path) -> None:
     file = tmp_path / "recording.jsonl"
     line = Recording((RecordedRead(0.5, ROLE + HI + STOP + DONE),), headers_at=0.1).dumps()
-    for data in (before + line, (before + line).rstrip(b"\n")):
-        file.write_bytes(data)
-        assert "seconds" in inspect(str(file)).stdout
-        assert run("replay", str(file)).stdout == "Hi"
+    file.write_bytes((before + line).rstrip(b"\n"))
+    assert "seconds" in inspect(str(file)).stdout
+    assert run("replay", str(file)).stdout == "Hi"
 
 
 @pytest.mark.slow
@@ -624,7 +623,7 @@ EVIL = b"".join(
 )
 
 
-@pytest.mark.parametrize("width", [20, 80])
+@pytest.mark.parametrize("width", [20, pytest.param(80, marks=pytest.mark.slow)])
 def test_on_a_terminal_nothing_is_too_wide_and_nothing_acts(width: int, tmp_path: Path) -> None:
     (tmp_path / "evil.sse").write_bytes(EVIL)
     rows, written, code = on_a_terminal("inspect", str(tmp_path / "evil.sse"), "--rules", width=width)

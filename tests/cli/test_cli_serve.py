@@ -106,7 +106,7 @@ def exchange(url: str, body: bytes = json.dumps(STREAMED).encode()) -> bytes:
 # Its life
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_without_a_script_it_says_hello_until_it_is_told_to_end(client: httpx.Client, how: signal.Signals) -> None:
     with started("serve") as process:
         assert process.stdout is not None

@@ -931,6 +931,7 @@ class TestOpenaiSdk:
             ours = ask_openai(provider)
         assert (ours.id, ours.choices[0].finish_reason, ours.choices[0].message.mood) == (None, "eos", "good")
 
+    @pytest.mark.slow  # it waits for half a second and more
     def test_their_client_retries_before_the_stream(self, ask_openai: Any, capsys: Any) -> None:
         with FakeProvider(BUSY, Answer(WHOLE)) as provider:
             ask_openai(provider)

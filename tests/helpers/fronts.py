@@ -297,7 +297,7 @@ def _names(argnames: str | Iterable[str]) -> list[str]:
 def by_turns(
     name: str, cases: Iterable[Any], fronts: Mapping[str, tuple[Any, str]] | None = None
 ) -> pytest.MarkDecorator:
-    """Run each case of a table once sync and once async, over one library each.
+    """Run each case of a table once sync and once async, over one library each; one of the two is `slow`.
 
     Which one, and on which event loop, changes from case to case, so that cases of a kind show them all.
     """
@@ -305,8 +305,10 @@ def by_turns(
     values: list[Any] = []
     for place, case in enumerate(cases):
         libraries = [*LIBRARIES][:: 1 if place % 2 else -1]
-        for library, front in zip(libraries, ["sync", ["asyncio", "trio"][place // 2 % 2]], strict=True):
-            values.append(pytest.param(case, LIBRARIES[library], *fronts[front], id=f"{case}-{library}-{front}"))
+        for number, front in enumerate(["sync", ["asyncio", "trio"][place // 2 % 2]]):
+            library, marks = libraries[number], pytest.mark.slow if number == place // 4 % 2 else ()
+            name_of_case = f"{case}-{library}-{front}"
+            values.append(pytest.param(case, LIBRARIES[library], *fronts[front], id=name_of_case, marks=marks))
     return pytest.mark.parametrize((name, "library", "front", "anyio_backend"), values)
 
 

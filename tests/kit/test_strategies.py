@@ -137,6 +137,7 @@ def test_each_dialect_is_found(dialect: str) -> None:
     assert find(dialects(), lambda found: found == dialect, settings=unshrunk) == dialect
 
 
+@pytest.mark.slow
 def test_streams_of_many_dialects_are_found() -> None:
     found: set[str] = set()
 
@@ -149,6 +150,7 @@ def test_streams_of_many_dialects_are_found() -> None:
     assert len(found) > len(DIALECTS) / 2
 
 
+@pytest.mark.slow
 def test_what_is_found_is_small() -> None:
     stream = find(builders(), lambda stream: "x" in stream.reading.text, settings=repeated)
     assert stream.reading.text == "x"

@@ -334,7 +334,9 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("kind", ["text", "text with padding", "four choices"])
+@pytest.mark.parametrize(
+    "kind", ["text", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("text with padding", "four choices"))]
+)
 @each_case("name", ODD)
 def test_what_is_not_like_the_others_is_read(name: str, kind: str) -> None:
     of = KINDS[kind]

@@ -23,7 +23,7 @@ from measured_memory import only_garbage_of_these_tests  # noqa: F401 - a fixtur
 from chunkfold import AsyncChatCompletionStream, ChatCompletionParser, aconnect
 from chunkfold.testing import DONE, Answer, FakeProvider, delta, paced
 
-pytestmark = pytest.mark.skipif(not soak.PROC.exists(), reason="needs Linux's /proc")
+pytestmark = [pytest.mark.skipif(not soak.PROC.exists(), reason="needs Linux's /proc"), pytest.mark.slow]
 
 FEW = 12  # streams with a fault each, none of which takes long
 
@@ -54,12 +54,10 @@ def assert_all_is_well(*arguments: object) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
 def test_each_fault_once_and_some_more() -> None:
     assert_all_is_well("--streams", 30, "--seed", 5)
 
 
-@pytest.mark.slow
 def test_a_thousand_streams() -> None:
     said = assert_all_is_well("--streams", 1000)
     print(said)
@@ -73,7 +71,6 @@ def test_a_stream_depends_on_its_seed_and_number_alone() -> None:
     assert soak.scenario_of(5, 0) != soak.scenario_of(6, 0)
 
 
-@pytest.mark.slow
 def test_nothing_is_found_where_nothing_is_planted(url: str) -> None:
     report = run_few(url)
     assert report.wrong == []

@@ -324,7 +324,7 @@ def test_the_name_of_a_file_may_be_none_that_can_be_written() -> None:
     page([told(WHOLE, "a\udcff</title>.jsonl")]).encode()
 
 
-@pytest.mark.parametrize("usage_in_each", [False, True])
+@pytest.mark.parametrize("usage_in_each", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_of_a_long_recording_the_page_stays_small(usage_in_each: bool) -> None:
     small, large = (len(page([told(long_recording(n, usage_in_each=usage_in_each))])) for n in (500, 4000))
     assert large < 120_000
