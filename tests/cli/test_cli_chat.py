@@ -4,7 +4,6 @@ The provider is a real server on loopback. Rows of Markdown are also tested alon
 how the text was cut, and what a piece costs not on how much came before it.
 """
 
-import cProfile
 import errno
 import io
 import json
@@ -56,6 +55,7 @@ from command_line import (
     wait_until,
     written_to,
 )
+from counted_calls import calls_of
 from linear import seconds
 from pygments.lexer import Lexer
 from rich.cells import cell_len
@@ -1047,13 +1047,6 @@ def test_a_long_answer_is_drawn_in_less_than_three_seconds(draw: Callable[[Paint
     took = [seconds(take) for _ in range(3)]
     print(f"{draw.__name__}: {min(took):.2f} s")
     assert min(took) < 3
-
-
-def calls_of(work: Callable[[], None]) -> int:
-    """How many calls of functions it takes: time, without a clock."""
-    profile = cProfile.Profile(builtins=False)
-    profile.runcall(work)
-    return sum(entry.callcount for entry in profile.getstats())
 
 
 def test_finished_blocks_are_printed_once() -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from cases import each_case
+from counted_calls import calls_of
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from reference_decoder import Dispatched, decode_whole
@@ -335,6 +336,62 @@ def test_the_preamble_does_not_depend_on_the_cuts(body: bytes, cuts: list[int], 
         assert decode(pieces, limit).preamble == expected.preamble
 
 
+LIKE_FIELDS = [
+    *(b"data: a", b"data", b" data: b", b"Data:c", b"DATA", b"\x0bdata :d", BOM + b"data: e", b"dates: f", b"data\x00"),
+    *(b"event: a", b"event", b"events", b" event: b", b"id: 1", b"id", b"ids: 2", b" id: 3", b"retry: 5", b"retry 6"),
+    *(
+        b"error: boom",
+        b"error",
+        b"errors: no",
+        b" error: no",
+        b": a",
+        b":",
+        b" : a",
+        b"a",
+        b" a",
+        b"\t",
+        b"event: error",
+    ),
+    *(
+        b'{"a": 1}',
+        b" {",
+        b"}",
+        b"[",
+        b"[DONE]",
+        b" [DONE]",
+        b'"error": {"code": 1}',
+        b'{"error": "a"}',
+        b' [{"error":',
+    ),
+    *(b"", b"", b"a" * 300),
+]
+
+
+@often
+@given(
+    FIRST_READS,
+    st.lists(st.sampled_from(LIKE_FIELDS), max_size=12),
+    st.sampled_from([b"\n", b"\r", b"\r\n"]),
+    LIMITS,
+)
+@example(b":\n", [b"DATA", b"a", b""], b"\n", None)
+def test_lines_that_are_taken_in_one_step_are_each_line(
+    first: bytes, lines: list[bytes], end: bytes, limit: int | None
+) -> None:
+    body = b"".join(line + end for line in lines)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("chunkfold.event_stream.decoder._SHORT_LINE", 1)
+        expected = decode([first, body], limit)
+        patch.setattr("chunkfold.event_stream.decoder._SHORT_LINE", 10**9)
+        assert decode([first, body], limit) == expected
+
+
+@pytest.mark.parametrize("begin", [b"x", b"dat", b"events", b" id", b": "])
+def test_lines_that_mean_nothing_take_few_steps(begin: bytes) -> None:
+    body = b"".join(b"%b%040d\n" % (begin, number) for number in range(1000))
+    assert calls_of(lambda: decode([b":\n", body])) < 100
+
+
 LINES_OF_BLOCKS = st.lists(st.sampled_from([b"data: a", b"data", b"id: 1", b"event: b", b""]), max_size=12)
 
 
@@ -630,6 +687,11 @@ def test_what_is_shown_of_bare_json_is_bounded(line: bytes) -> None:
     assert len(decoder.discarded) == (2**16 - 1) // (len(line) - 1)
     decoder.feed(line + b"\n")
     assert len(decoder.discarded) == 1
+
+
+def test_of_what_is_shown_of_bare_json_other_lines_do_not_count() -> None:
+    body = b':\n{"a": 1}\n%b\n{"b": 2}\n\n' % (b"x" * 2**16)
+    assert [shown.data for shown in decode([body]).discarded] == [b'{"a": 1}', b'{"b": 2}']
 
 
 def test_what_is_nearly_data_stays_behind_the_events_before_it() -> None:

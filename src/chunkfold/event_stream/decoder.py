@@ -21,7 +21,7 @@ from chunkfold.event_stream.preamble import Preamble
 from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent, UnfinishedBlock
 
 _MOST_LINES: Final = 1024  # of one event that are kept one by one
-_SHORT_LINE: Final = 16  # bytes; where lines are shorter on average, they are taken in runs
+_SHORT_LINE: Final = 64  # bytes; where lines are shorter on average, they are taken in runs
 _MAX_RETRY_DIGITS: Final = 640  # what int() converts whatever limit the interpreter was given
 
 # The same as calling the class, but twice as fast.

@@ -35,7 +35,7 @@ class Discarded:
         self._bare_offset = 0
         self._bare: bytearray | None = bytearray()  # the lines of JSON so far; None if they are too long
         self._nearly_data: list[ServerSentEvent] = []
-        self._nearly_size = 0  # of the lines that are not fields
+        self._nearly_size = 0  # of all lines that are nearly `data`
 
     def keep_error_field(self, value: bytes) -> None:
         """Keep the value of a field named error; of several, the last."""
@@ -59,10 +59,12 @@ class Discarded:
         if in_stream and self._bare is not None and (self._bare or line.strip() in _BARE_STARTS):
             self._keep_bare(line, offset)
         meant = nearly_data(line, in_stream=in_stream)
+        if meant is None:
+            return
         is_bare = meant is line
         self._nearly_size += len(line)
         # The first of a block; of bare JSON more, while they are small.
-        if meant is not None and (not self._nearly_data or (is_bare and self._nearly_size < _LONGEST_BARE)):
+        if not self._nearly_data or (is_bare and self._nearly_size < _LONGEST_BARE):
             self.is_begun = True
             self._nearly_data.append(ServerSentEvent(meant, "" if is_bare else MESSAGE, event_id, offset))
 

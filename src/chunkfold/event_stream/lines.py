@@ -6,11 +6,12 @@ from typing import Any, Final, cast
 from chunkfold.event_stream.server_sent_event import BOM
 
 CR, LF = 0x0D, 0x0A  # as numbers, which are found in bytes at once
-# Lines that are taken in one step: `data` lines, lines that cannot be a field, or a line with its repetitions. A line
-# whose first byte may begin a field, JSON, a blank or a BOM is taken alone.
+# Lines that are taken in one step: `data` lines, lines that mean nothing, or a line with its repetitions. What may be a
+# field, nearly `data`, JSON, blank or behind a BOM is taken alone.
 RUN: Final = re.compile(
     rb"(?P<data>(?:data(?::[^\r\n]*+)?+(?:\n|\r\n?+))++)"
-    rb"|(?P<ignored>(?:[^dDeir{}\[\]\s\xef][^\r\n]*+(?:\n|\r\n?+))++)"
+    rb"|(?P<ignored>(?:(?!(?:event|id|retry|error)[:\r\n])[^\S\r\n]*+(?!(?i:data)[^\S\r\n]*+[:\r\n]|[{}\[\]\s\xef])"
+    rb"[^\r\n]*+(?:\n|\r\n?+))++)"
     rb"|(?P<line>[^\r\n]*+(?:\n|\r\n?+))(?:(?P=line)(?!(?<=\r)\n))*+"
 )
 
