@@ -1,6 +1,6 @@
 """Merge one message that is spread over several choices into choice 0, if one choice was requested."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from chunkfold import anomalies
 from chunkfold.excerpts import excerpt
@@ -8,11 +8,7 @@ from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletionChunk, ChunkChoice
 from chunkfold.models.content import brings_tool_message, fields_of, reasoning_in, says_something, text_of
 from chunkfold.models.outcome import outcome_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from chunkfold.transforms import Transform
+from chunkfold.transforms import OneChoice, Transform
 
 
 class ChoiceMerger:
@@ -62,11 +58,6 @@ def _are_several_answers(choices: list[ChunkChoice]) -> bool:
     return False
 
 
-def merger_for(fold: StreamFold, transforms: "Sequence[Transform]") -> ChoiceMerger | None:
+def merger_for(fold: StreamFold, transforms: Sequence[Transform]) -> ChoiceMerger | None:
     """The merger for a stream; None if a transform merges choices, because that needs their indexes."""
-    if transforms:
-        from chunkfold.transforms import OneChoice
-
-        if any(isinstance(transform, OneChoice) for transform in transforms):
-            return None
-    return ChoiceMerger(fold)
+    return None if any(isinstance(transform, OneChoice) for transform in transforms) else ChoiceMerger(fold)

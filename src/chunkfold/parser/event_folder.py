@@ -4,7 +4,8 @@ The payload decides what an event is; this module decides the order of what happ
 choices, joined halves of characters, transforms, the fold, observers.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -22,15 +23,11 @@ from chunkfold.parser.limits import OutputLimit
 from chunkfold.parser.options import OnServerSentEvent
 from chunkfold.parser.surrogate_joiner import SurrogateJoiner
 from chunkfold.parser.template import EventTemplate
+from chunkfold.transforms import Transform
 from chunkfold.wire.envelopes import is_plain
 from chunkfold.wire.parts import MAX_EVENT_PARTS
 from chunkfold.wire.payload import Payload, parse_slowly, valid_chunk, validate_json
 from chunkfold.wire.raw_data import DONE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from chunkfold.transforms import Transform
 
 _LARGE: Final = 2 * MAX_EVENT_PARTS  # bytes; an event that has no more is below all limits on what it holds
 
@@ -52,7 +49,7 @@ class EventFolder:
         max_event_items: int | None,
         max_output_size: int | None,
         on_server_sent_event: OnServerSentEvent | None,
-        transforms: "Sequence[Transform]",
+        transforms: Sequence[Transform],
         one_choice: bool,
     ) -> None:
         self.stop: Stop | None = None
@@ -181,7 +178,7 @@ class EventFolder:
             self.end(Stop.DONE, chunks)
 
     def _transformed(
-        self, chunks: list[ChatCompletionChunk], transforms: "Sequence[Transform]"
+        self, chunks: list[ChatCompletionChunk], transforms: Sequence[Transform]
     ) -> list[ChatCompletionChunk]:
         for transform in transforms:
             chunks = [new for chunk in chunks for new in _chunks_from(transform, transform.feed(chunk))]
@@ -211,7 +208,7 @@ class EventFolder:
         self.end(Stop.ERROR if isinstance(error, APIError) else Stop.INVALID, chunks, error)
 
 
-def _chunks_from(transform: "Transform", returned: Any) -> list[ChatCompletionChunk]:
+def _chunks_from(transform: Transform, returned: Any) -> list[ChatCompletionChunk]:
     """What a transform returned, if that is chunks, as its protocol promises."""
     items: list[Any] = list(returned) if hasattr(returned, "__iter__") else [returned]
     if not all(isinstance(item, ChatCompletionChunk) for item in items):

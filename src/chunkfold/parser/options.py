@@ -1,15 +1,12 @@
 """The parser's options."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import Final, TypedDict
 
 from chunkfold.event_stream import ServerSentEvent
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.models.tool_calls import ToolTypes
-
-if TYPE_CHECKING:
-    from chunkfold.transforms import Transform
-
+from chunkfold.transforms import Transform
 
 DEFAULT_MAX_EVENT_SIZE: Final = 32 * 2**20  # bytes
 
@@ -28,7 +25,7 @@ class ReadOptions(TypedDict, total=False):
     total_timeout: float | None
     on_server_sent_event: OnServerSentEvent | None
     clock: Callable[[], float]
-    transforms: "Sequence[Transform]"
+    transforms: Sequence[Transform]
     one_choice: bool
     tools: ToolTypes | None
 

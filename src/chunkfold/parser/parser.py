@@ -6,7 +6,7 @@
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from chunkfold.anomaly_log import AnomalyLog, refused_rules
 from chunkfold.arguments import (
@@ -28,10 +28,8 @@ from chunkfold.parser.limits import DEFAULT_MAX_EVENT_ITEMS, DEFAULT_MAX_OUTPUT_
 from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE, OnServerSentEvent
 from chunkfold.parser.refused_body import RefusedBody
 from chunkfold.parser.streamed_body import StreamedBody
+from chunkfold.transforms import Transform
 from chunkfold.wire.headers import Headers
-
-if TYPE_CHECKING:
-    from chunkfold.transforms import Transform
 
 _LARGE_READ: Final = 2**20  # bytes
 
@@ -83,7 +81,7 @@ class ChatCompletionParser(Lifecycle):
         headers: Mapping[str, str] | None = None,
         on_server_sent_event: OnServerSentEvent | None = None,
         clock: Callable[[], float] = time.monotonic,
-        transforms: "Sequence[Transform]" = (),
+        transforms: Sequence[Transform] = (),
         one_choice: bool = False,
         tools: ToolTypes | None = None,
         started: float | None = None,

@@ -5,9 +5,10 @@ first event, lines that are nearly `data`, `error` fields, an unfinished block, 
 """
 
 from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from chunkfold import anomalies
 from chunkfold.errors import exceeded
@@ -18,6 +19,7 @@ from chunkfold.models import ChatCompletionChunk
 from chunkfold.parser.endings import Stop, not_an_event_stream
 from chunkfold.parser.event_folder import EventFolder
 from chunkfold.parser.options import OnServerSentEvent
+from chunkfold.transforms import Transform
 from chunkfold.wire.bodies import parse_body
 from chunkfold.wire.payload import parse_slowly
 from chunkfold.wire.raw_data import (
@@ -30,11 +32,6 @@ from chunkfold.wire.raw_data import (
     lines_of,
     whole_part,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from chunkfold.transforms import Transform
 
 _BEGINNINGS: Final = (b"data", b"event", b"id", b"retry", b"error", BOM)  # of an event stream
 _LONG: Final = 2048  # bytes; what is shorter is one event, or few
@@ -53,9 +50,9 @@ class StreamedBody(EventFolder):
         max_event_items: int | None,
         max_output_size: int | None,
         on_server_sent_event: OnServerSentEvent | None,
-        transforms: "Sequence[Transform]",
+        transforms: Sequence[Transform],
         one_choice: bool,
-        response: "tuple[int | None, Mapping[str, str]]",
+        response: tuple[int | None, Mapping[str, str]],
     ) -> None:
         super().__init__(
             fold,
