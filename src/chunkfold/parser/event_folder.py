@@ -83,8 +83,6 @@ class EventFolder:
             end = offset + len(data)
             if len(data) > large:
                 self._take_counted(event, chunks)
-                if self.stop is not None:
-                    return
             elif not self._is_direct or not take_alike(event, made):
                 output_limit.count(data)
                 try:
@@ -96,12 +94,10 @@ class EventFolder:
                     chunks.append(direct)
                 elif direct is None or not self._add_plain(direct, chunks):
                     self._take(event, chunk, chunks)
-                    if self.stop is not None:
-                        return
-            if end >= output_limit.look_at:
+            if end >= output_limit.look_at and self.stop is None:
                 self._check_guards(end, chunks)
-                if self.stop is not None:
-                    return
+            if self.stop is not None:
+                return
 
     def _take_counted(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
         """Take an event that may have too many values: they are counted before it is parsed."""
