@@ -33,31 +33,24 @@ class FoldObserver(Protocol):
 
     def on_text(self, choice: int, name: str, text: str, buffer: TextBuffer, end: int) -> None:
         """Content, reasoning or refusal grew by `text`; the first `end` characters of the buffer are all of it."""
-        ...
 
     def on_tool_call(self, choice: int, calls: ToolCalls, call: "ToolCall", text: str) -> None:
         """A fragment was folded into a call of the choice; `text` is what it added to its arguments."""
-        ...
 
     def on_audio(self, choice: int, data: str, transcript: str) -> None:
         """A piece of audio came, encoded as it was sent, or of its transcript."""
-        ...
 
     def on_image(self, choice: int, image: Any) -> None:
         """An image came, as it was sent."""
-        ...
 
     def on_annotation(self, choice: int, annotation: "Annotation") -> None:
         """An annotation came."""
-        ...
 
     def on_finish(self, choice: int, finish_reason: str, *, has_tool_calls: bool) -> None:
         """The choice has its finish reason, and what a whole message added to it."""
-        ...
 
     def on_usage(self, usage: dict[str, Any]) -> None:
         """The merged usage changed. The object itself is never changed."""
-        ...
 
 
 class ChoiceState:
