@@ -82,12 +82,9 @@ class StreamDriver:
             encodings = decoded_encodings(headers)
             options = {"status_code": self.response.status_code, "headers": headers, **options}
         self._parser = ChatCompletionParser(**options)
-        self._decoded: int | None = None  # bytes of a compressed body
-        if encodings:
-            self._decoded = 0
-            refused = encoding_error(self.response, encodings)
-            if refused is not None:
-                self._parser.interrupt(refused)
+        self._decoded = 0 if encodings else None  # bytes of a compressed body
+        if (refused := encoding_error(self.response, encodings)) is not None:
+            self._parser.interrupt(refused)
         self._reuse_connection = reuse_connection
         self.connection_was_kept = False
         self._ready: Iterator[ChatCompletionChunk] = _NOTHING
