@@ -20,7 +20,7 @@ from chunkfold.models.chunk import is_keep_alive
 from chunkfold.parser.choice_merger import merger_for
 from chunkfold.parser.endings import Stop
 from chunkfold.parser.limits import OutputLimit
-from chunkfold.parser.options import OnServerSentEvent
+from chunkfold.parser.options import BodyOptions
 from chunkfold.parser.surrogate_joiner import SurrogateJoiner
 from chunkfold.parser.template import EventTemplate
 from chunkfold.transforms import Transform
@@ -42,39 +42,31 @@ class EventFolder:
         foreign: The place and the start of the first event that does not belong to a stream of chunks.
     """
 
-    def __init__(
-        self,
-        fold: StreamFold,
-        *,
-        max_event_items: int | None,
-        max_output_size: int | None,
-        on_server_sent_event: OnServerSentEvent | None,
-        transforms: Sequence[Transform],
-        one_choice: bool,
-    ) -> None:
+    def __init__(self, fold: StreamFold, options: BodyOptions) -> None:
         self.stop: Stop | None = None
         self.error: ChunkfoldError | None = None
         self.has_progress = False
         self.foreign: tuple[int, str] | None = None
         self._fold = fold
         self._log = fold.log
-        self._max_event_items = max_event_items
-        self._large = _LARGE if max_event_items is None else min(_LARGE, max_event_items)
-        self._on_server_sent_event = on_server_sent_event
+        self._options = options
+        self._large = _LARGE if options.max_event_items is None else min(_LARGE, options.max_event_items)
         self._last: tuple[ServerSentEvent, list[ChatCompletionChunk]] | None = None  # not passed to the callback yet
-        self._transforms = transforms = tuple(transforms)
-        self._sees_all = bool(fold.log.refused_ids or transforms) or on_server_sent_event is not None
+        self._sees_all = bool(fold.log.refused_ids or options.transforms) or options.on_server_sent_event is not None
         self._is_direct = not self._sees_all  # whether a plain chunk may go straight to the fold
-        self._output_limit = OutputLimit(max_output_size, fold)
+        self._output_limit = OutputLimit(options.max_output_size, fold)
         self._template = EventTemplate(fold, self._output_limit)
-        self._merger = merger_for(fold, transforms) if one_choice else None
+        self._merger = merger_for(fold, options.transforms) if options.one_choice else None
         # Transforms can change calls, so fragments cannot be routed before; but then all chunks pass through them.
-        self._joiner = SurrogateJoiner(None if transforms else fold.calls_of)
+        self._joiner = SurrogateJoiner(None if options.transforms else fold.calls_of)
 
-    def _take_events(  # noqa: C901 - the loop of every event, in which one more call can be measured
+    def _take_events(
         self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], *, folding: bool = False
     ) -> None:
-        """Take each event by the fastest path that is correct for it, up to the one that ends the stream."""
+        """Take each event by the fastest path that is correct for it, up to the one that ends the stream.
+
+        This is the loop of every event: one more call in it can be measured.
+        """
         fold, output_limit, log, large = self._fold, self._output_limit, self._log, self._large
         take_alike, made = self._template.take, None if folding else chunks
         for event in events:
@@ -107,9 +99,9 @@ class EventFolder:
 
     def _has_too_many_items(self, data: bytes, chunks: list[ChatCompletionChunk]) -> bool:
         """Whether an event has more values than are allowed; if so, end the stream without parsing it."""
-        if not has_more_items(data, self._max_event_items):
+        if not has_more_items(data, self._options.max_event_items):
             return False
-        self._fail(exceeded("max_event_items", self._max_event_items), chunks)
+        self._fail(exceeded("max_event_items", self._options.max_event_items), chunks)
         return True
 
     def _take(
@@ -123,16 +115,17 @@ class EventFolder:
         if payload.foreign and self.foreign is None:
             self.foreign = (event.offset, payload.foreign)
         self._absorb(payload, event.offset + len(event.data), chunks)
-        if self._on_server_sent_event is not None:
+        if self._options.on_server_sent_event is not None:
             self._last = (event, chunks[known:])
             if self.stop is None:
                 self.tell_last()
 
     def tell_last(self) -> None:
         """Notify the callback of the last event; of the one that ended the stream once it is known how it ended."""
-        if self._last is not None and self._on_server_sent_event is not None:
+        tell = self._options.on_server_sent_event
+        if self._last is not None and tell is not None:
             last, self._last = self._last, None
-            self._on_server_sent_event(*last)
+            tell(*last)
 
     def end(self, stop: Stop, chunks: list[ChatCompletionChunk], error: ChunkfoldError | None = None) -> None:
         """End the stream, and add the chunks that were held back."""
@@ -165,7 +158,7 @@ class EventFolder:
                 payload.chunks = [self._joiner.join(chunk, is_split=is_split) for chunk in payload.chunks]
                 self._is_direct = not (self._sees_all or self._joiner.is_needed)
             self.has_progress |= not all(map(is_keep_alive, payload.chunks))
-            chunks += map(self._fold.add, self._transformed(payload.chunks, self._transforms))
+            chunks += map(self._fold.add, self._transformed(payload.chunks, self._options.transforms))
         if payload.error is not None:
             self._fail(payload.error, chunks)
         else:
@@ -190,10 +183,11 @@ class EventFolder:
 
     def _flush(self, chunks: list[ChatCompletionChunk]) -> None:
         """Add the last chunks: what was held back, and what whole messages add to the deltas."""
-        last_chunks = self._transformed(self._joiner.flush(), self._transforms)
-        for place, transform in enumerate(self._transforms, 1):
+        transforms = self._options.transforms
+        last_chunks = self._transformed(self._joiner.flush(), transforms)
+        for place, transform in enumerate(transforms, 1):
             returned = _chunks_from(transform, transform.close())
-            last_chunks += self._transformed(returned, self._transforms[place:])
+            last_chunks += self._transformed(returned, transforms[place:])
         chunks += last_chunks
         rest = self._fold.finish(last_chunks)
         if rest is not None:

@@ -1,7 +1,7 @@
 """The parser's options."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, TypedDict
+from typing import Final, NamedTuple, TypedDict
 
 from chunkfold.event_stream import ServerSentEvent
 from chunkfold.models import ChatCompletionChunk
@@ -36,3 +36,16 @@ class ParserOptions(ReadOptions, total=False):
     status_code: int | None
     headers: Mapping[str, str] | None
     started: float | None
+
+
+class BodyOptions(NamedTuple):
+    """What the body of one stream needs of these options, and the response's status and headers, for error messages."""
+
+    max_event_size: int | None
+    max_event_items: int | None
+    max_output_size: int | None
+    on_server_sent_event: OnServerSentEvent | None
+    transforms: Sequence[Transform]
+    one_choice: bool
+    status_code: int | None
+    headers: Mapping[str, str]

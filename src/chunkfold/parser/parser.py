@@ -25,7 +25,7 @@ from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.models.tool_calls import ToolTypes
 from chunkfold.parser.lifecycle import Lifecycle
 from chunkfold.parser.limits import DEFAULT_MAX_EVENT_ITEMS, DEFAULT_MAX_OUTPUT_SIZE, Deadlines
-from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE, OnServerSentEvent
+from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE, BodyOptions, OnServerSentEvent
 from chunkfold.parser.refused_body import RefusedBody
 from chunkfold.parser.streamed_body import StreamedBody
 from chunkfold.transforms import Transform
@@ -103,16 +103,17 @@ class ChatCompletionParser(Lifecycle):
         deadlines = Deadlines(total_timeout, progress_timeout, clock() if started is None else started)
         body: StreamedBody | RefusedBody
         if status_code is None or 200 <= status_code <= 299:
-            body = StreamedBody(
-                fold,
+            options = BodyOptions(
                 max_event_size=max_event_size,
                 max_event_items=max_event_items,
                 max_output_size=max_output_size,
                 on_server_sent_event=on_server_sent_event,
-                transforms=transforms,
+                transforms=tuple(transforms),
                 one_choice=one_choice,
-                response=(status_code, given),
+                status_code=status_code,
+                headers=given,
             )
+            body = StreamedBody(fold, options)
         else:
             body = RefusedBody(status_code, given, deadlines.shortest)
         super().__init__(

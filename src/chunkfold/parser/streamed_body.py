@@ -5,7 +5,6 @@ first event, lines that are nearly `data`, `error` fields, an unfinished block, 
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
 from typing import Final
@@ -18,8 +17,7 @@ from chunkfold.json_text.parsing import has_more_items
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.parser.endings import Stop, not_an_event_stream
 from chunkfold.parser.event_folder import EventFolder
-from chunkfold.parser.options import OnServerSentEvent
-from chunkfold.transforms import Transform
+from chunkfold.parser.options import BodyOptions
 from chunkfold.wire.bodies import parse_body
 from chunkfold.wire.payload import parse_slowly
 from chunkfold.wire.raw_data import (
@@ -42,31 +40,12 @@ _offset = attrgetter("offset")
 class StreamedBody(EventFolder):
     """Read the body of one stream, given as bytes."""
 
-    def __init__(
-        self,
-        fold: StreamFold,
-        *,
-        max_event_size: int | None,
-        max_event_items: int | None,
-        max_output_size: int | None,
-        on_server_sent_event: OnServerSentEvent | None,
-        transforms: Sequence[Transform],
-        one_choice: bool,
-        response: tuple[int | None, Mapping[str, str]],
-    ) -> None:
-        super().__init__(
-            fold,
-            max_event_items=max_event_items,
-            max_output_size=max_output_size,
-            on_server_sent_event=on_server_sent_event,
-            transforms=transforms,
-            one_choice=one_choice,
-        )
-        self._max_event_size = max_event_size
-        self._largest = self._large if max_event_size is None else min(self._large, max_event_size)
+    def __init__(self, fold: StreamFold, options: BodyOptions) -> None:
+        super().__init__(fold, options)
+        most = options.max_event_size
+        self._largest = self._large if most is None else min(self._large, most)
         self._short = min(_LONG, self._largest)
-        self._response = response  # the status and the headers, for an error message
-        self._decoder = EventStreamDecoder(max_event_size)
+        self._decoder = EventStreamDecoder(most)
 
     def take(self, data: bytes, seconds: float = 0.0, *, folding: bool = False) -> list[ChatCompletionChunk]:
         """Take the next bytes; return the chunks they complete, if `folding` only those that folding needs."""
@@ -86,7 +65,7 @@ class StreamedBody(EventFolder):
             return chunks
         self._take_exposed(events, chunks, folding=folding)
         if decoder.limit_exceeded and self.stop is None:
-            self._fail(exceeded("max_event_size", self._max_event_size), chunks)
+            self._fail(exceeded("max_event_size", self._options.max_event_size), chunks)
         return chunks
 
     def _without_run(self, data: bytes, chunks: list[ChatCompletionChunk] | None) -> bytes:
@@ -134,7 +113,7 @@ class StreamedBody(EventFolder):
         self._log.offset = field.offset
         if not field.event and not self._fold.chunks and self._take_opening(field.data, chunks):
             return  # after keep-alives
-        if has_more_items(field.data, self._max_event_items) or not is_payload(field.data):
+        if has_more_items(field.data, self._options.max_event_items) or not is_payload(field.data):
             return
         if not field.event and is_error(field.data):
             self._take_error_field(field._replace(event="error"), chunks)
@@ -189,7 +168,7 @@ class StreamedBody(EventFolder):
         """Whether a field is an error; JSON with too many values counts as one without being read."""
         if field.data.startswith(b":"):
             return bool(error_comment(field.data))
-        return has_more_items(field.data, self._max_event_items) or is_error_field(field.data)
+        return has_more_items(field.data, self._options.max_event_items) or is_error_field(field.data)
 
     def _take_error_field(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
         self._log.offset = event.offset
@@ -218,4 +197,4 @@ class StreamedBody(EventFolder):
             if self.stop is None:
                 self.end(Stop.WHOLE_BODY, chunks)
         elif not (cut and may_be_json):
-            self._fail(not_an_event_stream(body, *self._response), chunks)
+            self._fail(not_an_event_stream(body, self._options.status_code, self._options.headers), chunks)
