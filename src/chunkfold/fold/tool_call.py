@@ -4,6 +4,7 @@ Only the stream completes a call, never the fact that its arguments already pars
 """
 
 import json
+from copy import copy
 from typing import Any, Final
 
 from chunkfold import anomalies
@@ -86,12 +87,8 @@ class ToolCall:
 
     def without_text(self) -> "ToolCall":
         """An independent copy without the arguments, for routing."""
-        other = ToolCall(self.place)
-        other.id, other.index, other.type = self.id, self.index, self.type
-        other.has_name, other.has_text = self.has_name, self.has_text
-        other.has_empty_object = self.has_empty_object
-        other.is_displaced, other.is_server_side = self.is_displaced, self.is_server_side
-        other._name.write(self.name)
+        other = copy(self)
+        other._name, other.arguments = copy(self._name), TextBuffer()
         return other
 
     def is_open(self) -> bool:
