@@ -5,12 +5,12 @@ each of these places, and each marker has to appear in the chunk in exactly one 
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from enum import Enum, auto
 from itertools import pairwise
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from chunkfold.fold.choice_state import ChoiceState
 from chunkfold.fold.deltas import RULED_UNKNOWN, TEXT_RULES, TextRule, brought_fields, rule_for_call, rule_with_block
@@ -27,6 +27,7 @@ A string without an end goes to the end of the data, so that the search does not
 """
 _REASONING_AND_BLOCK: Final = ({"reasoning", "reasoning_details"}, {"reasoning_content", "reasoning_details"})
 _LISTS: Final = frozenset({"choices", "tool_calls", "reasoning_details"})  # of which the fold keeps nothing as it is
+_Kind = Literal["text", "index", "count", "created", "unknown", "padding"]
 
 
 class Place(NamedTuple):
@@ -43,17 +44,6 @@ class Hole(NamedTuple):
     key: str
     kind: type[str] | type[int]
     after: bytes
-
-
-class _Kind(Enum):
-    """What the value in a hole is."""
-
-    TEXT = auto()
-    INDEX = auto()  # of the choice
-    COUNT = auto()  # in the usage
-    CREATED = auto()
-    UNKNOWN = auto()  # of an unknown key that is kept
-    PADDING = auto()
 
 
 class Meaning(NamedTuple):
@@ -100,12 +90,10 @@ def holes_of(
     given = [from_json(parts[place]) for place in places]
     if not {*map(type, given)} <= {str, int}:
         return None
-    tried: list[bytes] = [*parts]
-    markers: list[str | int] = []
-    for number, place in enumerate(places):
-        marker = f"value {number}" if isinstance(given[number], str) else 10**9 + number
-        tried[place] = b'"%b"' % marker.encode() if isinstance(marker, str) else b"%d" % marker
-        markers.append(marker)
+    markers = [f"value {n}" if isinstance(value, str) else 10**9 + n for n, value in enumerate(given)]
+    tried = [*parts]
+    for place, marker in zip(places, markers, strict=True):
+        tried[place] = to_json(marker)
     try:
         like = validate_json(b"".join(tried))
         found = [place for place in _places(like) if place.holder[place.key] in markers]
@@ -116,8 +104,7 @@ def holes_of(
         return None
     after = [b"".join(parts[place + 1 : following]) for place, following in pairwise(places)]
     holes = [
-        Hole(*by_marker[marker], str if isinstance(marker, str) else int, between)
-        for marker, between in zip(markers, [*after, b""], strict=True)
+        Hole(*by_marker[marker], type(marker), between) for marker, between in zip(markers, [*after, b""], strict=True)
     ]
     for hole, value in zip(holes, given, strict=True):
         hole.holder[hole.key] = value
@@ -171,20 +158,21 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], state: ChoiceState
     )
     if is_ruled or not _has_all_counts(usage):
         return None
-    kinds = [_kind_of(hole, chunk, texts, unknown) for hole in holes]
-    if not texts or None in kinds or kinds.count(_Kind.TEXT) != len(texts):
+    numbers: defaultdict[_Kind | None, list[int]] = defaultdict(list)
+    for number, hole in enumerate(holes):
+        numbers[_kind_of(hole, chunk, texts, unknown)].append(number)
+    if not texts or None in numbers or len(numbers["text"]) != len(texts):
         return None
-    numbers = {kind: [number for number, one in enumerate(kinds) if one is kind] for kind in _Kind}
-    counts = numbers[_Kind.COUNT]
+    counts = numbers["count"]
     is_deep = any(usage is None or holes[number].holder is not vars(usage) for number in counts)
     has_block = bool(choice.delta.reasoning_details)
-    is_more_kept = is_deep or (has_index and (numbers[_Kind.UNKNOWN] or any(unknown[1:]) or usage or has_block))
+    is_more_kept = is_deep or (has_index and (numbers["unknown"] or any(unknown[1:]) or usage or has_block))
     return Meaning(
-        texts=numbers[_Kind.TEXT],
+        texts=numbers["text"],
         counts=counts,
-        positive=counts + numbers[_Kind.CREATED],
-        unknown=numbers[_Kind.UNKNOWN],
-        choice=kinds.index(_Kind.INDEX) if has_index else None,
+        positive=counts + numbers["created"],
+        unknown=numbers["unknown"],
+        choice=numbers["index"][0] if has_index else None,
         rule=None if is_more_kept else _rule_for(texts, choice.delta, has_index=has_index),
     )
 
@@ -200,18 +188,21 @@ def _rule_for(texts: list[Place], delta: ChoiceDelta, *, has_index: bool) -> Tex
 
 
 def _kind_of(hole: Hole, chunk: ChatCompletionChunk, texts: list[Place], unknown: list[dict[str, Any]]) -> _Kind | None:
-    """What is in a hole; None for a value that has another meaning."""
+    """What is in a hole: a text, the choice's index, a count in the usage, `created`, or the value of an unknown key.
+
+    None for a value that has another meaning.
+    """
     holder, [choice], usage = hole.holder, chunk.choices, chunk.usage
     if any(holder is text.holder and hole.key == text.key for text in texts):
-        return _Kind.TEXT
+        return "text"
     if holder is vars(choice):
-        return _Kind.INDEX
+        return "index"
     if holder is vars(chunk) and hole.key == "created":
-        return _Kind.CREATED if chunk.created else None  # while it is 0, each is noted
+        return "created" if chunk.created else None  # while it is 0, each is noted
     if usage is not None and any(holder is vars(part) for part in (usage, *filter(is_model, vars(usage).values()))):
-        return _Kind.COUNT
+        return "count"
     if any(holder is fields for fields in unknown):
-        return _Kind.PADDING if hole.key == "obfuscation" else _Kind.UNKNOWN
+        return "padding" if hole.key == "obfuscation" else "unknown"
     return None
 
 
