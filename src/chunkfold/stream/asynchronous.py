@@ -9,14 +9,12 @@ import time
 from collections.abc import AsyncIterable, AsyncIterator
 from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser.options import ParserOptions
 from chunkfold.stream.cancellation import run_to_completion
-from chunkfold.stream.driver import NEED_DATA, OVER, AnyView, StreamDriver
+from chunkfold.stream.driver import NEED_DATA, OVER, AnyView, ModelT, StreamDriver, T
 from chunkfold.stream.network import end_of_body_scope, read_to_end_async
 from chunkfold.stream.transport import AsyncResponse, aclose_quietly
 
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
     import anyio
 
     from chunkfold.events.types import ChatCompletionEvent
-
-T = TypeVar("T")
-ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class AsyncView(AnyView[T]):

@@ -11,6 +11,8 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
+from pydantic import BaseModel
+
 from chunkfold.anomalies import Anomaly
 from chunkfold.arguments import check_flag, check_seconds
 from chunkfold.errors import ChunkfoldError, LimitExceededError, StreamConsumedError, StreamEnd
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from chunkfold.stream.partials import Partials
 
 T = TypeVar("T")
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _MAX_SLICES_AT_LEAVE: Final = 32  # each has 32 KiB at most
 

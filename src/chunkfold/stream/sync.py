@@ -9,21 +9,16 @@ import time
 from collections.abc import Iterable, Iterator
 from threading import Event, get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack, overload
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack, overload
 
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser.options import ParserOptions
-from chunkfold.stream.driver import NEED_DATA, OVER, AnyView, StreamDriver
+from chunkfold.stream.driver import NEED_DATA, OVER, AnyView, ModelT, StreamDriver, T
 from chunkfold.stream.network import owns_connection, read_to_end, reads_until, wake_reader
 from chunkfold.stream.transport import SyncResponse, close_quietly
 
 if TYPE_CHECKING:
     from chunkfold.events.types import ChatCompletionEvent
-
-T = TypeVar("T")
-ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _MAX_WAKING: Final = 1.0  # seconds for a reader to return after its connection was shut down
 
