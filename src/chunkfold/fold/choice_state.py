@@ -74,7 +74,7 @@ class ChoiceState:
         # Content, refusal, reasoning, and raw fields that append.
         self.texts: defaultdict[str, TextBuffer] = defaultdict(TextBuffer)
         self.in_thought = False  # the last content was flagged as a thought
-        self.order: list[PartStart] | None = None
+        self.order: list[PartStart] = []
         self._last_part = ""
         self.tool_calls: ToolCalls | None = None
         self.blocks: dict[str, Blocks] = {}  # reasoning in blocks, by the field they come in
@@ -85,7 +85,7 @@ class ChoiceState:
         self.function_call: LegacyCall | None = None
         self.audio: Audio | None = None
         self.message: ChoiceDelta | None = None  # the last whole message that came
-        self.tool_messages: list[dict[str, Any]] | None = None  # deltas of a tool's role
+        self.tool_messages: list[dict[str, Any]] = []  # deltas of a tool's role
         self.extra: dict[str, Any] = {}
         self.message_extra: dict[str, Any] = {}
 
@@ -107,7 +107,7 @@ class ChoiceState:
                 replaced.append(rest)
         return Kept(
             (*texts, self.tool_calls, self.function_call, merged),
-            growing=(self.order or [], self.tool_messages or [], *lists),
+            growing=(self.order, self.tool_messages, *lists),
             replaced=replaced,
         )
 
@@ -124,8 +124,6 @@ class ChoiceState:
     def begin_part(self, name: str, start: int) -> None:
         """Remember where a part of the message begins: a character of its text, or a place in its list."""
         self._last_part = name
-        if self.order is None:
-            self.order = []
         self.order.append((name, start))
 
     def begin_calls(self) -> ToolCalls:
@@ -143,7 +141,7 @@ def replay(state: ChoiceState, observer: FoldObserver) -> None:
     """Notify an observer of everything that a choice has so far."""
     from chunkfold.models.parts import stretches  # loaded only for observers that come late
 
-    for name, start, end in stretches(state.order or ()):
+    for name, start, end in stretches(state.order):
         if name == "tool_calls" and state.tool_calls is not None:
             call = state.tool_calls.calls[start]
             observer.on_tool_call(state.index, state.tool_calls, call, call.arguments.getvalue())

@@ -169,8 +169,6 @@ def _keep_part(state: ChoiceState, part: dict[str, Any], kind: str) -> int:
 def _keep_tool_message(state: ChoiceState, delta: ChoiceDelta) -> int:
     """Keep a tool's message apart from the assistant's. Tool calls are the assistant's, even with a tool's role."""
     state.log.note(anomalies.TOOL_MESSAGE, f"role {excerpt(delta.role)}")
-    if state.tool_messages is None:
-        state.tool_messages = []
     state.tool_messages.append(delta.model_dump(exclude_unset=True, exclude={"tool_calls"}))
     return fold_tool_calls(state, delta.tool_calls or [])
 

@@ -52,7 +52,7 @@ def _choice_snapshot(state: ChoiceState) -> Choice:
     """The choice so far, with what a whole message adds to the deltas."""
     message, order = _message_snapshot(state)
     fields: dict[str, Any] = {"index": state.index, "finish_reason": state.finish_reason, "message": message}
-    if state.tool_messages is not None:
+    if state.tool_messages:
         fields["tool_messages"] = [own_fields(message) for message in state.tool_messages]
     if state.logprobs or state.logprobs_extra:
         lists = {name: [_own(entry) for entry in kept] for name, kept in state.logprobs.items()}
@@ -71,7 +71,7 @@ def _message_snapshot(state: ChoiceState) -> tuple[dict[str, Any], "Sequence[Par
     fields = _message_fields(state)
     fields["role"] = role_of(state)  # the model reads None as its default
     fields.setdefault("reasoning", None)  # never a raw value of that name
-    return with_unknown(state.message_extra, fields), state.order or []
+    return with_unknown(state.message_extra, fields), state.order
 
 
 def _filled(state: ChoiceState, gap: ChoiceDelta) -> ChoiceState:
@@ -83,7 +83,7 @@ def _filled(state: ChoiceState, gap: ChoiceDelta) -> ChoiceState:
     filled.log, filled.observer = AnomalyLog(), None
     filled.texts, filled.content_parts = deepcopy((state.texts, state.content_parts))
     filled.lists = {name: [*items] for name, items in state.lists.items()}
-    filled.order = [*(state.order or ())]
+    filled.order = [*state.order]
     filled.blocks, filled.message_extra = {**state.blocks}, {**state.message_extra}
     fold_delta(filled, gap)
     return filled
