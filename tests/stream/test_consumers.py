@@ -60,7 +60,7 @@ from chunkfold import (
     connect,
 )
 from chunkfold.stream import network
-from chunkfold.stream.cancellation import run_to_completion
+from chunkfold.stream.network import run_to_completion
 from chunkfold.testing import DONE, Answer, FakeProvider, ReceivedRequest, delta, event, paced
 
 pytest_generate_tests = over_both_streams

@@ -6,6 +6,6 @@ chunk by chunk, event by event or as a whole. Read in this order:
 - `connection`: `connect` and `aconnect` send the request; `transport`: the interface of clients and responses;
 - `driver`: what to do next, decided without I/O; `partials`: JSON values while their text is written;
 - `sync`, `asynchronous`: the two streams, which pull bytes and close;
-- `network`: reads with a deadline, and waking a reader; `cancellation`: closing that cannot be cancelled;
+- `network`: reads with a deadline, waking a reader, and closing that cannot be cancelled;
 - `reuse`: which servers close a connection that they announced to keep.
 """

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser.options import ParserOptions
-from chunkfold.stream.cancellation import run_to_completion
 from chunkfold.stream.driver import NEED_DATA, OVER, AnyView, ModelT, StreamDriver, T
-from chunkfold.stream.network import end_of_body_scope, read_to_end_async
+from chunkfold.stream.network import end_of_body_scope, read_to_end_async, run_to_completion
 from chunkfold.stream.transport import AsyncResponse, aclose_quietly
 
 if TYPE_CHECKING:

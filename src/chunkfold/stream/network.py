@@ -1,13 +1,14 @@
-"""Control the connection below a response: limit its reads, read its body to the end, wake its reader.
+"""Control the connection below a response: limit its reads, read its body to the end, wake its reader, close it.
 
-This needs a client whose responses expose their connection, so it works for HTTP/1.1 over httpx and httpx2. With any
-other client it does nothing, and does not fail.
+All but closing needs a client whose responses expose their connection, so it works for HTTP/1.1 over httpx and httpx2.
+With any other client it does nothing, and does not fail.
 """
 
+import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -122,3 +123,46 @@ def wake_reader(response: Any) -> bool:
             socket.socket.shutdown(connected, socket.SHUT_RDWR)
             return True
     return False
+
+
+async def run_to_completion(work: Coroutine[Any, Any, None], *, on_cancel: Callable[[], object] | None = None) -> None:
+    """Wait until `work` is done, such as closing; if this task was cancelled meanwhile, raise the cancellation then.
+
+    A pool loses a connection forever if the closing of its response is interrupted. The shields of httpcore are
+    anyio's: they protect from cancellation by anyio and trio, but not from asyncio's own `task.cancel()`. So on asyncio
+    the work is done by a separate task.
+
+    `on_cancel` is called when the task is cancelled, to make the work finish sooner.
+    """
+    if not _is_asyncio():
+        await work
+        return
+    import asyncio
+
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    anyio = sys.modules.get("anyio")
+    # Shielded from anyio's cancellation, which anyio repeats in every iteration of the event loop.
+    with anyio.CancelScope(shield=True) if anyio is not None else nullcontext():
+        while not task.done():
+            try:
+                await asyncio.wait((task,))
+            except asyncio.CancelledError as error:
+                cancelled = error
+                if on_cancel is not None:
+                    on_cancel()
+    try:
+        if cancelled is not None:
+            raise cancelled
+        task.result()
+    finally:
+        cancelled = None  # else it and this frame would refer to each other
+
+
+def _is_asyncio() -> bool:
+    """Whether this runs in a task of asyncio; trio may run as its guest, where there is none."""
+    asyncio = sys.modules.get("asyncio")
+    try:
+        return asyncio is not None and asyncio.current_task() is not None
+    except RuntimeError:
+        return False
