@@ -3,6 +3,7 @@
 import time
 from collections.abc import Generator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack, contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Unpack
 
@@ -45,7 +46,7 @@ def connect(
         Exception: What the client raises while it opens the request is not wrapped. A status that is not 2xx is
             raised as `APIStatusError` by the first read.
     """
-    return _opened(_Opening(client, method, url, json, options, reuse_connection=reuse_connection))
+    return _opened(_Opening(client, method, url, json, options, reuse_connection))
 
 
 def aconnect(
@@ -58,51 +59,46 @@ def aconnect(
     **options: Unpack[ConnectOptions],
 ) -> AbstractAsyncContextManager[AsyncChatCompletionStream]:
     """Send a streamed request with an async client; see `connect`."""
-    return _AsyncConnection(_Opening(client, method, url, json, options, reuse_connection=reuse_connection))
+    return _AsyncConnection(_Opening(client, method, url, json, options, reuse_connection))
 
 
+@dataclass(repr=False)  # options may have secrets
 class _Opening:
     """A request that is checked, but not sent yet."""
 
-    def __init__(
-        self,
-        client: Any,
-        method: str,
-        url: Any,
-        json: Mapping[str, Any],
-        options: ConnectOptions,
-        *,
-        reuse_connection: bool,
-    ) -> None:
-        check_flag("reuse_connection", reuse_connection)
-        self._parser_options, self._request = split_options(json, options)
-        self._is_sent = False
+    client: Any
+    method: str
+    url: Any
+    json: Mapping[str, Any]
+    options: ConnectOptions
+    reuse_connection: bool
+    is_sent: bool = False
+
+    def __post_init__(self) -> None:
+        check_flag("reuse_connection", self.reuse_connection)
+        self._parser_options, self._request = split_options(self.json, self.options)
         self._parser_options["started"] = 0.0  # until it is sent; otherwise the parser would read the clock
         ChatCompletionParser(**self._parser_options)  # options that it refuses must not cost a request
-        if not hasattr(client, "stream"):
-            msg = f"client: expected a client of httpx or httpx2, received {type(client).__name__}"
+        if not hasattr(self.client, "stream"):
+            msg = f"client: expected a client of httpx or httpx2, received {type(self.client).__name__}"
             raise TypeError(msg)
         self._now = self._parser_options.get("clock", time.monotonic)
-        self.client = client
-        self._method = method
-        self._url = url
-        self._reuse_connection = reuse_connection
 
     def send(self, enter: str) -> Any:
         """The client's context manager, which sends the request when it is entered by the method of that name."""
-        if self._is_sent:
+        if self.is_sent:
             raise StreamConsumedError("this request was already sent: call `aconnect` for another one")
         self._parser_options["started"] = self._now()
-        sending = self.client.stream(self._method, self._url, **self._request)
+        sending = self.client.stream(self.method, self.url, **self._request)
         if not hasattr(sending, enter):
             kind = "an async client for `aconnect`" if enter == "__aenter__" else "a sync client for `connect`"
             raise TypeError(f"client: expected {kind}, received {type(self.client).__name__}")
-        self._is_sent = True
+        self.is_sent = True
         return sending
 
     def stream_options(self, response: Any) -> dict[str, Any]:
         """The options of the stream over the response."""
-        may_keep = self._reuse_connection and may_reuse(self.client, getattr(response, "url", None))
+        may_keep = self.reuse_connection and may_reuse(self.client, getattr(response, "url", None))
         return {**self._parser_options, "reuse_connection": may_keep}
 
     def closed(self, stream: StreamDriver) -> None:
