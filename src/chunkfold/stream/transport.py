@@ -184,14 +184,12 @@ def decoded_encodings(headers: Headers) -> list[str]:
 
 
 def close_quietly(source: Any) -> None:
-    """Close a source that can be closed; what it raises is ignored, since how the stream ended is already known."""
+    """Close a source, if it can be closed; what it raises is ignored, since how the stream ended is already known."""
     with suppress(Exception):
-        if hasattr(source, "close"):
-            source.close()
+        source.close()
 
 
 async def aclose_quietly(source: Any) -> None:
     """The same for an async source."""
     with suppress(Exception):
-        if hasattr(source, "aclose"):
-            await source.aclose()
+        await source.aclose()
