@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from chunkfold import anomalies
@@ -175,17 +176,11 @@ class Lifecycle:
         """Take a large read, a slice at a time. Deadlines are checked after the last: all of it arrived at once."""
         now = self._clock() if arrived is None else arrived
         # A refused body is judged read by read: the slices after a late one would be lost.
-        for piece in (data,) if isinstance(self._body, RefusedBody) else slices(data, large=folding):
+        pieces = (data,) if isinstance(self._body, RefusedBody) else slices(data, large=folding)
+        for piece in chain(pieces, (b"",)):
             if self.end is not None:
                 return
-            yield self._take(piece, now, folding=folding, is_slice=True, is_returned=is_returned)
-        last: list[ChatCompletionChunk] = []
-        size = self._fold.output_size
-        self._end_if_late(now, last)
-        if (is_returned or self._has_callback) and self._fold.output_size > size:
-            self._mark_emitted()
-        self._tell_observers()
-        yield last
+            yield self._take(piece, now, folding=folding, is_slice=piece != b"", is_returned=is_returned)
 
     def _end_of_body(
         self, exc: BaseException | None, *, is_returned: bool = False, is_transport: bool = False
