@@ -41,6 +41,7 @@ from pydantic import (
     RootModel,
     Tag,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -886,6 +887,18 @@ class Lenient(BaseModel):
         return count.replace(",", "") if isinstance(count, str) else count
 
 
+class Curious(BaseModel):
+    a: int = 0
+    b: str = ""
+
+    @field_validator("b")
+    @classmethod
+    def check(cls, b: str, info: ValidationInfo) -> str:
+        if info.field_name != "b" or info.data.get("a"):
+            raise ValueError("another field")
+        return b
+
+
 class Coercing(BaseModel):
     model_config = ConfigDict(coerce_numbers_to_str=True)
     name: str = ""
@@ -1000,6 +1013,8 @@ TYPED = [
     pytest.param(dict[int, str] | City, '{"city": "z', {"city": "z"}, id="a dict by numbers or a model"),
     pytest.param(Lenient, '{"count": "1,000"', {"count": "1,000"}, id="a validator that comes before the type"),
     pytest.param(Coercing, '{"name": 5,', {"name": 5}, id="numbers for strings where a model allows it"),
+    pytest.param(Curious, '{"b": "z",', {"b": "z"}, id="a validator that asks for its field's name and the other fields"),
+    pytest.param(RootModel[Any], '{"a": [1,', {"a": [1]}, id="a root model of anything"),
     pytest.param(Box[int], '{"item": "z", "items": [1, "z", 2,', {"items": [1, 2]}, id="a generic dataclass"),
 ]  # fmt: skip
 
@@ -1010,10 +1025,10 @@ def test_what_is_shown_of_other_types(as_type: Any, text: str, value: Any) -> No
     assert ChatCompletionMessage(content=text).parse_partial(as_type) == value
 
 
-def test_a_dataclass_with_names_that_cannot_be_resolved_is_shown_as_it_comes() -> None:
+def test_a_dataclass_with_a_name_that_pydantic_does_not_need_is_checked_like_any_other() -> None:
     live = PartialJSON(Unresolved)
-    assert live.feed('{"a": [1, "x", ') == {"a": [1, "x"]}
-    assert live.feed("2]}") == {"a": [1, "x", 2]}
+    assert live.feed('{"a": [1, "x", ') == {"a": [1]}
+    assert live.feed("2]}") == {"a": [1, 2]}
     with pytest.raises(ParseError):
         live.close()
 

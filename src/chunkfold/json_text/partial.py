@@ -22,12 +22,12 @@ from chunkfold.excerpts import escaped, excerpt
 from chunkfold.json_text.grammar import ESCAPE, NUMBER, OPEN_ESCAPE, PLAIN, SCALAR, SPACE, end_of, may_go_on
 from chunkfold.json_text.parsing import adapter_of, load_json, name_of, validate_json
 from chunkfold.json_text.paths import dotted, existing_path
-from chunkfold.json_text.shapes import Shape
+from chunkfold.json_text.shapes import Shape, shape_of
 from chunkfold.json_text.surrogates import REPLACEMENT
 from chunkfold.json_text.values import MAX_DEPTH, is_object
 
 T = TypeVar("T")
-_ANYTHING: Final = Shape(Any)
+_ANYTHING: Final = shape_of(adapter_of(Any))
 _FREE_COPIES: Final = 100_000  # items that may be copied before the text pays for them
 _COPIES_PER_CHARACTER: Final = 64  # items
 _CHARACTERS_PER_COPY: Final = 16  # of an open string
@@ -107,9 +107,7 @@ class PartialJSON:
 
     def __init__(self, type: Any = None, *, half_numbers: bool = False) -> None:
         self._type = type
-        if type is not None:
-            adapter_of(type)
-        self._root_shape = _ANYTHING if type is None else Shape(type)
+        self._root_shape = _ANYTHING if type is None else shape_of(adapter_of(type))
         self._half_numbers = half_numbers
         self._text = StringIO(newline="")
         self._rest = ""  # the beginning of a number, a word or an escape, which the next piece may complete
