@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from chunkfold.excerpts import short_repr
+from chunkfold.excerpts import TERMINAL_CONTROLS, short_repr
 from chunkfold.json_text.values import is_list
 from chunkfold.models.base import Model
 from chunkfold.models.content import read_part
@@ -25,24 +25,18 @@ _WORD: Final = 120  # of a name, an id, a finish reason
 
 _VISIBLE: Final = {
     code: chr(code).encode("unicode_escape").decode()
-    for first, last in (
-        (0x00, 0x08),  # C0 without tab, line feed and carriage return
-        (0x0B, 0x0C),
-        (0x0E, 0x1F),
-        (0x7F, 0x9F),  # DEL and C1
-        (0x061C, 0x061C),  # the marks, embeddings, overrides and isolates of bidirectional text
-        (0x200B, 0x200B),  # spaces and signs of no width
-        (0x200E, 0x200F),
-        (0x2028, 0x202E),  # and the separators of lines and paragraphs
-        (0x2060, 0x2064),
-        (0x2066, 0x2069),
-        (0xD800, 0xDFFF),  # halves of characters, which no encoding can write
-        (0xFEFF, 0xFEFF),
-        (0xFFF9, 0xFFFB),
-        (0xFFFE, 0xFFFF),
-        (0xE0000, 0xE007F),  # tags, in which text can hide
+    for code in (
+        *range(0x20),  # C0
+        *TERMINAL_CONTROLS,
+        0x200B,  # spaces and signs of no width
+        *range(0x2060, 0x2065),
+        *range(0xD800, 0xE000),  # halves of characters, which no encoding can write
+        0xFEFF,
+        *range(0xFFF9, 0xFFFC),
+        *range(0xFFFE, 0x10000),
+        *range(0xE0000, 0xE0080),  # tags, in which text can hide
     )
-    for code in range(first, last + 1)
+    if chr(code) not in "\n\t"
 } | {ord("\r"): None}
 
 _BOX: Final = "max-width:60em;line-height:1.45;text-align:left;overflow-wrap:anywhere"
