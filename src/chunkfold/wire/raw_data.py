@@ -92,8 +92,7 @@ def holds_several(event: ServerSentEvent) -> bool:
 
     Keep-alives may come before it: lines that begin with a colon (CF104), or are `null` (CF105).
     """
-    first, second = islice(chain(lines_of(after_keep_alives(event.data)), (b"", b"")), 2)
-    return bool(second) and is_payload(first)
+    return is_payload(_first_of_several(after_keep_alives(event.data)))
 
 
 def after_keep_alives(data: bytes) -> bytes:
@@ -104,8 +103,13 @@ def after_keep_alives(data: bytes) -> bytes:
 
 def begins_with_part(data: bytes) -> bool:
     """Whether the first of several lines is a chunk or `[DONE]`."""
+    return is_part(_first_of_several(data))
+
+
+def _first_of_several(data: bytes) -> bytes:
+    """The first line that is not blank; b"" if no other follows."""
     first, second = islice(chain(lines_of(data), (b"", b"")), 2)
-    return bool(second) and is_part(first)
+    return first if second else b""
 
 
 def ends_in_error(data: bytes) -> bool:

@@ -58,42 +58,39 @@ def code_of(value: Any) -> int:
 
 
 def _by_word(words_of: dict[int, str]) -> dict[str, int]:
-    return {word: status for status, words in words_of.items() for word in words.split()}
+    return {_plain(word): status for status, words in words_of.items() for word in words.split()}
 
 
 # Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, Groq, OpenRouter and xAI.
-_WORD_STATUS: Final = {
-    _plain(word): status
-    for word, status in _by_word(
-        {
-            400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded"
-            " tool_use_failed json_validate_failed invalid_prompt content_policy_violation content_filter validation"
-            " invalid_parameter unsupported_value unsupported_parameter data_inspection_failed invalid_value"
-            " string_above_max_length invalid_parameter_value exceed_context_size missing_thought_signature",
-            401: "authentication invalid_api_key unauthorized unauthenticated invalid_authentication auth_failure",
-            402: "payment_required billing insufficient_credit insufficient_credits insufficient_balance",
-            403: "permission permission_denied forbidden access_denied",
-            404: "not_found model_not_found resource_not_found resource_does_not_exist",
-            408: "request_timeout model_timeout",
-            409: "conflict aborted",
-            413: "request_too_large",
-            422: "unprocessable_entity",
-            429: "rate_limit rate_limit_exceeded rate_limit_reached exceeded_current_quota rate_limited"
-            " too_many_requests resource_exhausted insufficient_quota quota_exceeded spend_limit_exceeded throttling"
-            " throttled request_limit_exceeded model_not_ready tokens requests queue_exceeded"
-            " service_tier_capacity_exceeded some_resource_has_been_exhausted limit_requests",
-            500: "server internal internal_server api unknown model_stream_error malformed_function_call"
-            " function_call_filter malformed_response unexpected_tool_call too_many_tool_calls malformed_tool_use"
-            " malformed_model_output",
-            502: "bad_gateway provider upstream network upstream_http2_stream",
-            503: "service_unavailable unavailable temporarily_unavailable engine_overloaded overloaded"
-            " model_overloaded server_overloaded provider_overloaded provider_unavailable insufficient_system_resource"
-            " capacity server_is_overloaded the_service_is_currently_unavailable",
-            504: "gateway_timeout upstream_timeout api_timeout deadline_exceeded timeout stream_timeout"
-            " gateway_stream_timeout",
-        }
-    ).items()
-}
+_WORD_STATUS: Final = _by_word(
+    {
+        400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded"
+        " tool_use_failed json_validate_failed invalid_prompt content_policy_violation content_filter validation"
+        " invalid_parameter unsupported_value unsupported_parameter data_inspection_failed invalid_value"
+        " string_above_max_length invalid_parameter_value exceed_context_size missing_thought_signature",
+        401: "authentication invalid_api_key unauthorized unauthenticated invalid_authentication auth_failure",
+        402: "payment_required billing insufficient_credit insufficient_credits insufficient_balance",
+        403: "permission permission_denied forbidden access_denied",
+        404: "not_found model_not_found resource_not_found resource_does_not_exist",
+        408: "request_timeout model_timeout",
+        409: "conflict aborted",
+        413: "request_too_large",
+        422: "unprocessable_entity",
+        429: "rate_limit rate_limit_exceeded rate_limit_reached exceeded_current_quota rate_limited"
+        " too_many_requests resource_exhausted insufficient_quota quota_exceeded spend_limit_exceeded throttling"
+        " throttled request_limit_exceeded model_not_ready tokens requests queue_exceeded"
+        " service_tier_capacity_exceeded some_resource_has_been_exhausted limit_requests",
+        500: "server internal internal_server api unknown model_stream_error malformed_function_call"
+        " function_call_filter malformed_response unexpected_tool_call too_many_tool_calls malformed_tool_use"
+        " malformed_model_output",
+        502: "bad_gateway provider upstream network upstream_http2_stream",
+        503: "service_unavailable unavailable temporarily_unavailable engine_overloaded overloaded"
+        " model_overloaded server_overloaded provider_overloaded provider_unavailable insufficient_system_resource"
+        " capacity server_is_overloaded the_service_is_currently_unavailable",
+        504: "gateway_timeout upstream_timeout api_timeout deadline_exceeded timeout stream_timeout"
+        " gateway_stream_timeout",
+    }
+)
 # Numbers in `base_resp`.
 _MINIMAX_STATUS: Final = _by_word(
     {
