@@ -6,6 +6,7 @@ guessing is refused, with a message that has the expected and the received value
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from pydantic_core import from_json
@@ -138,11 +139,7 @@ def repaired_chunk(body: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
     if is_too_deep(body):
         _drop_deep_values(body, notes, ())
     _drop_empty_values(body, notes)
-    left = MAX_ARGUMENTS_VALUES
-    for choice in objects_in(body.get("choices")):
-        for part in (choice.get("delta"), choice.get("message")):
-            if is_object(part):
-                left = _repair_calls(part, notes, left)
+    _repair_calls(body, notes)
     _read_spelled_numbers(body, notes, ())
     try:
         chunk, wrong = validate_leniently(ChatCompletionChunk, body)
@@ -184,8 +181,21 @@ def _drop_empty_values(body: dict[str, Any], notes: Notes) -> None:
                 notes.append((anomalies.WRONG_TYPE, f"delta: expected an object, received {type(delta).__name__}"))
 
 
-def _repair_calls(part: dict[str, Any], notes: Notes, left: int) -> int:
-    """Repair the calls of a delta or message; `left` is how many characters of them may still be no text."""
+def _repair_calls(body: dict[str, Any], notes: Notes) -> None:
+    """Ids and arguments that are not text become their JSON text; empty arguments stay raw, for the fold to judge."""
+    parts = (choice.get(name) for choice in objects_in(body.get("choices")) for name in ("delta", "message"))
+    places = [place for part in parts if is_object(part) for place in _values_in_calls(part, notes)]
+    if size_of([holder[key] for holder, key in places]) > MAX_ARGUMENTS_VALUES + 1:  # the list itself is one
+        raise exceeded("max_arguments_values", MAX_ARGUMENTS_VALUES)
+    for holder, key in places:
+        if holder[key] not in ({}, []):
+            holder[key] = _json_text(holder[key])
+        is_id = key == "id"
+        notes.append((anomalies.CALL_ID_NOT_TEXT, f"id {holder[key]}") if is_id else (anomalies.ARGUMENTS_OBJECT, ""))
+
+
+def _values_in_calls(part: dict[str, Any], notes: Notes) -> Iterator[tuple[dict[str, Any], str]]:
+    """The objects, with the key, that have an id or arguments that are not text, in the calls of a delta or message."""
     calls = part.get("tool_calls")
     if is_object(calls):
         part["tool_calls"] = calls = [calls] if calls else []
@@ -195,29 +205,10 @@ def _repair_calls(part: dict[str, Any], notes: Notes, left: int) -> int:
         notes.append((anomalies.FIELD_NULL_ITEM, ""))
     for call in objects_in(calls):
         if is_integer(call.get("id")):
-            left = _left_after([call["id"]], left)
-            call["id"] = _json_text(call["id"])
-            notes.append((anomalies.CALL_ID_NOT_TEXT, f"id {call['id']}"))
-        left = _arguments_as_text(call.get("function"), notes, left)
-    return _arguments_as_text(part.get("function_call"), notes, left)
-
-
-def _arguments_as_text(function: Any, notes: Notes, left: int) -> int:
-    """Arguments that came as a value become its JSON text; an empty one stays raw, for the fold to judge."""
-    if is_object(function) and is_container(function.get("arguments")):
-        notes.append((anomalies.ARGUMENTS_OBJECT, ""))
-        left = _left_after(function["arguments"], left)
-        if function["arguments"]:
-            function["arguments"] = _json_text(function["arguments"])
-    return left
-
-
-def _left_after(holder: dict[str, Any] | list[Any], left: int) -> int:
-    """How many characters may still be no text after these; a `LimitExceededError` if they are too many."""
-    left -= size_of(holder)
-    if left < 0:
-        raise exceeded("max_arguments_values", MAX_ARGUMENTS_VALUES)
-    return left
+            yield call, "id"
+    for holder in (*objects_in(calls), {"function": part.get("function_call")}):
+        if is_object(function := holder.get("function")) and is_container(function.get("arguments")):
+            yield function, "arguments"
 
 
 def _json_text(value: Any) -> str:
