@@ -6,10 +6,9 @@ from chunkfold.event_stream import SLICE, slices
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-@pytest.mark.parametrize("large", [False, True])
-def test_a_large_read_is_cut_where_blocks_end(end: bytes, *, large: bool) -> None:
+def test_a_large_read_is_cut_where_blocks_end(end: bytes) -> None:
     data = b"".join(b"data: %b%b" % (b"x" * (place % 300), 2 * end) for place in range(1000))
-    pieces = [*slices(data, large=large)]
+    pieces = [*slices(data)]
     assert b"".join(pieces) == data
     assert all(piece.endswith(2 * end) for piece in pieces)
     assert len(pieces) > 2

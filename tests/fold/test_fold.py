@@ -372,7 +372,6 @@ def slices_of(size: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (chunkfold.event_stream.slicing, chunkfold.parser.parser, chunkfold.stream.driver):
             patch.setattr(module, "SLICE", size)
-        patch.setattr(chunkfold.event_stream.slicing, "LARGE_SLICE", size)
         yield
 
 

@@ -4,15 +4,14 @@ from collections.abc import Iterator
 from typing import Final
 
 SLICE: Final = 8192  # bytes, which is some 25 chunks
-LARGE_SLICE: Final = 2 * SLICE  # where no chunks are made of it
 _LONGEST_SLICE: Final = 4 * SLICE
 
 
-def slices(data: bytes, *, large: bool = False) -> Iterator[bytes]:
+def slices(data: bytes) -> Iterator[bytes]:
     """Cut a large read into slices, so that few chunks are held at a time: many cost more.
 
     It cuts at the end of a block if one is near, because such slices are read fastest; else anywhere. The first slice
-    ends with the first block, which may have begun in an earlier read. `large` says that no chunks are made of them.
+    ends with the first block, which may have begun in an earlier read.
     """
     begin = least = 0
     blank = b"\n\n" if data.find(b"\r\n\r\n", 0, _LONGEST_SLICE) < 0 else b"\r\n\r\n"
@@ -20,4 +19,4 @@ def slices(data: bytes, *, large: bool = False) -> Iterator[bytes]:
         place = data.find(blank, begin + least, begin + _LONGEST_SLICE)
         end = begin + _LONGEST_SLICE if place < 0 else place + len(blank)
         yield data[begin:end]
-        begin, least = end, LARGE_SLICE if large else SLICE
+        begin, least = end, SLICE

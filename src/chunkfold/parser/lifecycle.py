@@ -176,7 +176,7 @@ class Lifecycle:
         """Take a large read, a slice at a time. Deadlines are checked after the last: all of it arrived at once."""
         now = self._clock() if arrived is None else arrived
         # A refused body is judged read by read: the slices after a late one would be lost.
-        pieces = (data,) if isinstance(self._body, RefusedBody) else slices(data, large=folding)
+        pieces = (data,) if isinstance(self._body, RefusedBody) else slices(data)
         for piece in chain(pieces, (b"",)):
             if self.end is not None:
                 return
