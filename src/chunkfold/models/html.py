@@ -21,7 +21,7 @@ _CHOICES: Final = 3  # choices that are shown
 _CALLS: Final = 12  # tool calls that are shown of each
 _LONG: Final = 4000  # characters that are shown of a text or a reasoning
 _SHORT: Final = 300  # of arguments
-_WORD: Final = 120  # of a name, an id, a finish reason
+_WORD: Final = 120  # of a word
 
 _VISIBLE: Final = {
     code: chr(code).encode("unicode_escape").decode()
@@ -85,9 +85,9 @@ def completion_html(completion: Model) -> Html:
 
 def _choice(choice: Any, model: Any, count: int) -> Iterator[Html]:
     message: dict[str, Any] = choice.message.__dict__
-    place = f", choice {_word(choice.index)}" if count > 1 else ""
-    by = f", {_word(model)}" if model else ""
-    yield tag("div", tag("strong", _word(message.get("role")) or "no role"), place, by)
+    place = f", choice {word(choice.index)}" if count > 1 else ""
+    by = f", {word(model)}" if model else ""
+    yield tag("div", tag("strong", word(message.get("role")) or "no role"), place, by)
     if reasoning := message.get("reasoning"):
         summary = tag("summary", f"reasoning ({len(reasoning):,} characters)", style="cursor:pointer")
         yield tag("details", summary, _text(reasoning))
@@ -98,7 +98,7 @@ def _choice(choice: Any, model: Any, count: int) -> Iterator[Html]:
     yield from _calls(message)
     if beside := ", ".join(_beside(message)):
         yield tag("div", f"with {beside}")
-    yield tag("div", f"finish reason: {_word(choice.finish_reason) or 'none so far'}", style="font-size:.9em")
+    yield tag("div", f"finish reason: {word(choice.finish_reason) or 'none so far'}", style="font-size:.9em")
 
 
 def _text(text: str) -> Html:
@@ -117,7 +117,7 @@ def _calls(message: dict[str, Any]) -> Iterator[Html]:
     if calls:
         head = tag("tr", *(tag("th", name, scope="col", style=_CELL) for name in ("tool call", "arguments", "id")))
         rows = (
-            tag("tr", *(tag("td", cell, style=_CELL) for cell in (_word(name), _cut(arguments, _SHORT), _word(id_))))
+            tag("tr", *(tag("td", cell, style=_CELL) for cell in (word(name), cut(arguments, _SHORT), word(id_))))
             for name, id_, arguments in calls
         )
         yield tag("table", tag("thead", head), tag("tbody", *rows), style="border-collapse:collapse;margin:.4em 0")
@@ -139,17 +139,19 @@ def _beside(message: dict[str, Any]) -> Iterator[str]:
 def _usage(usage: "CompletionUsage | None") -> str:
     if usage is None:
         return "usage: not reported"
-    cached = "" if usage.cached_tokens is None else f" ({_word(usage.cached_tokens)} cached)"
-    reasoning = "" if usage.reasoning_tokens is None else f" ({_word(usage.reasoning_tokens)} reasoning)"
-    prompt, completion = (_word(usage.__dict__.get(name)) or "?" for name in ("prompt_tokens", "completion_tokens"))
+    cached = "" if usage.cached_tokens is None else f" ({word(usage.cached_tokens)} cached)"
+    reasoning = "" if usage.reasoning_tokens is None else f" ({word(usage.reasoning_tokens)} reasoning)"
+    prompt, completion = (word(usage.__dict__.get(name)) or "?" for name in ("prompt_tokens", "completion_tokens"))
     return f"usage: {prompt} prompt tokens{cached}, {completion} completion tokens{reasoning}"
 
 
-def _word(value: Any) -> str:
+def word(value: Any) -> str:
+    """A name, an id or a finish reason, shortened; "" for None."""
     if value is None:
         return ""
-    return _cut(value if isinstance(value, str) else short_repr(value), _WORD)
+    return cut(value if isinstance(value, str) else short_repr(value), _WORD)
 
 
-def _cut(text: str, limit: int) -> str:
+def cut(text: str, limit: int) -> str:
+    """At most `limit` characters of a text, and how many it has."""
     return text if len(text) <= limit else f"{text[:limit]}... ({len(text):,} characters)"

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from chunkfold import APIError
 from chunkfold.errors import END_MEANINGS
-from chunkfold.excerpts import short_repr
-from chunkfold.models.html import Html, escaped, joined, tag
+from chunkfold.models.html import Html, cut, escaped, joined, tag, word
 from chunkfold.report.charts import (
     axis,
     css_name,
@@ -46,7 +45,7 @@ def page(streams: Sequence[StreamFacts]) -> str:
         raise ValueError("streams: expected at least one")
     is_one = len(streams) == 1
     title = (
-        f"{_cut(streams[0].name, _WORD)} - chunkfold report" if is_one else f"{len(streams)} streams - chunkfold report"
+        f"{cut(streams[0].name, _WORD)} - chunkfold report" if is_one else f"{len(streams)} streams - chunkfold report"
     )
     heading = "Stream report" if is_one else f"Report of {len(streams):,} streams"
     is_timed = any(facts.is_timed for facts in streams)
@@ -84,7 +83,7 @@ def _overview(streams: Sequence[StreamFacts]) -> Html:
     longest = max((facts.seconds for facts in streams if facts.is_timed), default=0.0)
     names = ("Recording", "End", "First output", "Longest stall", "Tokens/s", "Chunks", "Rules", "Took")
     rows = [
-        row(tag("a", tag("bdi", _cut(facts.name, _WORD)), href=f"#s{number}"), *_overview_cells(facts, longest))
+        row(tag("a", tag("bdi", cut(facts.name, _WORD)), href=f"#s{number}"), *_overview_cells(facts, longest))
         for number, facts in enumerate(streams, 1)
     ]
     return section("Overview", table(names, rows, "cards overview"), level="h2")
@@ -106,7 +105,7 @@ def _overview_cells(facts: StreamFacts, longest: float) -> Iterator[Html]:
 
 
 def _stream(facts: StreamFacts, number: int) -> Html:
-    title = tag("div", tag("h2", tag("bdi", _cut(facts.name, 300)), id=f"t{number}"), _end(facts), class_="title")
+    title = tag("div", tag("h2", tag("bdi", cut(facts.name, 300)), id=f"t{number}"), _end(facts), class_="title")
     head = tag("div", title, *_notices(facts), _tiles(facts), class_="card")
     parts = (
         section("Timeline" if facts.is_timed else "Events", *_waterfall(facts)),
@@ -129,7 +128,7 @@ def _notices(facts: StreamFacts) -> Iterator[Html]:
     yield tag("p", f"{meaning[0].upper()}{meaning[1:]}.", class_="soft")
     if facts.error is not None:
         error = facts.error
-        parts = [tag("strong", type(error).__name__), ": ", _cut(str(error), _SHORT)]
+        parts = [tag("strong", type(error).__name__), ": ", cut(str(error), _SHORT)]
         if isinstance(error, APIError) and error.status_code is not None:
             parts.append(f" (status {error.status_code})")
         yield tag("p", *parts, class_="notice bad")
@@ -250,7 +249,7 @@ def _output(facts: StreamFacts) -> Iterator[Html]:
     for choice in choices[:_CHOICES]:
         message = vars(choice.message)
         if len(choices) > 1:
-            yield tag("h4", f"Choice {_word(choice.index)}")
+            yield tag("h4", f"Choice {word(choice.index)}")
         if reasoning := message.get("reasoning"):
             summary = tag("summary", f"Reasoning, {count(len(reasoning), 'character')}")
             yield tag("details", summary, _excerpt(reasoning))
@@ -260,7 +259,7 @@ def _output(facts: StreamFacts) -> Iterator[Html]:
                 yield tag("p", f"{told}, {count(len(text), 'character')}", class_="soft")
                 yield _excerpt(text)
         yield from _calls(choice.message.tool_calls if "tool_calls" in message else [])
-        yield tag("p", tag("span", "Finish reason: ", class_="soft"), tag("bdi", _word(choice.finish_reason) or "none"))
+        yield tag("p", tag("span", "Finish reason: ", class_="soft"), tag("bdi", word(choice.finish_reason) or "none"))
     if len(choices) > _CHOICES:
         yield tag("p", f"And {len(choices) - _CHOICES:,} more choices.")
 
@@ -269,9 +268,9 @@ def _calls(calls: Sequence[Any]) -> Iterator[Html]:
     if calls:
         rows = [
             row(
-                tag("bdi", _word(call.name) or "no name"),
-                cell("Arguments", _cut(call.arguments, _SHORT), "code"),
-                cell("Id", _word(call.id), "code"),
+                tag("bdi", word(call.name) or "no name"),
+                cell("Arguments", cut(call.arguments, _SHORT), "code"),
+                cell("Id", word(call.id), "code"),
             )
             for call in calls[:_CALLS]
         ]
@@ -293,18 +292,18 @@ def _response(facts: StreamFacts) -> Html:
         ("End", recording.ended_at),
     )
     told = (
-        ("URL", _cut(facts.url, _SHORT)),
+        ("URL", cut(facts.url, _SHORT)),
         ("Status", str(recording.status_code)),
-        ("Model", _word(completion.__dict__.get("model"))),
-        ("Completion id", _word(completion.__dict__.get("id"))),
+        ("Model", word(completion.__dict__.get("model"))),
+        ("Completion id", word(completion.__dict__.get("id"))),
         ("Usage", _usage(facts)),
         ("Received", f"{count(size, 'byte')} in {count(len(recording.reads), 'read')}"),
         ("Body", _ending(facts)),
         *((name, _time(facts, at)) for name, at in times),
-        *((name, _cut(value, 200)) for name, value in list(recording.headers.items())[:40]),
+        *((name, cut(value, 200)) for name, value in list(recording.headers.items())[:40]),
     )
     pairs = (
-        tag("div", tag("dt", tag("bdi", _word(name))), tag("dd", value, dir="auto")) for name, value in told if value
+        tag("div", tag("dt", tag("bdi", word(name))), tag("dd", value, dir="auto")) for name, value in told if value
     )
     return tag("dl", *pairs, class_="facts")
 
@@ -312,7 +311,7 @@ def _response(facts: StreamFacts) -> Html:
 def _ending(facts: StreamFacts) -> str:
     recording = facts.recording
     if recording.end == "error":
-        return f"the transport raised {_word(recording.error) or 'an exception'}"
+        return f"the transport raised {word(recording.error) or 'an exception'}"
     return "read to its end" if recording.end == "body" else "reading stopped early"
 
 
@@ -342,13 +341,3 @@ def _excerpt(text: str) -> Html:
 
 def _time(facts: StreamFacts, at: float | None) -> str:
     return duration(at) if facts.is_timed and at is not None else ""
-
-
-def _word(value: Any) -> str:
-    if value is None:
-        return ""
-    return _cut(value if isinstance(value, str) else short_repr(value), _WORD)
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}... ({len(text):,} characters)"
