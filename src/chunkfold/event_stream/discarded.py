@@ -21,6 +21,7 @@ class Discarded:
 
     Attributes:
         events: What the blocks that ended had, in the order of the body; `EventStreamDecoder.discarded` describes it.
+        is_begun: Whether the current block has something of it.
     """
 
     def __init__(self) -> None:
@@ -28,6 +29,7 @@ class Discarded:
         self._new_block()
 
     def _new_block(self) -> None:
+        self.is_begun = False
         self._error: bytes | None = None
         self._error_offset: int | None = None  # of bare JSON
         self._bare_offset = 0
@@ -35,17 +37,13 @@ class Discarded:
         self._nearly_data: list[ServerSentEvent] = []
         self._nearly_size = 0  # of all lines that are nearly `data`
 
-    @property
-    def is_begun(self) -> bool:
-        """Whether anything of the current block is kept."""
-        return (self._error, self._bare, self._nearly_data) != (None, bytearray(), [])
-
     def keep_error_field(self, value: bytes) -> None:
         """Keep the value of a field named error; of several, the last."""
-        self._error = value
+        self._error, self.is_begun = value, True
 
     def keep_error(self, line: bytes, offset: int) -> None:
         """Keep the block's first error as bare JSON; before it, comments, which may be the error of an error event."""
+        self.is_begun = True
         if self._error is None or (self._has_no_error and not line.startswith(b":")):
             self._error, self._error_offset = line, offset
         elif self._has_no_error and len(self._error) + len(line) < _LONGEST_BARE:
@@ -67,10 +65,12 @@ class Discarded:
         self._nearly_size += len(line)
         # The first of a block; of bare JSON more, while they are small.
         if not self._nearly_data or (is_bare and self._nearly_size < _LONGEST_BARE):
+            self.is_begun = True
             self._nearly_data.append(ServerSentEvent(meant, "" if is_bare else MESSAGE, event_id, offset))
 
     def _keep_bare(self, line: bytes, offset: int) -> None:
         """Keep one line of JSON in several, which may be an error."""
+        self.is_begun = True
         if not self._bare:
             self._bare_offset = offset
         if self._bare is not None and len(self._bare) + len(line) < _LONGEST_BARE:

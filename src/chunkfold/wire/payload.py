@@ -7,7 +7,7 @@ than a plain chunk, take the slow path: parse, look for an error, repair, valida
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 from chunkfold import anomalies
 from chunkfold.anomalies import Rule
@@ -23,7 +23,6 @@ from chunkfold.wire.envelopes import find_error, is_plain, other_api, other_api_
 from chunkfold.wire.parts import MAX_BLOCK_PARTS, MAX_EVENT_PARTS, count_parts, is_full_of_parts
 from chunkfold.wire.raw_data import (
     CHUNK_EVENTS,
-    COMMENT_LINE,
     DATA,
     DONE,
     MAX_EVENT_PAYLOADS,
@@ -42,10 +41,6 @@ from chunkfold.wire.repairs import Notes, UnreadableError, read_json, repaired_c
 
 ChatCompletionChunk.model_rebuild()  # the one model that every stream needs
 validate_json: Callable[[bytes], ChatCompletionChunk] = ChatCompletionChunk.__pydantic_validator__.validate_json
-_KEEP_ALIVE_RULES: Final = {
-    anomalies.COMMENT_IN_DATA: COMMENT_LINE,
-    anomalies.NULL_DATA: NULL_LINE,
-}
 
 
 @dataclass(slots=True, repr=False)
@@ -115,7 +110,8 @@ def _without_keep_alives(event: ServerSentEvent, payload: Payload) -> ServerSent
     if len(rest) == len(event.data) or not rest.strip():
         return event
     dropped = event.data[: -len(rest)]
-    found = [rule for rule, line in _KEEP_ALIVE_RULES.items() if line.search(dropped)]
+    kinds = ((anomalies.COMMENT_IN_DATA, b":" in dropped), (anomalies.NULL_DATA, NULL_LINE.search(dropped)))
+    found = [rule for rule, is_found in kinds if is_found]
     if found:  # not only blank lines
         payload.notes += [(rule, "") for rule in (anomalies.SEVERAL_PAYLOADS, *found)]
     return event._replace(data=rest)

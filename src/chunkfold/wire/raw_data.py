@@ -23,12 +23,8 @@ DATA: Final = b"data:"
 MAX_EVENT_PAYLOADS: Final = 10_000  # where a block holds several; each can begin a choice or a call
 _NOT_BLANK: Final = re.compile(rb"\S")
 _PREFIX: Final = re.compile(rb"^[^\S\n]*+(?:data: ?+)?+", re.MULTILINE)
-_BLANKS: Final = rb"[^\S\n]*+"
-_COMMENT: Final = rb":[^\n]*+"
-_NULL: Final = rb"null" + _BLANKS
-COMMENT_LINE: Final = re.compile(rb"^%b%b" % (_BLANKS, _COMMENT), re.MULTILINE)
-NULL_LINE: Final = re.compile(rb"^%b%b" % (_BLANKS, _NULL), re.MULTILINE)
-_KEEP_ALIVES: Final = re.compile(rb"(?:%b(?:%b|%b)?+\n)*+" % (_BLANKS, _COMMENT, _NULL))  # in one step
+NULL_LINE: Final = re.compile(rb"^[^\S\n]*+null[^\S\n]*+", re.MULTILINE)
+_KEEP_ALIVE_LINES: Final = re.compile(rb"(?:[^\S\n]*+(?::[^\n]*+|null[^\S\n]*+)?+\n)*+")  # in one step
 _BROKEN_ERROR: Final = re.compile(rb"""\s*\{\s*["']error["']\s*:""")
 
 
@@ -97,7 +93,7 @@ def holds_several(event: ServerSentEvent) -> bool:
 
 def after_keep_alives(data: bytes) -> bytes:
     """Data without the lines at its beginning that only keep the connection alive."""
-    lines = _KEEP_ALIVES.match(data)
+    lines = _KEEP_ALIVE_LINES.match(data)
     return data if lines is None else data[lines.end() :]
 
 
