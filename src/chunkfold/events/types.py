@@ -7,9 +7,9 @@
             case ToolCallDone(call=call, parsed=arguments):
                 run(call.name, arguments)
 
-Events are small frozen values, in the order in which the stream sent their content. Each has the index of its choice.
-The snapshot of a delta is computed on access. Adding up the events of a stream results in its text, reasoning, refusal,
-tool calls, finish reasons and usage.
+Events are small frozen values that can be hashed, in the order in which the stream sent their content. Each has the
+index of its choice. The snapshot of a delta is computed on access. Adding up the events of a stream results in its
+text, reasoning, refusal, tool calls, finish reasons and usage.
 """
 
 from dataclasses import dataclass, field
@@ -164,8 +164,8 @@ class ToolCallDone(ShortRepr):
 
     choice: int
     position: int
-    call: ChatCompletionMessageToolCall
-    parsed: Any
+    call: ChatCompletionMessageToolCall = field(hash=False)
+    parsed: Any = field(hash=False)
     error: ParseError | None = field(compare=False)
 
 
@@ -194,7 +194,7 @@ class ImageReceived(ShortRepr):
     """
 
     choice: int
-    image: Any
+    image: Any = field(hash=False)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -207,7 +207,7 @@ class AnnotationReceived(ShortRepr):
     """
 
     choice: int
-    annotation: Annotation
+    annotation: Annotation = field(hash=False)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -248,7 +248,7 @@ class UsageReceived(_WithUsage):
         usage: All usage so far, merged. Computed on first access.
     """
 
-    usage: CompletionUsage
+    usage: CompletionUsage = field(hash=False)
 
 
 def usage_received(usage: dict[str, Any]) -> UsageReceived:
