@@ -61,7 +61,8 @@ def _by_word(words_of: dict[int, str]) -> dict[str, int]:
     return {_plain(word): status for status, words in words_of.items() for word in words.split()}
 
 
-# Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, Groq, OpenRouter and xAI.
+# Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, DashScope, Groq, OpenRouter, xAI and
+# the relays built from one-api.
 _WORD_STATUS: Final = _by_word(
     {
         400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded"
@@ -70,7 +71,7 @@ _WORD_STATUS: Final = _by_word(
         " string_above_max_length invalid_parameter_value exceed_context_size missing_thought_signature",
         401: "authentication invalid_api_key unauthorized unauthenticated invalid_authentication auth_failure",
         402: "payment_required billing insufficient_credit insufficient_credits insufficient_balance",
-        403: "permission permission_denied forbidden access_denied",
+        403: "permission permission_denied forbidden access_denied insufficient_user_quota",
         404: "not_found model_not_found resource_not_found resource_does_not_exist",
         408: "request_timeout model_timeout",
         409: "conflict aborted",
@@ -79,14 +80,14 @@ _WORD_STATUS: Final = _by_word(
         429: "rate_limit rate_limit_exceeded rate_limit_reached exceeded_current_quota rate_limited"
         " too_many_requests resource_exhausted insufficient_quota quota_exceeded spend_limit_exceeded throttling"
         " throttled request_limit_exceeded model_not_ready tokens requests queue_exceeded"
-        " service_tier_capacity_exceeded some_resource_has_been_exhausted limit_requests",
+        " service_tier_capacity_exceeded some_resource_has_been_exhausted limit_requests limit_burst_rate",
         500: "server internal internal_server api unknown model_stream_error malformed_function_call"
         " function_call_filter malformed_response unexpected_tool_call too_many_tool_calls malformed_tool_use"
-        " malformed_model_output",
+        " malformed_model_output do_request_failed get_channel_failed read_response_body_failed bad_response_body",
         502: "bad_gateway provider upstream network upstream_http2_stream",
         503: "service_unavailable unavailable temporarily_unavailable engine_overloaded overloaded"
         " model_overloaded server_overloaded provider_overloaded provider_unavailable insufficient_system_resource"
-        " capacity server_is_overloaded the_service_is_currently_unavailable",
+        " capacity server_is_overloaded the_service_is_currently_unavailable server_high_load",
         504: "gateway_timeout upstream_timeout api_timeout deadline_exceeded timeout stream_timeout"
         " gateway_stream_timeout",
     }
