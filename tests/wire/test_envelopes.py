@@ -646,6 +646,9 @@ IN_LINES = b'{\n "error": {\n  "message": "m"\n }\n}\n'
         pytest.param(b'event: error\n{"message":"m"}\n\n', "", id="with the event's name"),
         pytest.param(b'event: error \ndata: {"message":"m"}\n\n', "", id="a blank after the event's name"),
         pytest.param(b'event: error\ndata: data: {"message":"m"}\n\n', "", id="a doubled prefix"),
+        pytest.param(b'event: error\ndata: {"message":"m"}\n' + DONE, "", id="with the event's name, before the end"),
+        pytest.param(b'event: error\ndata: {"message":"m"}\ndata: [DONE]', "", id="the same without a line end"),
+        pytest.param(b'event: error\ndata: {"message":"m"}\ndata: at f.py\n\n', "", id="and before text"),
         pytest.param(
             b"event: error \n" + data(chunk("a")).rstrip() + b'\ndata: {"message":"m"}\n\n', "a", id="a chunk before it"
         ),

@@ -141,6 +141,10 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
     if problem and (ends_in_error(event.data) or begins_with_part(event.data)):
         _take_several(event, payload)
         return
+    if problem and holds_several(event):  # such as `[DONE]`, without the blank line between them
+        payload.notes.append((anomalies.SEVERAL_PAYLOADS, ""))
+        _take_error_event(event._replace(data=next(lines_of(event.data))), payload)
+        return
     payload.notes.append((anomalies.ERROR_EVENT, ""))
     if problem:
         payload.error = _unread_error(event)
