@@ -3,6 +3,7 @@
 The cases are recordings of every ending and of every kind of damage; each is a file, and the command reads them all.
 """
 
+import gzip
 import json
 import math
 import multiprocessing
@@ -393,6 +394,22 @@ def test_a_record_that_is_too_large_is_a_row() -> None:
 def test_what_is_not_read_by_default_is_larger_than_64_MiB() -> None:  # noqa: N802 - the unit's name
     assert "(max_size)" not in (fold_record(bytes(2**26))["error"] or "")
     assert "at most 67108864 bytes, received more (max_size)" in (fold_record(bytes(2**26 + 1))["error"] or "")
+
+
+def test_a_record_may_be_gzipped() -> None:
+    for data in (WHOLE.dumps(), WHOLE.body):
+        packed = gzip.compress(data)
+        assert fold_record(packed) == {**fold_record(data), "size": len(packed)}
+        assert fold_record(packed, max_size=len(data)) == fold_record(packed, max_size=None) == fold_record(packed)
+        assert "(max_size)" in (fold_record(packed, max_size=len(data) - 1)["error"] or "")
+    assert fold_record(gzip.compress(HI)[:-10])["error"] == "gzip: the data ends too early"
+
+
+def test_what_a_gzipped_record_expands_to_is_not_kept_beyond_the_limit() -> None:
+    packed = gzip.compress(bytes(2**25))
+    with traced() as memory:
+        assert "(max_size)" in (fold_record(packed, max_size=2**20)["error"] or "")
+    assert memory.peak < 2**22
 
 
 def test_an_event_that_is_too_large_ends_the_stream() -> None:

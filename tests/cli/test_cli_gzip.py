@@ -1,7 +1,6 @@
 """Recordings and bodies that are compressed: every command that reads a stored stream unpacks gzip."""
 
 import gzip
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ pytest.importorskip("rich")
 from command_line import run
 
 from chunkfold.cli.serve import answers_of
-from chunkfold.cli.unpacking import unpacked
 
 BODY = StreamBuilder().text("Hel", "lo").finish().done().body
 RECORDED = Recording((RecordedRead(0.5, BODY),), headers_at=0.25, ended_at=0.75).dumps()
@@ -88,24 +86,3 @@ def test_what_is_damaged_is_one_line(tmp_path: Path) -> None:
         folded = run("fold", "--json", str(file))
         assert folded.exit_code == 1
         assert json.loads(folded.stdout)["error"]["message"] == message
-
-
-class Slow(io.BytesIO):
-    """A pipe that brings one byte at a time."""
-
-    def read1(self, size: int | None = -1) -> bytes:
-        return super().read1(min(size or 1, 1))
-
-
-def test_how_it_arrives_changes_nothing() -> None:
-    for content in (b"", b"d", b"\x1f", BODY):
-        assert b"".join(unpacked(Slow(content))) == content
-        assert b"".join(unpacked(Slow(gzip.compress(content)))) == content
-
-
-def test_several_members_follow_each_other_in_bounded_pieces() -> None:
-    content = bytes(range(256)) * 2**12
-    packed = gzip.compress(content) + gzip.compress(b"") + gzip.compress(content[::-1])
-    pieces = list(unpacked(io.BytesIO(packed)))
-    assert b"".join(pieces) == content + content[::-1]
-    assert 0 < min(map(len, pieces)) <= max(map(len, pieces)) == 65536

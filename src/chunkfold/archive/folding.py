@@ -5,6 +5,7 @@ of the wrong type is left out, and so is one that no column can hold, such as a 
 """
 
 from collections.abc import Iterator
+from io import BytesIO
 from typing import Final
 
 from chunkfold.archive.columns import Ending, FoldedRecord, Message, Timing, ToolCall, Usage
@@ -24,6 +25,7 @@ from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.parser.timing import StreamTiming
 from chunkfold.recording import Recording
 from chunkfold.recording.replaying import conclude, parser_of
+from chunkfold.recording.unpacking import GZIP, unpacked
 
 _MOST: Final = 64 * 2**20  # bytes; docs/scale.md computes what these three cost at worst
 _MOST_OF_AN_EVENT: Final = 8 * 2**20  # bytes
@@ -44,8 +46,9 @@ def fold_record(
     annotations, log probabilities and unknown fields. Nothing is kept between two calls.
 
     Args:
-        data: The content of a file: a recording, or a plain body as `curl -N` saves it.
-        max_size: The maximum size in bytes; 64 MiB by default, None for no limit. A larger record is not read.
+        data: The content of a file: a recording, or a plain body as `curl -N` saves it; either may be gzipped.
+        max_size: The maximum size in bytes, unpacked; 64 MiB by default, None for no limit. A larger record is not
+            read.
         max_event_size: The parser's option; 8 MiB by default. The number of values in one event is limited by the
             default of the parser's `max_event_items`.
         max_output_size: The parser's option; 16 Mi characters by default.
@@ -61,7 +64,7 @@ def fold_record(
     if max_size is not None and size > max_size:
         return _unreadable(size, exceeded("max_size", max_size))
     try:
-        recording = Recording.loads(bytes(data))
+        recording = Recording.loads(_unpacked(bytes(data), max_size))
         parser = parser_of(recording, max_event_size=max_event_size, max_output_size=max_output_size)
         for read in recording.reads:  # like `replay`, but without making chunks
             parser.fold(read.data, arrived=read.at)
@@ -69,6 +72,20 @@ def fold_record(
         return _row(size, recording, parser, parser.error)
     except Exception as error:  # noqa: BLE001 - one bad record must not end the run, whatever is wrong with it
         return _unreadable(size, error)
+
+
+def _unpacked(data: bytes, max_size: int | None) -> bytes:
+    """The record, unpacked if it is gzip, up to a size."""
+    if not data.startswith(GZIP):
+        return data
+    pieces: list[bytes] = []
+    size = 0
+    for piece in unpacked(BytesIO(data)):
+        size += len(piece)
+        if max_size is not None and size > max_size:
+            raise exceeded("max_size", max_size)
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def _unreadable(size: int, error: Exception) -> FoldedRecord:

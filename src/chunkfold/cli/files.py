@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from chunkfold.cli.safe import one_line
-from chunkfold.cli.unpacking import unpacked
 from chunkfold.recording import Recording
+from chunkfold.recording.unpacking import unpacked
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from typing import Final
 from chunkfold import ChatCompletion, ChatCompletionMessage, ChatCompletionParser, StreamEnd
 from chunkfold.cli.facts import Problem, error_object
 from chunkfold.cli.safe import json_line, one_line
-from chunkfold.cli.unpacking import unpacked
 from chunkfold.recording import Recording, replay
+from chunkfold.recording.unpacking import unpacked
 
 _EXCERPT: Final = 200  # characters kept for people
 

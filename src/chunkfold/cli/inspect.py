@@ -20,10 +20,10 @@ from chunkfold.cli.frames import Inspection, inspect_recording
 from chunkfold.cli.request import ChatRequest, chat_request, checked_url, headers_of
 from chunkfold.cli.safe import Secrets, one_line
 from chunkfold.cli.signals import LEFT
-from chunkfold.cli.unpacking import unpacked
 from chunkfold.recording import Recorder, Recording
 from chunkfold.recording.format import is_recording
 from chunkfold.recording.replaying import options_of
+from chunkfold.recording.unpacking import unpacked
 
 _PROMPT: Final = "Say hello."
 _LARGEST_DOWNLOAD: Final = 64 * 2**20  # bytes

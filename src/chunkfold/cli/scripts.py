@@ -17,10 +17,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import ErrorDetails
 
 from chunkfold import ChatCompletionParser
-from chunkfold.cli.unpacking import unpacked
 from chunkfold.excerpts import short_repr
 from chunkfold.json_text.values import is_object
 from chunkfold.recording import RecordedRead, Recording
+from chunkfold.recording.unpacking import unpacked
 from chunkfold.testing import Answer, Dialect, Raw, ReceivedRequest, StreamBuilder, json_answer
 from chunkfold.testing.answers import Encoding, Ending, Framing
 from chunkfold.testing.defaults import no_object_answer

@@ -6,14 +6,14 @@
             ...
     recorder.recording.save("answer.jsonl")
 
-    recording = Recording.load("answer.jsonl")       # also a plain body, as `curl` saves it
+    recording = Recording.load("answer.jsonl")       # also a plain body, as `curl` saves it, and gzip
     parser = replay(recording)                       # the same ending, error and timing as live
 
 A `Recording` can be read like a response, sync and async: `ChatCompletionStream(recording)`. The core never imports
 this package.
 
-Read `recording`, the value; `format`, its file; `replaying`; then `recorder`, and what keeps secrets out of its
-recordings: `redaction`, which uses `credentials`.
+Read `recording`, the value; `format` and `unpacking`, its file; `replaying`; then `recorder`, and what keeps secrets
+out of its recordings: `redaction`, which uses `credentials`.
 """
 
 from chunkfold.recording.format import RecordedRead

@@ -10,6 +10,7 @@ from typing import Final, Self
 from chunkfold.arguments import check_instance
 from chunkfold.excerpts import ShortRepr
 from chunkfold.recording.format import RecordedEnd, RecordedRead, dumps, loads
+from chunkfold.recording.unpacking import unpacked
 
 _LONGEST_SLEEP: Final = 86_400.0  # seconds; systems refuse some longer ones
 
@@ -69,13 +70,14 @@ class Recording(ShortRepr):
 
     @staticmethod
     def load(path: str | PathLike[str]) -> "Recording":
-        """Read a file: a recording, or a plain body, which counts as read at once.
+        """Read a file: a recording, or a plain body, which counts as read at once. Either may be gzipped.
 
         Raises:
-            ValueError: It is a recording whose version or one of whose lines is unknown.
+            ValueError: It is a recording whose version or one of whose lines is unknown, or damaged gzip.
             OSError: It cannot be read.
         """
-        return Recording.loads(Path(path).read_bytes())
+        with Path(path).open("rb") as file:
+            return Recording.loads(b"".join(unpacked(file)))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write it to a file; the format is in `chunkfold.recording.format`.
@@ -87,7 +89,7 @@ class Recording(ShortRepr):
 
     @staticmethod
     def loads(data: bytes) -> "Recording":
-        """Read the bytes of a file; see `load`.
+        """Read the content of a file, which is not unpacked; see `load`.
 
         Raises:
             ValueError: It is a recording whose version or one of whose lines is unknown.

@@ -1,4 +1,4 @@
-"""Read a file in pieces, unpacked if it is gzip. Processes that fold load this, so it needs neither click nor rich."""
+"""Read the file of a recording in pieces, unpacked if it is gzip."""
 
 import zlib
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Any, Final
 from chunkfold.stream.transport import expansion_error
 
 _PIECE: Final = 65536  # bytes
-_GZIP: Final = b"\x1f\x8b"  # the first two bytes
+GZIP: Final = b"\x1f\x8b"  # the first two bytes
 _GZIP_FORMAT: Final = 31  # for zlib: with a header and a checksum
 
 
@@ -21,10 +21,10 @@ def unpacked(file: Any) -> Iterator[bytes]:
     """
     pieces: Iterator[bytes] = iter(lambda: file.read1(_PIECE), b"")
     head = b""
-    while len(head) < len(_GZIP) and (piece := next(pieces, b"")):
+    while len(head) < len(GZIP) and (piece := next(pieces, b"")):
         head += piece
     whole = chain([head] if head else [], pieces)
-    yield from _unpacked_gzip(whole) if head.startswith(_GZIP) else whole
+    yield from _unpacked_gzip(whole) if head.startswith(GZIP) else whole
 
 
 def _unpacked_gzip(pieces: Iterator[bytes]) -> Iterator[bytes]:
