@@ -79,7 +79,7 @@ class _Opening:
         self._parser_options, self._request = split_options(self.json, self.options)
         self._parser_options["started"] = 0.0  # until it is sent; otherwise the parser would read the clock
         ChatCompletionParser(**self._parser_options)  # options that it refuses must not cost a request
-        if not hasattr(self.client, "stream"):
+        if not callable(getattr(self.client, "stream", None)):  # that of a session of requests is a flag
             msg = f"client: expected a client of httpx or httpx2, received {type(self.client).__name__}"
             raise TypeError(msg)
         self._now = self._parser_options.get("clock", time.monotonic)
