@@ -7,8 +7,7 @@ import re
 from operator import attrgetter
 from typing import Final
 
-from chunkfold.event_stream.lines import nearly_data
-from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent
+from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent
 
 _BARE_ERROR: Final = re.compile(rb'\[?\s*\{\s*"error"\s*:\s*(?:\{\s*"|"[^"])')  # null and {} mean no error
 _BRACKETS: Final = (b"{", b"[")
@@ -58,7 +57,7 @@ class Discarded:
         """Keep a line that is not a field, if it is bare JSON or nearly `data`; `offset` is its place in the body."""
         if in_stream and self._bare is not None and (self._bare or line.strip() in _BARE_STARTS):
             self._keep_bare(line, offset)
-        meant = nearly_data(line, in_stream=in_stream)
+        meant = _meant_as_data(line, in_stream=in_stream)
         if meant is None:
             return
         is_bare = meant is line
@@ -108,3 +107,17 @@ class Discarded:
 def is_bare_error(line: bytes | bytearray) -> bool:
     """Whether JSON that is in no field looks like an error."""
     return _BARE_ERROR.match(line) is not None
+
+
+def _meant_as_data(line: bytes, *, in_stream: bool) -> bytes | None:
+    """The value of a line whose field is `data` but for blanks around it, a BOM or capitals; None for any other line.
+
+    Within a stream, a line that begins as an object of JSON, or is `[DONE]`, is the value of a field that is missing.
+    """
+    if in_stream and (line.startswith(b"{") or line.rstrip() == b"[DONE]"):
+        return line
+    colon = line.find(b":") if b":" in line else len(line)
+    if line[:colon].removeprefix(BOM).strip().lower() != b"data":
+        return None
+    begin = colon + 1
+    return line[begin + line.startswith(b" ", begin) :]  # copied once, since a line may be large

@@ -3,8 +3,6 @@
 import re
 from typing import Any, Final, cast
 
-from chunkfold.event_stream.server_sent_event import BOM
-
 CR, LF = 0x0D, 0x0A  # as numbers, which are found in bytes at once
 # Lines that are taken in one step: `data` lines, lines that mean nothing, or a line with its repetitions. What may be a
 # field, nearly `data`, JSON, blank or behind a BOM is taken alone.
@@ -30,20 +28,6 @@ def values_of(lines: bytes) -> bytes:
         lines = lines.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     # The start of each line is replaced once: the replacement itself is not scanned again.
     return (b"\n" + lines[:-1]).replace(b"\ndata", b"\n").replace(b"\n:", b"\n").replace(b"\n ", b"\n")[1:]
-
-
-def nearly_data(line: bytes, *, in_stream: bool) -> bytes | None:
-    """The value of a line whose field is `data` but for blanks around it, a BOM or capitals; None for any other line.
-
-    Within a stream, a line that begins as an object of JSON, or is `[DONE]`, is the value of a field that is missing.
-    """
-    if in_stream and (line.startswith(b"{") or line.rstrip() == b"[DONE]"):
-        return line
-    colon = line.find(b":") if b":" in line else len(line)
-    if line[:colon].removeprefix(BOM).strip().lower() != b"data":
-        return None
-    begin = colon + 1
-    return line[begin + line.startswith(b" ", begin) :]  # copied once, since a line may be large
 
 
 def size_of_unfinished(line: bytearray, data_size: int) -> int:
