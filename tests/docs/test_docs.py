@@ -467,8 +467,9 @@ def iterated_after_leaving() -> Result:
 
 
 def with_too_many_values() -> Result:
-    stream = ChatCompletionStream([body(chunk({"content": "[" + "1," * 250_000}, "stop"))])
-    return left(stream, raised_by(lambda: list(stream.partials())))
+    with ChatCompletionStream([body(chunk({"content": "[" + "1," * 250_000}, "stop"))]) as stream:
+        error = raised_by(lambda: list(stream.partials()))
+    return left(stream, error)
 
 
 def expanded() -> Result:

@@ -98,6 +98,7 @@ def parse_slowly(event: ServerSentEvent) -> Payload:
         payload.notes.append((anomalies.DATA_PREFIX_TWICE, ""))
         event = _without_keep_alives(event._replace(data=without_prefix(event.data)), payload)
     if event.event.strip() == "error":
+        payload.notes.append((anomalies.ERROR_EVENT, ""))
         _take_error_event(event._replace(event="error"), payload)
     else:
         _take_data(event, payload)
@@ -145,7 +146,6 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
         payload.notes.append((anomalies.SEVERAL_PAYLOADS, ""))
         _take_error_event(event._replace(data=next(lines_of(event.data))), payload)
         return
-    payload.notes.append((anomalies.ERROR_EVENT, ""))
     if problem:
         payload.error = _unread_error(event)
         return
@@ -248,9 +248,7 @@ def _take_several(event: ServerSentEvent, payload: Payload) -> None:
         if place == MAX_EVENT_PAYLOADS:
             payload.error = exceeded("max_event_payloads", MAX_EVENT_PAYLOADS)
             return
-        # Only the last line of an event named error is the error.
-        name = MESSAGE if event.event == "error" and place + 1 < count else event.event
-        one = parse_payload(event._replace(data=line, event=name))
+        one = _payload_of_line(event._replace(data=line), is_last=place + 1 == count)
         if is_cut and isinstance(one.error, InvalidChunkError):
             continue
         parts += sum(count_parts(chunk.model_dump(include={"choices"}).get("choices")) for chunk in one.chunks)
@@ -263,6 +261,17 @@ def _take_several(event: ServerSentEvent, payload: Payload) -> None:
         payload.foreign = payload.foreign or one.foreign
         if one.error or one.done:
             return
+
+
+def _payload_of_line(event: ServerSentEvent, *, is_last: bool) -> Payload:
+    """One line of a block as an event of its own. Only the last line of an event named error is the error."""
+    if event.event != "error":
+        return parse_payload(event)
+    if not is_last:
+        return parse_payload(event._replace(event=MESSAGE))
+    payload = Payload()
+    _take_error_event(event, payload)
+    return payload
 
 
 def unwrapped(body: Any, notes: Notes) -> Any:
