@@ -537,6 +537,21 @@ def test_an_unfinished_line_may_have_the_limit_and_no_byte_more(begin: bytes) ->
         assert decoder.limit_exceeded is is_passed
 
 
+@pytest.mark.parametrize("field", [b"id: ", b"event: "])
+def test_an_id_or_a_name_may_have_8_mib(field: bytes) -> None:
+    """Python keeps four bytes for each character of a text with an emoji."""
+    longest = field + b"a" * (2**23 - len(field))
+    for line, limit, is_refused in (
+        (longest, 2**25, False),
+        (longest + b"a", 2**25, True),
+        (longest + b"a", None, False),
+        (b": " + longest, 2**25, False),
+    ):
+        decoder = EventStreamDecoder(limit)
+        events = decoder.feed(line + b"\ndata: 1\n\n")
+        assert (len(events), decoder.limit_exceeded) == (not is_refused, is_refused)
+
+
 def test_a_line_without_end_is_refused_as_soon_as_it_is_too_long() -> None:
     decoder = EventStreamDecoder(max_event_size=100)
     read = 0

@@ -922,6 +922,17 @@ def test_a_large_event_to_repair_takes_at_most_200_mb(name: str, field: str, wid
         assert memory.peak < 200 * 10**6 + COST * READ
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [8 * MIB - 200, FULL - 200])
+def test_a_long_id_and_a_long_name_take_at_most_200_mb(size: int) -> None:
+    text = WIDE + b"a" * size
+    body = b"id: %b\nevent: %b\ndata: {}\n\n" % (text, text)
+    with traced() as memory:
+        parser, _ = parsed(body)
+    assert isinstance(parser.error, LimitExceededError) == (size > 8 * MIB)
+    assert memory.peak < 200 * 10**6 + COST * READ
+
+
 @each_case("wide", [WIDE, b"\\ud83d\\ude00", b"\\uD83D\\uDE00"])
 def test_an_event_to_repair_that_has_wide_characters_is_read_up_to_a_size(
     wide: bytes, monkeypatch: pytest.MonkeyPatch

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from chunkfold.arguments import check_count
 from chunkfold.event_stream.discarded import Discarded, is_bare_error
-from chunkfold.event_stream.lines import CR, LF, RUN, as_bytes, line_end, size_of_unfinished, values_of
+from chunkfold.event_stream.lines import CR, LF, RUN, as_bytes, is_long_text, line_end, size_of_unfinished, values_of
 from chunkfold.event_stream.preamble import Preamble
 from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent, UnfinishedBlock
 
@@ -33,7 +33,8 @@ class EventStreamDecoder:
 
     Args:
         max_event_size: The maximum size of one event's data, and of any line, in bytes; None for no limit. The limit
-            counts content, not buffers, so the result does not depend on how the bytes were cut.
+            counts content, not buffers, so the result does not depend on how the bytes were cut. With a limit, the
+            line of an id or a name may have 8 MiB at most.
 
     Attributes:
         last_event_id: The last event ID committed by a blank line, "" at first.
@@ -261,9 +262,9 @@ class EventStreamDecoder:
         if not line:
             self._end_block(events)
             return
-        name, _, value = line.partition(b":")
-        if value[:1] == b" ":
-            value = value[1:]
+        name, colon, value = line.partition(b": ")  # so that the value is copied once: it may be large
+        if not colon or b":" in name:
+            name, _, value = line.partition(b":")
         if name == b"data":
             self._data.append(value)
             self._data_size += len(value) + 1
@@ -293,7 +294,7 @@ class EventStreamDecoder:
 
     def _take_other_line(self, name: bytes, value: bytes, line: bytes) -> bool:
         """Handle a line that is not data; return whether it belongs to an event stream."""
-        if self._limit is not None and len(line) > self._limit:
+        if self._limit is not None and (len(line) > self._limit or is_long_text(name, line)):
             self._exceed()
             return False
         if name == b"event":
