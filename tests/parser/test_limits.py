@@ -948,13 +948,13 @@ def test_an_event_to_repair_that_has_wide_characters_is_read_up_to_a_size(
     assert parser.end == "truncated"
 
 
-def test_a_large_line_that_is_nearly_data_takes_no_more_than_a_comment() -> None:
+def test_a_large_line_that_is_nearly_data_takes_one_copy_more_than_a_comment() -> None:
     peaks: list[int] = []
     for line in (b": %b", b' data: {"a": "%b"}'):
         with traced() as memory:
             parsed(HI + line % (b"a" * MIB) + b"\n\n")
         peaks.append(memory.peak)
-    assert peaks[1] < 1.1 * peaks[0]
+    assert peaks[1] < peaks[0] + 1.1 * MIB
 
 
 @pytest.mark.parametrize("most", [30, pytest.param(25_000, marks=pytest.mark.slow)])
