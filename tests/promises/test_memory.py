@@ -18,6 +18,7 @@ from chunkfold.testing import DONE, chunk, delta, event, fragment
 
 MEGABYTE = 10**6
 READ = 4096  # bytes
+KEPT = 50_000  # bytes, of which most are the last gaps between chunks
 
 
 def slow(*values: Any) -> Any:
@@ -220,20 +221,26 @@ LINES = {
 
 
 def assert_nothing_is_kept(lines: bytes, count: int, *, behind: bytes, allowed: int = MEGABYTE // 20) -> None:
-    """Read many lines; what is allocated in between is that for one read."""
+    """Read many lines; what is allocated in between is that for one read.
+
+    What other threads allocate counts, too, such as that of a server that an earlier test stopped; so there is more than
+    one chance.
+    """
     in_one_read = max(1, READ // len(lines))
     data = lines * in_one_read
-
-    with traced() as few:
-        ChatCompletionParser().feed(behind + data)
-    with traced() as memory:
-        parser = ChatCompletionParser()
-        parser.feed(behind)
-        for _ in range(count // in_one_read):
-            parser.feed(data)
-    assert parser.end is None
-    assert memory.peak <= few.peak + allowed, (memory.peak, few.peak)
-    assert memory.kept <= 50_000, memory.kept  # of which most are the last gaps between chunks
+    looks: list[tuple[int, int]] = []  # bytes more than for one read, and bytes that are kept
+    while len(looks) < 3 and not (looks and looks[-1][0] <= allowed and looks[-1][1] <= KEPT):
+        with traced() as few:
+            ChatCompletionParser().feed(behind + data)
+        with traced() as memory:
+            parser = ChatCompletionParser()
+            parser.feed(behind)
+            for _ in range(count // in_one_read):
+                parser.feed(data)
+        assert parser.end is None
+        looks.append((memory.peak - few.peak, memory.kept))
+    assert looks[-1][0] <= allowed, looks
+    assert looks[-1][1] <= KEPT, looks
 
 
 @pytest.mark.parametrize("name", LINES)
