@@ -16,12 +16,14 @@ from typing import Any, Final, cast
 
 from chunkfold.arguments import check_count
 from chunkfold.event_stream.discarded import Discarded, is_bare_error
-from chunkfold.event_stream.lines import CR, LF, RUN, as_bytes, is_long_text, line_end, size_of_unfinished, values_of
+from chunkfold.event_stream.lines import CR, LF, RUN, as_bytes, line_end, size_of_unfinished, values_of
 from chunkfold.event_stream.preamble import Preamble
 from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent, UnfinishedBlock
 
 _MOST_LINES: Final = 1024  # of one event that are kept one by one
 _SHORT_LINE: Final = 64  # bytes; where lines are shorter on average, they are taken in runs
+# An id or a name is kept as text, in which one emoji makes Python take four bytes for each character.
+_LONGEST_TEXT: Final = 8 * 2**20  # bytes of its line
 _MAX_RETRY_DIGITS: Final = 640  # what int() converts whatever limit the interpreter was given
 
 # The same as calling the class, but twice as fast.
@@ -40,6 +42,7 @@ class EventStreamDecoder:
         last_event_id: The last event ID committed by a blank line, "" at first.
         reconnection_time: The last valid `retry` value in milliseconds, None at first.
         limit_exceeded: Whether `max_event_size` was exceeded. Everything after that is ignored.
+        limit: `max_event_size`, or what the line of an id or a name may have once one exceeded that.
         unfinished: After `close`, the last block, if no blank line ended it.
         opening: The bytes that the last `feed` found before the first line of an event stream, without blank lines;
             b"" if there were none, or more than the limit.
@@ -62,7 +65,7 @@ class EventStreamDecoder:
         self.opening = b""
         self.is_plain = self.is_between = False
         self.offset = 0
-        self._limit = max_event_size
+        self.limit = max_event_size
         self._start: bytes | None = b""  # the first bytes, until they can no longer be a BOM
         self._skip_lf = False  # the last read ended in CR: an LF at the start of the next belongs to it
         self._line = bytearray()  # the unfinished line
@@ -106,7 +109,7 @@ class EventStreamDecoder:
                     return []
             elif self.is_between:
                 line, _, blank = data.partition(b"\n")
-                if blank == b"\n" and line[:6] == b"data: " and (self._limit is None or len(line) - 6 <= self._limit):
+                if blank == b"\n" and line[:6] == b"data: " and (self.limit is None or len(line) - 6 <= self.limit):
                     # One whole event per read, as servers send them one by one.
                     event = _new(ServerSentEvent, (line[6:], MESSAGE, self.last_event_id, self.offset))
                     self.offset += len(data)
@@ -186,7 +189,7 @@ class EventStreamDecoder:
     def _take_plain_blocks(self, data: bytes, end: bytes, events: list[ServerSentEvent]) -> bytes:
         """Take blocks of one `data` line and a blank one, as nearly all blocks are; return the rest."""
         begin = offset = self.offset
-        largest = len(data) if self._limit is None else self._limit
+        largest = len(data) if self.limit is None else self.limit
         *lines, _ = data.split(end)
         for line, blank in zip(lines[::2], lines[1::2], strict=False):
             if blank or line[:6] != b"data: " or len(line) - 6 > largest:
@@ -242,7 +245,7 @@ class EventStreamDecoder:
         if self._preamble is None and self._discarded.may_be_json(run["line"] or b""):
             return False
         if run["ignored"]:
-            is_small = self._limit is None or len(run["ignored"]) <= self._limit
+            is_small = self.limit is None or len(run["ignored"]) <= self.limit
             return is_small and self._event != "error" and (self._preamble is None or self._unknown_line_seen)
         return self._preamble is None or not run["data"]
 
@@ -253,7 +256,7 @@ class EventStreamDecoder:
 
     def _keep_unfinished(self, piece: bytes) -> None:
         self._line += piece
-        limit, known = self._limit, self._data_size
+        limit, known = self.limit, self._data_size
         if limit is not None and len(self._line) + known >= limit and size_of_unfinished(self._line, known) > limit:
             self._exceed()
 
@@ -270,7 +273,7 @@ class EventStreamDecoder:
             self._data_size += len(value) + 1
             if len(self._data) > _MOST_LINES:
                 self._join_lines()
-            if self._limit is not None and self._data_size > self._limit:
+            if self.limit is not None and self._data_size > self.limit:
                 self._exceed()
                 return
         elif not self._take_other_line(name, value, line):
@@ -294,8 +297,7 @@ class EventStreamDecoder:
 
     def _take_other_line(self, name: bytes, value: bytes, line: bytes) -> bool:
         """Handle a line that is not data; return whether it belongs to an event stream."""
-        if self._limit is not None and (len(line) > self._limit or is_long_text(name, line)):
-            self._exceed()
+        if self._exceeds(name, line):
             return False
         if name == b"event":
             self._event = value.decode("utf-8", "replace")
@@ -317,6 +319,16 @@ class EventStreamDecoder:
             return False
         # A comment proves nothing once a foreign line came: style sheets have lines that begin with a colon.
         return bool(name) or not self._unknown_line_seen
+
+    def _exceeds(self, name: bytes, line: bytes) -> bool:
+        """End the stream if a line that is not data is too long; return whether it is."""
+        if self.limit is None:
+            return False
+        if len(line) > _LONGEST_TEXT and name in (b"event", b"id"):
+            self.limit = min(self.limit, _LONGEST_TEXT)
+        if is_too_long := len(line) > self.limit:
+            self._exceed()
+        return is_too_long
 
     def _take_retry(self, value: bytes) -> None:
         """ASCII digits only, of any length: more digits than the interpreter converts are a very long time."""

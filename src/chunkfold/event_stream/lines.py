@@ -3,7 +3,6 @@
 import re
 from typing import Any, Final, cast
 
-_LONGEST_TEXT: Final = 8 * 2**20  # bytes
 CR, LF = 0x0D, 0x0A  # as numbers, which are found in bytes at once
 # Lines that are taken in one step: `data` lines, lines that mean nothing, or a line with its repetitions. What may be a
 # field, nearly `data`, JSON, blank or behind a BOM is taken alone.
@@ -29,14 +28,6 @@ def values_of(lines: bytes) -> bytes:
         lines = lines.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     # The start of each line is replaced once: the replacement itself is not scanned again.
     return (b"\n" + lines[:-1]).replace(b"\ndata", b"\n").replace(b"\n:", b"\n").replace(b"\n ", b"\n")[1:]
-
-
-def is_long_text(name: bytes, line: bytes) -> bool:
-    """Whether a line is one whose value is kept as text, and may take more memory than an event may cost.
-
-    One emoji is enough: Python then keeps four bytes for each character.
-    """
-    return len(line) > _LONGEST_TEXT and name in (b"event", b"id")
 
 
 def size_of_unfinished(line: bytearray, data_size: int) -> int:

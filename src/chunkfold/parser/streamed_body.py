@@ -65,7 +65,7 @@ class StreamedBody(EventFolder):
             return chunks
         self._take_exposed(events, chunks, folding=folding)
         if decoder.limit_exceeded and self.stop is None:
-            self._fail(exceeded("max_event_size", self._options.max_event_size), chunks)
+            self._fail(exceeded("max_event_size", decoder.limit), chunks)
         return chunks
 
     def _without_run(self, data: bytes, chunks: list[ChatCompletionChunk] | None) -> bytes:
