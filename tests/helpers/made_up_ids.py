@@ -8,4 +8,4 @@ MADE_UP: Final = "an id that was made up"
 
 def shown_id(id_: str | None) -> str | None:
     """`MADE_UP` for an id that was made up, any other as it is."""
-    return MADE_UP if re.fullmatch("call_[0-9a-f]{24}", id_ or "") else id_
+    return MADE_UP if re.fullmatch("call_[0-9]+_[0-9a-f]{24}", id_ or "") else id_

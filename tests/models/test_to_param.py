@@ -649,12 +649,12 @@ async def test_the_provider_takes_it_back_async(provider: FakeProvider, chat: Mo
     ("checks", "messages", "told"),
     [
         pytest.param(
-            [], lambda first: [first.message.to_param()], "no result for call_a, call_[0-9a-f]{24}", id="no results"
+            [], lambda first: [first.message.to_param()], "no result for call_a, call_1_[0-9a-f]{24}", id="no results"
         ),
         pytest.param(
             [],
             lambda first: [first.message.to_param(), USER],
-            "no result for call_a, call_[0-9a-f]{24}",
+            "no result for call_a, call_1_[0-9a-f]{24}",
             id="something between",
         ),
         pytest.param([], results_of, "no call has the id call_a", id="results without the calls"),

@@ -107,16 +107,16 @@ class ToolCalls:
     def made_up_id(self, call: ToolCall) -> str:
         """The id for a call that was sent without one, distinct from those that were sent so far.
 
-        It is a hash of everything that distinguishes the calls of a conversation, so that no two calls share an id, and
-        of nothing else, so that the same bytes always give the same id.
+        It has the call's position and a hash of all else that distinguishes the calls of a conversation, so that no two
+        calls share an id, and of nothing else, so that the same bytes always give the same id.
         """
         created = self._head.get("created") or 0
         source = (
             *(self._head.get("id") or "", f"{created:x}", self._head.get("model") or ""),
-            *(f"{self._choice:x}", f"{call.place:x}", call.name, call.arguments.getvalue()),
+            *(f"{self._choice:x}", call.name, call.arguments.getvalue()),
         )
         digest = blake2b("\0".join(source).encode("utf-8", "surrogatepass"), digest_size=12)
-        made_up = f"call_{digest.hexdigest()}"
+        made_up = f"call_{call.place}_{digest.hexdigest()}"
         while made_up in self._by_id:
             made_up += "_"
         return made_up
