@@ -338,32 +338,10 @@ def test_the_preamble_does_not_depend_on_the_cuts(body: bytes, cuts: list[int], 
 
 LIKE_FIELDS = [
     *(b"data: a", b"data", b" data: b", b"Data:c", b"DATA", b"\x0bdata :d", BOM + b"data: e", b"dates: f", b"data\x00"),
-    *(b"event: a", b"event", b"events", b" event: b", b"id: 1", b"id", b"ids: 2", b" id: 3", b"retry: 5", b"retry 6"),
-    *(
-        b"error: boom",
-        b"error",
-        b"errors: no",
-        b" error: no",
-        b": a",
-        b":",
-        b" : a",
-        b"a",
-        b" a",
-        b"\t",
-        b"event: error",
-    ),
-    *(
-        b'{"a": 1}',
-        b" {",
-        b"}",
-        b"[",
-        b"[DONE]",
-        b" [DONE]",
-        b'"error": {"code": 1}',
-        b'{"error": "a"}',
-        b' [{"error":',
-    ),
-    *(b"", b"", b"a" * 300),
+    *(b"event: a", b"event: error", b"event", b"events", b" event: b", b"id: 1", b"id", b"ids: 2", b" id: 3"),
+    *(b"retry: 5", b"retry 6", b"error: boom", b"error", b"errors: no", b" error: no", b": a", b":", b" : a"),
+    *(b'{"a": 1}', b" {", b"}", b"[", b"[DONE]", b" [DONE]", b'"error": {"code": 1}', b' [{"error":'),
+    *(b'{"error": "a"}', b"", b"", b"a", b" a", b"\t", b"a" * 300),
 ]
 
 
