@@ -19,10 +19,11 @@ sys.dont_write_bytecode = False
 os.environ["SSL_CERT_FILE"] = ""
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 
-# No deadline for a single example: the machine may be busy, with the other half of these tests to begin with.
-settings.register_profile("no deadline", deadline=None)
+# No deadline for a single example: the machine may be busy, with the other half of these tests to begin with. What has
+# to be looked for longer says so, most of it in the slow suite.
+settings.register_profile("no deadline", deadline=None, max_examples=50)
 # For `mutants.py`, which only asks whether a test fails: the example is not made smaller.
-settings.register_profile("mutants", deadline=None, phases=set(Phase) - {Phase.shrink, Phase.explain})
+settings.register_profile("mutants", deadline=None, max_examples=50, phases=set(Phase) - {Phase.shrink, Phase.explain})
 settings.load_profile("no deadline")
 
 

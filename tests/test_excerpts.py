@@ -32,7 +32,9 @@ class _Counted:
 
 
 @each_case(
-    "value", [[_Counted()] * 1000, [[_Counted()] * 1000] * 1000, dict.fromkeys(range(1000), [_Counted()] * 1000)]
+    "value",
+    [[_Counted()] * 1000, [[_Counted()] * 1000] * 1000, dict.fromkeys(range(1000), [_Counted()] * 1000)],
+    ids=["a list", "lists", "a dict of lists"],
 )
 def test_what_is_not_shown_is_not_printed(value: Any) -> None:
     _Counted.printed = 0

@@ -69,7 +69,7 @@ def read(event: Any) -> None:
 
 
 @pytest.mark.parametrize("group", range(8))
-@pytest.mark.parametrize("step", [2 * len(VALUES), pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [3 * len(VALUES), pytest.param(4, marks=pytest.mark.slow)])
 def test_any_value_in_any_place(group: int, step: int) -> None:
     """Each value into one of so many places; the next place gets the next value."""
     number = 0

@@ -158,7 +158,7 @@ def test_images_audio_and_calls_of_the_old_kind_are_told() -> None:
     assert told(EVERY["a whole completion"]).totals() == {Kind.TEXT: (1, 2)}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(STREAMS, st.lists(st.floats(0, 2).map(lambda seconds: round(seconds, 3)), min_size=12, max_size=12))
 def test_the_facts_are_those_of_a_replay(stream: Stream, pauses: list[float]) -> None:
     at = 0.5

@@ -916,14 +916,14 @@ async def see_it_fail(to: Asked) -> None:
                 pass
 
 
-@every_cancelling
+@every_cancelling_by_turns
 async def test_cancelled_anywhere(library: Any, cancelling: Cancelling) -> None:
     """From opening the connection to the wait after `[DONE]`."""
     ends = await cancel_everywhere(library, Answer(SOON), cancelling, use_it_whole)
     assert StreamEnd.FINISHED in ends
 
 
-@every_cancelling
+@every_cancelling_by_turns
 async def test_cancelled_anywhere_while_leaving(library: Any, cancelling: Cancelling) -> None:
     ends = await cancel_everywhere(library, Answer([*SOON[:2], math.inf]), cancelling, leave_it)
     assert set(ends) == {StreamEnd.CLOSED}
