@@ -680,6 +680,17 @@ def test_a_copy_for_routing_knows_the_empty_object() -> None:
     assert calls.without_texts().route(second)[0].place == 1
 
 
+def test_a_copy_for_routing_has_names_of_its_own() -> None:
+    sent = [delta(tool_calls=[on_wire(one)]) for one in ((0, "a", "get_", ...), (0, ..., "weather", ...))]
+    parser = ChatCompletionParser()
+    first, second = (parser.feed(one)[0].choices[0].delta.tool_calls or [] for one in sent)
+    calls = ToolCalls.for_routing(0)
+    calls.route(first[0])
+    copy = calls.without_texts()
+    copy.route(second[0])
+    assert [[call.name for call in one.calls] for one in (calls, copy)] == [["get_"], ["get_weather"]]
+
+
 def test_an_object_keeps_its_meaning() -> None:
     """Only the meaning is promised: how the text is spaced and escaped is the library's own."""
     (call,) = read((0, "a", W, TEXT_OF_OBJECT)).completion().tool_calls

@@ -37,6 +37,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    Json,
     JsonValue,
     RootModel,
     Tag,
@@ -1015,6 +1016,9 @@ TYPED = [
     pytest.param(Coercing, '{"name": 5,', {"name": 5}, id="numbers for strings where a model allows it"),
     pytest.param(Curious, '{"b": "z",', {"b": "z"}, id="a validator that asks for its field's name and the other fields"),
     pytest.param(RootModel[Any], '{"a": [1,', {"a": [1]}, id="a root model of anything"),
+    pytest.param(list[Annotated[Any, AfterValidator(int)]], '[1, "z", 2,', [1, 2], id="anything that a validator refuses"),
+    pytest.param(list[Json[list[int]]], '["[1]", [1', ["[1]"], id="JSON in a text, which came as a value"),
+    pytest.param(Annotated[int, Tag("n")] | Annotated[list[int], Tag("l")], '[1, "z", 2,', [1, 2], id="members with tags"),
     pytest.param(Box[int], '{"item": "z", "items": [1, "z", 2,', {"items": [1, 2]}, id="a generic dataclass"),
 ]  # fmt: skip
 

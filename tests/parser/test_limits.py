@@ -997,6 +997,13 @@ def test_lines_of_one_event_are_read_up_to_the_one_that_ends_the_stream() -> Non
     assert memory.peak < 4 * len(body)
 
 
+def test_an_error_in_the_event_that_passes_the_limit_is_told() -> None:
+    error = {"message": "overloaded", "code": 503}
+    parser, chunks = parsed(HI + chunk(choice(content="x" * 100), error=error) + HI, max_output_size=10)
+    assert (parser.end, len(chunks)) == ("failed", 2)
+    assert "overloaded" in str(parser.error)
+
+
 # Without an option
 
 

@@ -633,6 +633,12 @@ A_BARE_ERROR = b'{"error":{"message":"m"}}\n'
 IN_LINES = b'{\n "error": {\n  "message": "m"\n }\n}\n'
 
 
+def test_an_error_event_that_goes_on_with_the_end_has_several_payloads() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(b'event: error\ndata: {"message":"m"}\n' + DONE)
+    assert [(one.rule.id, one.count) for one in parser.anomalies] == [("CF601", 1), ("CF102", 1)]
+
+
 @each_case(
     ("block", "text"),
     [
