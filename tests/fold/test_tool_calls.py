@@ -654,6 +654,14 @@ def test_arguments(values: list[Any], text: str, value: dict[str, Any], rules: s
     assert noted(parser) == rules
 
 
+def test_arguments_of_a_whole_message_may_be_an_object() -> None:
+    message = {"tool_calls": [{"id": "a", "function": {"name": W, "arguments": {"n": 1}}}]}
+    parser = ChatCompletionParser()
+    parser.feed(event({**HEAD, "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}) + DONE)
+    assert parser.completion().tool_calls[0].arguments == '{"n":1}'
+    assert "CF310" in noted(parser)
+
+
 @each_case("index", [..., 0])
 @each_case("empty", [{}, []])
 def test_another_name_after_an_empty_object_is_another_call(index: Any, empty: Any) -> None:
