@@ -31,7 +31,9 @@ from chunkfold.cli.facts import error_object
 from chunkfold.cli.folding import Folded, Job, Problem, fold
 from chunkfold.cli.workers import Lost, in_processes
 
-HAS_PROC = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+HAS_PROC = pytest.mark.skipif(
+    not Path("/proc/self/task").exists(), reason="needs /proc, to find the processes that read files"
+)
 HAS_FIFOS = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 
 
@@ -201,7 +203,7 @@ def test_json_is_utf_8_and_harmless_whatever_the_locale_is(folder: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="needs names that are no text")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs names of files that are no text, which other systems refuse")
 def test_a_name_that_is_no_text(folder: Path) -> None:
     name = b"\xff\x1b[31m.sse"
     Path(os.fsdecode(name)).write_bytes(WELL)

@@ -420,11 +420,20 @@ def test_a_url_with_a_model_is_asked_and_watched_as_it_comes() -> None:
     }
 
 
-@pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b"\n \n"])
-def test_a_recording_is_recognised_behind_blanks(before: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("before", "end"),
+    [
+        *((b"\xef\xbb\xbf", b""), (b"\n \n", b"")),
+        *(
+            pytest.param(before, end, marks=pytest.mark.slow)
+            for before, end in ((b"", b""), (b"", b"\n"), (b"\xef\xbb\xbf\n", b""), (b"\xef\xbb\xbf\n", b"\n"))
+        ),
+    ],
+)
+def test_a_recording_is_recognised_behind_blanks(before: bytes, end: bytes, tmp_path: Path) -> None:
     file = tmp_path / "recording.jsonl"
     line = Recording((RecordedRead(0.5, ROLE + HI + STOP + DONE),), headers_at=0.1).dumps()
-    file.write_bytes((before + line).rstrip(b"\n"))
+    file.write_bytes((before + line).rstrip(b"\n") + end)
     assert "seconds" in inspect(str(file)).stdout
     assert run("replay", str(file)).stdout == "Hi"
 

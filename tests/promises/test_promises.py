@@ -188,7 +188,7 @@ LINE_ENDS = st.sampled_from([b"\n", b"\n", b"\r\n", b"\r"])
 CUTS = st.lists(st.integers(0, 2000), min_size=1, max_size=12)
 
 
-@often
+@settings(often, max_examples=80)
 @given(SEVERAL, LINE_ENDS, CUTS, st.sampled_from([None, -1, -2, -9]), OPTIONS)
 @example(["a body of another kind, with CRLF"], b"\n", [7], None, Options())
 @example(["a JSON error over many short lines"], b"\n", [12], None, Options(max_event_size=10))

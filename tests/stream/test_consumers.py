@@ -829,6 +829,15 @@ every_cancelling = pytest.mark.parametrize(
     [(cancelling, cancelling.backend) for cancelling in CANCELLINGS.values()],
     ids=CANCELLINGS,
 )
+# Over one library each; over the other one `slow`.
+every_cancelling_over_both = pytest.mark.parametrize(
+    ("cancelling", "anyio_backend", "library"),
+    [
+        pytest.param(one, one.backend, library, id=f"{name}-{key}", marks=() if (n + m) % 2 == 0 else pytest.mark.slow)
+        for n, (name, one) in enumerate(CANCELLINGS.items())
+        for m, (key, library) in enumerate(LIBRARIES.items())
+    ],
+)
 # Over one library each.
 every_cancelling_by_turns = pytest.mark.parametrize(
     ("cancelling", "anyio_backend", "library"),
@@ -916,14 +925,14 @@ async def see_it_fail(to: Asked) -> None:
                 pass
 
 
-@every_cancelling_by_turns
+@every_cancelling_over_both
 async def test_cancelled_anywhere(library: Any, cancelling: Cancelling) -> None:
     """From opening the connection to the wait after `[DONE]`."""
     ends = await cancel_everywhere(library, Answer(SOON), cancelling, use_it_whole)
     assert StreamEnd.FINISHED in ends
 
 
-@every_cancelling_by_turns
+@every_cancelling_over_both
 async def test_cancelled_anywhere_while_leaving(library: Any, cancelling: Cancelling) -> None:
     ends = await cancel_everywhere(library, Answer([*SOON[:2], math.inf]), cancelling, leave_it)
     assert set(ends) == {StreamEnd.CLOSED}

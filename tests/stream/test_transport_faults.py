@@ -282,13 +282,14 @@ async def test_the_connection_is_used_again(
         assert provider.connections == 1
 
 
-def test_a_body_cut_anywhere() -> None:
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_body_cut_anywhere(step: int) -> None:
     """Whatever client and encoding: what had come is there, and nothing is complete that is not."""
     pieces = [HELLO, WORLD, STOP]
     for encoding, bits in [("identity", None), ("gzip", 31), ("deflate", 15)]:
         whole = b"".join(compressed(pieces, bits))
-        step = 9 if bits is None else 4
-        sizes = range(len(whole) % step, len(whole) + 1, step)
+        apart = 2 * step + 1 if bits is None else step
+        sizes = range(len(whole) % apart, len(whole) + 1, apart)
         answers = [Answer(pieces, encoding=encoding, cut_at=size) for size in sizes]
         with FakeProvider(*answers) as provider, httpx.Client(**ALONE) as client:
             for size in sizes:

@@ -639,6 +639,13 @@ def test_an_error_event_that_goes_on_with_the_end_has_several_payloads() -> None
     assert [(one.rule.id, one.count) for one in parser.anomalies] == [("CF601", 1), ("CF102", 1)]
 
 
+@each_case("behind", [DONE, data({"message": "n"})])
+def test_of_an_error_event_of_several_lines_each_byte_is_noted_once(behind: bytes) -> None:
+    parser = ChatCompletionParser()
+    parser.feed(b'event: error\ndata: {"message":"m\xff"}\n' + behind)
+    assert [(one.rule.id, one.count) for one in parser.anomalies if one.rule.id == "CF107"] == [("CF107", 1)]
+
+
 @each_case(
     ("block", "text"),
     [

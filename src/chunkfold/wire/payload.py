@@ -138,7 +138,8 @@ def _take_data(event: ServerSentEvent, payload: Payload) -> None:
 
 def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
     """An event named error is one, whatever its data."""
-    body, problem = read_json(event.data, payload.notes)
+    found: Notes = []  # of no interest where each line is read by itself
+    body, problem = read_json(event.data, found)
     if problem and (ends_in_error(event.data) or begins_with_part(event.data)):
         _take_several(event, payload)
         return
@@ -146,6 +147,7 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
         payload.notes.append((anomalies.SEVERAL_PAYLOADS, ""))
         _take_error_event(event._replace(data=next(lines_of(event.data))), payload)
         return
+    payload.notes += found
     if problem:
         payload.error = _unread_error(event)
         return

@@ -195,7 +195,7 @@ def _repair_calls(body: dict[str, Any], notes: Notes) -> None:
 
 
 def _values_in_calls(part: dict[str, Any], notes: Notes) -> Iterator[tuple[dict[str, Any], str]]:
-    """The objects, with the key, that have an id or arguments that are not text, in the calls of a delta or message."""
+    """List the calls of a delta or message; yield the places of ids and arguments that are not text: holder and key."""
     calls = part.get("tool_calls")
     if is_object(calls):
         part["tool_calls"] = calls = [calls] if calls else []
