@@ -211,8 +211,12 @@ STREAMS: dict[str, Callable[[int], Body]] = {
 
 
 def recordings() -> list[Body]:
-    """Bodies that real providers sent, none if they are not there: they are other people's, and stand beside the clone."""
-    return [Body(_events_of(path.read_bytes())) for path in sorted(_RECORDINGS.glob("*.sse"))]
+    """Bodies that real providers sent, none if they are not there: they are other people's, and stand beside the clone.
+
+    Those without blank lines are left out: the floor finds no event in them.
+    """
+    bodies = [Body(_events_of(path.read_bytes())) for path in sorted(_RECORDINGS.glob("*.sse"))]
+    return [body for body in bodies if body.plain]
 
 
 def _events_of(data: bytes) -> list[bytes]:
