@@ -932,6 +932,35 @@ def test_each_line_of_a_block_that_lost_its_field_is_read_and_done_too() -> None
     assert read(sse(A)[0] + b"[DONE]\n\n").end == "done"
 
 
+@each_case("ending", [b"", b"\n", b"\n\n"])
+@each_case("lines", [(b"data: %b", b"%b"), (b"%b", b"data: %b")])
+def test_the_lines_of_the_last_block_are_read_in_their_order(lines: tuple[bytes, bytes], ending: bytes) -> None:
+    """Was once wrong without a blank line at the end: the chunk without the field came first."""
+    parser = read(b": ping\n\n" + b"\n".join((lines[0] % compact(A), lines[1] % compact(B))) + ending)
+    assert parser.completion().text == "ab"
+    assert noted(parser) & {"CF110", "CF109"}
+
+
+NEARLY_FIRST = b'Data: {"choices":[]}\n\n%b\n\ndata: [DONE]\n\n'
+
+
+@each_case(
+    ("bare", "rules"),
+    [(compact(A), ["CF110", "CF109", "CF502"]), (b'{"error":{"message":"overloaded"}}', ["CF110", "CF607"])],
+)
+@each_case("size", [1, 30, 1000])
+def test_what_comes_before_a_stream_is_noted_in_its_order(bare: bytes, rules: list[str], size: int) -> None:
+    """Was once wrong in one read: JSON without the field was read before the line that is nearly `data` was noted."""
+    body = NEARLY_FIRST % bare
+    parser, strict = ChatCompletionParser(), ChatCompletionParser(strict=True)
+    for begin in range(0, len(body), size):
+        parser.feed(body[begin : begin + size])
+        strict.feed(body[begin : begin + size])
+    assert [anomaly.rule.id for anomaly in parser.anomalies] == rules
+    assert "CF110" in str(strict.error)
+    assert strict.snapshot.text == ""
+
+
 @each_case("line", [{"choices": []}, {"choices": [{"text": "b"}]}, {"choices": ["b"]}, {"usage": {"total_tokens": 5}}])
 def test_other_json_without_the_field_is_none(line: Any) -> None:
     first, second, done = sse(A, B)

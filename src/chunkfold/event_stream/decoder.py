@@ -46,6 +46,7 @@ class EventStreamDecoder:
         unfinished: After `close`, the last block, if no blank line ended it.
         opening: The bytes that the last `feed` found before the first line of an event stream, without blank lines;
             b"" if there were none, or more than the limit.
+        opening_place: How many entries of `discarded` belong before `opening`.
         is_plain: Whether the last `feed` exposed nothing besides its events, and the body is an event stream.
         is_between: Whether `is_plain` is true and the next byte begins a block. You may then read blocks of one `data`
             line and a blank one without the decoder, and add their size to `offset`.
@@ -63,6 +64,7 @@ class EventStreamDecoder:
         self.unfinished: UnfinishedBlock | None = None
         self._discarded = Discarded()
         self.opening = b""
+        self.opening_place = 0
         self.is_plain = self.is_between = False
         self.offset = 0
         self.limit = max_event_size
@@ -123,7 +125,7 @@ class EventStreamDecoder:
         return events
 
     def _feed_slowly(self, data: bytes | bytearray | memoryview) -> list[ServerSentEvent]:
-        self._discarded.events, self.opening = [], b""
+        self._discarded.events, self.opening, self.opening_place = [], b"", 0
         if self._closed or self.limit_exceeded:
             return []
         if not isinstance(data, bytes):
@@ -141,7 +143,7 @@ class EventStreamDecoder:
 
     def close(self) -> None:
         """Mark the end of the body. A block without a final blank line is not dispatched, but kept in `unfinished`."""
-        self._discarded.events, self.opening = [], b""
+        self._discarded.events, self.opening, self.opening_place = [], b"", 0
         self.is_plain = self.is_between = False
         if self._closed or self.limit_exceeded:
             return
@@ -285,7 +287,7 @@ class EventStreamDecoder:
     def _end_preamble(self) -> None:
         """The line at `offset` belongs to an event stream."""
         if self._preamble is not None:
-            self.opening = self._preamble.before(self.offset)
+            self.opening, self.opening_place = self._preamble.before(self.offset), len(self._discarded.events)
             self._preamble = None
 
     def _join_lines(self) -> None:

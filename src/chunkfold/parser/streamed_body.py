@@ -79,9 +79,8 @@ class StreamedBody(EventFolder):
     def take_rest(self, chunks: list[ChatCompletionChunk], exc: BaseException | None = None) -> None:
         """The body ended, or the transport raised: take an unfinished block, and a body that is not an event stream."""
         self._decoder.close()
-        self._take_exposed([], chunks)
-        if self.stop is None and self._decoder.unfinished is not None:
-            self._take_unfinished(self._decoder.unfinished, chunks)
+        self._take_start(chunks)
+        self._take_last_block(chunks)
         body = self._decoder.preamble
         if self.stop is None and body is not None:
             self._take_other_body(body.strip(), chunks, cut=exc is not None)
@@ -90,11 +89,13 @@ class StreamedBody(EventFolder):
         self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], *, folding: bool = False
     ) -> None:
         """Take the events, and in between what the decoder exposes besides them, in the order of the body."""
-        decoder = self._decoder
-        if decoder.opening and not self._take_opening(decoder.opening, chunks):
-            self._take_bare_lines(decoder.opening, chunks)
+        discarded_before = self._decoder.discarded[: self._decoder.opening_place]
+        for discarded in discarded_before:
+            if self.stop is None:
+                self._take_discarded(discarded, chunks)
+        self._take_start(chunks)
         begin = 0
-        for discarded in decoder.discarded:
+        for discarded in self._decoder.discarded[len(discarded_before) :]:
             end = bisect_left(events, discarded.offset, begin, key=_offset)
             if self.stop is None:
                 self._take_events(events[begin:end], chunks, folding=folding)
@@ -103,6 +104,12 @@ class StreamedBody(EventFolder):
             begin = end
         if self.stop is None:
             self._take_events(events[begin:], chunks, folding=folding)
+
+    def _take_start(self, chunks: list[ChatCompletionChunk]) -> None:
+        """Take what the body has before the first line of an event stream."""
+        opening = self._decoder.opening
+        if opening and self.stop is None and not self._take_opening(opening, chunks):
+            self._take_bare_lines(opening, chunks)
 
     def _take_discarded(self, field: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
         """An `error` field, an error as bare JSON, or a line that is nearly `data`, such as other bare JSON."""
@@ -144,13 +151,15 @@ class StreamedBody(EventFolder):
             if self.stop is None and (is_part(line) or is_error(line)):
                 self._take_discarded(ServerSentEvent(line, event=""), chunks)
 
-    def _take_unfinished(self, block: UnfinishedBlock, chunks: list[ChatCompletionChunk]) -> None:
-        """Handle the block that is unfinished at the end of the body: take its complete part, and drop the rest."""
-        error = block.error if block.error is not None and self._is_error_field(block.error) else None
-        if block.event is not None and (error is None or error.offset > block.event.offset):
-            self._take_unfinished_event(block.event, chunks, data_terminated=block.data_terminated)
-        if error is not None and self.stop is None:
-            self._take_error_field(error, chunks)
+    def _take_last_block(self, chunks: list[ChatCompletionChunk]) -> None:
+        """Take the block that is unfinished at the end of the body, its parts in the order of the body."""
+        block = self._decoder.unfinished or UnfinishedBlock(None, None, data_terminated=False)
+        parts = [*self._decoder.discarded, *filter(None, (block.event, block.error))]
+        for part in sorted(parts, key=_offset):
+            if self.stop is None and part is block.event:
+                self._take_unfinished_event(part, chunks, data_terminated=block.data_terminated)
+            elif self.stop is None:
+                self._take_discarded(part, chunks)
 
     def _take_unfinished_event(
         self, event: ServerSentEvent, chunks: list[ChatCompletionChunk], *, data_terminated: bool
