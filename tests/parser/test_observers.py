@@ -9,8 +9,17 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from cases import each_case
 
-from chunkfold import APIError, AsyncChatCompletionStream, ChatCompletionParser, ChatCompletionStream, StreamEnd
+from chunkfold import (
+    APIError,
+    AsyncChatCompletionStream,
+    ChatCompletionChunk,
+    ChatCompletionParser,
+    ChatCompletionStream,
+    ServerSentEvent,
+    StreamEnd,
+)
 from chunkfold.parser.parser import feed_in_slices, observe_as
 from chunkfold.testing import DONE, ManualClock, delta, event
 
@@ -139,6 +148,21 @@ def test_a_fault_and_leaving_are_told() -> None:
     faulty.observe(ChatCompletionParser()).interrupt(ConnectionError())
     left.observe(ChatCompletionParser()).leave()
     assert (faulty.ends, left.ends) == (["interrupted"], ["closed"])
+
+
+@each_case(
+    ("last", "end"), [(DONE, "finished"), (DONE.rstrip(), "finished"), (ERROR, "failed"), (event("x"), "invalid")]
+)
+def test_an_end_is_told_even_if_the_callback_raises_for_the_last_event(last: bytes, end: str) -> None:
+    def fail(sent: ServerSentEvent, _chunks: list[ChatCompletionChunk]) -> None:
+        if last.startswith(b"data: " + sent.data):
+            raise ZeroDivisionError
+
+    log = Log()
+    parser = log.observe(ChatCompletionParser(on_server_sent_event=fail))
+    with pytest.raises(ZeroDivisionError):
+        _ = parser.feed(HI + STOP + last), parser.close()
+    assert (parser.end, log.chunks, log.ends) == (end, [2], [end])
 
 
 def test_an_observer_that_comes_late_is_told_what_comes_then() -> None:

@@ -165,8 +165,8 @@ class Lifecycle:
         if not self.emitted_output and (is_returned or self._has_callback) and fold.output_size > size:
             self._mark_emitted()
         if body.stop is not None:
-            body.tell_last()
-        if self._observers is not None:
+            self._tell_last()
+        elif self._observers is not None:
             self._tell_observers()
         return chunks
 
@@ -208,8 +208,7 @@ class Lifecycle:
             note_read(self.timing, self.timing.last_byte, has_chunks=True, has_output=self._fold.has_output)
         if (is_returned or self._has_callback) and self._fold.output_size > size:
             self._mark_emitted()
-        body.tell_last()
-        self._tell_observers()
+        self._tell_last()
         return chunks
 
     def leave(self) -> None:
@@ -298,6 +297,13 @@ class Lifecycle:
         if self.end.complete:
             self._recorder.complete()
         self._fold.tell_finishes(self._recorder)
+
+    def _tell_last(self) -> None:
+        """Pass the last event to the callback; even if that raises, the observers learn of the end."""
+        try:
+            self._body.tell_last()
+        finally:
+            self._tell_observers()
 
     def _tell_observers(self) -> None:
         """Notify the observers; everything that they can read is up to date."""
