@@ -110,7 +110,7 @@ DELTA_MISSING: Final = Rule(
 EMPTY_FOR_ABSENT: Final = Rule(
     "CF203",
     "an empty string, a created of 0, or a word such as `null` or `keepalive`, instead of an absent value",
-    "StepFun, MiniMax, DashScope, iFlytek, oMLX",
+    "StepFun, MiniMax, DashScope, iFlytek, Mistral, oMLX",
     "reads it as absent",
 )
 ROLE_CHANGED: Final = Rule(

@@ -427,7 +427,9 @@ def test_several_fragments_in_one_delta_follow_the_same_rules(deltas, expected, 
     check([deltas], expected, rules)
 
 
-@pytest.mark.parametrize(("id_", "name"), [("", ""), ("", ...), (..., ""), (None, None), ("", "null"), (None, "null")])
+@pytest.mark.parametrize(
+    ("id_", "name"), [("", ""), ("", ...), (..., ""), (None, None), ("", "null"), (None, "null"), ("null", ...)]
+)
 def test_empty_counts_as_absent(id_: Any, name: Any) -> None:
     """DashScope and others write every key in every fragment; CF203 notes the empty strings."""
     parser = read((0, "a", W, ""), (0, id_, name, OPEN), (0, id_, name, "1}"), (1, "b", W, TWO))

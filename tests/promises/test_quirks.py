@@ -898,6 +898,20 @@ QUIRKS: dict[str, list[Case | str]] = {
             rules="CF203",
         ),
         calls(
+            "the word null on continuations",
+            [part(0, "a", "f", '{"n":'), part(1, "b", "g", '{"n":')],
+            [part(0, "null", "", "1}"), part(1, "null", "", "2}")],
+            expected=[A, B],
+            rules="CF203",
+        ),
+        calls(
+            "the word null as the only id",
+            part(0, "null", *A[1:]),
+            part(1, "null", *B[1:]),
+            expected=[(MADE_UP, *A[1:]), (MADE_UP, *B[1:])],
+            rules="CF203 CF302",
+        ),
+        calls(
             "never an id",
             part(0, ..., *A[1:]),
             part(1, ..., *B[1:]),

@@ -52,6 +52,8 @@ class ToolCalls:
         # Not by attribute, which may be a value of a wrong type: see `Model`.
         fields = fragment.__dict__
         index, id_ = fields.get("index"), fields.get("id")
+        if id_ == "null":  # Mistral sends the word in further fragments (CF203)
+            id_ = ""
         function, custom = fields.get("function"), fields.get("custom")
         texts: dict[str, Any] = {} if function is None else function.__dict__
         if custom is not None:
