@@ -455,6 +455,19 @@ QUIRKS: dict[str, list[Case | str]] = {
             end="failed",
             has={"error.message": "m", "choices.0.finish_reason": "error"},
         ),
+        Case(
+            "and so does usage",
+            HI + event(head(usage=USAGE, error={"code": 502, "message": "m"})),
+            end="failed",
+            has={"error.message": "m", **HAS_USAGE},
+        ),
+        Case(
+            "also Groq's",
+            HI + event(head(x_groq={"id": "r", "error": "m", "usage": USAGE})),
+            end="failed",
+            rules="CF608",
+            has={"error.message": "m", **HAS_USAGE},
+        ),
         failing(
             "vLLM",
             {"object": "error", "message": "m", "type": "BadRequestError", "code": 400},

@@ -158,9 +158,15 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
 
 def _take_error(event: ServerSentEvent, value: Any, body: Any, payload: Payload) -> None:
     """The error that a value of the body describes, and before it the chunk that came with it, if any."""
-    if is_object(body) and body.get("choices"):
+    if is_object(body) and _has_chunk(body):
         take_chunk(event, without_error_texts(body), payload)  # a copy: repairs change it, and the error shows it
     payload.error = api_error(value, body)
+
+
+def _has_chunk(body: dict[str, Any]) -> bool:
+    """Whether an object with an error has a chunk's values, too: choices, or an empty list of them beside a usage."""
+    choices, holders = body.get("choices"), (body, body.get("x_groq"))
+    return bool(choices) or (choices == [] and any(is_object(holder) and holder.get("usage") for holder in holders))
 
 
 def _unread_error(event: ServerSentEvent) -> APIError:
