@@ -61,8 +61,8 @@ def _by_word(words_of: dict[int, str]) -> dict[str, int]:
     return {_plain(word): status for status, words in words_of.items() for word in words.split()}
 
 
-# Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, DashScope, Groq, OpenRouter, xAI and
-# the relays built from one-api.
+# Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, Baidu, DashScope, Groq, OpenRouter,
+# xAI and the relays built from one-api.
 _WORD_STATUS: Final = _by_word(
     {
         400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded"
@@ -80,7 +80,8 @@ _WORD_STATUS: Final = _by_word(
         429: "rate_limit rate_limit_exceeded rate_limit_reached exceeded_current_quota rate_limited"
         " too_many_requests resource_exhausted insufficient_quota quota_exceeded spend_limit_exceeded throttling"
         " throttled request_limit_exceeded model_not_ready tokens requests queue_exceeded"
-        " service_tier_capacity_exceeded some_resource_has_been_exhausted limit_requests limit_burst_rate",
+        " service_tier_capacity_exceeded some_resource_has_been_exhausted limit_requests limit_burst_rate"
+        " rpm_rate_limit_exceeded tpm_rate_limit_exceeded",
         500: "server internal internal_server api unknown model_stream_error malformed_function_call"
         " function_call_filter malformed_response unexpected_tool_call too_many_tool_calls malformed_tool_use"
         " malformed_model_output do_request_failed get_channel_failed read_response_body_failed bad_response_body",
