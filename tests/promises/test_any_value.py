@@ -19,6 +19,7 @@ VALUES: list[Any] = [
     "",
     "a",
     "null",
+    "\x1c7",  # stripped by `str`, not by `int`
     [],
     [[]],
     [{}],

@@ -189,6 +189,7 @@ REPAIRS = [
     ),
     pytest.param({**HEAD, "created": 17.0, "choices": []}, {**HEAD, "created": 17, "choices": []}, "CF215", id="17.0"),
     pytest.param(chunk({}, index="1"), chunk({}, index=1), "CF215", id="an index in digits"),
+    pytest.param(chunk({}, index="\x1c-1\x1f"), chunk({}, index=-1), "CF215", id="an index between blanks"),
     pytest.param(chunk({}, index=1.0), chunk({}, index=1), "CF215", id="an index of 1.0"),
     pytest.param(calls({**call("{}"), "index": "1"}), calls({**call("{}"), "index": 1}), "CF215", id="a call's index"),
     pytest.param(

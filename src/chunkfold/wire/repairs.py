@@ -237,9 +237,10 @@ def whole_number(item: Any) -> int | None:
     """The integer that a string or a float stands for, None if it stands for none."""
     if isinstance(item, float):
         return int(item) if item.is_integer() and is_count(int(item)) else None
-    digits = item.strip().removeprefix("-") if isinstance(item, str) else ""
+    text = item.strip() if isinstance(item, str) else ""  # `int` strips fewer characters
+    digits = text.removeprefix("-")
     # No count has more digits; a longer text is kept as it is.
-    return int(item) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
 
 
 def _drop_deep_values(value: Any, notes: Notes, path: Path) -> None:
