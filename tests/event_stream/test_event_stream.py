@@ -684,9 +684,17 @@ def test_what_is_shown_of_bare_json_is_bounded(line: bytes) -> None:
     assert len(decoder.discarded) == 1
 
 
-def test_of_what_is_shown_of_bare_json_other_lines_do_not_count() -> None:
-    body = b':\n{"a": 1}\n%b\n{"b": 2}\n\n' % (b"x" * 2**16)
-    assert [shown.data for shown in decode([body]).discarded] == [b'{"a": 1}', b'{"b": 2}']
+@each_case("other", [b"x" * 2**16, b"\n".join([b"data : 1"] * 2**13)])
+def test_of_what_is_shown_of_bare_json_other_lines_do_not_count(other: bytes) -> None:
+    body = b':\n{"a": 1}\n%b\n{"b": 2}\n\n' % other
+    for pieces in ([body], body.splitlines(keepends=True)):
+        assert [shown.data for shown in decode(pieces).discarded] == [b'{"a": 1}', b'{"b": 2}']
+
+
+def test_bare_json_that_is_repeated_after_a_long_one_is_shown_each_time() -> None:
+    body = b":\n{\n" + b'"a": 1,\n' * 2**13 + b'{"b": 2}\n' * 3 + b"\n"
+    for pieces in ([body], body.splitlines(keepends=True)):
+        assert [shown.data for shown in decode(pieces).discarded] == [b"{", *[b'{"b": 2}'] * 3]
 
 
 def test_what_is_nearly_data_stays_behind_the_events_before_it() -> None:

@@ -244,7 +244,7 @@ class EventStreamDecoder:
 
     def _is_one_step(self, run: re.Match[bytes]) -> bool:
         """Whether a run can be taken as one line: none ends the preamble, exceeds the limit, is JSON or an error."""
-        if self._preamble is None and self._discarded.may_be_json(run["line"] or b""):
+        if self._preamble is None and self._discarded.keeps_each(run["line"] or b""):
             return False
         if run["ignored"]:
             is_small = self.limit is None or len(run["ignored"]) <= self.limit

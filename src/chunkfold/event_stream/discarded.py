@@ -34,7 +34,7 @@ class Discarded:
         self._bare_offset = 0
         self._bare: bytearray | None = bytearray()  # the lines of JSON so far; None if they are too long
         self._nearly_data: list[ServerSentEvent] = []
-        self._nearly_size = 0  # of all lines that are nearly `data`
+        self._payloads_size = 0  # of all lines that may be payloads without their field
 
     def keep_error_field(self, value: bytes) -> None:
         """Keep the value of a field named error; of several, the last."""
@@ -60,12 +60,12 @@ class Discarded:
         meant = _meant_as_data(line, in_stream=in_stream)
         if meant is None:
             return
-        is_bare = meant is line
-        self._nearly_size += len(line)
-        # The first of a block; of bare JSON more, while they are small.
-        if not self._nearly_data or (is_bare and self._nearly_size < _LONGEST_BARE):
+        is_payload = meant is line
+        self._payloads_size += len(line) if is_payload else 0
+        # The first of a block; of payloads more, while they are small.
+        if not self._nearly_data or (is_payload and self._payloads_size < _LONGEST_BARE):
             self.is_begun = True
-            self._nearly_data.append(ServerSentEvent(meant, "" if is_bare else MESSAGE, event_id, offset))
+            self._nearly_data.append(ServerSentEvent(meant, "" if is_payload else MESSAGE, event_id, offset))
 
     def _keep_bare(self, line: bytes, offset: int) -> None:
         """Keep one line of JSON in several, which may be an error."""
@@ -77,9 +77,11 @@ class Discarded:
         else:
             self._bare = None
 
-    def may_be_json(self, line: bytes) -> bool:
-        """Whether a line may be one of JSON in several."""
-        return self._bare is not None and (bool(self._bare) or line.strip()[:1] in _BRACKETS)
+    def keeps_each(self, line: bytes) -> bool:
+        """Whether each repetition of a line may be kept: one of JSON in several, or a payload, while they are small."""
+        if self._bare is not None and (self._bare or line.strip()[:1] in _BRACKETS):
+            return True
+        return self._payloads_size < _LONGEST_BARE and _is_payload(line)
 
     def error_event(self, offset: int | None, event_id: str, *, has_data: bool) -> ServerSentEvent | None:
         """The current block's error, None if it has none; `offset` is that of the block, None if it has no field.
@@ -109,12 +111,17 @@ def is_bare_error(line: bytes | bytearray) -> bool:
     return _BARE_ERROR.match(line) is not None
 
 
+def _is_payload(line: bytes) -> bool:
+    """Whether a line begins as an object of JSON, or is `[DONE]`."""
+    return line.startswith(b"{") or line.rstrip() == b"[DONE]"
+
+
 def _meant_as_data(line: bytes, *, in_stream: bool) -> bytes | None:
     """The value of a line whose field is `data` but for blanks around it, a BOM or capitals; None for any other line.
 
     Within a stream, a line that begins as an object of JSON, or is `[DONE]`, is the value of a field that is missing.
     """
-    if in_stream and (line.startswith(b"{") or line.rstrip() == b"[DONE]"):
+    if in_stream and _is_payload(line):
         return line
     colon = line.find(b":") if b":" in line else len(line)
     if line[:colon].removeprefix(BOM).strip().lower() != b"data":
