@@ -519,17 +519,19 @@ def test_an_unfinished_line_may_have_the_limit_and_no_byte_more(begin: bytes) ->
 def test_an_id_or_a_name_may_have_8_mib(field: bytes) -> None:
     """Python keeps four bytes for each character of a text with an emoji."""
     longest = field + b"a" * (2**23 - len(field))
-    for line, limit, is_refused in (
-        (longest, 2**25, False),
-        (longest + b"a", 2**25, True),
-        (longest + b"a", 2**22, True),
-        (longest + b"a", None, False),
-        (b": " + longest, 2**25, False),
+    for line, limit, refused_by in (
+        (longest, 2**25, None),
+        (longest + b"a", 2**25, 2**23),
+        (longest + b"aa", 2**23 + 1, 2**23 + 1),  # known before the line ends, and so whatever line it is
+        (longest + b"a", 2**22, 2**22),
+        (longest + b"a", None, None),
+        (b": " + longest, 2**25, None),
     ):
-        decoder = EventStreamDecoder(limit)
-        events = decoder.feed(line + b"\ndata: 1\n\n")
-        assert (len(events), decoder.limit_exceeded) == (not is_refused, is_refused)
-        assert decoder.limit == (min(limit or 0, 2**23) if is_refused else limit)
+        for pieces in ([line + b"\ndata: 1\n\n"], [line, b"\ndata: 1\n\n"]):
+            decoder = EventStreamDecoder(limit)
+            events = [event for piece in pieces for event in decoder.feed(piece)]
+            assert (len(events), decoder.limit_exceeded) == (refused_by is None, refused_by is not None)
+            assert decoder.limit == (refused_by or limit)
 
 
 def test_a_line_without_end_is_refused_as_soon_as_it_is_too_long() -> None:
