@@ -10,7 +10,6 @@ from typing import Final
 from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent
 
 _BARE_ERROR: Final = re.compile(rb'\[?\s*\{\s*"error"\s*:\s*(?:\{\s*"|"[^"])')  # null and {} mean no error
-_BRACKETS: Final = (b"{", b"[")
 _BARE_STARTS: Final = (b"{", b"[", b"[{")  # the first line, where JSON is printed in several
 _LONGEST_BARE: Final = 2**16  # bytes
 
@@ -55,7 +54,7 @@ class Discarded:
 
     def keep_line(self, line: bytes, offset: int, event_id: str, *, in_stream: bool) -> None:
         """Keep a line that is not a field, if it is bare JSON or nearly `data`; `offset` is its place in the body."""
-        if in_stream and self._bare is not None and (self._bare or line.strip() in _BARE_STARTS):
+        if in_stream and self._is_bare(line):
             self._keep_bare(line, offset)
         meant = _meant_as_data(line, in_stream=in_stream)
         if meant is None:
@@ -77,11 +76,13 @@ class Discarded:
         else:
             self._bare = None
 
+    def _is_bare(self, line: bytes) -> bool:
+        """Whether a line is one of JSON in several; none is once they are too long."""
+        return self._bare is not None and (bool(self._bare) or line.strip() in _BARE_STARTS)
+
     def keeps_each(self, line: bytes) -> bool:
         """Whether each repetition of a line may be kept: one of JSON in several, or a payload, while they are small."""
-        if self._bare is not None and (self._bare or line.strip()[:1] in _BRACKETS):
-            return True
-        return self._payloads_size < _LONGEST_BARE and _is_payload(line)
+        return self._is_bare(line) or (self._payloads_size < _LONGEST_BARE and _is_payload(line))
 
     def error_event(self, offset: int | None, event_id: str, *, has_data: bool) -> ServerSentEvent | None:
         """The current block's error, None if it has none; `offset` is that of the block, None if it has no field.
