@@ -10,6 +10,7 @@ from chunkfold.fold.blocks import Blocks, ContentParts
 from chunkfold.fold.choice_state import ChoiceState
 from chunkfold.fold.merging import EXTENDED_IN_LOGPROBS, EXTENDED_IN_MESSAGE, keep_unknown, merge_provider_fields
 from chunkfold.fold.tool_call import LegacyCall
+from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.values import is_list, is_object, size_of
 from chunkfold.models import ChoiceDelta, ChoiceDeltaAudio, ChoiceDeltaFunctionCall, ChoiceLogprobs
 from chunkfold.models.content import (
@@ -244,11 +245,10 @@ def fold_tool_calls(state: ChoiceState, fragments: list[Any]) -> int:
     return size
 
 
-def rule_for_call(index: int) -> TextRule:
+def rule_for_call(calls: ToolCalls, index: int) -> TextRule:
     """The rule for more arguments of the call at this index, of a fragment that has nothing else."""
 
     def add(state: ChoiceState, text: str) -> int:
-        calls = state.tool_calls or state.begin_calls()
         call = calls.extend(index, text)
         if state.observer is not None:
             state.observer.on_tool_call(state.index, calls, call, text)

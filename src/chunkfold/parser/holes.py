@@ -14,6 +14,7 @@ from pydantic_core import from_json, to_json
 
 from chunkfold.fold.choice_state import ChoiceState
 from chunkfold.fold.deltas import RULED_UNKNOWN, TEXT_RULES, TextRule, brought_fields, rule_for_call, rule_with_block
+from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.values import is_container, is_list, is_object
 from chunkfold.models import ChatCompletionChunk, ChoiceDelta, CompletionUsage
 from chunkfold.models.base import Model, is_model
@@ -173,15 +174,18 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], state: ChoiceState
         positive=counts + numbers["created"],
         unknown=numbers["unknown"],
         choice=numbers["index"][0] if has_index else None,
-        rule=None if is_more_kept else _rule_for(texts, choice.delta, has_index=has_index),
+        rule=None if is_more_kept else _rule_for(texts, choice.delta, None if has_index else state.tool_calls),
     )
 
 
-def _rule_for(texts: list[Place], delta: ChoiceDelta, *, has_index: bool) -> TextRule | None:
-    """The rule for a text of a delta, for a reasoning in a block, or for a call's arguments; None if there is none."""
+def _rule_for(texts: list[Place], delta: ChoiceDelta, calls: ToolCalls | None) -> TextRule | None:
+    """The rule for a text of a delta, for a reasoning in a block, or for a call's arguments; None if there is none.
+
+    `calls` are those of the delta's choice; None if the choice changes.
+    """
     if delta.tool_calls:
         [call] = delta.tool_calls
-        return None if has_index or call.index is None else rule_for_call(call.index)
+        return None if calls is None or call.index is None else rule_for_call(calls, call.index)
     rule = TEXT_RULES[next((text.key for text in texts if text.holder is vars(delta)), "reasoning")]
     in_block = next((text.key for text in texts if text.holder is not vars(delta)), None)
     return rule if in_block is None else rule_with_block(rule, str(in_block))
