@@ -31,7 +31,7 @@ class ToolCalls:
         self.calls: list[ToolCall] = []
         self.last: ToolCall | None = None
         self.client_side = 0
-        self._without_text = 0  # calls of which no arguments came
+        self._textless = 0  # calls of which no arguments came
         self._log = log
         self._choice = choice
         self._head = head  # what all chunks repeat, if it was sent: `id`, `created`, `model`
@@ -83,7 +83,7 @@ class ToolCalls:
     def without_texts(self) -> "ToolCalls":
         """An independent copy without arguments, for routing; it notes nothing."""
         other = ToolCalls.for_routing(self._choice)
-        other._without_text = self._without_text
+        other._textless = self._textless
         other.calls = [call.without_text() for call in self.calls]
         other.last = None if self.last is None else other.calls[self.last.place]
         other._by_id = {id_: other.calls[call.place] for id_, call in self._by_id.items()}
@@ -156,12 +156,12 @@ class ToolCalls:
     def _new(self) -> ToolCall:
         call = ToolCall(len(self.calls))
         self.calls.append(call)
-        self._without_text += 1
+        self._textless += 1
         return call
 
     def _begin_text(self, call: ToolCall) -> None:
         """The first text of a call came."""
-        self._without_text -= 1
+        self._textless -= 1
         call.has_text = True
 
     def _count_client_side(self, call: ToolCall) -> None:
@@ -201,7 +201,7 @@ class ToolCalls:
             return None
         calls = [call for call in self.calls[index : index + 1] if call.is_displaced or call.index is None]
         last = self.last
-        if last is not None and self._without_text == (not last.has_text):
+        if last is not None and self._textless == (not last.has_text):
             calls.append(last)
         call = next(filter(ToolCall.is_open, calls), None)
         if call is not None:

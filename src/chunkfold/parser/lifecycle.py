@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from chunkfold import anomalies
 from chunkfold.anomalies import Anomaly
-from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.arguments import check_callable
 from chunkfold.errors import APIError, ChunkfoldError, InvalidStreamError, StreamEnd, StreamStalledError
 from chunkfold.event_stream import as_bytes, slices
@@ -334,7 +333,7 @@ def _brings_output(item: object) -> bool:
     if isinstance(item, ChatCompletionChunk):
         if item.text:  # as in most streams: folding it would take two floors
             return True
-        fold = StreamFold(AnomalyLog())
+        fold = StreamFold()
         fold.add(item)
         return fold.has_output
     from chunkfold.events.types import OutputEvent  # loaded only for events
