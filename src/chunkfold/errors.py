@@ -249,7 +249,7 @@ class LimitExceededError(InvalidStreamError):
 
 
 def exceeded(limit: str, value: int | None, unit: str | None = None) -> LimitExceededError:
-    """Create the error for a limit that was exceeded, which is never None."""
+    """Create the error for a limit that was exceeded; its value is then never None, although an option may be."""
     msg = f"expected at most {value} {unit or _UNITS.get(limit, 'bytes')}, received more ({limit})"
     return LimitExceededError(msg, limit=limit, value=value or 0)
 

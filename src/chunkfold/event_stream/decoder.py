@@ -42,7 +42,7 @@ class EventStreamDecoder:
         last_event_id: The last event ID committed by a blank line, "" at first.
         reconnection_time: The last valid `retry` value in milliseconds, None at first.
         limit_exceeded: Whether `max_event_size` was exceeded. Everything after that is ignored.
-        limit: `max_event_size`, in bytes, or None; once the line of an id or a name exceeded only 8 MiB, that.
+        limit: `max_event_size`, in bytes, or None; 8 MiB, once the line of an id or a name exceeded only that.
         unfinished: After `close`, the last block, if no blank line ended it.
         opening: The bytes that the last `feed` found before the first line of an event stream, without blank lines;
             b"" if there were none, or more than the limit.

@@ -52,6 +52,7 @@ class EventFolder:
         self._options = options
         self._large = _LARGE if options.max_event_items is None else min(_LARGE, options.max_event_items)
         self._last: tuple[ServerSentEvent, list[ChatCompletionChunk]] | None = None  # not passed to the callback yet
+        # Whether each chunk passes through strict mode, a transform or the callback.
         self._sees_all = bool(fold.log.refused_ids or options.transforms) or options.on_server_sent_event is not None
         self._is_direct = not self._sees_all  # whether a plain chunk may go straight to the fold
         self._output_limit = OutputLimit(options.max_output_size, fold)
