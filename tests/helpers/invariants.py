@@ -182,6 +182,7 @@ class Decoded(NamedTuple):
 
     events: list[ServerSentEvent]
     discarded: list[ServerSentEvent]
+    opening: bytes
     last_event_id: str
     reconnection_time: int | None
     limit_exceeded: bool
@@ -194,15 +195,17 @@ def decoded(pieces: Iterable[bytes], limit: int | None = None) -> Decoded:
     decoder = EventStreamDecoder(limit)
     events: list[ServerSentEvent] = []
     discarded: list[ServerSentEvent] = []
+    opening = b""
     for piece in pieces:
         events += decoder.feed(piece)
         discarded += decoder.discarded
+        opening += decoder.opening
     decoder.close()
     ended = _state(decoder)
     same("nothing comes after the end", decoder.feed(b"\n\nid: late\nretry: 1\ndata: late\n\n"), [])
     decoder.close()
     same("nothing changes after the end", _state(decoder), ended)
-    return Decoded(events, discarded, *ended)
+    return Decoded(events, discarded, opening, *ended)
 
 
 def _state(decoder: EventStreamDecoder) -> tuple[Any, ...]:
@@ -402,13 +405,15 @@ def watched_reading(pieces: list[bytes], options: Options) -> Reading:
         reading.fed += [chunk for chunks in feed_in_slices(reading.parser, piece) for chunk in chunks]
     reading.end()
     body = b"".join(pieces)
-    events = decoded([body], options.max_event_size).events
-    # A chunk as bare JSON is read, although it is no event.
-    told = [event for event, _ in seen if not body.startswith((b"{", b"[DONE]"), event.offset)]
-    hold("each event is told of once, up to the end", told[: len(events)] == events[: len(told)], told, events)
-    hold("beside them one may be unfinished", len(told) <= len(events) + 1, told, events)
-    chunks = [plain(chunk) for _, several in seen for chunk in several]
-    if not is_json(body):  # JSON before the first event is no event itself, and has chunks too
+    wire = decoded([body], options.max_event_size)
+    events = wire.events
+    if not (is_json(body) or wire.opening):  # JSON before the first event is told, too, and is no event
+        # A chunk as bare JSON is read, although it is no event.
+        told = [event for event, _ in seen if not body.startswith((b"{", b"[DONE]"), event.offset)]
+        hold("each event is told of once, up to the end", told[: len(events)] == events[: len(told)], told, events)
+        hold("beside them one may be unfinished", len(told) <= len(events) + 1, told, events)
+    if wire.preamble is None:  # else the body is not an event stream
+        chunks = [plain(chunk) for _, several in seen for chunk in several]
         same("an event comes with its chunks", chunks, _shown(reading.chunks)[: len(chunks)])
     return reading
 
@@ -623,7 +628,7 @@ def brings_output(chunk: ChatCompletionChunk) -> bool:
 
 def _unknown_output_of(unknown: dict[str, Any]) -> Iterator[Any]:
     """The reasoning that a delta has in fields that the models do not have."""
-    for value in map(unknown.get, ("reasoning_text", "reasoning_content", "reasoning")):
+    for value in map(unknown.get, ("reasoning_text", "reasoning_content", "reasoning", "reasoning_opaque")):
         text = _object(value).get("text", value)
         if isinstance(text, str):
             yield text
@@ -748,7 +753,7 @@ def check_layers(body: bytes, whole: Reading) -> None:
     is_nearly = any(anomaly.rule.id == "CF110" for anomaly in whole.parser.anomalies)
     is_more = is_nearly or (wire.unfinished is not None and error is None and not is_done)
     is_more = is_more or any(one.event == "error" for one in wire.discarded)
-    if is_more or is_json(body) or wire.preamble is not None or b"\\u" in body:
+    if is_more or is_json(body) or wire.opening or wire.preamble is not None or b"\\u" in body:
         return
     last = accumulator.finish()
     chunks += [last] if last is not None else []

@@ -926,6 +926,19 @@ def test_a_chunk_without_the_field_is_told_to_the_callback_and_refused_by_strict
     assert (strict.error.rule.id, strict.end) == ("CF110", "invalid")
 
 
+@each_case("before", [b"", b"data:\n", b": ping\n\n", b"event: message\n"])
+@each_case("size", [1, 10**6])
+def test_so_is_the_first_chunk(before: bytes, size: int) -> None:
+    """Was once wrong: it was not told, although it counted as emitted."""
+    told: list[str] = []
+    parser = ChatCompletionParser(on_server_sent_event=lambda _, chunks: told.extend(one.text for one in chunks))
+    _, second, done = sse(A, B)
+    body = before + compact(A) + b"\n\n" + second + done
+    for place in range(0, len(body), size):
+        parser.feed(body[place : place + size])
+    assert told == ["a", "b"]
+
+
 def test_each_line_of_a_block_that_lost_its_field_is_read_and_done_too() -> None:
     lines = [compact(one) for one in (B, A)]
     parser = read(sse(A)[0] + b"\n".join([*lines, b"[DONE]"]) + b"\n\n" + sse(B)[0])

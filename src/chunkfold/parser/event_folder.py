@@ -109,12 +109,16 @@ class EventFolder:
         self, event: ServerSentEvent, chunk: ChatCompletionChunk | None, chunks: list[ChatCompletionChunk]
     ) -> None:
         """Take an event that is more than a plain chunk, or that is observed; `chunk` is None if it is not valid."""
-        known = len(chunks)
         if chunk is not None and not is_plain(chunk):
             chunk = None  # it may be large, and is read again
         payload = parse_slowly(event) if chunk is None else Payload([chunk])
         if payload.foreign and self.foreign is None:
             self.foreign = (event.offset, payload.foreign)
+        self._take_payload(event, payload, chunks)
+
+    def _take_payload(self, event: ServerSentEvent, payload: Payload, chunks: list[ChatCompletionChunk]) -> None:
+        """Process what an event has, or JSON that is not in one, and pass it to the callback with its chunks."""
+        known = len(chunks)
         self._absorb(payload, event.offset + len(event.data), chunks)
         if self._options.on_server_sent_event is not None:
             self._last = (event, chunks[known:])

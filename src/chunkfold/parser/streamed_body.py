@@ -142,7 +142,7 @@ class StreamedBody(EventFolder):
         if payload is None:
             return False
         self._output_limit.count(opening)
-        self._absorb(payload, self._log.offset + len(opening), chunks)
+        self._take_payload(ServerSentEvent(opening, offset=self._log.offset), payload, chunks)
         return True
 
     def _take_bare_lines(self, opening: bytes, chunks: list[ChatCompletionChunk]) -> None:
