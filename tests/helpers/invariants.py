@@ -409,7 +409,7 @@ def watched_reading(pieces: list[bytes], options: Options) -> Reading:
     events = wire.events
     if not (is_json(body) or wire.opening):  # JSON before the first event is told, too, and is no event
         # A chunk as bare JSON is read, although it is no event.
-        told = [event for event, _ in seen if not body.startswith((b"{", b"[DONE]"), event.offset)]
+        told = [event for event, _ in seen if not (is_json(event.data) and body.startswith(event.data, event.offset))]
         hold("each event is told of once, up to the end", told[: len(events)] == events[: len(told)], told, events)
         hold("beside them one may be unfinished", len(told) <= len(events) + 1, told, events)
     if wire.preamble is None:  # else the body is not an event stream
@@ -750,7 +750,7 @@ def check_layers(body: bytes, whole: Reading) -> None:
         if error is not None or is_done:
             break
     # Halves of characters, what the standard throws away, and other bodies are the parser's.
-    is_nearly = any(anomaly.rule.id == "CF110" for anomaly in whole.parser.anomalies)
+    is_nearly = any(anomaly.rule.id in ("CF109", "CF110") for anomaly in whole.parser.anomalies)
     is_more = is_nearly or (wire.unfinished is not None and error is None and not is_done)
     is_more = is_more or any(one.event == "error" for one in wire.discarded)
     if is_more or is_json(body) or wire.opening or wire.preamble is not None or b"\\u" in body:
