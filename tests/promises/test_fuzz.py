@@ -42,6 +42,7 @@ from chunkfold.wire import payload
 FUZZ = Path(__file__).parents[1] / "fuzz"
 CUTS = [1, 7, 61, 300]
 HUGE = 100_000  # bytes; such a body is read in one way only
+LONGEST_INPUT = 4096  # bytes
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -130,6 +131,26 @@ def test_made_bodies_keep_every_promise(seed: int, times: int) -> None:
     for _ in range(times):
         data = chance.randbytes(chance.randrange(120))
         TARGETS["accumulator"](chance.choice([PLAIN, chance.randbytes(HEAD)]) + data)
+
+
+LINE_ENDS = (b"", b"\n", b"\n\n")
+LINES = [body.splitlines(keepends=True) for body in KNOWN if 0 < len(body) < LONGEST_INPUT]
+
+
+@pytest.mark.parametrize(("seed", "times"), [(1, 60), pytest.param(2, 2000, marks=pytest.mark.slow)])
+def test_lines_of_several_bodies_in_one_keep_every_promise(seed: int, times: int) -> None:
+    """So quirks of several providers come together, and blank lines and fields are lost."""
+    chance = random.Random(seed)
+    for _ in range(times):
+        pieces: list[bytes] = []
+        for lines in chance.sample(LINES, chance.randrange(2, 5)):
+            begin = chance.randrange(len(lines))
+            pieces.append(b"".join(lines[begin : begin + chance.choice((1, 1, 2, 5))]))
+            pieces.append(chance.choice((b"", b"data: ", b": c\n", b"event: error\n", *LINE_ENDS)))
+            if chance.random() < 0.3:
+                pieces[-2] = pieces[-2].rstrip() + chance.choice(LINE_ENDS)
+        body = b"".join(pieces)
+        check(body, [chance.randrange(len(body) + 1) for _ in range(3)])
 
 
 # Inputs
