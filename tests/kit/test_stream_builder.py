@@ -708,6 +708,23 @@ def test_the_outcome_is_what_the_parser_makes_of_it(stream: StreamBuilder, readi
     assert (parser.snapshot.text, ending) == (said.text, said.ending)
 
 
+SECOND = StreamBuilder().reasoning("Hm", choice=1).text("a", choice=1).tool_call("f", "{}", choice=1)
+
+
+@each_case(
+    ("stream", "texts"),
+    [
+        *((SECOND.in_dialect(dialect).finish(choice=1).done(), ("a",)) for dialect in ("openai", "vllm", "evolink")),
+        (StreamBuilder("evolink").text("a").finish().finish(choice=1).done(), ("a",)),
+        (StreamBuilder().text("a").finish().finish(choice=1).done(), ("a", "")),
+    ],
+)
+def test_the_reading_has_the_choices_that_are_sent(stream: StreamBuilder, texts: tuple[str, ...]) -> None:
+    assert stream.reading.texts == texts
+    assert len(stream.reading.calls or ()) == stream.body.count(b'"name"')
+    assert_folds_to(stream.body, stream.reading)
+
+
 def test_usage_that_comes_behind_an_error_is_not_in_the_reading() -> None:
     assert StreamBuilder().text("a").usage(1, 2).error("no").finish().reading.usage == {}
     assert StreamBuilder().text("a").usage(1, 2).finish().error("no").reading.usage != {}

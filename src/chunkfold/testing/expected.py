@@ -1,6 +1,5 @@
 """The expected result of a builder's steps in a dialect, made without a parser."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from chunkfold.testing.dialects import Dialect
@@ -14,11 +13,12 @@ def reading_of(steps: Sequence[Step], dialect: Dialect, counts: UsageCounts | No
     heard = list(_heard(steps, dialect))
     failure = _failure(heard[-1]) if heard else None
     finishes = {step.choice: step.reason for step in heard if isinstance(step, Finish) and dialect.has_finish_reason}
-    reason = finishes.get(0, "")
+    choices = sorted(finishes.keys() | {step.choice for step in heard if isinstance(step, Say | CallTools)}) or [0]
+    reason = finishes.get(choices[0], "")
     return Reading(
-        texts=_texts(heard),
-        calls=tuple(_calls(heard, has_ids=dialect.calls != "no ids")),
-        reasoning=_joined(_pieces(heard, "reasoning")),
+        texts=tuple(_joined(_pieces(heard, "content", choice)) for choice in choices),
+        calls=tuple(_calls(heard, choices[0], has_ids=dialect.calls != "no ids")),
+        reasoning=_joined(_pieces(heard, "reasoning", choices[0])),
         finish_reason=dialect.finish_reasons.get(reason, reason),
         usage=_usage(counts) if _has_usage(steps, heard) else None if dialect.usage == "each" else {},
         refused=failure,
@@ -69,25 +69,16 @@ def _ending(steps: Sequence[Step], finishes: Mapping[int, str]) -> Ending:
     return "complete" if begun and ((is_done and has_output) or begun <= finishes.keys()) else "cut"
 
 
-def _texts(steps: Sequence[Step]) -> tuple[str, ...]:
-    """The text of each choice, by index."""
-    pieces: defaultdict[int, list[str]] = defaultdict(list)
+def _calls(steps: Sequence[Step], choice: int, *, has_ids: bool) -> Iterator[Call]:
     for step in steps:
-        if isinstance(step, Say | CallTools | Finish):
-            pieces[step.choice] += step.pieces if isinstance(step, Say) and step.kind == "content" else ()
-    return tuple(_joined(pieces[index]) for index in sorted(pieces)) or ("",)
-
-
-def _calls(steps: Sequence[Step], *, has_ids: bool) -> Iterator[Call]:
-    for step in steps:
-        if isinstance(step, CallTools) and step.choice == 0:
+        if isinstance(step, CallTools) and step.choice == choice:
             for call in step.calls:
                 yield Call(_joined([call.name]), _joined(call.pieces), call.id if has_ids else None)
 
 
-def _pieces(steps: Sequence[Step], kind: str) -> Iterator[str]:
+def _pieces(steps: Sequence[Step], kind: str, choice: int) -> Iterator[str]:
     for step in steps:
-        if isinstance(step, Say) and step.kind == kind and step.choice == 0:
+        if isinstance(step, Say) and step.kind == kind and step.choice == choice:
             yield from step.pieces
 
 

@@ -44,9 +44,9 @@ _TRIES: Final = 300  # single cuts that are tried to find one that is enough
 def assert_folds_to(body: Body, completion: object = None, *, fold: Fold | None = None) -> None:
     """Assert that a body gives the expected result.
 
-    The texts of all choices are compared if both sides have `choices`, else that of choice 0. Tool calls, reasoning
-    and the finish reason are compared for choice 0. The rules of `chunkfold.testing.hostile` decide whether a stream
-    that failed or was cut had to be refused.
+    The texts of all choices are compared if both sides have `choices`, else that of the first. Tool calls, reasoning
+    and the finish reason are compared for the first choice. The rules of `chunkfold.testing.hostile` decide whether a
+    stream that failed or was cut had to be refused.
 
     Args:
         body: The bytes, whole or in pieces; or a `StreamBuilder`.

@@ -49,7 +49,7 @@ class Reading:
 
     Attributes:
         texts: The text of each choice that the client keeps separate.
-        calls: The tool calls of choice 0.
+        calls: The tool calls of the first choice.
         reasoning: The reasoning text.
         finish_reason: "" if the client reports finish reasons and there was none.
         usage: Counts by OpenAI's names; empty if no usage was sent.
@@ -70,7 +70,7 @@ class Reading:
 
     @property
     def text(self) -> str:
-        """The text of choice 0."""
+        """The text of the first choice."""
         return self.texts[0] if self.texts else ""
 
 
