@@ -955,7 +955,13 @@ def test_the_lines_of_the_last_block_are_read_in_their_order(lines: tuple[bytes,
     assert noted(parser) & {"CF110", "CF109"}
 
 
-NEARLY_FIRST = b'Data: {"choices":[]}\n\n%b\n\ndata: [DONE]\n\n'
+def test_what_follows_the_end_in_the_last_block_is_not_read() -> None:
+    """Was once wrong: the chunk without the field came before the `[DONE]`."""
+    parser = read(sse(A)[0] + b"data: [DONE]\n" + compact(B))
+    assert (parser.end, parser.snapshot.text) == ("done", "a")
+
+
+NEARLY_FIRST = 2 * b'Data: {"choices":[]}\n\n' + b"%b\n\ndata: [DONE]\n\n"
 
 
 @each_case(
