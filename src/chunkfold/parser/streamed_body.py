@@ -154,6 +154,7 @@ class StreamedBody(EventFolder):
     def _take_last_block(self, chunks: list[ChatCompletionChunk]) -> None:
         """Take the block that is unfinished at the end of the body, its parts in the order of the body."""
         block = self._decoder.unfinished or UnfinishedBlock(None, None, data_terminated=False)
+        # The event has the offset of its block: if the error has the same, it is on the first line.
         parts = [*self._decoder.discarded, *filter(None, (block.error, block.event))]
         for part in sorted(parts, key=_offset):
             if self.stop is None and part is block.event:
