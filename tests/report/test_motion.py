@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cases import each_case
 
 from chunkfold.recording import RecordedRead, Recording
 from chunkfold.report import motion
-from chunkfold.testing import DONE, StreamBuilder
+from chunkfold.testing import DONE, StreamBuilder, sse
 
 DOCS = Path(__file__).parents[2] / "docs"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -120,6 +121,23 @@ def test_control_characters_are_shown_as_escapes() -> None:
     picture = motion([recording(stream)])
     assert "".join(texts(picture, "text")) == "a\\x1b[31mb\t\\ufffe\\u202e"
     assert "".join(texts(picture, "call")) == r'f\x00 {"x": "\x07"}'
+
+
+VERDICTS = {  # by the finish reason and the usage that are sent
+    ("stop", None): "finish reason stop: completion() returns",
+    ("stop", 5): "finish reason stop, 5 tokens: completion() returns",
+    ("stop", "no count"): "finish reason stop: completion() returns",
+    ("a\x1b[31m\x00b", None): r"finish reason a\x1b[31m\x00b: completion() returns",
+    ("x" * 500, None): "finish reason " + "x" * 49 + "...",
+}
+
+
+@each_case("sent", VERDICTS)
+def test_the_finish_reason_and_the_usage_are_shown(sent: tuple[str, int | str | None]) -> None:
+    reason, tokens = sent
+    usage = {"prompt_tokens": 3} if tokens == "no count" else {"completion_tokens": tokens} if tokens else None
+    body = b"".join(sse({"choices": [{"delta": {"content": "Hi"}, "finish_reason": reason}], "usage": usage}))
+    assert texts(motion([Recording((RecordedRead(0.5, body),))]), "good")[1] == VERDICTS[sent]
 
 
 def test_a_body_without_times_is_there_at_once() -> None:

@@ -12,6 +12,7 @@ from typing import Final
 from chunkfold.errors import ChunkfoldError, StreamEnd
 from chunkfold.event_stream import ServerSentEvent
 from chunkfold.events.types import ReasoningDelta, TextDelta, ToolCallArgumentsDelta, ToolCallStarted
+from chunkfold.excerpts import escaped
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.recording import Recording
 from chunkfold.recording.replaying import conclude, parser_of
@@ -233,8 +234,9 @@ def _verdict(parser: ChatCompletionParser) -> str:
         completion = parser.completion()
     except ChunkfoldError as error:
         return f"completion() raises {type(error).__name__}; the text so far is kept"
-    tokens = "" if completion.usage is None else f", {completion.usage.completion_tokens} tokens"
-    return f"finish reason {completion.finish_reason}{tokens}: completion() returns"
+    count = None if completion.usage is None else completion.usage.completion_tokens
+    tokens = "" if count is None else f", {count} tokens"
+    return escaped(f"finish reason {completion.finish_reason}{tokens}: completion() returns", _WIDTH - len("..."))
 
 
 def _excerpt(data: str) -> str:
