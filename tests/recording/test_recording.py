@@ -1086,6 +1086,7 @@ LOOKS_SECRET = [
     "gsk_0123456789abcdefABCDEF",
     "xai-0123456789abcdefABCDEF",
     "hf_abcdefghijklmnopQRST12",
+    "hf_" + "AbCdEfGhIjKlMnOpQ" * 2,
     "nvapi-0123456789abcdefABCDEF-_",
     "AIzaSyA0123456789abcdefghijklmnopqrstuv",
     "AKIAABCDEFGHIJKL1234",
@@ -1097,6 +1098,7 @@ LOOKS_PLAIN = [
     "sk-learn",
     "task-oriented-programming-language",
     "hf_hub_download(repo_id)",
+    "hf_" + "abcdefghijklmnopq" * 3,
     "pk_column_name",
     "the Bearer authentication scheme",
     "Authorization: Bearer YOUR_API_KEY_HERE",
@@ -1162,6 +1164,40 @@ def test_of_portkeys_headers_only_the_provider_and_the_ids_are_kept(name: str) -
     recorder = Recorder(httpx.Response(200, content=delta(content=f"sent: {quoted}."), request=request))
     list(recorder.iter_bytes())
     assert recorder.recording.body == delta(content=f"sent: {'*' * len(quoted) if is_secret else quoted}.")
+
+
+CONFIGURATION = {  # JSON in a gateway's header, and whether its texts are secrets
+    "marked-1": True,
+    "short7": True,
+    'q"o\\te-7': True,
+    "azure-openai": False,
+    "gpt-4o-mini": False,
+    "fallback": False,
+    "override_params": False,
+    "key-name-1": False,
+}
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+@each_case("text", CONFIGURATION)
+def test_secrets_in_json_in_a_header_are_found_alone(text: str, separators: tuple[str, str]) -> None:
+    targets = [
+        {"provider": "azure-openai", "api_key": "short7", "weight": 1},
+        {"custom": 'marked-1 q"o\\te-7', "key-name-1": None, "override_params": {"model": "gpt-4o-mini"}},
+    ]
+    config = json.dumps({"strategy": {"mode": "fallback"}, "targets": targets}, separators=separators)
+    request = httpx.Request("POST", "https://api.example/v1", headers={"x-portkey-config": config})
+    quoted = json.dumps(text)[1:-1]
+    recorder = Recorder(httpx.Response(200, content=delta(content=f"a {text} b"), request=request))
+    list(recorder.iter_bytes())
+    shown = "*" * len(quoted) if CONFIGURATION[text] else quoted
+    assert recorder.recording.body == delta(content="a X b").replace(b"X", shown.encode())
+
+
+def test_json_in_a_header_may_be_nested_too_deep_to_be_read() -> None:
+    headers = {"x-nested": "[" * 1500 + "]" * 1500}
+    request = httpx.Request("POST", "https://api.example/v1", headers=headers)
+    assert Recorder(httpx.Response(200, request=request)).recording.status_code == 200
 
 
 def test_a_short_key_is_only_hidden_where_the_scheme_stands_before_it() -> None:

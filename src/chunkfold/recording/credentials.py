@@ -5,11 +5,14 @@ versions. In a URL's path most segments are names (of a version, a deployment, a
 like a key, or that follows a segment such as `key` or `token`, is a secret.
 """
 
+import json
 import re
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+from chunkfold.json_text.values import is_list, is_object
 
 _SHORTEST: Final = 6  # characters: a shorter one would take too much else with it
 _SHORTEST_ELSEWHERE: Final = 8  # where a value need not be a secret
@@ -24,8 +27,8 @@ _FAMILIAR: Final = re.compile(
     r"|x-title|x-stainless-.*|.*(deployment|model|version).*",
     re.IGNORECASE,
 )
-# Headers of Portkey's that name a provider or an id.
-_NAMES: Final = re.compile(r"x-portkey-(provider|.*-id)", re.IGNORECASE)
+# Headers of Portkey's that name a provider or an id, and the key of the first in its configuration.
+_NAMES: Final = re.compile(r"x-portkey-(provider|.*-id)|provider", re.IGNORECASE)
 _RANDOM: Final = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{8,}")
 _PLAIN: Final = re.compile(r"[A-Za-z]{1,12}|\d{1,8}|v?\d+(\.\d+){1,3}|\d{4}-\d\d-\d\d([T-].{1,20})?")
 
@@ -115,7 +118,33 @@ def _secrets_in_response(headers: Mapping[str, str]) -> set[str]:
 
 
 def _secrets_in(name: str, value: str) -> set[str]:
-    """The possible secrets in a value with this name."""
+    """The possible secrets in a value with this name, or in the texts of JSON, such as a gateway's configuration."""
+    texts = _texts_in_json(name, value)
+    return _secrets_in_text(name, value) if texts is None else set[str]().union(*(_secrets_in(*each) for each in texts))
+
+
+def _texts_in_json(name: str, value: str) -> list[tuple[str, str]] | None:
+    """The texts in a JSON object or list, each with its key, or a name for credentials above it; None for any other."""
+    try:
+        held: Any = json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+    if not is_object(held) and not is_list(held):
+        return None
+    texts: list[tuple[str, str]] = []
+    left: list[tuple[str, Any]] = [(name, held)]
+    while left:
+        key, held = left.pop()
+        if is_object(held):
+            left += ((key if _CREDENTIAL.search(key) else inner, each) for inner, each in held.items())
+        elif is_list(held):
+            left += ((key, each) for each in held)
+        elif isinstance(held, str):
+            texts.append((key, held))
+    return texts
+
+
+def _secrets_in_text(name: str, value: str) -> set[str]:
     words = set(_words(value))
     if _CREDENTIAL.search(name):
         return {word for word in (*words, value) if len(word) >= _SHORTEST}

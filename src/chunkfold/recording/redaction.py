@@ -21,12 +21,13 @@ _LEAST_BEGINNING: Final = 6  # bytes of a secret that the data ends with; fewer 
 _KEPT_HEADERS: Final = re.compile(
     r"content-(type|encoding)|date|server|openai-processing-ms|x-ratelimit-[a-z-]+|" + "|".join(sorted(READ_HEADERS))
 )
-# Keys as providers make them: a known prefix and 16 random letters and digits; what a provider leaves of a key
-# when it quotes it; Google's and Amazon's; tokens in three parts; what follows "Bearer". A repetition that could fail
-# at every place has a bound, so that looking stays linear.
+# Keys as providers make them: a known prefix and 16 random letters and digits; Hugging Face's, which have no digits;
+# what a provider leaves of a key when it quotes it; Google's and Amazon's; tokens in three parts; what follows
+# "Bearer". A repetition that could fail at every place has a bound, so that looking stays linear.
 _PREFIX: Final = KEY_PREFIX.encode()
 _LOOKS_SECRET: Final = re.compile(
     _PREFIX + rb"(?:[A-Za-z0-9]{1,64}[-_]){0,8}(?=[A-Za-z]{0,64}\d)[A-Za-z0-9]{16,}[A-Za-z0-9_-]*"
+    rb"|(?<![A-Za-z0-9])hf_[A-Za-z]{34}(?![A-Za-z0-9])"
     rb"|" + _PREFIX + rb"[A-Za-z0-9_-]{0,64}\*{3,}[A-Za-z0-9]{1,16}"
     rb"|(?<![A-Za-z0-9+/])(?:AIza[A-Za-z0-9_-]{35}|AKIA[A-Z0-9]{16})(?![A-Za-z0-9+/])"
     rb"|(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
