@@ -272,6 +272,12 @@ def test_on_a_terminal_each_file_has_one_row(folder: Path, width: int) -> None:
     assert role.sentence in " ".join(" ".join(rows[9:]).split())
 
 
+def test_a_terminal_may_have_one_column(folder: Path) -> None:
+    shown = on_a_terminal("fold", "a.sse", "d.sse", width=1)
+    assert "Traceback" not in shown.written
+    assert shown.exit_code == 0
+
+
 @pytest.mark.slow
 @HAS_FIFOS
 def test_a_bar_shows_how_far_long_work_is_and_goes(folder: Path) -> None:

@@ -81,7 +81,7 @@ class _Run:
         self._started = time.monotonic()
         longest = max(cell_len(one_line(name)) for name, _ in names)
         is_live = self.output.is_interactive
-        self._name_width = min(longest, self.output.width * 2 // 5 if is_live else _LONGEST_NAME)
+        self._name_width = min(longest, max(1, self.output.width * 2 // 5) if is_live else _LONGEST_NAME)
         self._excerpt_width = self.output.width - self._name_width - _END_WIDTH - 2 * len(_GAP) if is_live else None
 
     def jobs(self) -> Iterator[Job]:
