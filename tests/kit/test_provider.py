@@ -154,6 +154,7 @@ def test_whole_completion_models_and_errors_by_default() -> None:
             (client.get("/chat/completions"), 404),
             (client.post("/chat/completions", content=b"{"), 400),
             (client.post("/chat/completions", json=[]), 400),
+            (client.post("/chat/completions", content=b"[" * 100_000), 400),
         ]:
             assert response.status_code == status
             assert set(response.json()["error"]) == {"message", "type", "param", "code"}

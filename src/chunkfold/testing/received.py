@@ -45,9 +45,12 @@ class ReceivedRequest:
         """The body, parsed.
 
         Raises:
-            ValueError: It is not JSON in one of Unicode's encodings.
+            ValueError: It is not JSON in one of Unicode's encodings, or too deep.
         """
-        return json.loads(self.body)
+        try:
+            return json.loads(self.body)
+        except RecursionError:
+            raise ValueError("body: expected JSON, received one that is too deep") from None
 
 
 def matching(
