@@ -43,6 +43,7 @@ from fronts import STREAMS as BOTH_STREAMS
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from made_streams import CUTS, STOP, STREAMS, Stream
+from measured_memory import traced
 
 from chunkfold import (
     AsyncChatCompletionStream,
@@ -1077,6 +1078,18 @@ def test_a_body_that_ends_within_a_secret() -> None:
 def test_secrets_in_others_and_in_numbers(secrets: list[str], text: str, cleaned: str) -> None:
     assert Redactor(secrets).clean_text(text) == cleaned
     assert Redactor(secrets).clean(text.encode()) == cleaned.encode()
+
+
+@pytest.mark.parametrize("words", [3, 3000])
+def test_a_replay_makes_no_chunks_but_its_output_counts_as_emitted(words: int) -> None:
+    body = StreamBuilder().text(*["word "] * words).error("Overloaded", code=503).body
+    with traced() as memory:
+        parser = replay(Recording((RecordedRead(0.5, body),)))
+    assert memory.peak < 100_000 + len(body)
+    assert parser.emitted_output
+    assert parser.error is not None
+    assert parser.error.emitted_output
+    assert not parser.error.retryable
 
 
 LOOKS_SECRET = [

@@ -10,7 +10,7 @@ from chunkfold.cli.files import recording_from
 from chunkfold.cli.painter import Painter
 from chunkfold.cli.safe import one_line
 from chunkfold.recording import Recording
-from chunkfold.recording.replaying import conclude, parser_of
+from chunkfold.recording.replaying import conclude, parser_of, take
 
 
 def replay(file: str, *, speed: float, as_json: bool, is_served: bool, port: int | None) -> int:
@@ -61,7 +61,7 @@ def _watch(recording: Recording, speed: float, parser: ChatCompletionParser, pai
     """Read the recording at its pace, and draw it."""
     try:
         for read in recording.paced(speed):
-            parser.feed(read.data, arrived=read.at)
+            take(parser, read)
             if speed:  # else all of it is drawn at the end
                 painter.draw_all(parser.events())
         conclude(parser, recording)

@@ -200,7 +200,7 @@ class ChatCompletionParser(Lifecycle):
         return self._end_of_body(exc, is_returned=True)
 
 
-# What streams do with a parser, besides its public methods.
+# What streams and recordings do with a parser, besides its public methods.
 feed_or_fold = ChatCompletionParser._take  # pyright: ignore[reportPrivateUsage] - of its base class
 feed_in_slices = ChatCompletionParser._take_slices  # pyright: ignore[reportPrivateUsage]
 end_of_body = ChatCompletionParser._end_of_body  # pyright: ignore[reportPrivateUsage]

@@ -3,8 +3,10 @@
 from typing import Unpack
 
 from chunkfold.arguments import check_instance
+from chunkfold.event_stream import SLICE
 from chunkfold.parser.options import ParserOptions
-from chunkfold.parser.parser import ChatCompletionParser
+from chunkfold.parser.parser import ChatCompletionParser, feed_in_slices, feed_or_fold
+from chunkfold.recording.format import RecordedRead
 from chunkfold.recording.recording import RecordedTransportError, Recording
 
 
@@ -21,7 +23,7 @@ def replay(recording: Recording, **options: Unpack[ParserOptions]) -> ChatComple
     """
     parser = parser_of(recording, **options)
     for read in recording.reads:
-        parser.feed(read.data, arrived=read.at)
+        take(parser, read)
     conclude(parser, recording)
     return parser
 
@@ -33,6 +35,15 @@ def parser_of(recording: Recording, **options: Unpack[ParserOptions]) -> ChatCom
     parser = ChatCompletionParser(**given)
     parser.timing.headers = recording.headers_at
     return parser
+
+
+def take(parser: ChatCompletionParser, read: RecordedRead) -> None:
+    """Feed a read to a parser, without making its chunks: those of a plain body would all be held at once."""
+    if len(read.data) > SLICE:
+        for _ in feed_in_slices(parser, read.data, read.at, folding=True, is_returned=True):
+            pass
+    elif parser.end is None:
+        feed_or_fold(parser, read.data, read.at, folding=True, is_returned=True)
 
 
 def options_of(recording: Recording) -> ParserOptions:
