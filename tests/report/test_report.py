@@ -94,6 +94,13 @@ def test_each_event_is_a_mark_with_what_it_brought() -> None:
     ]
 
 
+def test_a_chunk_late_in_a_large_read_is_no_stall() -> None:
+    late = b": " + b"x" * 100_000 + b"\n\n" + delta("stop", content="b")
+    reads = (RecordedRead(0.1, delta(content="a")), RecordedRead(40.0, late))
+    stream = Recording(reads, ended_at=41.0, progress_timeout=30.0)
+    assert facts_of(stream, "large").end is replay(stream).end is StreamEnd.FINISHED
+
+
 def test_totals_count_events_and_characters_of_each_kind() -> None:
     assert told(WHOLE).totals() == {
         Kind.REASONING: (2, 13),

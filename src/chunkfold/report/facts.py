@@ -31,9 +31,8 @@ from chunkfold import (
 from chunkfold.json_text.values import is_integer, is_list
 from chunkfold.recording import Recording
 from chunkfold.recording.redaction import clean_url
-from chunkfold.recording.replaying import conclude, parser_of
+from chunkfold.recording.replaying import conclude, parser_of, take
 
-_PIECE: Final = 65536  # bytes fed at once, so that a huge read does not become all its chunks at once
 MOST_STALLS: Final = 20  # the longest are shown
 _SHORTEST_STALL: Final = 0.25  # seconds
 _STALL_MEDIANS: Final = 10
@@ -199,8 +198,7 @@ class _Reader:
         for read in self.recording.reads:
             self._now = read.at
             known = len(self.marks)
-            for begin in range(0, len(read.data), _PIECE):
-                self.parser.feed(read.data[begin : begin + _PIECE], arrived=read.at)
+            take(self.parser, read)
             if len(self.marks) == known and self.parser.end is None and read.data.lstrip(b"\r\n").startswith(b":"):
                 self.marks.append(Mark(read.at, {Kind.OTHER: 0}, len(read.data), is_chunk=False))
         self._now = self.recording.seconds

@@ -15,7 +15,7 @@ from chunkfold.events.types import ReasoningDelta, TextDelta, ToolCallArgumentsD
 from chunkfold.excerpts import escaped
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.recording import Recording
-from chunkfold.recording.replaying import conclude, parser_of
+from chunkfold.recording.replaying import conclude, parser_of, take
 
 _SIZE: Final = (600, 424)  # narrow, so that it can be read on a phone too
 _ROW: Final = 20  # pixels
@@ -70,7 +70,7 @@ class _Act:
         self._parser.events()  # from now on
         for read in recording.reads:
             self._now = read.at / speed
-            self._parser.feed(read.data, arrived=read.at)
+            take(self._parser, read)
             self._take_events()
         self._now = self.seconds = max(self._now, recording.seconds / speed)
         conclude(self._parser, recording)
