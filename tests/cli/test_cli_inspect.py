@@ -224,6 +224,13 @@ def test_a_limit_that_is_passed_is_told() -> None:
     assert inspection.unread == 4
 
 
+def test_a_chunk_late_in_a_large_read_is_no_stall() -> None:
+    inspection = Inspection(lambda _: None, started=0.0, progress_timeout=30.0)
+    inspection.feed(b": " + b"x" * 100_000 + b"\n\n" + delta("stop", content="b"), 40.0)
+    inspection.close(41.0)
+    assert inspection.parser.end is StreamEnd.FINISHED
+
+
 def test_a_deadline_that_is_missed_is_told() -> None:
     frames: list[Frame] = []
     inspection = Inspection(frames.append, started=0.0, clock=lambda: 0.0, progress_timeout=1)

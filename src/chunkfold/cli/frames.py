@@ -32,6 +32,7 @@ from chunkfold.anomalies import (
 from chunkfold.cli.additions import Addition, additions_of, unknown_fields
 from chunkfold.excerpts import excerpt
 from chunkfold.parser.options import ParserOptions
+from chunkfold.parser.parser import feed_or_fold
 from chunkfold.recording import RecordedTransportError, Recording
 from chunkfold.wire.raw_data import is_json
 
@@ -154,7 +155,8 @@ class Inspection:
             if self._ended:
                 self.unread += len(piece)
                 continue
-            self.parser.feed(piece, arrived=at)
+            is_last = begin + _PIECE >= len(data)  # only then it is known whether the read brought a chunk in time
+            feed_or_fold(self.parser, piece, at, is_slice=not is_last, is_returned=True)
             if self.parser.end is not None and not self._ended:  # without an event: a limit, or out of time
                 self._tell(None, [], str(self.parser.error or ""))
 
