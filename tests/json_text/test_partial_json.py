@@ -723,6 +723,41 @@ class Strict(BaseModel):
     day: dt.date | None = None
 
 
+class StrictRatio(BaseModel):
+    model_config = ConfigDict(strict=True)
+    count: float = 0
+
+
+class Initials(BaseModel):
+    model_config = ConfigDict(str_max_length=2)
+    name: str = ""
+
+
+class Nickname(BaseModel):
+    model_config = ConfigDict(str_max_length=4)
+    name: str = ""
+
+
+class Whole(BaseModel):
+    kind: Literal["whole"]
+    value: int
+
+
+class Sum(BaseModel):
+    kind: Literal["sum"]
+    left: "Term"
+    right: "Term"
+
+
+class Product(BaseModel):
+    kind: Literal["product"]
+    left: "Term"
+    right: "Term"
+
+
+Term = Annotated[Whole | Sum | Product, Field(discriminator="kind")]
+
+
 class Closed(BaseModel):
     model_config = ConfigDict(extra="forbid")
     a: str = ""
@@ -1019,6 +1054,12 @@ TYPED = [
     pytest.param(list[Annotated[Any, AfterValidator(int)]], '[1, "z", 2,', [1, 2], id="anything that a validator refuses"),
     pytest.param(list[Json[list[int]]], '["[1]", [1', ["[1]"], id="JSON in a text, which came as a value"),
     pytest.param(Annotated[int, Tag("n")] | Annotated[list[int], Tag("l")], '[1, "z", 2,', [1, 2], id="members with tags"),
+    pytest.param(Strict | StrictRatio, '{"count": "1",', {}, id="a text for a number in a union of strict models"),
+    pytest.param(Strict | StrictRatio, '{"count": 1.5,', {"count": 1.5}, id="a number that one of them takes"),
+    pytest.param(Initials | Nickname, '{"name": "Anna', {"name": "Anna"}, id="a text as long as one member of a union takes"),
+    pytest.param(Initials | Nickname, '{"name": "Annab', {}, id="a text that is too long for all of them"),
+    pytest.param(Curious | WithVars, '{"b": "z",', {"b": "z"}, id="a member's validator that asks for its field's name"),
+    pytest.param(Sum, '{"left": {"left": {"value": "z", "kind": "whole"', {"left": {"left": {"kind": "whole"}}}, id="a union of itself"),
     pytest.param(Box[int], '{"item": "z", "items": [1, "z", 2,', {"items": [1, 2]}, id="a generic dataclass"),
 ]  # fmt: skip
 
@@ -1437,6 +1478,16 @@ def test_ten_times_the_text_costs_ten_times_as_much(growth: Growth) -> None:
     A little more than 10 is no wonder: up to some length every piece has its copy, and caches hold less than it takes.
     """
     assert_linear(lambda n: functools.partial(fed_whole, growth.text(n), growth), 10_000, LIMIT)
+
+
+def test_types_that_contain_themselves_cost_no_more_at_each_level() -> None:
+    def take(levels: int) -> Callable[[], object]:
+        inner = '{"kind": "whole", "value": 1}'
+        for _ in range(levels):
+            inner = f'{{"kind": "sum", "left": {inner}, "right": {{"kind": "whole", "value": 1}}}}'
+        return lambda: PartialJSON(list[Term]).feed(f"[{inner}")  # a list, because of a class the parts are kept
+
+    assert_linear(take, 1, LIMIT)
 
 
 @pytest.mark.slow

@@ -32,6 +32,11 @@ class _Part(NamedTuple):
     config: Mapping[str, Any] = {}
     name: str = "value"
 
+    @property
+    def identity(self) -> tuple[int, int, str]:
+        """What tells it from the other parts of the same type; its schema and configuration are that type's own."""
+        return id(self.schema), id(self.config), self.name
+
 
 class _Member(NamedTuple):
     """One type of those that a value may have.
@@ -39,14 +44,31 @@ class _Member(NamedTuple):
     Attributes:
         container: `dict` or `list`, whose parts are checked one by one; None if a value is checked as a whole.
         fields: The types of its fields by their keys.
-        others: The type of all other values in it; None if there may be none.
+        others: The types of all other values in it; none if there may be none.
         key: What the keys must be, None for any.
     """
 
     container: type | None = None
     fields: Mapping[str | None, _Part] = {}
-    others: _Part | None = None
+    others: tuple[_Part, ...] = ()
     key: "Shape | None" = None
+
+    def parts_at(self, key: str | None) -> tuple[_Part, ...]:
+        """The types that the value under a key may have."""
+        part = self.fields.get(key)
+        return self.others if part is None else (part,)
+
+
+class _Schemas(NamedTuple):
+    """What all shapes of one type share.
+
+    Attributes:
+        definitions: The schemas that others refer to.
+        shapes: The shapes so far, by their parts: a type that contains itself has few, however deep its values are.
+    """
+
+    definitions: Mapping[str, _Schema]
+    shapes: dict[tuple[tuple[int, int, str], ...], "Shape"]
 
 
 class Shape:
@@ -56,13 +78,13 @@ class Shape:
         takes_all: Whether every JSON value is of this type.
     """
 
-    def __init__(self, part: _Part, definitions: Mapping[str, _Schema]) -> None:
-        self.takes_all = _takes_all(part.schema, definitions)
-        self._part = part
-        self._definitions = definitions  # the schemas that others refer to
+    def __init__(self, parts: tuple[_Part, ...], schemas: _Schemas) -> None:
+        self.takes_all = any(_takes_all(part.schema, schemas.definitions) for part in parts)
+        self._parts = parts  # a value may be of any of them, each with its own configuration
+        self._schemas = schemas
         self._longest_text: int | None = None
-        self._members = list(_members_of(part.schema, definitions, part.config))
-        self._validator: SchemaValidator | None = None
+        self._members = _members_of(parts, schemas)
+        self._validators: dict[int, SchemaValidator] = {}
         self._children: dict[tuple[type, str | None], Shape | None] = {}
 
     def begins_as(self) -> Any:
@@ -87,29 +109,35 @@ class Shape:
         return self._children[container, name]
 
     def _new_child(self, members: list[_Member], name: str | None) -> "Shape | None":
-        parts = [part for member in members if (part := member.fields.get(name, member.others)) is not None]
-        if len(parts) > 1:
-            parts = [_Part(_union_of([part.schema for part in parts]))]
-        return Shape(parts[0], self._definitions) if parts else None
+        parts = {part.identity: part for member in members for part in member.parts_at(name)}
+        if not parts:
+            return None
+        shapes, identity = self._schemas.shapes, tuple(parts)
+        if identity not in shapes:
+            shapes[identity] = Shape(tuple(parts.values()), self._schemas)
+        return shapes[identity]
 
     def fits(self, value: Any) -> bool:
-        """Whether a whole JSON value is of this type. If a validator raises anything, it is not."""
-        if self.takes_all:
-            return True
+        """Whether a whole JSON value is of this type."""
+        return self.takes_all or any(self._is_of(place, value) for place in range(len(self._parts)))
+
+    def _is_of(self, place: int, value: Any) -> bool:
+        """Whether a value is of one of the parts. If a validator raises anything, it is not."""
+        part = self._parts[place]
         try:
-            if self._validator is None:
-                self._validator = self._new_validator()
-            self._validator.validate_json(to_json({self._part.name: value}, inf_nan_mode="constants"))
+            if place not in self._validators:
+                self._validators[place] = self._new_validator(part)
+            self._validators[place].validate_json(to_json({part.name: value}, inf_nan_mode="constants"))
         except Exception:  # noqa: BLE001 - validators are the user's, and may need the rest of the value
             return False
         return True
 
-    def _new_validator(self) -> SchemaValidator:
+    def _new_validator(self, part: _Part) -> SchemaValidator:
         # As the only field of a model, because a validator of a field may ask for its name and for other fields.
-        field = {"type": "model-field", "schema": self._part.schema}
-        model = {"type": "model-fields", "fields": {self._part.name: field}}
-        schema = {"type": "definitions", "schema": model, "definitions": [*self._definitions.values()]}
-        return SchemaValidator(cast("Any", schema), cast("Any", self._part.config))
+        field = {"type": "model-field", "schema": part.schema}
+        model = {"type": "model-fields", "fields": {part.name: field}}
+        schema = {"type": "definitions", "schema": model, "definitions": [*self._schemas.definitions.values()]}
+        return SchemaValidator(cast("Any", schema), cast("Any", part.config))
 
     def fits_growing(self, text: str) -> bool:
         """Whether a string that may still grow can be shown: only if any text is allowed there."""
@@ -125,8 +153,9 @@ def shape_of(adapter: TypeAdapter[Any]) -> Shape:
     """The shape of the type that an adapter validates."""
     schema: Any = adapter.core_schema
     if schema["type"] != "definitions":
-        return Shape(_Part(schema), {})
-    return Shape(_Part(schema["schema"]), {definition["ref"]: definition for definition in schema["definitions"]})
+        return Shape((_Part(schema),), _Schemas({}, {}))
+    definitions = {definition["ref"]: definition for definition in schema["definitions"]}
+    return Shape((_Part(schema["schema"]),), _Schemas(definitions, {}))
 
 
 def _takes_all(schema: _Schema, definitions: Mapping[str, _Schema]) -> bool:
@@ -155,29 +184,37 @@ def _inside(schema: _Schema, definitions: Mapping[str, _Schema]) -> list[_Schema
             return []
 
 
-def _union_of(schemas: list[_Schema]) -> _Schema:
-    return {"type": "union", "choices": schemas}
+def _members_of(parts: Iterable[_Part], schemas: _Schemas) -> list[_Member]:
+    """The members of a type with these parts, each once, although several parts may contain it."""
+    leaves = {leaf.identity: leaf for part in parts for leaf in _leaves_of(part, schemas.definitions)}
+    return [_member_of(leaf.schema, leaf.config, schemas) for leaf in leaves.values()]
 
 
-def _members_of(schema: _Schema, definitions: Mapping[str, _Schema], config: Mapping[str, Any]) -> Iterator[_Member]:
+def _leaves_of(part: _Part, definitions: Mapping[str, _Schema]) -> Iterator[_Part]:
     """The members of a union, or the one type."""
-    config = schema.get("config", config)
-    if inside := _inside(schema, definitions):
-        for inner in inside:
-            yield from _members_of(inner, definitions, config)
-    elif schema["type"] in _KEYED:
+    schema = part.schema
+    config = schema.get("config", part.config)
+    inside = _inside(schema, definitions)
+    for inner in inside:
+        yield from _leaves_of(_Part(inner, config), definitions)
+    if not inside:
+        yield _Part(schema, config)
+
+
+def _member_of(schema: _Schema, config: Mapping[str, Any], schemas: _Schemas) -> _Member:
+    if schema["type"] in _KEYED:
         extra = schema.get("extra_behavior") or config.get("extra_fields_behavior")
-        yield _Member(dict, _fields_of(schema["fields"], config), _Part(_ANY) if extra == "allow" else None)
-    elif schema["type"] == "dict":
+        return _Member(dict, _fields_of(schema["fields"], config), (_Part(_ANY),) if extra == "allow" else ())
+    if schema["type"] == "dict":
         keys = schema.get("keys_schema", _ANY)
         is_any = keys["type"] in ("any", "str") and keys.keys() <= {"type", "metadata"}
-        key = None if is_any else Shape(_Part(keys), definitions)
-        yield _Member(dict, {}, _Part(schema.get("values_schema", _ANY), config), key)
-    elif schema["type"] in _LISTS:
+        key = None if is_any else Shape((_Part(keys),), schemas)
+        return _Member(dict, {}, (_Part(schema.get("values_schema", _ANY), config),), key)
+    if schema["type"] in _LISTS:
         items = schema.get("items_schema", _ANY)
-        yield _Member(list, {}, _Part(_union_of(items) if schema["type"] == "tuple" else items, config))
-    else:
-        yield _Member()
+        kinds = items if schema["type"] == "tuple" else [items]
+        return _Member(list, {}, tuple(_Part(kind, config) for kind in kinds))
+    return _Member()
 
 
 def _fields_of(fields: Any, config: Mapping[str, Any]) -> dict[str | None, _Part]:
