@@ -62,11 +62,11 @@ def piece(text: str, **fields: Any) -> ChatGenerationChunk:
 
 def at_the_end(answer: ChatCompletion) -> dict[str, Any]:
     """The fields that are yielded once: LangChain adds up what is sent twice, and completes half a call's arguments."""
-    message, usage = answer.message, answer.usage
+    message = answer.message.model_copy(update={"tool_calls": [c for c in answer.tool_calls if not c.is_server_side]})
     told = {key: text for key, text in (("reasoning_content", message.reasoning), ("refusal", message.refusal)) if text}
     fields: dict[str, Any] = {"additional_kwargs": told, "response_metadata": {"finish_reason": answer.finish_reason}}
     fields["tool_calls"], fields["invalid_tool_calls"] = default_tool_parser(message.to_param().get("tool_calls", []))
-    if usage:
+    if usage := answer.usage:
         counts = {"input_tokens": usage.prompt_tokens or 0, "output_tokens": usage.completion_tokens or 0}
         fields["usage_metadata"] = {**counts, "total_tokens": usage.total_tokens or sum(counts.values())}
     return fields

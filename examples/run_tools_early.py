@@ -46,7 +46,7 @@ async def main(url: str) -> None:
             response = aconnect(client, "POST", url, json=request, tools={"weather": Place})
             async with asyncio.TaskGroup() as tasks, response as stream:
                 async for event in stream.events():
-                    if isinstance(event, ToolCallDone):
+                    if isinstance(event, ToolCallDone) and not event.call.is_server_side:
                         running[event.position] = tasks.create_task(run(event))
                 print("the stream has ended", flush=True)
             messages.append(stream.completion().message.to_param())

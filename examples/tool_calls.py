@@ -48,10 +48,10 @@ def main() -> None:
             request = {"model": MODEL, "messages": messages, "tools": [tool]}
             with chunkfold.connect(client, "POST", f"{base}/chat/completions", json=request) as stream:
                 completion = stream.read()  # the fragments of parallel calls, each in its own call
-            if not completion.tool_calls:
+            calls = [call for call in completion.tool_calls if not call.is_server_side]
+            if not calls:
                 break
-            messages.append(completion.message.to_param())
-            messages += map(run, completion.tool_calls)
+            messages += [completion.message.to_param(), *map(run, calls)]
     print(completion.text)
 
 

@@ -1065,6 +1065,12 @@ class TestLangchainModel:
         assert [one["role"] for one in asked_last["messages"]] == ["user", "assistant", "tool"]
         assert asked_last["messages"][1]["tool_calls"][0]["function"]["name"] == "weather"
 
+    async def test_a_call_that_the_server_ran_is_not_one_to_run(self, asked: Any) -> None:
+        searched = delta(tool_calls=[fragment(0, "srvtoolu_1", "web_search", "{}")])
+        async with asked(Answer([searched, *WHOLE])) as (_, model):
+            message = model.invoke("Hi?")
+        assert (message.text, message.tool_calls, message.invalid_tool_calls) == ("Hi there", [], [])
+
     async def test_half_a_call_is_no_call(self, asked: Any) -> None:
         async with asked(Answer(CUT_CALL)) as (_, model):
             message = model.invoke("How is the weather?")

@@ -263,6 +263,14 @@ def test_the_results_are_sent_back_in_the_order_of_the_calls(run: Run, name: str
     assert results[2]["content"] == "no such tool: sing"
 
 
+@pytest.mark.parametrize("name", ["tool_calls", "run_tools_early"])
+def test_calls_that_the_server_ran_are_not_run(run: Run, name: str) -> None:
+    searched = call(0, "srvtoolu_1", "web_search", "{}") + delta(tool_calls=[fragment(1, None, None, "{}")])
+    with FakeProvider(Answer([searched, delta(content="Found."), delta("stop"), DONE])) as provider:
+        assert run(name, provider)[-1] == "Found."
+    assert len(provider.requests) == 1
+
+
 def test_sans_io_raises_what_the_provider_answers(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     refusal = {"error": {"message": "Incorrect API key provided.", "type": "invalid_request_error"}}
     cut = StreamBuilder().text("Go").answer(ending="cut")
