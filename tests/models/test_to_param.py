@@ -461,6 +461,11 @@ def test_a_whole_completion_gives_the_same() -> None:
     assert ChatCompletionStream([whole]).read().message.to_param() == message
 
 
+def test_a_message_that_was_loaded_gives_its_calls_without_their_index() -> None:
+    loaded = ChatCompletionMessage.model_validate({"tool_calls": [{"index": 0, "x": 1, **call("{}")}]})
+    assert loaded.to_param()["tool_calls"] == [call("{}", x=1)]
+
+
 # openai-python's types
 
 

@@ -159,7 +159,8 @@ def keep_order(message: ChatCompletionMessage, parts: "Sequence[PartStart]") -> 
 
 
 def _call_param(call: ChatCompletionMessageToolCall) -> dict[str, Any]:
-    param = call.model_dump(exclude={RAW_VALUES: True, "custom": {RAW_VALUES}})
+    # Some servers list whole calls with their index (Mistral), which others refuse in a request.
+    param = call.model_dump(exclude={RAW_VALUES: True, "index": True, "custom": {RAW_VALUES}})
     if isinstance(call, ChatCompletionMessageFunctionToolCall):
         param["function"] = _function_param(call.function)
     return param
