@@ -99,7 +99,7 @@ class Answers:
                     await self._read(recorder, stored)
                 finally:  # also where the server stops, and this is cancelled
                     recorder.recording.save(self._folder / f"{answer_id}.jsonl")
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:  # also a body that cannot be decoded
             stored.error = error
         finally:
             stored.ended = True

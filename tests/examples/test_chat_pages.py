@@ -120,6 +120,10 @@ def test_an_answer_outlives_the_relay(tmp_path: Path) -> None:
 FAILING: dict[str, tuple[Any, list[tuple[str, Any]]]] = {
     "cut": (Answer([delta(content="Hi ")], ending="cut"), [("message", "Hi "), ("failed", "StreamInterruptedError")]),
     "refused": (json_answer({"error": {"message": "no"}}, 401), [("failed", "APIStatusError")]),
+    "not in its encoding": (
+        Answer(STORY.body, headers={"content-encoding": "gzip"}),
+        [("failed", "StreamInterruptedError")],
+    ),
     "without an end": (Answer([delta(content="Hi ")]), [("message", "Hi "), ("failed", "IncompleteStreamError")]),
 }
 
