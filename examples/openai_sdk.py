@@ -36,8 +36,8 @@ def completion_of(ours: chunkfold.ChatCompletion) -> ChatCompletion:
 
 
 def chunk_of(ours: chunkfold.ChatCompletionChunk) -> ChatCompletionChunk:
-    """The same for a chunk, for code that reads the SDK's streams."""
-    return ChatCompletionChunk.construct(**ours.model_dump(exclude_unset=True))
+    """The same for a chunk, for code that reads the SDK's streams; choices and deltas that were not sent are empty."""
+    return ChatCompletionChunk.construct(**ours.model_dump(exclude_none=True))
 
 
 def ask(client: OpenAI) -> ChatCompletion:

@@ -956,7 +956,13 @@ class TestOpenaiSdk:
             theirs = [module.chunk_of(chunk) for chunk in ours]
             assert all(type(chunk) is chat.ChatCompletionChunk for chunk in theirs)
             dumps = [chunk.to_dict() for chunk in theirs]
-            assert dumps == [chunk.model_dump(exclude_unset=True) for chunk in ours]
+            assert dumps == [chunk.model_dump(exclude_none=True) for chunk in ours]
+
+    def test_chunks_without_choices_or_deltas_are_read_like_any_other(self, ask_openai: Any, capsys: Any) -> None:
+        told = b'data: {"id": "1", "usage": {"total_tokens": 2}}\n\n'
+        with FakeProvider(Answer([HI, b'data: {"choices": [{"finish_reason": "stop"}]}\n\n', told, DONE])) as provider:
+            assert ask_openai(provider).usage.total_tokens == 2
+        assert capsys.readouterr().out == "Hi "
 
 
 def their_reading(body: list[bytes]) -> Any:
