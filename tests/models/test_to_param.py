@@ -225,6 +225,11 @@ def test_no_reasoning_is_made_up() -> None:
 # Reasoning in blocks and parts, which the provider checks
 
 
+WEB_RESULT = {
+    "type": "web_search_tool_result",
+    "tool_use_id": "srvtoolu_1",
+    "content": [{"type": "web_search_result", "url": "http://e.x", "title": "T", "encrypted_content": "E"}],
+}
 RECORDED = [
     pytest.param(
         "litellm__anthropic-think",
@@ -238,6 +243,15 @@ RECORDED = [
         "litellm__gemini-think",
         {"content": "Hello.", "provider_specific_fields": {"thought_signatures": ["U0lHTg=="]}},
         id="LiteLLM's thought signatures",
+    ),
+    pytest.param(
+        "litellm__anthropic-web",
+        {
+            "content": "Found.",
+            "tool_calls": [call('{"query":"x"}', "srvtoolu_1", "web_search")],
+            "provider_specific_fields": {"web_search_results": [WEB_RESULT]},
+        },
+        id="LiteLLM's results of Anthropic's web search",
     ),
     pytest.param(
         "portkey__anthropic-think",
@@ -265,7 +279,7 @@ def test_what_a_recorded_provider_needs_back(name: str, expected: dict[str, Any]
     parser.feed(body)
     parser.close()
     message = parser.snapshot.message
-    assert message.reasoning == "Let me think."
+    assert message.reasoning == (None if name.endswith("-web") else "Let me think.")
     assert message.to_param() == {"role": "assistant", **expected}
     again = ChatCompletionMessage.model_validate_json(message.model_dump_json())
     assert again.to_param() == message.to_param()
@@ -364,6 +378,23 @@ WRITTEN = [
         ],
         {"content": "Hi", "provider_specific_fields": {"thought_signatures": ["YQ==", "Yg=="]}},
         id="LiteLLM: thought signatures add up",
+    ),
+    pytest.param(
+        [
+            {"provider_specific_fields": {"compaction_blocks": [{"type": "compaction", "content": "a"}]}},
+            {"provider_specific_fields": {"compaction_blocks": [{"type": "compaction", "content": "ab"}], "compaction_delta": {"content": "b"}}},
+            {"provider_specific_fields": {"server_tool_calls": [{"id": "srvtoolu_1"}], "tool_results": [{"tool_use_id": "srvtoolu_1"}]}},
+            {"content": "Hi"},
+        ],
+        {
+            "content": "Hi",
+            "provider_specific_fields": {
+                "tool_results": [{"tool_use_id": "srvtoolu_1"}],
+                "server_tool_calls": [{"id": "srvtoolu_1"}],
+                "compaction_blocks": [{"type": "compaction", "content": "ab"}],
+            },
+        },
+        id="LiteLLM: what Anthropic's own tools returned, and its summaries",
     ),
     pytest.param([{"content": "Hi", "extra_content": "x"}], {"content": "Hi"}, id="an extra_content that is none"),
 ]  # fmt: skip

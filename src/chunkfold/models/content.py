@@ -27,7 +27,15 @@ _REASONING_TEXTS: Final = ("reasoning_content", "reasoning", "reasoning_text")
 APPENDED: Final = ("reasoning_text", "reasoning_opaque")
 """GitHub Copilot's fields, whose pieces append."""
 PROVIDER_FIELDS: Final = "provider_specific_fields"
-"""LiteLLM's field of a message or a call, with Gemini's thought signatures."""
+"""LiteLLM's field of a message or a call, with Gemini's thought signatures and what Anthropic's own tools returned."""
+# Its keys that LiteLLM reads in a message of a request. It sends each list whole, but the signatures in pieces.
+_RETURNED_PROVIDER_FIELDS: Final = (
+    "thought_signatures",
+    "web_search_results",
+    "tool_results",
+    "server_tool_calls",
+    "compaction_blocks",
+)
 REASONING_ITEMS: Final = "reasoning_items"
 """LiteLLM's field with encrypted reasoning of OpenAI's Responses API."""
 _TEXT_PARTS: Final = ("text", "output_text")  # the second name is from OpenAI's Responses API
@@ -224,9 +232,8 @@ def returned_fields(fields: Fields) -> dict[str, Any]:
     if fields.get("reasoning_opaque"):
         found |= {name: fields.get(name) for name in APPENDED}
     provider = fields.get(PROVIDER_FIELDS)
-    signatures = provider.get("thought_signatures") if is_object(provider) else None
-    if signatures:
-        found[PROVIDER_FIELDS] = {"thought_signatures": signatures}
+    if is_object(provider):
+        found[PROVIDER_FIELDS] = {name: provider[name] for name in _RETURNED_PROVIDER_FIELDS if provider.get(name)}
     returned: dict[str, Any] = copied({name: value for name, value in found.items() if value})
     return returned
 
