@@ -370,6 +370,12 @@ def test_lines_that_mean_nothing_take_few_steps(begin: bytes) -> None:
     assert calls_of(lambda: decode([b":\n", body])) < 100
 
 
+@pytest.mark.parametrize("line", [b"[1]", b'{"a": 1}'])
+def test_a_line_of_json_that_is_repeated_takes_few_steps_once_no_more_is_shown(line: bytes) -> None:
+    repeated = b"%b\n" % line * 10_000
+    assert calls_of(lambda: decode([b":\n", repeated, repeated, b"\n"])) < 100_000
+
+
 LINES_OF_BLOCKS = st.lists(st.sampled_from([b"data: a", b"data", b"id: 1", b"event: b", b""]), max_size=12)
 
 

@@ -454,6 +454,15 @@ def test_calls_by_turns_each_get_their_own() -> None:
     assert check(before, [argued_behind(word, place % 2) for place, word in enumerate(WORDS)])
 
 
+def test_calls_of_choices_by_turns_each_get_their_own() -> None:
+    def argued_in(text: bytes, choice: int) -> bytes:
+        return argued(text).replace(b'"choices":[{"index":0', b'"choices":[{"index":%d' % choice)
+
+    first = [chunk(choice(None, place, tool_calls=[fragment(0, f"call_{place}", "f", "")]), id="c1", model="m") for place in range(2)]  # fmt: skip
+    before = [*first, *(argued_in(b"%d" % place, place % 2) for place in range(12))]
+    assert check(before, [argued_in(word, place % 2) for place, word in enumerate(WORDS)])
+
+
 def test_each_choice_keeps_what_its_deltas_repeat() -> None:
     def marked(text: bytes, choice: int) -> bytes:
         return said(text, choice).replace(b'"delta":{', b'"delta":{"mark":"m",')

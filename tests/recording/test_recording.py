@@ -1188,6 +1188,7 @@ def test_of_portkeys_headers_only_the_provider_and_the_ids_are_kept(name: str) -
 CONFIGURATION = {  # JSON in a gateway's header, and whether its texts are secrets
     "marked-1": True,
     "short7": True,
+    "short8": True,
     'q"o\\te-7': True,
     "azure-openai": False,
     "gpt-4o-mini": False,
@@ -1201,7 +1202,7 @@ CONFIGURATION = {  # JSON in a gateway's header, and whether its texts are secre
 @each_case("text", CONFIGURATION)
 def test_secrets_in_json_in_a_header_are_found_alone(text: str, separators: tuple[str, str]) -> None:
     targets = [
-        {"provider": "azure-openai", "api_key": "short7", "weight": 1},
+        {"provider": "azure-openai", "api_key": "short7", "weight": 1, "credentials": [{"value": "short8"}]},
         {"custom": 'marked-1 q"o\\te-7', "key-name-1": None, "override_params": {"model": "gpt-4o-mini"}},
     ]
     config = json.dumps({"strategy": {"mode": "fallback"}, "targets": targets}, separators=separators)
