@@ -926,6 +926,12 @@ def test_a_chunk_without_the_field_is_told_to_the_callback_and_refused_by_strict
     assert (strict.error.rule.id, strict.end) == ("CF110", "invalid")
 
 
+@pytest.mark.parametrize(("more", "count"), [({"choices": []}, 1), ({}, 0)])
+def test_an_error_with_usage_is_a_chunk_if_it_has_choices(more: dict[str, Any], count: int) -> None:
+    payload = parse({"error": {"message": "m"}, "usage": {"prompt_tokens": 1}, **more})
+    assert (len(payload.chunks), str(payload.error)) == (count, "m")
+
+
 @each_case("before", [b"", b"data:\n", b": ping\n\n", b"event: message\n"])
 @each_case("size", [1, 10**6])
 def test_so_is_the_first_chunk(before: bytes, size: int) -> None:
