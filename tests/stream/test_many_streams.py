@@ -201,12 +201,12 @@ def with_files_for(streams: int) -> int:
 def test_many_streams_cost_what_each_costs_alone() -> None:
     """The same chunks, read without chunkfold, are taken off both: what httpx costs is httpx's.
 
-    What 500 streams keep does not fit into a processor's caches, which alone makes it up to 1.7 times as much on some
-    machines. Anything that grows with the number of streams makes it many times as much.
+    What 500 streams keep does not fit into a processor's caches, so on some machines most tries are close to the limit.
+    Anything that grows with the number of streams makes every try many times as much.
     """
     streams, chunks, alone = with_files_for(500), 100, 100
     ratios: list[float] = []
-    while len(ratios) < 5 and not (ratios and ratios[-1] <= 2):  # the machine may be busy elsewhere
+    while len(ratios) < 12 and not (ratios and ratios[-1] <= 1.5):  # the machine may be busy elsewhere
         many = run_together(streams, chunks, folding)
         assert_all_finished(many, streams, chunks)
         many_raw = run_together(streams, chunks, raw)
@@ -220,7 +220,7 @@ def test_many_streams_cost_what_each_costs_alone() -> None:
             f" (httpx: {many_raw.seconds / streams / chunks * 1e6:.1f}), {cost_of_one * 1e6:.1f} alone"
             f" (httpx: {one_raw.seconds / alone / chunks * 1e6:.1f}), {ratios[-1]:.2f} times as much"
         )
-    assert ratios[-1] <= 2, ratios
+    assert ratios[-1] <= 1.5, ratios
 
 
 @pytest.mark.slow
