@@ -176,7 +176,13 @@ class ChatCompletionParser(Lifecycle):
             data: The bytes.
             arrived: The clock's reading when they arrived; now, if not given.
         """
-        self._fold_read(data, arrived)
+        if self.end is not None:
+            return
+        if type(data) is bytes and len(data) > SLICE:
+            for _ in self._take_slices(data, arrived, folding=True):
+                pass
+        else:
+            self._take(data, arrived, folding=True)
 
     def close(self) -> list[ChatCompletionChunk]:
         """Mark the end of the body. May return last chunks; afterwards `end` is set in any case."""
@@ -193,23 +199,10 @@ class ChatCompletionParser(Lifecycle):
         check_instance("exc", exc, BaseException, "an exception")
         return self._end_of_body(exc, is_returned=True)
 
-    def _fold_read(
-        self, data: bytes | bytearray | memoryview, arrived: float | None, *, is_returned: bool = False
-    ) -> None:
-        """What `fold` does; `is_returned` says that its output counts as emitted."""
-        if self.end is not None:
-            return
-        if type(data) is bytes and len(data) > SLICE:
-            for _ in self._take_slices(data, arrived, folding=True, is_returned=is_returned):
-                pass
-        else:
-            self._take(data, arrived, folding=True, is_returned=is_returned)
-
 
 # What streams and recordings do with a parser, besides its public methods.
 feed_or_fold = ChatCompletionParser._take  # pyright: ignore[reportPrivateUsage] - of its base class
 feed_in_slices = ChatCompletionParser._take_slices  # pyright: ignore[reportPrivateUsage]
-fold_read = ChatCompletionParser._fold_read  # pyright: ignore[reportPrivateUsage]
 end_of_body = ChatCompletionParser._end_of_body  # pyright: ignore[reportPrivateUsage]
 take_events = ChatCompletionParser._take_events  # pyright: ignore[reportPrivateUsage]
 note_yielded = ChatCompletionParser._note_yielded  # pyright: ignore[reportPrivateUsage]

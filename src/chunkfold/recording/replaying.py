@@ -3,8 +3,9 @@
 from typing import Unpack
 
 from chunkfold.arguments import check_instance
+from chunkfold.event_stream import SLICE
 from chunkfold.parser.options import ParserOptions
-from chunkfold.parser.parser import ChatCompletionParser, fold_read
+from chunkfold.parser.parser import ChatCompletionParser, feed_in_slices, feed_or_fold
 from chunkfold.recording.format import RecordedRead
 from chunkfold.recording.recording import RecordedTransportError, Recording
 
@@ -38,7 +39,11 @@ def parser_of(recording: Recording, **options: Unpack[ParserOptions]) -> ChatCom
 
 def take(parser: ChatCompletionParser, read: RecordedRead) -> None:
     """Feed a read to a parser, without making its chunks: those of a plain body would all be held at once."""
-    fold_read(parser, read.data, read.at, is_returned=True)
+    if len(read.data) > SLICE:
+        for _ in feed_in_slices(parser, read.data, read.at, folding=True, is_returned=True):
+            pass
+    elif parser.end is None:
+        feed_or_fold(parser, read.data, read.at, folding=True, is_returned=True)
 
 
 def options_of(recording: Recording) -> ParserOptions:
