@@ -38,7 +38,10 @@ def parser_of(recording: Recording, **options: Unpack[ParserOptions]) -> ChatCom
 
 
 def take(parser: ChatCompletionParser, read: RecordedRead) -> None:
-    """Feed a read to a parser, without making its chunks: those of a plain body would all be held at once."""
+    """Feed a read to a parser like `fold`, except that its output counts as emitted, as it was live.
+
+    Not by `feed`, since the chunks of a plain body would all be held at once.
+    """
     if len(read.data) > SLICE:
         for _ in feed_in_slices(parser, read.data, read.at, folding=True, is_returned=True):
             pass
