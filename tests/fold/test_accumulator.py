@@ -610,6 +610,37 @@ DETAILS = [
         id="encrypted data of another id is another block, at the same index too (OpenRouter)",
     ),
     pytest.param(
+        [
+            [{"type": "reasoning.summary", "index": 0, "summary": "a"}],
+            [{"type": "reasoning.summary", "index": 0, "summary": "b"}],
+            [{"type": "reasoning.encrypted", "index": 0, "data": "x", "id": "rs_1"}],
+            [{"type": "reasoning.summary", "index": 0, "format": "f"}],
+            [{"type": "reasoning.encrypted", "index": 0, "data": "X", "id": "rs_1"}],
+            [{"type": "reasoning.summary", "index": 0, "summary": "c"}],
+            [{"type": "reasoning.summary", "index": 0, "summary": "d"}],
+            [{"type": "reasoning.encrypted", "index": 0, "data": "y", "id": "rs_2"}],
+        ],
+        [
+            {"type": "reasoning.summary", "index": 0, "summary": "ab", "format": "f"},
+            {"type": "reasoning.encrypted", "index": 0, "data": "xX", "id": "rs_1"},
+            {"type": "reasoning.summary", "index": 0, "summary": "cd"},
+            {"type": "reasoning.encrypted", "index": 0, "data": "y", "id": "rs_2"},
+        ],
+        id="a summary after encrypted data with an id is another block, at the same index too (OpenRouter)",
+    ),
+    pytest.param(
+        [
+            [{"type": "reasoning.summary", "index": 0, "summary": "a"}],
+            [{"type": "reasoning.encrypted", "index": 1, "data": "x", "id": "rs_1"}],
+            [{"type": "reasoning.summary", "index": 0, "summary": "b"}],
+        ],
+        [
+            {"type": "reasoning.summary", "index": 0, "summary": "ab"},
+            {"type": "reasoning.encrypted", "index": 1, "data": "x", "id": "rs_1"},
+        ],
+        id="not where the encrypted data has an index of its own",
+    ),
+    pytest.param(
         [[{"type": TEXT, "index": 0, "text": "a", "id": "1"}], [{"type": TEXT, "index": 0, "text": "b", "id": "2"}]],
         [{"type": TEXT, "index": 0, "text": "ab", "id": "2"}],
         id="text of another id at the same index is not",

@@ -71,8 +71,7 @@ class Blocks:
             is_next = block is not None and block.is_followed_by(fragment)
         else:
             block = self._by_index.get(key)
-            # OpenRouter gives each block of encrypted data the index 0.
-            is_next = block is not None and bool(fragment.get("data")) and block.has_other_id(fragment)
+            is_next = block is not None and self._is_next(block, fragment)
         if block is None or is_next:
             block = _Block(kind)
             self._blocks.append(block)
@@ -82,6 +81,17 @@ class Blocks:
             self._by_index[key] = block
         self._last_of[type_] = block
         return block
+
+    def _is_next(self, block: "_Block", fragment: dict[str, Any]) -> bool:
+        """Whether a fragment with the index of a block begins another one: OpenRouter gives all blocks the index 0.
+
+        Encrypted data of another id does, and so does a text after encrypted data with an id.
+        """
+        if fragment.get("data"):
+            return block.has_other_id(fragment)
+        last = self._current.fields
+        has_ended = "data" in last and bool(last.get("id")) and last.get("index") == fragment["index"]
+        return has_ended and self._current is not block and any(fragment.get(key) for key in self._kind.appended)
 
 
 class _Block:
