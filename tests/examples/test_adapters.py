@@ -1071,6 +1071,19 @@ class TestLangchainModel:
         assert [one["role"] for one in asked_last["messages"]] == ["user", "assistant", "tool"]
         assert asked_last["messages"][1]["tool_calls"][0]["function"]["name"] == "weather"
 
+    async def test_a_signature_goes_back_with_its_call(self, asked: Any) -> None:
+        tools: Any = importlib.import_module("langchain_core.messages")
+        signed = {**fragment(0, "call_a", "weather", "{}"), "extra_content": {"google": {"thought_signature": "c2ln"}}}
+        async with asked(*[Answer([delta(tool_calls=[signed]), delta("tool_calls"), DONE]), Answer(WHOLE)] * 2) as one:
+            provider, model = one
+            pieces = list(model.stream("How?"))
+            for message in (sum(pieces[1:], start=pieces[0]), None):
+                told = message or model.invoke("How?")
+                model.invoke([("user", "How?"), told, tools.ToolMessage("Snow.", tool_call_id="call_a")])
+        for request in provider.requests[1::2]:
+            (call,) = request.json["messages"][1]["tool_calls"]
+            assert call["extra_content"] == signed["extra_content"]
+
     async def test_a_call_that_the_server_ran_is_not_one_to_run(self, asked: Any) -> None:
         searched = delta(tool_calls=[fragment(0, "srvtoolu_1", "web_search", "{}")])
         async with asked(Answer([searched, *WHOLE])) as (_, model):
