@@ -1078,6 +1078,15 @@ def test_a_dataclass_with_a_name_that_pydantic_does_not_need_is_checked_like_any
         live.close()
 
 
+@pytest.mark.skipif("validate_by_name" not in ConfigDict.__annotations__, reason="needs pydantic 2.11")
+def test_an_alias_that_the_model_ignores_is_no_field() -> None:
+    class ByName(BaseModel):
+        model_config = ConfigDict(alias_generator=to_camel, validate_by_alias=False, validate_by_name=True)
+        my_name: str = ""
+
+    assert PartialJSON(ByName).feed('{"my_name": "z", "myName": "y",') == {"my_name": "z"}
+
+
 WHOLE = [
     pytest.param(City, '{"city": "Bonn"}', City(city="Bonn"), id="a model"),
     pytest.param(City | None, '{"city": "Bonn"}', City(city="Bonn"), id="a model or null"),

@@ -223,7 +223,7 @@ def _fields_of(fields: Any, config: Mapping[str, Any]) -> dict[str | None, _Part
     named: Iterable[Any] = fields.items() if is_object(fields) else [(field["name"], field) for field in fields]
     for name, field in named:
         part = _Part(field["schema"], config, name)
-        alias: Any = field.get("validation_alias", name)
+        alias: Any = name if config.get("validate_by_alias") is False else field.get("validation_alias", name)
         paths: list[list[Any]] = [[alias]] if isinstance(alias, str) else alias if is_list(alias[0]) else [alias]
         for first, *rest in paths:
             found[first] = _Part(_ANY) if rest else part  # the field's value is somewhere inside
