@@ -52,6 +52,8 @@ class Run:
                 yield from self._grow("text", delta)
             case ReasoningDelta(delta=delta):
                 yield from self._grow("reasoning", delta)
+            case ToolCallStarted(position=position) if event.is_server_side:  # the page has nothing to run
+                self._ended.add(position)
             case ToolCallStarted(position=position, id=call_id, name=name):
                 self._call_ids[position] = call_id or f"call_{uuid4()}"
                 yield from self.close_message()

@@ -51,7 +51,8 @@ class UIMessage:
             case ToolCallArgumentsDelta(position=position, delta=delta):
                 yield {"type": "tool-input-delta", "toolCallId": self._call_ids[position], "inputTextDelta": delta}
             case ToolCallDone(position=position, call=call, parsed=parsed, error=error):
-                told = {"toolCallId": self._call_ids[position], "toolName": call.name}
+                told: dict[str, Any] = {"toolCallId": self._call_ids[position], "toolName": call.name or ""}
+                told |= {"providerExecuted": True} if call.is_server_side else {}  # so that the page runs nothing
                 if error is None:
                     yield {"type": "tool-input-available", **told, "input": parsed}
                 else:

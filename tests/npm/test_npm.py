@@ -24,6 +24,7 @@ WEATHER = (
     StreamBuilder("deepseek").reasoning("Look it up.").text("Let me ", "see.").tool_call("weather", '{"city": "Oslo"}')
 )
 WEATHER = WEATHER.usage(9, 4).finish().done()
+SEARCHED = StreamBuilder().tool_call("web_search", '{"query": "Oslo"}', id="srvtoolu_1").text("Snow.").finish().done()
 Ask = Callable[..., Any]
 
 pytestmark = [
@@ -92,6 +93,10 @@ class TestTheAISDK:
         assert (text["type"], text["text"], text["state"]) == ("text", "Let me see.", "done")
         assert (call["type"], call["state"], call["input"]) == ("tool-weather", "input-available", {"city": "Oslo"})
 
+    def test_a_call_that_the_server_ran_is_not_the_pages(self, ask: Ask) -> None:
+        _, call, text = ask(SEARCHED)["message"]["parts"]
+        assert (call["type"], call["providerExecuted"], text["text"]) == ("tool-web_search", True, "Snow.")
+
     def test_it_comes_piece_by_piece_and_says_how_it_ended(self, ask: Ask) -> None:
         said = ask(StreamBuilder().text("Hel", "lo").finish("length").done())
         assert said["chunks"] == [
@@ -138,6 +143,10 @@ class TestAGUI:
         assert (answer["role"], answer["content"]) == ("assistant", "Let me see.")
         (call,) = answer["toolCalls"]
         assert call["function"] == {"name": "weather", "arguments": '{"city": "Oslo"}'}
+
+    def test_a_call_that_the_server_ran_is_left_out(self, ask: Ask) -> None:
+        _, answer = ask(SEARCHED)["messages"]
+        assert (answer["content"], answer.get("toolCalls")) == ("Snow.", None)
 
     def test_it_comes_piece_by_piece(self, ask: Ask) -> None:
         said = ask(StreamBuilder().text("Hel", "lo").finish().done())

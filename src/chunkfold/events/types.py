@@ -22,6 +22,7 @@ from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.json_text.values import copied
 from chunkfold.models import Annotation, ChatCompletionMessageToolCall, CompletionUsage, Outcome
 from chunkfold.models.base import validate_leniently
+from chunkfold.models.tool_calls import is_server_side
 
 
 class _Growth(ShortRepr):
@@ -103,6 +104,11 @@ class ToolCallStarted(ShortRepr):
     position: int
     id: str | None
     name: str
+
+    @property
+    def is_server_side(self) -> bool:
+        """Whether there is nothing for you to run, as far as the id and the name show; `ToolCallDone.call` knows."""
+        return is_server_side(self.id, has_name=bool(self.name))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
