@@ -297,6 +297,13 @@ def test_what_the_second_look_found_is_said_as_it_was_seen() -> None:
     assert Traits(hello("minimax-search").body).choices[0]["delta"]["role"] == "tool"
 
 
+def test_the_chunks_ahead_are_of_the_first_choice_that_there_is() -> None:
+    built = StreamBuilder("minimax-search").text("Hi", choice=2).finish(choice=2)
+    stream = ChatCompletionStream(built)
+    assert [choice.message.content for choice in stream.read().choices] == list(built.reading.texts)
+    assert stream.end == "finished"
+
+
 def test_thoughts_in_content_open_and_close_their_tag_again() -> None:
     said = (
         StreamBuilder("gemini").reasoning("a").text("b").reasoning("c").tool_call("f", "{}").text("d").finish().done()

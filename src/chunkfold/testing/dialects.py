@@ -231,7 +231,7 @@ DIALECTS: Final[dict[str, Dialect]] = {
     ),
     "minimax": _MINIMAX,
     "minimax-search": replace(
-        _MINIMAX, about="as minimax, and a tool's result in choice 0 before the answer", head=(_SEARCHED,)
+        _MINIMAX, about="as minimax, and a tool's result in the answer's choice, before it", head=(_SEARCHED,)
     ),
     "mistral": Dialect(
         about="content as a list of parts while it thinks, whole calls",

@@ -71,9 +71,11 @@ class Writer:
                     yield from filter(None, [self._framed(self._dialect.done)])
 
     def _ahead(self, steps: Sequence[Step]) -> Iterator[bytes]:
-        if any(isinstance(step, Say | CallTools | Finish) for step in steps):
+        choices = [step.choice for step in steps if isinstance(step, Say | CallTools | Finish)]
+        if choices:
             yield from filter(None, [self._dialect.keep_alive])
-            yield from map(self._event, self._dialect.head)
+            for head in self._dialect.head:
+                yield self._event({**head, "choices": [{**one, "index": min(choices)} for one in head["choices"]]})
 
     def _say(self, step: Say) -> Iterator[bytes]:
         for piece in step.pieces:
