@@ -71,7 +71,11 @@ class Blocks:
             is_next = block is not None and block.is_followed_by(fragment)
         else:
             block = self._by_index.get(key)
-            is_next = block is not None and self._is_next(block, fragment)
+            is_next = (
+                block is not None
+                and (block is not self._current or bool(fragment.get("data")))
+                and self._is_next(block, fragment)
+            )
         if block is None or is_next:
             block = _Block(kind)
             self._blocks.append(block)
@@ -91,7 +95,7 @@ class Blocks:
             return block.has_other_id(fragment)
         last = self._current.fields
         has_ended = "data" in last and bool(last.get("id")) and last.get("index") == fragment["index"]
-        return has_ended and self._current is not block and any(fragment.get(key) for key in self._kind.appended)
+        return has_ended and any(fragment.get(key) for key in self._kind.appended)
 
 
 class _Block:
