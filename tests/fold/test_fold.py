@@ -765,6 +765,8 @@ def test_arguments_take_the_short_way_only_where_nothing_else_is_said() -> None:
         *itertools.product(indexes[:1], parts[1:], around[1:]),
     ]
     for index, part, outer in each_two:
+        if index == 3 and part in ({}, {"arguments": ""}, {"arguments": None}):
+            continue  # alone there is nothing in it (CF203), beside an unknown key there is
         one = {**outer, "index": index, "function": part}
         fed = [*begin, one, fragment(None, arguments="!"), fragment(1, arguments="?")]
         # In a list of its own each fragment is folded alone; beside an empty object, it cannot take the short way.

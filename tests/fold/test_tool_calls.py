@@ -16,6 +16,7 @@ from made_up_ids import MADE_UP, shown_id
 from shared_data import shared_data
 
 from chunkfold import (
+    AnomalyNoted,
     ChatCompletion,
     ChatCompletionAccumulator,
     ChatCompletionChunk,
@@ -1085,6 +1086,49 @@ def test_stop_beside_calls_that_the_server_ran_means_stop(fragments, outcome: st
     assert choice.outcome == outcome
     assert [event.outcome for event in events if isinstance(event, ChoiceFinished)] == [outcome]
     assert any(not call.is_server_side for call in choice.message.tool_calls) is (outcome == "tool_calls")
+
+
+EMPTY_CALL = {"id": "", "type": "", "function": {"name": "", "arguments": ""}}
+NULL_CALL = {"index": 0, "id": None, "type": None, "function": {"name": None, "arguments": None}}
+
+
+@pytest.mark.parametrize(
+    "empty",
+    [
+        {"tool_calls": [EMPTY_CALL]},
+        {"tool_calls": [{**EMPTY_CALL, "index": 0}, {**EMPTY_CALL, "index": 1}]},
+        {"tool_calls": [NULL_CALL]},
+        {"tool_calls": [{"index": 0, "type": "function", "function": {}}]},
+        {"tool_calls": [{}]},
+        {"function_call": {"name": "", "arguments": ""}},
+        {"function_call": {"name": None, "arguments": None}},
+        {"tool_calls": [EMPTY_CALL], "function_call": {"name": "", "arguments": ""}},
+    ],
+)
+def test_a_call_with_nothing_in_it_is_none(empty: dict[str, Any]) -> None:
+    """A gateway in front of Qwen sends all fields of a delta with each chunk."""
+    parser = ChatCompletionParser()
+    parser.events()
+    parser.feed(delta(content="Hi", **empty) + delta("stop", content="", **empty) + DONE)
+    (choice,) = parser.completion().choices
+    assert (choice.outcome, choice.message.tool_calls, choice.message.function_call) == ("stop", [], None)
+    kinds = [type(event).__name__ for event in parser.events() if not isinstance(event, AnomalyNoted)]
+    assert kinds == ["TextDelta", "ChoiceFinished"]
+    assert {one.rule.id for one in parser.anomalies} == {"CF203"}
+
+
+def test_a_call_with_nothing_in_it_adds_none_to_those_that_came() -> None:
+    parser = feed((0, "a", W, ONE))
+    parser.feed(delta("tool_calls", tool_calls=[{**EMPTY_CALL, "index": 1}, EMPTY_CALL]) + DONE)
+    assert calls(parser.completion()) == [("a", W, ONE)]
+
+
+def test_a_whole_message_has_its_calls_although_the_deltas_had_empty_ones() -> None:
+    message = {"tool_calls": [{"id": "a", "function": {"name": W, "arguments": ONE}}]}
+    parser = ChatCompletionParser()
+    parser.feed(delta(content="", tool_calls=[EMPTY_CALL]) + event({**HEAD, "choices": [{"message": message}]}))
+    parser.feed(delta("tool_calls") + DONE)
+    assert calls(parser.completion()) == [("a", W, ONE)]
 
 
 def test_a_web_search_behind_litellm_is_the_servers() -> None:

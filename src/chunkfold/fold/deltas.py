@@ -23,6 +23,7 @@ from chunkfold.models.content import (
     THINKING,
     BlockKind,
     Fields,
+    fields_of,
     fragments_of,
     has_more,
     is_image,
@@ -235,13 +236,18 @@ def fold_tool_calls(state: ChoiceState, fragments: list[Any]) -> int:
     size = 0
     for fragment in fragments:
         known = len(calls.calls)
-        call, grown = calls.route(fragment)
+        routed = calls.route(fragment)
+        if routed is None:
+            continue
+        call, grown = routed
         text = call.add(fragment, state.log)
         size += grown + len(text)
         if len(calls.calls) > known:
             state.begin_part("tool_calls", known)
         if state.observer is not None:
             state.observer.on_tool_call(state.index, calls, call, text)
+    if not calls.calls:
+        state.tool_calls = None
     return size
 
 
@@ -259,6 +265,9 @@ def rule_for_call(calls: ToolCalls, index: int) -> TextRule:
 
 def _add_function_call(state: ChoiceState, call: ChoiceDeltaFunctionCall) -> int:
     if state.function_call is None:
+        if not any(fields_of(call).values()):
+            state.log.note(anomalies.EMPTY_FOR_ABSENT, "a function call")
+            return 0
         state.function_call = LegacyCall()
     return state.function_call.add(call)
 

@@ -81,7 +81,10 @@ class TextChannels:
         if calls is None:
             known = None if self._calls_of is None else self._calls_of(choice)
             calls = self._calls[choice] = known or ToolCalls.for_routing(choice)
-        call, _ = calls.route(fragment)
+        routed = calls.route(fragment)
+        if routed is None:
+            return
+        call, _ = routed
         item = {name: value for name, value in (("index", call.index), ("id", call.id)) if value is not None}
         fields = vars(fragment)
         for part, name in (("function", "arguments"), ("custom", "input")):

@@ -15,6 +15,7 @@ from chunkfold.excerpts import excerpt
 from chunkfold.fold.footprint import Kept
 from chunkfold.fold.tool_call import ToolCall
 from chunkfold.models import ChoiceDeltaToolCall
+from chunkfold.models.content import fields_of
 from chunkfold.models.tool_calls import is_server_side
 
 
@@ -47,8 +48,11 @@ class ToolCalls:
         """What it keeps; see `footprint`."""
         return Kept((self.calls,), (self._by_id, self._by_index))
 
-    def route(self, fragment: ChoiceDeltaToolCall) -> tuple[ToolCall, int]:
-        """The call that a fragment belongs to, and how many characters the fragment added to its name."""
+    def route(self, fragment: ChoiceDeltaToolCall) -> tuple[ToolCall, int] | None:
+        """The call that a fragment belongs to, and how many characters the fragment added to its name.
+
+        None if the fragment belongs to no call that is known, and has nothing in it that could begin one.
+        """
         # Not by attribute, which may be a value of a wrong type: see `Model`.
         fields = fragment.__dict__
         index, id_ = fields.get("index"), fields.get("id")
@@ -62,6 +66,9 @@ class ToolCalls:
         at_index = self._by_index.get(index)
         if name == "null" and self._is_continued(at_index, index, id_, has_text=has_text):
             name = ""
+        if not (at_index or id_ or name or has_text) and not self.continues(index) and _is_empty(fragment):
+            self._log.note(anomalies.EMPTY_FOR_ABSENT, "a tool call")
+            return None
         if at_index is None and index is not None and has_text and not (id_ or name):
             at_index = self._moved(index)
         call, grown = self._route(at_index, index, id_, name)
@@ -72,6 +79,10 @@ class ToolCalls:
         if has_text and not call.has_text:
             self._begin_text(call)
         return call, grown
+
+    def continues(self, index: int | None) -> bool:
+        """Whether a fragment with this index, without id and name, belongs to a call that is known."""
+        return self.last is not None if index is None else index in self._by_index
 
     def bind_id(self, call: ToolCall, id_: str) -> None:
         """From now on the id identifies this call; it becomes the call's `id` if that has none yet."""
@@ -233,6 +244,14 @@ class ToolCalls:
         if continued is not None and continued.id is not None:
             self._log.note(anomalies.CALL_ID_FRESH, f"id {excerpt(id_)} after {excerpt(continued.id)}")
         return continued
+
+
+def _is_empty(fragment: ChoiceDeltaToolCall) -> bool:
+    """Whether a fragment has nothing but an index and the usual type."""
+    fields = {**fields_of(fragment), "index": None}
+    function = fields.pop("function", None)
+    values = [*fields.values(), *(() if function is None else fields_of(function).values())]
+    return all(value in (None, "", "function") for value in values)
 
 
 def _is_another(call: ToolCall, name: str) -> bool:
