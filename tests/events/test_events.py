@@ -825,6 +825,20 @@ def test_audio_whose_pieces_end_in_line_ends() -> None:
     assert audio_events(["QUJD\n", "REVG\n"]) == (b"ABCDEF", b"ABCDEF")
 
 
+def test_audio_that_is_sent_as_the_content() -> None:
+    """vLLM-Omni does so. Many chunks in a row are alike, so a short path could take them."""
+    texts, sounds = [f"word {n} " for n in range(20)], [b"sound %d" % n for n in range(20)]
+    written = [chunk(choice(content=text), modality="text") for text in texts]
+    spoken = [chunk(choice(content=encoded(sound)), modality="audio") for sound in sounds]
+    parser, events = Stream([*written, *spoken, *written, chunk(choice("stop", content=""), modality="audio")]).read()
+    message = parser.completion().message
+    assert message.content == "".join(one.delta for one in events if isinstance(one, TextDelta)) == "".join(texts * 2)
+    assert [one.data for one in events if isinstance(one, AudioDelta)] == sounds
+    assert message.audio is not None
+    assert message.audio.data == encoded(b"".join(sounds))
+    assert [one.text + one.reasoning for one in ChatCompletionParser().feed(spoken[0])] == [""]
+
+
 def test_audio_of_choices_is_kept_apart() -> None:
     pieces = [delta(index=index, audio={"data": piece}) for piece in ("QU", "JD") for index in (0, 1)]
     assert [(one.choice, *short_repr(one)) for one in events_of(*pieces) if isinstance(one, AudioDelta)] == [

@@ -14,7 +14,7 @@ from chunkfold.json_text.values import is_list, is_object, with_shared_texts
 from chunkfold.models import ChatCompletionChunk, Outcome
 from chunkfold.models.chunk import AMBIGUOUS_OBJECTS
 from chunkfold.models.outcome import outcome_of
-from chunkfold.wire.repairs import objects_in
+from chunkfold.wire.repairs import AUDIO_MODALITY, objects_in
 from chunkfold.wire.statuses import code_of, status_of
 
 # Keys of the errors without an envelope, in addition to those that end in this.
@@ -41,13 +41,18 @@ class Envelope(NamedTuple):
 
 
 def is_plain(chunk: ChatCompletionChunk) -> bool:
-    """Whether a valid chunk is a chunk and nothing else: it neither is nor holds an error, nor is it another API's."""
+    """Whether a valid chunk is all that it seems: no error, not another API's, and its content is not audio."""
     extra = chunk.__pydantic_extra__
     if "choices" not in chunk.__pydantic_fields_set__ or chunk.object in AMBIGUOUS_OBJECTS:
         return False  # any of the shapes; such objects are few
     if not chunk.choices and extra and any(name in _BARE_KEYS or name.endswith(_EXCEPTION) for name in extra):
         return False
-    if extra and (extra.get("error") or extra.get("base_resp") is not None or _has_error(extra.get("x_groq"))):
+    if extra and (
+        extra.get("error")
+        or extra.get("modality") == AUDIO_MODALITY
+        or extra.get("base_resp") is not None
+        or _has_error(extra.get("x_groq"))
+    ):
         return False
     for choice in chunk.choices:
         extra, reason = choice.__pydantic_extra__, choice.finish_reason

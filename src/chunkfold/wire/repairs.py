@@ -31,6 +31,7 @@ from chunkfold.models.shared import USAGE_KEYS, is_count
 
 Notes = list[tuple[Rule, str]]
 
+AUDIO_MODALITY: Final = "audio"
 _MAX_UNKNOWN_DEPTH: Final = 200
 # Characters of an event's arguments, and ids of calls, that are not text. As text, each may take 24 bytes instead of
 # one, and an integer takes the square of its digits to print.
@@ -139,6 +140,7 @@ def repaired_chunk(body: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
     if is_too_deep(body):
         _drop_deep_values(body, notes, ())
     _drop_empty_values(body, notes)
+    _move_audio(body)
     _repair_calls(body, notes)
     _read_spelled_numbers(body, notes, ())
     try:
@@ -179,6 +181,16 @@ def _drop_empty_values(body: dict[str, Any], notes: Notes) -> None:
             del choice["delta"]
             if delta is not None:
                 notes.append((anomalies.WRONG_TYPE, f"delta: expected an object, received {type(delta).__name__}"))
+
+
+def _move_audio(body: dict[str, Any]) -> None:
+    """Audio that vLLM-Omni sends as the content, with its modality beside the choices, goes where it usually is."""
+    if body.get("modality") != AUDIO_MODALITY:
+        return
+    for choice in objects_in(body.get("choices")):
+        delta = choice.get("delta")
+        if is_object(delta) and isinstance(delta.get("content"), str) and delta["content"] and not delta.get("audio"):
+            delta["audio"] = {"data": delta.pop("content")}
 
 
 def _repair_calls(body: dict[str, Any], notes: Notes) -> None:
