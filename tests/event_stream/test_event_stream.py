@@ -361,7 +361,11 @@ def test_lines_that_are_taken_in_one_step_are_each_line(
         patch.setattr("chunkfold.event_stream.decoder._SHORT_LINE", 1)
         expected = decode([first, body], limit)
         patch.setattr("chunkfold.event_stream.decoder._SHORT_LINE", 10**9)
-        assert decode([first, body], limit) == expected
+        for longest in (0, 5, 10**9):
+            patch.setattr("chunkfold.event_stream.decoder._SHORT_RUN", longest)
+            for stretch in (5, 1024):
+                patch.setattr("chunkfold.event_stream.lines._STRETCH", stretch)
+                assert decode([first, body], limit) == expected
 
 
 @pytest.mark.parametrize("begin", [b"x", b"dat", b"events", b" id", b": "])
@@ -372,8 +376,13 @@ def test_lines_that_mean_nothing_take_few_steps(begin: bytes) -> None:
 
 @pytest.mark.parametrize("line", [b"[1]", b'{"a": 1}'])
 def test_a_line_of_json_that_is_repeated_takes_few_steps_once_no_more_is_shown(line: bytes) -> None:
-    repeated = b"%b\n" % line * 10_000
-    assert calls_of(lambda: decode([b":\n", repeated, repeated, b"\n"])) < 100_000
+    repeated = b"%b\n" % line * 100_000
+    assert calls_of(lambda: decode([b":\n", repeated, b"\n"])) < 100_000
+
+
+def test_different_short_lines_take_few_steps_each() -> None:
+    body = b"id:\nevent:\nretry:\n" * 10_000
+    assert calls_of(lambda: decode([b":\n", body])) < 6 * 30_000
 
 
 LINES_OF_BLOCKS = st.lists(st.sampled_from([b"data: a", b"data", b"id: 1", b"event: b", b""]), max_size=12)

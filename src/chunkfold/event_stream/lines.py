@@ -4,14 +4,15 @@ import re
 from typing import Any, Final, cast
 
 CR, LF = 0x0D, 0x0A  # as numbers, which are found in bytes at once
-# Lines that are taken in one step: `data` lines, lines that mean nothing, or a line with its repetitions. What may be a
-# field, nearly `data`, JSON, blank or behind a BOM is taken alone.
+# Lines that are taken in one step: `data` lines, lines that mean nothing, or a line with its repetitions, of which only
+# the first may have to be kept. What may be a field, nearly `data`, JSON, blank or behind a BOM is taken alone.
 RUN: Final = re.compile(
     rb"(?P<data>(?:data(?::[^\r\n]*+)?+(?:\n|\r\n?+))++)"
     rb"|(?P<ignored>(?:(?!(?:event|id|retry|error)[:\r\n])[^\S\r\n]*+(?!(?i:data)[^\S\r\n]*+[:\r\n]|[{}\[\]\s\xef])"
     rb"[^\r\n]*+(?:\n|\r\n?+))++)"
-    rb"|(?P<line>[^\r\n]*+(?:\n|\r\n?+))(?:(?P=line)(?!(?<=\r)\n))*+"
+    rb"|(?P<line>[^\r\n]*+(?:\n|\r\n?+))(?:(?P=line)(?!(?<=\r)\n)){0,1023}+"
 )
+_STRETCH: Final = 1024  # bytes
 
 
 def line_end(data: bytes) -> bytes | None:
@@ -20,6 +21,13 @@ def line_end(data: bytes) -> bytes | None:
         return b"\n"
     count = data.count(b"\r\n")
     return b"\r\n" if data.count(b"\r") == count == data.count(b"\n") else None
+
+
+def end_of_stretch(data: bytes, begin: int) -> int:
+    """The end of the last whole line of some hundred bytes from `begin` on; 0 if no line ends there."""
+    end = begin + _STRETCH
+    # One byte less for CR: if it is that of a CRLF, its LF is found too, and is the later one.
+    return max(data.rfind(b"\n", begin, end), data.rfind(b"\r", begin, end - 1)) + 1
 
 
 def values_of(lines: bytes) -> bytes:
