@@ -1188,6 +1188,21 @@ def test_a_callback_cannot_read_the_stream_that_calls_it(
     assert stream.end is StreamEnd.FINISHED
 
 
+@pytest.mark.parametrize("view", ["__iter__", "text_deltas", "events"])
+@pytest.mark.parametrize("hook", ["on_server_sent_event", "on_chunks", "on_end"])
+def test_a_stream_that_its_callback_closed_yields_nothing_more(view: str, hook: str) -> None:
+    def close(*_: object) -> None:
+        stream.close()
+
+    body = [b"".join([HELLO, *WHOLE])]
+    if hook == "on_server_sent_event":
+        stream = ChatCompletionStream(body, on_server_sent_event=close)
+    else:
+        stream = ChatCompletionStream(body).observe(**{hook: close})
+    assert list(getattr(stream, view)()) == []
+    assert stream.end is (StreamEnd.CLOSED if hook == "on_server_sent_event" else StreamEnd.FINISHED)
+
+
 def test_draining_what_another_thread_reads() -> None:
     waiting = threading.Event()
     response = Blocking(waiting)

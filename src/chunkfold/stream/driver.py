@@ -6,7 +6,7 @@ the next step is in one place, without I/O; a stream only pulls bytes and closes
 """
 
 import warnings
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
@@ -284,14 +284,14 @@ class StreamDriver:
         self._is_parsing = True
         try:
             if self._decoded is not None and (error := self._expansion_error(self._decoded, len(data))) is not None:
-                self._ready = iter(end_of_body(self._parser, error))
+                self._give(end_of_body(self._parser, error))
             elif type(data) is bytes and len(data) > SLICE:
                 self._slices = feed_in_slices(self._parser, data, folding=folding)
                 self._parse_slice()
             elif self._parser.end is None:  # else it was closed meanwhile
                 chunks = feed_or_fold(self._parser, data, folding=folding)
                 if not folding:
-                    self._ready = iter(chunks)
+                    self._give(chunks)
         finally:
             self._is_parsing = False
 
@@ -310,7 +310,12 @@ class StreamDriver:
             self._is_parsing = False
         if chunks is None:
             self._slices = None
-        self._ready = iter(chunks or ())
+        self._give(chunks or ())
+
+    def _give(self, chunks: Iterable[ChatCompletionChunk]) -> None:
+        """Yield these chunks next, unless a callback closed the stream meanwhile."""
+        if not self._closed:
+            self._ready = iter(chunks)
 
     def _read_ended(self, exc: BaseException) -> bool:
         """The source raised: return whether the exception is handled here; if not, the caller has to get it."""
@@ -322,7 +327,7 @@ class StreamDriver:
             self._exhausted = True
             fault = self._cut_short  # if a read was left half done, that broke the source
         if not isinstance(fault, DeadlineReachedError):
-            self._ready = iter(end_of_body(self._parser, fault, is_transport=True))
+            self._give(end_of_body(self._parser, fault, is_transport=True))
         return True
 
     # Leaving
