@@ -40,15 +40,17 @@ class Decoded(NamedTuple):
     limit_exceeded: bool
     unfinished: UnfinishedBlock | None
     preamble: bytes | None
+    opening_limit: int | None = None
 
 
 def decode(pieces: Pieces, max_event_size: int | None = None) -> Decoded:
     decoder = EventStreamDecoder(max_event_size)
-    events, discarded, opening = [], [], b""
+    events, discarded, opening, opening_limit = [], [], b"", None
     for piece in pieces:
         events += decoder.feed(piece)
         discarded += decoder.discarded
         opening += decoder.opening
+        opening_limit = opening_limit or decoder.opening_limit
     decoder.close()
     return Decoded(
         events,
@@ -59,6 +61,7 @@ def decode(pieces: Pieces, max_event_size: int | None = None) -> Decoded:
         decoder.limit_exceeded,
         decoder.unfinished,
         decoder.preamble,
+        opening_limit or decoder.opening_limit,
     )
 
 
@@ -746,12 +749,14 @@ def test_what_stands_before_an_event_stream_is_shown(body: bytes, opening: bytes
 
 @pytest.mark.parametrize("size", [9, 10, 11, 5000, 5001])
 @pytest.mark.parametrize("limit", [10, 5000])
-def test_an_opening_that_is_larger_than_the_limit_is_left_out(size: int, limit: int) -> None:
+def test_of_an_opening_that_is_larger_than_the_limit_only_the_beginning_is_shown(size: int, limit: int) -> None:
     """Also where the read that ends it is larger than the limit by itself."""
     opening = b"{\n" * (size // 2) + b"\n" * (size % 2)
     body = opening + b"data: a\n\n" * 1000
     for pieces in ([body], [opening, body[size:]], [body[:3], body[3:]], [bytes([one]) for one in body]):
-        assert decode(pieces, limit).opening == (opening if size <= limit else b"")
+        decoded = decode(pieces, limit)
+        whole = (opening, None)
+        assert (decoded.opening, decoded.opening_limit) == (whole if size <= limit else (opening[:4096], limit))
 
 
 PREAMBLES = {

@@ -372,6 +372,35 @@ def test_without_being_told_an_event_may_have_32_mib() -> None:
     assert_named(parser, "max_event_size", 32 * 2**20)
 
 
+LARGE_OPENINGS: dict[str, bytes] = {
+    "an error in several lines": json.dumps({"error": {"message": "x", "trace": ["a"] * 40}}, indent=1).encode(),
+    "a completion in a list": json.dumps([{"choices": [{"message": {"content": "x" * 50}}] * 4}], indent=1).encode(),
+    "behind blanks": b"\r\n  \n" + b'{"a": 1,\n' * 40,
+}
+
+
+@pytest.mark.parametrize("rest", [b"\n\n" + delta(content="Hi") + DONE, b"\r\rdata: [DONE]"])
+@pytest.mark.parametrize("opening", LARGE_OPENINGS.values(), ids=LARGE_OPENINGS)
+def test_json_before_the_first_event_that_is_larger_than_an_event_may_be(opening: bytes, rest: bytes) -> None:
+    for size in (1, 3, 100, 10_000):
+        parser, chunks = parsed(opening + rest, size, max_event_size=200)
+        parser.close()
+        assert_named(parser, "max_event_size", 200)
+        assert chunks == []
+
+
+def test_other_lines_before_the_first_event_are_ignored_however_many() -> None:
+    parser, chunks = parsed(b"a log\n" * 100 + delta(content="Hello") + DONE, max_event_size=200)
+    assert ([one.text for one in chunks], parser.end) == (["Hello"], "done")
+
+
+def test_without_a_limit_json_before_the_first_event_may_have_32_mib() -> None:
+    parser = ChatCompletionParser(max_event_size=None)
+    parser.feed(b"{\n" + b" " * 32 * 2**20 + b"\n")
+    parser.feed(DONE)
+    assert_named(parser, "max_event_size", 32 * 2**20)
+
+
 def assert_named(parser: Any, limit: str, value: int) -> None:
     assert parser.end == "invalid"
     assert type(parser.error) is LimitExceededError

@@ -46,7 +46,8 @@ class EventStreamDecoder:
         limit: `max_event_size`, in bytes, or None; 8 MiB, once the line of an id or a name exceeded only that.
         unfinished: After `close`, the last block, if no blank line ended it.
         opening: The bytes that the last `feed` found before the first line of an event stream, without blank lines;
-            b"" if there were none, or more than the limit.
+            b"" if there were none. If they exceed the limit, only their beginning.
+        opening_limit: The limit that `opening` exceeds, in bytes; None if it does not.
         opening_place: How many entries of `discarded` belong before `opening`.
         is_plain: Whether the last `feed` exposed nothing besides its events, and the body is an event stream.
         is_between: Whether `is_plain` is true and the next byte begins a block. You may then read blocks of one `data`
@@ -65,6 +66,7 @@ class EventStreamDecoder:
         self.unfinished: UnfinishedBlock | None = None
         self._discarded = Discarded()
         self.opening = b""
+        self.opening_limit: int | None = None
         self.opening_place = 0
         self.is_plain = self.is_between = False
         self.offset = 0
@@ -295,7 +297,8 @@ class EventStreamDecoder:
     def _end_preamble(self) -> None:
         """The line at `offset` belongs to an event stream."""
         if self._preamble is not None:
-            self.opening, self.opening_place = self._preamble.before(self.offset), len(self._discarded.events)
+            self.opening, self.opening_limit = self._preamble.before(self.offset)
+            self.opening_place = len(self._discarded.events)
             self._preamble = None
 
     def _join_lines(self) -> None:

@@ -33,7 +33,12 @@ class Preamble:
         self._size += len(kept)
         self._kept += kept[: max(0, max(self._limit, _EXCERPT) - len(self._kept))]
 
-    def before(self, offset: int) -> bytes:
-        """The bytes before the line at that offset, which belongs to an event stream; b"" past the limit."""
-        size = offset - self._offset
-        return bytes(self._kept[:size]) if 0 < size <= self._limit else b""
+    def before(self, offset: int) -> tuple[bytes, int | None]:
+        """The bytes before the line at that offset, which belongs to an event stream.
+
+        If they exceed the limit, their beginning, and the limit; else all of them, and None.
+        """
+        size = max(offset - self._offset, 0) if self._size else 0
+        if size > self._limit:
+            return self.shown[:size], self._limit
+        return bytes(self._kept[:size]), None

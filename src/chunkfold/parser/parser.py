@@ -41,7 +41,8 @@ class ChatCompletionParser(Lifecycle):
         strict: True to raise the first anomaly as an `InvalidStreamError` that names its rule; or the ids of the rules
             that raise.
         tolerate: The ids of rules that strict mode accepts.
-        max_event_size: The maximum size of one event's data, and of any line, in bytes; None for no limit.
+        max_event_size: The maximum size of one event's data, and of any line, in bytes; None for no limit. It also
+            limits JSON in lines of its own before the first event, to 32 MiB if it is None.
         max_event_items: The maximum number of values in one event; None for no limit. Commas and opening brackets
             outside strings are counted. The default is more than a whole completion of 4,000 tokens has, with five top
             log probabilities for each.

@@ -32,6 +32,7 @@ from chunkfold.wire.raw_data import (
 )
 
 _BEGINNINGS: Final = (b"data", b"event", b"id", b"retry", b"error", BOM)  # of an event stream
+_JSON_STARTS: Final = (b"{", b"[")
 _LONG: Final = 2048  # bytes; what is shorter is one event, or few
 
 _offset = attrgetter("offset")
@@ -107,8 +108,13 @@ class StreamedBody(EventFolder):
 
     def _take_start(self, chunks: list[ChatCompletionChunk]) -> None:
         """Take what the body has before the first line of an event stream."""
-        opening = self._decoder.opening
-        if opening and self.stop is None and not self._take_opening(opening, chunks):
+        opening, limit = self._decoder.opening, self._decoder.opening_limit
+        if not opening or self.stop is not None:
+            return
+        if limit is not None:
+            if opening.lstrip()[:1] in _JSON_STARTS:
+                self._fail(exceeded("max_event_size", limit), chunks)
+        elif not self._take_opening(opening, chunks):
             self._take_bare_lines(opening, chunks)
 
     def _take_discarded(self, field: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
@@ -197,7 +203,7 @@ class StreamedBody(EventFolder):
         """A body in which nothing belongs to an event stream: an error, a whole completion, or something else."""
         if any(beginning.startswith(body) for beginning in _BEGINNINGS):
             return  # nothing, or less than a field's name
-        may_be_json = body[:1] in (b"{", b"[")
+        may_be_json = body[:1] in _JSON_STARTS
         if may_be_json and self._has_too_many_items(body, chunks):
             return
         payload = parse_body(body)
