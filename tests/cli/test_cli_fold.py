@@ -193,6 +193,13 @@ def test_standard_input_cannot_be_read_twice(command: str) -> None:
     assert errors.endswith('expected "-" once: standard input cannot be read again\n')
 
 
+@pytest.mark.parametrize("command", ["fold", "inspect", "replay", "report", "serve"])
+def test_an_empty_file_name_is_refused(command: str) -> None:
+    output, errors, code = run(command, "")
+    assert (output, code) == ("", 2)
+    assert errors.endswith("expected the name of a file, received an empty one\n")
+
+
 def test_json_is_utf_8_and_harmless_whatever_the_locale_is(folder: Path) -> None:
     text = "señor 日本 \x1b[31m \u202e \u2028"
     (folder / "x.sse").write_bytes(said(text))

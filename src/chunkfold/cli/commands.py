@@ -47,7 +47,14 @@ def _argument(name: str, **options: Any) -> click.Argument:
 
 
 def _files(metavar: str, *, required: bool = True) -> click.Argument:
-    return click.Argument(["files"], nargs=-1, required=required, metavar=metavar, callback=_once_from_stdin)
+    options: Any = {"nargs": -1, "required": required, "metavar": metavar}
+    return click.Argument(["files"], type=_file_name, callback=_once_from_stdin, **options)
+
+
+def _file_name(name: str) -> str:
+    if not name:  # it would be the current folder
+        raise click.BadParameter("expected the name of a file, received an empty one")
+    return name
 
 
 def _once_from_stdin(context: click.Context, parameter: click.Parameter, files: tuple[str, ...]) -> tuple[str, ...]:
@@ -192,7 +199,7 @@ Examples:
     ),
     _command(
         "replay",
-        click.Argument(["file"]),
+        click.Argument(["file"], type=_file_name),
         _option(
             "--speed",
             metavar="FACTOR",
@@ -222,7 +229,7 @@ Examples:
     ),
     _command(
         "inspect",
-        click.Argument(["source"], metavar="FILE|URL|-"),
+        click.Argument(["source"], metavar="FILE|URL|-", type=_file_name),
         _argument("prompt"),
         _flag("--rules", "is_explained", help="Explain each rule: who breaks it, and what chunkfold does."),
         _option("--only", type=click.Choice(["anomalies"]), help="Only frames that break a rule, and errors."),
