@@ -5,6 +5,7 @@ from the body alone: the outer one says 200.
 """
 
 import json
+from email.message import Message
 from typing import Any, NamedTuple
 
 import pytest
@@ -1493,6 +1494,17 @@ def test_the_id_of_the_request_in_the_body(body: dict[str, Any]) -> None:
         assert isinstance(parser.error, APIError)
         assert parser.error.request_id == expected
     assert failure({"error": {"message": "x", "request_id": 5}}).request_id is None
+
+
+def test_headers_of_urllib_and_one_without_a_value() -> None:
+    message: Any = Message()
+    message["Retry-After"], message["X-Request-ID"] = "7", "a"
+    without: Any = {"retry-after": "7", "x-request-id": None, "request-id": "a", "x": None}
+    for headers in message, without:
+        error = error_from_response(429, headers, b"")
+        assert (error.retry_after, error.request_id) == (7.0, "a")
+        assert "x" not in error.headers
+        assert ChatCompletionParser(headers=headers).request_id == "a"
 
 
 def test_headers_in_bytes() -> None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Final
+from typing import Final, cast
 
 # Gateways forward the headers of their provider under names of their own: LiteLLM, Portkey, one-api.
 _REQUEST_IDS: Final = (
@@ -19,13 +19,14 @@ _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 
 
 class Headers(Mapping[str, str]):
-    """A response's headers: names in lower case, looked up in any."""
+    """A response's headers: names in lower case, looked up in any. One whose value is None was not sent."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         if not hasattr(headers, "items"):
             msg = f"headers: expected a mapping, received {type(headers).__name__}"
             raise TypeError(msg)
-        self._headers = {_text(name).lower(): _text(value) for name, value in headers.items()}
+        given = cast("Mapping[str, str | None]", headers)
+        self._headers = {_text(name).lower(): _text(value) for name, value in given.items() if value is not None}
 
     def __getitem__(self, name: str) -> str:
         return self._headers[name.lower()]
