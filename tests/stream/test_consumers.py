@@ -1082,6 +1082,40 @@ async def test_a_second_cancellation_as_the_client_closes_after_the_first(librar
         assert (task.cancelled(), driven.reached) == (True, True)
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_cancellation_as_the_client_closes_after_the_time_to_drain(library: Any) -> None:
+    async def once(place: int) -> bool:
+        async with asked(library, AsyncChatCompletionStream, Answer([*NUMBERS, math.inf])) as to:
+            stream = await to.open()
+            await read_two(aiter(stream))
+            driven = Driven(drain_shortly(stream), place)
+
+            async def use() -> None:
+                await driven
+
+            task = asyncio.create_task(use())
+            driven.act = lambda trap: task.cancel()
+            await asyncio.wait([task], timeout=PATIENCE)
+            assert task.cancelled() or not driven.reached
+            assert stream.end is StreamEnd.CLOSED
+        return driven.reached
+
+    await at_each_await(once)
+
+
+async def test_draining_ends_with_the_scope_around_it(library: Any) -> None:
+    async with asked(library, AsyncChatCompletionStream, Answer([*NUMBERS, math.inf])) as to:
+        stream = await to.open()
+        await read_two(aiter(stream))
+        with anyio.move_on_after(0.02) as scope:
+            await stream.drain(2 * PATIENCE)
+        assert (scope.cancelled_caught, stream.end) == (True, StreamEnd.CLOSED)
+
+
+async def drain_shortly(stream: Any) -> None:
+    await stream.drain(0.02)
+
+
 async def read_two(items: Any) -> None:
     await anext(items)
     await anext(items)

@@ -124,13 +124,21 @@ class AsyncChatCompletionStream(StreamDriver):
 
         self._start_drain(within)
         deadline = time.monotonic() + within
+        scope = anyio.move_on_after(within)
+        reading = self._read_on(scope, deadline)
         try:
-            with anyio.move_on_after(within):
-                while self.end is None and time.monotonic() < deadline:
-                    await self._read(folding=True)
+            if self.response is None:
+                await reading  # see `_close`
+            else:  # the client closes the connection if its read is cancelled
+                await run_to_completion(reading, on_cancel=scope.cancel, shield=False)
         finally:
             await self._close(wait=deadline - time.monotonic())
         return self.snapshot
+
+    async def _read_on(self, scope: "anyio.CancelScope", deadline: float) -> None:
+        with scope:
+            while self.end is None and time.monotonic() < deadline:
+                await self._read(folding=True)
 
     def text_deltas(self) -> AsyncView[str]:
         """Yield the text of choice 0 from here on, without empty pieces; see `ChatCompletionStream.text_deltas`."""

@@ -125,14 +125,19 @@ def wake_reader(response: Any) -> bool:
     return False
 
 
-async def run_to_completion(work: Coroutine[Any, Any, None], *, on_cancel: Callable[[], object] | None = None) -> None:
+async def run_to_completion(
+    work: Coroutine[Any, Any, None], *, on_cancel: Callable[[], object] | None = None, shield: bool = True
+) -> None:
     """Wait until `work` is done, such as closing; if this task was cancelled meanwhile, raise the cancellation then.
 
     A pool loses a connection forever if the closing of its response is interrupted. The shields of httpcore are
     anyio's: they protect from cancellation by anyio and trio, but not from asyncio's own `task.cancel()`. So on asyncio
     the work is done by a separate task.
 
-    `on_cancel` is called when the task is cancelled, to make the work finish sooner.
+    Args:
+        work: What is done.
+        on_cancel: Called when the task is cancelled, to make the work finish sooner.
+        shield: Whether a cancellation by a scope of anyio waits until the work is done; if not, `on_cancel` is called.
     """
     if not _is_asyncio():
         await work
@@ -142,17 +147,19 @@ async def run_to_completion(work: Coroutine[Any, Any, None], *, on_cancel: Calla
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None
     anyio = sys.modules.get("anyio")
-    # Shielded from anyio's cancellation, which anyio repeats in every iteration of the event loop.
-    with anyio.CancelScope(shield=True) if anyio is not None else nullcontext():
+    scope: Any = anyio.CancelScope(shield=shield) if anyio is not None else nullcontext()
+    with scope:
         while not task.done():
             try:
                 await asyncio.wait((task,))
             except asyncio.CancelledError as error:
                 cancelled = error
+                scope.shield = True  # from anyio's cancellation, which anyio repeats in every iteration of the loop
                 if on_cancel is not None:
                     on_cancel()
     try:
         if cancelled is not None:
+            task.exception()  # else asyncio would log that it was not retrieved
             raise cancelled
         task.result()
     finally:
