@@ -1521,6 +1521,20 @@ def test_a_tap_that_leaves_and_raises_ends_the_stream_once(body: bytes, end: Str
     assert (parser.end, ended, [type(event).__name__ for event in events]) == (end, [end], expected)
 
 
+def test_a_tap_that_interrupts_the_stream_ends_it_once() -> None:
+    fault, told = ConnectionError(), list[object]()
+
+    def tap(event: object, chunks: object) -> None:
+        parser.interrupt(fault)
+
+    parser = ChatCompletionParser(on_server_sent_event=tap)
+    parser.observe(on_end=lambda one: told.append(one.error))
+    assert [one.text for one in parser.feed(text("a") + text("b"))] == ["a"]
+    assert parser.end is StreamEnd.INTERRUPTED
+    assert isinstance(parser.error, StreamInterruptedError)
+    assert (parser.error.__cause__, told) == (fault, [parser.error])
+
+
 @each_case("lost", [text("more"), ERROR, b"", DONE])
 def test_a_read_that_was_cut_off_is_not_complete_although_all_had_finished(lost: bytes) -> None:
     """What is lost may be an error, or more output."""

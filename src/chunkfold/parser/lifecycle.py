@@ -266,12 +266,13 @@ class Lifecycle:
         with suppress(Exception):  # the transform may raise again
             if self._body.stop is None:
                 self._body.end(Stop.LEFT, [])
-        if self.end is None:  # else the callback left the stream itself
-            self._conclude(self._body.stop or Stop.LEFT, cause, has_gap=True)
+        self._conclude(self._body.stop or Stop.LEFT, cause, has_gap=True)
         self._tell_observers()
 
     def _conclude(self, stop: Stop, cause: BaseException | None = None, *, has_gap: bool = False) -> None:
-        """Set how the stream ended."""
+        """Set how the stream ended, unless a callback ended it itself."""
+        if self.end is not None:
+            return
         fold, log, body = self._fold, self._log, self._body
         facts = Facts(
             stop,
