@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 from _provider import base_url
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, convert_to_openai_messages
+from langchain_core.messages import AIMessage, AIMessageChunk, convert_to_openai_messages
 from langchain_core.messages.tool import default_tool_parser
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -34,9 +34,9 @@ class ChatChunkfold(BaseChatModel):
         return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
 
     def _request(self, messages: Any, stop: Any, options: dict[str, Any]) -> dict[str, Any]:
-        body = {"model": self.model, "messages": [sent for one in messages for sent in params_of(one)], **options}
-        body |= {"stream_options": {"include_usage": True}} | ({"stop": stop} if stop else {})
-        return {"method": "POST", "url": "chat/completions", "json": body}
+        sent = [one.additional_kwargs.get("param") or convert_to_openai_messages(one) for one in messages]
+        body = {"model": self.model, "messages": sent, **options, "stream_options": {"include_usage": True}}
+        return {"method": "POST", "url": "chat/completions", "json": body | ({"stop": stop} if stop else {})}
 
     def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kw: Any) -> ChatResult:  # noqa: ARG002
         with connect(self.client, **self._request(messages, stop, kw)) as stream:
@@ -55,12 +55,6 @@ class ChatChunkfold(BaseChatModel):
         yield piece("", **at_the_end(stream.completion()))
 
 
-def params_of(message: BaseMessage) -> list[dict[str, Any]]:
-    """A message as the provider takes it. An answer goes back with all that its provider sent, such as signatures."""
-    kept = message.additional_kwargs.get("param")
-    return [kept] if kept else convert_to_openai_messages([message])
-
-
 def piece(text: str, **fields: Any) -> ChatGenerationChunk:
     """What LangChain adds up."""
     return ChatGenerationChunk(message=AIMessageChunk(content=text, **fields))
@@ -69,12 +63,11 @@ def piece(text: str, **fields: Any) -> ChatGenerationChunk:
 def at_the_end(answer: ChatCompletion) -> dict[str, Any]:
     """The fields that are yielded once: LangChain adds up what is sent twice, and completes half a call's arguments."""
     message = answer.message.model_copy(update={"tool_calls": [c for c in answer.tool_calls if not c.is_server_side]})
-    texts = {"reasoning_content": message.reasoning, "refusal": message.refusal}
-    told: dict[str, Any] = {key: text for key, text in texts.items() if text}
     param = answer.message.to_param()
-    if param.keys() - {"role", "content", "refusal"}:  # calls, or what LangChain has no field for
-        told["param"] = param
-    fields: dict[str, Any] = {"additional_kwargs": told, "response_metadata": {"finish_reason": answer.finish_reason}}
+    kept = param if param.keys() - {"role", "content", "refusal"} else None  # LangChain has no field for signatures
+    told = {"reasoning_content": message.reasoning, "refusal": message.refusal, "param": kept}
+    fields: dict[str, Any] = {"additional_kwargs": {name: value for name, value in told.items() if value}}
+    fields["response_metadata"] = {"finish_reason": answer.finish_reason}
     fields["tool_calls"], fields["invalid_tool_calls"] = default_tool_parser(message.to_param().get("tool_calls", []))
     if usage := answer.usage:
         counts = {"input_tokens": usage.prompt_tokens or 0, "output_tokens": usage.completion_tokens or 0}
