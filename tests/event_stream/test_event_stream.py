@@ -712,7 +712,7 @@ def test_of_what_is_shown_of_bare_json_other_lines_do_not_count(other: bytes) ->
 
 
 def test_bare_json_that_is_repeated_after_a_long_one_is_shown_each_time() -> None:
-    body = b":\n{\n" + b'"a": 1,\n' * 2**13 + b'{"b": 2}\n' * 3 + b"\n"
+    body = b":\n{\n" + b'"a": 1,\n' * 2**17 + b'{"b": 2}\n' * 3 + b"\n"
     for pieces in ([body], body.splitlines(keepends=True)):
         assert [shown.data for shown in decode(pieces).discarded] == [b"{", *[b'{"b": 2}'] * 3]
 

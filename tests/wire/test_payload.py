@@ -1070,6 +1070,14 @@ def test_a_chunk_in_several_lines_without_the_field_is_read(end: bytes) -> None:
     assert read(framed + b'{\n"a": 1\n}\n\n').end == "truncated"
 
 
+@pytest.mark.parametrize(("body", "end"), [(COMPLETION, "finished"), ({"error": {"message": "x"}}, "failed")])
+def test_a_large_body_of_json_in_lines_behind_a_comment_is_read(body: dict[str, Any], end: str) -> None:
+    """Was once wrong: it was lost, and the stream was `empty`."""
+    sent = b": ping\n\n" + json.dumps({**body, "padding": ["a" * 20] * 30_000}, indent=1).encode()
+    assert read(sent).end == end
+    assert read(sent.replace(b'"a', b'"' + b"a" * 20)).end == "empty"  # past a MiB it is not kept
+
+
 def test_an_error_without_the_field_before_an_event_stream_is_read() -> None:
     parser = read(compact({"error": {"message": "x"}}) + b"\n\n: ping\n\n" + b"".join(sse(A)))
     assert (parser.end, str(parser.error)) == ("failed", "x")

@@ -11,7 +11,8 @@ from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEve
 
 _BARE_ERROR: Final = re.compile(rb'\[?\s*\{\s*"error"\s*:\s*(?:\{\s*"|"[^"])')  # null and {} mean no error
 _BARE_STARTS: Final = (b"{", b"[", b"[{")  # the first line, where JSON is printed in several
-_LONGEST_BARE: Final = 2**16  # bytes
+_LONGEST_BARE: Final = 2**16  # bytes of lines that are kept one by one
+_LONGEST_JSON: Final = 2**20  # bytes in several lines, of which a whole completion may have many
 
 
 class Discarded:
@@ -71,7 +72,7 @@ class Discarded:
         self.is_begun = True
         if not self._bare:
             self._bare_offset = offset
-        if self._bare is not None and len(self._bare) + len(line) < _LONGEST_BARE:
+        if self._bare is not None and len(self._bare) + len(line) < _LONGEST_JSON:
             self._bare += line + b"\n"
         else:
             self._bare = None
