@@ -370,33 +370,21 @@ RULE_6 = [
 ]
 
 
-@pytest.mark.parametrize(("deltas", "expected", "rules"), RULE_1)
-def test_rule_1_the_id_is_known(deltas, expected, rules) -> None:
-    check(deltas, expected, rules)
+RULES = {
+    "1, the id is known": RULE_1,
+    "2, the id is new and the index free": RULE_2,
+    "3, the id is new and the index taken": RULE_3,
+    "4, no id and the index taken": RULE_4,
+    "5, no id and the index free": RULE_5,
+    "6, neither id nor index": RULE_6,
+}
+FRAGMENTS = [
+    pytest.param(*case.values, id=f"rule {rule}: {case.id}") for rule, cases in RULES.items() for case in cases
+]
 
 
-@pytest.mark.parametrize(("deltas", "expected", "rules"), RULE_2)
-def test_rule_2_the_id_is_new_and_the_index_free(deltas, expected, rules) -> None:
-    check(deltas, expected, rules)
-
-
-@pytest.mark.parametrize(("deltas", "expected", "rules"), RULE_3)
-def test_rule_3_the_id_is_new_and_the_index_taken(deltas, expected, rules) -> None:
-    check(deltas, expected, rules)
-
-
-@pytest.mark.parametrize(("deltas", "expected", "rules"), RULE_4)
-def test_rule_4_no_id_and_the_index_taken(deltas, expected, rules) -> None:
-    check(deltas, expected, rules)
-
-
-@pytest.mark.parametrize(("deltas", "expected", "rules"), RULE_5)
-def test_rule_5_no_id_and_the_index_free(deltas, expected, rules) -> None:
-    check(deltas, expected, rules)
-
-
-@pytest.mark.parametrize(("deltas", "expected", "rules"), RULE_6)
-def test_rule_6_neither_id_nor_index(deltas, expected, rules) -> None:
+@each_case(("deltas", "expected", "rules"), FRAGMENTS)
+def test_rules(deltas, expected, rules) -> None:
     check(deltas, expected, rules)
 
 
@@ -423,7 +411,7 @@ def test_a_function_beside_an_empty_custom_tool(custom: dict[str, Any]) -> None:
     assert (call.type, call.name, call.function.arguments) == ("function", W, ONE)
 
 
-@each_case(("deltas", "expected", "rules"), [*RULE_1, *RULE_2, *RULE_3, *RULE_4, *RULE_5, *RULE_6])
+@each_case(("deltas", "expected", "rules"), FRAGMENTS)
 def test_several_fragments_in_one_delta_follow_the_same_rules(deltas, expected, rules) -> None:
     check([deltas], expected, rules)
 
@@ -760,7 +748,7 @@ def test_a_custom_tool_beside_a_function_without_text() -> None:
     assert read(sent).snapshot.tool_calls[0].model_dump() == expected
 
 
-@each_case(("deltas", "expected", "rules"), [*RULE_1, *RULE_2, *RULE_3, *RULE_4, *RULE_5, *RULE_6])
+@each_case(("deltas", "expected", "rules"), FRAGMENTS)
 def test_custom_tools_follow_the_same_rules_of_identity(deltas, expected, rules) -> None:
     def as_custom(fragment: tuple[Any, Any, Any, Any]) -> dict[str, Any]:
         sent = on_wire(fragment)
@@ -834,102 +822,7 @@ def test_unknown_fields_are_kept_at_the_level_where_they_came() -> None:
     assert call.model_extra == {"x": 1}
 
 
-# What providers do to tool calls
-
-ROWS = [
-    pytest.param(
-        [[(..., "a", W, ONE)], [(..., "b", W, TWO), (..., "c", W, THREE)]],
-        PLAIN,
-        {"CF301"},
-        id="68 no index (Gemini, NagaAI): whole calls by id",
-    ),
-    pytest.param([(0, "a", W, ONE), (0, "b", W, TWO)], PLAIN[:2], {"CF305"}, id="69 index always 0, new id per call"),
-    pytest.param(
-        [(0, "a", W, ""), (0, "b", ..., '{"'), (0, "c", ..., 'n":'), (0, "d", ..., "1}")],
-        PLAIN[:1],
-        {"CF304"},
-        id="70 a fresh id on every fragment (Kimi)",
-    ),
-    pytest.param(
-        [(0, "a", W, ""), (0, "a", W, OPEN), (0, "a", W, "1}"), (1, "b", W, OPEN), (1, "b", W, "2}")],
-        PLAIN[:2],
-        {"CF307"},
-        id="71 id and name in each delta (MiniMax)",
-    ),
-    pytest.param(
-        [(0, "a", W, ""), (0, "", "", OPEN), (0, "", "", "1}"), (1, "b", W, ""), (1, "", "", TWO)],
-        PLAIN[:2],
-        set(),
-        id="72 empty id and name on continuations (Qwen)",
-    ),
-    pytest.param(
-        [(0, ..., W, ONE), (1, 2, W, TWO)],
-        [(MADE_UP, W, ONE), ("2", W, TWO)],
-        {"CF302", "CF303"},
-        id="73 no id, or a number (Ollama, Poolside)",
-    ),
-    pytest.param(
-        [(0, ..., W, ""), (0, "a", ..., OPEN), (..., "a", ..., "1}")],
-        PLAIN[:1],
-        {"CF301"},
-        id="74 first the index, later only the id",
-    ),
-    pytest.param(
-        [(..., "a", W, ""), (0, "a", ..., OPEN), (0, ..., ..., "1}")],
-        PLAIN[:1],
-        {"CF301"},
-        id="74 the reverse",
-    ),
-    pytest.param(
-        [[(0, "a", W, ...), (0, ..., ..., OPEN)], [(0, ..., ..., "1"), (0, ..., ..., "}")]],
-        PLAIN[:1],
-        set(),
-        id="75 two fragments of one call in one chunk (vLLM)",
-    ),
-    pytest.param(
-        [(1, "a", W, ""), (3, "b", W, ""), (1, ..., ..., ONE), (3, ..., ..., TWO)],
-        PLAIN[:2],
-        set(),
-        id="76 the first index is not 0 (bridges to Claude)",
-    ),
-    pytest.param([(0, "a", ..., ONE), (0, ..., W, ...)], PLAIN[:1], set(), id="77 the name after the arguments"),
-    pytest.param(
-        [(0, "a", W, None), (0, ..., ..., {"n": 1}), (1, "b", W, {"n": 2})],
-        PLAIN[:2],
-        {"CF310"},
-        id="78 null (vLLM) and object (MiniMax)",
-    ),
-    pytest.param(
-        [(0, "a", W, {"n": 1}), (0, ..., ..., {"n": 2})],
-        [("a", W, ONE + TWO)],
-        {"CF310", "CF312"},
-        id="78 several objects are appended",
-    ),
-    pytest.param([(0, "a", W, "{}"), (0, ..., ..., ONE)], [("a", W, "{}" + ONE)], {"CF311"}, id="79 a placeholder"),
-    pytest.param([(0, "a", W, ""), (1, "b", W, "")], [("a", W, ""), ("b", W, "")], set(), id="80 no arguments at all"),
-    pytest.param([(0, "a", W, "1"), (0, ..., ..., "2")], [("a", W, "12")], set(), id="81 a prefix that parses"),
-]
-
-
-@each_case(("deltas", "expected", "rules"), ROWS)
-def test_quirk(deltas, expected, rules) -> None:
-    check(deltas, expected, rules)
-
-
-def test_quirk_82_stop_with_tool_calls() -> None:
-    parser = read((0, "a", W, ONE), finish_reason="stop")
-    (choice,) = parser.completion().choices
-    assert (choice.finish_reason, choice.outcome) == ("stop", "tool_calls")
-    assert parser.anomalies == ()
-
-
-def test_quirk_83_tool_calls_although_cut() -> None:
-    """The stream says that it ended well, and so it did; the arguments say otherwise, and are never repaired."""
-    (call,) = read((0, "a", W, '{"city":"Ber')).completion().tool_calls
-    assert call.arguments == '{"city":"Ber'
-    with pytest.raises(ParseError) as caught:
-        call.function.parse()
-    assert caught.value.cut
+# Names that begin alike
 
 
 @pytest.mark.parametrize(
