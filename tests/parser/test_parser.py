@@ -688,6 +688,7 @@ def test_an_unfinished_last_block(tail: str, way_out: str, cut: Callable[[bytes]
     parser = play(HI + body, way_out, cut)
     # The transport's fault changes what is missing, not what came.
     assert parser.end == ("interrupted" if (way_out, end) == ("interrupt", "truncated") else end)
+    assert parser.snapshot.text == "Hi"
     if end == "invalid":
         assert type(parser.error) is InvalidChunkError
 

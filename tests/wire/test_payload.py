@@ -1138,27 +1138,6 @@ def test_bytes_that_are_not_utf8_in_strict_mode() -> None:
     assert error.rule.id == "CF107"
 
 
-ENDS_OPEN = [
-    pytest.param(b"data: %b", "finished", "ab", id="14 a whole chunk, not ended"),
-    pytest.param(b"data: %b\n", "finished", "ab", id="14 a whole chunk, the line ended"),
-    pytest.param(b'data: %b\ndata: {"usage', "finished", "ab", id="14 the beginning of another line"),
-    pytest.param(b'data: {"choices":[{"del', "truncated", "a", id="14 a cut object is dropped"),
-    pytest.param(b"data: [DON", "truncated", "a", id="14 a cut [DONE] too"),
-    pytest.param(b'data: {"id":"c",\ndata: "choices":[\n', "truncated", "a", id="14 and whole lines of one"),
-    pytest.param(b"data: Internal Server Error", "invalid", "a", id="14 other text is judged"),
-    pytest.param(b"event: error\ndata: overloaded", "failed", "a", id="14 so that an error is not lost"),
-]
-
-
-@each_case(("tail", "end", "text"), ENDS_OPEN)
-def test_the_last_event_is_not_ended(tail: bytes, end: str, text: str) -> None:
-    first, *_ = sse(A)
-    parser = read(first + (tail % compact(B) if b"%b" in tail else tail))
-    assert (parser.end, parser.snapshot.text) == (end, text)
-    if end == "finished":
-        assert "CF101" in noted(parser)
-
-
 def lines(*values: Any) -> bytes:
     """One block with a data line for each value, joined as its event has them."""
     return b"\n".join(value if isinstance(value, bytes) else compact(value) for value in values)
