@@ -133,6 +133,7 @@ def test_strict_mode_names_the_rule(rule: Rule) -> None:
         assert type(error) is InvalidStreamError
         assert error.rule is rule
         assert rule.id in str(error)
+        assert not error.retryable
 
 
 # What is noted is said, where it was and how often; and that is all that is kept
