@@ -207,20 +207,6 @@ def test_finish_reason_is_the_last_that_is_not_empty(reasons: list[Any], expecte
     assert noted(parser) == rules
 
 
-def test_a_finish_reason_is_never_invented() -> None:
-    parser = fold(chunk({"content": "a"}))
-    assert parser.end is StreamEnd.DONE
-    assert parser.completion().finish_reason is None
-    assert parser.completion().choices[0].outcome is None
-    assert noted(parser) == {"CF502"}
-
-
-def test_output_after_the_finish_reason_is_kept() -> None:
-    parser = fold(chunk({"content": "a"}, finish_reason="stop"), chunk({"content": "b"}))
-    assert parser.completion().text == "ab"
-    assert noted(parser) == {"CF505"}
-
-
 @pytest.mark.parametrize(
     ("values", "expected"), [(["auto", "default"], "default"), (["flex", "", None, ...], "flex"), ([...], None)]
 )
@@ -438,10 +424,6 @@ def test_the_head_of_a_keep_alive_is_not_that_of_the_completion() -> None:
     assert fold(*(chunk({"content": "Hi"}, **ping) for _ in range(2))).snapshot.model == "tiny-keepalive"
     odd = ChatCompletionChunk.model_construct(id=5, model=["m"], created=1, object="chat.completion.chunk", choices=[])
     StreamFold().add(odd)  # what nobody validated
-
-
-def test_usage_is_never_invented() -> None:
-    assert fold(*said({"content": "a"})).completion().usage is None
 
 
 def test_usage_has_the_details_that_were_sent() -> None:

@@ -412,7 +412,7 @@ def test_one_failed_choice_of_several() -> None:
 @pytest.mark.parametrize(
     ("payload", "texts"),
     [
-        pytest.param(chunk("b", error={"message": "x"}), ["b"], id="an error field"),
+        pytest.param(chunk("b", error={"message": "x", "code": 503}), ["b"], id="an error field"),
         pytest.param(chunk("b", object="error", message="x"), ["b"], id="an object named error"),
         pytest.param(chunk("b", base_resp={"status_code": 1013, "status_msg": "x"}), ["b"], id="base_resp"),
         pytest.param(chunk("b", "error"), ["b"], id="a finish reason"),
@@ -428,6 +428,7 @@ def test_text_beside_an_error_counts(payload: Any, texts: list[str]) -> None:
         assert parser.snapshot.text == "".join(texts)
         assert isinstance(parser.error, APIError)
         assert parser.error.emitted_output is any(texts)
+        assert not parser.error.retryable
 
 
 def test_choices_that_are_none_do_not_hide_the_error() -> None:
