@@ -15,7 +15,6 @@ from fronts import URL
 from hypothesis import example, given
 from hypothesis import strategies as st
 from linear import assert_linear
-from shared_data import shared_data
 
 import chunkfold
 from chunkfold import (
@@ -789,43 +788,6 @@ def merged(
     chunks += parser.close()
     adds_up(parser, chunks)
     return parser, chunks
-
-
-WANDERS = {
-    "portkey__cohere-think": ("Hello.", [], "stop"),
-    "portkey__cohere-tools": ("", [("get_weather_1", '{"city":"Paris"}'), ("get_weather_2", '{"city":"Tokyo"}')], "tool_calls"),
-    "musistudio-llms__gem-gemini-text": ("Hello, wörld 😀.", [], "stop"),
-    "musistudio-llms__ds-ds-think": ("Hello, wörld 😀.", [], None),
-}  # fmt: skip
-
-
-@each_case("size", [1, 7, 10**6])
-@each_case("how", ["feed", "fold"])
-@each_case("name", WANDERS)
-def test_a_choice_that_wanders_is_one(name: str, how: str, size: int) -> None:
-    """CF221, with bodies as they were recorded."""
-    body = shared_data(f"recordings-2/{name}.sse").read_bytes()
-    parser = ChatCompletionParser(one_choice=True)
-    events = parser.events()
-    for place in range(0, len(body), size):
-        getattr(parser, how)(body[place : place + size])
-    parser.close()
-    (one,) = parser.completion().choices
-    text, calls, finish_reason = WANDERS[name]
-    assert (one.index, one.message.content or "", one.finish_reason) == (0, text, finish_reason)
-    assert [(made.id, made.arguments) for made in one.message.tool_calls] == calls
-    assert {getattr(made, "choice", 0) for made in [*events, *parser.events()]} == {0}
-    assert "CF221" in noted(parser)
-    assert noted(parser).keys().isdisjoint({"CF504", "CF505"})
-
-
-def test_choices_stay_apart_without_the_option() -> None:
-    body = shared_data("recordings-2/musistudio-llms__gem-gemini-text.sse").read_bytes()
-    parser = ChatCompletionParser()
-    parser.feed(body)
-    parser.close()
-    assert [one.index for one in parser.snapshot.choices] == [1, 2, 3, 4]
-    assert "CF221" not in noted(parser)
 
 
 def test_the_option_merges_what_the_transform_merges() -> None:

@@ -815,28 +815,6 @@ def read_all(body: bytes, **options: Any) -> tuple[ChatCompletionParser, list[Ch
     return parser, chunks
 
 
-RECORDED_REASONING = {
-    "github-copilot__codecompanion.nvim__copilot-tools-streaming-reasoning": "**Discovering Update Scope**",
-    "litellm__anthropic-think": "Let me think.",
-    "litellm__gemini-think": "Let me think.",
-    "musistudio-llms__ds-ds-think": "Let me think.",
-    "portkey__anthropic-think": "Let me think.",
-}
-
-
-@pytest.mark.parametrize("name", RECORDED_REASONING)
-def test_recorded_reasoning(name: str) -> None:
-    """The chunks, the message, its parts and the events have the same reasoning, once."""
-    body = shared_data(f"recordings-2/{name}.sse").read_bytes()
-    parser, chunks = read_all(body)
-    message = parser.snapshot.message
-    assert str(message.reasoning).startswith(RECORDED_REASONING[name])
-    assert "".join(each.reasoning for each in chunks) == message.reasoning
-    assert "".join(part.text for part in message.parts if isinstance(part, ReasoningPart)) == message.reasoning
-    told = [each.delta for each in parser.events() if isinstance(each, ReasoningDelta)]
-    assert "".join(told) == message.reasoning
-
-
 THINKING_BLOCK = {"type": "thinking", "thinking": "hm"}
 BLOCKS = [
     pytest.param([[{**THINKING_BLOCK, "signature": "s"}]], [{**THINKING_BLOCK, "signature": "s"}], "hm", id="at once"),

@@ -272,10 +272,11 @@ RECORDED = [
 ]
 
 
+@pytest.mark.parametrize("is_option", [False, True], ids=["transform", "option"])
 @pytest.mark.parametrize(("name", "expected"), RECORDED)
-def test_what_a_recorded_provider_needs_back(name: str, expected: dict[str, Any]) -> None:
+def test_what_a_recorded_provider_needs_back(name: str, expected: dict[str, Any], is_option: bool) -> None:
     body = shared_data(f"recordings-2/{name}.sse").read_bytes()
-    parser = ChatCompletionParser(transforms=[OneChoice()])
+    parser = ChatCompletionParser(one_choice=is_option, transforms=[] if is_option else [OneChoice()])
     parser.feed(body)
     parser.close()
     message = parser.snapshot.message
