@@ -185,7 +185,7 @@ COMPLETION = {
     **head(object="chat.completion", usage=USAGE),
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
 }
-OTHER_API = "expected chunks of the chat completions API"
+
 
 QUIRKS: dict[str, list[Case | str]] = {
     "framing and transport": [
@@ -195,31 +195,12 @@ QUIRKS: dict[str, list[Case | str]] = {
             "nor of an id or a reconnection time alone",
             with_(b"id: 2\n\n", b"retry: 3000\n\n", b"event: x\n\n", b"\n\n\n"),
         ),
-        *[
-            Case(f"{data!r}", with_(b"%b\n\n" % data), rules="CF103")
-            for data in (b"data:", b"data", b"data: ", b"data: \t ", b"data:\ndata:")
-        ],
-        Case("keep-alive", with_(b"data: : keepalive\n\n"), rules="CF104"),
+        "tests/wire/test_payload.py::test_what_is_skipped_and_noted",
         Case("no blank", with_(b"data::\n\n"), rules="CF104"),
-        Case("null", with_(b"data: null\n\n"), rules="CF105"),
         *(
             invalid(data, with_(event(data.encode())), "expected a JSON object")
             for data in ("1", "true", '"Hi"', "[]", "[1,2]", "[{},{}]", "[null]")
         ),
-        Case("metadata", with_(b'event: coddy_meta\ndata: {"foo":1}\n\n'), rules="CF106"),
-        Case("a keep-alive", with_(b"event: keepalive\ndata: {}\n\n"), rules="CF106"),
-        Case("no JSON", with_(b"event: hermes.tool.progress\ndata: step 1 of 2\n\n"), rules="CF106"),
-        Case(
-            "what would be an error without the name",
-            with_(b'event: meta\ndata: {"message":"m","code":500}\n\n'),
-            rules="CF106",
-        ),
-        Case(
-            "an object that calls itself an error",
-            with_(b'event: meta\ndata: {"object":"error","message":"m"}\n\n'),
-            rules="CF106",
-        ),
-        Case("an error in a list", with_(b'event: meta\ndata: [{"error":{"message":"m"}}]\n\n'), rules="CF106"),
         Case("choices", b"event: delta\n" + CLEAN),
         failing("an error", b'event: meta\ndata: {"error":{"message":"m"}}\n\n', message="m"),
         Case("a chunk's own name", b"event: chat.completion.chunk\n" + CLEAN),
@@ -246,8 +227,6 @@ QUIRKS: dict[str, list[Case | str]] = {
         "tests/wire/test_payload.py::test_bytes_that_are_not_utf8_in_strict_mode",
         Case("no blank line", HI + STOP.rstrip() + b"\n", rules="CF101 CF501"),
         Case("no line end", HI + STOP.rstrip(), rules="CF101 CF501"),
-        Case("no blank line after [DONE]", CLEAN.rstrip() + b"\n", rules="CF101"),
-        Case("no line end after [DONE]", CLEAN.rstrip(), rules="CF101"),
         Case("a cut event", HI + STOP[:-20], end="truncated"),
         Case("a cut event that begins a list", HI + b'data: [{"err', end="truncated"),
         Case("a cut event of several lines", HI + b'data: {\ndata: "choices":\n', end="truncated"),
@@ -398,11 +377,7 @@ QUIRKS: dict[str, list[Case | str]] = {
         Case("before an error", b'\n \n{"error":{"message":"m"}}', "", "failed", "CF607", APIError),
         Case("before a stream", b"\n\n\n" + CLEAN),
         Case("missing", HI + STOP, rules="CF501"),
-        *(
-            Case(f"{data!r}", HI + STOP + b"data:%b\n\n" % data, rules="CF108")
-            for data in (b" [DONE] ", b"  [DONE]", b"[DONE]\t")
-        ),
-        Case("no blank line", HI + STOP + b"data: [DONE]\n", rules="CF101"),
+        "tests/parser/test_parser.py::test_done",
         Case("nothing behind it counts", CLEAN + event(chunk({"content": "!"})) + b"data: oops\n\n"),
         "tests/stream/test_connect.py::test_a_body_that_stays_open_after_done_holds_nobody",
         "tests/stream/test_connect.py::test_streams_one_after_the_other_use_one_connection",
@@ -1116,49 +1091,7 @@ QUIRKS: dict[str, list[Case | str]] = {
         "tests/stream/test_stream.py::test_any_response_with_these_methods",
         "tests/test_errors.py::test_transport_errors",
         "tests/test_errors.py::test_no_client_is_loaded_for_it",
-        invalid(
-            "the Responses API",
-            b'event: response.created\ndata: {"type":"response.created"}\n\n',
-            OTHER_API,
-            "/responses",
-            text="",
-        ),
-        invalid(
-            "its output",
-            b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","delta":"Hi"}\n\n',
-            OTHER_API,
-            "/responses",
-            text="",
-        ),
-        invalid(
-            "the same without the name",
-            event({"type": "response.output_text.delta", "delta": "Hi"}),
-            OTHER_API,
-            "/responses",
-            text="",
-        ),
-        invalid(
-            "the Messages API",
-            b'event: message_start\ndata: {"type":"message_start","message":{"content":[]}}\n\n',
-            OTHER_API,
-            "/messages",
-            text="",
-        ),
-        invalid(
-            "the legacy API",
-            event(
-                {
-                    "id": "c1",
-                    "object": "text_completion",
-                    "created": 1,
-                    "model": "m",
-                    "choices": [{"index": 0, "text": "Hi"}],
-                }
-            ),
-            OTHER_API,
-            "/completions",
-            text="",
-        ),
+        "tests/wire/test_payload.py::test_another_api_is_named",
         Case(
             "a text beside a delta",
             stream(head(choices=[choice({"content": "Hi"}, text="Hi")])),

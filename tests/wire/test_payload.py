@@ -772,17 +772,20 @@ A, B = chunk({"content": "a"}), chunk({"content": "b"}, "stop")
 
 SKIPPED = [
     pytest.param(b"data:\n\n", "CF103", id="3 an empty data line"),
+    pytest.param(b"data\n\n", "CF103", id="3 without a colon"),
     pytest.param(b"data:  \t\n\n", "CF103", id="3 blanks"),
     pytest.param(b"data:\ndata:\n\n", "CF103", id="3 two empty data lines"),
     pytest.param(b"data: : keepalive\n\n", "CF104", id="4 a comment inside data"),
     pytest.param(b"data: :\n\n", "CF104", id="4 an empty one"),
     pytest.param(b"data: null\n\n", "CF105", id="5 null"),
     pytest.param(b'event: meta\ndata: {"foo":1}\n\n', "CF106", id="6 another event"),
+    pytest.param(b"event: keepalive\ndata: {}\n\n", "CF106", id="6 an empty object"),
     pytest.param(b"event: keepalive\ndata: ping\n\n", "CF106", id="6 that is no JSON"),
     pytest.param(b"event: x\ndata: [1,2]\n\n", "CF106", id="6 nor an object"),
     pytest.param(b'event: x\ndata: {"object":"error","message":"m"}\n\n', "CF106", id="6 envelope 4, object"),
     pytest.param(b'event: x\ndata: {"type":"error","message":"m"}\n\n', "CF106", id="6 envelope 4, type"),
     pytest.param(b'event: x\ndata: {"code":500}\n\n', "CF106", id="6 envelope 7, code"),
+    pytest.param(b'event: x\ndata: {"message":"m","code":500}\n\n', "CF106", id="6 envelope 7, code and message"),
     pytest.param(b'event: x\ndata: {"detail":"m"}\n\n', "CF106", id="6 envelope 7, detail"),
     pytest.param(b'event: x\ndata: {"message":"m"}\n\n', "CF106", id="6 envelope 7, message"),
     pytest.param(b'event: x\ndata: [{"error":{"message":"m"}}]\n\n', "CF106", id="6 envelope 8"),
@@ -1190,6 +1193,9 @@ OTHER_APIS = [
     pytest.param("response.created", {"type": "response.created"}, "/responses", id="98 Responses API"),
     pytest.param("response.output_text.delta", {"delta": "a"}, "/responses", id="98 its text"),
     pytest.param("message", {"type": "response.created", "response": {}}, "/responses", id="98 without a name"),
+    pytest.param(
+        "message", {"type": "response.output_text.delta", "delta": "a"}, "/responses", id="98 its text without a name"
+    ),
     pytest.param("message_start", {"type": "message_start", "message": {}}, "/messages", id="98 Messages API"),
     pytest.param("content_block_delta", {"type": "content_block_delta"}, "/messages", id="98 its text"),
     pytest.param("message", {"type": "message_start", "message": {}}, "/messages", id="98 without a name"),
@@ -1207,11 +1213,11 @@ OTHER_APIS = [
 
 @pytest.mark.parametrize(("name", "body", "api"), OTHER_APIS)
 def test_another_api_is_named(name: str, body: Any, api: str) -> None:
-    error = parse(body, name).error
-    assert isinstance(error, InvalidChunkError)
-    assert api in str(error)
-    assert "expected" in str(error)
-    assert "received" in str(error)
+    payload = parse(body, name)
+    assert isinstance(payload.error, InvalidChunkError)
+    assert api in str(payload.error)
+    assert "expected chunks of the chat completions API, received" in str(payload.error)
+    assert noted(payload) == set()
 
 
 def test_text_beside_a_delta_is_only_an_extra() -> None:
