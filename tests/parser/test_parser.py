@@ -957,38 +957,6 @@ def test_a_refusal_that_is_cut_is_still_one() -> None:
     assert parser.error.message == "overloaded"
 
 
-def test_the_body_of_a_refusal_is_read_in_bounded_size() -> None:
-    parser = ChatCompletionParser(status_code=500)
-    megabytes = 0
-    while parser.end is None:
-        parser.feed(b"x" * 2**20)
-        megabytes += 1
-        assert megabytes < 10
-    assert type(parser.error) is APIStatusError
-    assert len(parser.error.raw) <= 2**20
-    assert len(str(parser.error)) < 1000
-
-
-def test_the_bound_does_not_depend_on_the_cuts() -> None:
-    body = b"x" * 200_000
-    whole_, small = (
-        parse(body, status_code=500),
-        parse(body, lambda data: [data[:70_001], data[70_001:]], status_code=500),
-    )
-    assert isinstance(whole_.error, APIStatusError)
-    assert isinstance(small.error, APIStatusError)
-    assert whole_.error.raw == small.error.raw
-
-
-def test_a_refusal_that_drips_is_out_of_time_too() -> None:
-    clock = ManualClock(100.0)
-    parser = ChatCompletionParser(status_code=500, total_timeout=60, clock=clock)
-    parser.feed(b"x")
-    clock.advance(61)
-    parser.feed(b"x")
-    assert parser.end is not None
-
-
 # Limits
 
 
@@ -1070,22 +1038,7 @@ def test_max_output_size_counts_the_whole_stream(cut: Callable[[bytes], list[byt
     assert parser.snapshot.text.startswith("abc")
 
 
-# Deadlines
-
-
-def test_the_clock_is_read_once_per_feed() -> None:
-    readings = []
-
-    def clock() -> float:
-        readings.append(1)
-        return 100.0
-
-    parser = ChatCompletionParser(clock=clock, progress_timeout=10, total_timeout=60)
-    for data in (HI * 20, b"", b"data:", PING * 20, STOP + DONE):
-        before = len(readings)
-        parser.feed(data)
-        assert len(readings) - before <= 1
-    assert len(readings) >= 4
+# Timing
 
 
 def feed_at(parser: ChatCompletionParser, clock: ManualClock, *reads: tuple[float, bytes]) -> list[ChatCompletionChunk]:
@@ -1095,79 +1048,6 @@ def feed_at(parser: ChatCompletionParser, clock: ManualClock, *reads: tuple[floa
         clock.advance(100.0 + seconds - clock())
         chunks += parser.feed(data)
     return chunks
-
-
-@each_case(
-    ("reads", "end"),
-    [
-        # Time runs from chunk to chunk; keep-alives do not count.
-        ([(0, HI), (9, PING)], None),
-        ([(0, HI), (9, PING), (11, PING)], "stalled"),
-        ([(0, HI), (5, PING), (10.5, b": ")], "stalled"),
-        ([(0, HI), (11, HI[:20])], "stalled"),
-        ([(0, HI), (11, b"data: null\n\n")], "stalled"),
-        ([(0, HI), (11, b"data: \n\n")], "stalled"),
-        ([(0, HI), (11, b"event: keepalive\ndata: {}\n\n")], "stalled"),
-        ([(0, HI), (9, HI), (18, HI), (27, PING)], None),
-        ([(0, HI), (9, ROLE), (18, USAGE), (27, PING)], None),
-        # Before the first chunk it runs from the start.
-        ([(9, PING)], None),
-        ([(9, PING), (11, PING)], "stalled"),
-        # What comes in the same read is judged first.
-        ([(0, HI), (11, DONE)], "done"),
-        ([(0, HI), (11, ERROR)], "failed"),
-        ([(0, HI), (11, GARBAGE)], "invalid"),
-        ([(0, HI), (5, STOP), (16, PING)], "finished"),
-        ([(0, HI), (5, STOP), (14, USAGE), (23, PING)], None),
-    ],
-)
-def test_progress_timeout(reads: list[tuple[float, bytes]], end: str | None) -> None:
-    clock = ManualClock(100.0)
-    parser = ChatCompletionParser(clock=clock, progress_timeout=10)
-    feed_at(parser, clock, *reads)
-    assert parser.end == end
-
-
-@each_case(
-    ("reads", "end"),
-    [
-        ([(0, HI), (30, HI), (59, HI)], None),
-        ([(0, HI), (30, HI), (61, HI)], "stalled"),
-        ([(0, HI), (61, PING)], "stalled"),
-        ([(61, b"d")], "stalled"),
-        ([(0, HI), (61, STOP)], "finished"),
-        ([(0, HI), (61, STOP + USAGE + DONE)], "finished"),
-        ([(0, HI), (61, DONE)], "done"),
-        ([(0, HI), (61, ERROR)], "failed"),
-        ([(0, HI + STOP), (61, PING)], "finished"),
-    ],
-)
-def test_total_timeout(reads: list[tuple[float, bytes]], end: str | None) -> None:
-    clock = ManualClock(100.0)
-    parser = ChatCompletionParser(clock=clock, total_timeout=60)
-    chunks = feed_at(parser, clock, *reads)
-    assert parser.end == end
-    # Late or not, what came is handed out and stands in the snapshot.
-    assert "".join(c.text for c in chunks) == parser.snapshot.text
-
-
-def test_a_stall_says_which_deadline_passed() -> None:
-    for name in ("progress_timeout", "total_timeout"):
-        clock = ManualClock(100.0)
-        options: dict[str, Any] = {name: 10}
-        parser = ChatCompletionParser(clock=clock, **options)
-        feed_at(parser, clock, (0, HI), (11, PING))
-        assert type(parser.error) is StreamStalledError
-        assert name in str(parser.error)
-        assert parser.error.snapshot is not None
-        assert parser.error.snapshot.text == "Hi"
-
-
-def test_no_deadlines_by_default() -> None:
-    clock = ManualClock(100.0)
-    parser = ChatCompletionParser(clock=clock)
-    feed_at(parser, clock, (0, HI), (1e9, PING), (2e9, STOP), (3e9, DONE))
-    assert parser.end is StreamEnd.FINISHED
 
 
 def test_timing() -> None:

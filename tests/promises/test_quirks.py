@@ -1078,7 +1078,7 @@ QUIRKS: dict[str, list[Case | str]] = {
     ],
     "time, lifetime, concurrency": [
         "tests/stream/test_stream.py::test_a_read_timeout_is_an_interruption",
-        "tests/parser/test_parser.py::test_progress_timeout",
+        "tests/parser/test_time.py::test_deadlines",
         "tests/stream/test_stream.py::test_a_stall_hidden_by_keep_alives",
         "tests/test_errors.py::test_nothing_is_retryable_after_output_unless_the_caller_says_so",
         "tests/parser/test_parser.py::test_nothing_is_retryable_after_output",
