@@ -2159,41 +2159,6 @@ def test_chunks_are_counted_as_they_are_handed_out(message: dict[str, Any]) -> N
     assert sum(told) == parser.chunks == len(chunks) == 2 + ("reasoning" in message)
 
 
-NO_OUTPUT = [
-    pytest.param({"role": "assistant"}, id="role"),
-    pytest.param({"content": ""}, id="empty content"),
-    pytest.param({"x": "text"}, id="unknown key"),
-    pytest.param({"annotations": [{"type": "t"}]}, id="annotation"),
-    pytest.param({"tool_calls": [{"index": 0, "id": "a", "type": "function"}]}, id="a call's id"),
-    pytest.param({"audio": {"id": "a", "expires_at": 1}}, id="an audio's id"),
-]
-OUTPUT = [
-    pytest.param({"content": "a"}, id="text"),
-    pytest.param({"content": [{"type": "text", "text": "a"}]}, id="text in parts"),
-    pytest.param({"reasoning": "a"}, id="reasoning"),
-    pytest.param({"reasoning_details": [{"text": "a"}]}, id="reasoning in details"),
-    pytest.param({"refusal": "a"}, id="refusal"),
-    pytest.param({"tool_calls": [{"index": 0, "function": {"name": "f"}}]}, id="a call's name"),
-    pytest.param({"tool_calls": [{"index": 0, "function": {"arguments": "1"}}]}, id="a call's arguments"),
-    pytest.param({"audio": {"data": "YQ=="}}, id="audio"),
-    pytest.param({"images": [{"image_url": {"url": "u"}}]}, id="image"),
-]
-
-
-@pytest.mark.parametrize("delta", NO_OUTPUT)
-def test_what_is_no_output(delta: dict[str, Any]) -> None:
-    accumulator = ChatCompletionAccumulator()
-    accumulator.add(ChatCompletionChunk.model_validate(chunk(delta, usage={"total_tokens": 1})))
-    assert not accumulator.has_output
-
-
-@each_case("delta", OUTPUT)
-def test_what_is_output(delta: dict[str, Any]) -> None:
-    accumulator = ChatCompletionAccumulator()
-    accumulator.add(ChatCompletionChunk.model_validate(chunk(delta)))
-    assert accumulator.has_output
-
-
 # Lists whose items are not what they should be lose nothing
 
 

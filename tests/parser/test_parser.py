@@ -14,6 +14,7 @@ from cases import each_case
 from chunkfold import (
     APIError,
     APIStatusError,
+    ChatCompletionAccumulator,
     ChatCompletionChunk,
     ChatCompletionParser,
     ChatCompletionStream,
@@ -360,6 +361,7 @@ OUTPUT: dict[str, dict[str, Any]] = {
     "reasoning": {"reasoning": "Hm"},
     "reasoning_content": {"reasoning_content": "Hm"},
     "reasoning details": {"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "Hm"}]},
+    "reasoning details of no type": {"reasoning_details": [{"text": "Hm"}]},
     "a refusal": {"refusal": "No"},
     "a tool call's name": {"tool_calls": [{**CALL, "function": {"name": "f"}}]},
     "a tool call's arguments": {"tool_calls": [{**CALL, "function": {"arguments": "{"}}]},
@@ -377,6 +379,7 @@ NO_OUTPUT: dict[str, dict[str, Any]] = {
     "an audio's id": {"audio": {"id": "a1"}},
     "an audio's expiry": {"audio": {"expires_at": 1}},
     "a part of another kind": {"content": [{"type": "reference", "reference_ids": [1]}]},
+    "an annotation": {"annotations": [{"type": "t"}]},
     "an unknown key": {"mood": "good"},
 }
 
@@ -390,6 +393,10 @@ def test_what_counts_as_output(kind: str) -> None:
     failed = parse(body + ERROR)
     assert failed.error is not None
     assert failed.error.emitted_output is is_output
+    accumulator = ChatCompletionAccumulator()
+    for one in ChatCompletionParser().feed(body + USAGE):
+        accumulator.add(one)
+    assert accumulator.has_output is is_output
 
 
 # While it runs
