@@ -62,7 +62,6 @@ from chunkfold.testing import (
     DONE,
     Answer,
     FakeProvider,
-    FakeResponse,
     delta,
     event,
     fragment,
@@ -1388,29 +1387,6 @@ async def test_a_status_that_is_not_2xx(library: Any, front: Any, status: int) -
     assert error.retryable is (status == 429 or status >= 500)
     with pytest.raises(APIStatusError):
         stream.completion()
-
-
-@each_case(
-    ("headers", "seconds"),
-    [
-        ({}, None),
-        ({"retry-after": "2"}, 2.0),
-        ({"retry-after": "0.5"}, 0.5),
-        ({"retry-after-ms": "1500"}, 1.5),
-        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5),
-        ({"retry-after-ms": "soon", "retry-after": "2"}, 2.0),
-        # A date counts from the response's own, whatever this machine's clock says.
-        ({"retry-after": "Wed, 21 Oct 2015 07:28:10 GMT", "date": "Wed, 21 Oct 2015 07:28:00 GMT"}, 10.0),
-        ({"retry-after": "Wed, 21 Oct 2015 07:28:10 GMT"}, None),
-        ({"retry-after": "soon"}, None),
-        ({"retry-after": "nan"}, None),
-        ({"retry-after": "-5"}, None),
-    ],
-)
-def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
-    with pytest.raises(APIStatusError) as caught:
-        ChatCompletionStream(FakeResponse(json_answer({}, 429, headers))).read()
-    assert caught.value.retry_after == seconds
 
 
 BODIES = {"nothing": b"", "HTML": b"<html>Bad Gateway</html>", "no UTF-8": b"\xff", "a stream": b"".join(WHOLE)}
