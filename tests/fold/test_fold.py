@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import made_streams
 import pytest
 from cases import each_case
+from fronts import over_both_streams
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from invariants import plain
@@ -69,6 +70,8 @@ from chunkfold.testing.playback import Playback
 from chunkfold.testing.wire import compact_json
 from chunkfold.wire.envelopes import is_plain
 from chunkfold.wire.payload import valid_chunk, validate_json
+
+pytest_generate_tests = over_both_streams
 
 often = settings(max_examples=40, deadline=None)  # no deadline: the machine may be busy
 
@@ -973,10 +976,10 @@ ARRIVED = {
 
 
 @each_case("name", ARRIVED)
-def test_what_had_arrived_counts_for_who_leaves(name: str) -> None:
+async def test_what_had_arrived_counts_for_who_leaves(front: Any, name: str) -> None:
     body, end, text = ARRIVED[name]
-    with ChatCompletionStream([body, HELLO]) as stream:
-        for _ in stream:
+    async with front(Playback(Answer([body, HELLO]))) as stream:
+        async for _ in stream:
             break
     assert (stream.end, stream.snapshot.text) == (end, text)
     if end.complete:
@@ -984,15 +987,6 @@ def test_what_had_arrived_counts_for_who_leaves(name: str) -> None:
     else:
         with pytest.raises(ChunkfoldError):
             stream.completion()
-
-
-@pytest.mark.parametrize("name", ARRIVED)
-async def test_what_had_arrived_counts_for_who_leaves_async(name: str) -> None:
-    body, end, text = ARRIVED[name]
-    async with AsyncChatCompletionStream(Playback(Answer([body, HELLO]))) as stream:
-        async for _ in stream:
-            break
-    assert (stream.end, stream.snapshot.text) == (end, text)
 
 
 def test_what_had_arrived_is_not_handed_out_by_read() -> None:
@@ -1037,20 +1031,12 @@ def failing_at(number: int) -> Callable[[Any, Any], None]:
     return on_server_sent_event
 
 
-def test_leaving_closes_whatever_a_tap_raises() -> None:
+async def test_leaving_closes_whatever_a_tap_raises(front: Any) -> None:
     """Was once wrong: what it raised of a slice that had not been fed kept the response open."""
     response = FakeResponse(LARGE + STOP + DONE)
-    with pytest.raises(KeyError), ChatCompletionStream(response, on_server_sent_event=failing_at(150)) as stream:
-        next(stream)
-    assert response.is_closed
-
-
-async def test_leaving_closes_whatever_a_tap_raises_async() -> None:
-    """Was once wrong: as before."""
-    response = FakeResponse(LARGE + STOP + DONE)
     with pytest.raises(KeyError):
-        async with AsyncChatCompletionStream(response, on_server_sent_event=failing_at(150)) as stream:
-            await anext(stream)
+        async with front(response, on_server_sent_event=failing_at(150)) as stream:
+            await anext(aiter(stream))
     assert response.is_closed
 
 
