@@ -329,33 +329,26 @@ KINDS = [KeyError, Mine, KeyboardInterrupt, SystemExit, asyncio.CancelledError, 
 
 
 @pytest.mark.parametrize(
-    ("view", "kind"), [*(("chunks", kind) for kind in KINDS), *((view, KeyboardInterrupt) for view in [*VIEWS][1:])]
+    ("view", "kind", "is_over"),
+    [
+        *(("chunks", kind, False) for kind in KINDS),
+        *((view, KeyboardInterrupt, False) for view in [*VIEWS][1:]),
+        *(("chunks", kind, True) for kind in (KeyError, KeyboardInterrupt)),
+    ],
 )
-async def test_an_exception_in_the_loop_passes_unchanged(
-    library: Any, front: Any, view: str, kind: type[BaseException]
+async def test_an_exception_of_the_consumer_passes_unchanged(
+    library: Any, front: Any, view: str, kind: type[BaseException], is_over: bool
 ) -> None:
+    """In the loop, and behind `[DONE]`."""
     mine = kind("mine")
-    async with asked(library, front, Answer([*NUMBERS, math.inf])) as to:
+    fail = fail_after_done if is_over else fail_in_the_loop
+    async with asked(library, front, Answer(WHOLE, ending="open") if is_over else Answer([*NUMBERS, math.inf])) as to:
         with pytest.raises(kind) as caught:
-            await fail_in_the_loop(to, view, mine)
+            await fail(to, view, mine)
         assert caught.value is mine
         assert (mine.__cause__, mine.__context__) == (None, None)
         (stream,) = to.streams
-        assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
-        assert has_left(to.request)
-        del caught
-
-
-@pytest.mark.parametrize("kind", [KeyError, KeyboardInterrupt])
-async def test_an_exception_after_done_passes_unchanged(library: Any, front: Any, kind: type[BaseException]) -> None:
-    mine = kind("mine")
-    async with asked(library, front, Answer(WHOLE, ending="open")) as to:
-        with pytest.raises(kind) as caught:
-            await fail_after_done(to, "chunks", mine)
-        assert caught.value is mine
-        assert (mine.__cause__, mine.__context__) == (None, None)
-        (stream,) = to.streams
-        assert (stream.end, stream.error) == (StreamEnd.FINISHED, None)
+        assert (stream.end, stream.error) == (StreamEnd.FINISHED if is_over else StreamEnd.CLOSED, None)
         assert has_left(to.request)
         del caught
 
