@@ -7,8 +7,6 @@ sync and async. Pauses move a clock by hand, so that times are exact. Where a re
 
 import asyncio
 import math
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -21,6 +19,7 @@ import pytest
 import respx
 from cases import each_case
 from fronts import ASKED, each_library, over_both_fronts
+from own_process import loaded_by, printed_by
 
 from chunkfold import (
     APIStatusError,
@@ -383,12 +382,9 @@ def test_the_openai_sdk_reads_a_mocked_transport() -> None:
 
 @pytest.mark.parametrize("statement", ["import chunkfold.testing", "from chunkfold.testing import *"])
 def test_importing_it_loads_no_client(statement: str) -> None:
-    script = (
-        f"import sys\n{statement}\n"
-        "print({'httpx', 'httpx2', 'respx', 'anyio', 'hypothesis', 'pytest', 'openai'} & sys.modules.keys())"
-    )
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert ran.stdout == "set()\n"
+    loaded = loaded_by(statement)
+    assert "chunkfold.testing" in loaded
+    assert loaded.isdisjoint({"httpx", "httpx2", "respx", "anyio", "hypothesis", "pytest", "openai"})
 
 
 def test_a_response_is_played_without_any_client() -> None:
@@ -403,8 +399,7 @@ def test_a_response_is_played_without_any_client() -> None:
         "print(asyncio.run(AsyncChatCompletionStream(response).read()).text)\n"
         "print({'httpx', 'httpx2', 'anyio'} & sys.modules.keys())"
     )
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert ran.stdout == "Hello\nHello\nset()\n"
+    assert printed_by(script) == "Hello\nHello\nset()\n"
 
 
 def test_an_answer_can_be_played_by_several_at_once() -> None:

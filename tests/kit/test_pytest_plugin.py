@@ -4,10 +4,9 @@ What the plugin costs a run that does not use it is what it loads: nothing, whic
 """
 
 import re
-import subprocess
-import sys
 
 import pytest
+from own_process import loaded_by
 
 from chunkfold.testing import DIALECTS, FakeProvider, ReceivedRequest, StreamBuilder, error_answer
 from pytest_chunkfold import pytest_assertrepr_compare
@@ -538,14 +537,7 @@ def test_a_run_that_does_not_use_it_loads_nothing_of_it(run: pytest.Pytester) ->
 
 
 def test_importing_it_loads_nothing_but_pytest() -> None:
-    script = (
-        "import sys, pytest, contextlib\n"
-        "before = set(sys.modules)\n"
-        "import pytest_chunkfold\n"
-        "print(sorted(sys.modules.keys() - before))"
-    )
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert ran.stdout == "['pytest_chunkfold']\n"
+    assert loaded_by("import pytest_chunkfold", after="import pytest, contextlib") == {"pytest_chunkfold"}
 
 
 def test_it_is_left_out_when_it_is_not_wanted(run: pytest.Pytester) -> None:

@@ -1,8 +1,6 @@
 """Hypothesis strategies: what they make is of the kinds that they promise, can be repeated, and shrinks to little."""
 
 import re
-import subprocess
-import sys
 from textwrap import dedent
 from typing import Any
 
@@ -10,6 +8,7 @@ import pytest
 from cases import each_case
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
+from own_process import printed_by
 
 from chunkfold import ChatCompletionParser, ChatCompletionStream, StreamEnd
 from chunkfold.testing import (
@@ -185,5 +184,4 @@ def test_only_they_need_hypothesis() -> None:
         "import chunkfold.testing\n"
         "try:\n    import chunkfold.testing.strategies\nexcept ImportError as error:\n    print(error.name)"
     )
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert ran.stdout == "hypothesis\n"
+    assert printed_by(script) == "hypothesis\n"

@@ -8,8 +8,6 @@ import contextlib
 import gc
 import json
 import socket
-import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +24,7 @@ from fronts import ASKED, AsyncFront, Sync, each_library, over_both_fronts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_streams import CUTS, ERROR, STOP, STREAMS, Stream
+from own_process import printed_by
 
 from chunkfold import (
     APIStatusError,
@@ -1238,8 +1237,7 @@ sys.meta_path.insert(0, Blocked())
 
 
 def run_without(script: str) -> str:
-    run = subprocess.run([sys.executable, "-c", WITHOUT + script], capture_output=True, check=True, text=True)
-    return run.stdout.strip()
+    return printed_by(WITHOUT + script).strip()
 
 
 def test_without_opentelemetry_the_import_says_what_to_install() -> None:

@@ -43,6 +43,7 @@ from invariants import (
     whole_reading,
 )
 from linear import assert_linear
+from own_process import loaded_by
 
 import chunkfold
 import chunkfold.errors
@@ -623,13 +624,6 @@ def test_no_module_imports_itself_in_a_circle() -> None:
 def test_only_the_stream_knows_of_io(name: str) -> None:
     if name.partition(".")[0] != KNOWS_IO:
         assert not {found.partition(".")[0] for found in imported(CORE[name])} & IO
-
-
-def loaded_by(code: str) -> set[str]:
-    """The modules that a statement loads in a new process."""
-    script = f"import sys; before = set(sys.modules); {code}; print(*(set(sys.modules) - before))"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
-    return set(run.stdout.split())
 
 
 def test_importing_chunkfold_alone_loads_nothing_else() -> None:
