@@ -2176,11 +2176,6 @@ def test_a_null_among_reasoning_details_does_not_lose_the_text() -> None:
     assert noted(parser) == {"CF209"}
 
 
-def test_encrypted_reasoning_is_output() -> None:
-    parser = fold(*said({"reasoning_details": [{"type": "reasoning.encrypted", "data": "zzz"}]}))
-    assert parser.emitted_output
-
-
 def test_a_snapshot_is_the_readers_own() -> None:
     parser = ChatCompletionParser()
     parser.feed(b"".join(sse(*said({"images": [{"url": "a"}], "x": [1]})[:1], done=False)))

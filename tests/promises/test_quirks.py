@@ -224,7 +224,7 @@ QUIRKS: dict[str, list[Case | str]] = {
             options={"headers": {"Content-Type": "text/event-stream; charset=ISO-8859-1"}},
         ),
         Case("bytes that are not UTF-8", HI.replace(b"Hi", b"h\xff") + STOP + DONE, text="h\ufffd", rules="CF107"),
-        "tests/wire/test_payload.py::test_bytes_that_are_not_utf8_in_strict_mode",
+        "tests/wire/test_payload.py::test_strict_mode_names_the_repair",
         Case("no blank line", HI + STOP.rstrip() + b"\n", rules="CF101 CF501"),
         Case("no line end", HI + STOP.rstrip(), rules="CF101 CF501"),
         Case("a cut event", HI + STOP[:-20], end="truncated"),

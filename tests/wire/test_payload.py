@@ -350,15 +350,6 @@ def test_an_essential_field_of_a_wrong_type_is_refused(data: Any, place: str, ex
     assert not error.retryable
 
 
-def test_what_came_before_it_is_delivered() -> None:
-    parser = ChatCompletionParser()
-    chunks = parser.feed(stream(chunk({"content": "a"}), chunk({"content": 5}), chunk({"content": "b"})))
-    assert [one.text for one in chunks] == ["a"]
-    assert parser.end is StreamEnd.INVALID
-    assert isinstance(parser.error, InvalidChunkError)
-    assert parser.error.position == len(sse(compact(chunk({"content": "a"})))[0])
-
-
 NO_OBJECTS = [
     pytest.param(b"5", "int", id="a number"),
     pytest.param(b'"x"', "str", id="a string"),
@@ -1110,13 +1101,6 @@ def test_an_event_of_any_name_may_be_an_error(body: Any) -> None:
     assert isinstance(parse(body, "meta").error, APIError)
 
 
-def test_bytes_that_are_not_utf8_in_strict_mode() -> None:
-    error = read(b'data: {"choices":[{"delta":{"content":"h\xff"}}]}\n\n', strict=True).error
-    assert isinstance(error, InvalidStreamError)
-    assert error.rule is not None
-    assert error.rule.id == "CF107"
-
-
 def lines(*values: Any) -> bytes:
     """One block with a data line for each value, joined as its event has them."""
     return b"\n".join(value if isinstance(value, bytes) else compact(value) for value in values)
@@ -1147,22 +1131,6 @@ def test_several_payloads_in_one_block(data: bytes, texts: list[str], error: Any
     assert (type(payload.error) if payload.error else None, payload.done) == (error, done)
     is_split = not data.startswith((b"garbage", b"[]"))
     assert ("CF102" in noted(payload)) is is_split
-
-
-def test_several_payloads_in_one_block_over_the_wire() -> None:
-    body = b"".join(sse(A, B)).replace(b"\n\n", b"\n")
-    parser = read(body)
-    assert parser.completion().text == "ab"
-    assert noted(parser) == {"CF101", "CF102"}
-    assert read(body + b"\n").completion().text == "ab"
-
-
-def test_one_payload_over_several_lines() -> None:
-    data = json.dumps(A, indent=1).encode()
-    body = b"".join(b"data: " + line + b"\n" for line in data.split(b"\n")) + b"\n" + b"".join(sse(B))
-    parser = read(body)
-    assert parser.completion().text == "ab"
-    assert noted(parser) == set()
 
 
 OTHER_APIS = [
