@@ -1096,6 +1096,7 @@ def test_halves_of_a_character_find_their_call_whatever_came_before() -> None:
 @each_case(
     ("deltas", "expected"),
     [
+        # It moves to a free index unless its arguments are whole.
         ([(0, "a", W, OPEN), (1, ..., ..., "1}")], [("a", W, ONE)]),
         ([(0, "a", W, OPEN), (1, ..., ..., "1"), (2, ..., ..., "}")], [("a", W, ONE)]),
         ([(0, "a", W, ONE), (1, ..., ..., TWO)], [("a", W, ONE), (MADE_UP, "", TWO)]),
@@ -1107,53 +1108,41 @@ def test_halves_of_a_character_find_their_call_whatever_came_before() -> None:
         ([(0, "a", W, ""), (1, ..., ..., ONE), (2, ..., ..., TWO)], [("a", W, ONE), (MADE_UP, "", TWO)]),
         ([(0, "a", W, ""), (1, ..., ..., ""), (1, ..., T, TWO)], [("a", W, ""), (MADE_UP, T, TWO)]),
         ([(0, "srvtoolu_a", W, ""), (1, ..., ..., TWO)], [("srvtoolu_a", W, ""), (MADE_UP, "", TWO)]),
-        (
-            [(0, "a", W, ONE), (0, "b", W, TWO), (1, ..., ..., THREE), (1, "c", W, ...)],
-            [*PLAIN[:2], ("c", W, THREE)],
-        ),
-        (
-            [(0, "a", W, ONE), (0, "b", W, TWO), (0, "c", W, OPEN), (1, ..., ..., "3}")],
-            PLAIN,
-        ),
-        (
-            [(0, "a", W, ONE), (0, "b", W, ""), (0, "c", W, ""), (1, ..., ..., TWO), (2, ..., ..., THREE)],
-            PLAIN,
-        ),
+        ([(0, "a", W, ONE), (0, "b", W, TWO), (1, ..., ..., THREE), (1, "c", W, ...)], [*PLAIN[:2], ("c", W, THREE)]),
+        ([(0, "a", W, ONE), (0, "b", W, TWO), (0, "c", W, OPEN), (1, ..., ..., "3}")], PLAIN),
+        ([(0, "a", W, ONE), (0, "b", W, ""), (0, "c", W, ""), (1, ..., ..., TWO), (2, ..., ..., THREE)], PLAIN),
         ([(0, "a", W, ONE), (0, "b", W, TWO), (5, ..., ..., THREE)], [*PLAIN[:2], (MADE_UP, "", THREE)]),
-    ],
-)
-def test_a_call_moves_to_a_free_index_unless_its_arguments_are_whole(deltas: Any, expected: Any) -> None:
-    parser = feed(*deltas)
-    parser.feed(delta("tool_calls") + DONE)
-    assert calls(parser.completion()) == expected
-
-
-@each_case(
-    ("deltas", "expected"),
-    [
-        (
-            [(..., "a", W, ""), (..., "b", W, ""), (0, ..., ..., ONE), (1, ..., ..., TWO)],
-            PLAIN[:2],
-        ),
+        # Where several calls lack their arguments, a free index does not say whose they are, unless it is a place.
+        ([(..., "a", W, ""), (..., "b", W, ""), (0, ..., ..., ONE), (1, ..., ..., TWO)], PLAIN[:2]),
         (
             [(2, "a", W, ""), (5, "b", W, ""), (0, ..., ..., ONE), (1, ..., ..., TWO)],
             [("a", W, ""), ("b", W, ""), (MADE_UP, "", ONE), (MADE_UP, "", TWO)],
         ),
-        (
-            [(2, "a", W, ""), (2, ..., ..., ONE), (5, "b", W, ""), (0, ..., ..., TWO)],
-            PLAIN[:2],
-        ),
+        ([(2, "a", W, ""), (2, ..., ..., ONE), (5, "b", W, ""), (0, ..., ..., TWO)], PLAIN[:2]),
         (
             [(2, "a", W, ""), (5, "b", W, OPEN), (0, ..., ..., "2}"), (2, ..., ..., ONE)],
             [("a", W, ONE), ("b", W, OPEN), (MADE_UP, "", "2}")],
         ),
+        # The halves of a character go with it, and not to another.
+        (
+            [
+                (0, "a", W, ONE),
+                (0, "b", W, ""),
+                (0, "c", W, THREE),
+                (1, ..., ..., '"\ud83d'),
+                (..., "b", ..., '\ude00"'),
+            ],
+            [("a", W, ONE), ("b", W, '"😀"'), ("c", W, THREE)],
+        ),
+        ([(2, "a", W, ""), (0, ..., ..., '"\ud83d'), (..., "a", ..., '\ude00"')], [("a", W, '"😀"')]),
+        (
+            [(0, "a", W, ONE), (1, ..., ..., '{"x":"\ud83d'), (1, "b", T, '\ude00"}')],
+            [("a", W, ONE), ("b", T, '{"x":"😀"}')],
+        ),
     ],
 )
-def test_no_call_gets_the_arguments_of_another(deltas: Any, expected: Any) -> None:
-    """Where several calls lack their arguments, a free index does not say whose they are, unless it is a place."""
-    parser = feed(*deltas)
-    parser.feed(delta("tool_calls") + DONE)
-    assert calls(parser.completion()) == expected
+def test_which_call_moves_to_a_free_index(deltas: Any, expected: Any) -> None:
+    assert calls(read(*deltas).completion()) == expected
 
 
 def test_a_custom_tools_input_is_always_whole() -> None:
@@ -1161,26 +1150,6 @@ def test_a_custom_tools_input_is_always_whole() -> None:
         {"index": 0, "id": "a", "custom": {"name": "f", "input": "x"}}, {"index": 1, "custom": {"input": "y"}}
     )
     assert [call.custom.input for call in parser.completion().tool_calls] == ["x", "y"]
-
-
-def test_halves_of_a_character_find_a_call_that_began_at_a_taken_index() -> None:
-    parser = feed(
-        (0, "a", W, ONE), (0, "b", W, ""), (0, "c", W, THREE), (1, ..., ..., '"\ud83d'), (..., "b", ..., '\ude00"')
-    )
-    parser.feed(delta("tool_calls") + DONE)
-    assert calls(parser.completion()) == [("a", W, ONE), ("b", W, '"😀"'), ("c", W, THREE)]
-
-
-def test_halves_of_a_character_find_a_call_that_moves() -> None:
-    parser = feed((2, "a", W, ""), (0, ..., ..., '"\ud83d'), (..., "a", ..., '\ude00"'))
-    parser.feed(delta("tool_calls") + DONE)
-    assert calls(parser.completion()) == [("a", W, '"😀"')]
-
-
-def test_a_half_does_not_move_from_one_call_to_another() -> None:
-    parser = feed((0, "a", W, ONE), (1, ..., ..., '{"x":"\ud83d'), (1, "b", T, '\ude00"}'))
-    parser.feed(delta("tool_calls") + DONE)
-    assert calls(parser.completion()) == [("a", W, ONE), ("b", T, '{"x":"😀"}')]
 
 
 def test_whether_arguments_are_whole_is_judged_a_few_times_only() -> None:
