@@ -316,34 +316,31 @@ def test_a_wrong_option_is_refused_before_a_request_is_sent(options: dict[str, A
             open_stream(None, "POST", "https://provider.test/", json=ASKED, **options)
 
 
-@pytest.mark.parametrize("json", [None, [ASKED]])
-def test_what_is_no_request_is_refused_before_it_is_sent(json: Any) -> None:
+@each_case(
+    ("wrong", "message"),
+    [
+        *(({"json": json}, "^json: expected") for json in (None, [ASKED])),
+        *(
+            ({"client": client}, "^client: expected a client of httpx or httpx2, received")
+            for client in (None, SimpleNamespace(stream=False))  # the latter is a session of requests
+        ),
+        # Was once sent instead of `json`, without `stream`.
+        *(
+            ({name: b"{}"}, rf"^{name}: expected no other body than `json`, received b'{{}}'")
+            for name in ("content", "data", "files")
+        ),
+        *(
+            ({"headers": headers}, "^headers: expected a mapping of strings, or pairs of them, received")
+            for headers in (5, "accept", [1], [("accept", "a", "b")], {1: "a"}, {"a": 1})
+        ),
+    ],
+)
+def test_what_is_no_request_is_refused_before_it_is_sent(wrong: dict[str, Any], message: str) -> None:
+    client, options = wrong.get("client", httpx.Client()), {"json": ASKED, **wrong}
+    options.pop("client", None)
     for open_stream in (connect, aconnect):
-        with pytest.raises(TypeError, match=r"^json: expected"):
-            open_stream(httpx.Client(), "POST", "https://provider.test/", json=json)
-
-
-@pytest.mark.parametrize("client", [None, SimpleNamespace(stream=False)], ids=["none", "a session of requests"])
-def test_what_is_no_client_is_refused(client: Any) -> None:
-    for open_stream in (connect, aconnect):
-        with pytest.raises(TypeError, match=r"^client: expected a client of httpx or httpx2, received"):
-            open_stream(client, "POST", "https://provider.test/", json=ASKED)
-
-
-@pytest.mark.parametrize("name", ["content", "data", "files"])
-def test_another_body_is_refused_before_the_request_is_sent(name: str) -> None:
-    """Was once sent instead of `json`, without `stream`."""
-    for open_stream in (connect, aconnect):
-        options: Any = {name: b"{}"}
-        with pytest.raises(TypeError, match=rf"^{name}: expected no other body than `json`, received b'{{}}'"):
-            open_stream(httpx.Client(), "POST", "https://provider.test/", json=ASKED, **options)
-
-
-@pytest.mark.parametrize("headers", [5, "accept", [1], [("accept", "a", "b")], {1: "a"}, {"a": 1}])
-def test_headers_that_are_no_pairs_are_refused_before_the_request_is_sent(headers: Any) -> None:
-    for open_stream in (connect, aconnect):
-        with pytest.raises(TypeError, match=r"^headers: expected a mapping of strings, or pairs of them, received"):
-            open_stream(httpx.Client(), "POST", "https://provider.test/", json=ASKED, headers=headers)
+        with pytest.raises(TypeError, match=message):
+            open_stream(client, "POST", "https://provider.test/", **options)
 
 
 async def test_a_client_of_the_other_kind_is_refused_before_the_request_is_sent() -> None:
