@@ -249,19 +249,12 @@ def test_choices_come_as_they_are_interleaved() -> None:
     ]
 
 
-def test_a_stop_that_turns_out_to_mean_calls_comes_again() -> None:
-    assert briefly(events_of(STOP, calls(A), DONE)) == [
+@each_case("last", [DONE, ERROR])
+def test_a_stop_that_turns_out_to_mean_calls_comes_again(last: bytes) -> None:
+    assert briefly(events_of(STOP, calls(A), last)) == [
         ("finished", "stop", "stop"),
         *A_STARTS,
-        A_DONE,
-        ("finished", "stop", "tool_calls"),
-    ]
-
-
-def test_so_does_it_when_the_stream_fails() -> None:
-    assert briefly(events_of(STOP, calls(A), ERROR)) == [
-        ("finished", "stop", "stop"),
-        *A_STARTS,
+        *([A_DONE] if last == DONE else []),
         ("finished", "stop", "tool_calls"),
     ]
 
