@@ -468,27 +468,6 @@ def test_what_arrived_before_an_error_is_delivered(fault: str, cut: Callable[[by
     assert not parser.error.retryable
 
 
-@each_case(
-    ("body", "way_out", "before_output"),
-    [
-        (event({"error": {"message": "x", "code": 429}}), "close", True),
-        (event({"error": {"message": "x", "code": 503}}), "close", True),
-        (event({"error": {"message": "x", "code": 400}}), "close", False),
-        (event({"error": {"message": "x", "code": 401}}), "close", False),
-        (b"", "interrupt", True),
-        (b"", "stall", True),
-        (GARBAGE, "close", False),
-        (LARGE, "close", False),
-    ],
-)
-def test_nothing_is_retryable_after_output(body: bytes, way_out: str, before_output: bool) -> None:
-    early, late = play(ROLE + body, way_out).error, play(HI + body, way_out).error
-    assert early is not None
-    assert late is not None
-    assert (early.emitted_output, early.retryable) == (False, before_output)
-    assert (late.emitted_output, late.retryable) == (True, False)
-
-
 TAIL = HI.removesuffix(b"\n")  # its chunk comes at the end of the body
 HANDLERS: dict[str, tuple[Callable[[ChatCompletionParser], object], bool]] = {
     "nothing returned": (lambda parser: parser.fold(HI), False),
@@ -762,8 +741,9 @@ def test_bodies_that_are_no_event_stream(body: str, cut: Callable[[bytes], list[
     for content_type in (None, "text/event-stream", "application/json"):
         parser = parse(data, cut, headers={"content-type": content_type} if content_type else None)
         assert parser.end == end
-        if end == "invalid":
-            assert type(parser.error) is NotAnEventStreamError
+        if end in ("invalid", "empty"):
+            assert type(parser.error) is (NotAnEventStreamError if end == "invalid" else IncompleteStreamError)
+            assert rules(parser) == []
         if end == "failed":
             assert "CF607" in rules(parser)
 
@@ -787,7 +767,7 @@ def test_bodies_that_are_no_event_stream_over_a_transport_that_fails(body: str, 
 
 @cuts
 def test_an_event_stream_is_known_by_its_body(cut: Callable[[bytes], list[bytes]]) -> None:
-    for content_type in ("application/json", "text/html", "text/event-stream; charset=ISO-8859-1"):
+    for content_type in ("application/json", "text/html", "", "text/event-stream; charset=ISO-8859-1"):
         parser = parse(text("é") + STOP + DONE, cut, headers={"content-type": content_type})
         assert parser.completion().text == "é"
         assert parser.anomalies == ()
