@@ -5,6 +5,7 @@ Only the stream completes a call, never the fact that its arguments already pars
 
 import json
 from copy import copy
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from chunkfold import anomalies
@@ -36,42 +37,26 @@ _CUSTOM: Final[_Kind] = ("custom", ChatCompletionMessageCustomToolCall, "input")
 _decoder: Final = json.JSONDecoder()
 
 
+@dataclass(slots=True, eq=False)
 class ToolCall:
-    """What is known of one call.
+    """What is known of one call."""
 
-    Attributes:
-        id: The first id that was sent for it.
-        index: The first index that was bound to it.
-        place: Its place among the calls of its choice, by first appearance.
-        type: The first type that was sent for it.
-        arguments: Its arguments, or its input, joined from the pieces.
-        has_name: Whether any of its name came.
-        has_text: Whether any of its arguments, or of its input, came.
-        has_empty_object: Whether an empty object, not a text, came as its arguments.
-        is_displaced: Whether it began at an index that another call had.
-        is_custom: Whether it is a custom tool's.
-        is_server_side: Whether there is nothing for the client to run, see `is_server_side`.
-    """
-
-    __slots__ = (
-        *("_judged", "_may_be_placeholder", "_name", "arguments", "extra", "has_empty_object", "has_name", "has_text"),
-        *("id", "index", "is_custom", "is_displaced", "is_server_side", "part_extra", "place", "type"),
-    )
-
-    def __init__(self, place: int) -> None:
-        self.id: str | None = None
-        self.index: int | None = None
-        self.place = place
-        self.type: str | None = None
-        self.arguments = TextBuffer()
-        self.has_name = self.has_text = self.has_empty_object = self.is_displaced = False
-        self.is_custom = False
-        self.is_server_side = True
-        self.extra: dict[str, Any] = {}
-        self.part_extra: dict[str, Any] = {}
-        self._name = TextBuffer()
-        self._may_be_placeholder = True
-        self._judged = 0  # how many times
+    place: int  # among the calls of its choice, by first appearance
+    id: str | None = None  # the first that was sent for it, as are index and type
+    index: int | None = None
+    type: str | None = None
+    arguments: TextBuffer = field(default_factory=TextBuffer)  # or its input
+    has_name: bool = False
+    has_text: bool = False  # whether any of its arguments, or of its input, came
+    has_empty_object: bool = False  # whether an empty object, not a text, came as its arguments
+    is_displaced: bool = False  # whether it began at an index that another call had
+    is_custom: bool = False
+    is_server_side: bool = True  # whether there is nothing for the client to run, see `is_server_side`
+    extra: dict[str, Any] = field(default_factory=dict[str, Any])
+    part_extra: dict[str, Any] = field(default_factory=dict[str, Any])  # of its function, or its custom tool
+    _name: TextBuffer = field(default_factory=TextBuffer)
+    _may_be_placeholder: bool = True
+    _judged: int = 0  # how many times
 
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
