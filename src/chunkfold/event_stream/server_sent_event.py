@@ -39,17 +39,11 @@ class ServerSentEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedBlock:
-    """The unfinished block at the end of the body, which the standard discards.
+    """The unfinished block at the end of the body, which the standard discards."""
 
-    Attributes:
-        event: The event that it would have been.
-        error: Its error as an event: bare JSON or, if it had no data, a field named `error`.
-        data_terminated: Whether its last data line had a line end.
-    """
-
-    event: ServerSentEvent | None
-    error: ServerSentEvent | None
-    data_terminated: bool
+    event: ServerSentEvent | None  # that it would have been
+    error: ServerSentEvent | None  # its error as an event: bare JSON or, if it had no data, a field named `error`
+    data_terminated: bool  # whether its last data line had a line end
 
 
 def encode_event(

@@ -26,18 +26,12 @@ _WORTH_KEEPING: Final = 4096  # a size that is kept takes some 300
 
 
 class Kept(NamedTuple):
-    """What a state of the fold keeps of its input, as its method `kept` returns it.
+    """What a state of the fold keeps of its input, as its method `kept` returns it."""
 
-    Attributes:
-        parts: Values, models and other states.
-        growing: Lists that the state only adds to, and objects whose keys it only adds to; their values are counted
-            elsewhere.
-        replaced: Objects whose values the state replaces, but never changes.
-    """
-
-    parts: Iterable[Any]
+    parts: Iterable[Any]  # values, models and other states
+    # Lists and objects that it only adds to; of the objects only the keys count, the values are counted elsewhere.
     growing: Iterable[list[Any] | dict[Any, Any]] = ()
-    replaced: Iterable[Mapping[str, Any]] = ()
+    replaced: Iterable[Mapping[str, Any]] = ()  # objects whose values it replaces, but never changes
 
 
 class Footprint:

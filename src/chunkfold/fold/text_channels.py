@@ -19,22 +19,14 @@ _PART_TYPES: Final = {"thinking": "thinking", "summary": "reasoning", "reasoning
 
 
 class Channel(NamedTuple):
-    """The place of one text of a chunk, and the key that identifies it.
+    """The place of one text of a chunk, and the key that identifies it."""
 
-    Attributes:
-        key: The channel's identity within the stream, the choice's index first.
-        holder: The fields that have the text under `name`.
-        field: The delta's field that it is part of.
-        inner: The keys from that field down to the text.
-        item: If that field is a list: the key that identifies the item.
-    """
-
-    key: tuple[Any, ...]
-    holder: dict[str, Any]
+    key: tuple[Any, ...]  # within the stream, the choice's index first
+    holder: dict[str, Any]  # has the text under `name`
     name: str
-    field: str
-    inner: tuple[str, ...] = ()
-    item: dict[str, Any] | None = None
+    field: str  # of the delta, which the text is part of
+    inner: tuple[str, ...] = ()  # the keys from that field down to the text
+    item: dict[str, Any] | None = None  # if that field is a list: what identifies the item
 
     @property
     def text(self) -> str:

@@ -48,19 +48,12 @@ _LONG_NUMBER: Final = 1_000  # characters: a longer one is parsed only when it h
 
 @dataclass(slots=True)
 class _Open:
-    """A container that is still being written.
+    """A container that is still being written."""
 
-    Attributes:
-        value: The part of it that is known and fits.
-        shape: The type that it has to fit; None if no value is allowed there.
-        key: The latest key.
-        is_held: Whether it is validated only as a whole, and so not shown before it has ended.
-    """
-
-    value: Any
-    shape: Shape | None
-    is_held: bool
-    key: str = ""
+    value: Any  # the part of it that is known and fits
+    shape: Shape | None  # the type that it has to fit; None if no value is allowed there
+    is_held: bool  # it is validated only as a whole, and so not shown before it has ended
+    key: str = ""  # the latest
 
 
 def _insert(container: Any, key: str, value: Any) -> None:

@@ -39,19 +39,12 @@ class _Part(NamedTuple):
 
 
 class _Member(NamedTuple):
-    """One type of those that a value may have.
+    """One type of those that a value may have."""
 
-    Attributes:
-        container: `dict` or `list`, whose parts are checked one by one; None if a value is checked as a whole.
-        fields: The types of its fields by their keys.
-        others: The types of all other values in it; none if there may be none.
-        key: What the keys must be, None for any.
-    """
-
-    container: type | None = None
-    fields: Mapping[str | None, _Part] = {}
-    others: tuple[_Part, ...] = ()
-    key: "Shape | None" = None
+    container: type | None = None  # `dict` or `list`, checked part by part; None if a value is checked as a whole
+    fields: Mapping[str | None, _Part] = {}  # the types of its fields by their keys
+    others: tuple[_Part, ...] = ()  # the types of all other values in it; none if there may be none
+    key: "Shape | None" = None  # what the keys must be, None for any
 
     def parts_at(self, key: str | None) -> tuple[_Part, ...]:
         """The types that the value under a key may have."""
@@ -60,14 +53,10 @@ class _Member(NamedTuple):
 
 
 class _Schemas(NamedTuple):
-    """What all shapes of one type share.
+    """What all shapes of one type share."""
 
-    Attributes:
-        definitions: The schemas that others refer to.
-        shapes: The shapes so far, by their parts: a type that contains itself has few, however deep its values are.
-    """
-
-    definitions: Mapping[str, _Schema]
+    definitions: Mapping[str, _Schema]  # to which other schemas refer
+    # Those so far, by their parts: a type that contains itself has few, however deep its values are.
     shapes: dict[tuple[tuple[int, int, str], ...], "Shape"]
 
 

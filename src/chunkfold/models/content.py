@@ -48,25 +48,16 @@ PART_TEXTS: Final = ("thinking", "summary", "reasoning", "text")
 
 
 class BlockKind(NamedTuple):
-    """A field that brings reasoning in blocks, and how the fragments of one block come together.
+    """A field that brings reasoning in blocks, and how the fragments of one block come together."""
 
-    Attributes:
-        name: The field of the delta.
-        reasoning: The keys of a block that hold its reasoning; the first that brings any counts.
-        appended: The keys whose texts append. For any other key, the last value that is not empty counts.
-        lists: The keys whose lists of parts extend.
-        inner: The key below which a fragment has its own keys, "" if it has them at its top.
-        has_types: Whether blocks of different types may share an index.
-        is_sequence: Whether blocks without an index come one after another. A signature or encrypted data then ends a
-            block, and a text beside the signature that equals the whole block repeats it.
-    """
-
-    name: str
-    reasoning: tuple[str, ...] = ()
-    appended: tuple[str, ...] = ()
-    lists: tuple[str, ...] = ()
-    inner: str = ""
-    has_types: bool = True
+    name: str  # of the delta's field
+    reasoning: tuple[str, ...] = ()  # the keys of a block that hold its reasoning; the first that brings any counts
+    appended: tuple[str, ...] = ()  # the keys whose texts append; for others, the last value that is not empty counts
+    lists: tuple[str, ...] = ()  # the keys whose lists of parts extend
+    inner: str = ""  # the key below which a fragment has its own keys, "" if it has them at its top
+    has_types: bool = True  # blocks of different types may share an index
+    # Blocks without an index come one after another. A signature or encrypted data then ends a block, and a text beside
+    # the signature that equals the whole block repeats it.
     is_sequence: bool = True
 
 

@@ -88,15 +88,10 @@ _SIZED: Final = (*_TEXT_PARTS, *_ITEM_PARTS)
 
 
 class Order(NamedTuple):
-    """The order in which a message's parts came.
-
-    Attributes:
-        parts: Where each begins.
-        sizes: How much of each field there was; with other sizes the message was changed since.
-    """
+    """The order in which a message's parts came."""
 
     parts: tuple[PartStart, ...]
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  # how much of each field there was; with other sizes the message was changed since
 
 
 def sizes_of(fields: Mapping[str, Any]) -> tuple[int, ...]:

@@ -44,44 +44,26 @@ _BY_ITSELF: Final = frozenset({Stop.DONE, Stop.BODY_ENDED, Stop.WHOLE_BODY})
 
 
 class Facts(NamedTuple):
-    """What is known of a stream when it stops.
-
-    Attributes:
-        stop: Why nothing more is read.
-        all_finished: Whether at least one choice came, and every one has its finish reason.
-        finished_early: Whether output came after a finish reason, which proves nothing then: some relays send one with
-            every chunk, or with the first.
-        has_output: Whether output came.
-        has_unexplained: Whether an object came that is neither a chunk nor an error.
-        is_foreign: Whether events with data came, and none of them is part of a stream of chunks.
-        has_gap: Whether the consumer's own code raised within a read, the rest of which is lost.
-        is_refused: Whether strict mode refuses an anomaly that was noted.
-        refused_ids: The rules that strict mode refuses.
-    """
+    """What is known of a stream when it stops."""
 
     stop: Stop
-    all_finished: bool = False
+    all_finished: bool = False  # there is at least one choice, and each has its finish reason
+    # Output came after a finish reason, which proves nothing then: some relays send one with every chunk, or the first.
     finished_early: bool = False
     has_output: bool = False
-    has_unexplained: bool = False
-    is_foreign: bool = False
-    has_gap: bool = False
-    is_refused: bool = False
-    refused_ids: Container[str] = ()
+    has_unexplained: bool = False  # an object came that is neither a chunk nor an error
+    is_foreign: bool = False  # events with data came, and none of them is part of a stream of chunks
+    has_gap: bool = False  # the consumer's own code raised within a read, the rest of which is lost
+    is_refused: bool = False  # strict mode refuses an anomaly that was noted
+    refused_ids: Container[str] = ()  # of the rules that strict mode refuses
 
 
 class Verdict(NamedTuple):
-    """How a stream ended.
-
-    Attributes:
-        end: The kind of ending.
-        note: The rule that an ending of this kind breaks, None if it breaks none.
-        is_refused: Whether only strict mode makes it invalid.
-    """
+    """How a stream ended."""
 
     end: StreamEnd
-    note: Rule | None = None
-    is_refused: bool = False
+    note: Rule | None = None  # the rule that this ending breaks
+    is_refused: bool = False  # only strict mode makes it invalid
 
 
 def judge(facts: Facts) -> Verdict:

@@ -48,23 +48,15 @@ class Hole(NamedTuple):
 
 
 class Meaning(NamedTuple):
-    """What the values in the holes of a chunk mean to the fold.
+    """What the values in the holes of a chunk, given by the holes' numbers, mean to the fold."""
 
-    Attributes:
-        texts: The holes of texts that append: of one, or of a reasoning and of its block, which have to be equal.
-        counts: The holes of counts in the usage.
-        positive: The holes of numbers in which a 0 has another meaning: counts, and `created`.
-        unknown: The holes of values of unknown keys that are kept.
-        choice: The hole of the choice's index, if it changes.
-        rule: The rule for the text, if a chunk like the last one adds nothing else, but for counts at the top of the
-            usage and unknown values; else None.
-    """
-
-    texts: list[int]
-    counts: list[int]
-    positive: list[int]
-    unknown: list[int]
-    choice: int | None
+    texts: list[int]  # one that appends, or a reasoning and that of its block, which have to be equal
+    counts: list[int]  # in the usage
+    positive: list[int]  # numbers in which a 0 has another meaning: counts, and `created`
+    unknown: list[int]  # values of unknown keys that are kept
+    choice: int | None  # the choice's index, if it changes
+    # For the text, if a chunk like the last one adds nothing else, but for counts at the top of the usage and unknown
+    # values; else None.
     rule: TextRule | None
 
     def joined(self, rows: Sequence[tuple[Any, ...]]) -> list[Any] | None:
