@@ -90,21 +90,16 @@ class StreamedBody(EventFolder):
         self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], *, folding: bool = False
     ) -> None:
         """Take the events, and in between what the decoder exposes besides them, in the order of the body."""
-        discarded_before = self._decoder.discarded[: self._decoder.opening_place]
-        for discarded in discarded_before:
-            if self.stop is None:
-                self._take_discarded(discarded, chunks)
-        self._take_start(chunks)
         begin = 0
-        for discarded in self._decoder.discarded[len(discarded_before) :]:
-            end = bisect_left(events, discarded.offset, begin, key=_offset)
+        for place, discarded in enumerate((*self._decoder.discarded, None)):
+            if place == self._decoder.opening_place:
+                self._take_start(chunks)
+            end = len(events) if discarded is None else bisect_left(events, discarded.offset, begin, key=_offset)
             if self.stop is None:
                 self._take_events(events[begin:end], chunks, folding=folding)
-            if self.stop is None:
+            if self.stop is None and discarded is not None:
                 self._take_discarded(discarded, chunks)
             begin = end
-        if self.stop is None:
-            self._take_events(events[begin:], chunks, folding=folding)
 
     def _take_start(self, chunks: list[ChatCompletionChunk]) -> None:
         """Take what the body has before the first line of an event stream."""
