@@ -1,14 +1,11 @@
 """Merge one message that is spread over several choices into choice 0, if one choice was requested."""
 
-from collections.abc import Sequence
-
 from chunkfold import anomalies
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletionChunk, ChunkChoice
 from chunkfold.models.content import brings_tool_message, fields_of, reasoning_in, says_something, text_of
 from chunkfold.models.outcome import outcome_of
-from chunkfold.transforms import OneChoice, Transform
 
 
 class ChoiceMerger:
@@ -56,8 +53,3 @@ def _are_several_answers(choices: list[ChunkChoice]) -> bool:
         if any(value and first.setdefault(kind, choice.index) != choice.index for kind, value in brought.items()):
             return True
     return False
-
-
-def merger_for(fold: StreamFold, transforms: Sequence[Transform]) -> ChoiceMerger | None:
-    """The merger for a stream; None if a transform merges choices, because that needs their indexes."""
-    return None if any(isinstance(transform, OneChoice) for transform in transforms) else ChoiceMerger(fold)

@@ -17,13 +17,13 @@ from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.json_text.parsing import has_more_items
 from chunkfold.models import ChatCompletionChunk
 from chunkfold.models.chunk import is_keep_alive
-from chunkfold.parser.choice_merger import merger_for
+from chunkfold.parser.choice_merger import ChoiceMerger
 from chunkfold.parser.endings import Stop
 from chunkfold.parser.limits import OutputLimit
 from chunkfold.parser.options import BodyOptions
 from chunkfold.parser.surrogate_joiner import SurrogateJoiner
 from chunkfold.parser.template import EventTemplate
-from chunkfold.transforms import Transform
+from chunkfold.transforms import OneChoice, Transform
 from chunkfold.wire.envelopes import is_plain
 from chunkfold.wire.parts import MAX_EVENT_PARTS
 from chunkfold.wire.payload import Payload, parse_slowly, valid_chunk, validate_json
@@ -57,7 +57,9 @@ class EventFolder:
         self._is_direct = not self._sees_all  # whether a plain chunk may go straight to the fold
         self._output_limit = OutputLimit(options.max_output_size, fold)
         self._template = EventTemplate(fold, self._output_limit)
-        self._merger = merger_for(fold, options.transforms) if options.one_choice else None
+        # A transform that merges choices needs their indexes.
+        merges = options.one_choice and not any(isinstance(transform, OneChoice) for transform in options.transforms)
+        self._merger = ChoiceMerger(fold) if merges else None
         # Transforms can change calls, so fragments cannot be routed before; but then all chunks pass through them.
         self._joiner = SurrogateJoiner(None if options.transforms else fold.calls_of)
 
@@ -163,20 +165,13 @@ class EventFolder:
                 payload.chunks = [self._joiner.join(chunk, is_split=is_split) for chunk in payload.chunks]
                 self._is_direct = not (self._sees_all or self._joiner.is_needed)
             self.has_progress |= not all(map(is_keep_alive, payload.chunks))
-            chunks += map(self._fold.add, self._transformed(payload.chunks, self._options.transforms))
+            chunks += map(self._fold.add, _transformed(payload.chunks, self._options.transforms))
         if payload.error is not None:
             self._fail(payload.error, chunks)
         else:
             self._check_guards(end, chunks)
         if payload.done and self.stop is None:
             self.end(Stop.DONE, chunks)
-
-    def _transformed(
-        self, chunks: list[ChatCompletionChunk], transforms: Sequence[Transform]
-    ) -> list[ChatCompletionChunk]:
-        for transform in transforms:
-            chunks = [new for chunk in chunks for new in _chunks_from(transform, transform.feed(chunk))]
-        return chunks
 
     def _check_guards(self, end: int, chunks: list[ChatCompletionChunk]) -> None:
         """After data that ends here: join texts, check the output limit, and whether strict mode refuses an anomaly."""
@@ -189,10 +184,9 @@ class EventFolder:
     def _flush(self, chunks: list[ChatCompletionChunk]) -> None:
         """Add the last chunks: what was held back, and what whole messages add to the deltas."""
         transforms = self._options.transforms
-        last_chunks = self._transformed(self._joiner.flush(), transforms)
+        last_chunks = _transformed(self._joiner.flush(), transforms)
         for place, transform in enumerate(transforms, 1):
-            returned = _chunks_from(transform, transform.close())
-            last_chunks += self._transformed(returned, transforms[place:])
+            last_chunks += _transformed(_chunks_from(transform, transform.close()), transforms[place:])
         chunks += last_chunks
         rest = self._fold.finish(last_chunks)
         if rest is not None:
@@ -201,6 +195,12 @@ class EventFolder:
     def _fail(self, error: ChunkfoldError, chunks: list[ChatCompletionChunk]) -> None:
         """End the stream with a provider's error, or with that of an invalid event or a limit."""
         self.end(Stop.ERROR if isinstance(error, APIError) else Stop.INVALID, chunks, error)
+
+
+def _transformed(chunks: list[ChatCompletionChunk], transforms: Sequence[Transform]) -> list[ChatCompletionChunk]:
+    for transform in transforms:
+        chunks = [new for chunk in chunks for new in _chunks_from(transform, transform.feed(chunk))]
+    return chunks
 
 
 def _chunks_from(transform: Transform, returned: Any) -> list[ChatCompletionChunk]:
