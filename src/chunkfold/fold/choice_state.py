@@ -59,7 +59,7 @@ class ChoiceState:
     __slots__ = (
         *("_last_part", "audio", "blocks", "content_parts", "extra", "finish_reason", "function_call", "in_thought"),
         *("index", "lists", "log", "logprobs", "logprobs_extra", "message", "message_extra", "observer", "order"),
-        *("_head", "role", "texts", "tool_calls", "tool_messages"),
+        *("head", "role", "texts", "tool_calls", "tool_messages"),
     )
 
     def __init__(
@@ -67,7 +67,7 @@ class ChoiceState:
     ) -> None:
         self.index = index
         self.log = log
-        self._head = head
+        self.head = head
         self.observer = observer
         self.role: str | None = None
         self.finish_reason: str | None = None
@@ -125,11 +125,6 @@ class ChoiceState:
         """Remember where a part of the message begins: a character of its text, or a place in its list."""
         self._last_part = name
         self.order.append((name, start))
-
-    def begin_calls(self) -> ToolCalls:
-        """Create the state of its tool calls."""
-        self.tool_calls = ToolCalls(self.log, self.index, self._head)
-        return self.tool_calls
 
     def text(self, name: str) -> str | None:
         """One of the texts so far, None if none of it came."""

@@ -7,12 +7,12 @@ unknown fields until they are replaced.
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeGuard
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
 
 from chunkfold.fold.text_buffer import TextBuffer
-from chunkfold.json_text.values import is_list, is_object
+from chunkfold.json_text.values import is_object
 
 # Bytes.
 _VALUE: Final = 24  # a number, a reference to a value
@@ -75,7 +75,7 @@ class Footprint:
                 size += _CONTAINER + _VALUE * len(value)
                 unseen += value
                 unseen += value.values()
-            elif is_list(value) or _is_tuple(value):
+            elif isinstance(value, (list, tuple)):
                 size += _CONTAINER
                 unseen += value
             elif isinstance(value, TextBuffer):
@@ -120,7 +120,3 @@ class Footprint:
                 self._values[(*owner, name)] = (value, own)
             size += _VALUE + self._of(name) + own
         return size + self._of(single)
-
-
-def _is_tuple(value: Any) -> TypeGuard[tuple[Any, ...]]:
-    return isinstance(value, tuple)
