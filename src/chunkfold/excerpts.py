@@ -89,15 +89,13 @@ class ShortRepr:
 
 def excerpt(value: object, limit: int = _EXCERPT) -> str:
     """At most `limit` characters of the input, quoted and escaped, safe for messages and terminals."""
-    if isinstance(value, (dict, list)):
-        shown = _shown_items(value, limit, is_object=isinstance(value, dict))
-    else:
-        shown = _shown(value, limit)
+    shown = _shown_items(value, limit) if isinstance(value, (dict, list)) else _shown(value, limit)
     return shown if len(shown) <= limit else shown[:limit] + "..."
 
 
-def _shown_items(holder: Any, limit: int, *, is_object: bool) -> str:
+def _shown_items(holder: Any, limit: int) -> str:
     """The `repr` of an object or a list, or a beginning of more than `limit` characters: all of it may be large."""
+    is_object = not isinstance(cast("object", holder), list)
     shown, end = "{}" if is_object else "[]"
     for item in holder:
         if len(shown) > limit:

@@ -189,7 +189,9 @@ class OneChoice:
         finished = [choice for choice in chunk.choices if outcome_of(choice.finish_reason) is not None]
         if finished:
             self._finished = finished[-1]
-        elif self._finished is not None and any(_goes_on(choice, self._finished) for choice in chunk.choices):
+        elif (last := self._finished) is not None and any(
+            choice.index != last.index and says_something(fields_of(choice.delta)) for choice in chunk.choices
+        ):
             self._finished = None
         return [_replaced(chunk, choices=[self._as_first(choice) for choice in chunk.choices])]
 
@@ -204,10 +206,6 @@ class OneChoice:
     def _as_first(self, choice: ChunkChoice) -> ChunkChoice:
         is_open = outcome_of(choice.finish_reason) is None  # also with the word `null`, which the fold notes
         return _replaced(choice, index=0) if is_open else _replaced(choice, index=0, finish_reason=None)
-
-
-def _goes_on(choice: ChunkChoice, finished: ChunkChoice) -> bool:
-    return choice.index != finished.index and says_something(fields_of(choice.delta))
 
 
 def _replaced(model: ModelT, **fields: Any) -> ModelT:

@@ -123,8 +123,8 @@ def has_part(data: bytes) -> bool:
 
 def without_splice(event: ServerSentEvent) -> ServerSentEvent:
     """The event with an error on a line of its own, if a gateway wrote it, field and all, right behind data it cut."""
-    cut, prefix, last = event.data.rpartition(DATA)
-    may_be_spliced = bool(prefix) and cut.lstrip()[:1] in (b"{", b"[") and event.event in CHUNK_EVENTS
+    cut, _, last = event.data.rpartition(DATA)
+    may_be_spliced = cut.lstrip()[:1] in (b"{", b"[") and event.event in CHUNK_EVENTS
     is_spliced = may_be_spliced and is_error(last, is_framed=True)
     return event._replace(data=cut + b"\n" + last) if is_spliced else event
 
