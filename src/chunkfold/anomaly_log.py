@@ -14,20 +14,13 @@ _IDS: Final = frozenset(rule.id for rule in anomalies.RULES)
 
 
 class AnomalyLog:
-    """What was tolerated so far, with at most one entry per rule.
-
-    Attributes:
-        refused_ids: The ids of the rules that are not tolerated; see `refused_rules`.
-        offset: Where the event being read starts in the body, in bytes.
-        refused: The first anomaly that is not tolerated, None as long as there is none.
-        count: How many uses of rules were noted.
-    """
+    """What was tolerated so far, with at most one entry per rule."""
 
     def __init__(self, refused_ids: Collection[str] = ()) -> None:
-        self.offset = 0
-        self.count = 0
-        self.refused: Anomaly | None = None
-        self.refused_ids = refused_ids
+        self.offset = 0  # of the event being read, in the body, in bytes
+        self.count = 0  # uses of rules that were noted
+        self.refused: Anomaly | None = None  # the first that is not tolerated
+        self.refused_ids = refused_ids  # see `refused_rules`
         self._noted: dict[str, Anomaly] = {}
         self._counts: defaultdict[str, int] = defaultdict(int)
         self._on_first: Callable[[Anomaly], object] | None = None

@@ -16,19 +16,14 @@ _LONGEST_JSON: Final = 2**20  # bytes in several lines, of which a whole complet
 
 
 class Discarded:
-    """What the standard discards of an event stream, kept block by block.
-
-    Attributes:
-        events: What the blocks that ended had, in the order of the body; `EventStreamDecoder.discarded` describes it.
-        is_begun: Whether the current block has something of it.
-    """
+    """What the standard discards of a stream, kept block by block; `EventStreamDecoder.discarded` describes it."""
 
     def __init__(self) -> None:
-        self.events: list[ServerSentEvent] = []
+        self.events: list[ServerSentEvent] = []  # of the blocks that ended, in the order of the body
         self._new_block()
 
     def _new_block(self) -> None:
-        self.is_begun = False
+        self.is_begun = False  # whether the current block has something of it
         self._error: bytes | None = None
         self._error_offset: int | None = None  # of bare JSON
         self._bare_offset = 0

@@ -217,7 +217,6 @@ def _parsed(call: ChatCompletionMessageToolCall) -> tuple[Any, ParseError | None
 
 
 def _has_many_values(arguments: str) -> bool:
-    """Whether arguments have too many values to be parsed for an event."""
     return len(arguments) > _MOST_VALUES and has_more_items(arguments.encode("utf-8", "surrogatepass"), _MOST_VALUES)
 
 

@@ -186,15 +186,11 @@ class ContentParts:
 
     Thinking and reasoning parts that follow each other without text in between are pieces of one part. A text that has
     more values, such as citations, is a part of its own.
-
-    Attributes:
-        others: How many of them are neither text nor reasoning.
-        images: The images among these, as sent, by their places.
     """
 
     def __init__(self) -> None:
-        self.others = 0
-        self.images: dict[int, dict[str, Any]] = {}
+        self.others = 0  # how many of them are neither text nor reasoning
+        self.images: dict[int, dict[str, Any]] = {}  # among these, as sent, by their places
         self._parts = Blocks(CONTENT_PARTS)
         self._starts: list[int] = []
 

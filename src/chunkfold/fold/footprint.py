@@ -35,14 +35,10 @@ class Kept(NamedTuple):
 
 
 class Footprint:
-    """Measure the states of one stream repeatedly. Measuring also joins the pieces of each text.
-
-    Attributes:
-        visited: How many values were visited so far, which is what measuring costs.
-    """
+    """Measure the states of one stream repeatedly. Measuring also joins the pieces of each text."""
 
     def __init__(self) -> None:
-        self.visited = 0
+        self.visited = 0  # values so far, which is what measuring costs
         self._measured: dict[int, tuple[object, int, int]] = {}  # what grows, its measured length, and its size
         self._values: dict[tuple[int, int, str], tuple[object, int]] = {}  # the values of what is replaced, their sizes
         self._known = (self._measured, self._values)  # what the last measuring found, while the next one runs

@@ -23,21 +23,14 @@ head_values = itemgetter(*_REPEATED)
 
 
 class Head:
-    """The head of one stream.
-
-    Attributes:
-        fields: What is kept of it: of the service tier the last value that is not empty, of the others the first.
-        usual: The values of the last chunk's head, except `created`; None if the next chunk must not take the short
-            path, whatever its head.
-        created: Whether the last chunk's `created` was missing (None), 0, or a time (1).
-        notes: The deviations in the last chunk's head, noted with every chunk that repeats it.
-    """
+    """The head of one stream."""
 
     def __init__(self, log: AnomalyLog) -> None:
-        self.fields: dict[str, Any] = {}
+        self.fields: dict[str, Any] = {}  # the first value of each that is not empty; of the service tier the last
+        # The values of the last chunk's head, except `created`; None if the next chunk must not take the short path.
         self.usual: tuple[Any, ...] | None = None
-        self.notes: list[tuple[Rule, str]] = []
-        self.created: int | None = None
+        self.created: int | None = None  # whether the last chunk's `created` was missing (None), 0, or a time (1)
+        self.notes: list[tuple[Rule, str]] = []  # of the last chunk's head, noted with every chunk that repeats it
         self._log = log
 
     def add(self, chunk: dict[str, Any], *, is_usual: bool) -> None:

@@ -37,29 +37,22 @@ class StreamFold:
 
     Raises:
         TypeError: Pydantic cannot validate the type of a tool.
-
-    Attributes:
-        output_size: How much output came, in characters.
-        chunks: How many chunks came.
-        unexplained: How many of them are objects without any field of a chunk (CF219).
-        keep_alives: How many of them only keep the connection alive.
-        follows_template: Whether the last chunk that was folded in full is the parser's template, so that of more
-            chunks like it only the new values need to be folded. Set by the parser, and reset here.
-        head: The fields that all chunks repeat.
-        extra: What is kept of their unknown fields.
-        observer: The one observer, if there is one.
     """
 
     def __init__(self, log: AnomalyLog | None = None, tools: ToolTypes | None = None) -> None:
         self.log = AnomalyLog() if log is None else log
         self.tools: ToolTypes = {} if tools is None else checked_types(tools)
-        self.head = Head(self.log)
-        self.output_size = 0
-        self.chunks = self.unexplained = self.keep_alives = 0
+        self.head = Head(self.log)  # the fields that all chunks repeat
+        self.output_size = 0  # characters
+        self.chunks = 0
+        self.unexplained = 0  # of the chunks: objects without any field of a chunk (CF219)
+        self.keep_alives = 0  # of the chunks: those that only keep the connection alive
+        # Whether the last chunk that was folded in full is the parser's template, so that of more chunks like it only
+        # the new values need to be folded. Set by the parser, and reset here.
         self.follows_template = False
         self._next_compaction = _COMPACTION
         self._usage: dict[str, Any] | None = None
-        self.extra: dict[str, Any] = {}
+        self.extra: dict[str, Any] = {}  # unknown fields
         self._choices: dict[int, ChoiceState] = {}
         self._open_choices = 0
         self._open_thoughts: set[int] = set()  # choices whose last content was flagged as a thought
@@ -137,16 +130,10 @@ class StreamFold:
     def add_again(
         self, choice: int, head: object, rule: Callable[[ChoiceState, ValueT], int], value: ValueT, count: int
     ) -> bool:
-        """Fold a value of a chunk that is usual because a chunk like it was, without inspecting the chunk again.
+        """Fold the value of `count` chunks that are usual because one like them was, without inspecting them again.
 
+        `head` is the usual head of that one; `rule` folds the value, and returns how many characters of output it has.
         Returns False, without folding it, if the choice is not open, or another head has arrived since.
-
-        Args:
-            choice: The index of the chunk's one choice.
-            head: The usual head of the chunk that it is like.
-            rule: Folds the value into the choice; returns how many characters of output it brought.
-            value: The value for the rule, which `count` chunks brought.
-            count: How many.
         """
         state = self._choices.get(choice)
         if state is None or state.finish_reason is not None or head is not self.head.usual:

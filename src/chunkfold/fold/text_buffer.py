@@ -11,9 +11,6 @@ class TextBuffer:
     """Gather text, as fast as the interpreter's own buffer, which may keep each piece.
 
     If you write many pieces, call `compact` occasionally to join them.
-
-    Attributes:
-        write: Appends a text; returns how many characters it has.
     """
 
     __slots__ = ("_done", "_open", "_pieces", "_pieces_size", "write")
@@ -23,7 +20,7 @@ class TextBuffer:
         self._pieces: list[str] = []
         self._pieces_size = 0
         self._open = StringIO(newline="")
-        self.write: Callable[[str], int] = self._open.write
+        self.write: Callable[[str], int] = self._open.write  # appends; returns how many characters
 
     def __reduce__(self) -> "tuple[type[TextBuffer], tuple[str]]":
         """Copied and pickled by its text: a copy of `write` would write here."""

@@ -20,18 +20,12 @@ from chunkfold.models.tool_calls import is_server_side
 
 
 class ToolCalls:
-    """The calls of one choice.
-
-    Attributes:
-        calls: In the order of their first appearance.
-        last: The call that the last fragment belongs to.
-        client_side: How many of them are for the client to run.
-    """
+    """The calls of one choice."""
 
     def __init__(self, log: AnomalyLog, choice: int, head: Mapping[str, Any]) -> None:
-        self.calls: list[ToolCall] = []
-        self.last: ToolCall | None = None
-        self.client_side = 0
+        self.calls: list[ToolCall] = []  # in the order of their first appearance
+        self.last: ToolCall | None = None  # the call that the last fragment belongs to
+        self.client_side = 0  # how many of them are for the client to run
         self._textless = 0  # calls of which no arguments came
         self._log = log
         self._choice = choice
@@ -171,7 +165,6 @@ class ToolCalls:
         return call
 
     def _begin_text(self, call: ToolCall) -> None:
-        """The first text of a call came."""
         self._textless -= 1
         call.has_text = True
 

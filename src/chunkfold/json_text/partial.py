@@ -236,7 +236,6 @@ class PartialJSON:
         return frame.shape.child(frame.key if is_object(frame.value) else None)
 
     def _put(self, value: Any) -> None:
-        """A string, a number or a word has ended."""
         shape = self._shape_here()
         if shape is not None and shape.fits(value):
             self._attach(value)
@@ -261,7 +260,6 @@ class PartialJSON:
         self._wants = _KEY_OR_END if isinstance(value, dict) else _VALUE_OR_END
 
     def _may_end(self, kind: type[Any]) -> bool:
-        """Whether a container of this kind may end here."""
         wants = (_KEY_OR_END, _COMMA) if kind is dict else (_VALUE_OR_END, _COMMA)
         return self._wants in wants and isinstance(self._stack[-1].value, kind)
 

@@ -61,11 +61,7 @@ class _Schemas(NamedTuple):
 
 
 class Shape:
-    """A type, split into parts as far as possible.
-
-    Attributes:
-        takes_all: Whether every JSON value is of this type.
-    """
+    """A type, split into parts as far as possible; `takes_all` says that every JSON value is of it."""
 
     def __init__(self, parts: tuple[_Part, ...], schemas: _Schemas) -> None:
         self.takes_all = any(_takes_all(part.schema, schemas.definitions) for part in parts)

@@ -124,10 +124,7 @@ def conclude(
 ) -> tuple[StreamEnd, ChunkfoldError | None]:
     """How a stream ended, and the error for it, None if it ended well or was left; noted if it breaks a rule.
 
-    Args:
-        facts, log: What is known of it, and what was tolerated.
-        foreign: The place and the start of the first event that does not belong to a stream of chunks.
-        error, cause: What an event or a deadline caused, and what the transport raised, if anything.
+    `foreign` is that of `EventFolder`; `error` is what an event or a deadline caused; the transport raised `cause`.
     """
     verdict = judge(facts)
     if verdict.note is not None:
@@ -164,7 +161,6 @@ def _incomplete(end: StreamEnd, stop: Stop, unexplained: Anomaly | None) -> Inco
 
 
 def _interrupted(exc: BaseException) -> StreamInterruptedError:
-    """The transport raised; its exception is the cause."""
     reason = str(exc).partition("bytearray(")[0].rstrip(": ")  # h11 quotes what it could not read: it may be a secret
     msg = f"the transport failed before the stream was complete: {excerpt(reason or type(exc).__name__)}"
     error = StreamInterruptedError(msg, end=StreamEnd.INTERRUPTED)

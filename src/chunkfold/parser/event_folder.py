@@ -33,19 +33,14 @@ _LARGE: Final = 2 * MAX_EVENT_PARTS  # bytes; an event that has no more is below
 
 
 class EventFolder:
-    """Fold the events of one stream; the parser describes the options. Methods append the chunks they make to `chunks`.
-
-    Attributes:
-        stop: Why no more events are taken; None while they are.
-        error: The error that an event or a limit caused, if any.
-        has_progress: Whether more than keep-alives arrived, even if a transform held it back. The parser resets it.
-        foreign: The place and the start of the first event that does not belong to a stream of chunks.
-    """
+    """Fold the events of one stream; the parser describes the options. Methods append their chunks to `chunks`."""
 
     def __init__(self, fold: StreamFold, options: BodyOptions) -> None:
-        self.stop: Stop | None = None
-        self.error: ChunkfoldError | None = None
+        self.stop: Stop | None = None  # why no more events are taken
+        self.error: ChunkfoldError | None = None  # that an event or a limit caused
+        # Whether more than keep-alives arrived, even if a transform held it back. The parser resets it.
         self.has_progress = False
+        # The place and the start of the first event that does not belong to a stream of chunks.
         self.foreign: tuple[int, str] | None = None
         self._fold = fold
         self._log = fold.log
@@ -89,7 +84,7 @@ class EventFolder:
                     chunks.append(direct)
                 elif direct is None or not self._add_plain(direct, chunks):
                     self._take(event, chunk, chunks)
-            if end >= output_limit.look_at and self.stop is None:
+            if end >= output_limit.check_from and self.stop is None:
                 self._check_guards(end, chunks)
             if self.stop is not None:
                 return
@@ -139,7 +134,7 @@ class EventFolder:
         self.stop, self.error = stop, error
         self._flush(chunks)
         limit = self._output_limit
-        if error is None and stop not in (Stop.REFUSED, Stop.LEFT) and limit.is_passed(self._log.offset):
+        if error is None and stop not in (Stop.REFUSED, Stop.LEFT) and limit.is_exceeded(self._log.offset):
             self.stop, self.error = Stop.INVALID, exceeded("max_output_size", limit.most)
 
     def _add_plain(self, chunk: ChatCompletionChunk, chunks: list[ChatCompletionChunk]) -> bool:
@@ -176,7 +171,7 @@ class EventFolder:
     def _check_guards(self, end: int, chunks: list[ChatCompletionChunk]) -> None:
         """After data that ends here: join texts, check the output limit, and whether strict mode refuses an anomaly."""
         self._fold.compact()
-        if self._output_limit.is_passed(end):
+        if self._output_limit.is_exceeded(end):
             self._fail(exceeded("max_output_size", self._output_limit.most), chunks)
         elif self._log.refused is not None:
             self.end(Stop.REFUSED, chunks)

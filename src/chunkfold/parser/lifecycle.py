@@ -133,13 +133,10 @@ class Lifecycle:
         is_slice: bool = False,
         is_returned: bool = False,
     ) -> list[ChatCompletionChunk]:
-        """Take the next bytes of the body, before the end of the stream; return the chunks they complete.
+        """Take the next bytes of the body, see `feed`, before the end of the stream; return the chunks they complete.
 
-        Args:
-            data, arrived: See `feed`.
-            folding: Whether to make chunks only where the bytes cannot be folded without them.
-            is_slice: Whether more bytes of the same read follow, so that no deadline is checked yet.
-            is_returned: Whether all chunks are handed to the caller, which emits their output.
+        `folding` makes chunks only where the bytes cannot be folded without them. `is_slice` says that more bytes of
+        the same read follow, so that no deadline is checked yet; `is_returned` that the caller gets all chunks.
         """
         data = data if type(data) is bytes else as_bytes(data)
         fold, body, deadlines = self._fold, self._body, self._deadlines
@@ -226,7 +223,6 @@ class Lifecycle:
         return self.emitted_output
 
     def _mark_emitted(self) -> None:
-        """Output was handed to the caller."""
         self.emitted_output = True
         if self.error is not None:
             self.error.emitted_output = True
@@ -330,7 +326,6 @@ class _LastSnapshot:
 
 
 def _brings_output(item: object) -> bool:
-    """Whether a chunk or an event has output."""
     if isinstance(item, ChatCompletionChunk):
         if item.text:  # as in most streams: folding it would take two floors
             return True

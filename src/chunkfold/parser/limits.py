@@ -32,16 +32,12 @@ class OutputLimit:
     too low, exceeds the limit. The estimate is checked only if the bytes since the last check could exceed it. Both
     depend on the events alone, not on how they were cut or read. Where `EventTemplate` folds only the values of an
     event, only these count.
-
-    Attributes:
-        most: The most characters of output; None for no limit.
-        look_at: Events that end before this byte of the body need no check.
     """
 
     def __init__(self, most: int | None, fold: StreamFold) -> None:
-        self.most = most
+        self.most = most  # characters of output; None for no limit
         self._estimate = 0  # bytes kept beside the output's text
-        self.look_at = 0
+        self.check_from = 0  # events that end before this byte of the body need no check
         self._fold = fold
         self._allowed = _PER_CHARACTER * (most or 0) + _ALLOWANCE
         self._measure_at = self._allowed
@@ -54,10 +50,10 @@ class OutputLimit:
         """Count single values that may be kept; numbers take no more than what they replace."""
         self._estimate += _MOST_PER_BYTE * sum(len(value) for value in values if isinstance(value, str))
 
-    def is_passed(self, offset: int) -> bool:
+    def is_exceeded(self, offset: int) -> bool:
         """Whether the limit is exceeded, after the event whose data ends at this offset of the body."""
         if self.most is None:
-            self.look_at = offset + _OFTEN_ENOUGH
+            self.check_from = offset + _OFTEN_ENOUGH
             return False
         output = self._fold.output_size
         estimate = self._estimate + _MOST_PER_CHARACTER * output
@@ -69,7 +65,7 @@ class OutputLimit:
             if size > self._allowed:
                 return True
         unlooked = max((self._measure_at - estimate) // _MOST_PER_BODY_BYTE, _OFTEN_ENOUGH)
-        self.look_at = offset + min((self.most - output) // _OUTPUT_PER_BYTE, unlooked)
+        self.check_from = offset + min((self.most - output) // _OUTPUT_PER_BYTE, unlooked)
         return False
 
 

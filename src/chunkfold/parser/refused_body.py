@@ -19,18 +19,14 @@ class RefusedBody:
     """Read the body of a refused request.
 
     It may take the given seconds, counted from the request; if None, five seconds from its first bytes.
-
-    Attributes:
-        stop: Why no more bytes are taken; None while they are.
-        error: The error in the body, once nothing more is taken.
     """
 
     has_progress = False
     foreign: tuple[int, str] | None = None
 
     def __init__(self, status_code: int, headers: Mapping[str, str], seconds: float | None) -> None:
-        self.stop: Stop | None = None
-        self.error: ChunkfoldError | None = None
+        self.stop: Stop | None = None  # why no more bytes are taken
+        self.error: ChunkfoldError | None = None  # in the body, once nothing more is taken
         self._status_code = status_code
         self._headers = headers
         self._seconds = seconds

@@ -52,11 +52,11 @@ class StreamedBody(EventFolder):
         """Take the next bytes; return the chunks they complete, if `folding` only those that folding needs."""
         del seconds
         chunks: list[ChatCompletionChunk] = []
-        decoder, made, look_at = self._decoder, None if folding else chunks, self._output_limit.look_at
+        decoder, made, unchecked = self._decoder, None if folding else chunks, self._output_limit.check_from
         if decoder.is_between and self._is_direct:
             if len(data) > self._short:
                 data = self._without_run(data, made)
-            elif decoder.offset + len(data) < look_at and self._template.take_block(data, decoder.offset, made):
+            elif decoder.offset + len(data) < unchecked and self._template.take_block(data, decoder.offset, made):
                 decoder.offset += len(data)
                 return chunks
         events = decoder.feed(data)
@@ -72,7 +72,7 @@ class StreamedBody(EventFolder):
     def _without_run(self, data: bytes, chunks: list[ChatCompletionChunk] | None) -> bytes:
         """Take the events at the start of the data at once, if they are like the one before; return the rest."""
         decoder = self._decoder
-        known = data[: max(0, self._output_limit.look_at - decoder.offset)]
+        known = data[: max(0, self._output_limit.check_from - decoder.offset)]
         size = self._template.take_run(known, decoder.offset, chunks, self._largest)
         decoder.offset += size
         return data[size:]

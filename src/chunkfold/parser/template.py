@@ -340,6 +340,5 @@ class EventTemplate:
 
 
 def _fill(holes: list[Hole], values: Sequence[Any]) -> None:
-    """Put values into the chunk that has these holes."""
     for (holder, key, _, _), value in zip(holes, values, strict=True):
         holder[key] = value

@@ -39,16 +39,12 @@ class Gaps:
 
 
 class GapLog:
-    """The gaps so far, in memory that is bounded however many come.
-
-    Attributes:
-        arrivals: When the last reads that brought chunks arrived.
-    """
+    """The gaps so far, in memory that is bounded however many come."""
 
     __slots__ = ("_counts", "_longest", "_total", "arrivals")
 
     def __init__(self) -> None:
-        self.arrivals = array("d")
+        self.arrivals = array("d")  # when the last reads that brought chunks arrived
         self._counts: dict[int, int] = {}  # of the older ones, by the step that their length is in
         self._longest = self._total = 0.0
 

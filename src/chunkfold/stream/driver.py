@@ -302,7 +302,6 @@ class StreamDriver:
         return None if received is None else expansion_error(received, decoded + size)
 
     def _parse_slice(self) -> None:
-        """The next slice of the last read."""
         self._is_parsing = True
         try:
             chunks = next(self._slices, None) if self._slices is not None else None

@@ -173,7 +173,6 @@ def expansion_error(received: int, decoded: int) -> LimitExceededError | None:
 
 
 def _encodings(header: str | None) -> list[str]:
-    """The names in a header of encodings."""
     names = (name.partition(";")[0].strip().lower() for name in (header or "").split(","))
     return [name for name in names if name not in ("", "identity")]
 
