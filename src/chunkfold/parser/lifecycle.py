@@ -109,10 +109,7 @@ class Lifecycle:
         return self._recorder.take()
 
     def _observe(
-        self,
-        subject: object,
-        on_chunks: Callable[[Any, int], object] | None,
-        on_end: Callable[[Any], object] | None,
+        self, subject: object, on_chunks: Callable[[Any, int], object] | None, on_end: Callable[[Any], object] | None
     ) -> None:
         """Like `ChatCompletionParser.observe`, but the callables get the subject, which is not kept alive."""
         check_callable("on_chunks", on_chunks, optional=True)

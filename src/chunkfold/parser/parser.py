@@ -135,10 +135,7 @@ class ChatCompletionParser(Lifecycle):
         return self.snapshot
 
     def observe(
-        self,
-        *,
-        on_chunks: Callable[[Any, int], object] | None = None,
-        on_end: Callable[[Any], object] | None = None,
+        self, *, on_chunks: Callable[[Any, int], object] | None = None, on_end: Callable[[Any], object] | None = None
     ) -> None:
         """Call plain callables as chunks arrive and when the stream ends. Their exceptions are logged, not propagated.
 

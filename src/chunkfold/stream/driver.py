@@ -150,10 +150,7 @@ class StreamDriver:
         return self._parser.elapsed
 
     def observe(
-        self,
-        *,
-        on_chunks: Callable[[Self, int], object] | None = None,
-        on_end: Callable[[Self], object] | None = None,
+        self, *, on_chunks: Callable[[Self, int], object] | None = None, on_end: Callable[[Self], object] | None = None
     ) -> Self:
         """Notify plain callables of what the stream does, for telemetry, logs and metrics; return the stream.
 
