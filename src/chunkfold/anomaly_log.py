@@ -59,12 +59,9 @@ class AnomalyLog:
 
 
 def refused_rules(*, strict: bool | Collection[str], tolerate: Collection[str]) -> frozenset[str]:
-    """The ids of the rules that strict mode does not tolerate.
+    """The ids of the rules that strict mode does not tolerate, given the parser's options of these names.
 
-    Args:
-        strict: True for all of them but CF507, which is the transport's fault and not the provider's; False for none;
-            or their ids.
-        tolerate: The ids of rules that are tolerated nevertheless.
+    True means all but CF507, which is the transport's fault and not the provider's.
 
     Raises:
         TypeError: One of the two is not a collection of ids.

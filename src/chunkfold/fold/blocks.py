@@ -63,7 +63,6 @@ class Blocks:
         return [block.snapshot() for block in self._blocks]
 
     def _block_of(self, fragment: dict[str, Any]) -> "_Block":
-        """The block that a fragment belongs to: an existing one, else a new one."""
         kind, type_, index = self._kind, printed(fragment.get("type")), fragment.get("index")
         key = (type_ if kind.has_types else "", printed(index))
         if index is None:

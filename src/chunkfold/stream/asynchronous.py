@@ -178,7 +178,6 @@ class AsyncChatCompletionStream(StreamDriver):
         self._received(data, folding=folding)
 
     async def _finish(self) -> None:
-        """The last item was yielded: raise the error, once."""
         error = self._consume()
         if error is not None:
             await self._close(wait=0)

@@ -194,7 +194,6 @@ class ChatCompletionStream(StreamDriver):
         self._received(data, folding=folding)
 
     def _finish(self) -> None:
-        """The last item was yielded: raise the error, once."""
         error = self._consume()
         if error is not None:
             self._close(wait=0)
