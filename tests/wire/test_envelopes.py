@@ -594,7 +594,7 @@ FIELDS = [
     pytest.param(b'{\n"status": "ok"\n}\n\n', id="bare JSON without an error"),
     pytest.param(b'{\n"error": null\n}\n\n', id="bare JSON, null"),
     pytest.param(b'{\n"error": {\n"message": "x"\n}\n\n', id="bare JSON, cut"),
-    pytest.param(b'{\n"error": {\n"message": "' + b"x" * 2**16 + b'"\n}\n}\n\n', id="bare JSON, too long"),
+    pytest.param(b'{\n"error": {\n"message": "' + b"x" * 2**20 + b'"\n}\n}\n\n', id="bare JSON, too long"),
     pytest.param(b'{\n\n"error": {\n"message": "x"\n}\n}\n\n', id="bare JSON with a blank line"),
 ]
 
