@@ -211,19 +211,6 @@ async def test_an_async_request_is_sent_once(library: Any) -> None:
         await opening.__aenter__()
 
 
-def test_a_request_is_sent_once(library: Any) -> None:
-    client = library.Client(transport=mock_transport(WHOLE, library=library))
-    opening = connect(client, "POST", "https://provider.test/", json=ASKED)
-    told = "this request was already sent: call `connect` for another one"
-    with opening as stream:
-        with pytest.raises(StreamConsumedError, match=told):
-            opening.__enter__()
-        assert not stream.response.is_closed
-    assert stream.response.is_closed
-    with pytest.raises(StreamConsumedError, match=told):
-        opening.__enter__()
-
-
 # The parser's options
 
 

@@ -46,7 +46,7 @@ def connect(
         Exception: What the client raises while it opens the request is not wrapped. A status that is not 2xx is
             raised as `APIStatusError` by the first read.
     """
-    return _Connection(_Opening(client, method, url, json, options, reuse_connection))
+    return _opened(_Opening(client, method, url, json, options, reuse_connection))
 
 
 def aconnect(
@@ -87,8 +87,7 @@ class _Opening:
     def send(self, enter: str) -> Any:
         """The client's context manager, which sends the request when it is entered by the method of that name."""
         if self.is_sent:
-            call = "aconnect" if enter == "__aenter__" else "connect"
-            raise StreamConsumedError(f"this request was already sent: call `{call}` for another one")
+            raise StreamConsumedError("this request was already sent: call `aconnect` for another one")
         self._parser_options["started"] = self._now()
         sending = self.client.stream(self.method, self.url, **self._request)
         if not hasattr(sending, enter):
@@ -122,25 +121,6 @@ def _opened(opening: _Opening) -> Generator[ChatCompletionStream]:
         with stream:
             stream.timing.headers = stream.elapsed
             yield stream
-
-
-class _Connection(AbstractContextManager[ChatCompletionStream]):
-    """A class, so that it can say why it cannot be entered again."""
-
-    def __init__(self, opening: _Opening) -> None:
-        self._opening = opening
-        self._stack = ExitStack()
-
-    def __enter__(self) -> ChatCompletionStream:
-        stack = ExitStack()
-        stream = stack.enter_context(_opened(self._opening))
-        self._stack = stack
-        return stream
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
-        return self._stack.__exit__(exc_type, exc, traceback)
 
 
 class _AsyncConnection(AbstractAsyncContextManager[AsyncChatCompletionStream]):
