@@ -136,7 +136,7 @@ ATTACKS: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "choices with a whole message": (OUTPUT, lambda n: choices(n, message={"content": "x" * 100})),
     "calls": (OUTPUT, lambda n: calls(n, lambda place: {"index": place, "id": f"c{place}"})),
     "calls without an index": (OUTPUT, lambda n: calls(n, lambda place: {"id": f"c{place}", "function": {"name": "f"}})),
-    "calls with an index of 400 digits": (OUTPUT, lambda n: calls(10**399 + n, lambda place: {"index": place})),
+    "calls with an index of 400 digits": (OUTPUT, lambda n: calls(10**399 + n, lambda place: {"index": place, "function": {"name": "f"}})),
     "ids of one call": (OUTPUT, lambda n: calls(n, lambda place: {"index": 0, "id": f"{place:0100}"})),
     "ids and indexes of one call": (OUTPUT, lambda n: calls(n, lambda place: {"index": place, "id": f"{place:0100}"})),
     "types of calls": (OUTPUT, lambda n: call(index=n, function={"name": "f"}) + call(index=n, type="x" * 1000)),
