@@ -385,7 +385,21 @@ def test_a_line_of_json_that_is_repeated_takes_few_steps_once_no_more_is_shown(l
 
 def test_different_short_lines_take_few_steps_each() -> None:
     body = b"id:\nevent:\nretry:\n" * 10_000
-    assert calls_of(lambda: decode([b":\n", body])) < 6 * 30_000
+    assert calls_of(lambda: decode([b":\n", body])) < 5 * 30_000
+
+
+def test_a_stretch_of_short_lines_does_not_end_within_a_line_end() -> None:
+    """The 1024th byte is CR, and the LF behind it would be a blank line."""
+    body = b"id:\r\nevent\r\n" * 1_000
+    assert body[1023:1025] == b"\r\n"
+    assert decode([b"data: x\n", body]).events == []
+    assert [made.data for made in decode([b"data: x\n", body, b"\r\n"]).events] == [b"x"]
+
+
+def test_blank_lines_before_the_first_event_are_no_opening() -> None:
+    for pieces in ([b"\n" * 20, b"data: x\n\n"], [b"\n" * 20 + b"data: x\n\n"]):
+        decoded = decode(pieces, 10)
+        assert (decoded.opening, decoded.opening_limit) == (b"", None)
 
 
 LINES_OF_BLOCKS = st.lists(st.sampled_from([b"data: a", b"data", b"id: 1", b"event: b", b""]), max_size=12)

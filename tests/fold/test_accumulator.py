@@ -623,6 +623,14 @@ DETAILS = [
         id="not where the encrypted data has an index of its own",
     ),
     pytest.param(
+        [
+            [{"type": "reasoning.encrypted", "index": 0, "data": "x", "id": "rs_1"}],
+            [{"type": "reasoning.encrypted", "index": 0, "text": "a"}],
+        ],
+        [{"type": "reasoning.encrypted", "index": 0, "data": "x", "id": "rs_1", "text": "a"}],
+        id="nor where the text is of the same type",
+    ),
+    pytest.param(
         [[{"type": TEXT, "index": 0, "text": "a", "id": "1"}], [{"type": TEXT, "index": 0, "text": "b", "id": "2"}]],
         [{"type": TEXT, "index": 0, "text": "ab", "id": "2"}],
         id="text of another id at the same index is not",
