@@ -832,6 +832,14 @@ def test_audio_that_is_sent_as_the_content() -> None:
     assert [one.text + one.reasoning for one in ChatCompletionParser().feed(spoken[0])] == [""]
 
 
+def test_audio_beside_its_content_stays_where_it_is() -> None:
+    spoken = chunk(choice(content="a word", audio={"data": encoded(b"a")}), modality="audio")
+    (only,) = ChatCompletionParser().feed(spoken)
+    sent = only.choices[0].delta
+    assert sent.audio is not None
+    assert (sent.content, sent.audio.data) == ("a word", encoded(b"a"))
+
+
 def test_audio_of_choices_is_kept_apart() -> None:
     pieces = [delta(index=index, audio={"data": piece}) for piece in ("QU", "JD") for index in (0, 1)]
     assert [(one.choice, *short_repr(one)) for one in events_of(*pieces) if isinstance(one, AudioDelta)] == [

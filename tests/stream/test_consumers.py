@@ -1012,9 +1012,10 @@ async def test_closing_that_is_cancelled_waits_no_longer_for_the_end_of_the_body
         assert not stream.connection_was_kept
 
 
+@pytest.mark.parametrize("shield", [True, False])
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_scope_that_is_cancelled_does_not_wake_the_closing_in_every_turn_of_the_event_loop(
-    anyio_backend: Any,
+    anyio_backend: Any, shield: bool
 ) -> None:
     cancelled: list[None] = []
 
@@ -1024,8 +1025,30 @@ async def test_a_scope_that_is_cancelled_does_not_wake_the_closing_in_every_turn
 
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await run_to_completion(several_turns(), on_cancel=lambda: cancelled.append(None))
-    assert len(cancelled) <= 1
+        await run_to_completion(several_turns(), on_cancel=lambda: cancelled.append(None), shield=shield)
+    assert len(cancelled) == (0 if shield else 1)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_what_work_raises_once_it_is_cancelled_is_not_logged(
+    anyio_backend: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancelled, logged = asyncio.Event(), []
+    monkeypatch.setattr(asyncio.get_running_loop(), "call_exception_handler", logged.append)
+
+    async def fails() -> None:
+        await cancelled.wait()
+        raise KeyError("the work's own")
+
+    task = asyncio.create_task(run_to_completion(fails(), on_cancel=cancelled.set))
+    await anyio.wait_all_tasks_blocked()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    del task
+    await asyncio.sleep(0)
+    gc.collect()
+    assert logged == []
 
 
 async def test_closing_that_is_cancelled_anywhere_lets_the_reader_go(library: Any, anyio_backend: Any) -> None:
