@@ -45,29 +45,26 @@ class ChatChunkfold(BaseChatModel):
 
     def _stream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kw: Any) -> Iterator[Any]:  # noqa: ARG002
         with connect(self.client, **self._request(messages, stop, kw)) as stream:
-            yield from map(piece, stream.text_deltas())
-        yield piece("", **at_the_end(stream.completion()))
+            yield from map(_piece, stream.text_deltas())
+        yield _piece("", **at_the_end(stream.completion()))
 
     async def _astream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kw: Any) -> AsyncIterator[Any]:  # noqa: ARG002
         async with aconnect(self.async_client, **self._request(messages, stop, kw)) as stream:
             async for text in stream.text_deltas():
-                yield piece(text)
-        yield piece("", **at_the_end(stream.completion()))
+                yield _piece(text)
+        yield _piece("", **at_the_end(stream.completion()))
 
 
-def piece(text: str, **fields: Any) -> ChatGenerationChunk:
-    """What LangChain adds up."""
+def _piece(text: str, **fields: Any) -> ChatGenerationChunk:
     return ChatGenerationChunk(message=AIMessageChunk(content=text, **fields))
 
 
 def at_the_end(answer: ChatCompletion) -> dict[str, Any]:
     """The fields that are yielded once: LangChain adds up what is sent twice, and completes half a call's arguments."""
     message = answer.message.model_copy(update={"tool_calls": [c for c in answer.tool_calls if not c.is_server_side]})
-    param = answer.message.to_param()
-    kept = param if param.keys() - {"role", "content", "refusal"} else None  # LangChain has no field for signatures
-    told = {"reasoning_content": message.reasoning, "refusal": message.refusal, "param": kept}
-    fields: dict[str, Any] = {"additional_kwargs": {name: value for name, value in told.items() if value}}
-    fields["response_metadata"] = {"finish_reason": answer.finish_reason}
+    told: Any = {k: v for k, v in (("reasoning_content", message.reasoning), ("refusal", message.refusal)) if v}
+    told |= {"param": param} if (param := answer.message.to_param()).keys() - {"role", "content", "refusal"} else {}
+    fields: dict[str, Any] = {"additional_kwargs": told, "response_metadata": {"finish_reason": answer.finish_reason}}
     fields["tool_calls"], fields["invalid_tool_calls"] = default_tool_parser(message.to_param().get("tool_calls", []))
     if usage := answer.usage:
         counts = {"input_tokens": usage.prompt_tokens or 0, "output_tokens": usage.completion_tokens or 0}
