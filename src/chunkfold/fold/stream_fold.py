@@ -26,9 +26,8 @@ from chunkfold.models.tool_calls import ToolTypes, checked_types
 _FINISH_REASONS: Final = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
 _COMPACTION: Final = 1024  # chunks
 _USUAL_CHOICE: Final = frozenset({"index", "delta"})
-_UNUSUAL_KEYS: Final = frozenset(
-    {"error", "base_resp", "usage", "x_groq", "modality"}
-)  # unknown keys that mean something
+# Unknown keys that mean something.
+_UNUSUAL_KEYS: Final = frozenset({"error", "base_resp", "usage", "x_groq", "modality"})
 ValueT = TypeVar("ValueT")
 
 

@@ -60,7 +60,8 @@ class ToolCalls:
         at_index = self._by_index.get(index)
         if name == "null" and self._is_continued(at_index, index, id_, has_text=has_text):
             name = ""
-        if not (at_index or id_ or name or has_text) and not self.continues(index) and _is_empty(fragment):
+        known = self.last if index is None else at_index
+        if not (known or id_ or name or has_text) and _is_empty(fragment):
             self._log.note(anomalies.EMPTY_FOR_ABSENT, "a tool call")
             return None
         if at_index is None and index is not None and has_text and not (id_ or name):
@@ -73,10 +74,6 @@ class ToolCalls:
         if has_text and not call.has_text:
             self._begin_text(call)
         return call, grown
-
-    def continues(self, index: int | None) -> bool:
-        """Whether a fragment with this index, without id and name, belongs to a call that is known."""
-        return self.last is not None if index is None else index in self._by_index
 
     def bind_id(self, call: ToolCall, id_: str) -> None:
         """From now on the id identifies this call; it becomes the call's `id` if that has none yet."""
