@@ -706,6 +706,9 @@ SPELLINGS = [
     ),
     pytest.param({"thinking": {"content": "T"}}, set(), id="thinking as an object (musistudio/llms)"),
     pytest.param({"reasoning_content": {"text": "T"}}, {"CF209"}, id="reasoning_content as an object (Envoy)"),
+    pytest.param({"reasoning": {"content": "T"}}, {"CF209"}, id="reasoning as an object (Braintrust)"),
+    pytest.param({"reasoning": {"id": "", "content": "T"}}, {"CF209"}, id="an object with an empty id"),
+    pytest.param({"reasoning": [{"content": "T"}, "x"]}, {"CF209"}, id="a list of objects, in a whole message"),
     pytest.param({"reasoning": {"text": 5}, "reasoning_text": "T"}, {"CF209"}, id="an object whose text is a number"),
     pytest.param(
         {"thinking_blocks": [{"thinking": "T"}], "thinking": {"content": "other"}}, set(), id="blocks before thinking"

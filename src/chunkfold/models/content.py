@@ -131,15 +131,22 @@ def reasoning_in(fields: Fields) -> str:
 def reasoning_text(fields: Fields) -> str:
     """The reasoning that comes as a text in a field of its own, "" if none.
 
-    Envoy AI Gateway sends Bedrock's as an object with the text in it; the object is a value of a wrong type (CF209).
+    Envoy AI Gateway sends Bedrock's in an object, as its `text`, and Braintrust's proxy Anthropic's as its `content`; a
+    whole message of the latter has a list of such objects. These are values of a wrong type (CF209).
     """
     for name in _REASONING_TEXTS:
         text = fields.get(name)
-        if text and not isinstance(text, str) and is_object(text):
-            text = text.get("text")
-        if text and isinstance(text, str):
+        if text and not isinstance(text, str):
+            text = _text_in_objects(text)
+        if text:
             return text
     return ""
+
+
+def _text_in_objects(value: Any) -> str:
+    objects = filter(is_object, value if is_list(value) else [value])
+    texts = (part.get("text") or part.get("content") for part in objects)
+    return "".join([text for text in texts if isinstance(text, str)])
 
 
 def says_something(fields: Fields) -> bool:
