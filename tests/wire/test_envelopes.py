@@ -170,6 +170,7 @@ ENVELOPES = {
         429,
         retryable=True,
     ),
+    "7 FastChat": Envelope(data({"text": "**NETWORK ERROR**", "error_code": 50004}), "**NETWORK ERROR**", 50004),
     "7 code before status_code": Envelope(
         data({"code": 429, "status_code": 400, "message": "slow down"}), "slow down", 429, 429, retryable=True
     ),

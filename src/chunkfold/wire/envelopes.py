@@ -153,8 +153,9 @@ def _vendor_error(body: dict[str, Any]) -> dict[str, Any] | None:
         return body
     message, code = body.get("error_message"), body.get("error_code")
     has_message = bool(message) and isinstance(message, str) and code is None and body.get("success") is not True
-    if has_message or code not in (None, "", 0, "0"):  # DeepInfra, Venice; Baidu, Databricks
-        return {**body, "message": body.get("error_msg") or message or body.get("message"), "code": code}
+    if has_message or code not in (None, "", 0, "0"):  # DeepInfra, Venice; Baidu, Databricks, FastChat
+        texts = (body.get("error_msg"), message, body.get("message"), body.get("text"))
+        return {**body, "message": next(filter(None, texts), None), "code": code}
     response = body.get("Response")
     inner = response.get("Error") if is_object(response) else None
     if is_object(inner):  # Tencent
