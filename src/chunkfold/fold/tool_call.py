@@ -26,6 +26,7 @@ from chunkfold.models import (
 )
 from chunkfold.models.base import validate_leniently, with_unknown
 from chunkfold.models.content import PROVIDER_FIELDS
+from chunkfold.models.tool_calls import mark_answered
 
 _LONGEST_PLACEHOLDER: Final = 100  # characters, with the blanks around it
 _LONGEST_LOOK: Final = 2**20  # characters
@@ -52,6 +53,7 @@ class ToolCall:
     is_displaced: bool = False  # whether it began at an index that another call had
     is_custom: bool = False
     is_server_side: bool = True  # whether there is nothing for the client to run, see `is_server_side`
+    is_answered: bool = False  # whether the server ran it, and gave the result to the model
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
     part_extra: dict[str, Any] = field(default_factory=dict[str, Any])  # of its function, or its custom tool
     _name: TextBuffer = field(default_factory=TextBuffer)
@@ -176,7 +178,10 @@ class ToolCall:
             del part["arguments"]  # of an empty function beside it
         type_ = "custom" if self.is_custom and self.type == "function" else self.type or kind
         fields = with_unknown(self.extra, {"id": self.id, "type": type_, kind: part})
-        return validate_leniently(model, fields)[0]
+        call = validate_leniently(model, fields)[0]
+        if self.is_answered:
+            mark_answered(call)
+        return call
 
 
 class LegacyCall:
