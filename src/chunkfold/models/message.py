@@ -66,10 +66,11 @@ class ChatCompletionMessage(Model):
 
     @model_validator(mode="after")
     def _mark_answered_calls(self) -> Self:
-        answered = answered_calls((self.model_extra or {}).get(PROVIDER_FIELDS))
-        for call in self.tool_calls:
-            if call.id in answered:
-                mark_answered(call)
+        if self.tool_calls:
+            answered = answered_calls((self.model_extra or {}).get(PROVIDER_FIELDS))
+            for call in self.tool_calls:
+                if call.id in answered:
+                    mark_answered(call)
         return self
 
     @property
