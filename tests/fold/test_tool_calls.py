@@ -103,6 +103,12 @@ RULE_1 = [
         id="the index beside a known id is bound to its call",
     ),
     pytest.param(
+        [(0, ..., W, ""), (0, "a", ..., OPEN), (..., "a", ..., "1}")],
+        PLAIN[:1],
+        {"CF301"},
+        id="also one that came late",
+    ),
+    pytest.param(
         [
             *((0, "a", W, OPEN), (1, "b", W, OPEN), (2, "c", W, OPEN)),
             *((9, "b", ..., "2"), (9, ..., ..., "}"), (2, ..., ..., "3}"), (0, ..., ..., "1}")),
@@ -390,29 +396,6 @@ def test_rules(deltas, expected, rules) -> None:
     check(deltas, expected, rules)
 
 
-@each_case("function", [{}, {"name": None, "arguments": None}, {"name": "", "arguments": ""}])
-def test_a_custom_tool_beside_an_empty_function(function: dict[str, Any]) -> None:
-    parser = read({"index": 0, "id": "a", "function": function, "custom": {"name": "sql", "input": "DROP"}})
-    [call] = parser.snapshot.tool_calls
-    assert (call.type, call.name, call.custom.input) == ("custom", "sql", "DROP")
-
-
-def test_an_unknown_key_of_a_custom_tool_is_kept_whatever_its_name() -> None:
-    """Was once wrong: one named `arguments` was taken for that of an empty function beside the tool."""
-    (call,) = (
-        read({"index": 0, "id": "a", "custom": {"name": "f", "input": "q", "arguments": "z"}}).completion().tool_calls
-    )
-    assert call.model_dump()["custom"] == {"name": "f", "input": "q", "arguments": "z"}
-
-
-@each_case("custom", [{}, {"name": None, "input": None}, {"name": "", "input": ""}])
-def test_a_function_beside_an_empty_custom_tool(custom: dict[str, Any]) -> None:
-    function = {"name": W, "arguments": ONE}
-    parser = read({"index": 0, "id": "a", "type": "function", "function": function, "custom": custom})
-    [call] = parser.snapshot.tool_calls
-    assert (call.type, call.name, call.function.arguments) == ("function", W, ONE)
-
-
 @each_case(("deltas", "expected", "rules"), FRAGMENTS)
 def test_several_fragments_in_one_delta_follow_the_same_rules(deltas, expected, rules) -> None:
     check([deltas], expected, rules)
@@ -433,8 +416,9 @@ def test_two_tools_may_be_called_null() -> None:
     assert calls(parser.completion()) == [("a", "null", ONE), ("b", "null", TWO)]
 
 
-def test_an_empty_id_is_none_to_be_known_by() -> None:
-    parser = read((0, "", W, ONE), (1, "", W, TWO), (..., "", W, THREE))
+@each_case("empty", ["", "null"])
+def test_an_empty_id_is_none_to_be_known_by(empty: str) -> None:
+    parser = read((0, empty, W, ONE), (1, empty, W, TWO), (..., empty, W, THREE))
     assert calls(parser.completion()) == BARE
 
 
@@ -478,11 +462,6 @@ def test_an_index_is_a_key_and_never_a_position(indexes: list[Any], rules: set[s
         for piece in ((index, id_, name, ""), (index, ..., ..., arguments[:5]), (index, ..., ..., arguments[5:]))
     ]
     check(pieces, PLAIN, rules)
-
-
-def test_calls_come_in_the_order_of_their_first_appearance() -> None:
-    parser = read((2, "c", W, OPEN), (0, "a", W, OPEN), (1, "b", W, TWO), (0, ..., ..., "1}"), (2, ..., ..., "3}"))
-    assert calls(parser.completion()) == [("c", W, THREE), ("a", W, ONE), ("b", W, TWO)]
 
 
 # Ids
@@ -733,21 +712,24 @@ def test_custom_tools_have_a_name_and_free_input() -> None:
     assert noted(parser) == set()
 
 
-@each_case("custom", [{}, {"name": None}])
-def test_an_empty_custom_tool_behind_a_function(custom: dict[str, Any]) -> None:
-    parser = read((0, "a", W, ONE), {"index": 0, "custom": custom})
-    assert parser.snapshot.tool_calls[0].model_dump() == {
-        "id": "a",
-        "type": "function",
-        "function": {"name": W, "arguments": ONE},
-    }
+FUNCTION, SQL = {"name": W, "arguments": ONE}, {"name": "sql", "input": "DROP"}
+BOTH = [
+    *((one, SQL, "custom") for one in ({}, {"name": None, "arguments": None}, {"name": "", "arguments": ""})),
+    ({"name": "", "arguments": {}}, SQL, "custom"),
+    ({}, {**SQL, "arguments": "z"}, "custom"),
+    *((FUNCTION, one, "function") for one in ({}, {"name": None, "input": None}, {"name": "", "input": ""})),
+]
 
 
-def test_a_custom_tool_beside_a_function_without_text() -> None:
-    function = {"name": "", "arguments": {}}
-    sent = {"index": 0, "id": "a", "type": "function", "function": function, "custom": {"name": "t", "input": "x"}}
-    expected = {"id": "a", "type": "custom", "custom": {"name": "t", "input": "x"}}
-    assert read(sent).snapshot.tool_calls[0].model_dump() == expected
+@each_case(("function", "custom", "type_"), BOTH)
+def test_of_a_function_and_a_custom_tool_the_empty_one_is_none(function: Any, custom: Any, type_: str) -> None:
+    """Was once wrong: an unknown key of the tool was taken for the arguments of the function."""
+    whole, empty = ("custom", "function") if type_ == "custom" else ("function", "custom")
+    sent = {"function": function, "custom": custom}
+    fragment = {"index": 0, "id": "a", "type": "function"}
+    for fragments in ([{**fragment, **sent}], [{**fragment, whole: sent[whole]}, {"index": 0, empty: sent[empty]}]):
+        (call,) = read(*fragments).completion().tool_calls
+        assert call.model_dump() == {"id": "a", "type": type_, whole: sent[whole]}
 
 
 @each_case(("deltas", "expected", "rules"), FRAGMENTS)
@@ -813,17 +795,6 @@ def test_a_thought_signature_stays_on_its_call(deltas) -> None:
     assert "extra_content" not in other.model_dump()
 
 
-def test_unknown_fields_are_kept_at_the_level_where_they_came() -> None:
-    """The last one that is not null; the same key may stand at two levels."""
-    first = {"index": 0, "id": "a", "x": 1, "y": 1, "function": {"name": W, "arguments": "", "x": 2}}
-    second = {"index": 0, "x": 3, "y": None, "function": {"arguments": ONE, "x": 4, "z": [0]}}
-    (call,) = read(first, second).completion().tool_calls
-    assert call.model_extra == {"x": 3, "y": 1}
-    assert call.function.model_extra == {"x": 4, "z": [0]}
-    (call,) = read(custom(index=0, id="a", name="sql", input="1") | {"x": 1}).completion().tool_calls
-    assert call.model_extra == {"x": 1}
-
-
 # Names that begin alike
 
 
@@ -879,6 +850,8 @@ SEVERAL = [
     pytest.param([ONE, " \n", OPEN, "2}"], {"CF312"}, id="in pieces"),
     pytest.param([ONE + TWO + THREE], {"CF312"}, id="three in one fragment"),
     pytest.param([ONE, OPEN], {"CF312"}, id="the second one is cut"),
+    pytest.param([{"n": 1}, {"n": 2}], {"CF310", "CF312"}, id="as objects"),
+    pytest.param([ONE, " \n"], set(), id="one, then a blank"),
     pytest.param(["{}", ONE], {"CF311"}, id="a placeholder, then one"),
     pytest.param(["{}", "\n", ONE], {"CF311"}, id="a placeholder, a blank, then one"),
     pytest.param([" {", "}", " ", " ", ONE], {"CF311"}, id="a placeholder in pieces, with blanks around it"),
@@ -896,12 +869,14 @@ SEVERAL = [
 
 
 @each_case(("pieces", "rules"), SEVERAL)
-def test_several_objects_in_one_call_are_noted(pieces: list[str], rules: set[str]) -> None:
+def test_several_objects_in_one_call_are_noted(pieces: list[Any], rules: set[str]) -> None:
     """CF312: the text stays, and does not parse."""
     first, *more = pieces
     parser = read((0, "a", W, first), *((0, ..., ..., piece) for piece in more))
     (call,) = parser.completion().tool_calls
-    assert call.arguments == "".join(pieces)
+    assert call.arguments == "".join(
+        one if isinstance(one, str) else json.dumps(one, separators=(",", ":")) for one in pieces
+    )
     assert noted(parser) == rules
     if "CF312" in rules:
         with pytest.raises(ParseError, match=r"expected nothing more|ends too early|expected JSON"):
@@ -1239,12 +1214,3 @@ def test_half_a_character_at_the_end_of_a_call_stays_there() -> None:
     assert calls(parser.completion()) == [("a", W, '{"x":"\N{REPLACEMENT CHARACTER}'), ("b", W, TWO)]
     (last,) = chunks[-1].choices[0].delta.tool_calls
     assert (last.id, last.function.arguments) == ("a", "\N{REPLACEMENT CHARACTER}")
-
-
-def test_unknown_fields_of_a_snapshot_are_its_own() -> None:
-    parser = feed({"index": 0, "id": "a", "x": {"y": [1]}, "function": {"name": W, "arguments": ONE, "x": {"y": [1]}}})
-    for _ in range(2):
-        (call,) = parser.snapshot.tool_calls
-        assert (call.x, call.function.x) == ({"y": [1]}, {"y": [1]})
-        call.x["y"].append(2)
-        call.function.x["y"].append(2)
