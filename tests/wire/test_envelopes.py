@@ -18,7 +18,6 @@ from chunkfold import (
     ChatCompletionParser,
     InvalidChunkError,
     LimitExceededError,
-    NotAnEventStreamError,
     ServerSentEvent,
     StreamEnd,
     error_from_response,
@@ -1247,87 +1246,6 @@ def test_half_a_character_is_replaced(body: bytes) -> None:
     for error in (failure(body), error_from_response(500, {}, body)):
         assert error.message.startswith("a")
         assert "\ufffd" in error.error.model_dump_json().encode().decode()
-
-
-# Bodies and data that are no chunk: shapes 9 and 10
-
-
-BODIES = [
-    pytest.param({"error": LIMITED}, "slow down", 429, id="an envelope"),
-    pytest.param({"object": "error", "message": "bad", "code": 400}, "bad", 400, id="vLLM"),
-    pytest.param({"base_resp": {"status_code": 1002, "status_msg": "rate limit"}}, "rate limit", 429, id="MiniMax"),
-    pytest.param([{"error": {"message": "quota", "code": 429}}], "quota", 429, id="Google"),
-    pytest.param({"code": 503, "message": "busy"}, "busy", 503, id="a code"),
-    pytest.param({"detail": "Not Found"}, "Not Found", None, id="FastAPI"),
-    pytest.param({"error": ""}, ANY, None, id="an empty one"),
-]
-
-
-@each_case("lead", [b"", b"\n\n\n", b"\xef\xbb\xbf", b" "], ids=["", "blank lines", "BOM", "blank"])
-@each_case(("body", "message", "status"), BODIES)
-def test_a_json_error_as_the_body(body: Any, message: str, status: int | None, lead: bytes) -> None:
-    parser = ChatCompletionParser(status_code=200, headers={"content-type": "text/event-stream"})
-    parser.feed(lead + json.dumps(body, indent=1).encode())
-    assert parser.close() == []
-    assert parser.end is StreamEnd.FAILED
-    assert isinstance(parser.error, APIError)
-    assert message is ANY or parser.error.message == message
-    assert parser.error.status_code == status
-
-
-def test_a_whole_completion_is_one_chunk() -> None:
-    message = {"role": "assistant", "content": "a", "tool_calls": [{"id": "t", "function": {"name": "f"}}]}
-    body = {**HEAD, "object": "chat.completion", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
-    parser = ChatCompletionParser()
-    assert parser.feed(compact_json(body)) == []
-    (only,) = parser.close()
-    assert only.text == parser.completion().text == "a"
-    assert parser.completion().tool_calls[0].id == "t"
-    assert parser.end is StreamEnd.FINISHED
-
-
-@each_case("body", [b"", b"\n\n", b"d", b"data", b"eve", b"id", b"retry", b"err", b"\xef\xbb"])
-def test_the_beginning_of_a_field_name_is_empty(body: bytes) -> None:
-    parser = ChatCompletionParser()
-    parser.feed(body)
-    parser.close()
-    assert parser.end is StreamEnd.EMPTY
-
-
-@each_case(
-    "body",
-    [
-        pytest.param(b"<!doctype html>\n<html><body>Blocked</body></html>", id="HTML"),
-        pytest.param(b"upstream connect error", id="text"),
-        pytest.param(b'{"models": []}', id="another JSON"),
-        pytest.param(b'{"message":"a"}\n{"message":"b"}\n', id="a JSON value per line"),
-        pytest.param(b'{"error": {"mess', id="cut JSON"),
-        pytest.param(b"\xff\xfe\x00", id="bytes"),
-        pytest.param(b"5", id="a number"),
-        pytest.param(b'["error"]', id="a list"),
-        pytest.param(b'{"object":"text_completion","choices":[{"text":"a"}]}', id="a completion of another API"),
-    ],
-)
-def test_any_other_body_is_no_event_stream(body: bytes) -> None:
-    parser = ChatCompletionParser(status_code=200, headers={"Content-Type": "text/html"})
-    parser.feed(body)
-    parser.close()
-    assert parser.end is StreamEnd.INVALID
-    error = parser.error
-    assert isinstance(error, NotAnEventStreamError)
-    assert (error.status_code, error.content_type, error.body) == (200, "text/html", body.strip())
-    assert "200" in str(error)
-    assert "text/html" in str(error)
-
-
-@pytest.mark.parametrize("text", ["Internal Server Error", "<html>", "{'errors': 'x'}", '{"errors": {"message": "x"'])
-def test_data_that_is_no_json(text: str) -> None:
-    parser = ChatCompletionParser()
-    chunks = parser.feed(data(chunk("a")) + data(text.encode()) + data(chunk("b")) + DONE)
-    assert [one.text for one in chunks] == ["a"]
-    assert type(parser.error) is InvalidChunkError
-    assert parser.end is StreamEnd.INVALID
-    assert text in str(parser.error).replace("\\", "")
 
 
 # HTTP errors
