@@ -850,30 +850,12 @@ def test_an_error_field(cut: Callable[[bytes], list[bytes]]) -> None:
 
 
 @cuts
-@each_case("behind", [b"", b"\n", b"\n\n", b"\n\n" + STOP + DONE])
-@each_case("before", [HI, HI + STOP, b": ping\n\n", b":\n" * 30])
-def test_an_error_as_bare_json(cut: Callable[[bytes], list[bytes]], before: bytes, behind: bytes) -> None:
-    """Was once wrong: what is no field is nothing to the standard, so the stream seemed to end well, or empty."""
-    parser = parse(before + b'{"error":{"message":"overloaded","code":529}}' + behind, cut)
-    assert parser.end is StreamEnd.FAILED
-    assert isinstance(parser.error, APIError)
-    assert (parser.error.message, parser.error.status_code) == ("overloaded", 529)
-    assert rules(parser) == ["CF602"]
-
-
-@cuts
 @each_case("line", [b"error: boom", b"error", b"error:", b"error: {boom", b"error: [boom", b'error: "boom'])
 def test_an_error_field_that_is_no_json_is_an_unknown_field(line: bytes, cut: Callable[[bytes], list[bytes]]) -> None:
     """Only the value that is JSON is an error; anything else the standard ignores, and the stream goes on."""
     parser = parse(HI + line + b"\n\n" + text(" there") + STOP + DONE, cut)
     assert parser.end is StreamEnd.FINISHED
     assert parser.completion().text == "Hi there"
-
-
-@cuts
-def test_an_error_field_behind_one_that_is_no_json(cut: Callable[[bytes], list[bytes]]) -> None:
-    parser = parse(HI + b'error: {boom\n\nerror: {"message":"overloaded"}\n\n' + STOP + DONE, cut)
-    assert parser.end is StreamEnd.FAILED
 
 
 @cuts
