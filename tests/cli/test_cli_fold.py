@@ -310,7 +310,6 @@ def test_a_bar_shows_how_far_long_work_is_and_goes(folder: Path) -> None:
 
 
 def first_line_of(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
     return process.stdout.readline()
 
 

@@ -109,7 +109,6 @@ def exchange(url: str, body: bytes = json.dumps(STREAMED).encode()) -> bytes:
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_without_a_script_it_says_hello_until_it_is_told_to_end(client: httpx.Client, how: signal.Signals) -> None:
     with started("serve") as process:
-        assert process.stdout is not None
         base_url = process.stdout.readline().rstrip("\n")
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/v1", base_url)
         for _ in range(3):
@@ -134,7 +133,6 @@ def test_a_port_of_ones_own_and_one_that_is_taken(tmp_path: Path) -> None:
         assert piped("serve", "--port", str(port)) == ("", f"Error: port {port}: Address already in use\n", 1)
     (tmp_path / "s.toml").write_text("[[answers]]\nending = 'open'\n", "utf-8")
     with started("serve", "--port", str(port), str(tmp_path / "s.toml")) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == f"http://127.0.0.1:{port}/v1\n"
         with send(f"http://127.0.0.1:{port}/v1/x") as connection:
             assert connection.recv(9) == b"HTTP/1.1 "
@@ -244,7 +242,6 @@ def test_what_a_model_says(serve: Callable[..., Served], client: httpx.Client, s
         ("call_1", "add", '{"a": 1, "b": "ü"}'),
         ("x", "raw", '{"cut'),
     ]
-    assert completion.usage is not None
     assert completion.usage.total_tokens == 5 + (completion.usage.completion_tokens or 0)
 
 
@@ -508,7 +505,6 @@ def test_the_page_has_every_key_and_a_script_that_works(tmp_path: Path) -> None:
     tables = PAGE.partition("### The script")[2]
     assert set(re.findall(r"^\| `(\w+)` \|", tables, re.MULTILINE)) == set(Script.model_fields)
     script = re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    assert script is not None
     (tmp_path / "s.toml").write_text(script[1])
     assert len(script_from(str(tmp_path / "s.toml"))) == 4
     (tmp_path / "s.toml").write_text("[[answers]]\n[[answers]]\npace = 'fast'\n")

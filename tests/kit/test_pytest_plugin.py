@@ -491,7 +491,6 @@ def test_what_says_the_same_is_not_said_to_differ(left: object, right: object) -
 )
 def test_the_lines_are_plain(left: object, right: object) -> None:
     lines = pytest_assertrepr_compare("==", left, right)
-    assert lines is not None
     assert re.match(r"two bodies of streams differ from byte \d+ on", lines[0])
     assert all("\n" not in line and len(line) < 300 for line in lines)
 
@@ -499,7 +498,6 @@ def test_the_lines_are_plain(left: object, right: object) -> None:
 def test_a_difference_at_the_first_byte_of_an_event_is_in_that_event() -> None:
     role, text, *rest = HELLO.events
     lines = pytest_assertrepr_compare("==", HELLO.body, b"".join([role, b"\n", text, *rest]))
-    assert lines is not None
     assert lines[0].endswith(f"from byte {len(role)} on")
     assert [line.partition(":")[0] for line in lines[1:3]] == ["left, event 2", "right, event 1"]
 

@@ -156,7 +156,6 @@ def test_a_tool_without_arguments(dialect: str) -> None:
 def test_usage(dialect: str) -> None:
     stream = counting(dialect)
     usage = read(stream).completion().usage
-    assert usage is not None
     assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (10, 5, 15)
     assert (usage.cached_tokens, usage.reasoning_tokens) == (3, 2)
     assert stream.reading.usage == {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
@@ -192,7 +191,6 @@ def test_several_choices(dialect: str) -> None:
     assert (first.message.content, second.message.content) == stream.reading.texts == ("ab", "x")
     assert second.message.refusal == "no"
     assert second.finish_reason == (None if dialect in UNFINISHED else "length")
-    assert parser.snapshot.usage is not None
     assert parser.snapshot.usage.completion_tokens == 2
 
 
@@ -204,7 +202,6 @@ def test_a_cut_between_any_two_events_is_never_complete_before_the_finish_reason
         parser = ChatCompletionParser()
         parser.feed(b"".join(pieces[:size]))
         parser.close()
-        assert parser.end is not None
         assert parser.end.complete is (size > finish)
 
 
@@ -710,7 +707,6 @@ def test_the_outcome_is_what_the_parser_makes_of_it(stream: StreamBuilder, readi
     said = stream.reading
     assert (said.texts, said.ending, said.refused) == (reading.texts, reading.ending, reading.refused)
     parser = read(stream)
-    assert parser.end is not None
     ending = "complete" if parser.end.complete else "error" if parser.end == "failed" else "cut"
     assert (parser.snapshot.text, ending) == (said.text, said.ending)
 

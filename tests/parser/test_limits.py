@@ -771,7 +771,6 @@ def test_a_whole_completion_with_log_probabilities_is_read() -> None:
     }
     parser, _ = parsed(json.dumps(body).encode())
     logprobs = parser.completion().choices[0].logprobs
-    assert logprobs is not None
     assert len(logprobs.content or ()) == 4000
 
 
@@ -1162,7 +1161,6 @@ def test_a_count_of_more_than_64_bits_is_kept_raw() -> None:
 
 def test_a_count_that_means_nothing_never_displaces_one() -> None:
     parser, _ = parsed(chunk(usage={"prompt_tokens": 5}) + chunk(usage={"prompt_tokens": HUGE}))
-    assert parser.snapshot.usage is not None
     assert parser.snapshot.usage.prompt_tokens == 5
 
 
@@ -1177,7 +1175,6 @@ def test_keys_of_usage_are_bounded() -> None:
         parser.feed(chunk(usage={**fresh(n, n), "details": details, "x": {"y": fresh(n, n)}}))
     parser.feed(chunk(usage={"prompt_tokens": 7, "prompt_tokens_details": {"cached_tokens": 3, **fresh(0, 1)}}))
     usage = parser.snapshot.usage
-    assert usage is not None
     assert (usage.prompt_tokens, usage.cached_tokens, parser.end) == (7, 3, None)
     assert len(usage.model_dump_json()) < 10_000
     assert "CF404" in {anomaly.rule.id for anomaly in parser.anomalies}
@@ -1186,7 +1183,6 @@ def test_keys_of_usage_are_bounded() -> None:
 def test_keys_of_one_usage_are_bounded() -> None:
     parser, _ = parsed(chunk(usage={"prompt_tokens": 5, **{f"k{n}": n for n in range(300)}}))
     usage = parser.snapshot.usage
-    assert usage is not None
     assert usage.model_extra == {f"k{n}": n for n in range(100)}
 
 
@@ -1195,8 +1191,6 @@ def test_lists_and_long_objects_in_usage() -> None:
     parser = ChatCompletionParser()
     long = {f"k{n}": n for n in range(101)}
     [sent] = [one.usage for one in parser.feed(chunk(usage={"steps": [[1]], "x": {"y": long}}))]
-    assert sent is not None
-    assert sent.model_extra is not None
     sent.model_extra["steps"][0].append(2)
     sent.model_extra["x"]["y"].clear()
     usage = parser.snapshot.model_dump()["usage"]
@@ -1221,7 +1215,6 @@ def test_an_event_keeps_the_usage_of_its_time() -> None:
     assert first == UsageReceived(first.usage) == deepcopy(first)
     assert "prompt_tokens=1" in repr(first)
     first.usage.prompt_tokens = 1000
-    assert parser.snapshot.usage is not None
     assert parser.snapshot.usage.prompt_tokens == 199
     with pytest.raises(AttributeError):
         _ = first.nothing  # type: ignore[attr-defined]

@@ -360,13 +360,11 @@ class HostileError(Exception):
 def test_an_interruption_quotes_the_transport_by_excerpt() -> None:
     cause = HostileError(marked("cause"))
     error = failed(TEXT, exc=cause).error
-    assert error is not None
     assert error.__cause__ is cause  # its own text is its own
     error.__cause__ = None
     check_error(error, only="cause")
     check(failed(TEXT, delta("stop"), exc=cause), only="")
     strict = failed(delta(marked("reason")), exc=cause, strict=True).error
-    assert strict is not None
     strict.__cause__ = None
     check_error(strict)
 

@@ -62,7 +62,6 @@ def provider_of(streams: int, chunks: int, *, together: int) -> Iterator[Provide
     arguments = [sys.executable, "-c", PROVIDER, str(together), str(streams), str(chunks)]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
-            assert process.stdout is not None
             provider = Provider(process.stdout.readline().strip())
             yield provider
             told, _ = process.communicate(timeout=PATIENCE)

@@ -453,7 +453,6 @@ async def test_every_chunk_then_the_error_once(kind: str, front: Any, fault: str
         assert body.let_go()
     assert texts == ["Hi"]
     assert (stream.end, stream.error) == (end, caught.value)
-    assert caught.value.snapshot is not None
     assert caught.value.snapshot.text == stream.snapshot.text == "Hi"
     assert caught.value.emitted_output
     for ask in (stream.completion, stream.completion):
@@ -613,7 +612,6 @@ async def test_no_completion_while_it_runs(front: Any) -> None:
             assert stream.end is None
             with pytest.raises(IncompleteStreamError) as caught:
                 stream.completion()
-            assert caught.value.snapshot is not None
             assert caught.value.snapshot.text == expected
             await anext(aiter(stream))
         assert stream.snapshot.finish_reason == "stop"
@@ -1298,7 +1296,6 @@ async def test_a_stall_hidden_by_keep_alives(front: Any) -> None:
         async with front(body, progress_timeout=10, clock=lambda: float(next(seconds))) as stream:
             await stream.read()
     assert stream.end is StreamEnd.STALLED
-    assert caught.value.snapshot is not None
     assert caught.value.snapshot.text == "Hello"
 
 
