@@ -65,17 +65,14 @@ class Envelope(NamedTuple):
     message: str
     code: int | str | None = None
     status: int | None = None
-    retryable: bool = False
 
+
+TRANSIENT = (408, 409, 429, 500, 502, 503, 504, 529)
 
 LIMITED = {"message": "slow down", "type": "rate_limit_error", "code": "rate_limit_exceeded"}
 ENVELOPES = {
-    "1 event: error, an object": Envelope(
-        data({"message": "slow down", "code": 429}, "error"), "slow down", 429, 429, retryable=True
-    ),
-    "1 event: error, an envelope": Envelope(
-        data({"error": LIMITED}, "error"), "slow down", "rate_limit_exceeded", 429, retryable=True
-    ),
+    "1 event: error, an object": Envelope(data({"message": "slow down", "code": 429}, "error"), "slow down", 429, 429),
+    "1 event: error, an envelope": Envelope(data({"error": LIMITED}, "error"), "slow down", "rate_limit_exceeded", 429),
     "1 event: error, a string": Envelope(data("overloaded", "error"), "overloaded"),
     "1 event: error, plain text": Envelope(data(b"upstream gone", "error"), "upstream gone"),
     "1 event: error, a list": Envelope(data([{"message": "bad", "code": 400}], "error"), "bad", 400, 400),
@@ -83,31 +80,23 @@ ENVELOPES = {
     "2 a field named error": Envelope(
         b'error: {"code":400,"message":"too long","type":"invalid_request_error"}\n\n', "too long", 400, 400
     ),
-    "2 a field named error, no space": Envelope(b'error:{"code":500,"message":"x"}\n\n', "x", 500, 500, retryable=True),
-    "3 error, an object": Envelope(data({"error": LIMITED}), "slow down", "rate_limit_exceeded", 429, retryable=True),
-    "3 error, a string": Envelope(
-        data({"error": "overloaded", "error_type": "overloaded"}), "overloaded", None, ANY, ANY
-    ),
+    "2 a field named error, no space": Envelope(b'error:{"code":500,"message":"x"}\n\n', "x", 500, 500),
+    "3 error, an object": Envelope(data({"error": LIMITED}), "slow down", "rate_limit_exceeded", 429),
+    "3 error, a string": Envelope(data({"error": "overloaded", "error_type": "overloaded"}), "overloaded", None, ANY),
     "3 error, a list": Envelope(data({"error": ["overloaded"]}), "overloaded"),
     "3 error, a list of objects": Envelope(
-        data({"error": [{"message": "slow down", "code": 429}]}), "slow down", 429, 429, retryable=True
+        data({"error": [{"message": "slow down", "code": 429}]}), "slow down", 429, 429
     ),
     "3 error, an object in an object": Envelope(
-        data({"error": {"error": {"message": "slow down", "code": 429}}}), "slow down", 429, 429, retryable=True
+        data({"error": {"error": {"message": "slow down", "code": 429}}}), "slow down", 429, 429
     ),
     "3 error, true beside a message": Envelope(data({"error": True, "message": "bad"}), "bad"),
-    "3 error, a number beside a message": Envelope(
-        data({"error": 503, "message": "busy"}), "busy", 503, 503, retryable=True
-    ),
+    "3 error, a number beside a message": Envelope(data({"error": 503, "message": "busy"}), "busy", 503, 503),
     "3 error beside a head": Envelope(
         data({**HEAD, "error": {"message": "bad", "code": "400"}, "choices": []}), "bad", "400", 400
     ),
     "3 error and a failed choice (Sansa)": Envelope(
-        data({"error": {"code": 502, "message": "gone"}, "choices": [{"finish_reason": "error"}]}),
-        "gone",
-        502,
-        502,
-        retryable=True,
+        data({"error": {"code": 502, "message": "gone"}, "choices": [{"finish_reason": "error"}]}), "gone", 502, 502
     ),
     "4 object: error (vLLM)": Envelope(
         data({"object": "error", "message": "bad", "type": "BadRequestError", "param": None, "code": 400}),
@@ -117,21 +106,15 @@ ENVELOPES = {
     ),
     "4 type: error": Envelope(data({"type": "error", "message": "bad", "code": 400}), "bad", 400, 400),
     "4 type: error and an envelope (Anthropic)": Envelope(
-        data({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}), "busy", None, ANY, ANY
+        data({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}), "busy", None, ANY
     ),
     "5 base_resp (MiniMax)": Envelope(
-        data({"base_resp": {"status_code": 1002, "status_msg": "rate limit"}, "choices": None}),
-        "rate limit",
-        1002,
-        429,
-        retryable=True,
+        data({"base_resp": {"status_code": 1002, "status_msg": "rate limit"}, "choices": None}), "rate limit", 1002, 429
     ),
-    "7 code alone": Envelope(data({"code": 429}), ANY, 429, 429, retryable=True),
-    "7 code in digits": Envelope(data({"code": "429", "msg": "slow down"}), "slow down", "429", 429, retryable=True),
-    "7 code that is no HTTP status (Zhipu)": Envelope(
-        data({"code": 1302, "msg": "slow down"}), "slow down", 1302, ANY, ANY
-    ),
-    "7 status_code": Envelope(data({"status_code": 503, "msg": "busy"}), "busy", None, 503, retryable=True),
+    "7 code alone": Envelope(data({"code": 429}), ANY, 429, 429),
+    "7 code in digits": Envelope(data({"code": "429", "msg": "slow down"}), "slow down", "429", 429),
+    "7 code that is no HTTP status (Zhipu)": Envelope(data({"code": 1302, "msg": "slow down"}), "slow down", 1302, ANY),
+    "7 status_code": Envelope(data({"status_code": 503, "msg": "busy"}), "busy", None, 503),
     "7 detail (FastAPI)": Envelope(data({"detail": "Not Found"}), "Not Found"),
     "7 message": Envelope(data({"message": "no such model"}), "no such model"),
     "7 Cloudflare": Envelope(
@@ -151,7 +134,7 @@ ENVELOPES = {
         "model_not_found",
         404,
     ),
-    "7 watsonx, no code": Envelope(data({"errors": ["busy"], "status_code": 503}), "busy", 503, 503, retryable=True),
+    "7 watsonx, no code": Envelope(data({"errors": ["busy"], "status_code": 503}), "busy", 503, 503),
     "7 Baidu": Envelope(data({"error_code": 336003, "error_msg": "too long", "id": "a"}), "too long", 336003),
     "7 Tencent": Envelope(
         data({"Response": {"Error": {"Code": "AuthFailure.SignatureFailure", "Message": "no"}, "RequestId": "r"}}),
@@ -160,26 +143,19 @@ ENVELOPES = {
         401,
     ),
     "7 AWS": Envelope(data({"Message": "denied"}), "denied"),
-    "7 AWS, in a stream": Envelope(
-        data({"throttlingException": {"message": "slow down"}}), "slow down", None, 429, retryable=True
-    ),
+    "7 AWS, in a stream": Envelope(data({"throttlingException": {"message": "slow down"}}), "slow down", None, 429),
     "7 Databricks": Envelope(
         data({"error_code": "REQUEST_LIMIT_EXCEEDED", "message": "slow down"}),
         "slow down",
         "REQUEST_LIMIT_EXCEEDED",
         429,
-        retryable=True,
     ),
     "7 FastChat": Envelope(data({"text": "**NETWORK ERROR**", "error_code": 50004}), "**NETWORK ERROR**", 50004),
     "7 code before status_code": Envelope(
-        data({"code": 429, "status_code": 400, "message": "slow down"}), "slow down", 429, 429, retryable=True
+        data({"code": 429, "status_code": 400, "message": "slow down"}), "slow down", 429, 429
     ),
     "8 a list around an envelope (Google)": Envelope(
-        data([{"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED"}}]),
-        "quota",
-        429,
-        429,
-        retryable=True,
+        data([{"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED"}}]), "quota", 429, 429
     ),
     "8 a list around a bare error": Envelope(
         data([{"object": "error", "message": "bad", "code": 400}]), "bad", 400, 400
@@ -190,12 +166,11 @@ ENVELOPES = {
         "the provider ended choice 0 with the native finish reason 'network_error'",
         ANY,
         ANY,
-        ANY,
     ),
 }
 FAILED_CHOICES = {
     # Shape 6: these have a chunk too, the one that says so.
-    f"6 finish reason {word}": Envelope(data(chunk(None, word)), ANY, ANY, ANY, ANY)
+    f"6 finish reason {word}": Envelope(data(chunk(None, word)), ANY, ANY, ANY)
     for word in (
         *("error", "network_error", "insufficient_system_resource", "abort", "timeout", "cancelled", "api_error"),
         *("overloaded_error", "rate_limit_error", "server_error", "upstream_error", "engine_overloaded", "new_error"),
@@ -203,13 +178,10 @@ FAILED_CHOICES = {
     )
 } | {
     "6 with an error in the choice": Envelope(
-        data(
-            {**HEAD, "choices": [{"delta": {}, "finish_reason": "error", "error": {"message": "gone", "code": 502}}]},
-        ),
+        data({**HEAD, "choices": [{"delta": {}, "finish_reason": "error", "error": {"message": "gone", "code": 502}}]}),
         "gone",
         502,
         502,
-        retryable=True,
     ),
     "6 with an error in x_groq": Envelope(
         data(chunk(None, "error", x_groq={"error": "over capacity"})), "over capacity"
@@ -222,7 +194,6 @@ TOLD_INSIDE = {
         "gone",
         504,
         504,
-        retryable=True,
     ),
     "9 an error in a choice that says stop": Envelope(
         data({**HEAD, "choices": [{"delta": {}, "index": 0, "finish_reason": "stop", "error": "gone"}]}), "gone"
@@ -234,7 +205,7 @@ TOLD_INSIDE = {
         data({**HEAD, "choices": [], "x_groq": {"id": "r", "error": "stopped early"}}), "stopped early"
     ),
     "9 an error in x_groq beside a choice": Envelope(
-        data(chunk(None, "stop", x_groq={"error": {"message": "gone", "code": 503}})), "gone", 503, 503, retryable=True
+        data(chunk(None, "stop", x_groq={"error": {"message": "gone", "code": 503}})), "gone", 503, 503
     ),
 }
 BROKEN = {
@@ -268,7 +239,7 @@ def run(block: bytes, place: str, *, done: bool) -> tuple[ChatCompletionParser, 
 @each_case("place", PLACES)
 @each_case("name", ALL_SHAPES)
 def test_recognised_wherever_it_comes(name: str, place: str, done: bool) -> None:
-    block, message, code, status, retryable = ALL_SHAPES[name]
+    block, message, code, status = ALL_SHAPES[name]
     _, _, text = PLACES[place]
     parser, texts = run(block, place, done=done)
     error = parser.error
@@ -290,9 +261,9 @@ def test_recognised_wherever_it_comes(name: str, place: str, done: bool) -> None
     assert raised.value is error
     # Retryable where it makes sense, and never once output was emitted.
     assert error.emitted_output is bool(text)
-    if retryable is not ANY:
-        assert error.is_transient() is retryable
-        assert error.retryable is (retryable and not text)
+    if status is not ANY:
+        assert error.is_transient() is (status in TRANSIENT)
+        assert error.retryable is (status in TRANSIENT and not text)
     # What the response's headers add.
     assert (error.request_id, error.retry_after) == ("req_1", 7.0)
 
@@ -1088,7 +1059,7 @@ def test_status(body: Any, status: int | None) -> None:
     ("status", "transient"),
     [
         *((status, False) for status in (400, 401, 402, 403, 404, 413, 422)),
-        *((status, True) for status in (408, 409, 429, 500, 502, 503, 504, 529)),
+        *((status, True) for status in TRANSIENT),
     ],
 )
 def test_what_may_be_gone_at_the_next_try(status: int, transient: bool) -> None:
