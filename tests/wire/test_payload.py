@@ -371,67 +371,12 @@ def test_text_that_is_no_json_is_refused(data: bytes) -> None:
     assert repr(data.decode("utf-8", "replace"))[1:-1] in str(error)
 
 
-# Excerpts
-
-LONG = 10_000
-HOSTILE = "\x1b[31m\r\n\u202e\x00"  # colours, a new line, right-to-left, NUL: none may reach a terminal
-
-
 def deep(levels: int) -> Any:
     """Lists, nested so deep."""
     value: Any = []
     for _ in range(levels - 1):
         value = [value]
     return value
-
-
-NOTES = [
-    # What each rule's detail quotes from the wire.
-    pytest.param("CF106", [b"event: " + b"\x1b[31m" * LONG + b"\ndata: {}\n\n"], id="an event's name"),
-    pytest.param("CF204", [chunk({"role": "a"}), chunk({"role": HOSTILE * LONG})], id="a role"),
-    pytest.param("CF205", [chunk({}), {**chunk({}), "id": HOSTILE * LONG}], id="an id"),
-    pytest.param("CF206", [{**chunk({}), "object": HOSTILE * LONG}], id="an object"),
-    pytest.param("CF206", [{**chunk({}), "object": [HOSTILE] * LONG}], id="an object that is a list"),
-    pytest.param("CF212", [{**chunk({}), HOSTILE * LONG: deep(201)}], id="a key"),
-    pytest.param("CF301", [calls({"id": HOSTILE * LONG, "function": {}})], id="a call's id"),
-    pytest.param("CF303", [calls({"index": 0, "id": int("1" * 4000)})], id="a call's number"),
-    pytest.param("CF304", [calls(call("")), calls({"index": 0, "id": HOSTILE * LONG})], id="a fresh id"),
-    pytest.param("CF305", [calls(call("")), calls({**call(""), "id": HOSTILE * LONG})], id="another id"),
-    pytest.param(
-        "CF307", [calls({"index": 0, "id": "a", "function": {"name": HOSTILE * LONG}})] * 2, id="a name, repeated"
-    ),
-    pytest.param(
-        "CF308", [calls(call("")), calls({"index": 0, "function": {"name": HOSTILE * LONG}})], id="a piece of a name"
-    ),
-    pytest.param(
-        "CF309", [calls(call("1")), calls({**call("2"), "function": {"name": HOSTILE * LONG}})], id="a late name"
-    ),
-    pytest.param(
-        "CF311",
-        [
-            calls({"index": 0, "id": "a", "function": {"name": HOSTILE * LONG, "arguments": "{}"}}),
-            calls({"index": 0, "function": {"arguments": "{}"}}),
-        ],
-        id="the name of a call with a placeholder",
-    ),
-    pytest.param("CF401", [{**chunk({}), "usage": {HOSTILE * LONG: n}} for n in (1, 0)], id="a count's name"),
-    pytest.param("CF504", [chunk({}, "stop"), chunk({}, HOSTILE * LONG)], id="another finish reason"),
-    pytest.param("CF506", [chunk({}, HOSTILE * LONG)], id="a finish reason"),
-]
-
-
-@each_case(("rule", "payloads"), NOTES)
-def test_an_anomaly_is_bounded_and_escaped(rule: str, payloads: list[Any]) -> None:
-    """Its detail stands in strict mode's message, and stays in memory for as long as the stream."""
-    body = b"".join(
-        one if isinstance(one, bytes) else stream(one).removesuffix(b"data: [DONE]\n\n") for one in payloads
-    )
-    (anomaly,) = [one for one in parsed(body).anomalies if one.rule.id == rule]
-    assert len(anomaly.detail) < 1_000
-    assert anomaly.detail.isprintable()
-    error = parsed(body, strict=True).error
-    assert len(str(error)) < 1_000
-    assert str(error).isprintable()
 
 
 def test_an_anomaly_says_what_was_found() -> None:
