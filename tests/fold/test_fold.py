@@ -539,37 +539,6 @@ def test_a_large_read_is_judged_as_a_whole(name: str) -> None:
         assert read(reads, {**NO_OPTIONS, **options})[1] == fed._replace(events=[], halfway="")
 
 
-def test_fold_takes_what_feed_takes() -> None:
-    body = FIRST + HELLO * 200 + STOP + DONE
-    for kind in (bytes, bytearray, memoryview):
-        parser = ChatCompletionParser()
-        assert parser.fold(kind(body)) is None
-        assert parser.completion().text == "Hello" * 200
-    for wrong in ("data: x", 5, None):
-        with pytest.raises(TypeError):
-            ChatCompletionParser().fold(wrong)  # type: ignore[arg-type]
-
-
-def test_fold_after_the_end_has_no_effect() -> None:
-    parser = ChatCompletionParser()
-    parser.fold(HELLO + STOP + DONE)
-    timing, snapshot = repr(parser.timing), parser.snapshot
-    parser.fold(HELLO)
-    assert (repr(parser.timing), parser.snapshot) == (timing, snapshot)
-    assert parser.completion().text == "Hello"
-
-
-@pytest.mark.parametrize("method", ["feed", "fold"])
-@pytest.mark.parametrize("body", [HELLO, HELLO * 200], ids=["small", "large"])
-def test_the_clock_is_read_once_for_each_read(method: str, body: bytes) -> None:
-    seconds = itertools.count()
-    parser = ChatCompletionParser(clock=lambda: float(next(seconds)))
-    for _ in range(3):
-        getattr(parser, method)(body)
-    assert next(seconds) == 4  # and once at the beginning
-    assert (parser.timing.first_byte, parser.timing.first_output, parser.timing.last_chunk) == (1.0, 1.0, 3.0)
-
-
 @pytest.mark.parametrize("method", ["feed", "fold"])
 @pytest.mark.parametrize("body", [HELLO, HELLO * 200], ids=["small", "large"])
 def test_when_the_bytes_arrived_may_be_said(method: str, body: bytes) -> None:

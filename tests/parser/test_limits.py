@@ -1504,13 +1504,6 @@ def test_a_whole_completion_is_measured_as_a_stream_is() -> None:
     assert isinstance(parser.error, LimitExceededError)
 
 
-def test_a_legacy_function_call_counts_as_output() -> None:
-    parser = ChatCompletionParser(max_output_size=10_000)
-    while parser.end is None:
-        parser.feed(delta(function_call={"name": "f", "arguments": "x" * 100}))
-    assert_named(parser, "max_output_size", 10_000)
-
-
 @pytest.mark.slow
 def test_long_numbers_count_by_their_length() -> None:
     parser = ChatCompletionParser(max_output_size=1000)

@@ -3,7 +3,7 @@
 import copy
 import json
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -299,6 +299,7 @@ def test_nothing_has_an_effect_after_the_end(what_came: str) -> None:
         assert parser.interrupt(ConnectionError()) == []
         parser.leave()
         assert parser.feed(LARGE) == []
+        assert parser.fold(HI) is None
         assert state_of(parser) == before
 
 
@@ -366,6 +367,7 @@ OUTPUT: dict[str, dict[str, Any]] = {
     "a tool call's name": {"tool_calls": [{**CALL, "function": {"name": "f"}}]},
     "a tool call's arguments": {"tool_calls": [{**CALL, "function": {"arguments": "{"}}]},
     "a custom tool's input": {"tool_calls": [{**CALL, "type": "custom", "custom": {"input": "x"}}]},
+    "arguments of a legacy call": {"function_call": {"name": "f", "arguments": "{}"}},
     "audio": {"audio": {"data": "AAAA"}},
     "an audio transcript": {"audio": {"transcript": "Hi"}},
     "an image in a list of parts": {"content": [{"type": "image_url", "image_url": {"url": "data:,"}}]},
@@ -952,16 +954,6 @@ def test_max_event_size_is_not_about_the_stream(cut: Callable[[bytes], list[byte
     assert parser.end is StreamEnd.FINISHED
 
 
-def test_a_line_without_end_is_not_waited_for() -> None:
-    parser = ChatCompletionParser(max_event_size=LIMIT)
-    fed = 0
-    while parser.end is None:
-        parser.feed(b"data: " if not fed else b"x" * 100)
-        fed += 1
-        assert fed < 20
-    assert type(parser.error) is LimitExceededError
-
-
 @pytest.mark.slow
 def test_no_limits_by_none() -> None:
     large = text("x" * (33 * 2**20))
@@ -1158,29 +1150,20 @@ def test_an_unknown_option_is_a_type_error() -> None:
 # Whole messages are output too
 
 
-def test_a_whole_message_is_bounded_like_its_deltas() -> None:
-    body = chunk({"index": 0, "message": {"content": "x" * 100}, "finish_reason": "stop"})
-    parser = ChatCompletionParser(max_output_size=5)
-    parser.feed(body)
-    parser.close()
-    assert type(parser.error) is LimitExceededError
-    assert parser.snapshot.text == "x" * 100
-
-
 def test_any_bytes_like_object_is_fed() -> None:
     body = HI + STOP + DONE
     for kind in (bytes, bytearray, memoryview):
-        parser = ChatCompletionParser()
-        parser.feed(kind(body))
-        assert parser.completion().text == "Hi"
+        for take in (ChatCompletionParser.feed, ChatCompletionParser.fold):
+            parser = ChatCompletionParser()
+            take(parser, kind(body))
+            assert parser.completion().text == "Hi"
 
 
-def test_what_shows_at_the_end_is_noted_once() -> None:
-    """Also where the end is itself an error: a whole message that passes the output limit."""
-    parser = ChatCompletionParser(max_output_size=5)
-    parser.feed(event({"choices": [{"index": 0, "message": {"content": "too long"}, "finish_reason": "stop"}]}))
-    parser.close()
-    assert type(parser.error) is LimitExceededError
+def test_a_whole_message_is_bounded_like_its_deltas() -> None:
+    """What shows at the end is noted once, also where the end is itself an error."""
+    body = event({"choices": [{"index": 0, "message": {"content": "too long"}, "finish_reason": "stop"}]})
+    parser = parse(body, max_output_size=5)
+    assert (type(parser.error), parser.snapshot.text) == (LimitExceededError, "too long")
     assert {one.rule.id: one.count for one in parser.anomalies}["CF216"] == 1
 
 
@@ -1297,18 +1280,6 @@ def test_a_stream_whose_tap_raised_is_over() -> None:
             again(stream)
     with pytest.raises(IncompleteStreamError):
         stream.read()
-
-
-@each_case("raised", [LimitExceededError("x", limit="x", value=1), InvalidChunkError("x")])
-def test_an_invalid_stream_of_a_source_is_the_transports_too(raised: ChunkfoldError) -> None:
-    def source() -> Iterator[bytes]:
-        yield HI
-        raise raised
-
-    stream = ChatCompletionStream(source())
-    with pytest.raises(StreamInterruptedError) as caught:
-        stream.read()
-    assert (stream.end, caught.value.__cause__) == ("interrupted", raised)
 
 
 @each_case("raised", [StreamInterruptedError("x"), APIError("x"), ParseError("x", text=""), OSError("x")])
