@@ -1119,15 +1119,6 @@ async def test_a_cancellation_as_the_client_closes_after_the_time_to_drain(libra
     await at_each_await(once)
 
 
-async def test_draining_ends_with_the_scope_around_it(library: Any) -> None:
-    async with asked(library, AsyncChatCompletionStream, Answer([*NUMBERS, math.inf])) as to:
-        stream = await to.open()
-        await read_two(aiter(stream))
-        with anyio.move_on_after(0.02) as scope:
-            await stream.drain(2 * PATIENCE)
-        assert (scope.cancelled_caught, stream.end) == (True, StreamEnd.CLOSED)
-
-
 async def drain_shortly(stream: Any) -> None:
     await stream.drain(0.02)
 
