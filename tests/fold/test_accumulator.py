@@ -740,53 +740,48 @@ def read_all(body: bytes, **options: Any) -> tuple[ChatCompletionParser, list[Ch
     return parser, chunks
 
 
-THINKING_BLOCK = {"type": "thinking", "thinking": "hm"}
+def block(thinking: str = "hm", **fields: Any) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": thinking, **fields}
+
+
 BLOCKS = [
-    pytest.param([[{**THINKING_BLOCK, "signature": "s"}]], [{**THINKING_BLOCK, "signature": "s"}], "hm", id="at once"),
+    pytest.param([[block(signature="s")]], [block(signature="s")], "hm", id="at once"),
     pytest.param(
-        [[{"type": "thinking", "thinking": "h"}], [{"type": "thinking", "thinking": "m", "signature": "s"}]],
-        [{**THINKING_BLOCK, "signature": "s"}],
-        "hm",
-        id="the last piece has the signature",
+        [[block("h")], [block("m", signature="s")]], [block(signature="s")], "hm", id="the last piece has the signature"
     ),
     pytest.param(
-        [[THINKING_BLOCK], [{**THINKING_BLOCK, "signature": "s"}], [{**THINKING_BLOCK, "signature": "s"}]],
-        [{**THINKING_BLOCK, "signature": "s"}],
+        [[block()], [block(signature="s")], [block(signature="s")]],
+        [block(signature="s")],
         "hm",
         id="the signed block repeats the text, twice",
     ),
-    pytest.param([[THINKING_BLOCK], [THINKING_BLOCK]], [{"type": "thinking", "thinking": "hmhm"}], "hmhm", id="pieces"),
+    pytest.param([[block()], [block()]], [block("hmhm")], "hmhm", id="pieces"),
     pytest.param(
-        [[{**THINKING_BLOCK, "signature": "s"}], [{"type": "thinking", "thinking": "so"}]],
-        [{**THINKING_BLOCK, "signature": "s"}, {"type": "thinking", "thinking": "so"}],
+        [[block(signature="s")], [block("so")]],
+        [block(signature="s"), block("so")],
         "hmso",
         id="after a signature comes another block",
     ),
     pytest.param(
-        [[{**THINKING_BLOCK, "index": 0}, {**THINKING_BLOCK, "index": 1}], [{"type": "thinking", "thinking": "!", "index": 0}]],
-        [{"type": "thinking", "thinking": "hm!", "index": 0}, {**THINKING_BLOCK, "index": 1}],
+        [[block(index=0), block(index=1)], [block("!", index=0)]],
+        [block("hm!", index=0), block(index=1)],
         "hmhm!",
         id="by index",
     ),
+    pytest.param([[block(id="a")], [block(id="b")]], [block(id="a"), block(id="b")], "hmhm", id="by id"),
     pytest.param(
-        [[{**THINKING_BLOCK, "id": "a"}], [{**THINKING_BLOCK, "id": "b"}]],
-        [{**THINKING_BLOCK, "id": "a"}, {**THINKING_BLOCK, "id": "b"}],
-        "hmhm",
-        id="by id",
-    ),
-    pytest.param(
-        [[{"type": "thinking", "thinking": "", "signature": signature}] for signature in ("s", "s", "t", "", "t")],
-        [{"type": "thinking", "thinking": "", "signature": signature} for signature in ("s", "t")],
+        [[block("", signature=signature)] for signature in ("s", "s", "t", "", "t")],
+        [block("", signature=signature) for signature in ("s", "t")],
         None,
         id="by signature, where the text is left out",
     ),
     pytest.param(
-        [[{**THINKING_BLOCK, "signature": "s"}], [{**THINKING_BLOCK, "signature": "t"}]],
-        [{**THINKING_BLOCK, "signature": "t"}],
+        [[block(signature="s")], [block(signature="t")]],
+        [block(signature="t")],
         "hm",
         id="not by signature, where the text is repeated",
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("deltas", "expected", "reasoning"), BLOCKS)
@@ -1192,11 +1187,7 @@ def test_a_value_that_is_no_list_is_kept_raw(sent: Any, found: Any, raw: Any) ->
     holder = choice.logprobs or choice.message
     assert list(holder.raw_values.values()) == [raw]
     assert noted(parser) == {"CF209"}
-
-
-@each_case("raw", ["x", 5, {"x": 1}])
-@each_case(("sent", "found"), LISTS)
-def test_it_takes_nothing_away_from_the_list(sent: Any, found: Any, raw: Any) -> None:
+    # It takes nothing away from a list.
     a, b = {"token": "a"}, {"token": "b"}
     parser = fold(sent(raw), sent([a]), sent(raw), sent([b]), *said({}))
     (choice,) = parser.completion().choices
