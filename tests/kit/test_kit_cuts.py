@@ -13,6 +13,7 @@ import pytest
 from cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parsed_bodies import parsed
 
 from chunkfold import ChatCompletionParser, ChatCompletionStream, StreamInterruptedError, StreamStalledError
 from chunkfold.testing import (
@@ -41,13 +42,6 @@ often = settings(max_examples=80, deadline=None)  # no deadline: the machine may
 
 def pauses(pieces: Iterable[bytes | float]) -> list[float]:
     return [piece for piece in pieces if not isinstance(piece, bytes)]
-
-
-def parsed(body: bytes) -> ChatCompletionParser:
-    parser = ChatCompletionParser()
-    parser.feed(body)
-    parser.close()
-    return parser
 
 
 # Cuts

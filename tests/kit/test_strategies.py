@@ -9,6 +9,7 @@ from cases import each_case
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from own_process import printed_by
+from parsed_bodies import parsed
 
 from chunkfold import ChatCompletionParser, ChatCompletionStream, StreamEnd
 from chunkfold.testing import (
@@ -26,13 +27,6 @@ often = settings(max_examples=60, deadline=None)  # no deadline: the machine may
 rarely = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 repeated = settings(max_examples=2000, deadline=None, database=None, derandomize=True)
 unshrunk = settings(repeated, phases=[Phase.generate])
-
-
-def parsed(body: bytes) -> ChatCompletionParser:
-    parser = ChatCompletionParser()
-    parser.feed(body)
-    parser.close()
-    return parser
 
 
 @given(dialects())
