@@ -1194,17 +1194,10 @@ def test_a_value_that_is_no_list_is_kept_raw(sent: Any, found: Any, raw: Any) ->
     assert plain(found(choice)) == [a, b]
 
 
-def test_log_probabilities_of_the_reasoning_add_up() -> None:
-    """DeepSeek has them beside those of the content."""
-    logprobs = [{"content": None, "reasoning_content": [{"token": token}]} for token in "ab"]
-    (choice,) = fold(*(chunk({}, choice={"logprobs": one}) for one in logprobs), *said({})).completion().choices
-    assert choice.logprobs.model_dump()["reasoning_content"] == [{"token": "a"}, {"token": "b"}]
-
-
-def test_log_probabilities_of_the_legacy_api_add_up() -> None:
-    """Fireworks sends them if `logprobs` is a number."""
-    names = ("tokens", "token_ids", "token_logprobs", "top_logprobs", "text_offset")
-    logprobs = [{name: [number] for name in names} for number in range(3)]
+def test_other_log_probabilities_add_up() -> None:
+    """DeepSeek has those of the reasoning, and Fireworks, if `logprobs` is a number, those of the legacy API."""
+    names = ("reasoning_content", "tokens", "token_ids", "token_logprobs", "top_logprobs", "text_offset")
+    logprobs = [{"content": None, **{name: [number] for name in names}} for number in range(3)]
     (choice,) = fold(*(chunk({}, choice={"logprobs": one}) for one in logprobs), *said({})).completion().choices
     assert choice.logprobs.model_extra == {name: [0, 1, 2] for name in names}
 
