@@ -721,10 +721,6 @@ def test_a_raw_reasoning_that_is_no_string_gives_way_to_the_text() -> None:
     assert message["reasoning"] == "a"
 
 
-def test_without_reasoning_the_field_is_none() -> None:
-    assert fold(*said({"content": "a"})).completion().message.reasoning is None
-
-
 def read_all(body: bytes, **options: Any) -> tuple[ChatCompletionParser, list[ChatCompletionChunk]]:
     """The parser that read a body to its end, and the chunks; folding and every cut come to the same."""
     parser = ChatCompletionParser(**options)

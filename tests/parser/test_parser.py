@@ -424,15 +424,6 @@ def test_no_completion_while_it_runs() -> None:
     assert parser.completion().text == "Hi there"
 
 
-def test_a_snapshot_does_not_change_any_more() -> None:
-    parser = ChatCompletionParser()
-    parser.feed(HI)
-    early = parser.snapshot
-    parser.feed(text(" there") + STOP + DONE)
-    assert (early.text, early.finish_reason) == ("Hi", None)
-    assert (parser.snapshot.text, parser.snapshot.finish_reason) == ("Hi there", "stop")
-
-
 def test_chunks_come_with_the_bytes_that_complete_them() -> None:
     parser = ChatCompletionParser()
     body = HI + text(" there")
