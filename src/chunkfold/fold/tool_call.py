@@ -14,7 +14,7 @@ from chunkfold.excerpts import excerpt
 from chunkfold.fold.footprint import Kept
 from chunkfold.fold.merging import keep_unknown, merge_provider_fields
 from chunkfold.fold.text_buffer import TextBuffer
-from chunkfold.json_text.parsing import NEXT_OBJECT, is_json, without_placeholder
+from chunkfold.json_text.parsing import is_json
 from chunkfold.json_text.surrogates import well_formed
 from chunkfold.models import (
     ChatCompletionMessageCustomToolCall,
@@ -26,7 +26,7 @@ from chunkfold.models import (
 )
 from chunkfold.models.base import validate_leniently, with_unknown
 from chunkfold.models.content import PROVIDER_FIELDS
-from chunkfold.models.tool_calls import mark_answered
+from chunkfold.models.tool_calls import NEXT_OBJECT, mark_answered, without_placeholder
 
 _LONGEST_PLACEHOLDER: Final = 100  # characters, with the blanks around it
 _LONGEST_LOOK: Final = 2**20  # characters

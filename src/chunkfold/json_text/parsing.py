@@ -1,9 +1,8 @@
-"""Read JSON, validate values, and prepare arguments for both."""
+"""Read a whole JSON text, and validate its value."""
 
 import inspect
 import json
 import re
-from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from types import NoneType, UnionType
@@ -14,15 +13,13 @@ from pydantic import BaseModel, TypeAdapter
 from chunkfold.excerpts import excerpt
 from chunkfold.json_text.values import is_nested_deeper
 
-OBJECT: Final[Any] = dict[str, Any]  # the type of a call's arguments, unless another one is registered
+OBJECT: Final[Any] = dict[str, Any]  # the type of any JSON object
 _PYDANTIC_DEPTH: Final = 200  # levels of objects and lists; pydantic reads no deeper JSON
 
 # Everything up to the next comma or opening bracket outside of strings, or up to the end, so that every try matches:
 # a search that fails would start again at each byte.
 _ITEM: Final = re.compile(rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))*+([,\[{]|\Z)', re.DOTALL)
 
-NEXT_OBJECT: Final = re.compile(r"\}[ \t\n\r]*+\{")
-"""Where another object may follow an object, if it is not in a string."""
 _NOT_BLANK: Final = re.compile(r"\S")
 
 
@@ -122,30 +119,16 @@ def name_of(as_type: Any) -> str:
     return str(getattr(as_type, "__name__", as_type))
 
 
-def json_of(arguments: str) -> str:
-    """A call's arguments as one JSON text: see `without_placeholder`; and an object that is repeated counts once."""
-    text = without_placeholder(arguments)
-    if not text.startswith("{") or not NEXT_OBJECT.search(text):
-        return text
-    with suppress(ValueError, RecursionError):
-        return _first_of_equal(text)
-    return text
-
-
-def _first_of_equal(text: str) -> str:
-    """The first of several values that are equal, however each is written; all of the text if one of them is not."""
+def first_of_equal(text: str) -> str:
+    """The first of several JSON values that are equal, however each is written; all of the text if one is not."""
     whole, decode = _with_whole_pairs(text), json.JSONDecoder().raw_decode
-    first, end = decode(whole)
-    place, same = end, json.dumps(first, sort_keys=True)
-    while (start := _NOT_BLANK.search(whole, place)) is not None:
-        value, place = decode(whole, start.start())
-        if json.dumps(value, sort_keys=True) != same:
-            return text
+    try:
+        first, end = decode(whole)
+        place, same = end, json.dumps(first, sort_keys=True)
+        while (start := _NOT_BLANK.search(whole, place)) is not None:
+            value, place = decode(whole, start.start())
+            if json.dumps(value, sort_keys=True) != same:
+                return text
+    except (ValueError, RecursionError):
+        return text
     return text[:end]
-
-
-def without_placeholder(arguments: str) -> str:
-    """A call's arguments as JSON: no text means an empty object, and a `{}` before another object is dropped."""
-    text = arguments.lstrip() or "{}"
-    rest = text[2:].lstrip() if text.startswith("{}") else ""
-    return rest if rest.startswith("{") else text

@@ -8,7 +8,6 @@ from pydantic import BaseModel, Field, PrivateAttr, model_validator
 
 from chunkfold.errors import ParseError
 from chunkfold.excerpts import excerpt
-from chunkfold.json_text.parsing import json_of
 from chunkfold.json_text.values import copied
 from chunkfold.models.base import RAW_VALUES, Model, Uncompared, null_as
 from chunkfold.models.content import PROVIDER_FIELDS, answered_calls, read_part, returned_fields, text_of
@@ -18,6 +17,7 @@ from chunkfold.models.tool_calls import (
     ChatCompletionMessageToolCall,
     Function,
     FunctionCall,
+    arguments_json,
     is_answered,
     mark_answered,
 )
@@ -179,4 +179,4 @@ def _call_param(call: ChatCompletionMessageToolCall) -> dict[str, Any]:
 
 
 def _function_param(function: Function | FunctionCall) -> dict[str, Any]:
-    return {**function.model_dump(exclude={RAW_VALUES}), "arguments": json_of(function.arguments)}
+    return {**function.model_dump(exclude={RAW_VALUES}), "arguments": arguments_json(function.arguments)}

@@ -1,6 +1,7 @@
 """The assembled tool calls of a message, and the types of their arguments."""
 
 import builtins
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, TypeVar, overload
@@ -9,7 +10,7 @@ from pydantic import BaseModel, PrivateAttr
 
 from chunkfold.arguments import check_instance
 from chunkfold.excerpts import excerpt
-from chunkfold.json_text.parsing import OBJECT, adapter_of, json_of
+from chunkfold.json_text.parsing import OBJECT, adapter_of, first_of_equal
 from chunkfold.models.base import AnyString, Model, Uncompared, null_as
 
 T = TypeVar("T")
@@ -18,6 +19,8 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 ToolTypes = Mapping[str, Any]
 """What the arguments of each tool are: pydantic models, TypedDicts, dataclasses, by the tools' names."""
 
+NEXT_OBJECT: Final = re.compile(r"\}[ \t\n\r]*+\{")
+"""Where another object may follow an object in arguments, if it is not in a string."""
 _SERVER_SIDE_IDS: Final = "srvtoolu_"  # Anthropic's own tools, as LiteLLM and Portkey pass them on
 
 
@@ -27,6 +30,19 @@ def is_server_side(id_: str | None, *, has_name: bool) -> bool:
     A call that the server ran is recognised by its id. Portkey sends such calls without id and name, at the index -1.
     """
     return not has_name or (id_ is not None and id_.startswith(_SERVER_SIDE_IDS))
+
+
+def arguments_json(arguments: str) -> str:
+    """A call's arguments as one JSON text: see `without_placeholder`; and an object that is repeated counts once."""
+    text = without_placeholder(arguments)
+    return first_of_equal(text) if text.startswith("{") and NEXT_OBJECT.search(text) else text
+
+
+def without_placeholder(arguments: str) -> str:
+    """A call's arguments as JSON: no text means an empty object, and a `{}` before another object is dropped."""
+    text = arguments.lstrip() or "{}"
+    rest = text[2:].lstrip() if text.startswith("{}") else ""
+    return rest if rest.startswith("{") else text
 
 
 class _Registered(Uncompared):
@@ -76,7 +92,7 @@ class Function(Model):
         """
         from chunkfold.json_text.partial import parse_json
 
-        return parse_json(json_of(self.arguments), self._type_or(type))
+        return parse_json(arguments_json(self.arguments), self._type_or(type))
 
     @overload
     def parse_partial(self, type: builtins.type[ModelT], *, half_numbers: bool = False) -> ModelT | dict[str, Any]: ...
@@ -90,7 +106,7 @@ class Function(Model):
         """
         from chunkfold.json_text.partial import PartialJSON
 
-        return PartialJSON(self._type_or(type), half_numbers=half_numbers).feed(json_of(self.arguments))
+        return PartialJSON(self._type_or(type), half_numbers=half_numbers).feed(arguments_json(self.arguments))
 
     def _type_or(self, type: Any) -> Any:
         known = type if type is not None else self._type.value
