@@ -10,7 +10,7 @@ from typing import Any
 import griffe
 
 PARSER = "chunkfold.parser.parser.ChatCompletionParser"
-CONNECT_OPTIONS = "chunkfold.stream.transport.ConnectOptions"
+CONNECT_OPTIONS = "chunkfold.stream.connection.ConnectOptions"
 OWN_HEADERS = (
     "status_code",
     "headers",

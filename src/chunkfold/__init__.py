@@ -88,9 +88,8 @@ if TYPE_CHECKING:
     from chunkfold.parser.parser import ChatCompletionParser
     from chunkfold.parser.timing import StreamTiming
     from chunkfold.stream.asynchronous import AsyncChatCompletionStream
-    from chunkfold.stream.connection import aconnect, connect
+    from chunkfold.stream.connection import ConnectOptions, aconnect, connect
     from chunkfold.stream.sync import ChatCompletionStream
-    from chunkfold.stream.transport import ConnectOptions
     from chunkfold.transforms import CumulativeDeltas, OneChoice, ThinkTags, Transform
     from chunkfold.wire.bodies import error_from_response
     from chunkfold.wire.payload import Payload, parse_payload
@@ -197,7 +196,6 @@ _MODULES = (
     "parser.options",
     "parser.timing",
     "parser.parser",
-    "stream.transport",
     "stream.sync",
     "stream.asynchronous",
     "stream.connection",

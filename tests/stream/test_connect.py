@@ -43,8 +43,8 @@ from chunkfold import (
     connect,
 )
 from chunkfold.stream import reuse
+from chunkfold.stream.connection import split_options
 from chunkfold.stream.network import read_to_end
-from chunkfold.stream.transport import split_options
 from chunkfold.testing import (
     DONE,
     Answer,

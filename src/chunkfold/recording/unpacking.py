@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final
 
-from chunkfold.stream.transport import expansion_error
+from chunkfold.stream.responses import expansion_error
 
 _PIECE: Final = 65536  # bytes
 GZIP: Final = b"\x1f\x8b"  # the first two bytes

@@ -15,7 +15,7 @@ from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser.options import ParserOptions
 from chunkfold.stream.driver import NEED_DATA, OVER, AnyView, ModelT, StreamDriver, T
 from chunkfold.stream.network import end_of_body_scope, read_to_end_async, run_to_completion
-from chunkfold.stream.transport import AsyncResponse, aclose_quietly
+from chunkfold.stream.responses import AsyncResponse, aclose_quietly
 
 if TYPE_CHECKING:
     import anyio

@@ -5,16 +5,44 @@ from collections.abc import Generator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Unpack
+from typing import Any, Final, Unpack, cast
 
 from chunkfold.arguments import check_flag
 from chunkfold.errors import StreamConsumedError
+from chunkfold.excerpts import excerpt
+from chunkfold.parser.options import ParserOptions, ReadOptions
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.stream.asynchronous import AsyncChatCompletionStream
 from chunkfold.stream.driver import StreamDriver
 from chunkfold.stream.reuse import may_reuse, note_failure, note_kept
 from chunkfold.stream.sync import ChatCompletionStream
-from chunkfold.stream.transport import ConnectOptions, split_options
+from chunkfold.wire.headers import Headers
+
+_OTHER_BODIES: Final = frozenset({"content", "data", "files"})  # options of clients, which send them instead of `json`
+
+
+class ConnectOptions(ReadOptions, total=False):
+    """The options of `connect` and `aconnect`: the parser's (except those that the response has), and the client's.
+
+    The client's options are passed to its `stream` method; httpx and httpx2 describe them.
+
+    Attributes:
+        headers: More headers for the request: a mapping, or pairs of a name and a value.
+        timeout: How long the client waits: seconds, or an `httpx.Timeout`.
+        params: Parameters to add to the URL's query.
+        auth: Credentials: a user and a password, or an `httpx.Auth`.
+        cookies: Cookies for the request.
+        follow_redirects: Whether redirects are followed.
+        extensions: Request extensions of the client.
+    """
+
+    headers: Any
+    timeout: Any
+    params: Any
+    auth: Any
+    cookies: Any
+    follow_redirects: bool
+    extensions: Mapping[str, Any]
 
 
 def connect(
@@ -148,3 +176,40 @@ class _AsyncConnection(AbstractAsyncContextManager[AsyncChatCompletionStream]):
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         return await self._stack.__aexit__(exc_type, exc, traceback)
+
+
+def split_options(json: Any, options: ConnectOptions) -> tuple[ParserOptions, dict[str, Any]]:
+    """The parser's options and the client's; the caller's values are copied, never changed.
+
+    If the request asks for one choice, `one_choice` is set, whatever indexes the provider sends.
+    """
+    if not isinstance(json, Mapping):
+        msg = f"json: expected the request as a mapping, received {type(json).__name__}"
+        raise TypeError(msg)
+    for name in _OTHER_BODIES & options.keys():
+        msg = f"{name}: expected no other body than `json`, received {excerpt(options.get(name))}"
+        raise TypeError(msg)
+    body = cast("Mapping[str, Any]", json)
+    parser_options: Any = {name: value for name, value in options.items() if name in ReadOptions.__optional_keys__}
+    parser_options.setdefault("one_choice", body.get("n") in (None, 1))
+    request: dict[str, Any] = {name: value for name, value in options.items() if name not in parser_options}
+    request["json"] = {**body, "stream": True}
+    request["headers"] = _headers(request.get("headers"))
+    return parser_options, request
+
+
+def _headers(given: Any) -> list[tuple[Any, Any]]:
+    """The caller's headers, and chunkfold's unless the caller has one of that name.
+
+    A compressed body can expand before any limit is checked, so none is requested.
+    """
+    try:
+        pairs = [(name, value) for name, value in (given.items() if hasattr(given, "items") else given or ())]
+    except (TypeError, ValueError):
+        pairs = [(None, None)]
+    if not all(isinstance(one, str | bytes) for pair in pairs for one in pair):
+        msg = f"headers: expected a mapping of strings, or pairs of them, received {type(given).__name__}"
+        raise TypeError(msg)
+    known = Headers(dict[Any, Any](pairs))
+    ours = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
+    return [*pairs, *((name, value) for name, value in ours.items() if name not in known)]

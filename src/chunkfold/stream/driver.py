@@ -30,7 +30,7 @@ from chunkfold.parser.parser import (
 )
 from chunkfold.parser.timing import StreamTiming
 from chunkfold.stream.network import DeadlineReachedError, owns_connection
-from chunkfold.stream.transport import check_source, decoded_encodings, encoding_error, expansion_error
+from chunkfold.stream.responses import check_source, decoded_encodings, encoding_error, expansion_error
 from chunkfold.wire.headers import Headers
 
 if TYPE_CHECKING:

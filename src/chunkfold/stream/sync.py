@@ -15,7 +15,7 @@ from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser.options import ParserOptions
 from chunkfold.stream.driver import NEED_DATA, OVER, AnyView, ModelT, StreamDriver, T
 from chunkfold.stream.network import owns_connection, read_to_end, reads_until, wake_reader
-from chunkfold.stream.transport import SyncResponse, close_quietly
+from chunkfold.stream.responses import SyncResponse, close_quietly
 
 if TYPE_CHECKING:
     from chunkfold.events.types import ChatCompletionEvent

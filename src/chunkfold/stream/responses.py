@@ -1,45 +1,18 @@
-"""What the streams need to know about HTTP clients: responses, how to close them, and how to build a request."""
+"""What the streams need to know about responses: what is read of them, their encodings, and how to close them."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
 from chunkfold.errors import LimitExceededError, exceeded
-from chunkfold.excerpts import excerpt
-from chunkfold.parser.options import ParserOptions, ReadOptions
 from chunkfold.wire.headers import Headers
 
 MAX_CONTENT_ENCODINGS: Final = 1
 MAX_EXPANSION: Final = 100  # decoded bytes for each received byte
 _EXPANSION_ALLOWED: Final = 32 * 2**20  # bytes, before the ratio is checked
-_OTHER_BODIES: Final = frozenset({"content", "data", "files"})  # options of clients, which send them instead of `json`
 _BOUNDED: Final = frozenset({"gzip", "x-gzip", "deflate"})
 # What clients decode. A body with any other encoding is passed on as it is: `none` is often sent against compression.
 _DECODED: Final = _BOUNDED | {"br", "zstd"}
-
-
-class ConnectOptions(ReadOptions, total=False):
-    """The options of `connect` and `aconnect`: the parser's (except those that the response has), and the client's.
-
-    The client's options are passed to its `stream` method; httpx and httpx2 describe them.
-
-    Attributes:
-        headers: More headers for the request: a mapping, or pairs of a name and a value.
-        timeout: How long the client waits: seconds, or an `httpx.Timeout`.
-        params: Parameters to add to the URL's query.
-        auth: Credentials: a user and a password, or an `httpx.Auth`.
-        cookies: Cookies for the request.
-        follow_redirects: Whether redirects are followed.
-        extensions: Request extensions of the client.
-    """
-
-    headers: Any
-    timeout: Any
-    params: Any
-    auth: Any
-    cookies: Any
-    follow_redirects: bool
-    extensions: Mapping[str, Any]
 
 
 class Response(Protocol):
@@ -78,43 +51,6 @@ class AsyncResponse(Response, Protocol):
     async def aclose(self) -> None:
         """Close the connection, or return it to the pool."""
         ...
-
-
-def split_options(json: Any, options: ConnectOptions) -> tuple[ParserOptions, dict[str, Any]]:
-    """The parser's options and the client's; the caller's values are copied, never changed.
-
-    If the request asks for one choice, `one_choice` is set, whatever indexes the provider sends.
-    """
-    if not isinstance(json, Mapping):
-        msg = f"json: expected the request as a mapping, received {type(json).__name__}"
-        raise TypeError(msg)
-    for name in _OTHER_BODIES & options.keys():
-        msg = f"{name}: expected no other body than `json`, received {excerpt(options.get(name))}"
-        raise TypeError(msg)
-    body = cast("Mapping[str, Any]", json)
-    parser_options: Any = {name: value for name, value in options.items() if name in ReadOptions.__optional_keys__}
-    parser_options.setdefault("one_choice", body.get("n") in (None, 1))
-    request: dict[str, Any] = {name: value for name, value in options.items() if name not in parser_options}
-    request["json"] = {**body, "stream": True}
-    request["headers"] = _headers(request.get("headers"))
-    return parser_options, request
-
-
-def _headers(given: Any) -> list[tuple[Any, Any]]:
-    """The caller's headers, and chunkfold's unless the caller has one of that name.
-
-    A compressed body can expand before any limit is checked, so none is requested.
-    """
-    try:
-        pairs = [(name, value) for name, value in (given.items() if hasattr(given, "items") else given or ())]
-    except (TypeError, ValueError):
-        pairs = [(None, None)]
-    if not all(isinstance(one, str | bytes) for pair in pairs for one in pair):
-        msg = f"headers: expected a mapping of strings, or pairs of them, received {type(given).__name__}"
-        raise TypeError(msg)
-    known = Headers(dict[Any, Any](pairs))
-    ours = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
-    return [*pairs, *((name, value) for name, value in ours.items() if name not in known)]
 
 
 def encoding_error(response: Any, layers: list[str]) -> LimitExceededError | None:
