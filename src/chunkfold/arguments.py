@@ -6,7 +6,7 @@ Each check raises a `TypeError` for a value of another type than it expects, a `
 import math
 import sys
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from chunkfold.excerpts import excerpt
 
@@ -63,6 +63,13 @@ def check_transforms(value: object) -> None:
         is_class = isinstance(transform, type)
         if is_class or not all(callable(getattr(transform, name, None)) for name in ("feed", "close")):
             raise _wrong_type(f"transforms[{place}]", "a transform, such as ThinkTags()", transform)
+
+
+def as_bytes(data: Any) -> bytes:
+    """Bytes-like data as bytes; a `TypeError` for anything else."""
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        return bytes(cast("bytes", data))
+    raise TypeError(f"data: expected bytes, received {type(data).__name__}")
 
 
 def _seconds(name: str, value: object, expected: str) -> float:

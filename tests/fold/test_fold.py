@@ -23,7 +23,7 @@ from invariants import plain
 from made_streams import STOP
 from shared_data import shared_data
 
-import chunkfold.event_stream.slicing
+import chunkfold.event_stream.lines
 import chunkfold.parser.event_folder
 import chunkfold.parser.parser
 import chunkfold.stream.driver
@@ -373,7 +373,7 @@ def parsed(reads: list[Read], folded: bool | None, options: dict[str, Any], *, e
 def slices_of(size: int) -> Iterator[None]:
     """Slices so small that small bodies have many."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (chunkfold.event_stream.slicing, chunkfold.parser.parser, chunkfold.stream.driver):
+        for module in (chunkfold.event_stream.lines, chunkfold.parser.parser, chunkfold.stream.driver):
             patch.setattr(module, "SLICE", size)
         yield
 

@@ -5,16 +5,13 @@ dispatches. This package knows no chat completions and parses no JSON; one patte
 bare JSON between the blocks, which is only exposed. Read in this order:
 
 - `server_sent_event`: the event, and `encode_event`, which writes one;
-- `decoder`: `EventStreamDecoder`; `lines`: how it finds many lines in one step;
-- `discarded`: what the standard discards of a block although senders mean it;
-- `preamble`: a body that is not an event stream, or does not start as one;
-- `slicing`: splits large reads before they are fed to the decoder.
+- `decoder`: `EventStreamDecoder`; `lines`: how it finds many lines in one step, and slices of large reads;
+- `discarded`: what the standard discards although senders mean it, and a body that does not start as an event stream.
 """
 
 from chunkfold.event_stream.decoder import EventStreamDecoder
-from chunkfold.event_stream.lines import as_bytes
+from chunkfold.event_stream.lines import SLICE, slices
 from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent, UnfinishedBlock, encode_event
-from chunkfold.event_stream.slicing import SLICE, slices
 
 __all__ = [
     "BOM",
@@ -23,7 +20,6 @@ __all__ = [
     "EventStreamDecoder",
     "ServerSentEvent",
     "UnfinishedBlock",
-    "as_bytes",
     "encode_event",
     "slices",
 ]

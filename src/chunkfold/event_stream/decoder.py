@@ -14,10 +14,9 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from chunkfold.arguments import check_count
-from chunkfold.event_stream.discarded import Discarded, is_bare_error
-from chunkfold.event_stream.lines import CR, LF, RUN, as_bytes, end_of_stretch, line_end, size_of_unfinished, values_of
-from chunkfold.event_stream.preamble import Preamble
+from chunkfold.arguments import as_bytes, check_count
+from chunkfold.event_stream.discarded import Discarded, Preamble, is_bare_error
+from chunkfold.event_stream.lines import CR, LF, RUN, end_of_stretch, line_end, size_of_unfinished, values_of
 from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent, UnfinishedBlock
 
 _MOST_LINES: Final = 1024  # of one event that are kept one by one

@@ -1,4 +1,4 @@
-"""Keep what the standard discards of a block although senders mean it: errors, and lines that are nearly `data`.
+"""Keep what the standard discards although senders mean it: errors, lines that are nearly `data`, the start of a body.
 
 It is only kept, in bounded form, for a layer above that may be lenient.
 """
@@ -13,6 +13,46 @@ _BARE_ERROR: Final = re.compile(rb'\[?\s*\{\s*"error"\s*:\s*(?:\{\s*"|"[^"])')  
 _BARE_STARTS: Final = (b"{", b"[", b"[{")  # the first line, where JSON is printed in several
 _LONGEST_BARE: Final = 2**16  # bytes of lines that are kept one by one
 _LONGEST_JSON: Final = 2**20  # bytes in several lines, of which a whole completion may have many
+_PREAMBLE_EXCERPT: Final = 4096  # bytes
+_PREAMBLE_LIMIT: Final = 32 * 2**20  # bytes, where no other limit is set
+
+
+class Preamble:
+    """Keep a body that is not an event stream so far; if it is larger than the limit in bytes, only its start."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = _PREAMBLE_LIMIT if limit is None else limit
+        self._kept = bytearray()
+        self._size = 0
+        self._offset = 0  # of its first byte
+
+    @property
+    def shown(self) -> bytes:
+        """The body so far; past the limit, its beginning."""
+        body = bytes(self._kept)
+        return body[:_PREAMBLE_EXCERPT] if self._size > self._limit else body
+
+    def keep(self, data: bytes, offset: int) -> None:
+        """Take the next bytes; `offset` is that of the first byte that is not yet part of a finished line."""
+        if offset - self._offset > self._limit:
+            del self._kept[_PREAMBLE_EXCERPT:]
+        # Blank lines before it are not kept: there may be any number of them.
+        kept = data
+        if not self._size:
+            kept = data.lstrip(b"\r\n")
+            self._offset = offset + len(data) - len(kept)
+        self._size += len(kept)
+        self._kept += kept[: max(0, max(self._limit, _PREAMBLE_EXCERPT) - len(self._kept))]
+
+    def before(self, offset: int) -> tuple[bytes, int | None]:
+        """The bytes before the line at that offset, which belongs to an event stream.
+
+        If they exceed the limit, their beginning, and the limit; else all of them, and None.
+        """
+        size = max(offset - self._offset, 0) if self._size else 0
+        if size > self._limit:
+            return self.shown[:size], self._limit
+        return bytes(self._kept[:size]), None
 
 
 class Discarded:

@@ -1,7 +1,8 @@
-"""Find the lines in bytes, many of them in one step."""
+"""Split bytes: into lines, many of them in one step, and large reads into slices."""
 
 import re
-from typing import Any, Final, cast
+from collections.abc import Iterator
+from typing import Final
 
 CR, LF = 0x0D, 0x0A  # as numbers, which are found in bytes at once
 # Lines that are taken in one step: `data` lines, lines that mean nothing, or a line with its repetitions, of which only
@@ -13,6 +14,8 @@ RUN: Final = re.compile(
     rb"|(?P<line>[^\r\n]*+(?:\n|\r\n?+))(?:(?P=line)(?!(?<=\r)\n)){0,1023}+"
 )
 _STRETCH: Final = 1024  # bytes
+SLICE: Final = 8192  # bytes, which is some 25 chunks
+_LONGEST_SLICE: Final = 4 * SLICE
 
 
 def line_end(data: bytes) -> bytes | None:
@@ -50,8 +53,16 @@ def size_of_unfinished(line: bytearray, data_size: int) -> int:
     return 0 if b"data".startswith(head) else size
 
 
-def as_bytes(data: Any) -> bytes:
-    """Bytes-like data as bytes; a `TypeError` for anything else."""
-    if isinstance(data, (bytes, bytearray, memoryview)):
-        return bytes(cast("bytes", data))
-    raise TypeError(f"data: expected bytes, received {type(data).__name__}")
+def slices(data: bytes) -> Iterator[bytes]:
+    """Cut a large read into slices, so that few chunks are held at a time: many cost more.
+
+    It cuts at the end of a block if one is near, because such slices are read fastest; else anywhere. The first slice
+    ends with the first block, which may have begun in an earlier read.
+    """
+    begin = least = 0
+    blank = b"\n\n" if data.find(b"\r\n\r\n", 0, _LONGEST_SLICE) < 0 else b"\r\n\r\n"
+    while begin < len(data):
+        place = data.find(blank, begin + least, begin + _LONGEST_SLICE)
+        end = begin + _LONGEST_SLICE if place < 0 else place + len(blank)
+        yield data[begin:end]
+        begin, least = end, SLICE

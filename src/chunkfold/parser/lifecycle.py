@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from chunkfold import anomalies
 from chunkfold.anomalies import Anomaly
-from chunkfold.arguments import check_callable
+from chunkfold.arguments import as_bytes, check_callable
 from chunkfold.errors import APIError, ChunkfoldError, InvalidStreamError, StreamEnd, StreamStalledError
-from chunkfold.event_stream import as_bytes, slices
+from chunkfold.event_stream import slices
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models import ChatCompletion, ChatCompletionChunk
 from chunkfold.parser.endings import Facts, Stop, conclude
