@@ -23,9 +23,9 @@ from chunkfold.wire.payload import parse_slowly
 from chunkfold.wire.raw_data import (
     MAX_EVENT_PAYLOADS,
     error_comment,
+    is_chunk_or_done,
     is_error,
     is_error_field,
-    is_part,
     is_payload,
     lines_of,
     whole_part,
@@ -127,7 +127,7 @@ class StreamedBody(EventFolder):
             self._take_error_field(field._replace(event="error"), chunks)
             return
         self._log.note(anomalies.NEARLY_DATA)
-        if not field.event and is_part(field.data):
+        if not field.event and is_chunk_or_done(field.data):
             self._take_counted(field._replace(event=MESSAGE), chunks)
         else:
             self._check_guards(field.offset, chunks)
@@ -149,7 +149,7 @@ class StreamedBody(EventFolder):
     def _take_bare_lines(self, opening: bytes, chunks: list[ChatCompletionChunk]) -> None:
         """Read the chunks and errors among the first lines before an event stream: JSON without the field."""
         for line in islice(lines_of(opening), MAX_EVENT_PAYLOADS):
-            if self.stop is None and (is_part(line) or is_error(line)):
+            if self.stop is None and (is_chunk_or_done(line) or is_error(line)):
                 self._take_discarded(ServerSentEvent(line, event=""), chunks)
 
     def _take_last_block(self, chunks: list[ChatCompletionChunk]) -> None:

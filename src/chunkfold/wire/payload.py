@@ -28,9 +28,9 @@ from chunkfold.wire.raw_data import (
     MAX_EVENT_PAYLOADS,
     NULL_LINE,
     after_keep_alives,
-    begins_with_part,
+    begins_with_chunk,
     ends_in_error,
-    has_part,
+    has_chunk_line,
     holds_several,
     is_broken_error,
     lines_of,
@@ -140,7 +140,7 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
     """An event named error is one, whatever its data."""
     found: Notes = []  # of no interest where each line is read by itself
     body, problem = read_json(event.data, found)
-    if problem and (ends_in_error(event.data) or begins_with_part(event.data)):
+    if problem and (ends_in_error(event.data) or begins_with_chunk(event.data)):
         _take_several(event, payload)
         return
     if problem and holds_several(event):  # such as `[DONE]`, without the blank line between them
@@ -196,7 +196,7 @@ def _take_json(event: ServerSentEvent, payload: Payload) -> None:
 
 def _take_unread(event: ServerSentEvent, problem: str, payload: Payload, *, is_foreign: bool) -> None:
     event = without_splice(event)
-    if holds_several(event) or ends_in_error(event.data) or (is_foreign and has_part(event.data)):
+    if holds_several(event) or ends_in_error(event.data) or (is_foreign and has_chunk_line(event.data)):
         _take_several(event, payload)
     elif is_broken_error(event.data):
         payload.notes.append((anomalies.ERROR_BROKEN, ""))

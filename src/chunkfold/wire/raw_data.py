@@ -64,7 +64,7 @@ def is_error_field(data: bytes) -> bool:
     return data.strip() not in (b"null", b"false") and is_json(data)
 
 
-def is_part(data: bytes) -> bool:
+def is_chunk_or_done(data: bytes) -> bool:
     """Whether data alone is without doubt `[DONE]`, or a chunk: an object of that name, or with a choice's delta."""
     body, _ = read_json(data, [])
     if not is_object(body):
@@ -97,9 +97,9 @@ def after_keep_alives(data: bytes) -> bytes:
     return data if lines is None else data[lines.end() :]
 
 
-def begins_with_part(data: bytes) -> bool:
+def begins_with_chunk(data: bytes) -> bool:
     """Whether the first of several lines is a chunk or `[DONE]`."""
-    return is_part(_first_of_several(data))
+    return is_chunk_or_done(_first_of_several(data))
 
 
 def _first_of_several(data: bytes) -> bytes:
@@ -114,11 +114,11 @@ def ends_in_error(data: bytes) -> bool:
     return bool(first_lines) and is_error(last_line, is_framed=True)
 
 
-def has_part(data: bytes) -> bool:
+def has_chunk_line(data: bytes) -> bool:
     """Whether any of the first lines is a chunk or `[DONE]`."""
     if not (b'"choices"' in data or DONE in data):
         return False  # without parsing every line
-    return any(is_part(without_prefix(line)) for line in islice(lines_of(data), MAX_EVENT_PAYLOADS))
+    return any(is_chunk_or_done(without_prefix(line)) for line in islice(lines_of(data), MAX_EVENT_PAYLOADS))
 
 
 def without_splice(event: ServerSentEvent) -> ServerSentEvent:
