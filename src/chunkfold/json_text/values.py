@@ -32,6 +32,11 @@ def is_integer(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def objects_in(value: Any) -> list[dict[str, Any]]:
+    """The objects in a list; none if the value is not a list."""
+    return [item for item in value if is_object(item)] if is_list(value) else []
+
+
 def is_nested_deeper(text: str, limit: int) -> bool:
     """Whether a JSON text is nested deeper than the limit; checked before anything parses it."""
     if text.count("[") + text.count("{") <= limit:

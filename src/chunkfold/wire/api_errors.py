@@ -11,12 +11,12 @@ from chunkfold.errors import APIError, APIStatusError
 from chunkfold.excerpts import escaped, excerpt, printed
 from chunkfold.json_text.parsing import load_json
 from chunkfold.json_text.surrogates import scrubbed
-from chunkfold.json_text.values import is_integer, is_list, is_object
+from chunkfold.json_text.values import is_integer, is_list, is_object, objects_in
 from chunkfold.models import ErrorObject
 from chunkfold.models.base import validate_leniently
 from chunkfold.wire.envelopes import find_error, first_message, message_of
 from chunkfold.wire.headers import request_id, retry_after, seconds_in
-from chunkfold.wire.repairs import is_too_deep, objects_in
+from chunkfold.wire.repairs import is_too_deep
 from chunkfold.wire.statuses import status_of
 
 _MESSAGE_EXCERPT: Final = 500

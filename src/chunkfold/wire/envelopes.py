@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple, TypeGuard
 from chunkfold import anomalies
 from chunkfold.anomalies import Rule
 from chunkfold.excerpts import excerpt, printed
-from chunkfold.json_text.values import is_list, is_object, with_shared_texts
+from chunkfold.json_text.values import is_list, is_object, objects_in, with_shared_texts
 from chunkfold.models import ChatCompletionChunk, Outcome
 from chunkfold.models.chunk import AMBIGUOUS_OBJECTS
 from chunkfold.models.outcome import outcome_of
-from chunkfold.wire.repairs import AUDIO_MODALITY, objects_in
+from chunkfold.wire.repairs import AUDIO_MODALITY
 from chunkfold.wire.statuses import code_of, status_of
 
 # Keys of the errors without an envelope, in addition to those that end in this.

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from pydantic_core import from_json
 
-from chunkfold.json_text.values import is_list, is_object
+from chunkfold.json_text.values import is_list, is_object, objects_in
 from chunkfold.models.content import BLOCK_KINDS, PART_TEXTS
 
 MAX_EVENT_PARTS: Final = 10_000  # choices, and entries of the lists in their messages
@@ -26,24 +26,22 @@ def count_parts(choices: Any) -> int:
 
     Each needs a state, a copy in the snapshot, and events: this costs far more than reading it.
     """
-    if not is_list(choices):
-        return 0
-    objects = list(filter(is_object, choices))
+    objects = objects_in(choices)
     messages = (choice.get(name) for choice in objects for name in ("delta", "message"))
     lists = [message.get(name) for message in messages if is_object(message) for name in _PARTS]
-    parts = (part for items in lists if is_list(items) for part in items if is_object(part))
+    parts = (part for items in lists for part in objects_in(items))
     lists += [part.get(name) for part in parts for name in PART_TEXTS]
     tokens = sum(_count_of_tokens(choice.get("logprobs")) for choice in objects)
-    return len(choices) + sum(map(_length, lists)) + tokens // _TOKENS_PER_PART
+    return sum(map(_length, (choices, *lists))) + tokens // _TOKENS_PER_PART
 
 
 def _count_of_tokens(logprobs: Any) -> int:
     """How many log probabilities there are, those of other likely tokens among them."""
     if not is_object(logprobs):
         return 0
-    lists = [tokens for name in ("content", "refusal") if is_list(tokens := logprobs.get(name))]
-    others = (token.get("top_logprobs") for tokens in lists for token in tokens if is_object(token))
-    return sum(map(len, lists)) + sum(map(_length, others))
+    lists = [logprobs.get(name) for name in ("content", "refusal")]
+    others = [token.get("top_logprobs") for tokens in lists for token in objects_in(tokens)]
+    return sum(map(_length, lists + others))
 
 
 def _length(value: Any) -> int:

@@ -12,10 +12,10 @@ from typing import Final
 
 from chunkfold.event_stream import MESSAGE, SLICE, ServerSentEvent
 from chunkfold.excerpts import printed
-from chunkfold.json_text.values import is_object
+from chunkfold.json_text.values import is_object, objects_in
 from chunkfold.models.chunk import KEEP_ALIVES
 from chunkfold.wire.envelopes import find_error
-from chunkfold.wire.repairs import objects_in, read_json
+from chunkfold.wire.repairs import read_json
 
 DONE: Final = b"[DONE]"
 CHUNK_EVENTS: Final = (MESSAGE, "chat.completion.chunk")

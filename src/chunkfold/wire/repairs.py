@@ -23,6 +23,7 @@ from chunkfold.json_text.values import (
     is_list,
     is_nested_deeper,
     is_object,
+    objects_in,
     size_of,
 )
 from chunkfold.models import ChatCompletionChunk, WrongType
@@ -294,8 +295,3 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
     if is_object(value):
         return list(value.items())
     return list(enumerate(value)) if is_list(value) else []
-
-
-def objects_in(value: Any) -> list[dict[str, Any]]:
-    """The objects in a list; none if the value is not a list."""
-    return [item for item in value if is_object(item)] if is_list(value) else []
