@@ -345,7 +345,7 @@ def test_a_path_names_a_key_that_does_not_fit() -> None:
     """Pydantic gives the place of a key as `[key]` behind it."""
     assert base.dotted(("x", "a", "[key]")) == "x.a (the key)"
     assert base.dotted(("choices", 0, "delta", "a b")) == "choices[0].delta['a b']"
-    assert base.dotted(()) == "the event"
+    assert base.dotted(()) == "the value"
 
 
 @pytest.mark.parametrize("word", [None, "", " ", "null", "None", "NONE"])

@@ -337,7 +337,7 @@ def parse_json(text: str, as_type: Any = None) -> Any:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         loc = first["loc"]
-        place = dotted(loc)[:_LONGEST_PLACE] if loc else "the value"
+        place = dotted(loc)[:_LONGEST_PLACE]
         what = f"{place}: {escaped(first['msg'])} (in {excerpt(text)})"
         # Not `from error`: it quotes every value that does not fit, however many. It stays as the context.
         raise ParseError(

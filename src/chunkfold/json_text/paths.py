@@ -16,7 +16,7 @@ def dotted(path: Path) -> str:
 
     Pydantic's `[key]` after a key means that key itself, instead of its value.
     """
-    return "".join(map(_step, path)).removeprefix(".") or "the event"
+    return "".join(map(_step, path)).removeprefix(".") or "the value"
 
 
 def _step(part: str | int) -> str:
