@@ -26,7 +26,8 @@ if TYPE_CHECKING:
         StreamStalledError,
         is_retryable,
     )
-    from chunkfold.event_stream import EventStreamDecoder, ServerSentEvent, encode_event
+    from chunkfold.event_stream.decoder import EventStreamDecoder
+    from chunkfold.event_stream.server_sent_event import ServerSentEvent, encode_event
     from chunkfold.events.types import (
         AnnotationReceived,
         AnomalyNoted,
@@ -44,36 +45,19 @@ if TYPE_CHECKING:
     )
     from chunkfold.fold.accumulator import ChatCompletionAccumulator
     from chunkfold.json_text.partial import PartialJSON
-    from chunkfold.models import (
-        Annotation,
-        AnnotationURLCitation,
-        ChatCompletion,
-        ChatCompletionAudio,
+    from chunkfold.models.chunk import (
         ChatCompletionChunk,
-        ChatCompletionMessage,
-        ChatCompletionMessageCustomToolCall,
-        ChatCompletionMessageFunctionToolCall,
-        ChatCompletionMessageToolCall,
-        ChatCompletionTokenLogprob,
-        Choice,
         ChoiceDelta,
         ChoiceDeltaAudio,
         ChoiceDeltaFunctionCall,
         ChoiceDeltaToolCall,
         ChoiceDeltaToolCallCustom,
         ChoiceDeltaToolCallFunction,
-        ChoiceLogprobs,
         ChunkChoice,
-        CompletionTokensDetails,
-        CompletionUsage,
-        Custom,
-        ErrorObject,
-        Function,
-        FunctionCall,
-        Outcome,
-        PromptTokensDetails,
-        TopLogprob,
     )
+    from chunkfold.models.completion import ChatCompletion, Choice
+    from chunkfold.models.message import ChatCompletionMessage
+    from chunkfold.models.outcome import Outcome
     from chunkfold.models.parts import (
         AudioPart,
         ContentPart,
@@ -83,6 +67,26 @@ if TYPE_CHECKING:
         RefusalPart,
         TextPart,
         ToolCallPart,
+    )
+    from chunkfold.models.shared import (
+        Annotation,
+        AnnotationURLCitation,
+        ChatCompletionAudio,
+        ChatCompletionTokenLogprob,
+        ChoiceLogprobs,
+        CompletionTokensDetails,
+        CompletionUsage,
+        ErrorObject,
+        PromptTokensDetails,
+        TopLogprob,
+    )
+    from chunkfold.models.tool_calls import (
+        ChatCompletionMessageCustomToolCall,
+        ChatCompletionMessageFunctionToolCall,
+        ChatCompletionMessageToolCall,
+        Custom,
+        Function,
+        FunctionCall,
     )
     from chunkfold.parser.options import ParserOptions
     from chunkfold.parser.parser import ChatCompletionParser
@@ -186,24 +190,11 @@ __all__ = [
 
 # Where the public names come from: the layers from the bottom up, then optional parts.
 _MODULES = (
-    "errors",
-    "anomalies",
-    "event_stream",
-    "models",
-    "wire.payload",
-    "wire.bodies",
-    "fold.accumulator",
-    "parser.options",
-    "parser.timing",
-    "parser.parser",
-    "stream.sync",
-    "stream.asynchronous",
-    "stream.connection",
-    "events.types",
-    "json_text.partial",
-    "models.parts",
-    "transforms",
-    "archive",
+    *("errors", "anomalies", "event_stream.server_sent_event", "event_stream.decoder"),
+    *("models.outcome", "models.shared", "models.chunk", "models.tool_calls", "models.message", "models.completion"),
+    *("wire.payload", "wire.bodies", "fold.accumulator", "parser.options", "parser.timing", "parser.parser"),
+    *("stream.sync", "stream.asynchronous", "stream.connection"),
+    *("events.types", "json_text.partial", "models.parts", "transforms", "archive"),
 )
 
 if TYPE_CHECKING:

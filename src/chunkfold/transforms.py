@@ -13,7 +13,8 @@ from typing import Any, Final, Protocol, TypeVar
 from chunkfold.arguments import A_CHUNK, check_flag, check_instance
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.text_channels import Channel, TextChannels
-from chunkfold.models import ChatCompletionChunk, ChoiceDelta, ChunkChoice, Model
+from chunkfold.models.base import Model
+from chunkfold.models.chunk import ChatCompletionChunk, ChoiceDelta, ChunkChoice
 from chunkfold.models.content import REASONING_FIELDS, fields_of, says_something
 from chunkfold.models.outcome import outcome_of
 

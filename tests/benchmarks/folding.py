@@ -30,7 +30,7 @@ from chunkfold import (
     ChunkfoldError,
     EventStreamDecoder,
 )
-from chunkfold.event_stream import SLICE, slices
+from chunkfold.event_stream.lines import SLICE, slices
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE
 

@@ -19,7 +19,7 @@ from reference_decoder import Dispatched, decode_whole
 from shared_data import shared_data
 
 from chunkfold import EventStreamDecoder, ServerSentEvent
-from chunkfold.event_stream import UnfinishedBlock
+from chunkfold.event_stream.server_sent_event import UnfinishedBlock
 from chunkfold.testing import bytewise, cut
 
 Pieces = list[bytes]

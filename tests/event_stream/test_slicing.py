@@ -2,7 +2,7 @@
 
 import pytest
 
-from chunkfold.event_stream import SLICE, slices
+from chunkfold.event_stream.lines import SLICE, slices
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])

@@ -45,7 +45,8 @@ from chunkfold import (
     parse_payload,
 )
 from chunkfold.anomalies import Anomaly
-from chunkfold.event_stream import MESSAGE, SLICE, slices
+from chunkfold.event_stream.lines import SLICE, slices
+from chunkfold.event_stream.server_sent_event import MESSAGE
 from chunkfold.events.recorder import EventRecorder
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.parser.limits import OutputLimit

@@ -26,7 +26,7 @@ from chunkfold import (
     StreamStalledError,
     TextDelta,
 )
-from chunkfold.event_stream import SLICE
+from chunkfold.event_stream.lines import SLICE
 from chunkfold.parser.parser import feed_in_slices
 from chunkfold.testing import (
     DONE,

@@ -24,8 +24,7 @@ from chunkfold import (
     error_from_response,
     parse_payload,
 )
-from chunkfold.models import Outcome
-from chunkfold.models.outcome import outcome_of
+from chunkfold.models.outcome import Outcome, outcome_of
 from chunkfold.testing import DONE, HEAD, choice, delta, event
 from chunkfold.testing.wire import compact_json
 from chunkfold.wire.api_errors import api_error

@@ -13,12 +13,11 @@ from chunkfold.arguments import check_count
 from chunkfold.errors import APIError, exceeded
 from chunkfold.json_text.surrogates import well_formed
 from chunkfold.json_text.values import is_integer, is_list
-from chunkfold.models import (
-    ChatCompletion,
+from chunkfold.models.completion import ChatCompletion, Choice
+from chunkfold.models.shared import CompletionUsage
+from chunkfold.models.tool_calls import (
     ChatCompletionMessageCustomToolCall,
     ChatCompletionMessageFunctionToolCall,
-    Choice,
-    CompletionUsage,
     FunctionCall,
 )
 from chunkfold.parser.parser import ChatCompletionParser

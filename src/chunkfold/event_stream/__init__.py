@@ -8,18 +8,3 @@ bare JSON between the blocks, which is only exposed. Read in this order:
 - `decoder`: `EventStreamDecoder`; `lines`: how it finds many lines in one step, and slices of large reads;
 - `discarded`: what the standard discards although senders mean it, and a body that does not start as an event stream.
 """
-
-from chunkfold.event_stream.decoder import EventStreamDecoder
-from chunkfold.event_stream.lines import SLICE, slices
-from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent, UnfinishedBlock, encode_event
-
-__all__ = [
-    "BOM",
-    "MESSAGE",
-    "SLICE",
-    "EventStreamDecoder",
-    "ServerSentEvent",
-    "UnfinishedBlock",
-    "encode_event",
-    "slices",
-]

@@ -32,10 +32,15 @@ from chunkfold.fold.tool_call import ToolCall
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.parsing import has_more_items, load_json
 from chunkfold.json_text.values import copied, is_object
-from chunkfold.models import Annotation, ChatCompletionMessageFunctionToolCall, ChatCompletionMessageToolCall, Outcome
 from chunkfold.models.base import cleaned
-from chunkfold.models.outcome import outcome_of
-from chunkfold.models.tool_calls import ToolTypes, give_types
+from chunkfold.models.outcome import Outcome, outcome_of
+from chunkfold.models.shared import Annotation
+from chunkfold.models.tool_calls import (
+    ChatCompletionMessageFunctionToolCall,
+    ChatCompletionMessageToolCall,
+    ToolTypes,
+    give_types,
+)
 
 _MOST_VALUES: Final = 250_000  # each takes up to 200 bytes, and a microsecond
 _TEXT_EVENTS: Final[dict[str, type[TextDelta | ReasoningDelta | RefusalDelta]]] = {

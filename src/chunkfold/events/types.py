@@ -20,9 +20,10 @@ from chunkfold.errors import ParseError
 from chunkfold.excerpts import ShortRepr
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.json_text.values import copied
-from chunkfold.models import Annotation, ChatCompletionMessageToolCall, CompletionUsage, Outcome
 from chunkfold.models.base import validate_leniently
-from chunkfold.models.tool_calls import is_server_side
+from chunkfold.models.outcome import Outcome
+from chunkfold.models.shared import Annotation, CompletionUsage
+from chunkfold.models.tool_calls import ChatCompletionMessageToolCall, is_server_side
 
 
 class _Growth(ShortRepr):

@@ -3,7 +3,8 @@
 from chunkfold.anomalies import Anomaly
 from chunkfold.arguments import A_CHUNK, check_instance
 from chunkfold.fold.stream_fold import StreamFold
-from chunkfold.models import ChatCompletion, ChatCompletionChunk
+from chunkfold.models.chunk import ChatCompletionChunk
+from chunkfold.models.completion import ChatCompletion
 from chunkfold.models.tool_calls import ToolTypes
 
 

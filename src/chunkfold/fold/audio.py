@@ -14,8 +14,9 @@ from chunkfold.fold.merging import keep_unknown
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.json_text.surrogates import well_formed
 from chunkfold.json_text.values import copied
-from chunkfold.models import ChatCompletionAudio, ChoiceDeltaAudio
 from chunkfold.models.base import validate_leniently
+from chunkfold.models.chunk import ChoiceDeltaAudio
+from chunkfold.models.shared import ChatCompletionAudio
 
 _NO_BLANKS: Final = str.maketrans("", "", string.whitespace)
 

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from chunkfold.fold.audio import Audio
     from chunkfold.fold.blocks import Blocks, ContentParts
     from chunkfold.fold.tool_call import LegacyCall, ToolCall
-    from chunkfold.models import Annotation, ChoiceDelta
+    from chunkfold.models.chunk import ChoiceDelta
     from chunkfold.models.parts import PartStart
+    from chunkfold.models.shared import Annotation
 
 
 class FoldObserver(Protocol):

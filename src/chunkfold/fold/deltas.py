@@ -12,7 +12,7 @@ from chunkfold.fold.merging import EXTENDED_IN_LOGPROBS, EXTENDED_IN_MESSAGE, ke
 from chunkfold.fold.tool_call import LegacyCall
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.values import is_list, is_object, size_of
-from chunkfold.models import ChoiceDelta, ChoiceDeltaAudio, ChoiceDeltaFunctionCall, ChoiceLogprobs
+from chunkfold.models.chunk import ChoiceDelta, ChoiceDeltaAudio, ChoiceDeltaFunctionCall
 from chunkfold.models.content import (
     APPENDED,
     BLOCK_KINDS,
@@ -36,6 +36,7 @@ from chunkfold.models.content import (
     thought_of,
     without_thought_flag,
 )
+from chunkfold.models.shared import ChoiceLogprobs
 
 TextRule = Callable[[ChoiceState, str], int]
 """Folds a text into a choice; returns how many characters of output it brought."""

@@ -10,10 +10,10 @@ from chunkfold import anomalies
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
 from chunkfold.json_text.values import copied, is_container, is_integer, is_list, is_object
-from chunkfold.models import ChatCompletionChunk, CompletionTokensDetails, CompletionUsage, PromptTokensDetails
 from chunkfold.models.base import validate_leniently
+from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.content import PROVIDER_FIELDS, REASONING_ITEMS, fields_of
-from chunkfold.models.shared import USAGE_KEYS, is_count
+from chunkfold.models.shared import USAGE_KEYS, CompletionTokensDetails, CompletionUsage, PromptTokensDetails, is_count
 
 EXTENDED_IN_CHOICE = ("token_ids",)
 """Unknown keys of a choice whose lists add up: vLLM sends the tokens with each chunk."""

@@ -12,8 +12,9 @@ from chunkfold.excerpts import short_repr
 from chunkfold.fold.choice_state import ChoiceState
 from chunkfold.fold.deltas import fold_delta
 from chunkfold.json_text.values import copied, is_list, is_object
-from chunkfold.models import ChatCompletion, Choice, ChoiceDelta, ChoiceDeltaToolCall, ChoiceLogprobs, Model
-from chunkfold.models.base import cleaned, own_fields, validate_leniently, with_unknown
+from chunkfold.models.base import Model, cleaned, own_fields, validate_leniently, with_unknown
+from chunkfold.models.chunk import ChoiceDelta, ChoiceDeltaToolCall
+from chunkfold.models.completion import ChatCompletion, Choice
 from chunkfold.models.content import (
     CONTENT_BLOCKS,
     REASONING_FIELDS,
@@ -24,6 +25,7 @@ from chunkfold.models.content import (
     read_part,
 )
 from chunkfold.models.message import keep_order
+from chunkfold.models.shared import ChoiceLogprobs
 from chunkfold.models.tool_calls import ToolTypes, give_types
 
 if TYPE_CHECKING:

@@ -17,10 +17,11 @@ from chunkfold.fold.head import Head, head_values
 from chunkfold.fold.merging import EXTENDED_IN_CHOICE, keep_unknown, merge_usage, nested_usage
 from chunkfold.fold.snapshot import completion_snapshot, gap_in, role_of
 from chunkfold.fold.tool_calls import ToolCalls
-from chunkfold.models import ChatCompletion, ChatCompletionChunk, ChoiceDelta, ChunkChoice, CompletionUsage, Outcome
-from chunkfold.models.chunk import is_keep_alive, is_unexplained
+from chunkfold.models.chunk import ChatCompletionChunk, ChoiceDelta, ChunkChoice, is_keep_alive, is_unexplained
+from chunkfold.models.completion import ChatCompletion
 from chunkfold.models.content import THOUGHT_TAGS, brings_tool_message, fields_of, is_of_tool, text_in
-from chunkfold.models.outcome import outcome_of
+from chunkfold.models.outcome import Outcome, outcome_of
+from chunkfold.models.shared import CompletionUsage
 from chunkfold.models.tool_calls import ToolTypes, checked_types
 
 _FINISH_REASONS: Final = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})

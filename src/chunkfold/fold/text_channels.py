@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from chunkfold.excerpts import short_repr
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.values import is_list, is_object
-from chunkfold.models import ChoiceDeltaToolCall, ChunkChoice
+from chunkfold.models.chunk import ChoiceDeltaToolCall, ChunkChoice
 from chunkfold.models.content import APPENDED, BLOCK_KINDS, THINKING, BlockKind
 
 _DELTA_TEXTS: Final = ("content", "refusal", "reasoning_content", "reasoning")

@@ -16,17 +16,18 @@ from chunkfold.fold.merging import keep_unknown, merge_provider_fields
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.json_text.parsing import is_json
 from chunkfold.json_text.surrogates import well_formed
-from chunkfold.models import (
+from chunkfold.models.base import validate_leniently, with_unknown
+from chunkfold.models.chunk import ChoiceDeltaFunctionCall, ChoiceDeltaToolCall
+from chunkfold.models.content import PROVIDER_FIELDS
+from chunkfold.models.tool_calls import (
+    NEXT_OBJECT,
     ChatCompletionMessageCustomToolCall,
     ChatCompletionMessageFunctionToolCall,
     ChatCompletionMessageToolCall,
-    ChoiceDeltaFunctionCall,
-    ChoiceDeltaToolCall,
     FunctionCall,
+    mark_answered,
+    without_placeholder,
 )
-from chunkfold.models.base import validate_leniently, with_unknown
-from chunkfold.models.content import PROVIDER_FIELDS
-from chunkfold.models.tool_calls import NEXT_OBJECT, mark_answered, without_placeholder
 
 _LONGEST_PLACEHOLDER: Final = 100  # characters, with the blanks around it
 _LONGEST_LOOK: Final = 2**20  # characters

@@ -14,7 +14,7 @@ from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.footprint import Kept
 from chunkfold.fold.tool_call import ToolCall
-from chunkfold.models import ChoiceDeltaToolCall
+from chunkfold.models.chunk import ChoiceDeltaToolCall
 from chunkfold.models.content import fields_of
 from chunkfold.models.tool_calls import is_server_side
 

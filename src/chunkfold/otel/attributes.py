@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 from chunkfold.errors import APIError
 from chunkfold.json_text.values import is_integer, is_list, is_object
-from chunkfold.models import ChatCompletion, CompletionTokensDetails, CompletionUsage, PromptTokensDetails
+from chunkfold.models.completion import ChatCompletion
+from chunkfold.models.shared import CompletionTokensDetails, CompletionUsage, PromptTokensDetails
 from chunkfold.otel import names
 from chunkfold.otel.names import Names
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from chunkfold.json_text.values import is_list, is_object
-from chunkfold.models import ChatCompletion, Choice
+from chunkfold.models.completion import ChatCompletion, Choice
 from chunkfold.models.content import reasoning_in, thinking_of
 from chunkfold.otel.attributes import text_of
 from chunkfold.otel.names import FINISH_ERROR, Names

@@ -5,7 +5,7 @@ from weakref import WeakKeyDictionary
 from opentelemetry.context import Context
 from opentelemetry.metrics import Counter, Histogram, Meter, MeterProvider
 
-from chunkfold.models import CompletionUsage
+from chunkfold.models.shared import CompletionUsage
 from chunkfold.otel import names
 from chunkfold.otel.attributes import Attributes, by_modality, cache_write_tokens, count, modalities
 from chunkfold.otel.names import Names

@@ -11,7 +11,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider, set_span_in_context
 from opentelemetry.util.types import AttributeValue
 
-from chunkfold.models import ChatCompletion
+from chunkfold.models.completion import ChatCompletion
 from chunkfold.otel import names
 from chunkfold.otel.attributes import (
     Attributes,

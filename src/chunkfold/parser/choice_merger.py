@@ -3,7 +3,7 @@
 from chunkfold import anomalies
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.stream_fold import StreamFold
-from chunkfold.models import ChatCompletionChunk, ChunkChoice
+from chunkfold.models.chunk import ChatCompletionChunk, ChunkChoice
 from chunkfold.models.content import brings_tool_message, fields_of, reasoning_in, says_something, text_of
 from chunkfold.models.outcome import outcome_of
 

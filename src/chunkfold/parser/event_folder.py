@@ -11,12 +11,11 @@ from pydantic import ValidationError
 
 from chunkfold import anomalies
 from chunkfold.errors import APIError, ChunkfoldError, exceeded
-from chunkfold.event_stream import MESSAGE, ServerSentEvent
+from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.json_text.parsing import has_more_items
-from chunkfold.models import ChatCompletionChunk
-from chunkfold.models.chunk import is_keep_alive
+from chunkfold.models.chunk import ChatCompletionChunk, is_keep_alive
 from chunkfold.parser.choice_merger import ChoiceMerger
 from chunkfold.parser.endings import Stop
 from chunkfold.parser.limits import OutputLimit

@@ -16,9 +16,10 @@ from chunkfold.fold.choice_state import ChoiceState
 from chunkfold.fold.deltas import RULED_UNKNOWN, TEXT_RULES, TextRule, brought_fields, rule_for_call, rule_with_block
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.values import is_container, is_list, is_object
-from chunkfold.models import ChatCompletionChunk, ChoiceDelta, CompletionUsage
 from chunkfold.models.base import Model, is_model
+from chunkfold.models.chunk import ChatCompletionChunk, ChoiceDelta
 from chunkfold.models.content import REASONING_DETAILS
+from chunkfold.models.shared import CompletionUsage
 from chunkfold.wire.payload import validate_json
 
 VALUE: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|-?\d[\d.eE+-]*+)', re.DOTALL)

@@ -9,9 +9,10 @@ from chunkfold import anomalies
 from chunkfold.anomalies import Anomaly
 from chunkfold.arguments import as_bytes, check_callable
 from chunkfold.errors import APIError, ChunkfoldError, InvalidStreamError, StreamEnd, StreamStalledError
-from chunkfold.event_stream import slices
+from chunkfold.event_stream.lines import slices
 from chunkfold.fold.stream_fold import StreamFold
-from chunkfold.models import ChatCompletion, ChatCompletionChunk
+from chunkfold.models.chunk import ChatCompletionChunk
+from chunkfold.models.completion import ChatCompletion
 from chunkfold.parser.endings import Facts, Stop, conclude
 from chunkfold.parser.limits import Deadlines
 from chunkfold.parser.refused_body import RefusedBody

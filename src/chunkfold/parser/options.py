@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple, TypedDict
 
-from chunkfold.event_stream import ServerSentEvent
-from chunkfold.models import ChatCompletionChunk
+from chunkfold.event_stream.server_sent_event import ServerSentEvent
+from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.tool_calls import ToolTypes
 from chunkfold.transforms import Transform
 

@@ -19,9 +19,10 @@ from chunkfold.arguments import (
     check_transforms,
 )
 from chunkfold.errors import IncompleteStreamError
-from chunkfold.event_stream import SLICE
+from chunkfold.event_stream.lines import SLICE
 from chunkfold.fold.stream_fold import StreamFold
-from chunkfold.models import ChatCompletion, ChatCompletionChunk
+from chunkfold.models.chunk import ChatCompletionChunk
+from chunkfold.models.completion import ChatCompletion
 from chunkfold.models.tool_calls import ToolTypes
 from chunkfold.parser.lifecycle import Lifecycle
 from chunkfold.parser.limits import DEFAULT_MAX_EVENT_ITEMS, DEFAULT_MAX_OUTPUT_SIZE, Deadlines

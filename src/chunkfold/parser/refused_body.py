@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from chunkfold.errors import ChunkfoldError, InvalidStreamError, exceeded
-from chunkfold.models import ChatCompletionChunk
+from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.parser.endings import Stop
 from chunkfold.wire.bodies import error_from_response
 

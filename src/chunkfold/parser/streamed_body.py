@@ -11,10 +11,11 @@ from typing import Final
 
 from chunkfold import anomalies
 from chunkfold.errors import exceeded
-from chunkfold.event_stream import BOM, MESSAGE, EventStreamDecoder, ServerSentEvent, UnfinishedBlock
+from chunkfold.event_stream.decoder import EventStreamDecoder
+from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent, UnfinishedBlock
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.json_text.parsing import has_more_items
-from chunkfold.models import ChatCompletionChunk
+from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.parser.endings import Stop, not_an_event_stream
 from chunkfold.parser.event_folder import EventFolder
 from chunkfold.parser.options import BodyOptions

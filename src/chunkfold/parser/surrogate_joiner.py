@@ -12,8 +12,8 @@ from typing import Any
 from chunkfold.fold.text_channels import Channel, TextChannels
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.surrogates import REPLACEMENT, has_surrogates, scrubbed, well_formed
-from chunkfold.models import ChatCompletionChunk, ChoiceDelta, ChunkChoice
 from chunkfold.models.base import validate_leniently
+from chunkfold.models.chunk import ChatCompletionChunk, ChoiceDelta, ChunkChoice
 
 
 class SurrogateJoiner:

@@ -18,10 +18,10 @@ from typing import Any, Final
 
 from pydantic_core import from_json
 
-from chunkfold.event_stream import MESSAGE, ServerSentEvent
+from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent
 from chunkfold.fold.stream_fold import StreamFold
-from chunkfold.models import ChatCompletionChunk
 from chunkfold.models.base import copier_of
+from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.parser.holes import VALUE, Hole, Meaning, holes_of, meaning_of
 from chunkfold.parser.limits import OutputLimit
 from chunkfold.wire.payload import valid_chunk

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from chunkfold.event_stream import BOM
+from chunkfold.event_stream.server_sent_event import BOM
 from chunkfold.excerpts import TERMINAL_CONTROLS, ShortRepr, short_repr
 from chunkfold.json_text.values import is_object
 

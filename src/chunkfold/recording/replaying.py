@@ -3,7 +3,7 @@
 from typing import Unpack
 
 from chunkfold.arguments import check_instance
-from chunkfold.event_stream import SLICE
+from chunkfold.event_stream.lines import SLICE
 from chunkfold.parser.options import ParserOptions
 from chunkfold.parser.parser import ChatCompletionParser, feed_in_slices, feed_or_fold
 from chunkfold.recording.format import RecordedRead

@@ -10,7 +10,7 @@ from html import escape
 from typing import Final
 
 from chunkfold.errors import ChunkfoldError, StreamEnd
-from chunkfold.event_stream import ServerSentEvent
+from chunkfold.event_stream.server_sent_event import ServerSentEvent
 from chunkfold.events.types import ReasoningDelta, TextDelta, ToolCallArgumentsDelta, ToolCallStarted
 from chunkfold.excerpts import escaped
 from chunkfold.parser.parser import ChatCompletionParser

@@ -11,7 +11,8 @@ from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
-from chunkfold.models import ChatCompletion, ChatCompletionChunk
+from chunkfold.models.chunk import ChatCompletionChunk
+from chunkfold.models.completion import ChatCompletion
 from chunkfold.parser.options import ParserOptions
 from chunkfold.stream.driver import NEED_DATA, OVER, AnyView, ModelT, StreamDriver, T
 from chunkfold.stream.network import end_of_body_scope, read_to_end_async, run_to_completion

@@ -16,8 +16,9 @@ from pydantic import BaseModel
 from chunkfold.anomalies import Anomaly
 from chunkfold.arguments import check_flag, check_seconds
 from chunkfold.errors import ChunkfoldError, LimitExceededError, StreamConsumedError, StreamEnd
-from chunkfold.event_stream import SLICE
-from chunkfold.models import ChatCompletion, ChatCompletionChunk
+from chunkfold.event_stream.lines import SLICE
+from chunkfold.models.chunk import ChatCompletionChunk
+from chunkfold.models.completion import ChatCompletion
 from chunkfold.parser.options import ParserOptions
 from chunkfold.parser.parser import (
     ChatCompletionParser,

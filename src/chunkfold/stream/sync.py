@@ -11,7 +11,8 @@ from threading import Event, get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack, overload
 
-from chunkfold.models import ChatCompletion, ChatCompletionChunk
+from chunkfold.models.chunk import ChatCompletionChunk
+from chunkfold.models.completion import ChatCompletion
 from chunkfold.parser.options import ParserOptions
 from chunkfold.stream.driver import NEED_DATA, OVER, AnyView, ModelT, StreamDriver, T
 from chunkfold.stream.network import owns_connection, read_to_end, reads_until, wake_reader

@@ -17,7 +17,7 @@ from typing import Final
 
 from chunkfold.anomalies import RULES, Rule
 from chunkfold.errors import APIError
-from chunkfold.models import ChatCompletionMessageToolCall
+from chunkfold.models.tool_calls import ChatCompletionMessageToolCall
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.rule_examples import example_of
 

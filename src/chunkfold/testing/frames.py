@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from chunkfold.event_stream import ServerSentEvent
+from chunkfold.event_stream.server_sent_event import ServerSentEvent
 from chunkfold.events.types import (
     AnomalyNoted,
     ChatCompletionEvent,
@@ -17,7 +17,7 @@ from chunkfold.events.types import (
     ToolCallStarted,
     UsageReceived,
 )
-from chunkfold.models import ChatCompletion
+from chunkfold.models.completion import ChatCompletion
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.testing.readings import one_line
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from chunkfold.errors import ChunkfoldError
 from chunkfold.json_text.values import is_object
-from chunkfold.models import ChatCompletion
+from chunkfold.models.completion import ChatCompletion
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.testing.builder import StreamBuilder
 from chunkfold.testing.cuts import cut, ways_to_cut

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from chunkfold.event_stream import encode_event
+from chunkfold.event_stream.server_sent_event import encode_event
 
 Body: TypeAlias = bytes | Iterable[bytes]
 

@@ -12,8 +12,8 @@ from chunkfold.excerpts import escaped, excerpt, printed
 from chunkfold.json_text.parsing import load_json
 from chunkfold.json_text.surrogates import scrubbed
 from chunkfold.json_text.values import is_integer, is_list, is_object, objects_in
-from chunkfold.models import ErrorObject
 from chunkfold.models.base import validate_leniently
+from chunkfold.models.shared import ErrorObject
 from chunkfold.wire.envelopes import find_error, first_message, message_of
 from chunkfold.wire.headers import request_id, retry_after, seconds_in
 from chunkfold.wire.repairs import is_too_deep

@@ -6,7 +6,8 @@ from typing import Any, Final
 from chunkfold import anomalies
 from chunkfold.arguments import check_count, check_instance
 from chunkfold.errors import APIStatusError
-from chunkfold.event_stream import BOM, EventStreamDecoder, ServerSentEvent
+from chunkfold.event_stream.decoder import EventStreamDecoder
+from chunkfold.event_stream.server_sent_event import BOM, ServerSentEvent
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.wire.api_errors import api_status_error
 from chunkfold.wire.envelopes import find_error, other_api_object

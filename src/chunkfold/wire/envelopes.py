@@ -11,9 +11,8 @@ from chunkfold import anomalies
 from chunkfold.anomalies import Rule
 from chunkfold.excerpts import excerpt, printed
 from chunkfold.json_text.values import is_list, is_object, objects_in, with_shared_texts
-from chunkfold.models import ChatCompletionChunk, Outcome
-from chunkfold.models.chunk import AMBIGUOUS_OBJECTS
-from chunkfold.models.outcome import outcome_of
+from chunkfold.models.chunk import AMBIGUOUS_OBJECTS, ChatCompletionChunk
+from chunkfold.models.outcome import Outcome, outcome_of
 from chunkfold.wire.repairs import AUDIO_MODALITY
 from chunkfold.wire.statuses import code_of, status_of
 

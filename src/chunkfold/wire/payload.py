@@ -13,11 +13,10 @@ from chunkfold import anomalies
 from chunkfold.anomalies import Rule
 from chunkfold.arguments import check_instance
 from chunkfold.errors import APIError, ChunkfoldError, InvalidChunkError, LimitExceededError, exceeded
-from chunkfold.event_stream import MESSAGE, ServerSentEvent
+from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent
 from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of
 from chunkfold.json_text.values import is_list, is_object
-from chunkfold.models import ChatCompletionChunk
-from chunkfold.models.chunk import KEEP_ALIVES, is_unexplained
+from chunkfold.models.chunk import KEEP_ALIVES, ChatCompletionChunk, is_unexplained
 from chunkfold.wire.api_errors import api_error
 from chunkfold.wire.envelopes import find_error, is_plain, other_api, other_api_object, without_error_texts
 from chunkfold.wire.parts import MAX_BLOCK_PARTS, MAX_EVENT_PARTS, count_parts, is_full_of_parts

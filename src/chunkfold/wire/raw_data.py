@@ -10,7 +10,8 @@ from io import BytesIO
 from itertools import chain, islice
 from typing import Final
 
-from chunkfold.event_stream import MESSAGE, SLICE, ServerSentEvent
+from chunkfold.event_stream.lines import SLICE
+from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent
 from chunkfold.excerpts import printed
 from chunkfold.json_text.values import is_object, objects_in
 from chunkfold.models.chunk import KEEP_ALIVES

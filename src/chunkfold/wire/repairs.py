@@ -26,8 +26,8 @@ from chunkfold.json_text.values import (
     objects_in,
     size_of,
 )
-from chunkfold.models import ChatCompletionChunk, WrongType
-from chunkfold.models.base import validate_leniently
+from chunkfold.models.base import WrongType, validate_leniently
+from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.shared import USAGE_KEYS, is_count
 
 Notes = list[tuple[Rule, str]]
