@@ -76,10 +76,8 @@ def refused_rules(*, strict: bool | Collection[str], tolerate: Collection[str]) 
 def _known_ids(option: str, ids: object) -> frozenset[str]:
     expected = "True, False or a collection of rule ids" if option == "strict" else "a collection of rule ids"
     if isinstance(ids, str | bytes) or not isinstance(ids, Collection):
-        msg = f"{option}: expected {expected} such as ('CF501',), received {ids!r}"
-        raise TypeError(msg)
+        raise TypeError(f"{option}: expected {expected} such as ('CF501',), received {ids!r}")
     for one in cast("Collection[object]", ids):
         if not isinstance(one, str) or one not in _IDS:
-            msg = f"{option}: expected ids of chunkfold.RULES, received {one!r}"
-            raise ValueError(msg)
+            raise ValueError(f"{option}: expected ids of chunkfold.RULES, received {one!r}")
     return frozenset(cast("Collection[str]", ids))

@@ -87,6 +87,5 @@ def encode_event(
 
 def _one_line(name: str, value: str) -> bytes:
     if any(character in value for character in "\r\n\0"):
-        msg = f"{name}: expected one line without CR, LF or NUL, received {value!r}"
-        raise ValueError(msg)
+        raise ValueError(f"{name}: expected one line without CR, LF or NUL, received {value!r}")
     return value.encode()

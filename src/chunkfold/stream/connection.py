@@ -108,8 +108,7 @@ class _Opening:
         self._parser_options["started"] = 0.0  # until it is sent; otherwise the parser would read the clock
         ChatCompletionParser(**self._parser_options)  # options that it refuses must not cost a request
         if not callable(getattr(self.client, "stream", None)):  # that of a session of requests is a flag
-            msg = f"client: expected a client of httpx or httpx2, received {type(self.client).__name__}"
-            raise TypeError(msg)
+            raise TypeError(f"client: expected a client of httpx or httpx2, received {type(self.client).__name__}")
         self._now = self._parser_options.get("clock", time.monotonic)
 
     def send(self, enter: str) -> Any:
@@ -184,11 +183,9 @@ def split_options(json: Any, options: ConnectOptions) -> tuple[ParserOptions, di
     If the request asks for one choice, `one_choice` is set, whatever indexes the provider sends.
     """
     if not isinstance(json, Mapping):
-        msg = f"json: expected the request as a mapping, received {type(json).__name__}"
-        raise TypeError(msg)
+        raise TypeError(f"json: expected the request as a mapping, received {type(json).__name__}")
     for name in _OTHER_BODIES & options.keys():
-        msg = f"{name}: expected no other body than `json`, received {excerpt(options.get(name))}"
-        raise TypeError(msg)
+        raise TypeError(f"{name}: expected no other body than `json`, received {excerpt(options.get(name))}")
     body = cast("Mapping[str, Any]", json)
     parser_options: Any = {name: value for name, value in options.items() if name in ReadOptions.__optional_keys__}
     parser_options.setdefault("one_choice", body.get("n") in (None, 1))
@@ -208,8 +205,7 @@ def _headers(given: Any) -> list[tuple[Any, Any]]:
     except (TypeError, ValueError):
         pairs = [(None, None)]
     if not all(isinstance(one, str | bytes) for pair in pairs for one in pair):
-        msg = f"headers: expected a mapping of strings, or pairs of them, received {type(given).__name__}"
-        raise TypeError(msg)
+        raise TypeError(f"headers: expected a mapping of strings, or pairs of them, received {type(given).__name__}")
     known = Headers(dict[Any, Any](pairs))
     ours = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
     return [*pairs, *((name, value) for name, value in ours.items() if name not in known)]

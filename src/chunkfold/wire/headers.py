@@ -23,8 +23,7 @@ class Headers(Mapping[str, str]):
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         if not hasattr(headers, "items"):
-            msg = f"headers: expected a mapping, received {type(headers).__name__}"
-            raise TypeError(msg)
+            raise TypeError(f"headers: expected a mapping, received {type(headers).__name__}")
         given = cast("Mapping[str, str | None]", headers)
         self._headers = {_text(name).lower(): _text(value) for name, value in given.items() if value is not None}
 

@@ -119,8 +119,7 @@ def _loads(text: str, notes: Notes) -> Any:
             value = json.loads(text, strict=False)
     except json.JSONDecodeError as error:
         what = error.msg.removesuffix(" starting at")
-        msg = f"{_NO_JSON} ({what} at character {error.pos})"
-        raise UnreadableError(msg) from None
+        raise UnreadableError(f"{_NO_JSON} ({what} at character {error.pos})") from None
     except RecursionError:
         is_deeper = is_nested_deeper(text, MAX_DEPTH)
         msg = _TOO_DEEP if is_deeper else "expected JSON that the interpreter can read, received deeper nesting"
