@@ -51,7 +51,7 @@ from chunkfold.json_text.parsing import has_more_items
 from chunkfold.models import base
 from chunkfold.parser.holes import VALUE
 from chunkfold.testing import DONE, Answer, FakeProvider, choice, chunk, cut, delta, event
-from chunkfold.wire import payload, repairs
+from chunkfold.wire import raw_data, repairs
 
 pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_fronts
@@ -822,8 +822,8 @@ def test_an_event_has_no_more_choices_and_entries_than_that(name: str) -> None:
 @pytest.mark.parametrize("most", [3, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_a_block_has_no_more_payloads_than_that(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What came before is delivered, as with every error."""
-    assert payload.MAX_EVENT_PAYLOADS == 10_000
-    monkeypatch.setattr(payload, "MAX_EVENT_PAYLOADS", most)
+    assert raw_data.MAX_EVENT_PAYLOADS == 10_000
+    monkeypatch.setattr(raw_data, "MAX_EVENT_PAYLOADS", most)
     line = b"data: {}\n"
     parser, chunks = parsed(line * most + b"\n")
     assert (parser.error and type(parser.error), len(chunks)) == (IncompleteStreamError, most)

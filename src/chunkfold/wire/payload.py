@@ -17,25 +17,10 @@ from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent
 from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models.chunk import KEEP_ALIVES, ChatCompletionChunk, is_unexplained
+from chunkfold.wire import raw_data
 from chunkfold.wire.api_errors import api_error
 from chunkfold.wire.envelopes import find_error, is_plain, other_api, other_api_object, without_error_texts
 from chunkfold.wire.parts import MAX_BLOCK_PARTS, MAX_EVENT_PARTS, count_parts, is_full_of_parts
-from chunkfold.wire.raw_data import (
-    CHUNK_EVENTS,
-    DATA,
-    DONE,
-    MAX_EVENT_PAYLOADS,
-    NULL_LINE,
-    after_keep_alives,
-    begins_with_chunk,
-    ends_in_error,
-    has_chunk_line,
-    holds_several,
-    is_broken_error,
-    lines_of,
-    without_prefix,
-    without_splice,
-)
 from chunkfold.wire.repairs import Notes, UnreadableError, read_json, repaired_chunk
 
 ChatCompletionChunk.model_rebuild()  # the one model that every stream needs
@@ -93,9 +78,9 @@ def parse_slowly(event: ServerSentEvent) -> Payload:
     """The slow path: parse an event that is not a valid, plain chunk."""
     payload = Payload()
     event = _without_keep_alives(event, payload)
-    if event.data.lstrip().startswith(DATA):
+    if event.data.lstrip().startswith(raw_data.DATA):
         payload.notes.append((anomalies.DATA_PREFIX_TWICE, ""))
-        event = _without_keep_alives(event._replace(data=without_prefix(event.data)), payload)
+        event = _without_keep_alives(event._replace(data=raw_data.without_prefix(event.data)), payload)
     if event.event.strip() == "error":
         payload.notes.append((anomalies.ERROR_EVENT, ""))
         _take_error_event(event._replace(event="error"), payload)
@@ -106,11 +91,11 @@ def parse_slowly(event: ServerSentEvent) -> Payload:
 
 def _without_keep_alives(event: ServerSentEvent, payload: Payload) -> ServerSentEvent:
     """The event without the keep-alives that its data begins with, which lost their blank line; unless it is all."""
-    rest = after_keep_alives(event.data)
+    rest = raw_data.after_keep_alives(event.data)
     if len(rest) == len(event.data) or not rest.strip():
         return event
     dropped = event.data[: -len(rest)]
-    kinds = ((anomalies.COMMENT_IN_DATA, b":" in dropped), (anomalies.NULL_DATA, NULL_LINE.search(dropped)))
+    kinds = ((anomalies.COMMENT_IN_DATA, b":" in dropped), (anomalies.NULL_DATA, raw_data.NULL_LINE.search(dropped)))
     found = [rule for rule, is_found in kinds if is_found]
     if found:  # not only blank lines
         payload.notes += [(rule, "") for rule in (anomalies.SEVERAL_PAYLOADS, *found)]
@@ -119,7 +104,7 @@ def _without_keep_alives(event: ServerSentEvent, payload: Payload) -> ServerSent
 
 def _take_data(event: ServerSentEvent, payload: Payload) -> None:
     data = event.data.strip()
-    if data == DONE:
+    if data == raw_data.DONE:
         if data != event.data:
             payload.notes.append((anomalies.DONE_WITH_BLANKS, ""))
         payload.done = True
@@ -139,12 +124,12 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
     """An event named error is one, whatever its data."""
     found: Notes = []  # of no interest where each line is read by itself
     body, problem = read_json(event.data, found)
-    if problem and (ends_in_error(event.data) or begins_with_chunk(event.data)):
+    if problem and (raw_data.ends_in_error(event.data) or raw_data.begins_with_chunk(event.data)):
         _take_several(event, payload)
         return
-    if problem and holds_several(event):  # such as `[DONE]`, without the blank line between them
+    if problem and raw_data.holds_several(event):  # such as `[DONE]`, without the blank line between them
         payload.notes.append((anomalies.SEVERAL_PAYLOADS, ""))
-        _take_error_event(event._replace(data=next(lines_of(event.data))), payload)
+        _take_error_event(event._replace(data=next(raw_data.lines_of(event.data))), payload)
         return
     payload.notes += found
     if problem:
@@ -175,7 +160,7 @@ def _unread_error(event: ServerSentEvent) -> APIError:
 
 
 def _take_json(event: ServerSentEvent, payload: Payload) -> None:
-    is_foreign = event.event not in CHUNK_EVENTS
+    is_foreign = event.event not in raw_data.CHUNK_EVENTS
     notes: Notes = []
     body, problem = read_json(event.data, notes)
     if problem:
@@ -194,10 +179,14 @@ def _take_json(event: ServerSentEvent, payload: Payload) -> None:
 
 
 def _take_unread(event: ServerSentEvent, problem: str, payload: Payload, *, is_foreign: bool) -> None:
-    event = without_splice(event)
-    if holds_several(event) or ends_in_error(event.data) or (is_foreign and has_chunk_line(event.data)):
+    event = raw_data.without_splice(event)
+    if (
+        raw_data.holds_several(event)
+        or raw_data.ends_in_error(event.data)
+        or (is_foreign and raw_data.has_chunk_line(event.data))
+    ):
         _take_several(event, payload)
-    elif is_broken_error(event.data):
+    elif raw_data.is_broken_error(event.data):
         payload.notes.append((anomalies.ERROR_BROKEN, ""))
         payload.error = _unread_error(event)
     elif is_foreign:
@@ -215,7 +204,7 @@ def _skip_foreign(event: ServerSentEvent, payload: Payload) -> None:
 def take_object(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -> None:
     """An object: an error, an object of another API, or a chunk."""
     api = other_api_object(body)
-    envelope = find_error(body, named=event.event not in CHUNK_EVENTS)
+    envelope = find_error(body, named=event.event not in raw_data.CHUNK_EVENTS)
     if envelope is not None and (api is None or body.get("error") or body.get("choices")):
         if envelope.rule is not None:
             payload.notes.append((envelope.rule, ""))
@@ -247,13 +236,13 @@ def take_chunk(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -
 
 def _take_several(event: ServerSentEvent, payload: Payload) -> None:
     """Take each line as an event of its own, up to the first that ends the stream; skip one that an error cut off."""
-    count = sum(1 for _ in islice(lines_of(event.data), MAX_EVENT_PAYLOADS + 1))
-    shown = count if count <= MAX_EVENT_PAYLOADS else f"more than {MAX_EVENT_PAYLOADS}"
+    count = sum(1 for _ in islice(raw_data.lines_of(event.data), raw_data.MAX_EVENT_PAYLOADS + 1))
+    shown = count if count <= raw_data.MAX_EVENT_PAYLOADS else f"more than {raw_data.MAX_EVENT_PAYLOADS}"
     payload.notes.append((anomalies.SEVERAL_PAYLOADS, f"{shown} payloads"))
-    is_cut, parts = ends_in_error(event.data), 0
-    for place, line in enumerate(lines_of(event.data)):
-        if place == MAX_EVENT_PAYLOADS:
-            payload.error = exceeded("max_event_payloads", MAX_EVENT_PAYLOADS)
+    is_cut, parts = raw_data.ends_in_error(event.data), 0
+    for place, line in enumerate(raw_data.lines_of(event.data)):
+        if place == raw_data.MAX_EVENT_PAYLOADS:
+            payload.error = exceeded("max_event_payloads", raw_data.MAX_EVENT_PAYLOADS)
             return
         one = _payload_of_line(event._replace(data=line), is_last=place + 1 == count)
         if is_cut and isinstance(one.error, InvalidChunkError):
