@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-_NO_COUNTS: Final[Mapping[str, int]] = MappingProxyType({})
-
 
 class ExampleCall(NamedTuple):
     """A tool call that is expected from an example.
@@ -46,7 +44,7 @@ class Example(NamedTuple):
     calls: tuple[ExampleCall, ...] = ()
     audio: str = ""
     finish_reason: str | None = "stop"
-    usage: Mapping[str, int] = _NO_COUNTS
+    usage: Mapping[str, int] = MappingProxyType({})
     end: str = "finished"
     error: tuple[str, int | None] | None = None
     is_broken: bool = False

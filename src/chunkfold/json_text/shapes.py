@@ -68,7 +68,8 @@ class Shape:
         self._parts = parts  # a value may be of any of them, each with its own configuration
         self._schemas = schemas
         self._longest_text: int | None = None
-        self._members = _members_of(parts, schemas)
+        leaves = {leaf.identity: leaf for part in parts for leaf in _leaves_of(part, schemas.definitions)}  # once
+        self._members = [_member_of(leaf.schema, leaf.config, schemas) for leaf in leaves.values()]
         self._validators: dict[int, SchemaValidator] = {}
         self._children: dict[tuple[type, str | None], Shape | None] = {}
 
@@ -167,12 +168,6 @@ def _inside(schema: _Schema, definitions: Mapping[str, _Schema]) -> list[_Schema
             return [inner]
         case _:
             return []
-
-
-def _members_of(parts: Iterable[_Part], schemas: _Schemas) -> list[_Member]:
-    """The members of a type with these parts, each once, although several parts may contain it."""
-    leaves = {leaf.identity: leaf for part in parts for leaf in _leaves_of(part, schemas.definitions)}
-    return [_member_of(leaf.schema, leaf.config, schemas) for leaf in leaves.values()]
 
 
 def _leaves_of(part: _Part, definitions: Mapping[str, _Schema]) -> Iterator[_Part]:
