@@ -33,8 +33,8 @@ from chunkfold.models.content import (
     is_wrong_part,
     read_part,
     reasoning_text,
-    thought_of,
     without_thought_flag,
+    without_thought_tag,
 )
 from chunkfold.models.shared import ChoiceLogprobs
 
@@ -134,7 +134,7 @@ def _add_content(state: ChoiceState, fields: Fields, known_reasoning: str) -> in
         return _add_content_list(state, content, has_reasoning=bool(known_reasoning))
     if is_thought(fields):
         state.in_thought = True
-        return _add_reasoning(state, "" if known_reasoning else thought_of(content))
+        return _add_reasoning(state, "" if known_reasoning else without_thought_tag(content))
     return state.write("content", content)
 
 

@@ -17,7 +17,7 @@ Fields = Mapping[str, Any]
 THOUGHT_TAGS: Final = ("<thought>", "</thought>")
 """The literal tags in which Gemini's compatible endpoint may wrap content that it flags as a thought.
 
-`thought_of` drops the first, `StreamFold` the second, which comes with the text after the thought.
+`without_thought_tag` drops the first, `StreamFold` the second, which comes with the text after the thought.
 """
 
 # Roles whose text is not the assistant's: MiniMax's search sends its results so (CF220).
@@ -126,7 +126,7 @@ def reasoning_in(fields: Fields) -> str:
             return text
     content = fields.get("content")
     if isinstance(content, str):
-        return thought_of(content) if is_thought(fields) else ""
+        return without_thought_tag(content) if is_thought(fields) else ""
     return thinking_of(content)
 
 
@@ -186,7 +186,7 @@ def without_thought_flag(extra: Any) -> Any:
     return left or None
 
 
-def thought_of(content: str) -> str:
+def without_thought_tag(content: str) -> str:
     """The reasoning in a content that is flagged as a thought: without the literal tag at its beginning."""
     return content.removeprefix(THOUGHT_TAGS[0])
 
