@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from chunkfold import anomalies
 from chunkfold.anomalies import Anomaly, Rule
-from chunkfold.excerpts import escaped
+from chunkfold.excerpts import on_one_line
 
 _DETAIL: Final = 400  # characters; callers quote values by `excerpt`, which bounds and escapes each
 _IDS: Final = frozenset(rule.id for rule in anomalies.RULES)
@@ -38,7 +38,7 @@ class AnomalyLog:
         self._counts[rule.id] += 1
         if rule.id in self._noted:
             return
-        anomaly = self._noted[rule.id] = Anomaly(rule, 1, self.offset, escaped(detail, _DETAIL))
+        anomaly = self._noted[rule.id] = Anomaly(rule, 1, self.offset, on_one_line(detail, _DETAIL))
         if self.refused is None and rule.id in self.refused_ids:
             self.refused = anomaly
         if self._on_first is not None:

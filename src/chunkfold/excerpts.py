@@ -120,7 +120,7 @@ def excerpt_of(data: bytes) -> str:
     return excerpt(data[: 4 * (_EXCERPT + 1)].decode("utf-8", "replace"))
 
 
-def escaped(text: str, limit: int = _EXCERPT) -> str:
+def on_one_line(text: str, limit: int = _EXCERPT) -> str:
     """At most `limit` characters of a text on one line: blanks as spaces, invisible characters escaped."""
     words = " ".join(text[: limit + 1].split())
     shown = words if words.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in words)

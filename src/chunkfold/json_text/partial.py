@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 from chunkfold.arguments import check_instance
 from chunkfold.errors import ParseError
-from chunkfold.excerpts import escaped, excerpt
+from chunkfold.excerpts import excerpt, on_one_line
 from chunkfold.json_text.grammar import ESCAPE, NUMBER, OPEN_ESCAPE, PLAIN, SCALAR, SPACE, end_of, may_go_on
 from chunkfold.json_text.parsing import adapter_of, load_json, name_of, validate_json
 from chunkfold.json_text.paths import dotted, existing_path
@@ -338,7 +338,7 @@ def parse_json(text: str, as_type: Any = None) -> Any:
         first = error.errors(include_url=False, include_input=False)[0]
         loc = first["loc"]
         place = dotted(loc)[:_LONGEST_PLACE]
-        what = f"{place}: {escaped(first['msg'])} (in {excerpt(text)})"
+        what = f"{place}: {on_one_line(first['msg'])} (in {excerpt(text)})"
         # Not `from error`: it quotes every value that does not fit, however many. It stays as the context.
         raise ParseError(
             f"expected {name_of(as_type)[:_LONGEST_PLACE]}, received JSON that does not fit: {what}",

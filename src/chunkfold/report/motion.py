@@ -12,7 +12,7 @@ from typing import Final
 from chunkfold.errors import ChunkfoldError, StreamEnd
 from chunkfold.event_stream.server_sent_event import ServerSentEvent
 from chunkfold.events.types import ReasoningDelta, TextDelta, ToolCallArgumentsDelta, ToolCallStarted
-from chunkfold.excerpts import escaped
+from chunkfold.excerpts import on_one_line
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.recording import Recording
 from chunkfold.recording.replaying import conclude, parser_of, take
@@ -236,7 +236,7 @@ def _verdict(parser: ChatCompletionParser) -> str:
         return f"completion() raises {type(error).__name__}; the text so far is kept"
     count = None if completion.usage is None else completion.usage.completion_tokens
     tokens = "" if count is None else f", {count} tokens"
-    return escaped(f"finish reason {completion.finish_reason}{tokens}: completion() returns", _WIDTH - len("..."))
+    return on_one_line(f"finish reason {completion.finish_reason}{tokens}: completion() returns", _WIDTH - len("..."))
 
 
 def _excerpt(data: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from chunkfold.errors import APIError, APIStatusError
-from chunkfold.excerpts import escaped, excerpt, printed
+from chunkfold.excerpts import excerpt, on_one_line, printed
 from chunkfold.json_text.parsing import load_json
 from chunkfold.json_text.surrogates import scrubbed
 from chunkfold.json_text.values import is_integer, is_list, is_object, objects_in
@@ -134,13 +134,13 @@ def _described_by(value: Any) -> dict[str, Any]:
 
 def _shown(error: ErrorObject, inner: dict[str, Any]) -> str:
     """The message for the exception's text: bounded, without control characters; else the code and the type."""
-    if error.message:
-        words = inner.get("message")
-        if not isinstance(words, str):
-            return escaped(error.message, _MESSAGE_EXCERPT)
-        if error.message.lstrip()[:1] in _BRACKETS:  # the same, as JSON
-            return escaped(words, _MESSAGE_EXCERPT)
-        return escaped(error.message if words in error.message else f"{error.message}: {words}", _MESSAGE_EXCERPT)
+    message, words = error.message, inner.get("message")
+    if message:
+        if isinstance(words, str) and message.lstrip()[:1] in _BRACKETS:  # the same, as JSON
+            message = words
+        elif isinstance(words, str) and words not in message:
+            message = f"{message}: {words}"
+        return on_one_line(message, _MESSAGE_EXCERPT)
     known = [f"{name} {excerpt(value)}" for name in ("code", "type") if (value := getattr(error, name)) is not None]
     what = "the provider sent an error without a message"
     return f"{what}: {', '.join(known)}" if known else what
