@@ -21,10 +21,9 @@ from chunkfold.errors import ParseError
 from chunkfold.excerpts import excerpt, on_one_line
 from chunkfold.json_text.grammar import ESCAPE, NUMBER, OPEN_ESCAPE, PLAIN, SCALAR, SPACE, end_of, may_go_on
 from chunkfold.json_text.parsing import adapter_of, load_json, name_of, validate_json
-from chunkfold.json_text.paths import dotted, existing_path
 from chunkfold.json_text.shapes import Shape, shape_of
 from chunkfold.json_text.surrogates import REPLACEMENT
-from chunkfold.json_text.values import MAX_DEPTH, is_object
+from chunkfold.json_text.values import MAX_DEPTH, dotted, existing_path, is_object
 
 T = TypeVar("T")
 _ANYTHING: Final = shape_of(adapter_of(Any))

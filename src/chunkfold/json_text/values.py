@@ -1,4 +1,4 @@
-"""The type of a JSON value for type checkers, and copies of such values."""
+"""JSON values: their types for type checkers, places in them, their depth and size, and copies of them."""
 
 import marshal
 import re
@@ -6,9 +6,14 @@ from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from typing import Any, Final, TypeGuard
 
+from chunkfold.excerpts import short_repr
+
+Path = tuple[str | int, ...]
+"""A place in a JSON value: keys and list indexes from the root."""
 MAX_DEPTH: Final = 500
 """How many levels of objects and lists JSON may have."""
 _STRING_OR_BRACKET: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
+_NAME: Final = re.compile(r"[^\W\d]\w{0,59}")
 _WITHOUT_REFERENCES: Final = 2  # the version of marshal's format
 
 
@@ -35,6 +40,33 @@ def is_integer(value: Any) -> TypeGuard[int]:
 def objects_in(value: Any) -> list[dict[str, Any]]:
     """The objects in a list; none if the value is not a list."""
     return [item for item in value if is_object(item)] if is_list(value) else []
+
+
+def dotted(path: Path) -> str:
+    """A path as it is written in a message: `choices[0].delta.content`; a key that is not a name is quoted, shortened.
+
+    Pydantic's `[key]` after a key means that key itself, instead of its value.
+    """
+    return "".join(map(_step, path)).removeprefix(".") or "the value"
+
+
+def _step(part: str | int) -> str:
+    if part == "[key]":
+        return " (the key)"
+    return f".{part}" if _NAME.fullmatch(str(part)) else f"[{short_repr(part)}]"
+
+
+def existing_path(loc: Path, value: Any) -> Path:
+    """The parts of a pydantic location that exist in the value: unions add parts that do not."""
+    path: list[str | int] = []
+    for part in loc:
+        key: Any = part if is_list(value) else str(part)
+        try:
+            value = value[key]
+        except (LookupError, TypeError):
+            continue
+        path.append(part)
+    return tuple(path)
 
 
 def is_nested_deeper(text: str, limit: int) -> bool:

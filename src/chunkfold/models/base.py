@@ -10,8 +10,7 @@ from pydantic_core import core_schema
 from chunkfold import anomalies
 from chunkfold.anomalies import Rule
 from chunkfold.excerpts import Excerpt, bounded, short_repr
-from chunkfold.json_text.paths import Path, dotted, existing_path
-from chunkfold.json_text.values import copied, is_container, is_list, is_object
+from chunkfold.json_text.values import Path, copied, dotted, existing_path, is_container, is_list, is_object
 
 RAW_VALUES: Final = "raw_values"
 _MOST_WRONG: Final = 25_000  # a kilobyte each, while they are listed

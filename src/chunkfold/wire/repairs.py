@@ -14,10 +14,11 @@ from pydantic_core import from_json
 from chunkfold import anomalies
 from chunkfold.anomalies import Rule
 from chunkfold.errors import exceeded
-from chunkfold.json_text.paths import Path, dotted
 from chunkfold.json_text.surrogates import has_surrogates, scrub_keys
 from chunkfold.json_text.values import (
     MAX_DEPTH,
+    Path,
+    dotted,
     is_container,
     is_integer,
     is_list,
