@@ -5,7 +5,6 @@ Each check raises a `TypeError` for a value of another type than it expects, a `
 
 import math
 import sys
-from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from chunkfold.excerpts import excerpt
@@ -53,16 +52,6 @@ def check_callable(name: str, value: object, *, optional: bool = False) -> None:
     """Check a callback, or None if it is optional."""
     if not callable(value) and not (value is None and optional):
         raise _wrong_type(name, "a callable or None" if optional else "a callable", value)
-
-
-def check_transforms(value: object) -> None:
-    """Check a sequence of transforms."""
-    if not isinstance(value, Sequence):
-        raise _wrong_type("transforms", "a sequence of transforms", value)
-    for place, transform in enumerate(cast("Sequence[object]", value)):
-        is_class = isinstance(transform, type)
-        if is_class or not all(callable(getattr(transform, name, None)) for name in ("feed", "close")):
-            raise _wrong_type(f"transforms[{place}]", "a transform, such as ThinkTags()", transform)
 
 
 def as_bytes(data: Any) -> bytes:

@@ -6,11 +6,12 @@ is for one stream at a time: it starts over when the stream has ended. Transform
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from chunkfold.arguments import A_CHUNK, check_flag, check_instance
+from chunkfold.excerpts import excerpt
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.text_channels import Channel, TextChannels
 from chunkfold.models.base import Model
@@ -33,6 +34,16 @@ class Transform(Protocol):
     def close(self) -> list[ChatCompletionChunk]:
         """Mark the end of the stream; return what was held back, and forget the stream."""
         ...
+
+
+def check_transforms(transforms: object) -> None:
+    """Check the option `transforms`; a `TypeError` if it is not a sequence of them."""
+    check_instance("transforms", transforms, Sequence, "a sequence of transforms")
+    for place, transform in enumerate(cast("Sequence[object]", transforms)):
+        methods = [getattr(transform, name, None) for name in ("feed", "close")]
+        if isinstance(transform, type) or not all(map(callable, methods)):
+            what = f"expected a transform, such as ThinkTags(), received {excerpt(transform)}"
+            raise TypeError(f"transforms[{place}]: {what}")
 
 
 class ThinkTags:

@@ -9,15 +9,7 @@ from itertools import chain
 from typing import Any, Final
 
 from chunkfold.anomaly_log import AnomalyLog, refused_rules
-from chunkfold.arguments import (
-    check_callable,
-    check_count,
-    check_flag,
-    check_instance,
-    check_seconds,
-    check_time,
-    check_transforms,
-)
+from chunkfold.arguments import check_callable, check_count, check_flag, check_instance, check_seconds, check_time
 from chunkfold.errors import IncompleteStreamError
 from chunkfold.event_stream.lines import SLICE
 from chunkfold.fold.stream_fold import StreamFold
@@ -29,7 +21,7 @@ from chunkfold.parser.limits import DEFAULT_MAX_EVENT_ITEMS, DEFAULT_MAX_OUTPUT_
 from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE, BodyOptions, OnServerSentEvent
 from chunkfold.parser.refused_body import RefusedBody
 from chunkfold.parser.streamed_body import StreamedBody
-from chunkfold.transforms import Transform
+from chunkfold.transforms import Transform, check_transforms
 from chunkfold.wire.headers import Headers
 
 _LARGE_READ: Final = 2**20  # bytes
