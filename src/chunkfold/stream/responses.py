@@ -86,12 +86,11 @@ def check_source(source: Any, reader: str) -> None:
     own, other = ("__aiter__", "__iter__") if is_async else ("__iter__", "__aiter__")
     if hasattr(source, reader):
         body = getattr(source, "stream", None)
-        may_have_been_read = getattr(source, "is_closed", False)
         missing = [name for name in ("status_code", "headers") if not hasattr(source, name)]
         if missing:
             raise TypeError(f"source: expected a response with {' and '.join(missing)}, received {kind.__name__}")
-        if may_have_been_read or hasattr(body, own) or not hasattr(body, other):
-            return
+        if getattr(source, "is_closed", False) or hasattr(body, own) or not hasattr(body, other):
+            return  # closed: its body may have been read
         received = f"the {kind.__name__} of {'a sync' if is_async else 'an async'} client"
     elif hasattr(source, own) and not issubclass(kind, bytes | bytearray | memoryview | str):
         return
