@@ -17,9 +17,7 @@ _LONE: Final = re.compile(
 
 def well_formed(text: str) -> str:
     """The text with split pairs joined and lone surrogates as U+FFFD; the same text where it has none."""
-    if not _is_split(text):
-        return text
-    return _joined(text) if len(text) <= _SLICE else "".join(map(_joined, _slices(text)))
+    return "".join(map(_joined, _slices(text))) if _is_split(text) else text
 
 
 def _slices(text: str) -> Iterator[str]:
