@@ -19,18 +19,9 @@ from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.parser.endings import Stop, not_an_event_stream
 from chunkfold.parser.event_folder import EventFolder
 from chunkfold.parser.options import BodyOptions
+from chunkfold.wire import raw_data
 from chunkfold.wire.bodies import parse_body
 from chunkfold.wire.payload import parse_slowly
-from chunkfold.wire.raw_data import (
-    MAX_EVENT_PAYLOADS,
-    error_comment,
-    is_chunk_or_done,
-    is_error,
-    is_error_field,
-    is_payload,
-    lines_of,
-    whole_part,
-)
 
 _BEGINNINGS: Final = (b"data", b"event", b"id", b"retry", b"error", BOM)  # of an event stream
 _JSON_STARTS: Final = (b"{", b"[")
@@ -122,13 +113,13 @@ class StreamedBody(EventFolder):
         self._log.offset = field.offset
         if not field.event and not self._fold.chunks and self._take_opening(field.data, chunks):
             return  # after keep-alives
-        if has_more_items(field.data, self._options.max_event_items) or not is_payload(field.data):
+        if has_more_items(field.data, self._options.max_event_items) or not raw_data.is_payload(field.data):
             return
-        if not field.event and is_error(field.data):
+        if not field.event and raw_data.is_error(field.data):
             self._take_error_field(field._replace(event="error"), chunks)
             return
         self._log.note(anomalies.NEARLY_DATA)
-        if not field.event and is_chunk_or_done(field.data):
+        if not field.event and raw_data.is_chunk_or_done(field.data):
             self._take_counted(field._replace(event=MESSAGE), chunks)
         else:
             self._check_guards(field.offset, chunks)
@@ -149,8 +140,8 @@ class StreamedBody(EventFolder):
 
     def _take_bare_lines(self, opening: bytes, chunks: list[ChatCompletionChunk]) -> None:
         """Read the chunks and errors among the first lines before an event stream: JSON without the field."""
-        for line in islice(lines_of(opening), MAX_EVENT_PAYLOADS):
-            if self.stop is None and (is_chunk_or_done(line) or is_error(line)):
+        for line in islice(raw_data.lines_of(opening), raw_data.MAX_EVENT_PAYLOADS):
+            if self.stop is None and (raw_data.is_chunk_or_done(line) or raw_data.is_error(line)):
                 self._take_discarded(ServerSentEvent(line, event=""), chunks)
 
     def _take_last_block(self, chunks: list[ChatCompletionChunk]) -> None:
@@ -169,7 +160,7 @@ class StreamedBody(EventFolder):
     ) -> None:
         if self._has_too_many_items(event.data, chunks):
             return
-        whole = whole_part(event, data_terminated=data_terminated)
+        whole = raw_data.whole_part(event, data_terminated=data_terminated)
         if whole is not None or self._fold.all_finished:
             self._log.offset = event.offset
             self._log.note(anomalies.UNFINISHED_BLOCK, "dropped" if whole is None else "read")
@@ -179,15 +170,15 @@ class StreamedBody(EventFolder):
     def _is_error_field(self, field: ServerSentEvent) -> bool:
         """Whether a field is an error; JSON with too many values counts as one without being read."""
         if field.data.startswith(b":"):
-            return bool(error_comment(field.data))
-        return has_more_items(field.data, self._options.max_event_items) or is_error_field(field.data)
+            return bool(raw_data.error_comment(field.data))
+        return has_more_items(field.data, self._options.max_event_items) or raw_data.is_error_field(field.data)
 
     def _take_error_field(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
         self._log.offset = event.offset
         if self._has_too_many_items(event.data, chunks):
             return
         is_comment = event.data.startswith(b":")
-        payload = parse_slowly(event._replace(data=error_comment(event.data)) if is_comment else event)
+        payload = parse_slowly(event._replace(data=raw_data.error_comment(event.data)) if is_comment else event)
         if not is_comment:
             payload.notes = [
                 (anomalies.ERROR_FIELD if rule is anomalies.ERROR_EVENT else rule, detail)
