@@ -15,7 +15,7 @@ OPEN_ESCAPE: Final = re.compile(
 SCALAR: Final = re.compile(r"[-+.\w]*", re.ASCII)
 NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _OPEN_NUMBER: Final = re.compile(r"-?(?:(?:0|[1-9]\d*)(?:\.|(?:\.\d+)?(?:[eE][+-]?\d*)?))?", re.ASCII)
-WORDS: Final = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
+_WORDS: Final = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
 
 
 def end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
@@ -26,4 +26,4 @@ def end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 def may_go_on(token: str) -> bool:
     """Whether more text can complete these characters to a number or a word, or make the number longer."""
-    return token not in WORDS and (bool(_OPEN_NUMBER.fullmatch(token)) or any(word.startswith(token) for word in WORDS))
+    return token not in _WORDS and (bool(_OPEN_NUMBER.fullmatch(token)) or any(word.startswith(token) for word in _WORDS))

@@ -336,8 +336,7 @@ def parse_json(text: str, as_type: Any = None) -> Any:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         loc = first["loc"]
-        place = dotted(loc)[:_LONGEST_PLACE]
-        what = f"{place}: {on_one_line(first['msg'])} (in {excerpt(text)})"
+        what = f"{dotted(loc)[:_LONGEST_PLACE]}: {on_one_line(first['msg'])} (in {excerpt(text)})"
         # Not `from error`: it quotes every value that does not fit, however many. It stays as the context.
         raise ParseError(
             f"expected {name_of(as_type)[:_LONGEST_PLACE]}, received JSON that does not fit: {what}",

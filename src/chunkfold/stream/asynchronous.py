@@ -179,8 +179,7 @@ class AsyncChatCompletionStream(StreamDriver):
         self._received(data, folding=folding)
 
     async def _finish(self) -> None:
-        error = self._consume()
-        if error is not None:
+        if (error := self._consume()) is not None:
             await self._close(wait=0)
             raise error
 

@@ -195,8 +195,7 @@ class ChatCompletionStream(StreamDriver):
         self._received(data, folding=folding)
 
     def _finish(self) -> None:
-        error = self._consume()
-        if error is not None:
+        if (error := self._consume()) is not None:
             self._close(wait=0)
             raise error
 

@@ -47,8 +47,7 @@ def api_status_error(status_code: int, headers: Mapping[str, str], body: Any, te
     failure = APIStatusError(msg, raw=text if body is None else body, **known)
     failure.status_code = status_code
     failure.request_id = request_id(headers) or failure.request_id
-    wait = retry_after(headers)
-    if wait is not None:
+    if (wait := retry_after(headers)) is not None:
         failure.retry_after = wait
     failure.headers = headers
     return failure
