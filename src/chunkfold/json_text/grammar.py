@@ -26,4 +26,6 @@ def end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 def may_go_on(token: str) -> bool:
     """Whether more text can complete these characters to a number or a word, or make the number longer."""
-    return token not in _WORDS and (bool(_OPEN_NUMBER.fullmatch(token)) or any(word.startswith(token) for word in _WORDS))
+    return token not in _WORDS and (
+        bool(_OPEN_NUMBER.fullmatch(token)) or any(word.startswith(token) for word in _WORDS)
+    )
