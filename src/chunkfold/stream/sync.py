@@ -7,7 +7,9 @@ import builtins
 import math
 import time
 from collections.abc import Iterable, Iterator
-from threading import Event, get_ident
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack, overload
 
@@ -66,7 +68,7 @@ class ChatCompletionStream(StreamDriver):
         super().__init__(source, "iter_bytes", reuse_connection, options)
         data: Any = self.response.iter_bytes() if self.response is not None else source
         self._source: Iterator[bytes] = iter(data)
-        self._reader_left = Event()
+        self._reader_left: SimpleQueue[None] = SimpleQueue()  # an `Event` takes a fiftieth of a short stream
 
     def __iter__(self) -> Self:
         self._check_not_consumed()
@@ -191,7 +193,7 @@ class ChatCompletionStream(StreamDriver):
             self._reader = None
             if self._closed:  # meanwhile, by another thread, which could not close a source that was being read
                 close_quietly(self._source)
-                self._reader_left.set()
+                self._reader_left.put(None)
         self._received(data, folding=folding)
 
     def _finish(self) -> None:
@@ -206,7 +208,8 @@ class ChatCompletionStream(StreamDriver):
         try:
             self._leave()
             if self._reader not in (None, get_ident()) and wake_reader(self.response):
-                self._reader_left.wait(_MAX_WAKING)  # the socket must not be closed under its read
+                with suppress(Empty):
+                    self._reader_left.get(timeout=_MAX_WAKING)  # the socket must not be closed under its read
             if self._waits_for_end(wait):
                 self.connection_was_kept = read_to_end(self.response, self._source, wait)
         finally:
