@@ -119,11 +119,13 @@ def decoded_encodings(headers: Headers) -> list[str]:
 
 def close_quietly(source: Any) -> None:
     """Close a source, if it can be closed; what it raises is ignored, since how the stream ended is already known."""
-    with suppress(Exception):
-        source.close()
+    if hasattr(source, "close"):  # else two errors are raised, which take a fiftieth of a short stream
+        with suppress(Exception):
+            source.close()
 
 
 async def aclose_quietly(source: Any) -> None:
     """The same for an async source."""
-    with suppress(Exception):
-        await source.aclose()
+    if hasattr(source, "aclose"):
+        with suppress(Exception):
+            await source.aclose()
