@@ -19,7 +19,7 @@ class TextBuffer:
         self._done = text
         self._pieces: list[str] = []
         self._pieces_size = 0
-        self._open = StringIO(newline="")
+        self._open = StringIO()
         self.write: Callable[[str], int] = self._open.write  # appends; returns how many characters
 
     def __reduce__(self) -> "tuple[type[TextBuffer], tuple[str]]":
@@ -49,7 +49,7 @@ class TextBuffer:
         if size:
             self._pieces.append(self._open.getvalue())
             self._pieces_size += size
-            self._open = StringIO(newline="")
+            self._open = StringIO()
             self.write = self._open.write
         if self._pieces_size > len(self._done) // 32:
             self._join()
