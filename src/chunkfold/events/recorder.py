@@ -31,7 +31,7 @@ from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.tool_call import ToolCall
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.parsing import has_more_items, load_json
-from chunkfold.json_text.values import copied, is_object
+from chunkfold.json_text.values import copied, is_object, new_dict
 from chunkfold.models.base import cleaned
 from chunkfold.models.outcome import Outcome, outcome_of
 from chunkfold.models.shared import Annotation
@@ -65,8 +65,8 @@ class _Progress:
 class _ChoiceProgress:
     """The events of a choice that were recorded so far. Its calls are kept by their places."""
 
-    calls: dict[int, _Progress] = field(default_factory=dict[int, _Progress])
-    open_calls: dict[int, _Progress] = field(default_factory=dict[int, _Progress])  # those that are not done
+    calls: dict[int, _Progress] = field(default_factory=new_dict)
+    open_calls: dict[int, _Progress] = field(default_factory=new_dict)  # those that are not done
     touched: _Progress | None = None  # the call that the last fragment belonged to
     audio: AudioDecoder = field(default_factory=AudioDecoder)
     finish: tuple[str, Outcome] | None = None

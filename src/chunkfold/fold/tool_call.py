@@ -16,6 +16,7 @@ from chunkfold.fold.merging import keep_unknown, merge_provider_fields
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.json_text.parsing import is_json
 from chunkfold.json_text.surrogates import well_formed
+from chunkfold.json_text.values import new_dict
 from chunkfold.models.base import validate_leniently, with_unknown
 from chunkfold.models.chunk import ChoiceDeltaFunctionCall, ChoiceDeltaToolCall
 from chunkfold.models.content import PROVIDER_FIELDS
@@ -55,8 +56,8 @@ class ToolCall:
     is_custom: bool = False
     is_server_side: bool = True  # whether there is nothing for the client to run, see `is_server_side`
     is_answered: bool = False  # whether the server ran it, and gave the result to the model
-    extra: dict[str, Any] = field(default_factory=dict[str, Any])
-    part_extra: dict[str, Any] = field(default_factory=dict[str, Any])  # of its function, or its custom tool
+    extra: dict[str, Any] = field(default_factory=new_dict)
+    part_extra: dict[str, Any] = field(default_factory=new_dict)  # of its function, or its custom tool
     _name: TextBuffer = field(default_factory=TextBuffer)
     _may_be_placeholder: bool = True
     _judged: int = 0  # how many times

@@ -10,12 +10,11 @@ from itertools import islice
 from typing import Any
 
 from chunkfold import anomalies
-from chunkfold.anomalies import Rule
 from chunkfold.arguments import check_instance
 from chunkfold.errors import APIError, ChunkfoldError, InvalidChunkError, LimitExceededError, exceeded
 from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent
 from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of
-from chunkfold.json_text.values import is_list, is_object
+from chunkfold.json_text.values import is_list, is_object, new_list
 from chunkfold.models.chunk import KEEP_ALIVES, ChatCompletionChunk, is_unexplained
 from chunkfold.wire import raw_data
 from chunkfold.wire.api_errors import api_error
@@ -40,10 +39,10 @@ class Payload(ShortRepr):
             keep-alive, or an object that is neither a chunk nor an error. "" for every other event.
     """
 
-    chunks: list[ChatCompletionChunk] = field(default_factory=list[ChatCompletionChunk])
+    chunks: list[ChatCompletionChunk] = field(default_factory=new_list)
     error: ChunkfoldError | None = None
     done: bool = False
-    notes: Notes = field(default_factory=list[tuple[Rule, str]])
+    notes: Notes = field(default_factory=new_list)
     foreign: str = ""
 
 
