@@ -1317,7 +1317,7 @@ class Interrupting:
                 raise self.error
 
 
-MODULES = ["connection", "driver", "sync", "network", "transport", "reuse"]
+MODULES = ["connection", "driver", "sync", "network", "responses", "reuse"]
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ def end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
     return at if match is None else match.end()
 
 
-def may_go_on(token: str) -> bool:
+def is_unfinished(token: str) -> bool:
     """Whether more text can complete these characters to a number or a word, or make the number longer."""
     return token not in _WORDS and (
         bool(_OPEN_NUMBER.fullmatch(token)) or any(word.startswith(token) for word in _WORDS)

@@ -19,7 +19,7 @@ from pydantic_core import from_json
 from chunkfold.arguments import check_instance
 from chunkfold.errors import ParseError
 from chunkfold.excerpts import excerpt, on_one_line
-from chunkfold.json_text.grammar import ESCAPE, NUMBER, OPEN_ESCAPE, PLAIN, SCALAR, SPACE, end_of, may_go_on
+from chunkfold.json_text.grammar import ESCAPE, NUMBER, OPEN_ESCAPE, PLAIN, SCALAR, SPACE, end_of, is_unfinished
 from chunkfold.json_text.parsing import adapter_of, load_json, name_of, validate_json
 from chunkfold.json_text.shapes import Shape, shape_of
 from chunkfold.json_text.surrogates import REPLACEMENT
@@ -206,7 +206,7 @@ class PartialJSON:
         """Take a number or a word; keep one at the end of the text, because the next piece may continue it."""
         end = end_of(SCALAR, text, at)
         token = text[at:end]
-        if end < len(text) or not may_go_on(token):
+        if end < len(text) or not is_unfinished(token):
             try:
                 self._put(from_json(token))
             except ValueError:
