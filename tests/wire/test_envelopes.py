@@ -885,6 +885,23 @@ def test_what_the_provider_behind_a_router_said_is_bounded() -> None:
         assert text != "m: x"  # a long one is not read
 
 
+@each_case(
+    "body",
+    [
+        {"detail": {"message": "x", "code": "rate_limit_exceeded", "param": "p"}},
+        {"detail": {"error": {"message": "x", "code": "rate_limit_exceeded", "param": "p"}}},
+        {"error": {"detail": {"message": "x", "code": "rate_limit_exceeded", "param": "p"}}},
+        {"detail": {"message": "x", "code": 500}, "code": "rate_limit_exceeded", "param": "p"},
+    ],
+)
+def test_a_detail_that_is_an_object_has_the_fields_of_the_error(body: dict[str, Any]) -> None:
+    """FastAPI's `HTTPException` with an object, which gateways fill with the error of their upstream."""
+    error = failure(body)
+    assert (error.message, error.code, error.param, error.status_code) == ("x", "rate_limit_exceeded", "p", 429)
+    assert error.raw == body
+    assert error.retryable
+
+
 def test_the_place_in_the_request_that_is_wrong() -> None:
     """FastAPI's `loc`."""
     detail = [{"msg": "x"}, {"loc": ["body", "messages", 0, "role"], "msg": "Field required"}, {"loc": ["query"]}]

@@ -85,6 +85,8 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
     """The fields of the error object, from the value that describes it and the whole body that contained the value."""
     fields = _described_by(value)
     outer = raw if is_object(raw) else {}
+    if is_object(fields.get("detail")) and "message" not in fields:
+        fields = {**fields["detail"], **fields}  # FastAPI's `HTTPException(429, {"message": "...", "code": "..."})`
     if isinstance(fields.get("error"), dict | str) and "message" not in fields:
         fields |= _described_by(fields.pop("error"))
     beside = {} if value is raw else {name: field for name, field in outer.items() if name != "error"}
