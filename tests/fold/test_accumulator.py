@@ -829,7 +829,7 @@ def test_the_pieces_of_every_text_are_joined_now_and_then(delta: dict[str, Any],
     for _ in range(3_000):
         accumulator.compact()
         accumulator.add(piece)
-    text = attrgetter(buffer)(accumulator.state_of(0))
+    text = attrgetter(buffer)(accumulator.states[0])
     assert text.tell() == 3_000
     assert text._open.tell() < 2_000
 

@@ -386,8 +386,8 @@ SIZES = st.sampled_from([SLICE, 1, 64, 500])
 def each_validated() -> Iterator[None]:
     """No event is taken because another one was like it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(EventTemplate, "take", lambda *_: False)
-        patch.setattr(EventTemplate, "take_run", lambda *_: 0)
+        patch.setattr(EventTemplate, "fold_event", lambda *_: False)
+        patch.setattr(EventTemplate, "fold_run", lambda *_: 0)
         yield
 
 
@@ -1096,7 +1096,7 @@ class Folded:
         known = self.template.others
         sent = ServerSentEvent(data, event)
         made: list[ChatCompletionChunk] = []
-        took = self.template.take(sent, made)
+        took = self.template.fold_event(sent, made)
         for one in parse_payload(sent).chunks:
             self.expected.add(one)
             if not took:

@@ -114,9 +114,9 @@ def shown(chunk: ChatCompletionChunk) -> bytes:
 
 def read_each(patch: pytest.MonkeyPatch) -> None:
     """Validate each event on its own."""
-    patch.setattr(EventTemplate, "take", lambda *_: False)
-    patch.setattr(EventTemplate, "take_block", lambda *_: False)
-    patch.setattr(EventTemplate, "take_run", lambda *_: 0)
+    patch.setattr(EventTemplate, "fold_event", lambda *_: False)
+    patch.setattr(EventTemplate, "fold_block", lambda *_: False)
+    patch.setattr(EventTemplate, "fold_run", lambda *_: 0)
 
 
 def framed_otherwise(events: list[bytes], field: bytes = b"data:") -> list[bytes]:
@@ -135,11 +135,11 @@ def check(before: list[bytes], run: list[bytes], **options: Any) -> int:
 
 def check_as_it_is(before: list[bytes], run: list[bytes], **options: Any) -> int:
     taken = 0
-    take_run = EventTemplate.take_run
+    fold_run = EventTemplate.fold_run
 
     def watched(*args: Any) -> int:
         nonlocal taken
-        size = take_run(*args)
+        size = fold_run(*args)
         taken += size
         return size
 
@@ -151,7 +151,7 @@ def check_as_it_is(before: list[bytes], run: list[bytes], **options: Any) -> int
     cut = [piece for one in run for piece in (one[:9], one[9:])]
     assert result_of([*before, *cut], ChatCompletionParser.feed, **options) == (expected, chunks)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(EventTemplate, "take_run", watched)
+        patch.setattr(EventTemplate, "fold_run", watched)
         assert result_of([*before, b"".join(run)], ChatCompletionParser.fold, **options)[0] == expected
     return taken
 
@@ -561,13 +561,13 @@ def test_templates_that_fit_a_few_events_only_are_learned_rarely(size: int) -> N
 
 def test_a_template_that_every_other_event_fits_but_for_a_value_is_forgotten() -> None:
     events = [said(b"word", more=b',"x":%b' % (b"%d.5", b"%d")[place % 2] % place) for place in range(3_000)]
-    assert 0 < sum(calls_of("take", [FIRST, *events])) < 200
+    assert 0 < sum(calls_of("fold_event", [FIRST, *events])) < 200
 
 
 def test_no_template_has_a_hole_for_a_fraction() -> None:
     events = [said(b"word %d" % place, more=b',"x":%d.5' % place) for place in range(100)]
     assert calls_of("_learn", [FIRST, *events])
-    assert not calls_of("_chunk_folder", [FIRST, *events])
+    assert not calls_of("_fold_values", [FIRST, *events])
 
 
 # Limits end a stream at the same event

@@ -53,7 +53,7 @@ class StreamFold:
         self._next_compaction = _COMPACTION
         self._usage: dict[str, Any] | None = None
         self.extra: dict[str, Any] = {}  # unknown fields
-        self._choices: dict[int, ChoiceState] = {}
+        self.states: dict[int, ChoiceState] = {}  # of the choices, by their indexes
         self._open_choices = 0
         self._open_thoughts: set[int] = set()  # choices whose last content was flagged as a thought
         self._ended = False
@@ -71,12 +71,12 @@ class StreamFold:
 
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
-        return Kept((self._choices, self.head.fields), replaced=(self.extra, {"usage": self._usage}))
+        return Kept((self.states, self.head.fields), replaced=(self.extra, {"usage": self._usage}))
 
     @property
     def all_finished(self) -> bool:
         """Whether at least one choice was seen, and every one has its finish reason."""
-        return bool(self._choices) and not self._open_choices
+        return bool(self.states) and not self._open_choices
 
     def add(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
         """Fold one chunk in; return the chunk to pass on, see `ChatCompletionAccumulator.add`."""
@@ -112,7 +112,7 @@ class StreamFold:
                 return None
             choice = choices[0]
             fields, unknown = choice.__dict__, choice.__pydantic_extra__
-            state = self._choices.get(fields["index"])
+            state = self.states.get(fields["index"])
             if (
                 state is None
                 or state.finish_reason is not None
@@ -128,15 +128,14 @@ class StreamFold:
         return state
 
     def add_again(
-        self, choice: int, head: object, rule: Callable[[ChoiceState, ValueT], int], value: ValueT, count: int
+        self, state: ChoiceState, head: object, rule: Callable[[ChoiceState, ValueT], int], value: ValueT, count: int
     ) -> bool:
         """Fold the value of `count` chunks that are usual because one like them was, without inspecting them again.
 
         `head` is the usual head of that one; `rule` folds the value, and returns how many characters of output it has.
         Returns False, without folding it, if the choice is not open, or another head has arrived since.
         """
-        state = self._choices.get(choice)
-        if state is None or state.finish_reason is not None or head is not self.head.usual:
+        if state.finish_reason is not None or head is not self.head.usual:
             return False
         self.chunks += count
         if self.head.notes:
@@ -214,23 +213,19 @@ class StreamFold:
         self.unexplained += 1
         keep_unknown(self.extra, chunk.__pydantic_extra__)
         usage = vars(chunk).get("usage")
-        if self._choices and usage is not None:  # Workers AI ends its chunks with an object of its other API
+        if self.states and usage is not None:  # Workers AI ends its chunks with an object of its other API
             self._add_usage(usage)
 
     def reopen(self, choice: int) -> None:
         """Remove the finish reason of a choice, if it has one: the choice continues."""
-        state = self._choices.get(choice)
+        state = self.states.get(choice)
         if state is not None and state.finish_reason is not None:
             state.finish_reason = None
             self._open_choices += 1
 
-    def state_of(self, choice: int) -> ChoiceState:
-        """The state of a choice; `KeyError` if it has not arrived."""
-        return self._choices[choice]
-
     def calls_of(self, choice: int) -> ToolCalls | None:
         """A copy of a choice's calls without their arguments, to route fragments before they are folded."""
-        state = self._choices.get(choice)
+        state = self.states.get(choice)
         return None if state is None or state.tool_calls is None else state.tool_calls.without_texts()
 
     def compact(self) -> None:
@@ -244,7 +239,7 @@ class StreamFold:
     def observe(self, observer: FoldObserver) -> None:
         """Notify an observer of everything so far, and from now on of each change."""
         self.observer = observer
-        for state in self._choices.values():
+        for state in self.states.values():
             state.observer = observer
             replay(state, observer)
         if self._usage is not None:
@@ -252,7 +247,7 @@ class StreamFold:
 
     def tell_finishes(self, observer: FoldObserver) -> None:
         """Report all finish reasons to an observer again: later chunks can turn a `stop` into `tool_calls`."""
-        for state in self._choices.values():
+        for state in self.states.values():
             tell_finish(state, observer)
 
     def finish(self, last_chunks: Iterable[ChatCompletionChunk] = ()) -> ChatCompletionChunk | None:
@@ -264,13 +259,13 @@ class StreamFold:
         for held in last_chunks:
             self.add(held)
         gaps = [
-            ChunkChoice(index=state.index, delta=delta) for state in self._choices.values() if (delta := gap_in(state))
+            ChunkChoice(index=state.index, delta=delta) for state in self.states.values() if (delta := gap_in(state))
         ]
         chunk = ChatCompletionChunk(object="chat.completion.chunk", choices=gaps) if gaps else None
         self.chunks += chunk is not None
         for choice in gaps:
-            self.output_size += self._add_delta(self._choices[choice.index], choice.delta)
-        for state in self._choices.values():
+            self.output_size += self._add_delta(self.states[choice.index], choice.delta)
+        for state in self.states.values():
             if state.tool_calls is not None:
                 state.tool_calls.finish()
             state.role = role_of(state)
@@ -283,7 +278,7 @@ class StreamFold:
     @property
     def snapshot(self) -> ChatCompletion:
         """What has arrived so far, in time proportional to the output."""
-        return completion_snapshot(self.extra, self.head.fields, self._choices, self._usage, self.tools)
+        return completion_snapshot(self.extra, self.head.fields, self.states, self._usage, self.tools)
 
     def _add_usage(self, usage: CompletionUsage) -> None:
         known = self._usage
@@ -293,9 +288,9 @@ class StreamFold:
 
     def _add_choice(self, choice: ChunkChoice) -> None:
         index = choice.index
-        state = self._choices.get(index)
+        state = self.states.get(index)
         if state is None:
-            state = self._choices[index] = ChoiceState(index, self.log, self.head.fields, self.observer)
+            state = self.states[index] = ChoiceState(index, self.log, self.head.fields, self.observer)
             self._open_choices += 1
         present = choice.__pydantic_fields_set__
         if "index" not in present:
@@ -361,7 +356,7 @@ class StreamFold:
             delta = choice.delta
             if choice.index in self._open_thoughts and text_in(fields_of(delta)):
                 self._open_thoughts.remove(choice.index)
-                self._choices[choice.index].in_thought = False
+                self.states[choice.index].in_thought = False
                 if isinstance(delta.content, str):
                     delta = delta.model_copy(update={"content": delta.content.removeprefix(THOUGHT_TAGS[1])})
             choices.append(choice if delta is choice.delta else choice.model_copy(update={"delta": delta}))

@@ -65,14 +65,14 @@ class EventFolder:
         This is the loop of every event: one more call in it can be measured.
         """
         fold, output_limit, log, large = self._fold, self._output_limit, self._log, self._large
-        take_alike, made = self._template.take, None if folding else chunks
+        fold_alike, made = self._template.fold_event, None if folding else chunks
         for event in events:
             data = event.data
             log.offset = offset = event.offset
             end = offset + len(data)
             if len(data) > large:
                 self._take_counted(event, chunks)
-            elif not self._is_direct or not take_alike(event, made):
+            elif not self._is_direct or not fold_alike(event, made):
                 output_limit.count(data)
                 try:
                     chunk = validate_json(data) if event.event == MESSAGE and data != DONE else None

@@ -48,7 +48,7 @@ class StreamedBody(EventFolder):
         if decoder.is_between and self._is_direct:
             if len(data) > self._short:
                 data = self._without_run(data, made)
-            elif decoder.offset + len(data) < unchecked and self._template.take_block(data, decoder.offset, made):
+            elif decoder.offset + len(data) < unchecked and self._template.fold_block(data, decoder.offset, made):
                 decoder.offset += len(data)
                 return chunks
         events = decoder.feed(data)
@@ -65,7 +65,7 @@ class StreamedBody(EventFolder):
         """Take the events at the start of the data at once, if they are like the one before; return the rest."""
         decoder = self._decoder
         known = data[: max(0, self._output_limit.check_from - decoder.offset)]
-        size = self._template.take_run(known, decoder.offset, chunks, self._largest)
+        size = self._template.fold_run(known, decoder.offset, chunks, self._largest)
         decoder.offset += size
         return data[size:]
 
