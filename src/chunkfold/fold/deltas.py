@@ -82,13 +82,6 @@ def brought_fields(delta: ChoiceDelta, state: ChoiceState | None) -> list[str]:
     return brought
 
 
-def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
-    """Fold the fields of reasoning; return their text, and how many characters of output they brought."""
-    brought, size = _fold_blocks(state, fields)
-    reasoning = reasoning_text(fields) or brought
-    return reasoning, size + _add_reasoning(state, reasoning)
-
-
 def _fold_unknown_fields(state: ChoiceState, unknown: dict[str, Any]) -> int:
     rest = {
         name: value
@@ -100,8 +93,8 @@ def _fold_unknown_fields(state: ChoiceState, unknown: dict[str, Any]) -> int:
     return len(opaque) if isinstance(opaque, str) else 0  # encrypted reasoning, output like the data of a block
 
 
-def _fold_blocks(state: ChoiceState, fields: Fields) -> tuple[str, int]:
-    """Fold blocks of reasoning; return the reasoning that is new in them, and how much encrypted data they have."""
+def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
+    """Fold the fields of reasoning; return their text, and how many characters of output they brought."""
     reasoning, size = "", 0
     for kind in BLOCK_KINDS:
         value = fields.get(kind.name)
@@ -119,8 +112,9 @@ def _fold_blocks(state: ChoiceState, fields: Fields) -> tuple[str, int]:
                 if (text := fragment.get(key)) is not None and not isinstance(text, str):
                     _note_no_text(state, f"{kind.name}: {key}", text)
             if data := fragment.get("data"):
-                size += size_of(data)  # output of its own
-    return reasoning, size
+                size += size_of(data)  # encrypted, output of its own
+    reasoning = reasoning_text(fields) or reasoning
+    return reasoning, size + _add_reasoning(state, reasoning)
 
 
 def _note_no_text(state: ChoiceState, place: str, value: Any) -> None:

@@ -154,8 +154,9 @@ class ToolCalls:
             self._log.note(anomalies.CALL_INDEX_MISSING, excerpt(name or id_ or ""))
         call = self._continued(at_index, index, id_, name)
         if call is None:
-            call = self._new()
-            call.is_displaced = at_index is not None
+            call = ToolCall(len(self.calls), is_displaced=at_index is not None)
+            self.calls.append(call)
+            self._textless += 1
         if index is not None:
             self._by_index[index] = call
             if call.index is None:
@@ -166,12 +167,6 @@ class ToolCalls:
         if grown:
             self._count_client_side(call)
         return call, grown
-
-    def _new(self) -> ToolCall:
-        call = ToolCall(len(self.calls))
-        self.calls.append(call)
-        self._textless += 1
-        return call
 
     def _begin_text(self, call: ToolCall) -> None:
         self._textless -= 1
