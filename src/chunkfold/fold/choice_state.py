@@ -154,10 +154,10 @@ def replay(state: ChoiceState, observer: FoldObserver) -> None:
     for annotation in state.lists.get("annotations", ()):
         observer.on_annotation(state.index, annotation)
     if state.message is None:
-        tell_finish(state, observer)
+        notify_finish(state, observer)
 
 
-def tell_finish(state: ChoiceState, observer: FoldObserver) -> None:
+def notify_finish(state: ChoiceState, observer: FoldObserver) -> None:
     """Notify an observer of the finish reason, if there is one."""
     if state.finish_reason is not None:
         calls = state.tool_calls

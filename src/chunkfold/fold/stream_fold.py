@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from chunkfold import anomalies
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
-from chunkfold.fold.choice_state import ChoiceState, FoldObserver, replay, tell_finish
+from chunkfold.fold.choice_state import ChoiceState, FoldObserver, notify_finish, replay
 from chunkfold.fold.deltas import TEXT_RULES, brought_fields, fold_delta, fold_logprobs, fold_tool_calls
 from chunkfold.fold.footprint import Footprint, Kept
 from chunkfold.fold.head import Head, head_values
@@ -245,11 +245,6 @@ class StreamFold:
         if self._usage is not None:
             observer.on_usage(self._usage)
 
-    def tell_finishes(self, observer: FoldObserver) -> None:
-        """Report all finish reasons to an observer again: later chunks can turn a `stop` into `tool_calls`."""
-        for state in self.states.values():
-            tell_finish(state, observer)
-
     def finish(self, last_chunks: Iterable[ChatCompletionChunk] = ()) -> ChatCompletionChunk | None:
         """The stream ended: what whole messages add to the deltas, as a last chunk (already folded), or None.
 
@@ -339,7 +334,7 @@ class StreamFold:
         if finish_reason not in _FINISH_REASONS and outcome is not Outcome.ERROR:
             self.log.note(anomalies.FINISH_UNUSUAL, excerpt(finish_reason))
         if state.observer is not None and state.message is None:  # else it may add to the choice at the end
-            tell_finish(state, state.observer)
+            notify_finish(state, state.observer)
 
     def _add_delta(self, state: ChoiceState, delta: ChoiceDelta) -> int:
         """Fold a delta; return how many characters of output it brought."""

@@ -119,14 +119,14 @@ class EventFolder:
         if self._options.on_server_sent_event is not None:
             self._last = (event, chunks[known:])
             if self.stop is None:
-                self.tell_last()
+                self.notify_callback()
 
-    def tell_last(self) -> None:
+    def notify_callback(self) -> None:
         """Notify the callback of the last event; of the one that ended the stream once it is known how it ended."""
-        tell = self._options.on_server_sent_event
-        if self._last is not None and tell is not None:
+        callback = self._options.on_server_sent_event
+        if self._last is not None and callback is not None:
             last, self._last = self._last, None
-            tell(*last)
+            callback(*last)
 
     def end(self, stop: Stop, chunks: list[ChatCompletionChunk], error: ChunkfoldError | None = None) -> None:
         """End the stream, and add the chunks that were held back."""

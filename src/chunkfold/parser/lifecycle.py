@@ -10,6 +10,7 @@ from chunkfold.anomalies import Anomaly
 from chunkfold.arguments import as_bytes, check_callable
 from chunkfold.errors import APIError, ChunkfoldError, InvalidStreamError, StreamEnd, StreamStalledError
 from chunkfold.event_stream.lines import slices
+from chunkfold.fold.choice_state import notify_finish
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.completion import ChatCompletion
@@ -106,7 +107,7 @@ class Lifecycle:
             self._recorder = EventRecorder(self._fold.tools)
             self._log.observe(self._recorder.on_anomaly)
             self._fold.observe(self._recorder)
-            self._tell_end()
+            self._record_end()
         return self._recorder.take()
 
     def _observe(
@@ -120,7 +121,7 @@ class Lifecycle:
 
             self._observers = Observers(self._fold.chunks)
         self._observers.add(subject, on_chunks, on_end)
-        self._tell_observers()
+        self._notify_observers()
 
     def _take(
         self,
@@ -159,9 +160,9 @@ class Lifecycle:
         if not self.emitted_output and (is_returned or self._has_callback) and fold.output_size > size:
             self._mark_emitted()
         if body.stop is not None:
-            self._tell_last()
+            self._notify_all()
         elif self._observers is not None:
-            self._tell_observers()
+            self._notify_observers()
         return chunks
 
     def _take_slices(
@@ -202,7 +203,7 @@ class Lifecycle:
             note_read(self.timing, self.timing.last_byte, has_chunks=True, has_output=self._fold.has_output)
         if (is_returned or self._has_callback) and self._fold.output_size > size:
             self._mark_emitted()
-        self._tell_last()
+        self._notify_all()
         return chunks
 
     def leave(self) -> None:
@@ -212,7 +213,7 @@ class Lifecycle:
         """
         if self.end is None:
             self._end_at(Stop.LEFT, [])
-            self._tell_observers()
+            self._notify_observers()
 
     def _note_yielded(self, item: object) -> bool:
         """Mark output as emitted if a chunk or event that the caller gets has some; return whether any was so far."""
@@ -261,7 +262,7 @@ class Lifecycle:
             if self._body.stop is None:
                 self._body.end(Stop.LEFT, [])
         self._conclude(self._body.stop or Stop.LEFT, cause, has_gap=True)
-        self._tell_observers()
+        self._notify_observers()
 
     def _conclude(self, stop: Stop, cause: BaseException | None = None, *, has_gap: bool = False) -> None:
         """Set how the stream ended, unless a callback ended it itself."""
@@ -281,28 +282,29 @@ class Lifecycle:
         )
         self.end, error = conclude(facts, log, body.foreign, body.error, cause)
         self.error = None if error is None else self._with_context(error)
-        self._tell_end()
+        self._record_end()
 
-    def _tell_end(self) -> None:
+    def _record_end(self) -> None:
         """Record the events of the end, if the stream has ended. Nothing is noted after it."""
         if self._recorder is None or self.end is None:
             return
         self._log.observe(None)  # the recorder refers to the log: the stream is then freed as soon as it is not used
         if self.end.complete:
             self._recorder.complete()
-        self._fold.tell_finishes(self._recorder)
+        for state in self._fold.states.values():  # later chunks can turn a `stop` into `tool_calls`
+            notify_finish(state, self._recorder)
 
-    def _tell_last(self) -> None:
+    def _notify_all(self) -> None:
         """Pass the last event to the callback; even if that raises, the observers learn of the end."""
         try:
-            self._body.tell_last()
+            self._body.notify_callback()
         finally:
-            self._tell_observers()
+            self._notify_observers()
 
-    def _tell_observers(self) -> None:
+    def _notify_observers(self) -> None:
         """Notify the observers; everything that they can read is up to date."""
         if self._observers is not None:
-            self._observers.tell(self._fold.chunks, has_ended=self.end is not None)
+            self._observers.notify(self._fold.chunks, has_ended=self.end is not None)
 
     def _end_if_late(self, now: float, chunks: list[ChatCompletionChunk]) -> None:
         missed = self._deadlines.missed(now)

@@ -18,15 +18,15 @@ _Observer = tuple[ref[object], Callable[[Any, int], object] | None, Callable[[An
 class Observers:
     """The observers of one stream."""
 
-    __slots__ = ("_observers", "_told")
+    __slots__ = ("_observers", "_reported")
 
     def __init__(self, chunks: int) -> None:
-        self._told = chunks  # the observers hear of those that come from now on
+        self._reported = chunks  # the observers hear of those that come from now on
         self._observers: list[_Observer] = []
 
     def __reduce__(self) -> "tuple[type[Observers], tuple[int]]":
         """Copied and pickled without observers, which belong to the original."""
-        return Observers, (self._told,)
+        return Observers, (self._reported,)
 
     def add(
         self, subject: object, on_chunks: Callable[[Any, int], object] | None, on_end: Callable[[Any], object] | None
@@ -34,11 +34,11 @@ class Observers:
         """Add an observer, which is called with the subject from now on."""
         self._observers.append((ref(subject), on_chunks, on_end))
 
-    def tell(self, chunks: int, *, has_ended: bool) -> None:
+    def notify(self, chunks: int, *, has_ended: bool) -> None:
         """Report the chunks since the last call, given their number so far, and the end, once."""
-        count = chunks - self._told
+        count = chunks - self._reported
         if count:
-            self._told = chunks
+            self._reported = chunks
             for subject, on_chunks, _ in self._observers:
                 _call(on_chunks, subject(), count)
         if has_ended:
@@ -48,9 +48,9 @@ class Observers:
                     _call(on_end, subject())
 
 
-def _call(tell: Callable[..., object] | None, subject: object, *more: int) -> None:
-    if tell is not None and subject is not None:
+def _call(callback: Callable[..., object] | None, subject: object, *more: int) -> None:
+    if callback is not None and subject is not None:
         try:
-            tell(subject, *more)
+            callback(subject, *more)
         except Exception:
             _logger.exception("an observer of a stream failed")

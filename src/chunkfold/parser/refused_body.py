@@ -44,7 +44,7 @@ class RefusedBody:
             self.end(Stop.ERROR, [])
         return []
 
-    def tell_last(self) -> None:
+    def notify_callback(self) -> None:
         """This kind of body has no observers."""
 
     def take_rest(self, chunks: list[ChatCompletionChunk], exc: BaseException | None = None) -> None:
