@@ -54,7 +54,6 @@ class StreamFold:
         self._usage: dict[str, Any] | None = None
         self.extra: dict[str, Any] = {}  # unknown fields
         self.states: dict[int, ChoiceState] = {}  # of the choices, by their indexes
-        self._open_choices = 0
         self._open_thoughts: set[int] = set()  # choices whose last content was flagged as a thought
         self._ended = False
         self.observer: FoldObserver | None = None
@@ -76,7 +75,7 @@ class StreamFold:
     @property
     def all_finished(self) -> bool:
         """Whether at least one choice was seen, and every one has its finish reason."""
-        return bool(self.states) and not self._open_choices
+        return bool(self.states) and all(state.finish_reason is not None for state in self.states.values())
 
     def add(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
         """Fold one chunk in; return the chunk to pass on, see `ChatCompletionAccumulator.add`."""
@@ -216,13 +215,6 @@ class StreamFold:
         if self.states and usage is not None:  # Workers AI ends its chunks with an object of its other API
             self._add_usage(usage)
 
-    def reopen(self, choice: int) -> None:
-        """Remove the finish reason of a choice, if it has one: the choice continues."""
-        state = self.states.get(choice)
-        if state is not None and state.finish_reason is not None:
-            state.finish_reason = None
-            self._open_choices += 1
-
     def calls_of(self, choice: int) -> ToolCalls | None:
         """A copy of a choice's calls without their arguments, to route fragments before they are folded."""
         state = self.states.get(choice)
@@ -286,7 +278,6 @@ class StreamFold:
         state = self.states.get(index)
         if state is None:
             state = self.states[index] = ChoiceState(index, self.log, self.head.fields, self.observer)
-            self._open_choices += 1
         present = choice.__pydantic_fields_set__
         if "index" not in present:
             self.log.note(anomalies.INDEX_MISSING)
@@ -325,9 +316,7 @@ class StreamFold:
             # LiteLLM's proxy passes on the finish reason of the calls that it ran, and then the answer.
             self.log.note(anomalies.FINISHED_TWICE, f"choice {excerpt(state.index)}: {excerpt(finish_reason)} first")
             return
-        if state.finish_reason is None:
-            self._open_choices -= 1
-        else:
+        if state.finish_reason is not None:
             detail = f"choice {excerpt(state.index)}: {excerpt(finish_reason)} after {excerpt(state.finish_reason)}"
             self.log.note(anomalies.FINISHED_TWICE, detail)
         state.finish_reason = finish_reason

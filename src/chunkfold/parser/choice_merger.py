@@ -35,7 +35,8 @@ class ChoiceMerger:
                 self._fold.log.note(anomalies.CHOICE_INDEX_WANDERS, f"index {excerpt(index)}")
                 vars(choice)["index"] = 0  # not by attribute: an index that was not sent does not count as sent
             if index != self._finished and (is_finished or (is_of_answer and says_something(fields_of(choice.delta)))):
-                self._fold.reopen(0)
+                if (state := self._fold.states.get(0)) is not None:
+                    state.finish_reason = None
                 if finished is not None:
                     finished.finish_reason = None
             if is_finished:
