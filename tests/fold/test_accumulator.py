@@ -577,6 +577,11 @@ DETAILS = [
         id="unless the id differs",
     ),
     pytest.param([[at(0, text=None)], [at(0, text="a")]], [at(0, text="a")], id="null text adds nothing"),
+    pytest.param(
+        [[{"thinking": "a", "signature": "s"}, {"thinking": "b", "signature": "t"}]],
+        [{"thinking": "a", "signature": "s"}, {"thinking": "b", "signature": "t"}],
+        id="whole blocks without type and index (Helicone)",
+    ),
 ]
 
 

@@ -14,7 +14,8 @@ class Blocks:
     """The fragments of one kind of block, merged into blocks by the rules of that kind.
 
     A fragment with an index belongs to the block with that index, one without to the last block of its type, unless
-    its id differs. So a signature that arrives alone, even after the content began, is added to its block.
+    its id differs or it is a whole block. So a signature that arrives alone, even after the content began, is added to
+    its block.
     """
 
     def __init__(self, kind: BlockKind) -> None:
@@ -125,7 +126,7 @@ class _Block:
 
     def is_followed_by(self, fragment: dict[str, Any]) -> bool:
         """Whether a fragment of the same type, without an index, begins a block of its own."""
-        if self.has_other_id(fragment):
+        if self.has_other_id(fragment) or not fragment.keys().isdisjoint(self._kind.whole):
             return True
         if not self._kind.is_sequence:
             return False

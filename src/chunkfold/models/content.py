@@ -58,15 +58,16 @@ class BlockKind(NamedTuple):
     lists: tuple[str, ...] = ()  # the keys whose lists of parts extend
     inner: str = ""  # the key below which a fragment has its own keys, "" if it has them at its top
     has_types: bool = True  # blocks of different types may share an index
+    whole: tuple[str, ...] = ()  # the keys that only blocks have that come whole
     # Blocks without an index come one after another. A signature or encrypted data then ends a block, and a text beside
     # the signature that equals the whole block repeats it.
     is_sequence: bool = True
 
 
 REASONING_DETAILS: Final = BlockKind(
-    "reasoning_details", ("text", "summary"), ("text", "summary", "data"), is_sequence=False
+    "reasoning_details", ("text", "summary"), ("text", "summary", "data"), whole=("thinking",), is_sequence=False
 )
-"""OpenRouter's blocks."""
+"""OpenRouter's blocks, and Helicone's, which come whole at the end, without a type or an index."""
 THINKING_BLOCKS: Final = BlockKind("thinking_blocks", ("thinking",), ("thinking",))
 """Anthropic's blocks as LiteLLM passes them on."""
 THINKING: Final = BlockKind("thinking", ("content",), ("content",))
