@@ -990,6 +990,23 @@ def test_images_in_content_lists_are_never_merged() -> None:
     assert [one.image for one in parser.events() if isinstance(one, ImageReceived)] == images
 
 
+def test_images_in_content_blocks_are_images() -> None:
+    """Portkey sends Gemini's images so, all with the index of the text."""
+    texts = [{"content": text, "content_blocks": [{"index": 0, "delta": {"text": text}}]} for text in ("a", "b")]
+    images = [{"type": "image_url", "image_url": {"url": f"data:,{n}"}} for n in range(2)]
+    first, last = ({"content_blocks": [{"index": 0, "delta": image}]} for image in images)
+    parser = ChatCompletionParser()
+    parser.events()
+    parser.feed(b"".join(sse(*said(texts[0], first, last, texts[1]))))
+    message = parser.completion().message
+    received = [{"index": 0, **image} for image in images]
+    assert message.images == received
+    assert message.model_dump()["content_blocks"] == [{"type": "text", "text": "ab"}]
+    assert [one.image for one in parser.events() if isinstance(one, ImageReceived)] == received
+    assert [type(part).__name__ for part in message.parts] == ["TextPart", "ImagePart", "ImagePart", "TextPart"]
+    assert fold(*said(first)).completion().message.model_dump().keys() & {"images", "content_blocks"} == {"images"}
+
+
 WRONG_PARTS: dict[str, tuple[Any, list[Any] | None]] = {
     "a number": (5, None),
     "null": (None, None),

@@ -16,6 +16,7 @@ from chunkfold.models.chunk import ChoiceDelta, ChoiceDeltaAudio, ChoiceDeltaFun
 from chunkfold.models.content import (
     APPENDED,
     BLOCK_KINDS,
+    CONTENT_BLOCKS,
     OUTPUT_PARTS,
     PROVIDER_FIELDS,
     REASONING_DETAILS,
@@ -94,7 +95,10 @@ def _fold_unknown_fields(state: ChoiceState, unknown: dict[str, Any]) -> int:
 
 
 def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
-    """Fold the fields of reasoning; return their text, and how many characters of output they brought."""
+    """Fold the fields of reasoning; return their text, and how many characters of output they brought.
+
+    Images among the `content_blocks`, as Portkey sends Gemini's, go to the others: all of them have the same index.
+    """
     reasoning, size = "", 0
     for kind in BLOCK_KINDS:
         value = fields.get(kind.name)
@@ -102,6 +106,10 @@ def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
             continue
         if is_list(value) and len(fragments) < len(value):
             state.log.note(anomalies.WRONG_TYPE, f"{kind.name}: expected objects")
+        if kind is CONTENT_BLOCKS:
+            size += _take_images(state, fragments)
+            if not fragments:
+                continue
         blocks = state.blocks.get(kind.name)
         if blocks is None:
             blocks = state.blocks[kind.name] = Blocks(kind)
@@ -115,6 +123,15 @@ def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
                 size += size_of(data)  # encrypted, output of its own
     reasoning = reasoning_text(fields) or reasoning
     return reasoning, size + _add_reasoning(state, reasoning)
+
+
+def _take_images(state: ChoiceState, fragments: list[dict[str, Any]]) -> int:
+    """Take the images out of fragments, and fold them; return how many characters of output they are."""
+    images = list(filter(is_image, fragments))
+    if not images:
+        return 0
+    fragments[:] = [fragment for fragment in fragments if not is_image(fragment)]
+    return _add_images(state, images)
 
 
 def _note_no_text(state: ChoiceState, place: str, value: Any) -> None:
