@@ -1021,6 +1021,9 @@ STATUSES = [
     pytest.param(chunk(None, "MISSING_THOUGHT_SIGNATURE"), 400, id="Gemini's missing signature"),
     pytest.param({"error": {"code": "get_channel_failed", "type": "new_api_error"}}, 500, id="no channel (new-api)"),
     pytest.param({"error": {"message": "x", "type": "do_request_failed"}}, 500, id="no connection (one-api)"),
+    pytest.param(
+        {"error": {"message": "x", "type": "gateway_error", "code": "streaming_error"}}, 502, id="LLM Gateway"
+    ),
     pytest.param({"error": {"code": "insufficient_user_quota"}}, 403, id="no credit (one-api)"),
     pytest.param({"error": {"code": "limit_burst_rate"}}, 429, id="a burst (DashScope)"),
     pytest.param({"code": "rpm_rate_limit_exceeded", "message": "m"}, 429, id="requests a minute (Baidu)"),
