@@ -110,9 +110,8 @@ def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
             size += _take_images(state, fragments)
             if not fragments:
                 continue
-        blocks = state.blocks.get(kind.name)
-        if blocks is None:
-            blocks = state.blocks[kind.name] = Blocks(kind)
+        blocks = state.blocks[kind.name] if kind.name in state.blocks else Blocks(kind)
+        state.blocks[kind.name] = blocks
         brought = blocks.add(fragments)
         reasoning = reasoning or brought
         for fragment in fragments:
