@@ -1101,6 +1101,14 @@ def test_an_empty_account_does_not_fill_by_itself() -> None:
         assert not error.retryable
 
 
+NO_MESSAGE = "the provider sent an error without a message"
+
+
+def nested(depth: int) -> Any:
+    """A message in so many objects."""
+    return {"message": nested(depth - 1)} if depth else "x"
+
+
 MESSAGES = [
     pytest.param({"error": {"message": "x"}}, "x", id="message"),
     pytest.param({"error": {"msg": "x"}}, "x", id="msg"),
@@ -1116,6 +1124,8 @@ MESSAGES = [
     pytest.param({"error": [{"message": "x"}]}, "x", id="a list of objects"),
     pytest.param({"error": {"error": {"message": "x"}}}, "x", id="an envelope in an envelope"),
     pytest.param({"error": {"message": {"message": "x"}}}, "x", id="a message that is an object"),
+    pytest.param({"error": {"message": nested(4)}}, "x", id="a few objects deep"),
+    pytest.param({"error": {"message": nested(5)}}, NO_MESSAGE, id="but no deeper"),
     pytest.param({"detail": [{"loc": ["body"], "msg": "x", "type": "missing"}]}, "x", id="FastAPI's list"),
     pytest.param({"detail": {"message": "x"}}, "x", id="FastAPI's object"),
     pytest.param({"message": "x"}, "x", id="bare"),
