@@ -590,9 +590,10 @@ def test_an_event_may_be_500_deep() -> None:
     payload = parse(b'{"choices":[],"x":' + b"[" * 499 + b"]" * 499 + b"}")
     assert payload.error is None
     assert noted(payload) == {"CF212"}
-    error = parse(b'{"choices":[],"x":' + b"[" * 500 + b"]" * 500 + b"}").error
-    assert isinstance(error, InvalidChunkError)
-    assert "500" in str(error)
+    for depth in (500, 100_000):  # more than the interpreter can read, too
+        error = parse(b'{"choices":[],"x":' + b"[" * depth + b"]" * depth + b"}").error
+        assert isinstance(error, InvalidChunkError)
+        assert "nested at most 500 deep" in str(error)
 
 
 @pytest.mark.parametrize("depth", [200, 201, 300, 490])
@@ -1149,6 +1150,8 @@ def test_a_caller_deep_in_its_own_stack_gets_no_recursion_error(nested: bytes) -
     room = sys.getrecursionlimit() - len(inspect.stack())
     payloads = [at_depth(room - left) for left in range(600, 20, -1) if left < room]
     assert {type(payload.error) for payload in payloads} <= {type(None), InvalidChunkError}
+    told = {str(payload.error).split(": ")[1] for payload in payloads if payload.error is not None}
+    assert told <= {"expected JSON that the interpreter can read, received deeper nesting"}
 
 
 def test_digits_and_control_characters_at_once() -> None:
