@@ -221,12 +221,12 @@ def test_a_cancellation_that_does_not_pass(url: str, monkeypatch: pytest.MonkeyP
 
 
 def test_another_text(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    take = ChatCompletionParser._take
+    take = ChatCompletionParser._feed_or_fold
 
     def take_more(self: ChatCompletionParser, data: bytes, *given: Any, **options: Any) -> Any:
         return take(self, data.replace(b'"content":"', b'"content":"~'), *given, **options)
 
-    monkeypatch.setattr(ChatCompletionParser, "_take", take_more)
+    monkeypatch.setattr(ChatCompletionParser, "_feed_or_fold", take_more)
     monkeypatch.setattr("chunkfold.stream.driver.feed_or_fold", take_more)
     assert_found(run_few(url), r"expected the text '.*', received '~")
 

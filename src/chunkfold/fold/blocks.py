@@ -51,7 +51,7 @@ class Blocks:
         self._blocks.append(_Block(self._kind))
         self._blocks[-1].add(block, appends=True)
 
-    def add_again(self, key: str, text: str) -> None:
+    def append_to_last(self, key: str, text: str) -> None:
         """Fold in a fragment that differs from the last one only in this text, which appends."""
         self._current.append(key, text)
 

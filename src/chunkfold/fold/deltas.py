@@ -229,7 +229,7 @@ def rule_with_block(rule: TextRule, key: str) -> TextRule:
     """The rule for reasoning that `reasoning_details` bring as well, under this key of the last fragment's block."""
 
     def add(state: ChoiceState, text: str) -> int:
-        state.blocks[REASONING_DETAILS.name].add_again(key, text)
+        state.blocks[REASONING_DETAILS.name].append_to_last(key, text)
         return rule(state, text)
 
     return add

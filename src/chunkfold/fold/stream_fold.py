@@ -142,7 +142,7 @@ class StreamFold:
         self.output_size += rule(state, value)
         return True
 
-    def count_again(self, counts: dict[str, int]) -> None:
+    def update_usage(self, counts: dict[str, int]) -> None:
         """Fold usage that differs from the last one at most in these counts, all of them positive."""
         known, self._usage = self._usage, {**(self._usage or {}), **counts}
         if self.observer is not None and self._usage != known:

@@ -58,7 +58,7 @@ class ToolCalls:
             texts = {**custom.__dict__, **{key: value for key, value in texts.items() if value}}
         name, has_text = texts.get("name"), bool(texts.get("arguments") or texts.get("input"))
         at_index = self._by_index.get(index)
-        if name == "null" and self._is_continued(at_index, index, id_, has_text=has_text):
+        if name == "null" and self._null_continues(at_index, index, id_, has_text=has_text):
             name = ""
         known = self.last if index is None else at_index
         if not (known or id_ or name or has_text) and _is_empty(fragment):
@@ -66,7 +66,7 @@ class ToolCalls:
             return None
         if at_index is None and index is not None and has_text and not (id_ or name):
             at_index = self._moved(index)
-        call, grown = self._route(at_index, index, id_, name)
+        call, grown = self._bind(at_index, index, id_, name)
         self.last = call
         if function is not None and function.__pydantic_extra__:
             # It counts if no other arguments come (CF310).
@@ -137,14 +137,14 @@ class ToolCalls:
             made_up += "_"
         return made_up
 
-    def _is_continued(self, at_index: ToolCall | None, index: int | None, id_: str | None, *, has_text: bool) -> bool:
+    def _null_continues(self, at_index: ToolCall | None, index: int | None, id_: str | None, *, has_text: bool) -> bool:
         """Whether a fragment named `null` continues a call: some relays send the word with each further fragment."""
         call = at_index if index is not None else self._by_id.get(id_ or "", self.last)
         if call is None or not call.has_name or call.is_called("null"):
             return False
         return call.has_text or has_text
 
-    def _route(
+    def _bind(
         self, at_index: ToolCall | None, index: int | None, id_: str | None, name: str | None
     ) -> tuple[ToolCall, int]:
         """Find the call, or begin one, and set its index, name and id."""

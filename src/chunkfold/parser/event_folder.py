@@ -57,10 +57,10 @@ class EventFolder:
         # Transforms can change calls, so fragments cannot be routed before; but then all chunks pass through them.
         self._joiner = SurrogateJoiner(None if options.transforms else fold.calls_of)
 
-    def _take_events(
+    def _fold_events(
         self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], *, folding: bool = False
     ) -> None:
-        """Take each event by the fastest path that is correct for it, up to the one that ends the stream.
+        """Fold each event by the fastest path that is correct for it, up to the one that ends the stream.
 
         This is the loop of every event: one more call in it can be measured.
         """
@@ -71,7 +71,7 @@ class EventFolder:
             log.offset = offset = event.offset
             end = offset + len(data)
             if len(data) > large:
-                self._take_counted(event, chunks)
+                self._fold_counted(event, chunks)
             elif not self._is_direct or not fold_alike(event, made):
                 output_limit.count(data)
                 try:
@@ -82,17 +82,17 @@ class EventFolder:
                 if direct is not None and fold.add_if_usual(direct):
                     chunks.append(direct)
                 elif direct is None or not self._add_plain(direct, chunks):
-                    self._take(event, chunk, chunks)
+                    self._fold_event(event, chunk, chunks)
             if end >= output_limit.check_from and self.stop is None:
-                self._check_guards(end, chunks)
+                self._check_limits(end, chunks)
             if self.stop is not None:
                 return
 
-    def _take_counted(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
-        """Take an event that may have too many values: they are counted before it is parsed."""
+    def _fold_counted(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
+        """Fold an event that may have too many values: they are counted before it is parsed."""
         if not self._has_too_many_items(event.data, chunks):
             self._output_limit.count(event.data)
-            self._take(event, valid_chunk(event), chunks)
+            self._fold_event(event, valid_chunk(event), chunks)
 
     def _has_too_many_items(self, data: bytes, chunks: list[ChatCompletionChunk]) -> bool:
         """Whether an event has more values than are allowed; if so, end the stream without parsing it."""
@@ -101,21 +101,21 @@ class EventFolder:
         self._fail(exceeded("max_event_items", self._options.max_event_items), chunks)
         return True
 
-    def _take(
+    def _fold_event(
         self, event: ServerSentEvent, chunk: ChatCompletionChunk | None, chunks: list[ChatCompletionChunk]
     ) -> None:
-        """Take an event that is more than a plain chunk, or that is observed; `chunk` is None if it is not valid."""
+        """Fold an event that is more than a plain chunk, or that is observed; `chunk` is None if it is not valid."""
         if chunk is not None and not is_plain(chunk):
             chunk = None  # it may be large, and is read again
         payload = parse_slowly(event) if chunk is None else Payload([chunk])
         if payload.foreign and self.foreign is None:
             self.foreign = (event.offset, payload.foreign)
-        self._take_payload(event, payload, chunks)
+        self._fold_and_notify(event, payload, chunks)
 
-    def _take_payload(self, event: ServerSentEvent, payload: Payload, chunks: list[ChatCompletionChunk]) -> None:
-        """Process what an event has, or JSON that is not in one, and pass it to the callback with its chunks."""
+    def _fold_and_notify(self, event: ServerSentEvent, payload: Payload, chunks: list[ChatCompletionChunk]) -> None:
+        """Fold what an event has, or JSON that is not in one, and pass it to the callback with its chunks."""
         known = len(chunks)
-        self._absorb(payload, event.offset + len(event.data), chunks)
+        self._fold_payload(payload, event.offset + len(event.data), chunks)
         if self._options.on_server_sent_event is not None:
             self._last = (event, chunks[known:])
             if self.stop is None:
@@ -137,7 +137,7 @@ class EventFolder:
             self.stop, self.error = Stop.INVALID, exceeded("max_output_size", limit.most)
 
     def _add_plain(self, chunk: ChatCompletionChunk, chunks: list[ChatCompletionChunk]) -> bool:
-        """Fold an unusual chunk, for a fifth less than `_take`; return False if it may be more than a chunk."""
+        """Fold an unusual chunk, for a fifth less than `_fold_event`; return False if it may be more than a chunk."""
         if not is_plain(chunk):
             return False
         if self._merger is None:
@@ -147,8 +147,8 @@ class EventFolder:
             chunks.append(self._fold.add(chunk))
         return True
 
-    def _absorb(self, payload: Payload, end: int, chunks: list[ChatCompletionChunk]) -> None:
-        """Process the payload of data that ends there: merge choices, join halves of characters, transform, fold."""
+    def _fold_payload(self, payload: Payload, end: int, chunks: list[ChatCompletionChunk]) -> None:
+        """Merge, join, transform and fold the chunks of a payload, whose data ends there; or end with its error."""
         self._log.note_all(payload.notes)
         if payload.chunks:
             if self._merger is not None:
@@ -163,11 +163,11 @@ class EventFolder:
         if payload.error is not None:
             self._fail(payload.error, chunks)
         else:
-            self._check_guards(end, chunks)
+            self._check_limits(end, chunks)
         if payload.done and self.stop is None:
             self.end(Stop.DONE, chunks)
 
-    def _check_guards(self, end: int, chunks: list[ChatCompletionChunk]) -> None:
+    def _check_limits(self, end: int, chunks: list[ChatCompletionChunk]) -> None:
         """After data that ends here: join texts, check the output limit, and whether strict mode refuses an anomaly."""
         limit = self._output_limit
         if end >= limit.check_from:  # which saves 3 % of a short stream with a callback

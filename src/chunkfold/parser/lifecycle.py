@@ -123,7 +123,7 @@ class Lifecycle:
         self._observers.add(subject, on_chunks, on_end)
         self._notify_observers()
 
-    def _take(
+    def _feed_or_fold(
         self,
         data: bytes | bytearray | memoryview,
         arrived: float | None = None,
@@ -143,7 +143,7 @@ class Lifecycle:
         known, keep_alives, size = fold.chunks, fold.keep_alives, fold.output_size
         seconds = now - deadlines.started
         try:
-            chunks = body.take(data, seconds, folding=folding)
+            chunks = body.feed(data, seconds, folding=folding)
         except BaseException:
             self._after_failure()
             raise
@@ -165,7 +165,7 @@ class Lifecycle:
             self._notify_observers()
         return chunks
 
-    def _take_slices(
+    def _feed_in_slices(
         self, data: bytes, arrived: float | None = None, *, folding: bool = False, is_returned: bool = False
     ) -> Generator[list[ChatCompletionChunk]]:
         """Take a large read, a slice at a time. Deadlines are checked after the last: all of it arrived at once."""
@@ -175,7 +175,7 @@ class Lifecycle:
         for piece in chain(pieces, (b"",)):
             if self.end is not None:
                 return
-            yield self._take(piece, now, folding=folding, is_slice=piece != b"", is_returned=is_returned)
+            yield self._feed_or_fold(piece, now, folding=folding, is_slice=piece != b"", is_returned=is_returned)
 
     def _end_of_body(
         self, exc: BaseException | None, *, is_returned: bool = False, is_transport: bool = False
@@ -189,7 +189,7 @@ class Lifecycle:
             return chunks
         body, size = self._body, self._fold.output_size
         try:
-            body.take_rest(chunks, exc)
+            body.close(chunks, exc)
         except BaseException:
             self._after_failure(exc)
             raise

@@ -18,7 +18,7 @@ _ALLOWANCE: Final = 2**20  # bytes, beside those
 _MOST_PER_OBJECT: Final = 2500
 _MOST_PER_BYTE: Final = 32
 _MOST_PER_CHARACTER: Final = 200
-_OFTEN_ENOUGH: Final = 2**13  # bytes
+_CHECK_EVERY: Final = 2**13  # bytes
 # What a byte of a body can become at most: characters of output (1e15 is counted as it is printed), or half an object.
 _OUTPUT_PER_BYTE: Final = 8
 _MOST_PER_BODY_BYTE: Final = _MOST_PER_OBJECT // 2 + _MOST_PER_BYTE + _OUTPUT_PER_BYTE * _MOST_PER_CHARACTER
@@ -53,7 +53,7 @@ class OutputLimit:
     def is_exceeded(self, offset: int) -> bool:
         """Whether the limit is exceeded, after the event whose data ends at this offset of the body."""
         if self.most is None:
-            self.check_from = offset + _OFTEN_ENOUGH
+            self.check_from = offset + _CHECK_EVERY
             return False
         output = self._fold.output_size
         estimate = self._estimate + _MOST_PER_CHARACTER * output
@@ -64,8 +64,8 @@ class OutputLimit:
             self._measure_at = estimate + max(self._allowed - size, self._allowed // 4)
             if size > self._allowed:
                 return True
-        unlooked = max((self._measure_at - estimate) // _MOST_PER_BODY_BYTE, _OFTEN_ENOUGH)
-        self.check_from = offset + min((self.most - output) // _OUTPUT_PER_BYTE, unlooked)
+        unchecked = max((self._measure_at - estimate) // _MOST_PER_BODY_BYTE, _CHECK_EVERY)
+        self.check_from = offset + min((self.most - output) // _OUTPUT_PER_BYTE, unchecked)
         return False
 
 

@@ -154,8 +154,8 @@ class ChatCompletionParser(Lifecycle):
         if self.end is not None:
             return []
         if type(data) is bytes and len(data) > _LARGE_READ:
-            return list(chain.from_iterable(self._take_slices(data, arrived, is_returned=True)))
-        return self._take(data, arrived, is_returned=True)
+            return list(chain.from_iterable(self._feed_in_slices(data, arrived, is_returned=True)))
+        return self._feed_or_fold(data, arrived, is_returned=True)
 
     def fold(self, data: bytes | bytearray | memoryview, *, arrived: float | None = None) -> None:
         """Take the next bytes of the body like `feed`, but without making chunks. Use it if you only need the result.
@@ -170,10 +170,10 @@ class ChatCompletionParser(Lifecycle):
         if self.end is not None:
             return
         if type(data) is bytes and len(data) > SLICE:
-            for _ in self._take_slices(data, arrived, folding=True):
+            for _ in self._feed_in_slices(data, arrived, folding=True):
                 pass
         else:
-            self._take(data, arrived, folding=True)
+            self._feed_or_fold(data, arrived, folding=True)
 
     def close(self) -> list[ChatCompletionChunk]:
         """Mark the end of the body. May return last chunks; afterwards `end` is set in any case."""
@@ -192,8 +192,8 @@ class ChatCompletionParser(Lifecycle):
 
 
 # What streams and recordings do with a parser, besides its public methods.
-feed_or_fold = ChatCompletionParser._take  # pyright: ignore[reportPrivateUsage] - of its base class
-feed_in_slices = ChatCompletionParser._take_slices  # pyright: ignore[reportPrivateUsage]
+feed_or_fold = ChatCompletionParser._feed_or_fold  # pyright: ignore[reportPrivateUsage] - of its base class
+feed_in_slices = ChatCompletionParser._feed_in_slices  # pyright: ignore[reportPrivateUsage]
 end_of_body = ChatCompletionParser._end_of_body  # pyright: ignore[reportPrivateUsage]
 take_events = ChatCompletionParser._take_events  # pyright: ignore[reportPrivateUsage]
 note_yielded = ChatCompletionParser._note_yielded  # pyright: ignore[reportPrivateUsage]

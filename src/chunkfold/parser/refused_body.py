@@ -33,7 +33,7 @@ class RefusedBody:
         self._first: float | None = None  # when the first bytes came
         self._body = bytearray()
 
-    def take(self, data: bytes, seconds: float, *, folding: bool = False) -> list[ChatCompletionChunk]:
+    def feed(self, data: bytes, seconds: float, *, folding: bool = False) -> list[ChatCompletionChunk]:
         """Take the next bytes, with their time in seconds after the request, unless the limit is reached."""
         del folding
         self._body += data
@@ -47,7 +47,7 @@ class RefusedBody:
     def notify_callback(self) -> None:
         """This kind of body has no observers."""
 
-    def take_rest(self, chunks: list[ChatCompletionChunk], exc: BaseException | None = None) -> None:
+    def close(self, chunks: list[ChatCompletionChunk], exc: BaseException | None = None) -> None:
         """The body has no more bytes."""
         self.end(Stop.ERROR, chunks, exc if isinstance(exc, InvalidStreamError) else None)
 

@@ -40,91 +40,91 @@ class StreamedBody(EventFolder):
         self._short = min(_LONG, self._largest)
         self._decoder = EventStreamDecoder(most)
 
-    def take(self, data: bytes, seconds: float = 0.0, *, folding: bool = False) -> list[ChatCompletionChunk]:
+    def feed(self, data: bytes, seconds: float = 0.0, *, folding: bool = False) -> list[ChatCompletionChunk]:
         """Take the next bytes; return the chunks they complete, if `folding` only those that folding needs."""
         del seconds
         chunks: list[ChatCompletionChunk] = []
         decoder, made, unchecked = self._decoder, None if folding else chunks, self._output_limit.check_from
         if decoder.is_between and self._is_direct:
             if len(data) > self._short:
-                data = self._without_run(data, made)
+                data = self._fold_run(data, made)
             elif decoder.offset + len(data) < unchecked and self._template.fold_block(data, decoder.offset, made):
                 decoder.offset += len(data)
                 return chunks
         events = decoder.feed(data)
         if decoder.is_plain:
             if events:
-                self._take_events(events, chunks, folding=folding)
+                self._fold_events(events, chunks, folding=folding)
             return chunks
-        self._take_exposed(events, chunks, folding=folding)
+        self._read_exposed(events, chunks, folding=folding)
         if decoder.limit_exceeded and self.stop is None:
             self._fail(exceeded("max_event_size", decoder.limit), chunks)
         return chunks
 
-    def _without_run(self, data: bytes, chunks: list[ChatCompletionChunk] | None) -> bytes:
-        """Take the events at the start of the data at once, if they are like the one before; return the rest."""
+    def _fold_run(self, data: bytes, chunks: list[ChatCompletionChunk] | None) -> bytes:
+        """Fold the events at the start of the data at once, if they are like the one before; return the rest."""
         decoder = self._decoder
         known = data[: max(0, self._output_limit.check_from - decoder.offset)]
         size = self._template.fold_run(known, decoder.offset, chunks, self._largest)
         decoder.offset += size
         return data[size:]
 
-    def take_rest(self, chunks: list[ChatCompletionChunk], exc: BaseException | None = None) -> None:
-        """The body ended, or the transport raised: take an unfinished block, and a body that is not an event stream."""
+    def close(self, chunks: list[ChatCompletionChunk], exc: BaseException | None = None) -> None:
+        """The body ended, or the transport raised: read an unfinished block, and a body that is not an event stream."""
         self._decoder.close()
-        self._take_start(chunks)
-        self._take_last_block(chunks)
+        self._read_start(chunks)
+        self._read_last_block(chunks)
         body = self._decoder.preamble
         if self.stop is None and body is not None:
-            self._take_other_body(body.strip(), chunks, cut=exc is not None)
+            self._read_other_body(body.strip(), chunks, cut=exc is not None)
 
-    def _take_exposed(
+    def _read_exposed(
         self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], *, folding: bool = False
     ) -> None:
-        """Take the events, and in between what the decoder exposes besides them, in the order of the body."""
+        """Fold the events, and read in between what the decoder exposes besides them, in the order of the body."""
         begin = 0
         for place, discarded in enumerate((*self._decoder.discarded, None)):
             if place == self._decoder.opening_place:
-                self._take_start(chunks)
+                self._read_start(chunks)
             end = len(events) if discarded is None else bisect_left(events, discarded.offset, begin, key=_offset)
             if self.stop is None:
-                self._take_events(events[begin:end], chunks, folding=folding)
+                self._fold_events(events[begin:end], chunks, folding=folding)
             if self.stop is None and discarded is not None:
-                self._take_discarded(discarded, chunks)
+                self._read_discarded(discarded, chunks)
             begin = end
 
-    def _take_start(self, chunks: list[ChatCompletionChunk]) -> None:
-        """Take what the body has before the first line of an event stream."""
+    def _read_start(self, chunks: list[ChatCompletionChunk]) -> None:
+        """Read what the body has before the first line of an event stream."""
         opening, limit = self._decoder.opening, self._decoder.opening_limit
         if not opening or self.stop is not None:
             return
         if limit is not None:
             if opening.lstrip()[:1] in _JSON_STARTS:
                 self._fail(exceeded("max_event_size", limit), chunks)
-        elif not self._take_opening(opening, chunks):
-            self._take_bare_lines(opening, chunks)
+        elif not self._read_opening(opening, chunks):
+            self._read_bare_lines(opening, chunks)
 
-    def _take_discarded(self, field: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
-        """An `error` field, an error as bare JSON, or a line that is nearly `data`, such as other bare JSON."""
+    def _read_discarded(self, field: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
+        """Read an `error` field, an error as bare JSON, or a line that is nearly `data`, such as other bare JSON."""
         if field.event == "error":
             if self._is_error_field(field):
-                self._take_error_field(field, chunks)
+                self._read_error_field(field, chunks)
             return
         self._log.offset = field.offset
-        if not field.event and not self._fold.chunks and self._take_opening(field.data, chunks):
+        if not field.event and not self._fold.chunks and self._read_opening(field.data, chunks):
             return  # after keep-alives
         if has_more_items(field.data, self._options.max_event_items) or not raw_data.is_payload(field.data):
             return
         if not field.event and raw_data.is_error(field.data):
-            self._take_error_field(field._replace(event="error"), chunks)
+            self._read_error_field(field._replace(event="error"), chunks)
             return
         self._log.note(anomalies.NEARLY_DATA)
         if not field.event and raw_data.is_chunk_or_done(field.data):
-            self._take_counted(field._replace(event=MESSAGE), chunks)
+            self._fold_counted(field._replace(event=MESSAGE), chunks)
         else:
-            self._check_guards(field.offset, chunks)
+            self._check_limits(field.offset, chunks)
 
-    def _take_opening(self, opening: bytes, chunks: list[ChatCompletionChunk]) -> bool:
+    def _read_opening(self, opening: bytes, chunks: list[ChatCompletionChunk]) -> bool:
         """Read a completion, or an error, where an event stream should begin: relays add a `[DONE]` to it.
 
         Returns whether it is one, or has too many values to tell.
@@ -135,27 +135,27 @@ class StreamedBody(EventFolder):
         if payload is None:
             return False
         self._output_limit.count(opening)
-        self._take_payload(ServerSentEvent(opening, offset=self._log.offset), payload, chunks)
+        self._fold_and_notify(ServerSentEvent(opening, offset=self._log.offset), payload, chunks)
         return True
 
-    def _take_bare_lines(self, opening: bytes, chunks: list[ChatCompletionChunk]) -> None:
+    def _read_bare_lines(self, opening: bytes, chunks: list[ChatCompletionChunk]) -> None:
         """Read the chunks and errors among the first lines before an event stream: JSON without the field."""
         for line in islice(raw_data.lines_of(opening), raw_data.MAX_EVENT_PAYLOADS):
             if self.stop is None and (raw_data.is_chunk_or_done(line) or raw_data.is_error(line)):
-                self._take_discarded(ServerSentEvent(line, event=""), chunks)
+                self._read_discarded(ServerSentEvent(line, event=""), chunks)
 
-    def _take_last_block(self, chunks: list[ChatCompletionChunk]) -> None:
-        """Take the block that is unfinished at the end of the body, its parts in the order of the body."""
+    def _read_last_block(self, chunks: list[ChatCompletionChunk]) -> None:
+        """Read the block that is unfinished at the end of the body, its parts in the order of the body."""
         block = self._decoder.unfinished or UnfinishedBlock(None, None, data_terminated=False)
         # The event has the offset of its block: if the error has the same, it is on the first line.
         parts = [*self._decoder.discarded, *filter(None, (block.error, block.event))]
         for part in sorted(parts, key=_offset):
             if self.stop is None and part is block.event:
-                self._take_unfinished_event(part, chunks, data_terminated=block.data_terminated)
+                self._read_unfinished_event(part, chunks, data_terminated=block.data_terminated)
             elif self.stop is None:
-                self._take_discarded(part, chunks)
+                self._read_discarded(part, chunks)
 
-    def _take_unfinished_event(
+    def _read_unfinished_event(
         self, event: ServerSentEvent, chunks: list[ChatCompletionChunk], *, data_terminated: bool
     ) -> None:
         if self._has_too_many_items(event.data, chunks):
@@ -165,7 +165,7 @@ class StreamedBody(EventFolder):
             self._log.offset = event.offset
             self._log.note(anomalies.UNFINISHED_BLOCK, "dropped" if whole is None else "read")
         if whole is not None:
-            self._take_counted(whole, chunks)
+            self._fold_counted(whole, chunks)
 
     def _is_error_field(self, field: ServerSentEvent) -> bool:
         """Whether a field is an error; JSON with too many values counts as one without being read."""
@@ -173,7 +173,7 @@ class StreamedBody(EventFolder):
             return bool(raw_data.error_comment(field.data))
         return has_more_items(field.data, self._options.max_event_items) or raw_data.is_error_field(field.data)
 
-    def _take_error_field(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
+    def _read_error_field(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
         self._log.offset = event.offset
         if self._has_too_many_items(event.data, chunks):
             return
@@ -184,10 +184,10 @@ class StreamedBody(EventFolder):
                 (anomalies.ERROR_FIELD if rule is anomalies.ERROR_EVENT else rule, detail)
                 for rule, detail in payload.notes
             ]
-        self._absorb(payload, event.offset + len(event.data), chunks)
+        self._fold_payload(payload, event.offset + len(event.data), chunks)
 
-    def _take_other_body(self, body: bytes, chunks: list[ChatCompletionChunk], *, cut: bool) -> None:
-        """A body in which nothing belongs to an event stream: an error, a whole completion, or something else."""
+    def _read_other_body(self, body: bytes, chunks: list[ChatCompletionChunk], *, cut: bool) -> None:
+        """Read a body in which nothing belongs to an event stream: an error, a whole completion, or something else."""
         if any(beginning.startswith(body) for beginning in _BEGINNINGS):
             return  # nothing, or less than a field's name
         may_be_json = body[:1] in _JSON_STARTS
@@ -196,7 +196,7 @@ class StreamedBody(EventFolder):
         payload = parse_body(body)
         if payload is not None:
             self._output_limit.count(body)
-            self._absorb(payload, len(body), chunks)
+            self._fold_payload(payload, len(body), chunks)
             if self.stop is None:
                 self.end(Stop.WHOLE_BODY, chunks)
         elif not (cut and may_be_json):

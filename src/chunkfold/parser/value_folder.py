@@ -152,7 +152,7 @@ class ValueFolder:
     def _keep_more(self, meaning: Meaning, values: Sequence[Any]) -> None:
         """Keep the counts and the values of unknown keys."""
         if meaning.counts:
-            self._fold.count_again({self._holes[number].key: values[number] for number in meaning.counts})
+            self._fold.update_usage({self._holes[number].key: values[number] for number in meaning.counts})
         for kept, number in meaning.unknown:
             kept[self._holes[number].key] = values[number]
         if meaning.unknown:
