@@ -257,9 +257,7 @@ DONE_MISSING: Final = Rule(
 FINISH_MISSING: Final = Rule(
     "CF502", "[DONE] although a choice has no finish reason", "Evolink, Ollama, proxies to Copilot", "ends as `done`"
 )
-FINISHED_TWICE: Final = Rule(
-    "CF504", "a choice finishes more than once", "OpenRouter, SGLang, LiteLLM (MCP)", "keeps the last"
-)
+FINISHED_TWICE: Final = Rule("CF504", "a choice finishes more than once", "OpenRouter, SGLang", "keeps the last")
 OUTPUT_AFTER_FINISH: Final = Rule(
     "CF505",
     "output follows the finish reason",

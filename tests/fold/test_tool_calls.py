@@ -23,8 +23,6 @@ from chunkfold import (
     ChatCompletionParser,
     ChoiceFinished,
     ParseError,
-    StreamEnd,
-    ToolCallDone,
 )
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.testing import DONE, HEAD, delta, event
@@ -956,61 +954,6 @@ def test_stop_beside_calls_that_the_server_ran_means_stop(fragments, outcome: st
     assert choice.outcome == outcome
     assert [event.outcome for event in events if isinstance(event, ChoiceFinished)] == [outcome]
     assert any(not call.is_server_side for call in choice.message.tool_calls) is (outcome == "tool_calls")
-
-
-def mcp_results(*ids: Any, finish_reason: str | None = "tool_calls") -> bytes:
-    """What LiteLLM's proxy sends when it has run calls on an MCP server; the model's answer follows."""
-    results = [{"tool_call_id": id_, "result": "x"} for id_ in ids]
-    return delta(finish_reason, provider_specific_fields={"mcp_call_results": results})
-
-
-@pytest.mark.parametrize(
-    ("results", "next_calls", "server_side", "ends"),
-    [
-        pytest.param(mcp_results("a", "b"), b"", [True, True], ["stop"], id="all of them"),
-        pytest.param(
-            mcp_results("a", "b", finish_reason=None), b"", [True, True], ["stop"], id="without a finish reason"
-        ),
-        pytest.param(mcp_results("a"), b"", [True, False], ["tool_calls"] * 2, id="one of them"),
-        pytest.param(
-            mcp_results("a", "b"),
-            delta(tool_calls=[on_wire((0, "c", T, THREE))]),
-            [True, True, False],
-            ["tool_calls"],
-            id="then one of yours",
-        ),
-        pytest.param(mcp_results("c", 5, None), b"", [False, False], ["tool_calls"] * 2, id="none of them"),
-    ],
-)
-def test_calls_that_a_proxy_ran_are_the_servers(
-    results: bytes, next_calls: bytes, server_side: list[bool], ends: list[str]
-) -> None:
-    parser = feed((0, "a", W, ONE), (1, "b", W, TWO))
-    events = parser.events()
-    parser.feed(results + delta(content="Hi") + next_calls + delta("stop") + DONE)
-    events += parser.events()
-    completion = parser.completion()
-    assert completion.choices[0].outcome == ends[-1]
-    assert [event.outcome for event in events if isinstance(event, ChoiceFinished)] == ends
-    assert [call.is_server_side for call in completion.tool_calls] == server_side
-    done = [event.call.is_server_side for event in events if isinstance(event, ToolCallDone)]
-    assert done == [False, *server_side[1:]]  # the first one was done before the results came
-    assert ChatCompletion.model_validate_json(completion.model_dump_json()) == completion
-
-
-def test_a_proxys_calls_do_not_finish_the_answer() -> None:
-    parser = feed((0, "a", W, ONE))
-    parser.feed(mcp_results("a"))
-    parser.close()
-    assert parser.end == StreamEnd.TRUNCATED
-    assert {anomaly.rule.id for anomaly in parser.anomalies} == {"CF504"}
-
-
-@pytest.mark.parametrize("fields", ["x", {}, {"mcp_call_results": "x"}, {"mcp_call_results": ["x", {}]}])
-def test_results_of_another_shape_answer_no_call(fields: Any) -> None:
-    parser = feed((0, "a", W, ONE))
-    parser.feed(delta("tool_calls", provider_specific_fields=fields) + DONE)
-    assert not parser.completion().tool_calls[0].is_server_side
 
 
 EMPTY_CALL = {"id": "", "type": "", "function": {"name": "", "arguments": ""}}

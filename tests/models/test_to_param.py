@@ -397,15 +397,6 @@ WRITTEN = [
         },
         id="LiteLLM: what Anthropic's own tools returned, and its summaries",
     ),
-    pytest.param(
-        [
-            {"tool_calls": [part("{}")]},
-            {"provider_specific_fields": {"mcp_call_results": [{"tool_call_id": "call_a", "result": "x"}]}},
-            {"content": "Hi"},
-        ],
-        {"content": "Hi"},
-        id="LiteLLM: not the calls that its proxy ran on an MCP server",
-    ),
     pytest.param([{"content": "Hi", "extra_content": "x"}], {"content": "Hi"}, id="an extra_content that is none"),
 ]  # fmt: skip
 

@@ -24,7 +24,6 @@ from chunkfold.models.content import (
     THINKING,
     BlockKind,
     Fields,
-    answered_calls,
     fields_of,
     fragments_of,
     has_more,
@@ -318,8 +317,6 @@ def _keep_provider_fields(state: ChoiceState, _: str, value: Any) -> bool:
         known = value.get("citations")
         citations = [*(known if is_list(known) else ()), value["citation"]]
         value = {**value, "citation": None, "citations": citations}
-    if state.tool_calls is not None:
-        state.tool_calls.answer(answered_calls(value))
     return merge_provider_fields(state.message_extra, value, ("thought_signatures", "citations"))
 
 

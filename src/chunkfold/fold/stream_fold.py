@@ -312,10 +312,6 @@ class StreamFold:
         if outcome is None:
             self.log.note(anomalies.EMPTY_FOR_ABSENT, "finish_reason")
             return
-        if outcome is Outcome.TOOL_CALLS and state.tool_calls is not None and state.tool_calls.are_answered:
-            # LiteLLM's proxy passes on the finish reason of the calls that it ran, and then the answer.
-            self.log.note(anomalies.FINISHED_TWICE, f"choice {excerpt(state.index)}: {excerpt(finish_reason)} first")
-            return
         if state.finish_reason is not None:
             detail = f"choice {excerpt(state.index)}: {excerpt(finish_reason)} after {excerpt(state.finish_reason)}"
             self.log.note(anomalies.FINISHED_TWICE, detail)

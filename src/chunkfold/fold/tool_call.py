@@ -26,7 +26,6 @@ from chunkfold.models.tool_calls import (
     ChatCompletionMessageFunctionToolCall,
     ChatCompletionMessageToolCall,
     FunctionCall,
-    mark_answered,
     without_placeholder,
 )
 
@@ -55,7 +54,6 @@ class ToolCall:
     is_displaced: bool = False  # whether it began at an index that another call had
     is_custom: bool = False
     is_server_side: bool = True  # whether there is nothing for the client to run, see `is_server_side`
-    is_answered: bool = False  # whether the server ran it, and gave the result to the model
     extra: dict[str, Any] = field(default_factory=new_dict)
     part_extra: dict[str, Any] = field(default_factory=new_dict)  # of its function, or its custom tool
     _name: TextBuffer = field(default_factory=TextBuffer)
@@ -180,10 +178,7 @@ class ToolCall:
             del part["arguments"]  # of an empty function beside it
         type_ = "custom" if self.is_custom and self.type == "function" else self.type or kind
         fields = with_unknown(self.extra, {"id": self.id, "type": type_, kind: part})
-        call = validate_leniently(model, fields)[0]
-        if self.is_answered:
-            mark_answered(call)
-        return call
+        return validate_leniently(model, fields)[0]
 
 
 class LegacyCall:

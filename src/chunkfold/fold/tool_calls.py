@@ -5,7 +5,7 @@ key, never a position; empty ids and names count as absent. Code that changes ch
 `route` alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -81,18 +81,6 @@ class ToolCalls:
         if call.id is None:
             call.id = id_
             self._count_client_side(call)
-
-    def answer(self, ids: Iterable[str]) -> None:
-        """The server ran the calls with these ids, and gave their results to the model."""
-        for id_ in ids:
-            if (call := self._by_id.get(id_)) is not None:
-                call.is_answered = True
-                self._count_client_side(call)
-
-    @property
-    def are_answered(self) -> bool:
-        """Whether the server ran calls, and the client is to run none."""
-        return self.client_side == 0 and any(call.is_answered for call in self.calls)
 
     def without_texts(self) -> "ToolCalls":
         """An independent copy without arguments, for routing; it notes nothing."""
@@ -173,9 +161,8 @@ class ToolCalls:
         call.has_text = True
 
     def _count_client_side(self, call: ToolCall) -> None:
-        """More of a call is known: count it among those for the client to run, or no longer."""
-        was = call.is_server_side
-        call.is_server_side = call.is_answered or is_server_side(call.id, has_name=call.has_name)
+        """The id or the name is new: count the call among those for the client to run, or no longer."""
+        was, call.is_server_side = call.is_server_side, is_server_side(call.id, has_name=call.has_name)
         self.client_side += was - call.is_server_side
 
     def _continued(

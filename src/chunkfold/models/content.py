@@ -36,8 +36,6 @@ _RETURNED_PROVIDER_FIELDS: Final = (
     "server_tool_calls",
     "compaction_blocks",
 )
-_MCP_RESULTS: Final = "mcp_call_results"
-"""Its key with the results of the calls that the proxy itself ran on an MCP server."""
 REASONING_ITEMS: Final = "reasoning_items"
 """LiteLLM's field with encrypted reasoning of OpenAI's Responses API."""
 _TEXT_PARTS: Final = ("text", "output_text")  # the second name is from OpenAI's Responses API
@@ -237,13 +235,6 @@ def returned_fields(fields: Fields) -> dict[str, Any]:
         found[PROVIDER_FIELDS] = {name: provider[name] for name in _RETURNED_PROVIDER_FIELDS if provider.get(name)}
     returned: dict[str, Any] = copied({name: value for name, value in found.items() if value})
     return returned
-
-
-def answered_calls(provider_fields: Any) -> set[str]:
-    """The ids of the calls that LiteLLM's proxy ran on an MCP server: it lets the model answer in the same stream."""
-    results = provider_fields.get(_MCP_RESULTS) if is_object(provider_fields) else None
-    ids = (result.get("tool_call_id") for result in results if is_object(result)) if is_list(results) else ()
-    return {id_ for id_ in ids if isinstance(id_, str)}
 
 
 def read_part(part: Any) -> tuple[str, str]:

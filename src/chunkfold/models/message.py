@@ -2,15 +2,15 @@
 
 import builtins
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, overload
 
-from pydantic import BaseModel, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, Field, PrivateAttr
 
 from chunkfold.errors import ParseError
 from chunkfold.excerpts import excerpt
 from chunkfold.json_text.values import copied
 from chunkfold.models.base import RAW_VALUES, Model, Uncompared, null_as
-from chunkfold.models.content import PROVIDER_FIELDS, answered_calls, read_part, returned_fields, text_of
+from chunkfold.models.content import read_part, returned_fields, text_of
 from chunkfold.models.shared import Annotation, ChatCompletionAudio
 from chunkfold.models.tool_calls import (
     ChatCompletionMessageFunctionToolCall,
@@ -18,8 +18,6 @@ from chunkfold.models.tool_calls import (
     Function,
     FunctionCall,
     arguments_json,
-    is_answered,
-    mark_answered,
 )
 
 if TYPE_CHECKING:
@@ -63,15 +61,6 @@ class ChatCompletionMessage(Model):
     reasoning_details: list[dict[str, Any]] | None = None
 
     _order: Uncompared = PrivateAttr(default_factory=Uncompared)
-
-    @model_validator(mode="after")
-    def _mark_answered_calls(self) -> Self:
-        if self.tool_calls:
-            answered = answered_calls((self.model_extra or {}).get(PROVIDER_FIELDS))
-            for call in self.tool_calls:
-                if call.id in answered:
-                    mark_answered(call)
-        return self
 
     @property
     def parts(self) -> "list[MessagePart]":
@@ -122,8 +111,7 @@ class ChatCompletionMessage(Model):
         It has the content, the refusal, the tool calls with their ids and unknown fields, and the fields that providers
         verify on the next turn, as sent: blocks of reasoning with their signatures, opaque reasoning, content parts,
         thought signatures. Empty arguments become `{}`, which every provider accepts. A call without a name is
-        left out, because no provider accepts one, and so is one that LiteLLM's proxy ran on an MCP server, because its
-        result is not part of the message. A message without output has an empty text.
+        left out, because no provider accepts one. A message without output has an empty text.
 
         Args:
             reasoning_content: Whether to include the reasoning text under that name: Moonshot and DeepSeek require it
@@ -132,7 +120,7 @@ class ChatCompletionMessage(Model):
         param: dict[str, Any] = {"role": "assistant", "content": self._content_param()}
         if self.refusal:
             param["refusal"] = self.refusal
-        calls = [_call_param(call) for call in self.tool_calls if call.name and not is_answered(call)]
+        calls = [_call_param(call) for call in self.tool_calls if call.name]
         if calls:
             param["tool_calls"] = calls
         elif self.function_call is not None and self.function_call.name:

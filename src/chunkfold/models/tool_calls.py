@@ -131,8 +131,6 @@ class ChatCompletionMessageFunctionToolCall(Model):
     type: Annotated[Literal["function"], AnyString, null_as("function")] = "function"
     function: Function
 
-    _is_answered: bool = PrivateAttr(default=False)
-
     @property
     def name(self) -> str:
         """The tool's name, "" if none was sent."""
@@ -140,8 +138,8 @@ class ChatCompletionMessageFunctionToolCall(Model):
 
     @property
     def is_server_side(self) -> bool:
-        """Whether you must not run it: the server ran it itself, or it has no name."""
-        return self._is_answered or is_server_side(self.id, has_name=bool(self.name))
+        """Whether you must not run it: the server ran it itself (`srvtoolu_` ids), or it has no name."""
+        return is_server_side(self.id, has_name=bool(self.name))
 
     @property
     def arguments(self) -> str:
@@ -160,8 +158,6 @@ class ChatCompletionMessageCustomToolCall(Model):
     type: Annotated[Literal["custom"], AnyString, null_as("custom")] = "custom"
     custom: Custom
 
-    _is_answered: bool = PrivateAttr(default=False)
-
     @property
     def name(self) -> str:
         """The tool's name, "" if none was sent."""
@@ -169,8 +165,8 @@ class ChatCompletionMessageCustomToolCall(Model):
 
     @property
     def is_server_side(self) -> bool:
-        """Whether you must not run it: the server ran it itself, or it has no name."""
-        return self._is_answered or is_server_side(self.id, has_name=bool(self.name))
+        """Whether you must not run it: the server ran it itself (`srvtoolu_` ids), or it has no name."""
+        return is_server_side(self.id, has_name=bool(self.name))
 
     @property
     def arguments(self) -> str:
@@ -179,16 +175,6 @@ class ChatCompletionMessageCustomToolCall(Model):
 
 
 ChatCompletionMessageToolCall = ChatCompletionMessageFunctionToolCall | ChatCompletionMessageCustomToolCall
-
-
-def mark_answered(call: ChatCompletionMessageToolCall) -> None:
-    """Mark a call that the server ran, and whose result it gave to the model: no request may have the call."""
-    call._is_answered = True  # pyright: ignore[reportPrivateUsage] - of this module
-
-
-def is_answered(call: ChatCompletionMessageToolCall) -> bool:
-    """Whether a call is marked so."""
-    return call._is_answered  # pyright: ignore[reportPrivateUsage] - of this module
 
 
 def checked_types(types: ToolTypes) -> ToolTypes:
