@@ -546,6 +546,20 @@ def test_what_one_held_back_goes_through_those_behind_it() -> None:
     assert parser.snapshot.text == "a a <thi<thi"
 
 
+def test_the_output_that_one_makes_is_limited_chunk_by_chunk() -> None:
+    class Louder:
+        def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
+            chunk.choices[0].delta.content = chunk.text * 10_000
+            return [chunk]
+
+        def close(self) -> list[ChatCompletionChunk]:
+            return []
+
+    parser, _ = read(contents(["hello"] * 10), Louder(), max_output_size=100_000)
+    assert isinstance(parser.error, chunkfold.LimitExceededError)
+    assert len(parser.snapshot.text) == 150_000  # the chunk that exceeds it is still returned
+
+
 CUT_AND_WHOLE = [
     (ThinkTags(), ["a<think>b"], ["c"], ("c", "")),
     (ThinkTags(inside=True), ["b</think>a"], ["c"], ("", "c")),

@@ -1592,6 +1592,22 @@ async def test_closing_that_fails(front: Any, kind: type[BaseException], failing
         raised = None
 
 
+class Unfinished(UnwillingBody):
+    """A body whose methods to close it cannot even be read."""
+
+    @property
+    def close(self) -> Any:
+        raise OSError("mine")
+
+    aclose = close
+
+
+async def test_closing_that_cannot_be_read(front: Any) -> None:
+    async with front(Unfinished(Unwilling())) as stream:
+        await anext(aiter(stream))
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+
+
 async def test_a_body_that_cannot_be_closed_after_its_stream_was(front: Any) -> None:
     """It is closed by whoever reads it, when closing came during a read; that it fails is no news then either."""
     async with spotless_loop():

@@ -171,7 +171,7 @@ def _kind_of(part: Any) -> str:
 def _has(state: ChoiceState, name: str, value: Any) -> bool:
     """Whether deltas brought a field of the message, or there is no gap."""
     if name in REASONING_FIELDS:
-        return _has_reasoning(state)
+        return _has_reasoning(state) or (name == CONTENT_BLOCKS.name and "images" in state.lists)
     if is_list(value) and name == "content":
         return True  # its parts are checked one by one
     if name in ("tool_calls", "function_call", "audio"):

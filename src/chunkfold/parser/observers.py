@@ -21,7 +21,7 @@ class Observers:
     __slots__ = ("_observers", "_reported")
 
     def __init__(self, chunks: int) -> None:
-        self._reported = chunks  # the observers hear of those that come from now on
+        self._reported = chunks  # the observers are notified of those that come from now on
         self._observers: list[_Observer] = []
 
     def __reduce__(self) -> "tuple[type[Observers], tuple[int]]":

@@ -24,7 +24,7 @@ _REASONING_AND_BLOCK: Final = ({"reasoning", "reasoning_details"}, {"reasoning_c
 _Kind = Literal["text", "index", "count", "created", "unknown", "padding"]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Meaning:
     """What the values in the holes of a chunk, given by the holes' numbers, mean to the fold."""
 
@@ -44,10 +44,10 @@ class Meaning:
 
     def is_usual(self, values: Sequence[Any]) -> bool:
         """Whether these values mean what the ones in the chunk do."""
-        is_usual: bool = values[self.texts[0]] == values[self.texts[-1]]
+        is_same: bool = values[self.texts[0]] == values[self.texts[-1]]
         for number in self.positive:
-            is_usual = is_usual and values[number] > 0
-        return is_usual
+            is_same = is_same and values[number] > 0
+        return is_same
 
     def joined(self, rows: Sequence[tuple[Any, ...]]) -> list[Any] | None:
         """The values of a single event equivalent to all rows after the first; None if there is none."""

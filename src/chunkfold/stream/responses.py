@@ -119,13 +119,13 @@ def decoded_encodings(headers: Headers) -> list[str]:
 
 def close_quietly(source: Any) -> None:
     """Close a source, if it can be closed; what it raises is ignored, since how the stream ended is already known."""
-    if hasattr(source, "close"):  # else two errors are raised, which take a fiftieth of a short stream
-        with suppress(Exception):
+    with suppress(Exception):
+        if hasattr(source, "close"):  # else two errors are raised, which take a fiftieth of a short stream
             source.close()
 
 
 async def aclose_quietly(source: Any) -> None:
     """The same for an async source."""
-    if hasattr(source, "aclose"):
-        with suppress(Exception):
+    with suppress(Exception):
+        if hasattr(source, "aclose"):
             await source.aclose()
