@@ -169,14 +169,10 @@ class EventFolder:
 
     def _check_limits(self, end: int, chunks: list[ChatCompletionChunk]) -> None:
         """After data that ends here: join texts, check the output limit, and whether strict mode refuses an anomaly."""
-        limit = self._output_limit
-        # Which saves 3 % of a short stream with a callback. A transform may make any output of few bytes.
-        if end >= limit.check_from or self._options.transforms:
-            self._fold.compact()
-            if limit.is_exceeded(end):
-                self._fail(exceeded("max_output_size", limit.most), chunks)
-                return
-        if self._log.refused is not None:
+        self._fold.compact()
+        if self._output_limit.is_exceeded(end):
+            self._fail(exceeded("max_output_size", self._output_limit.most), chunks)
+        elif self._log.refused is not None:
             self.end(Stop.REFUSED, chunks)
 
     def _flush(self, chunks: list[ChatCompletionChunk]) -> None:
