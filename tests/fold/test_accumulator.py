@@ -1005,6 +1005,7 @@ def test_images_in_content_blocks_are_images() -> None:
     assert [one.image for one in parser.events() if isinstance(one, ImageReceived)] == received
     assert [type(part).__name__ for part in message.parts] == ["TextPart", "ImagePart", "ImagePart", "TextPart"]
     assert fold(*said(first)).completion().message.model_dump().keys() & {"images", "content_blocks"} == {"images"}
+    assert fold(chunk(first)).end == "done"  # an image is output
 
 
 WRONG_PARTS: dict[str, tuple[Any, list[Any] | None]] = {

@@ -902,6 +902,10 @@ def test_a_detail_that_is_an_object_has_the_fields_of_the_error(body: dict[str, 
     assert error.retryable
 
 
+def test_a_detail_beside_a_message_is_not_the_error() -> None:
+    assert failure({"error": {"message": "m", "detail": {"message": "x", "code": "rate_limit_exceeded"}}}).code is None
+
+
 def test_the_place_in_the_request_that_is_wrong() -> None:
     """FastAPI's `loc`."""
     detail = [{"msg": "x"}, {"loc": ["body", "messages", 0, "role"], "msg": "Field required"}, {"loc": ["query"]}]
