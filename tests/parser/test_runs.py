@@ -630,6 +630,14 @@ def test_after_another_block_all_of_an_event_is_folded(more: bytes) -> None:
     assert [block["text"][-4:] for block in blocks] == ["9 bc", "ther"]
 
 
+def test_what_is_noted_of_one_event_is_noted_of_each_like_it() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(FIRST + chunk(choice(tool_calls=[fragment(0, "call_1", "f", "")]), id="c1", model="m"))
+    for number in range(60):
+        parser.feed(argued(b"x%d" % number, b'"index":0,"id":""'))
+    assert {anomaly.rule.id: anomaly.count for anomaly in parser.anomalies} == {"CF203": 60}
+
+
 def test_a_block_goes_on_under_the_key_of_its_last_fragment() -> None:
     parser = ChatCompletionParser()
     words = [b"a%d " % place for place in range(30)]
