@@ -98,11 +98,8 @@ class ValueFolder:
         fold, meaning = self._fold, self._meaning
         if meaning is None or meaning.rule is None:
             return self._fold_chunk(values, count)
-        is_usual = self._is_always_usual or meaning.is_usual(values)
-        if not (is_usual and fold.follows_template):
-            is_folded = self._fold_chunk(values, count)
-            fold.follows_template &= is_usual  # else the total may now be a sum (CF402)
-            return is_folded
+        if not (fold.follows_template and (self._is_always_usual or meaning.is_usual(values))):
+            return self._fold_chunk(values, count)
         state = self._state if meaning.choice is None else fold.states.get(values[meaning.choice])
         text = values[meaning.texts[0]]
         if state is None or not fold.add_again(state, self._head, meaning.rule, text, count):
