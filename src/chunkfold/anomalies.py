@@ -113,9 +113,7 @@ EMPTY_FOR_ABSENT: Final = Rule(
     "StepFun, MiniMax, DashScope, iFlytek, Mistral, oMLX",
     "reads it as absent",
 )
-ROLE_CHANGED: Final = Rule(
-    "CF204", "the role changes within the stream", "GigaChat, relays", "keeps assistant, else the first"
-)
+ROLE_CHANGED: Final = Rule("CF204", "the role changes within the stream", "relays", "keeps assistant, else the first")
 ID_CHANGED: Final = Rule(
     "CF205", "the id or the model changes within the stream", "Oracle, OpenRouter, GitHub Copilot", "keeps the first"
 )
@@ -174,8 +172,8 @@ UNEXPLAINED_OBJECT: Final = Rule(
 )
 TOOL_MESSAGE: Final = Rule(
     "CF220",
-    "a delta has the role tool or function",
-    "MiniMax's search, gateways that run tools",
+    "a delta has the role tool, function or function_in_progress",
+    "MiniMax's search, GigaChat, gateways that run tools",
     "keeps it raw in the choice's `tool_messages`",
 )
 CHOICE_INDEX_WANDERS: Final = Rule(

@@ -649,7 +649,7 @@ def test_on_a_terminal_nothing_is_too_wide_and_nothing_acts(width: int, tmp_path
         r"日本語のテキスト👍\x1b[2J\x1b]0;title\x07",
         r"'na\nme'",
         "CF204:therolechangeswithinthestream",
-        "sentby:GigaChat",
+        "sentby:relays",
     ):
         assert told in shown
     assert "\x1b[33m" in written  # rules are yellow

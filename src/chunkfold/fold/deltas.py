@@ -216,7 +216,7 @@ def _add_role(state: ChoiceState, role: str) -> None:
         state.role = role
     else:
         state.log.note(anomalies.ROLE_CHANGED, excerpt(role))
-        if role == "assistant":  # a temporary one preceded it (GigaChat)
+        if role == "assistant":  # a temporary one preceded it
             state.role = role
 
 

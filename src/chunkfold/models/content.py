@@ -20,8 +20,9 @@ THOUGHT_TAGS: Final = ("<thought>", "</thought>")
 `without_thought_tag` drops the first, `StreamFold` the second, which comes with the text after the thought.
 """
 
-# Roles whose text is not the assistant's: MiniMax's search sends its results so (CF220).
-_TOOL_ROLES: Final = ("tool", "function")
+# Roles whose text is not the assistant's (CF220): MiniMax's search sends its results with the first, and GigaChat with
+# the last how long its own function still takes.
+_TOOL_ROLES: Final = ("tool", "function", "function_in_progress")
 # DeepSeek, vLLM; OpenRouter, StepFun; GitHub Copilot. Often the same text comes in two of them.
 _REASONING_TEXTS: Final = ("reasoning_content", "reasoning", "reasoning_text")
 APPENDED: Final = ("reasoning_text", "reasoning_opaque")
