@@ -309,6 +309,11 @@ WRITTEN = [
         id="Copilot: the opaque pieces append",
     ),
     pytest.param(
+        [{"content": "Hi", "functions_state_id": "a-1"}, {"functions_state_id": None}],
+        {"content": "Hi", "functions_state_id": "a-1"},
+        id="GigaChat: the state of its functions",
+    ),
+    pytest.param(
         [databricks({"text": "h"}), databricks({"text": "m"}), databricks({"text": "", "signature": "c2ln"}), {"content": "Hi"}],
         {
             "content": [
