@@ -287,7 +287,7 @@ def test_the_finish_reason_stays_with_the_last_part() -> None:
     ]
 
 
-@pytest.mark.parametrize("word", ["", "null", "None"])
+@pytest.mark.parametrize("word", ["", "null", "None", "thinking_end"])
 def test_a_tag_is_held_back_where_a_word_stands_for_no_finish_reason(word: str) -> None:
     pieces = [
         event({"choices": [{"delta": {"content": text}, "finish_reason": word}]})

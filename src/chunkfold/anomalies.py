@@ -109,8 +109,8 @@ DELTA_MISSING: Final = Rule(
 )
 EMPTY_FOR_ABSENT: Final = Rule(
     "CF203",
-    "an empty string, a created of 0, or a word such as `null` or `keepalive`, instead of an absent value",
-    "StepFun, MiniMax, DashScope, iFlytek, Mistral, oMLX",
+    "an empty string, a created of 0, or a word such as `null`, `keepalive` or `thinking_end`, for an absent value",
+    "StepFun, MiniMax, DashScope, iFlytek, Mistral, oMLX, Jina",
     "reads it as absent",
 )
 ROLE_CHANGED: Final = Rule("CF204", "the role changes within the stream", "relays", "keeps assistant, else the first")

@@ -348,7 +348,7 @@ def test_a_path_names_a_key_that_does_not_fit() -> None:
     assert base.dotted(()) == "the value"
 
 
-@pytest.mark.parametrize("word", [None, "", " ", "null", "None", "NONE"])
+@pytest.mark.parametrize("word", [None, "", " ", "null", "None", "NONE", "thinking_end"])
 def test_an_open_choice_has_no_outcome(word: str | None) -> None:
     assert Choice(finish_reason=word, message=ChatCompletionMessage()).outcome is None
 

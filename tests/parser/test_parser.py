@@ -179,6 +179,7 @@ ENDS: dict[str, tuple[bytes, tuple[str, str, str, str]]] = {
     "text": (ROLE + HI, OPEN_WITH_OUTPUT),
     "the word null as finish reason": (delta("null"), OPEN_WITHOUT_OUTPUT),
     "text, then the word null as finish reason": (HI + delta("null"), OPEN_WITH_OUTPUT),
+    "text, then the end of thinking as finish reason": (HI + delta("thinking_end"), OPEN_WITH_OUTPUT),
     "text, then an empty finish reason": (HI + delta(""), OPEN_WITH_OUTPUT),
     "text, then usage": (HI + USAGE, OPEN_WITH_OUTPUT),
     "one of two choices finished": (HI + text("Ho", 1) + delta("stop", 1), OPEN_WITH_OUTPUT),
@@ -1039,7 +1040,7 @@ def test_what_is_never_an_anomaly(body: str, cut: Callable[[bytes], list[bytes]]
     assert parser.anomalies == ()
 
 
-@each_case("word", ["null", "None", "NONE", " "])
+@each_case("word", ["null", "None", "NONE", " ", "thinking_end"])
 def test_a_word_for_nothing_is_no_finish_reason(word: str) -> None:
     parser = parse(delta(word, content="H") + delta(word, content="i") + STOP + DONE)
     (choice,) = parser.completion().choices

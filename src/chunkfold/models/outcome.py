@@ -37,7 +37,9 @@ _WORDS = {
 }
 _OUTCOMES = {word: outcome for outcome, words in _WORDS.items() for word in words.split()}
 _LONGEST_WORD = 100  # characters; a longer one is in no table
-_ABSENT = ("", "null", "none")  # iFlytek and relays in front of DashScope write "null", some gateways "None" (CF203)
+# No end (CF203): iFlytek and relays in front of DashScope write "null", some gateways "None". Jina's DeepSearch reports
+# the end of its thinking.
+_ABSENT = ("", "null", "none", "thinking_end")
 
 
 def outcome_of(finish_reason: str | None, *, has_tool_calls: bool = False) -> Outcome | None:
