@@ -69,8 +69,8 @@ from chunkfold.testing import (
 )
 from chunkfold.testing.playback import Playback
 from chunkfold.testing.wire import compact_json
-from chunkfold.wire.envelopes import is_plain
-from chunkfold.wire.payload import valid_chunk, validate_json
+from chunkfold.wire.envelopes import is_only_chunk
+from chunkfold.wire.payload import chunk_from_json, valid_chunk
 
 pytest_generate_tests = over_both_streams
 
@@ -623,7 +623,7 @@ def folded_chunks(events: list[ServerSentEvent], *, usual: bool) -> tuple[Any, .
         accumulator.log.offset = sent.offset
         valid = valid_chunk(sent)
         if usual and valid is not None and accumulator.add_if_usual(valid):
-            assert is_plain(valid)
+            assert is_only_chunk(valid)
             taken += 1
             continue
         for one in parse_payload(sent).chunks:
@@ -1284,11 +1284,11 @@ def validations(monkeypatch: pytest.MonkeyPatch, body: bytes) -> int:
     def counted(data: bytes) -> Any:
         nonlocal count
         count += 1
-        return validate_json(data)
+        return chunk_from_json(data)
 
     with monkeypatch.context() as patch:
         for module in (chunkfold.parser.event_folder, chunkfold.wire.payload):
-            patch.setattr(module, "validate_json", counted)
+            patch.setattr(module, "chunk_from_json", counted)
         parser = ChatCompletionParser()
         parser.fold(body)
         parser.close()

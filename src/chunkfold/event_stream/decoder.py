@@ -48,9 +48,9 @@ class EventStreamDecoder:
             b"" if there were none. If they exceed the limit, only their beginning.
         opening_limit: The limit that `opening` exceeds, in bytes; None if it does not.
         opening_place: How many entries of `discarded` belong before `opening`.
-        is_plain: Whether the last `feed` exposed nothing besides its events, and the body is an event stream.
-        is_between: Whether `is_plain` is true and the next byte begins a block. You may then read blocks of one `data`
-            line and a blank one without the decoder, and add their size to `offset`.
+        has_only_events: Whether the last `feed` exposed nothing besides its events, and the body is an event stream.
+        is_between: Whether `has_only_events` is true and the next byte begins a block. You may then read blocks of one
+            `data` line and a blank one without the decoder, and add their size to `offset`.
         offset: The position in the body of the first byte that is not yet part of a finished line.
 
     Raises:
@@ -67,7 +67,7 @@ class EventStreamDecoder:
         self.opening = b""
         self.opening_limit: int | None = None
         self.opening_place = 0
-        self.is_plain = self.is_between = False
+        self.has_only_events = self.is_between = False
         self.offset = 0
         self.limit = max_event_size
         self._start: bytes | None = b""  # the first bytes, until they can no longer be a BOM
@@ -106,7 +106,7 @@ class EventStreamDecoder:
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[ServerSentEvent]:
         """Take the next bytes of the body; return the events they complete. Has no effect after the end."""
-        if self.is_plain and type(data) is bytes and CR not in data:  # what servers and proxies send, read by read
+        if self.has_only_events and type(data) is bytes and CR not in data:  # as most servers send it
             if self._line:
                 if LF not in data:
                     self._keep_unfinished(data)
@@ -118,12 +118,12 @@ class EventStreamDecoder:
                     event = _new(ServerSentEvent, (line[6:], MESSAGE, self.last_event_id, self.offset))
                     self.offset += len(data)
                     return [event]
-        self.is_plain = False
+        self.has_only_events = False
         events = self._feed_slowly(data)
         is_over = self._closed or self.limit_exceeded
         has_exposed = bool(self._discarded.events or self.opening)
-        self.is_plain = not (is_over or self._skip_lf or has_exposed) and self._preamble is None
-        self.is_between = self.is_plain and not self._line and not self._is_begun
+        self.has_only_events = not (is_over or self._skip_lf or has_exposed) and self._preamble is None
+        self.is_between = self.has_only_events and not self._line and not self._is_begun
         return events
 
     def _feed_slowly(self, data: bytes | bytearray | memoryview) -> list[ServerSentEvent]:
@@ -146,7 +146,7 @@ class EventStreamDecoder:
     def close(self) -> None:
         """Mark the end of the body. A block without a final blank line is not dispatched, but kept in `unfinished`."""
         self._discarded.events, self.opening, self.opening_place = [], b"", 0
-        self.is_plain = self.is_between = False
+        self.has_only_events = self.is_between = False
         if self._closed or self.limit_exceeded:
             return
         if self._start and self._preamble is not None:
@@ -365,6 +365,6 @@ class EventStreamDecoder:
 
     def _exceed(self) -> None:
         self.limit_exceeded = True
-        self.is_plain = self.is_between = False
+        self.has_only_events = self.is_between = False
         self._line.clear()
         self._new_block()

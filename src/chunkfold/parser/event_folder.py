@@ -23,9 +23,9 @@ from chunkfold.parser.options import BodyOptions
 from chunkfold.parser.surrogate_joiner import SurrogateJoiner
 from chunkfold.parser.template import EventTemplate
 from chunkfold.transforms import OneChoice, Transform
-from chunkfold.wire.envelopes import is_plain
+from chunkfold.wire.envelopes import is_only_chunk
 from chunkfold.wire.parts import MAX_EVENT_PARTS
-from chunkfold.wire.payload import Payload, parse_slowly, valid_chunk, validate_json
+from chunkfold.wire.payload import Payload, chunk_from_json, parse_slowly, valid_chunk
 from chunkfold.wire.raw_data import DONE
 
 _LARGE: Final = 2 * MAX_EVENT_PARTS  # bytes; an event that has no more is below all limits on what it holds
@@ -75,13 +75,13 @@ class EventFolder:
             elif not self._is_direct or not fold_alike(event, made):
                 output_limit.count(data)
                 try:
-                    chunk = validate_json(data) if event.event == MESSAGE and data != DONE else None
+                    chunk = chunk_from_json(data) if event.event == MESSAGE and data != DONE else None
                 except ValidationError:
                     chunk = None
                 direct = chunk if self._is_direct else None
                 if direct is not None and fold.add_if_usual(direct):
                     chunks.append(direct)
-                elif direct is None or not self._add_plain(direct, chunks):
+                elif direct is None or not self._add_if_only_chunk(direct, chunks):
                     self._fold_event(event, chunk, chunks)
             if end >= output_limit.check_from and self.stop is None:
                 self._check_limits(end, chunks)
@@ -105,7 +105,7 @@ class EventFolder:
         self, event: ServerSentEvent, chunk: ChatCompletionChunk | None, chunks: list[ChatCompletionChunk]
     ) -> None:
         """Fold an event that is more than a plain chunk, or that is observed; `chunk` is None if it is not valid."""
-        if chunk is not None and not is_plain(chunk):
+        if chunk is not None and not is_only_chunk(chunk):
             chunk = None  # it may be large, and is read again
         payload = parse_slowly(event) if chunk is None else Payload([chunk])
         if payload.foreign and self.foreign is None:
@@ -136,9 +136,9 @@ class EventFolder:
         if error is None and stop not in (Stop.REFUSED, Stop.LEFT) and limit.is_exceeded(self._log.offset):
             self.stop, self.error = Stop.INVALID, exceeded("max_output_size", limit.most)
 
-    def _add_plain(self, chunk: ChatCompletionChunk, chunks: list[ChatCompletionChunk]) -> bool:
+    def _add_if_only_chunk(self, chunk: ChatCompletionChunk, chunks: list[ChatCompletionChunk]) -> bool:
         """Fold an unusual chunk, for a fifth less than `_fold_event`; return False if it may be more than a chunk."""
-        if not is_plain(chunk):
+        if not is_only_chunk(chunk):
             return False
         if self._merger is None:
             chunks.append(self._fold.add_unusual(chunk))

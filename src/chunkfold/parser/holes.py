@@ -13,7 +13,7 @@ from pydantic_core import from_json, to_json
 from chunkfold.json_text.values import is_container, is_list, is_object
 from chunkfold.models.base import Model, is_model
 from chunkfold.models.chunk import ChatCompletionChunk
-from chunkfold.wire.payload import validate_json
+from chunkfold.wire.payload import chunk_from_json
 
 VALUE: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|-?\d[\d.eE+-]*+)', re.DOTALL)
 """A string or number of JSON; of the numbers, only integers can be in a hole.
@@ -54,7 +54,7 @@ def holes_of(
     for number, marker in zip(changed, markers, strict=True):
         tried[number] = to_json(marker)
     try:
-        like = validate_json(b"".join(tried))
+        like = chunk_from_json(b"".join(tried))
         found = [field for field in _fields(like) if field.holder[field.key] in markers]
     except ValueError:
         return None

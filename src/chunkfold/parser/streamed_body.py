@@ -52,7 +52,7 @@ class StreamedBody(EventFolder):
                 decoder.offset += len(data)
                 return chunks
         events = decoder.feed(data)
-        if decoder.is_plain:
+        if decoder.has_only_events:
             if events:
                 self._fold_events(events, chunks, folding=folding)
             return chunks

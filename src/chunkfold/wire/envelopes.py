@@ -2,7 +2,7 @@
 
 Events of other APIs are recognised here too: the URL is wrong then, and a retry does not help.
 
-The shapes are tried in a fixed order (see `find_error`); `is_plain` is a quick check that none of them is possible.
+The shapes are tried in a fixed order (see `find_error`); `is_only_chunk` quickly checks that none is possible.
 """
 
 from typing import Any, Final, NamedTuple, TypeGuard
@@ -39,7 +39,7 @@ class Envelope(NamedTuple):
     rule: Rule | None
 
 
-def is_plain(chunk: ChatCompletionChunk) -> bool:
+def is_only_chunk(chunk: ChatCompletionChunk) -> bool:
     """Whether a valid chunk is all that it seems: no error, not another API's, and its content is not audio."""
     extra = chunk.__pydantic_extra__
     if "choices" not in chunk.__pydantic_fields_set__ or chunk.object in AMBIGUOUS_OBJECTS:

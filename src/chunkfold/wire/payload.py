@@ -18,12 +18,12 @@ from chunkfold.json_text.values import is_list, is_object, new_list
 from chunkfold.models.chunk import KEEP_ALIVES, ChatCompletionChunk, is_unexplained
 from chunkfold.wire import raw_data
 from chunkfold.wire.api_errors import api_error
-from chunkfold.wire.envelopes import find_error, is_plain, other_api, other_api_object, without_error_texts
+from chunkfold.wire.envelopes import find_error, is_only_chunk, other_api, other_api_object, without_error_texts
 from chunkfold.wire.parts import MAX_BLOCK_PARTS, MAX_EVENT_PARTS, count_parts, is_full_of_parts
 from chunkfold.wire.repairs import Notes, UnreadableError, read_json, repaired_chunk
 
 ChatCompletionChunk.model_rebuild()  # the one model that every stream needs
-validate_json: Callable[[bytes], ChatCompletionChunk] = ChatCompletionChunk.__pydantic_validator__.validate_json
+chunk_from_json: Callable[[bytes], ChatCompletionChunk] = ChatCompletionChunk.__pydantic_validator__.validate_json
 
 
 @dataclass(slots=True, repr=False)
@@ -57,18 +57,18 @@ def parse_payload(event: ServerSentEvent) -> Payload:
     check_instance("event", event, ServerSentEvent, "a ServerSentEvent")
     check_instance("event.data", event.data, bytes, "bytes")
     chunk = valid_chunk(event)
-    return Payload([chunk]) if chunk is not None and is_plain(chunk) else parse_slowly(event)
+    return Payload([chunk]) if chunk is not None and is_only_chunk(chunk) else parse_slowly(event)
 
 
 def valid_chunk(event: ServerSentEvent) -> ChatCompletionChunk | None:
-    """The fast path: the event as a chunk if it is a valid one. It may also be something else: see `is_plain`.
+    """The fast path: the event as a chunk if it is a valid one. It may also be something else: see `is_only_chunk`.
 
     An event with too many parts is left to the slow path, which refuses it.
     """
     if event.event != MESSAGE:
         return None
     try:
-        return None if is_full_of_parts(event.data) else validate_json(event.data)
+        return None if is_full_of_parts(event.data) else chunk_from_json(event.data)
     except ValueError:
         return None
 

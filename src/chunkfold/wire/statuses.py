@@ -31,7 +31,7 @@ def status_of(value: Any, raw: Any) -> int | None:
     for word in words:
         # A second part only says more: DashScope's Throttling.RateQuota, Gemini's function_call_filter: MALFORMED.
         first = re.split("[.:]", word, maxsplit=1)[0]
-        meant = _WORD_STATUS.get(_plain(word)) or _WORD_STATUS.get(_plain(first))
+        meant = _WORD_STATUS.get(_normalised(word)) or _WORD_STATUS.get(_normalised(first))
         if meant is not None:
             return meant
     # After the words: Mistral's numbers have other meanings, and always a type beside them.
@@ -47,7 +47,7 @@ def _words(parts: list[dict[str, Any]]) -> Iterator[str]:
         yield from (printed(word)[:_LONGEST_WORD] for word in (*names, inner) if isinstance(word, str | int))
 
 
-def _plain(word: str) -> str:
+def _normalised(word: str) -> str:
     """`RateLimitError`, `rate_limit_error` and `rate-limit` are one word."""
     return "".join(filter(str.isalnum, word.lower())).removesuffix("exception").removesuffix("error")
 
@@ -58,7 +58,7 @@ def code_of(value: Any) -> int:
 
 
 def _by_word(words_of: dict[int, str]) -> dict[str, int]:
-    return {_plain(word): status for status, words in words_of.items() for word in words.split()}
+    return {_normalised(word): status for status, words in words_of.items() for word in words.split()}
 
 
 # Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, Baidu, DashScope, Groq, OpenRouter,
