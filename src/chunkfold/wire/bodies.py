@@ -30,7 +30,7 @@ def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
     if not is_object(value):
         return None
     event = ServerSentEvent(body)
-    if find_error(value, named=is_opening) is not None:
+    if find_error(value, unambiguous=is_opening) is not None:
         payload.notes.append((anomalies.ERROR_BODY, ""))
         take_object(event, value, payload)
         return payload

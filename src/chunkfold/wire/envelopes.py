@@ -62,23 +62,20 @@ def is_only_chunk(chunk: ChatCompletionChunk) -> bool:
     return True
 
 
-def find_error(body: dict[str, Any], *, named: bool = False) -> Envelope | None:
-    """The error in an event's JSON object, None if it has none.
-
-    `named` says that its event had a name that is not a chunk's: then only shapes that leave no doubt count.
-    """
+def find_error(body: dict[str, Any], *, unambiguous: bool = False) -> Envelope | None:
+    """The error in a JSON object, None if it has none; if `unambiguous`, only in a shape that leaves no doubt."""
     choices = body.get("choices")
     has_choices = choices is not None
     error = body.get("error")
     if error is not None and error is not False and (_is_not_empty(error) or not has_choices):
         return Envelope(error, None if error and is_object(error) else anomalies.ERROR_SHAPE)
-    if not named and (body.get("object") == "error" or (body.get("type") == "error" and not choices)):
+    if not unambiguous and (body.get("object") == "error" or (body.get("type") == "error" and not choices)):
         return Envelope(body, anomalies.ERROR_BARE)
     base = body.get("base_resp")
     if is_object(base) and base.get("status_code") not in (None, 0, "0"):
         return Envelope({**base, "code": base["status_code"]}, anomalies.ERROR_BASE_RESP)
     inside = _error_inside(body)
-    if inside is not None or named or choices or (has_choices and body.get("usage")):
+    if inside is not None or unambiguous or choices or (has_choices and body.get("usage")):
         return inside
     vendor = _vendor_error(body)
     is_failure = any(400 <= code_of(body.get(name)) < 10**18 for name in ("code", "status_code"))

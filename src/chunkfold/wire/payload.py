@@ -126,7 +126,7 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
     if problem and (raw_data.ends_in_error(event.data) or raw_data.begins_with_chunk(event.data)):
         _take_several(event, payload)
         return
-    if problem and raw_data.holds_several(event):  # such as `[DONE]`, without the blank line between them
+    if problem and raw_data.holds_several(event.data):  # such as `[DONE]`, without the blank line between them
         payload.notes.append((anomalies.SEVERAL_PAYLOADS, ""))
         _take_error_event(event._replace(data=next(raw_data.lines_of(event.data))), payload)
         return
@@ -159,15 +159,15 @@ def _unread_error(event: ServerSentEvent) -> APIError:
 
 
 def _take_json(event: ServerSentEvent, payload: Payload) -> None:
-    is_foreign = event.event not in raw_data.CHUNK_EVENTS
     notes: Notes = []
     body, problem = read_json(event.data, notes)
     if problem:
-        _take_unread(event, problem, payload, is_foreign=is_foreign)
+        _take_unread(event, problem, payload)
         return
+    is_foreign = raw_data.is_foreign(event)
     if not is_foreign:
         body = unwrapped(body, notes)
-    if is_foreign and not (is_object(body) and ("choices" in body or find_error(body, named=True))):
+    if is_foreign and not (is_object(body) and ("choices" in body or find_error(body, unambiguous=True))):
         _skip_foreign(event, payload)
     elif is_object(body):
         payload.notes += notes
@@ -177,10 +177,11 @@ def _take_json(event: ServerSentEvent, payload: Payload) -> None:
         payload.error = _invalid(event, f"expected a JSON object, received {kind}: {excerpt_of(event.data)}")
 
 
-def _take_unread(event: ServerSentEvent, problem: str, payload: Payload, *, is_foreign: bool) -> None:
+def _take_unread(event: ServerSentEvent, problem: str, payload: Payload) -> None:
     event = raw_data.without_splice(event)
+    is_foreign = raw_data.is_foreign(event)
     if (
-        raw_data.holds_several(event)
+        raw_data.holds_several(event.data)
         or raw_data.ends_in_error(event.data)
         or (is_foreign and raw_data.has_chunk_line(event.data))
     ):
@@ -203,7 +204,7 @@ def _skip_foreign(event: ServerSentEvent, payload: Payload) -> None:
 def take_object(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -> None:
     """An object: an error, an object of another API, or a chunk."""
     api = other_api_object(body)
-    envelope = find_error(body, named=event.event not in raw_data.CHUNK_EVENTS)
+    envelope = find_error(body, unambiguous=raw_data.is_foreign(event))
     if envelope is not None and (api is None or body.get("error") or body.get("choices")):
         if envelope.rule is not None:
             payload.notes.append((envelope.rule, ""))

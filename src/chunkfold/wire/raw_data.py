@@ -19,7 +19,7 @@ from chunkfold.wire.envelopes import find_error
 from chunkfold.wire.repairs import read_json
 
 DONE: Final = b"[DONE]"
-CHUNK_EVENTS: Final = (MESSAGE, "chat.completion.chunk")
+_CHUNK_EVENTS: Final = (MESSAGE, "chat.completion.chunk")
 DATA: Final = b"data:"
 MAX_EVENT_PAYLOADS: Final = 10_000  # where a block holds several; each can begin a choice or a call
 _NOT_BLANK: Final = re.compile(rb"\S")
@@ -27,6 +27,11 @@ _PREFIX: Final = re.compile(rb"^[^\S\n]*+(?:data: ?+)?+", re.MULTILINE)
 NULL_LINE: Final = re.compile(rb"^[^\S\n]*+null[^\S\n]*+", re.MULTILINE)
 _KEEP_ALIVE_LINES: Final = re.compile(rb"(?:[^\S\n]*+(?::[^\n]*+|null[^\S\n]*+)?+\n)*+")  # in one step
 _BROKEN_ERROR: Final = re.compile(rb"""\s*\{\s*["']error["']\s*:""")
+
+
+def is_foreign(event: ServerSentEvent) -> bool:
+    """Whether an event has a name that is not a chunk's."""
+    return event.event not in _CHUNK_EVENTS
 
 
 def is_json(data: bytes) -> bool:
@@ -52,7 +57,7 @@ def is_error(data: bytes, *, is_framed: bool = False) -> bool:
     # A log has lines with a text as `error`, or with any `code`.
     named = {printed(body.get(name)).lower().rpartition("_")[2] for name in ("object", "type", "code")}
     is_envelope = is_framed or is_object(body.get("error"))
-    return "error" in named or (is_envelope and find_error(body, named=True) is not None)
+    return "error" in named or (is_envelope and find_error(body, unambiguous=True) is not None)
 
 
 def is_broken_error(data: bytes) -> bool:
@@ -84,12 +89,12 @@ def lines_of(data: bytes) -> Iterator[bytes]:
         begin = end
 
 
-def holds_several(event: ServerSentEvent) -> bool:
+def holds_several(data: bytes) -> bool:
     """Whether a block lost its blank lines: its first line alone is a JSON object or `[DONE]`, and another follows.
 
     Keep-alives may come before it: lines that begin with a colon (CF104), or are `null` (CF105).
     """
-    return is_payload(_first_of_several(after_keep_alives(event.data)))
+    return is_payload(_first_of_several(after_keep_alives(data)))
 
 
 def after_keep_alives(data: bytes) -> bytes:
@@ -125,7 +130,7 @@ def has_chunk_line(data: bytes) -> bool:
 def without_splice(event: ServerSentEvent) -> ServerSentEvent:
     """The event with an error on a line of its own, if a gateway wrote it, field and all, right behind data it cut."""
     cut, _, last = event.data.rpartition(DATA)
-    may_be_spliced = cut.lstrip()[:1] in (b"{", b"[") and event.event in CHUNK_EVENTS
+    may_be_spliced = cut.lstrip()[:1] in (b"{", b"[") and not is_foreign(event)
     is_spliced = may_be_spliced and is_error(last, is_framed=True)
     return event._replace(data=cut + b"\n" + last) if is_spliced else event
 
@@ -149,7 +154,7 @@ def whole_part(event: ServerSentEvent, *, data_terminated: bool) -> ServerSentEv
     is_cut = not _is_whole(event.data) and not _is_whole(last_line)
     if not data_terminated and (is_cut or (event.event != "error" and _is_beginning(last_line))):
         event = event._replace(data=first_lines)
-    if not event.data.strip() or not (_is_whole(event.data) or holds_several(event) or ends_in_error(event.data)):
+    if not event.data.strip() or not (_is_whole(event.data) or holds_several(event.data) or ends_in_error(event.data)):
         return None
     return event
 
