@@ -30,21 +30,21 @@ _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._~:/-]*")
 
 
 def api_error(value: Any, raw: Any) -> APIError:
-    """An `APIError` from the value that describes it and the whole body that contained the value."""
+    """An `APIError` from the value that describes it, and the whole JSON or text that it is in."""
     is_same = value is raw
     raw = scrubbed(raw)
-    text, known = _describe(raw if is_same else scrubbed(value), raw)
+    text, known = _message_and_arguments(raw if is_same else scrubbed(value), raw)
     return APIError(text, raw=raw, **known)
 
 
-def api_status_error(status_code: int, headers: Mapping[str, str], body: Any, text: str) -> APIStatusError:
-    """An `APIStatusError`: `body` is the JSON of the response; if it is not JSON, None, and `text` is quoted."""
-    body = scrubbed(body)
-    envelope = find_error(body) if is_object(body) else None
-    value = envelope.value if envelope else text if body is None or is_list(body) else body
-    said, known = _describe(value, body)
+def api_status_error(status_code: int, headers: Mapping[str, str], raw: Any, text: str) -> APIStatusError:
+    """An `APIStatusError`: `raw` is the JSON of the response; if it is not JSON, None, and `text` is quoted."""
+    raw = scrubbed(raw)
+    envelope = find_error(raw) if is_object(raw) else None
+    value = envelope.value if envelope else text if raw is None or is_list(raw) else raw
+    said, known = _message_and_arguments(value, raw)
     msg = f"HTTP {status_code}{_redirected(status_code, headers)}: {said}"
-    failure = APIStatusError(msg, raw=text if body is None else body, **known)
+    failure = APIStatusError(msg, raw=text if raw is None else raw, **known)
     failure.status_code = status_code
     failure.request_id = request_id(headers) or failure.request_id
     if (wait := retry_after(headers)) is not None:
@@ -53,12 +53,12 @@ def api_status_error(status_code: int, headers: Mapping[str, str], body: Any, te
     return failure
 
 
-def _describe(value: Any, raw: Any) -> tuple[str, dict[str, Any]]:
-    """An error in words, and the arguments of the exception that its body gives."""
+def _message_and_arguments(value: Any, raw: Any) -> tuple[str, dict[str, Any]]:
+    """The message of an exception, and its arguments, as `value` and the whole JSON or text around it have them."""
     fields = _error_fields(value, raw)
     inner = _inner_fields(fields)
     error, _ = validate_leniently(ErrorObject, dict(fields))
-    return _shown(error, inner), {
+    return _message_for(error, inner), {
         "error": error,
         "status_code": status_of(fields, raw) or status_of(inner, None),
         "request_id": _request_id_in(fields, raw),
@@ -82,13 +82,13 @@ def _redirected(status_code: int, headers: Mapping[str, str]) -> str:
 
 
 def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
-    """The fields of the error object, from the value that describes it and the whole body that contained the value."""
-    fields = _described_by(value)
+    """The fields of the error object, from the value that describes it, and the whole JSON that it is in."""
+    fields = _fields_in(value)
     outer = raw if is_object(raw) else {}
     if is_object(fields.get("detail")) and "message" not in fields:
         fields = {**fields["detail"], **fields}  # FastAPI's `HTTPException(429, {"message": "...", "code": "..."})`
     if isinstance(fields.get("error"), dict | str) and "message" not in fields:
-        fields |= _described_by(fields.pop("error"))
+        fields |= _fields_in(fields.pop("error"))
     beside = {} if value is raw else {name: field for name, field in outer.items() if name != "error"}
     details = first_message(beside)
     if not isinstance(fields.get("message"), str):
@@ -110,7 +110,7 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
 
 
 def _request_id_in(fields: dict[str, Any], raw: Any) -> str | None:
-    """The id of the request in a body (Anthropic, DashScope), which some gateways leave out of the headers."""
+    """The id of the request in an error (Anthropic, DashScope), which some gateways leave out of the headers."""
     ids = (part.get("request_id") for part in (fields, raw) if is_object(part))
     return next((id_ for id_ in ids if id_ and isinstance(id_, str)), None)
 
@@ -124,7 +124,7 @@ def _retry_delay(fields: dict[str, Any], inner: dict[str, Any]) -> float | None:
     return None
 
 
-def _described_by(value: Any) -> dict[str, Any]:
+def _fields_in(value: Any) -> dict[str, Any]:
     """The fields of an object, or of the first in a list of them; of anything else the message, or the code."""
     if is_list(value):
         return {**(value[0] if value and is_object(value[0]) else {}), "message": message_of(value)}
@@ -133,7 +133,7 @@ def _described_by(value: Any) -> dict[str, Any]:
     return {"code": value} if is_integer(value) else {"message": message_of(value)}
 
 
-def _shown(error: ErrorObject, inner: dict[str, Any]) -> str:
+def _message_for(error: ErrorObject, inner: dict[str, Any]) -> str:
     """The message for the exception's text: bounded, without control characters; else the code and the type."""
     message, words = error.message, inner.get("message")
     if message:

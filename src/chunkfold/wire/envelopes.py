@@ -62,25 +62,25 @@ def is_only_chunk(chunk: ChatCompletionChunk) -> bool:
     return True
 
 
-def find_error(body: dict[str, Any], *, unambiguous: bool = False) -> Envelope | None:
+def find_error(fields: dict[str, Any], *, unambiguous: bool = False) -> Envelope | None:
     """The error in a JSON object, None if it has none; if `unambiguous`, only in a shape that leaves no doubt."""
-    choices = body.get("choices")
+    choices = fields.get("choices")
     has_choices = choices is not None
-    error = body.get("error")
+    error = fields.get("error")
     if error is not None and error is not False and (_is_not_empty(error) or not has_choices):
         return Envelope(error, None if error and is_object(error) else anomalies.ERROR_SHAPE)
-    if not unambiguous and (body.get("object") == "error" or (body.get("type") == "error" and not choices)):
-        return Envelope(body, anomalies.ERROR_BARE)
-    base = body.get("base_resp")
+    if not unambiguous and (fields.get("object") == "error" or (fields.get("type") == "error" and not choices)):
+        return Envelope(fields, anomalies.ERROR_BARE)
+    base = fields.get("base_resp")
     if is_object(base) and base.get("status_code") not in (None, 0, "0"):
         return Envelope({**base, "code": base["status_code"]}, anomalies.ERROR_BASE_RESP)
-    inside = _error_inside(body)
-    if inside is not None or unambiguous or choices or (has_choices and body.get("usage")):
+    inside = _error_inside(fields)
+    if inside is not None or unambiguous or choices or (has_choices and fields.get("usage")):
         return inside
-    vendor = _vendor_error(body)
-    is_failure = any(400 <= code_of(body.get(name)) < 10**18 for name in ("code", "status_code"))
-    if vendor is not None or is_failure or (_has_message(body) and (not has_choices or status_of(body, body))):
-        return Envelope(vendor or body, anomalies.ERROR_BARE)
+    vendor = _vendor_error(fields)
+    is_failure = any(400 <= code_of(fields.get(name)) < 10**18 for name in ("code", "status_code"))
+    if vendor is not None or is_failure or (_has_message(fields) and (not has_choices or status_of(fields, fields))):
+        return Envelope(vendor or fields, anomalies.ERROR_BARE)
     return None
 
 
@@ -105,10 +105,10 @@ def _failure(finish_reason: Any, native: Any) -> tuple[str, str] | None:
     return ("finish_reason", finish_reason) if own is Outcome.ERROR else None
 
 
-def _error_inside(body: dict[str, Any]) -> Envelope | None:
+def _error_inside(fields: dict[str, Any]) -> Envelope | None:
     """The error in a choice or in `x_groq`; a finish reason that means an error is one by itself."""
-    choices = objects_in(body.get("choices"))
-    errors = [holder["error"] for holder in (*choices, body.get("x_groq")) if _has_error(holder)]
+    choices = objects_in(fields.get("choices"))
+    errors = [holder["error"] for holder in (*choices, fields.get("x_groq")) if _has_error(holder)]
     for choice in choices:
         failure = _failure(choice.get("finish_reason"), choice.get(_NATIVE))
         if failure is not None:
@@ -128,50 +128,50 @@ def _error_text(choice: dict[str, Any]) -> str | None:
     return text if isinstance(text, str) and text.strip() else None
 
 
-def without_error_texts(body: dict[str, Any]) -> dict[str, Any]:
+def without_error_texts(fields: dict[str, Any]) -> dict[str, Any]:
     """A copy of an object with choices, in which no error is the text of an answer."""
-    body = with_shared_texts(body)
-    for choice in objects_in(body["choices"]):
+    fields = with_shared_texts(fields)
+    for choice in objects_in(fields["choices"]):
         if _error_text(choice) is not None:
             del choice["delta"]["content"]
-    return body
+    return fields
 
 
-def _vendor_error(body: dict[str, Any]) -> dict[str, Any] | None:
+def _vendor_error(fields: dict[str, Any]) -> dict[str, Any] | None:
     """The error in the shape of a single vendor, with OpenAI's names for message and code; None if there is none."""
-    errors = body.get("errors")
+    errors = fields.get("errors")
     if errors and is_list(errors):  # Cloudflare, watsonx
         first = errors[0] if is_object(errors[0]) else {}
-        return {**body, "message": message_of(errors), "code": first.get("code") or body.get("status_code")}
-    if is_object(errors) and first_message(errors) and body.get("success") is not True:  # ModelScope
-        return {**body, **errors}
-    if body.get("success") is False:
-        return body
-    message, code = body.get("error_message"), body.get("error_code")
-    has_message = bool(message) and isinstance(message, str) and code is None and body.get("success") is not True
+        return {**fields, "message": message_of(errors), "code": first.get("code") or fields.get("status_code")}
+    if is_object(errors) and first_message(errors) and fields.get("success") is not True:  # ModelScope
+        return {**fields, **errors}
+    if fields.get("success") is False:
+        return fields
+    message, code = fields.get("error_message"), fields.get("error_code")
+    has_message = bool(message) and isinstance(message, str) and code is None and fields.get("success") is not True
     if has_message or code not in (None, "", 0, "0"):  # DeepInfra, Venice; Baidu, Databricks, FastChat
-        texts = (body.get("error_msg"), message, body.get("message"), body.get("text"))
-        return {**body, "message": next(filter(None, texts), None), "code": code}
-    response = body.get("Response")
+        texts = (fields.get("error_msg"), message, fields.get("message"), fields.get("text"))
+        return {**fields, "message": next(filter(None, texts), None), "code": code}
+    response = fields.get("Response")
     inner = response.get("Error") if is_object(response) else None
     if is_object(inner):  # Tencent
         return {**inner, "message": inner.get("Message"), "code": inner.get("Code")}
-    if isinstance(body.get("Message"), str) and body["Message"]:  # AWS
-        return {**body, "message": body["Message"]}
-    for name, value in body.items():
+    if isinstance(fields.get("Message"), str) and fields["Message"]:  # AWS
+        return {**fields, "message": fields["Message"]}
+    for name, value in fields.items():
         if name.endswith(_EXCEPTION) and is_object(value):  # Bedrock, inside a stream
             return {**value, "type": name}
     return None
 
 
-def _has_message(body: dict[str, Any]) -> bool:
+def _has_message(fields: dict[str, Any]) -> bool:
     """Whether an object has an error's message, does not report success, and is not a chunk."""
-    message = body.get("message")
+    message = fields.get("message")
     is_answer = is_object(message) and "role" in message  # of another API, Ollama's own
-    codes = [code for name in ("code", "status_code", "error_code", "status") if (code := body.get(name)) is not None]
-    is_well = body.get("success") is True or (bool(codes) and all(map(_is_good, codes)))
-    is_chunk = "usage" in body or printed(body.get("object", "")).startswith("chat.completion")
-    return bool((message and not is_answer) or body.get("detail")) and not is_well and not is_chunk
+    codes = [code for name in ("code", "status_code", "error_code", "status") if (code := fields.get(name)) is not None]
+    is_well = fields.get("success") is True or (bool(codes) and all(map(_is_good, codes)))
+    is_chunk = "usage" in fields or printed(fields.get("object", "")).startswith("chat.completion")
+    return bool((message and not is_answer) or fields.get("detail")) and not is_well and not is_chunk
 
 
 def _is_good(code: Any) -> bool:
@@ -185,14 +185,14 @@ def other_api(name: Any) -> str | None:
     return "Anthropic's Messages API (/messages)" if name in _ANTHROPIC_EVENTS else None
 
 
-def other_api_object(body: dict[str, Any]) -> str | None:
+def other_api_object(fields: dict[str, Any]) -> str | None:
     """The API that sends such an object; None if it is not known."""
-    choices = body.get("choices")
+    choices = fields.get("choices")
     if not choices:
-        return other_api(body.get("type"))
+        return other_api(fields.get("type"))
     texts = [choice["text"] for choice in objects_in(choices) if "text" in choice and not {*choice} & _MESSAGES]
     # Some relays send these events with the object of a chunk.
-    is_legacy = any(texts) or (bool(texts) and body.get("object") == "text_completion")
+    is_legacy = any(texts) or (bool(texts) and fields.get("object") == "text_completion")
     return "the legacy completions API (/completions)" if is_legacy else None
 
 

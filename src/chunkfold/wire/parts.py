@@ -17,8 +17,8 @@ def is_full_of_parts(data: bytes) -> bool:
     """Whether JSON has too many parts, checked before models are made of them; a `ValueError` if it is not JSON."""
     if data.count(b",") + data.count(b"[") <= MAX_EVENT_PARTS:  # an entry has one of these before it
         return False
-    body = from_json(data)
-    return is_object(body) and count_parts(body.get("choices")) > MAX_EVENT_PARTS
+    value = from_json(data)
+    return is_object(value) and count_parts(value.get("choices")) > MAX_EVENT_PARTS
 
 
 def count_parts(choices: Any) -> int:

@@ -122,7 +122,7 @@ def _take_data(event: ServerSentEvent, payload: Payload) -> None:
 def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
     """An event named error is one, whatever its data."""
     found: Notes = []  # of no interest where each line is read by itself
-    body, problem = read_json(event.data, found)
+    value, problem = read_json(event.data, found)
     if problem and (raw_data.ends_in_error(event.data) or raw_data.begins_with_chunk(event.data)):
         _take_several(event, payload)
         return
@@ -134,21 +134,21 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
     if problem:
         payload.error = _unread_error(event)
         return
-    body = unwrapped(body, payload.notes)
-    envelope = find_error(body) if is_object(body) else None
-    _take_error(event, envelope.value if envelope else body, body, payload)
+    value = unwrapped(value, payload.notes)
+    envelope = find_error(value) if is_object(value) else None
+    _take_error(event, envelope.value if envelope else value, value, payload)
 
 
-def _take_error(event: ServerSentEvent, value: Any, body: Any, payload: Payload) -> None:
-    """The error that a value of the body describes, and before it the chunk that came with it, if any."""
-    if is_object(body) and _has_chunk(body):
-        take_chunk(event, without_error_texts(body), payload)  # a copy: repairs change it, and the error shows it
-    payload.error = api_error(value, body)
+def _take_error(event: ServerSentEvent, value: Any, raw: Any, payload: Payload) -> None:
+    """The error that a value in the raw JSON describes, and before it the chunk that came with it, if any."""
+    if is_object(raw) and _has_chunk(raw):
+        take_chunk(event, without_error_texts(raw), payload)  # a copy: repairs change it, and the error shows it
+    payload.error = api_error(value, raw)
 
 
-def _has_chunk(body: dict[str, Any]) -> bool:
+def _has_chunk(fields: dict[str, Any]) -> bool:
     """Whether an object with an error has a chunk's values, too: choices, or an empty list of them beside a usage."""
-    choices, holders = body.get("choices"), (body, body.get("x_groq"))
+    choices, holders = fields.get("choices"), (fields, fields.get("x_groq"))
     return bool(choices) or (choices == [] and any(is_object(holder) and holder.get("usage") for holder in holders))
 
 
@@ -160,20 +160,20 @@ def _unread_error(event: ServerSentEvent) -> APIError:
 
 def _take_json(event: ServerSentEvent, payload: Payload) -> None:
     notes: Notes = []
-    body, problem = read_json(event.data, notes)
+    value, problem = read_json(event.data, notes)
     if problem:
         _take_unread(event, problem, payload)
         return
     is_foreign = raw_data.is_foreign(event)
     if not is_foreign:
-        body = unwrapped(body, notes)
-    if is_foreign and not (is_object(body) and ("choices" in body or find_error(body, unambiguous=True))):
+        value = unwrapped(value, notes)
+    if is_foreign and not (is_object(value) and ("choices" in value or find_error(value, unambiguous=True))):
         _skip_foreign(event, payload)
-    elif is_object(body):
+    elif is_object(value):
         payload.notes += notes
-        take_object(event, body, payload)
+        take_object(event, value, payload)
     else:
-        kind = type(body).__name__
+        kind = type(value).__name__
         payload.error = _invalid(event, f"expected a JSON object, received {kind}: {excerpt_of(event.data)}")
 
 
@@ -201,27 +201,27 @@ def _skip_foreign(event: ServerSentEvent, payload: Payload) -> None:
         payload.foreign = excerpt_of(event.data)
 
 
-def take_object(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -> None:
+def take_object(event: ServerSentEvent, fields: dict[str, Any], payload: Payload) -> None:
     """An object: an error, an object of another API, or a chunk."""
-    api = other_api_object(body)
-    envelope = find_error(body, unambiguous=raw_data.is_foreign(event))
-    if envelope is not None and (api is None or body.get("error") or body.get("choices")):
+    api = other_api_object(fields)
+    envelope = find_error(fields, unambiguous=raw_data.is_foreign(event))
+    if envelope is not None and (api is None or fields.get("error") or fields.get("choices")):
         if envelope.rule is not None:
             payload.notes.append((envelope.rule, ""))
-        _take_error(event, envelope.value, body, payload)
+        _take_error(event, envelope.value, fields, payload)
     elif api is not None:
         payload.error = _of_other_api(event, api)
     else:
-        take_chunk(event, body, payload)
+        take_chunk(event, fields, payload)
 
 
-def take_chunk(event: ServerSentEvent, body: dict[str, Any], payload: Payload) -> None:
+def take_chunk(event: ServerSentEvent, fields: dict[str, Any], payload: Payload) -> None:
     """An object as a chunk, after the repairs that it needs."""
-    if count_parts(body.get("choices")) > MAX_EVENT_PARTS:
+    if count_parts(fields.get("choices")) > MAX_EVENT_PARTS:
         payload.error = exceeded("max_event_parts", MAX_EVENT_PARTS)
         return
     try:
-        chunk = repaired_chunk(body, payload.notes)
+        chunk = repaired_chunk(fields, payload.notes)
     except UnreadableError as error:
         payload.error = _invalid(event, str(error))
         return
@@ -270,12 +270,12 @@ def _payload_of_line(event: ServerSentEvent, *, is_last: bool) -> Payload:
     return payload
 
 
-def unwrapped(body: Any, notes: Notes) -> Any:
+def unwrapped(value: Any, notes: Notes) -> Any:
     """Google wraps an error in a list of one."""
-    if is_list(body) and len(body) == 1 and is_object(body[0]):
+    if is_list(value) and len(value) == 1 and is_object(value[0]):
         notes.append((anomalies.WRAPPED_IN_LIST, ""))
-        return body[0]
-    return body
+        return value[0]
+    return value
 
 
 def _of_other_api(event: ServerSentEvent, api: str) -> InvalidChunkError:

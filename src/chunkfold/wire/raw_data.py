@@ -51,13 +51,13 @@ def is_error(data: bytes, *, is_framed: bool = False) -> bool:
 
     `is_framed` says that it is the data of an event; else it may be a line of a log.
     """
-    body, _ = read_json(data, [])
-    if not is_object(body):
+    value, _ = read_json(data, [])
+    if not is_object(value):
         return False
     # A log has lines with a text as `error`, or with any `code`.
-    named = {printed(body.get(name)).lower().rpartition("_")[2] for name in ("object", "type", "code")}
-    is_envelope = is_framed or is_object(body.get("error"))
-    return "error" in named or (is_envelope and find_error(body, unambiguous=True) is not None)
+    named = {printed(value.get(name)).lower().rpartition("_")[2] for name in ("object", "type", "code")}
+    is_envelope = is_framed or is_object(value.get("error"))
+    return "error" in named or (is_envelope and find_error(value, unambiguous=True) is not None)
 
 
 def is_broken_error(data: bytes) -> bool:
@@ -72,11 +72,11 @@ def is_error_field(data: bytes) -> bool:
 
 def is_chunk_or_done(data: bytes) -> bool:
     """Whether data alone is without doubt `[DONE]`, or a chunk: an object of that name, or with a choice's delta."""
-    body, _ = read_json(data, [])
-    if not is_object(body):
+    value, _ = read_json(data, [])
+    if not is_object(value):
         return data.strip() == DONE
-    has_delta = any("delta" in choice for choice in objects_in(body.get("choices")))
-    return has_delta or body.get("object") == "chat.completion.chunk"
+    has_delta = any("delta" in choice for choice in objects_in(value.get("choices")))
+    return has_delta or value.get("object") == "chat.completion.chunk"
 
 
 def lines_of(data: bytes) -> Iterator[bytes]:

@@ -131,21 +131,21 @@ def _loads(text: str, notes: Notes) -> Any:
     return value
 
 
-def repaired_chunk(body: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
-    """The chunk a JSON object stands for, with every named repair applied; `body` may be changed.
+def repaired_chunk(fields: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
+    """The chunk a JSON object stands for, with every named repair applied; `fields` may be changed.
 
     Raises:
         UnreadableError: Its choices, content, tool calls, finish reason or index are not what they should be.
         LimitExceededError: Arguments that come as a value are too large.
     """
-    if is_too_deep(body):
-        _drop_deep_values(body, notes, ())
-    _drop_empty_values(body, notes)
-    _move_audio(body)
-    _repair_calls(body, notes)
-    _read_spelled_numbers(body, notes, ())
+    if is_too_deep(fields):
+        _drop_deep_values(fields, notes, ())
+    _drop_empty_values(fields, notes)
+    _move_audio(fields)
+    _repair_calls(fields, notes)
+    _read_spelled_numbers(fields, notes, ())
     try:
-        chunk, wrong = validate_leniently(ChatCompletionChunk, body)
+        chunk, wrong = validate_leniently(ChatCompletionChunk, fields)
     except ValueError as error:
         raise UnreadableError(str(error)) from None
     essential = next((one for one in wrong if _is_essential(one)), None)
@@ -170,11 +170,11 @@ def _is_essential(wrong: WrongType) -> bool:
     return path[-1] in _ESSENTIAL
 
 
-def _drop_empty_values(body: dict[str, Any], notes: Notes) -> None:
+def _drop_empty_values(fields: dict[str, Any], notes: Notes) -> None:
     """A null instead of a default is an absent field; an empty list is how some languages write an empty object."""
-    if body.get("choices", ()) is None:
-        del body["choices"]  # noted by the fold (CHOICES_MISSING)
-    for choice in objects_in(body.get("choices")):
+    if fields.get("choices", ()) is None:
+        del fields["choices"]  # noted by the fold (CHOICES_MISSING)
+    for choice in objects_in(fields.get("choices")):
         if choice.get("index", 0) is None:
             del choice["index"]
         delta = choice.get("delta")
@@ -184,19 +184,19 @@ def _drop_empty_values(body: dict[str, Any], notes: Notes) -> None:
                 notes.append((anomalies.WRONG_TYPE, f"delta: expected an object, received {type(delta).__name__}"))
 
 
-def _move_audio(body: dict[str, Any]) -> None:
+def _move_audio(fields: dict[str, Any]) -> None:
     """Audio that vLLM-Omni sends as the content, with its modality beside the choices, goes where it usually is."""
-    if body.get("modality") != AUDIO_MODALITY:
+    if fields.get("modality") != AUDIO_MODALITY:
         return
-    for choice in objects_in(body.get("choices")):
+    for choice in objects_in(fields.get("choices")):
         delta = choice.get("delta")
         if is_object(delta) and isinstance(delta.get("content"), str) and delta["content"] and not delta.get("audio"):
             delta["audio"] = {"data": delta.pop("content")}
 
 
-def _repair_calls(body: dict[str, Any], notes: Notes) -> None:
+def _repair_calls(fields: dict[str, Any], notes: Notes) -> None:
     """Ids and arguments that are not text become their JSON text; empty arguments stay raw, for the fold to judge."""
-    parts = (choice.get(name) for choice in objects_in(body.get("choices")) for name in ("delta", "message"))
+    parts = (choice.get(name) for choice in objects_in(fields.get("choices")) for name in ("delta", "message"))
     places = [place for part in parts if is_object(part) for place in _values_in_calls(part, notes)]
     if size_of([holder[key] for holder, key in places]) > MAX_ARGUMENTS_VALUES + 1:  # the list itself is one
         raise exceeded("max_arguments_values", MAX_ARGUMENTS_VALUES)

@@ -20,7 +20,7 @@ _WORD_NAMES: Final = ("code", "type", "__type", "status", "error_type", "finish_
 
 
 def status_of(value: Any, raw: Any) -> int | None:
-    """The HTTP status a body means: a number first, then the words."""
+    """The HTTP status that an error means, given its value and the whole JSON that it is in."""
     parts = [part for part in (value, raw) if is_object(part)]
     for part in parts:
         for name in _NUMBER_NAMES:
