@@ -17,7 +17,7 @@ from chunkfold.wire.repairs import AUDIO_MODALITY
 from chunkfold.wire.statuses import code_of, status_of
 
 # Keys of the errors without an envelope, in addition to those that end in this.
-_BARE_KEYS: Final = frozenset(
+_ERROR_KEYS: Final = frozenset(
     {"code", "status_code", "message", "detail", "type", "error_code", "error_message", "errors", "success"}
     | {"Message", "Response"}
 )
@@ -44,7 +44,7 @@ def is_only_chunk(chunk: ChatCompletionChunk) -> bool:
     extra = chunk.__pydantic_extra__
     if "choices" not in chunk.__pydantic_fields_set__ or chunk.object in AMBIGUOUS_OBJECTS:
         return False  # any of the shapes; such objects are few
-    if not chunk.choices and extra and any(name in _BARE_KEYS or name.endswith(_EXCEPTION) for name in extra):
+    if not chunk.choices and extra and any(name in _ERROR_KEYS or name.endswith(_EXCEPTION) for name in extra):
         return False
     if extra and (
         extra.get("error")
