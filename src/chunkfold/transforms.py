@@ -15,7 +15,7 @@ from chunkfold.excerpts import excerpt
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.text_channels import Channel, TextChannels
 from chunkfold.models.base import Model
-from chunkfold.models.chunk import ChatCompletionChunk, ChoiceDelta, ChunkChoice
+from chunkfold.models.chunk import CHUNK_OBJECT, ChatCompletionChunk, ChoiceDelta, ChunkChoice, chunks_with
 from chunkfold.models.content import REASONING_FIELDS, fields_of, says_something
 from chunkfold.models.outcome import outcome_of
 
@@ -95,7 +95,7 @@ class ThinkTags:
         held, self._held = self._held, {}
         choices = [ChunkChoice(index=index, delta=self._delta(index, text)) for index, text in held.items() if text]
         self._inside = {}
-        return [ChatCompletionChunk(object="chat.completion.chunk", choices=choices)] if choices else []
+        return chunks_with(choices)
 
     def _split(self, choice: ChunkChoice) -> list[ChoiceDelta]:
         """The deltas that replace a choice's; only that one if nothing in it changes."""
@@ -212,8 +212,7 @@ class OneChoice:
         finished, self._finished = self._finished, None
         if finished is None:
             return []
-        choice = ChunkChoice(index=0, delta=ChoiceDelta(), finish_reason=finished.finish_reason)
-        return [ChatCompletionChunk(object="chat.completion.chunk", choices=[choice])]
+        return chunks_with([ChunkChoice(index=0, delta=ChoiceDelta(), finish_reason=finished.finish_reason)])
 
     def _as_first(self, choice: ChunkChoice) -> ChunkChoice:
         is_open = outcome_of(choice.finish_reason) is None  # also with the word `null`, which the fold notes
@@ -232,7 +231,7 @@ def _replaced(model: ModelT, **fields: Any) -> ModelT:
 def _beside(chunk: ChatCompletionChunk, choice: ChunkChoice) -> ChatCompletionChunk:
     """A further chunk of the same stream."""
     head = {name: vars(chunk).get(name) for name in ("id", "created", "model")}
-    return ChatCompletionChunk.model_validate({**head, "object": "chat.completion.chunk", "choices": [choice]})
+    return ChatCompletionChunk.model_validate({**head, "object": CHUNK_OBJECT, "choices": [choice]})
 
 
 def _tag_beginning(text: str, tags: tuple[str, ...]) -> str:

@@ -66,4 +66,4 @@ class ChatCompletionAccumulator:
 
     def finish(self) -> ChatCompletionChunk | None:
         """Mark the end of the stream; return what whole messages add to the deltas as a last, folded chunk, or None."""
-        return self._fold.finish()
+        return next(iter(self._fold.finish()), None)

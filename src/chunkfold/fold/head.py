@@ -12,7 +12,7 @@ from chunkfold import anomalies
 from chunkfold.anomalies import Rule
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
-from chunkfold.models.chunk import AMBIGUOUS_OBJECTS
+from chunkfold.models.chunk import AMBIGUOUS_OBJECTS, CHUNK_OBJECT
 
 _KEEP_ALIVE: Final = "keepalive"  # the word of oMLX and OmniRoute, in chunks whose `created` is 0
 _FIRST_WINS: Final = ("id", "created", "model", "system_fingerprint")
@@ -58,7 +58,7 @@ class Head:
                     yield anomalies.ID_CHANGED, f"{name}: {excerpt(value)} after {excerpt(first)}"
             elif value is not None and name != "system_fingerprint":
                 yield anomalies.EMPTY_FOR_ABSENT, name
-        if (kind := chunk.get("object")) != "chat.completion.chunk":
+        if (kind := chunk.get("object")) != CHUNK_OBJECT:
             yield anomalies.OBJECT_UNUSUAL, excerpt(kind)
         if tier := chunk.get("service_tier"):
             self.fields["service_tier"] = tier

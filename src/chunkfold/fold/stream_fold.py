@@ -17,7 +17,14 @@ from chunkfold.fold.head import Head, head_values
 from chunkfold.fold.merging import EXTENDED_IN_CHOICE, keep_unknown, merge_usage, nested_usage
 from chunkfold.fold.snapshot import completion_snapshot, gap_in, role_of
 from chunkfold.fold.tool_calls import ToolCalls
-from chunkfold.models.chunk import ChatCompletionChunk, ChoiceDelta, ChunkChoice, is_keep_alive, is_unexplained
+from chunkfold.models.chunk import (
+    ChatCompletionChunk,
+    ChoiceDelta,
+    ChunkChoice,
+    chunks_with,
+    is_keep_alive,
+    is_unexplained,
+)
 from chunkfold.models.completion import ChatCompletion
 from chunkfold.models.content import THOUGHT_TAGS, brings_tool_message, fields_of, is_of_tool, text_in
 from chunkfold.models.outcome import Outcome, outcome_of
@@ -237,21 +244,21 @@ class StreamFold:
         if self._usage is not None:
             observer.on_usage(self._usage)
 
-    def finish(self, last_chunks: Iterable[ChatCompletionChunk] = ()) -> ChatCompletionChunk | None:
-        """The stream ended: what whole messages add to the deltas, as a last chunk (already folded), or None.
+    def finish(self, held: Iterable[ChatCompletionChunk] = ()) -> list[ChatCompletionChunk]:
+        """The stream ended: what whole messages add to the deltas, as one chunk (already folded); none if nothing.
 
-        The last chunks, which chunkfold and not the provider held back until now, are folded first.
+        The chunks that chunkfold, not the provider, held back until now are folded first.
         """
         self._ended = True
-        for held in last_chunks:
-            self.add(held)
+        for chunk in held:
+            self.add(chunk)
         gaps = [
             ChunkChoice(index=state.index, delta=delta) for state in self.states.values() if (delta := gap_in(state))
         ]
-        chunk = ChatCompletionChunk(object="chat.completion.chunk", choices=gaps) if gaps else None
-        self.chunks += chunk is not None
         for choice in gaps:
             self.output_size += self._add_delta(self.states[choice.index], choice.delta)
+        added = chunks_with(gaps)
+        self.chunks += len(added)
         for state in self.states.values():
             if state.tool_calls is not None:
                 state.tool_calls.finish()
@@ -260,7 +267,7 @@ class StreamFold:
         missing = [name for name in ("id", "created", "model") if name not in self.head.fields]
         if missing and self.chunks > self.unexplained:
             self.log.note(anomalies.HEAD_MISSING, ", ".join(missing))
-        return chunk
+        return added
 
     @property
     def snapshot(self) -> ChatCompletion:

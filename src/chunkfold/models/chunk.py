@@ -12,6 +12,8 @@ from chunkfold.models.base import Model
 from chunkfold.models.content import fields_of, reasoning_in, text_in
 from chunkfold.models.shared import Annotation, ChoiceLogprobs, CompletionUsage
 
+CHUNK_OBJECT: Final = "chat.completion.chunk"
+"""The value of `object` in chunks."""
 AMBIGUOUS_OBJECTS: Final = ("error", "text_completion")
 """Values of `object` of data that is valid as a chunk but may be something else."""
 
@@ -116,6 +118,11 @@ class ChatCompletionChunk(Model):
         it is only in `completion.reasoning`.
         """
         return "".join([reasoning_in(fields_of(choice.delta)) for choice in self.choices if choice.index == 0])
+
+
+def chunks_with(choices: list[ChunkChoice]) -> list[ChatCompletionChunk]:
+    """A chunk of chunkfold's own, which has only these choices; none if there are none."""
+    return [ChatCompletionChunk(object=CHUNK_OBJECT, choices=choices)] if choices else []
 
 
 # What an object without choices may be made of and still belong to a stream of chunks.

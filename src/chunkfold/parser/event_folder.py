@@ -182,9 +182,7 @@ class EventFolder:
         for place, transform in enumerate(transforms, 1):
             last_chunks += _transformed(_chunks_from(transform, transform.close()), transforms[place:])
         chunks += last_chunks
-        rest = self._fold.finish(last_chunks)
-        if rest is not None:
-            chunks.append(rest)
+        chunks += self._fold.finish(last_chunks)
 
     def _fail(self, error: ChunkfoldError, chunks: list[ChatCompletionChunk]) -> None:
         """End the stream with a provider's error, or with that of an invalid event or a limit."""

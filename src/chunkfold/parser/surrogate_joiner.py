@@ -13,7 +13,7 @@ from chunkfold.fold.text_channels import Channel, TextChannels
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.surrogates import REPLACEMENT, has_surrogates, scrubbed, well_formed
 from chunkfold.models.base import validate_leniently
-from chunkfold.models.chunk import ChatCompletionChunk, ChoiceDelta, ChunkChoice
+from chunkfold.models.chunk import ChatCompletionChunk, ChoiceDelta, ChunkChoice, chunks_with
 
 
 class SurrogateJoiner:
@@ -47,7 +47,7 @@ class SurrogateJoiner:
         choices = [
             ChunkChoice(index=channel.key[0], delta=_delta_of(channel, REPLACEMENT)) for _, channel in held.values()
         ]
-        return [ChatCompletionChunk(object="chat.completion.chunk", choices=choices)] if choices else []
+        return chunks_with(choices)
 
     def _whole(self, channel: Channel) -> str:
         text = channel.text

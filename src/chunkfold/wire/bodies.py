@@ -9,6 +9,7 @@ from chunkfold.errors import APIStatusError
 from chunkfold.event_stream.decoder import EventStreamDecoder
 from chunkfold.event_stream.server_sent_event import BOM, ServerSentEvent
 from chunkfold.json_text.values import is_list, is_object
+from chunkfold.models.chunk import CHUNK_OBJECT
 from chunkfold.wire.api_errors import api_status_error
 from chunkfold.wire.envelopes import find_error, other_api_object
 from chunkfold.wire.headers import Headers
@@ -39,7 +40,7 @@ def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
     if not is_completion or not is_list(choices) or other_api_object(value):
         return None
     payload.notes.append((anomalies.WHOLE_COMPLETION, ""))
-    chunk = {**value, "object": "chat.completion.chunk", "choices": [_with_delta(choice) for choice in choices]}
+    chunk = {**value, "object": CHUNK_OBJECT, "choices": [_with_delta(choice) for choice in choices]}
     take_chunk(event, chunk, payload)
     return payload
 

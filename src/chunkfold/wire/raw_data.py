@@ -14,12 +14,12 @@ from chunkfold.event_stream.lines import SLICE
 from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent
 from chunkfold.excerpts import printed
 from chunkfold.json_text.values import is_object, objects_in
-from chunkfold.models.chunk import KEEP_ALIVES
+from chunkfold.models.chunk import CHUNK_OBJECT, KEEP_ALIVES
 from chunkfold.wire.envelopes import find_error
 from chunkfold.wire.repairs import read_json
 
 DONE: Final = b"[DONE]"
-_CHUNK_EVENTS: Final = (MESSAGE, "chat.completion.chunk")
+_CHUNK_EVENTS: Final = (MESSAGE, CHUNK_OBJECT)
 DATA: Final = b"data:"
 MAX_EVENT_PAYLOADS: Final = 10_000  # where a block holds several; each can begin a choice or a call
 _NOT_BLANK: Final = re.compile(rb"\S")
@@ -76,7 +76,7 @@ def is_chunk_or_done(data: bytes) -> bool:
     if not is_object(value):
         return data.strip() == DONE
     has_delta = any("delta" in choice for choice in objects_in(value.get("choices")))
-    return has_delta or value.get("object") == "chat.completion.chunk"
+    return has_delta or value.get("object") == CHUNK_OBJECT
 
 
 def lines_of(data: bytes) -> Iterator[bytes]:
