@@ -10,8 +10,8 @@ from typing import Final
 from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent
 
 _BARE_ERROR: Final = re.compile(rb'\[?\s*\{\s*"error"\s*:\s*(?:\{\s*"|"[^"])')  # null and {} mean no error
-_BARE_STARTS: Final = (b"{", b"[", b"[{")  # the first line, where JSON is printed in several
-_LONGEST_BARE: Final = 2**16  # bytes of lines that are kept one by one
+_JSON_STARTS: Final = (b"{", b"[", b"[{")  # the first line, where JSON is printed in several
+_LONGEST_LINES: Final = 2**16  # bytes of lines that are kept one by one
 _LONGEST_JSON: Final = 2**20  # bytes in several lines, of which a whole completion may have many
 _PREAMBLE_EXCERPT: Final = 4096  # bytes
 _PREAMBLE_LIMIT: Final = 32 * 2**20  # bytes, where no other limit is set
@@ -66,8 +66,8 @@ class Discarded:
         self.is_begun = False  # whether the current block has something of it
         self._error: bytes | None = None
         self._error_offset: int | None = None  # of bare JSON
-        self._bare_offset = 0
-        self._bare: bytearray | None = bytearray()  # the lines of JSON so far; None if they are too long
+        self._json_offset = 0
+        self._json: bytearray | None = bytearray()  # the lines of JSON so far; None if they are too long
         self._nearly_data: list[ServerSentEvent] = []
         self._payloads_size = 0  # of all lines that may be payloads without their field
 
@@ -80,7 +80,7 @@ class Discarded:
         self.is_begun = True
         if self._error is None or (self._has_no_error and not line.startswith(b":")):
             self._error, self._error_offset = line, offset
-        elif self._has_no_error and len(self._error) + len(line) < _LONGEST_BARE:
+        elif self._has_no_error and len(self._error) + len(line) < _LONGEST_LINES:
             self._error += b"\n" + line
 
     @property
@@ -90,44 +90,44 @@ class Discarded:
 
     def keep_line(self, line: bytes, offset: int, event_id: str, *, in_stream: bool) -> None:
         """Keep a line that is not a field, if it is bare JSON or nearly `data`; `offset` is its place in the body."""
-        if in_stream and self._is_bare(line):
-            self._keep_bare(line, offset)
+        if in_stream and self._is_json_line(line):
+            self._keep_json(line, offset)
         meant = _meant_as_data(line, in_stream=in_stream)
         if meant is None:
             return
         is_payload = meant is line
         self._payloads_size += len(line) if is_payload else 0
         # The first of a block; of payloads more, while they are small.
-        if not self._nearly_data or (is_payload and self._payloads_size < _LONGEST_BARE):
+        if not self._nearly_data or (is_payload and self._payloads_size < _LONGEST_LINES):
             self.is_begun = True
             self._nearly_data.append(ServerSentEvent(meant, "" if is_payload else MESSAGE, event_id, offset))
 
-    def _keep_bare(self, line: bytes, offset: int) -> None:
+    def _keep_json(self, line: bytes, offset: int) -> None:
         """Keep one line of JSON in several, which may be an error."""
         self.is_begun = True
-        if not self._bare:
-            self._bare_offset = offset
-        if self._bare is not None and len(self._bare) + len(line) < _LONGEST_JSON:
-            self._bare += line + b"\n"
+        if not self._json:
+            self._json_offset = offset
+        if self._json is not None and len(self._json) + len(line) < _LONGEST_JSON:
+            self._json += line + b"\n"
         else:
-            self._bare = None
+            self._json = None
 
-    def _is_bare(self, line: bytes) -> bool:
+    def _is_json_line(self, line: bytes) -> bool:
         """Whether a line is one of JSON in several; none is once they are too long."""
-        return self._bare is not None and (bool(self._bare) or line.strip() in _BARE_STARTS)
+        return self._json is not None and (bool(self._json) or line.strip() in _JSON_STARTS)
 
     def keeps_each(self, line: bytes) -> bool:
         """Whether each repetition of a line may be kept: one of JSON in several, or a payload, while they are small."""
-        return self._is_bare(line) or (self._payloads_size < _LONGEST_BARE and _is_payload(line))
+        return self._is_json_line(line) or (self._payloads_size < _LONGEST_LINES and _is_payload(line))
 
     def error_event(self, offset: int | None, event_id: str, *, has_data: bool) -> ServerSentEvent | None:
         """The current block's error, None if it has none; `offset` is that of the block, None if it has no field.
 
         If the block has data, only bare JSON is an error, at its own offset: a gateway adds it to what it passes on.
         """
-        if self._has_no_error and self._bare and is_bare_error(self._bare):
-            self._error, self._error_offset = bytes(self._bare), self._bare_offset
-            offset = self._bare_offset if offset is None else offset
+        if self._has_no_error and self._json and is_bare_error(self._json):
+            self._error, self._error_offset = bytes(self._json), self._json_offset
+            offset = self._json_offset if offset is None else offset
         if has_data:
             offset = self._error_offset
             if offset is None or not is_bare_error(self._error or b""):
@@ -137,8 +137,8 @@ class Discarded:
     def end_block(self, error: ServerSentEvent | None) -> None:
         """Show what the block has, so that its place among the events does not depend on how the bytes are cut."""
         kept = self._nearly_data if error is None else [*self._nearly_data, error]
-        if self._bare and not is_bare_error(self._bare):
-            kept.append(ServerSentEvent(bytes(self._bare), "", "", self._bare_offset))
+        if self._json and not is_bare_error(self._json):
+            kept.append(ServerSentEvent(bytes(self._json), "", "", self._json_offset))
         self.events += sorted(kept, key=attrgetter("offset"))
         self._new_block()
 
