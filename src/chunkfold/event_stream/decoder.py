@@ -11,6 +11,7 @@ only exposes it, in bounded form, for a layer above that may be lenient: see `un
 """
 
 import re
+import sys
 from collections.abc import Callable
 from typing import Any, Final, cast
 
@@ -70,6 +71,7 @@ class EventStreamDecoder:
         self.has_only_events = self.is_between = False
         self.offset = 0
         self.limit = max_event_size
+        self._largest = sys.maxsize if max_event_size is None else max_event_size
         self._start: bytes | None = b""  # the first bytes, until they can no longer be a BOM
         self._skip_lf = False  # the last read ended in CR: an LF at the start of the next belongs to it
         self._line = bytearray()  # the unfinished line
@@ -113,7 +115,7 @@ class EventStreamDecoder:
                     return []
             elif self.is_between:
                 line, _, blank = data.partition(b"\n")
-                if blank == b"\n" and line[:6] == b"data: " and (self.limit is None or len(line) - 6 <= self.limit):
+                if blank == b"\n" and line[:6] == b"data: " and len(line) - 6 <= self._largest:
                     # One whole event per read, as servers send them one by one.
                     event = _new(ServerSentEvent, (line[6:], MESSAGE, self.last_event_id, self.offset))
                     self.offset += len(data)
@@ -193,7 +195,7 @@ class EventStreamDecoder:
     def _take_plain_blocks(self, data: bytes, end: bytes, events: list[ServerSentEvent]) -> bytes:
         """Take blocks of one `data` line and a blank one, as nearly all blocks are; return the rest."""
         begin = offset = self.offset
-        largest = len(data) if self.limit is None else self.limit
+        largest = self._largest
         *lines, _ = data.split(end)
         for line, blank in zip(lines[::2], lines[1::2], strict=False):
             if blank or line[:6] != b"data: " or len(line) - 6 > largest:
@@ -256,7 +258,7 @@ class EventStreamDecoder:
         if self._preamble is None and self._discarded.keeps_each(run["line"] or b""):
             return False
         if run["ignored"]:
-            is_small = self.limit is None or len(run["ignored"]) <= self.limit
+            is_small = len(run["ignored"]) <= self._largest
             return is_small and self._event != "error" and (self._preamble is None or self._unknown_line_seen)
         return self._preamble is None or not run["data"]
 
@@ -267,8 +269,8 @@ class EventStreamDecoder:
 
     def _keep_unfinished(self, piece: bytes) -> None:
         self._line += piece
-        limit, known = self.limit, self._data_size
-        if limit is not None and len(self._line) + known >= limit and size_of_unfinished(self._line, known) > limit:
+        largest, known = self._largest, self._data_size
+        if len(self._line) + known >= largest and size_of_unfinished(self._line, known) > largest:
             self._exceed()
 
     def _take_line(self, line: bytes, events: list[ServerSentEvent]) -> None:
@@ -284,7 +286,7 @@ class EventStreamDecoder:
             self._data_size += len(value) + 1
             if len(self._data) > _MOST_LINES:
                 self._join_lines()
-            if self.limit is not None and self._data_size > self.limit:
+            if self._data_size > self._largest:
                 self._exceed()
                 return
         elif not self._take_other_line(name, value, line):
@@ -334,11 +336,9 @@ class EventStreamDecoder:
 
     def _exceeds(self, name: bytes, line: bytes) -> bool:
         """End the stream if a line that is not data is too long; return whether it is."""
-        if self.limit is None:
-            return False
-        if _LONGEST_TEXT < len(line) <= self.limit and name in (b"event", b"id"):
-            self.limit = _LONGEST_TEXT
-        if is_too_long := len(line) > self.limit:
+        if self.limit is not None and _LONGEST_TEXT < len(line) <= self.limit and name in (b"event", b"id"):
+            self.limit = self._largest = _LONGEST_TEXT
+        if is_too_long := len(line) > self._largest:
             self._exceed()
         return is_too_long
 
