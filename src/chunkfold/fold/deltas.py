@@ -17,6 +17,7 @@ from chunkfold.models.content import (
     APPENDED,
     BLOCK_KINDS,
     CONTENT_BLOCKS,
+    OPENING_THOUGHT_TAG,
     OUTPUT_PARTS,
     PROVIDER_FIELDS,
     REASONING_DETAILS,
@@ -34,7 +35,6 @@ from chunkfold.models.content import (
     read_part,
     reasoning_text,
     without_thought_flag,
-    without_thought_tag,
 )
 from chunkfold.models.shared import ChoiceLogprobs
 
@@ -143,7 +143,7 @@ def _add_content(state: ChoiceState, fields: Fields, known_reasoning: str) -> in
         return _add_content_list(state, content, has_reasoning=bool(known_reasoning))
     if is_thought(fields):
         state.in_thought = True
-        return _add_reasoning(state, "" if known_reasoning else without_thought_tag(content))
+        return _add_reasoning(state, "" if known_reasoning else content.removeprefix(OPENING_THOUGHT_TAG))
     return state.write("content", content)
 
 

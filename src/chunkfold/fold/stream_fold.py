@@ -26,7 +26,7 @@ from chunkfold.models.chunk import (
     is_unexplained,
 )
 from chunkfold.models.completion import ChatCompletion
-from chunkfold.models.content import THOUGHT_TAGS, brings_tool_message, fields_of, is_of_tool, text_in
+from chunkfold.models.content import CLOSING_THOUGHT_TAG, brings_tool_message, fields_of, is_of_tool, text_in
 from chunkfold.models.outcome import Outcome, outcome_of
 from chunkfold.models.shared import CompletionUsage
 from chunkfold.models.tool_calls import ToolTypes, checked_types
@@ -345,6 +345,6 @@ class StreamFold:
                 self._open_thoughts.remove(choice.index)
                 self.states[choice.index].in_thought = False
                 if isinstance(delta.content, str):
-                    delta = delta.model_copy(update={"content": delta.content.removeprefix(THOUGHT_TAGS[1])})
+                    delta = delta.model_copy(update={"content": delta.content.removeprefix(CLOSING_THOUGHT_TAG)})
             choices.append(choice if delta is choice.delta else choice.model_copy(update={"delta": delta}))
         return chunk.model_copy(update={"choices": choices}) if choices != chunk.choices else chunk

@@ -14,11 +14,10 @@ from chunkfold.json_text.values import copied, is_container, is_list, is_object
 
 Fields = Mapping[str, Any]
 
-THOUGHT_TAGS: Final = ("<thought>", "</thought>")
-"""The literal tags in which Gemini's compatible endpoint may wrap content that it flags as a thought.
-
-`without_thought_tag` drops the first, `StreamFold` the second, which comes with the text after the thought.
-"""
+# Gemini's compatible endpoint may wrap content that it flags as a thought in literal tags, which are dropped. The
+# closing one comes with the text after the thought.
+OPENING_THOUGHT_TAG: Final = "<thought>"
+CLOSING_THOUGHT_TAG: Final = "</thought>"
 
 # Roles whose text is not the assistant's (CF220): MiniMax's search sends its results with the first, and GigaChat with
 # the last how long its own function still takes.
@@ -127,7 +126,7 @@ def reasoning_in(fields: Fields) -> str:
             return text
     content = fields.get("content")
     if isinstance(content, str):
-        return without_thought_tag(content) if is_thought(fields) else ""
+        return content.removeprefix(OPENING_THOUGHT_TAG) if is_thought(fields) else ""
     return thinking_of(content)
 
 
@@ -185,11 +184,6 @@ def without_thought_flag(extra: Any) -> Any:
     rest = {key: value for key, value in google.items() if key != "thought"}
     left = {**extra, "google": rest} if rest else {key: value for key, value in extra.items() if key != "google"}
     return left or None
-
-
-def without_thought_tag(content: str) -> str:
-    """The reasoning in a content that is flagged as a thought: without the literal tag at its beginning."""
-    return content.removeprefix(THOUGHT_TAGS[0])
 
 
 def fragments_of(kind: BlockKind, value: Any) -> list[dict[str, Any]] | None:
