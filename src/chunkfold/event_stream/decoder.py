@@ -62,7 +62,7 @@ class EventStreamDecoder:
         check_count("max_event_size", max_event_size)
         self.last_event_id = ""
         self.reconnection_time: int | None = None
-        self.limit_exceeded = self._closed = self._unknown_line_seen = False
+        self.limit_exceeded = self._is_over = self._unknown_line_seen = False
         self.unfinished: UnfinishedBlock | None = None
         self._discarded = Discarded()
         self.opening = b""
@@ -122,15 +122,14 @@ class EventStreamDecoder:
                     return [event]
         self.has_only_events = False
         events = self._feed_slowly(data)
-        is_over = self._closed or self.limit_exceeded
         has_exposed = bool(self._discarded.events or self.opening)
-        self.has_only_events = not (is_over or self._skip_lf or has_exposed) and self._preamble is None
+        self.has_only_events = not (self._is_over or self._skip_lf or has_exposed) and self._preamble is None
         self.is_between = self.has_only_events and not self._line and not self._is_begun
         return events
 
     def _feed_slowly(self, data: bytes | bytearray | memoryview) -> list[ServerSentEvent]:
         self._discarded.events, self.opening, self.opening_place = [], b"", 0
-        if self._closed or self.limit_exceeded:
+        if self._is_over:
             return []
         if not isinstance(data, bytes):
             data = as_bytes(data)
@@ -149,12 +148,12 @@ class EventStreamDecoder:
         """Mark the end of the body. A block without a final blank line is not dispatched, but kept in `unfinished`."""
         self._discarded.events, self.opening, self.opening_place = [], b"", 0
         self.has_only_events = self.is_between = False
-        if self._closed or self.limit_exceeded:
+        if self._is_over:
             return
         if self._start and self._preamble is not None:
             # Fewer than three bytes came, and they look like the beginning of a BOM: keep them, but not as a line.
             self._preamble.keep(self._start, 0)
-        self._closed = True
+        self._is_over = True
         whole_lines = len(self._data)
         if self._line:
             # Only to show it: the end of the file ends no line, so a `retry` in it does not count (section 9.2.5).
@@ -364,7 +363,7 @@ class EventStreamDecoder:
         return ServerSentEvent(b"\n".join(self._data), self._event or MESSAGE, event_id, self._block_offset or 0)
 
     def _exceed(self) -> None:
-        self.limit_exceeded = True
+        self.limit_exceeded = self._is_over = True
         self.has_only_events = self.is_between = False
         self._line.clear()
         self._new_block()
