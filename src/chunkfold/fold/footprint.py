@@ -39,9 +39,10 @@ class Footprint:
 
     def __init__(self) -> None:
         self.visited = 0  # values so far, which is what measuring costs
-        self._measured: dict[int, tuple[object, int, int]] = {}  # what grows, its measured length, and its size
-        self._values: dict[tuple[int, int, str], tuple[object, int]] = {}  # the values of what is replaced, their sizes
-        self._known = (self._measured, self._values)  # what the last measuring found, while the next one runs
+        # What grows, by its identity, and the values of what is replaced, by owner and name: each with its measured
+        # length and its size.
+        self._measured: dict[object, tuple[object, int, int]] = {}
+        self._known = self._measured  # what the last measuring found, while the next one runs
 
     def __reduce__(self) -> "tuple[type[Footprint], tuple[()]]":
         """Copied and pickled without sizes, since a copy of what was measured has another identity."""
@@ -49,9 +50,9 @@ class Footprint:
 
     def of(self, value: Any) -> int:
         """The size in bytes of JSON values, models, and the accumulator's own states, with all that is in them."""
-        self._measured, self._values = {}, {}  # what is no longer there is forgotten
+        self._measured = {}  # what is no longer there is forgotten
         size = self._of(value)
-        self._known = (self._measured, self._values)
+        self._known = self._measured
         return size
 
     def _of(self, value: Any) -> int:
@@ -95,7 +96,7 @@ class Footprint:
 
     def _of_growing(self, part: list[Any] | dict[Any, Any]) -> int:
         """The size of a list, or of the keys of an object; only what was added since the last time is measured."""
-        _, length, size = self._known[0].get(id(part), (None, 0, _CONTAINER))
+        _, length, size = self._known.get(id(part), (None, 0, _CONTAINER))
         new = list(islice(reversed(part), len(part) - length))
         size += self._of(new) - _CONTAINER + _VALUE * len(new)
         self._measured[id(part)] = (part, len(part), size)
@@ -109,10 +110,10 @@ class Footprint:
             if value is None or isinstance(value, (str, int, float)):
                 single[name] = value
                 continue
-            known, own = self._known[1].get((*owner, name), (None, 0))
+            known, _, own = self._known.get((*owner, name), (None, 0, 0))
             if known is not value:
                 own = self._of(value)
             if own > _WORTH_KEEPING:
-                self._values[(*owner, name)] = (value, own)
+                self._measured[(*owner, name)] = (value, 0, own)
             size += _VALUE + self._of(name) + own
         return size + self._of(single)
