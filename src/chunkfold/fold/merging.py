@@ -110,7 +110,7 @@ def _merge_counts(
         old = merged.get(key)
         if value is None or (old is not None and old == value):  # 5 and 5.0 are the same
             continue
-        kept = _own(value, log) if old is None else _merged(key, old, value, log, is_typed=key in typed)
+        kept = _copy_to_keep(value, log) if old is None else _merged(key, old, value, log, is_typed=key in typed)
         if kept is old:
             continue
         if key not in merged and key not in USAGE_KEYS:
@@ -143,10 +143,10 @@ def _merged(key: str, old: Any, value: Any, log: AnomalyLog, *, is_typed: bool) 
     if value == 0 and isinstance(old, int | float) and old > 0:
         log.note(anomalies.ZERO_USAGE, excerpt(key))
         return old
-    return _own(value, log)
+    return _copy_to_keep(value, log)
 
 
-def _own(value: Any, log: AnomalyLog) -> Any:
+def _copy_to_keep(value: Any, log: AnomalyLog) -> Any:
     """A copy of a value, independent of its chunk; of a model only the fields that are not null.
 
     An object in it has as many keys as are kept, at every level.
@@ -159,7 +159,7 @@ def _own(value: Any, log: AnomalyLog) -> Any:
         return copied(value)
     if len(value) > _MOST_KEYS:
         log.note(anomalies.TOO_MANY_KEYS, f"{len(value)} keys")
-    return {key: _own(item, log) for key, item in islice(value.items(), _MOST_KEYS)}
+    return {key: _copy_to_keep(item, log) for key, item in islice(value.items(), _MOST_KEYS)}
 
 
 def _is_right(key: str, value: Any) -> bool:
