@@ -24,7 +24,7 @@ from chunkfold.parser.surrogate_joiner import SurrogateJoiner
 from chunkfold.parser.template import EventTemplate
 from chunkfold.transforms import OneChoice, Transform
 from chunkfold.wire.envelopes import is_only_chunk
-from chunkfold.wire.parts import MAX_EVENT_PARTS
+from chunkfold.wire.part_counts import MAX_EVENT_PARTS
 from chunkfold.wire.payload import Payload, chunk_from_json, parse_slowly, valid_chunk
 from chunkfold.wire.raw_data import DONE
 

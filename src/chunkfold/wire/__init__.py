@@ -6,7 +6,7 @@ rule that was used to tolerate something. Read in this order:
 - `payload`: `parse_payload`; the fast path is one validation of the bytes, the slow path handles each kind of data;
 - `raw_data`: what data alone is, such as several events in one block, or an event that was cut;
 - `bodies`: bodies that are not an event stream, those of refused responses among them;
-- `parts`: counts that are checked before models are made;
+- `part_counts`: how many choices and entries of lists an event has, counted before models are made;
 - `repairs`: the repairs of a chunk that does not validate, rule by rule;
 - `envelopes`: the shapes of providers' errors, and events of other APIs;
 - `api_errors`: turns an error, under any names, into an `APIError`;

@@ -19,7 +19,7 @@ from chunkfold.models.chunk import KEEP_ALIVES, ChatCompletionChunk, is_unexplai
 from chunkfold.wire import raw_data
 from chunkfold.wire.api_errors import api_error
 from chunkfold.wire.envelopes import find_error, is_only_chunk, other_api, other_api_object, without_error_texts
-from chunkfold.wire.parts import MAX_BLOCK_PARTS, MAX_EVENT_PARTS, count_parts, is_full_of_parts
+from chunkfold.wire.part_counts import MAX_BLOCK_PARTS, MAX_EVENT_PARTS, count_parts, is_full_of_parts
 from chunkfold.wire.repairs import Notes, UnreadableError, read_json, repaired_chunk
 
 ChatCompletionChunk.model_rebuild()  # the one model that every stream needs
