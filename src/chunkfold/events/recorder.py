@@ -51,9 +51,10 @@ _TEXT_EVENTS: Final[dict[str, type[TextDelta | ReasoningDelta | RefusalDelta]]] 
 
 
 @dataclass(slots=True)
-class _Progress:
+class _CallProgress:
     """The events of a tool call that were recorded so far."""
 
+    choice: int
     calls: ToolCalls  # all calls of its choice
     call: ToolCall
     is_started: bool = False  # its start was recorded
@@ -65,9 +66,9 @@ class _Progress:
 class _ChoiceProgress:
     """The events of a choice that were recorded so far. Its calls are kept by their places."""
 
-    calls: dict[int, _Progress] = field(default_factory=new_dict)
-    open_calls: dict[int, _Progress] = field(default_factory=new_dict)  # those that are not done
-    touched: _Progress | None = None  # the call that the last fragment belonged to
+    calls: dict[int, _CallProgress] = field(default_factory=new_dict)
+    open_calls: dict[int, _CallProgress] = field(default_factory=new_dict)  # those that are not done
+    touched: _CallProgress | None = None  # the call that the last fragment belonged to
     audio: AudioDecoder = field(default_factory=AudioDecoder)
     finish: tuple[str, Outcome] | None = None
 
@@ -87,14 +88,14 @@ class EventRecorder:
 
     def complete(self) -> None:
         """The stream ended well: complete each call that is open, or that changed since its end was recorded."""
-        for index, choice in self._choices.items():
-            for place, progress in choice.calls.items():
+        for kept in self._choices.values():
+            for place, progress in kept.calls.items():
                 if progress.done is None or progress.done.id != progress.call.id:
-                    choice.open_calls[place] = progress
+                    kept.open_calls[place] = progress
             count = len(self._events)
-            self._end_calls(index, choice)
+            self._end_calls(kept)
             if len(self._events) > count:
-                choice.finish = None  # recorded again, after the calls
+                kept.finish = None  # recorded again, after the calls
 
     def on_anomaly(self, anomaly: Anomaly) -> None:
         """A rule was broken for the first time."""
@@ -109,16 +110,16 @@ class EventRecorder:
         kept = self._choices[choice]
         progress = kept.calls.get(call.place)
         if progress is None:
-            self._end_previous(choice, kept)
-            progress = kept.calls[call.place] = kept.open_calls[call.place] = _Progress(calls, call)
+            self._end_previous(kept)
+            progress = kept.calls[call.place] = kept.open_calls[call.place] = _CallProgress(choice, calls, call)
         kept.touched = progress
         if not progress.is_started:
             if call.has_name and call.has_text:
-                self._start(choice, progress)
+                self._start(progress)
             return
         kept.open_calls[call.place] = progress
         if text:
-            self._grow(choice, call, text)
+            self._grow(progress, text)
 
     def on_audio(self, choice: int, data: str, transcript: str) -> None:
         """A piece of audio or of its transcript came."""
@@ -140,7 +141,7 @@ class EventRecorder:
         kept = self._choices[choice]
         # A call after the first finish reason is done when the stream ends: more of it could follow.
         if outcome is not Outcome.ERROR and kept.finish is None:
-            self._end_calls(choice, kept)
+            self._end_calls(kept)
         if (finish_reason, outcome) != kept.finish:
             kept.finish = (finish_reason, outcome)
             self._events.append(ChoiceFinished(choice, finish_reason, outcome))
@@ -149,32 +150,33 @@ class EventRecorder:
         """The usage changed."""
         self._events.append(usage_received(usage))
 
-    def _start(self, choice: int, progress: _Progress) -> None:
+    def _start(self, progress: _CallProgress) -> None:
         progress.is_started = True
         call = progress.call
-        self._events.append(ToolCallStarted(choice, call.place, call.id, call.name))
+        self._events.append(ToolCallStarted(progress.choice, call.place, call.id, call.name))
         if call.has_text:
-            self._grow(choice, call, call.arguments.getvalue())
+            self._grow(progress, call.arguments.getvalue())
 
-    def _grow(self, choice: int, call: ToolCall, text: str) -> None:
-        self._events.append(arguments_grown(choice, call.place, text, call.arguments))
+    def _grow(self, progress: _CallProgress, text: str) -> None:
+        call = progress.call
+        self._events.append(arguments_grown(progress.choice, call.place, text, call.arguments))
 
-    def _end_previous(self, choice: int, kept: _ChoiceProgress) -> None:
+    def _end_previous(self, kept: _ChoiceProgress) -> None:
         """A new call begins: record the end of the one before, if it can be complete."""
         previous = kept.touched
         if previous is None or previous.is_followed:
             return  # each call is checked once, so that the cost stays linear
         previous.is_followed = True
         if previous.call.place in kept.open_calls and _is_whole(previous.call):
-            self._end(choice, kept, previous)
+            self._end(kept, previous)
 
-    def _end_calls(self, choice: int, kept: _ChoiceProgress) -> None:
+    def _end_calls(self, kept: _ChoiceProgress) -> None:
         for progress in list(kept.open_calls.values()):
-            self._end(choice, kept, progress)
+            self._end(kept, progress)
 
-    def _end(self, choice: int, kept: _ChoiceProgress, progress: _Progress) -> None:
+    def _end(self, kept: _ChoiceProgress, progress: _CallProgress) -> None:
         if not progress.is_started:
-            self._start(choice, progress)
+            self._start(progress)
         del kept.open_calls[progress.call.place]
         call = progress.call.snapshot()
         call.id = call.id or progress.calls.made_up_id(progress.call)
@@ -182,11 +184,11 @@ class EventRecorder:
             return
         has_deltas = progress.call.has_text or (progress.done is not None and progress.done.arguments)
         if call.arguments and not has_deltas:  # an empty object (CF310)
-            self._events.append(ToolCallArgumentsDelta(choice, progress.call.place, call.arguments))
+            self._events.append(ToolCallArgumentsDelta(progress.choice, progress.call.place, call.arguments))
         progress.done = call.model_copy(deep=True)  # the receiver may change the event's own
         give_types([call], self._types)
         parsed, error = _parsed(call)
-        self._events.append(ToolCallDone(choice, progress.call.place, call, parsed, error))
+        self._events.append(ToolCallDone(progress.choice, progress.call.place, call, parsed, error))
 
 
 def _is_whole(call: ToolCall) -> bool:
