@@ -66,7 +66,7 @@ class AnyView(Generic[T]):
 
 
 class StreamDriver:
-    """A stream without its I/O; `reader` is the name of the method by which a response is recognised.
+    """A stream without its I/O; `method` is the name of the method by which a response is recognised.
 
     Attributes:
         connection_was_kept: Whether closing waited for the end of the body, and received it.
@@ -74,10 +74,10 @@ class StreamDriver:
 
     _closed = True  # nothing is open yet, in case creating the stream fails
 
-    def __init__(self, source: Any, reader: str, reuse_connection: bool, options: ParserOptions) -> None:  # noqa: FBT001 - no public call
-        check_source(source, reader)
+    def __init__(self, source: Any, method: str, reuse_connection: bool, options: ParserOptions) -> None:  # noqa: FBT001 - no public call
+        check_source(source, method)
         check_flag("reuse_connection", reuse_connection)
-        self.response: Any = source if hasattr(source, reader) else None
+        self.response: Any = source if hasattr(source, method) else None
         """The response that is read, None for a plain iterable."""
         encodings: list[str] = []
         if self.response is not None:

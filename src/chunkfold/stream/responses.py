@@ -73,7 +73,7 @@ def encoding_error(response: Any, layers: list[str]) -> LimitExceededError | Non
     return exceeded("max_content_encodings", 0, "content encodings that were not requested")
 
 
-def check_source(source: Any, reader: str) -> None:
+def check_source(source: Any, method: str) -> None:
     """Check that a source is read as its stream reads: sync, or async.
 
     The response of a client of the other kind has the method too, and would look like a transport that failed.
@@ -82,9 +82,9 @@ def check_source(source: Any, reader: str) -> None:
         TypeError: It is not.
     """
     kind = type(cast("object", source))
-    is_async = reader == "aiter_bytes"
+    is_async = method == "aiter_bytes"
     own, other = ("__aiter__", "__iter__") if is_async else ("__iter__", "__aiter__")
-    if hasattr(source, reader):
+    if hasattr(source, method):
         body = getattr(source, "stream", None)
         missing = [name for name in ("status_code", "headers") if not hasattr(source, name)]
         if missing:
