@@ -58,7 +58,7 @@ def expected(facts: Facts) -> tuple[StreamEnd, Rule | None]:
     """The end and the rule by the table, strict mode left aside; what has a gap is never complete."""
     for stop, needed, end, note in TABLE:
         if stop in (None, facts.stop) and all(getattr(facts, name) is value for name, value in needed.items()):
-            return (StreamEnd.CLOSED, None) if facts.has_gap and end.complete else (end, note)
+            return (StreamEnd.CLOSED, None) if facts.has_lost_data and end.complete else (end, note)
     raise AssertionError(facts)
 
 
@@ -69,7 +69,7 @@ def test_every_combination_of_facts(stop: Stop) -> None:
         end, note = expected(facts)
         # What strict mode refuses: what was noted, where the bytes stopped by themselves; and the ending's own rule.
         is_by_itself = stop in (Stop.DONE, Stop.BODY_ENDED, Stop.WHOLE_BODY)
-        is_cut_off = facts.has_gap and end is StreamEnd.CLOSED
+        is_cut_off = facts.has_lost_data and end is StreamEnd.CLOSED
         refused = stop is Stop.REFUSED or (is_refused and is_by_itself and not is_cut_off)
         refused = refused or (refuses and note is not None)
         assert judge(facts) == Verdict(StreamEnd.INVALID if refused else end, note, is_refused=refused)

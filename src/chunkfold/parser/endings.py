@@ -53,7 +53,7 @@ class Facts(NamedTuple):
     has_output: bool = False
     has_unexplained: bool = False  # an object came that is neither a chunk nor an error
     is_foreign: bool = False  # events with data came, and none of them is part of a stream of chunks
-    has_gap: bool = False  # the consumer's own code raised within a read, the rest of which is lost
+    has_lost_data: bool = False  # the consumer's own code raised within a read, the rest of which is lost
     is_refused: bool = False  # strict mode refuses an anomaly that was noted
     refused_ids: Container[str] = ()  # of the rules that strict mode refuses
 
@@ -75,7 +75,7 @@ def judge(facts: Facts) -> Verdict:
     if facts.stop in _AT_ONCE:
         return _AT_ONCE[facts.stop]
     verdict = _tolerant(facts)
-    if facts.has_gap and verdict.end.complete:
+    if facts.has_lost_data and verdict.end.complete:
         return Verdict(StreamEnd.CLOSED)
     is_noted = facts.is_refused and facts.stop in _BY_ITSELF
     if is_noted or (verdict.note is not None and verdict.note.id in facts.refused_ids):

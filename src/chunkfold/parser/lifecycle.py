@@ -160,7 +160,7 @@ class Lifecycle:
         if not self.emitted_output and (is_returned or self._has_callback) and fold.output_size > size:
             self._mark_emitted()
         if body.stop is not None:
-            self._notify_all()
+            self._notify_of_end()
         elif self._observers is not None:
             self._notify_observers()
         return chunks
@@ -203,7 +203,7 @@ class Lifecycle:
             note_read(self.timing, self.timing.last_byte, has_chunks=True, has_output=self._fold.has_output)
         if (is_returned or self._has_callback) and self._fold.output_size > size:
             self._mark_emitted()
-        self._notify_all()
+        self._notify_of_end()
         return chunks
 
     def leave(self) -> None:
@@ -261,10 +261,10 @@ class Lifecycle:
         with suppress(Exception):  # the transform may raise again
             if self._body.stop is None:
                 self._body.end(Stop.LEFT, [])
-        self._conclude(self._body.stop or Stop.LEFT, cause, has_gap=True)
+        self._conclude(self._body.stop or Stop.LEFT, cause, has_lost_data=True)
         self._notify_observers()
 
-    def _conclude(self, stop: Stop, cause: BaseException | None = None, *, has_gap: bool = False) -> None:
+    def _conclude(self, stop: Stop, cause: BaseException | None = None, *, has_lost_data: bool = False) -> None:
         """Set how the stream ended, unless a callback ended it itself."""
         if self.end is not None:
             return
@@ -276,7 +276,7 @@ class Lifecycle:
             has_output=fold.has_output,
             has_unexplained=log.get(anomalies.UNEXPLAINED_OBJECT) is not None,
             is_foreign=body.foreign is not None and fold.chunks == fold.unexplained,
-            has_gap=has_gap,
+            has_lost_data=has_lost_data,
             is_refused=log.refused is not None,
             refused_ids=log.refused_ids,
         )
@@ -294,7 +294,7 @@ class Lifecycle:
         for state in self._fold.states.values():  # later chunks can turn a `stop` into `tool_calls`
             notify_finish(state, self._recorder)
 
-    def _notify_all(self) -> None:
+    def _notify_of_end(self) -> None:
         """Pass the last event to the callback; even if that raises, the observers learn of the end."""
         try:
             self._body.notify_callback()
