@@ -51,7 +51,7 @@ from chunkfold.json_text.parsing import has_more_items
 from chunkfold.models import base
 from chunkfold.parser.holes import VALUE
 from chunkfold.testing import DONE, Answer, FakeProvider, choice, chunk, cut, delta, event
-from chunkfold.wire import raw_data, repairs
+from chunkfold.wire import raw_data, reading
 
 pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_fronts
@@ -971,7 +971,7 @@ def test_an_event_to_repair_that_has_wide_characters_is_read_up_to_a_size(
     wide: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     event = delta(content="?").replace(b"?", b"\xff" + wide)
-    monkeypatch.setattr(repairs, "_LARGEST_WIDE", len(event) - len(b"data: \n\n"))
+    monkeypatch.setattr(reading, "_LARGEST_WIDE", len(event) - len(b"data: \n\n"))
     parser, _ = parsed(event)
     assert (parser.snapshot.text, parser.end) == ("\ufffd\N{GRINNING FACE}", "truncated")
     parser, _ = parsed(HI + event.replace(wide, b"a" + wide))

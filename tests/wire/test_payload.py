@@ -29,7 +29,7 @@ from chunkfold import (
     parse_payload,
 )
 from chunkfold.testing import HEAD, choice, sse
-from chunkfold.wire import repairs
+from chunkfold.wire import reading, repairs
 
 SLOW = "chat.completion.chunk"  # an event of this name is a chunk like any other, but takes the slow path
 
@@ -767,7 +767,7 @@ def test_large_data_that_nothing_can_repair_is_not_read_twice(tail: bytes, monke
     found = [type(parse(data).error) for data in (small, large)]
     assert found == [InvalidChunkError] * 2
     with monkeypatch.context() as patch:
-        patch.delattr(repairs, "_loads")
+        patch.delattr(reading, "_loads")
         assert "received text that is not JSON" in str(parse(large).error)
         with pytest.raises(NameError):
             parse(small)

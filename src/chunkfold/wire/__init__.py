@@ -5,6 +5,7 @@ rule that was used to tolerate something. Read in this order:
 
 - `payload`: `parse_payload`; the fast path is one validation of the bytes, the slow path handles each kind of data;
 - `raw_data`: what data alone is, such as several events in one block, or an event that was cut;
+- `reading`: the JSON of an event, also if a strict reader refuses it;
 - `bodies`: bodies that are not an event stream, those of refused responses among them;
 - `part_counts`: how many choices and entries of lists an event has, counted before models are made;
 - `repairs`: the repairs of a chunk that does not validate, rule by rule;

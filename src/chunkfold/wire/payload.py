@@ -20,7 +20,8 @@ from chunkfold.wire import raw_data
 from chunkfold.wire.api_errors import api_error
 from chunkfold.wire.envelopes import find_error, is_only_chunk, other_api, other_api_object, without_error_texts
 from chunkfold.wire.part_counts import MAX_BLOCK_PARTS, MAX_EVENT_PARTS, count_parts, is_full_of_parts
-from chunkfold.wire.repairs import Notes, UnreadableError, read_json, repaired_chunk
+from chunkfold.wire.reading import Notes, UnreadableError, read_json
+from chunkfold.wire.repairs import repaired_chunk
 
 ChatCompletionChunk.model_rebuild()  # the one model that every stream needs
 chunk_from_json: Callable[[bytes], ChatCompletionChunk] = ChatCompletionChunk.__pydantic_validator__.validate_json

@@ -16,7 +16,7 @@ from chunkfold.excerpts import printed
 from chunkfold.json_text.values import is_object, objects_in
 from chunkfold.models.chunk import CHUNK_OBJECT, KEEP_ALIVES
 from chunkfold.wire.envelopes import find_error
-from chunkfold.wire.repairs import read_json
+from chunkfold.wire.reading import read_json
 
 DONE: Final = b"[DONE]"
 _CHUNK_EVENTS: Final = (MESSAGE, CHUNK_OBJECT)

@@ -1,55 +1,26 @@
-"""Repair JSON that a strict reader refuses, and fields with unexpected values.
+"""Repair the fields of a chunk that have unexpected values.
 
 Only events that the fast path could not validate get here. Every repair has a name. What cannot be repaired without
 guessing is refused, with a message that has the expected and the received value.
 """
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pydantic_core import from_json
-
 from chunkfold import anomalies
-from chunkfold.anomalies import Rule
 from chunkfold.errors import exceeded
-from chunkfold.json_text.surrogates import has_surrogates, scrub_keys
-from chunkfold.json_text.values import (
-    MAX_DEPTH,
-    Path,
-    dotted,
-    is_container,
-    is_integer,
-    is_list,
-    is_nested_deeper,
-    is_object,
-    objects_in,
-    size_of,
-)
+from chunkfold.json_text.values import Path, dotted, is_container, is_integer, is_list, is_object, objects_in, size_of
 from chunkfold.models.base import WrongType, validate_leniently
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.shared import USAGE_KEYS, is_count
-
-Notes = list[tuple[Rule, str]]
+from chunkfold.wire.reading import TOO_LONG, Notes, UnreadableError
 
 AUDIO_MODALITY: Final = "audio"
 _MAX_UNKNOWN_DEPTH: Final = 200
 # Characters of an event's arguments, and ids of calls, that are not text. As text, each may take 24 bytes instead of
 # one, and an integer takes the square of its digits to print.
 MAX_ARGUMENTS_VALUES: Final = 2**21
-_LARGE: Final = 2**20  # bytes; reading what cannot be repaired once more takes eight times as many
-_LARGEST_WIDE: Final = 2**24  # bytes; the text and its values may take four times as many, each
-# Characters that make Python keep four bytes for each one of their text, as they are and escaped.
-_WIDE: Final = (re.compile(rb"[\xf0-\xf4]"), re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]"))
-_BEYOND_REPAIR: Final = ("EOF while", "expected ", "trailing ", "key must be ", "invalid escape", "invalid number")
-_NO_JSON: Final = "expected a JSON object, received text that is not JSON"
-_TOO_LONG: Final = "expected numbers that the interpreter can read, received more digits"
-_TOO_WIDE: Final = (
-    f"expected at most {_LARGEST_WIDE // 2**20} MiB of JSON to repair, because it has characters of four bytes,"
-    " received more"
-)
-_TOO_DEEP: Final = f"expected JSON nested at most {MAX_DEPTH} deep, received deeper"
 # What a chunk is about: a wrong type here is an error, elsewhere the value is kept raw.
 _ESSENTIAL: Final = frozenset({"content", "tool_calls", "finish_reason", "index", "choices", "delta"})
 _ESSENTIAL_IN_CALL: Final = frozenset({"function", "custom", "name", "arguments", "input"})
@@ -71,64 +42,6 @@ _STRUCTURE: Final[dict[str, tuple[str, ...]]] = {
 }
 _LISTS: Final = frozenset({*_MESSAGE_LISTS, "choices", "refusal", "top_logprobs", "thinking"})
 _INTEGERS: Final = frozenset({"index", "created", *(key for key in USAGE_KEYS if not key.endswith("_details"))})
-
-
-class UnreadableError(ValueError):
-    """Data that is not JSON, or not a chunk; the message has the expected and the received value."""
-
-
-def read_json(data: bytes, notes: Notes) -> tuple[Any, str]:
-    """The JSON value, or the problem; not as an exception, which would keep the decoded text.
-
-    What a strict reader refuses is tolerated where its meaning is clear.
-    """
-    try:
-        return _read(data, notes), ""
-    except UnreadableError as error:
-        return None, str(error)
-
-
-def _read(data: bytes, notes: Notes) -> Any:
-    """The JSON value; an `UnreadableError` for other text, and for what would take too much to read."""
-    try:
-        return from_json(data)  # what the fast path reads needs no repair, and is not nested deeper
-    except ValueError as error:
-        problem = str(error)
-    if len(data) > _LARGE and problem.startswith(_BEYOND_REPAIR):
-        raise UnreadableError(f"{_NO_JSON} ({problem})")
-    if len(data) > _LARGEST_WIDE and any(wide.search(data) for wide in _WIDE):
-        raise UnreadableError(_TOO_WIDE)
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        text = data.decode("utf-8", "replace")
-        notes.append((anomalies.NOT_UTF8, ""))
-    value = _loads(text, notes)
-    if is_nested_deeper(text, MAX_DEPTH):  # checked last: several events in one block are many characters
-        raise UnreadableError(_TOO_DEEP)
-    if "\\u" in text and has_surrogates(value):
-        notes.append((anomalies.SPLIT_SURROGATES, ""))
-        scrub_keys(value)  # texts are left to the joiner
-    return value
-
-
-def _loads(text: str, notes: Notes) -> Any:
-    try:
-        try:
-            return json.loads(text)
-        except json.JSONDecodeError:
-            value = json.loads(text, strict=False)
-    except json.JSONDecodeError as error:
-        what = error.msg.removesuffix(" starting at")
-        raise UnreadableError(f"{_NO_JSON} ({what} at character {error.pos})") from None
-    except RecursionError:
-        is_deeper = is_nested_deeper(text, MAX_DEPTH)
-        msg = _TOO_DEEP if is_deeper else "expected JSON that the interpreter can read, received deeper nesting"
-        raise UnreadableError(msg) from None
-    except ValueError:
-        raise UnreadableError(_TOO_LONG) from None
-    notes.append((anomalies.CONTROL_CHARACTERS, ""))
-    return value
 
 
 def repaired_chunk(fields: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
@@ -228,7 +141,7 @@ def _json_text(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except ValueError:  # more digits than the interpreter prints
-        raise UnreadableError(_TOO_LONG) from None
+        raise UnreadableError(TOO_LONG) from None
 
 
 def _read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:

@@ -1,0 +1,83 @@
+"""Read the JSON of an event, or of a body: also where a strict reader refuses it, but its meaning is clear."""
+
+import json
+import re
+from typing import Any, Final
+
+from pydantic_core import from_json
+
+from chunkfold import anomalies
+from chunkfold.anomalies import Rule
+from chunkfold.json_text.surrogates import has_surrogates, scrub_keys
+from chunkfold.json_text.values import MAX_DEPTH, is_nested_deeper
+
+Notes = list[tuple[Rule, str]]
+"""What was tolerated: each rule, and the place within the event."""
+
+_LARGE: Final = 2**20  # bytes; reading what cannot be repaired once more takes eight times as many
+_LARGEST_WIDE: Final = 2**24  # bytes; the text and its values may take four times as many, each
+# Characters that make Python keep four bytes for each one of their text, as they are and escaped.
+_WIDE: Final = (re.compile(rb"[\xf0-\xf4]"), re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]"))
+_BEYOND_REPAIR: Final = ("EOF while", "expected ", "trailing ", "key must be ", "invalid escape", "invalid number")
+_NO_JSON: Final = "expected a JSON object, received text that is not JSON"
+TOO_LONG: Final = "expected numbers that the interpreter can read, received more digits"
+_TOO_WIDE: Final = (
+    f"expected at most {_LARGEST_WIDE // 2**20} MiB of JSON to repair, because it has characters of four bytes,"
+    " received more"
+)
+_TOO_DEEP: Final = f"expected JSON nested at most {MAX_DEPTH} deep, received deeper"
+
+
+class UnreadableError(ValueError):
+    """Data that is not JSON, or not a chunk; the message has the expected and the received value."""
+
+
+def read_json(data: bytes, notes: Notes) -> tuple[Any, str]:
+    """The JSON value, or the problem; not as an exception, which would keep the decoded text."""
+    try:
+        return _read(data, notes), ""
+    except UnreadableError as error:
+        return None, str(error)
+
+
+def _read(data: bytes, notes: Notes) -> Any:
+    """The JSON value; an `UnreadableError` for other text, and for what would take too much to read."""
+    try:
+        return from_json(data)  # what the fast path reads needs no repair, and is not nested deeper
+    except ValueError as error:
+        problem = str(error)
+    if len(data) > _LARGE and problem.startswith(_BEYOND_REPAIR):
+        raise UnreadableError(f"{_NO_JSON} ({problem})")
+    if len(data) > _LARGEST_WIDE and any(wide.search(data) for wide in _WIDE):
+        raise UnreadableError(_TOO_WIDE)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = data.decode("utf-8", "replace")
+        notes.append((anomalies.NOT_UTF8, ""))
+    value = _loads(text, notes)
+    if is_nested_deeper(text, MAX_DEPTH):  # checked last: several events in one block are many characters
+        raise UnreadableError(_TOO_DEEP)
+    if "\\u" in text and has_surrogates(value):
+        notes.append((anomalies.SPLIT_SURROGATES, ""))
+        scrub_keys(value)  # texts are left to the joiner
+    return value
+
+
+def _loads(text: str, notes: Notes) -> Any:
+    try:
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError:
+            value = json.loads(text, strict=False)
+    except json.JSONDecodeError as error:
+        what = error.msg.removesuffix(" starting at")
+        raise UnreadableError(f"{_NO_JSON} ({what} at character {error.pos})") from None
+    except RecursionError:
+        is_deeper = is_nested_deeper(text, MAX_DEPTH)
+        msg = _TOO_DEEP if is_deeper else "expected JSON that the interpreter can read, received deeper nesting"
+        raise UnreadableError(msg) from None
+    except ValueError:
+        raise UnreadableError(TOO_LONG) from None
+    notes.append((anomalies.CONTROL_CHARACTERS, ""))
+    return value
