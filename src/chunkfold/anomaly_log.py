@@ -62,10 +62,6 @@ def refused_rules(*, strict: bool | Collection[str], tolerate: Collection[str]) 
     """The ids of the rules that strict mode does not tolerate, given the parser's options of these names.
 
     True means all but CF507, which is the transport's fault and not the provider's.
-
-    Raises:
-        TypeError: One of the two is not a collection of ids.
-        ValueError: There is no rule with such an id.
     """
     tolerated = _known_ids("tolerate", tolerate)
     if isinstance(strict, bool):

@@ -45,10 +45,7 @@ class Preamble:
         self._kept += kept[: max(0, max(self._limit, _PREAMBLE_EXCERPT) - len(self._kept))]
 
     def before(self, offset: int) -> tuple[bytes, int | None]:
-        """The bytes before the line at that offset, which belongs to an event stream.
-
-        If they exceed the limit, their beginning, and the limit; else all of them, and None.
-        """
+        """The bytes before the line at that offset, and None; past the limit, their beginning, and the limit."""
         size = max(offset - self._offset, 0) if self._size else 0
         if size > self._limit:
             return self.shown[:size], self._limit

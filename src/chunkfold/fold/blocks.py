@@ -198,12 +198,9 @@ class ContentParts:
         """What they keep; see `footprint`."""
         return Kept((self._parts,), (self._starts, self.images))
 
-    def add(self, part: dict[str, Any], start: int, *, is_piece: bool) -> bool:
-        """Fold in a part that comes after that number of characters of text; return whether it is a new one.
-
-        `is_piece` says whether it may belong to the part before it.
-        """
-        if is_piece:
+    def add(self, part: dict[str, Any], start: int, *, may_continue: bool) -> bool:
+        """Fold in a part, or a piece of the last one, after that many characters of text; return whether it is new."""
+        if may_continue:
             if self._starts and start != self._starts[-1]:
                 self._parts.end_block()
             self._parts.add([part])

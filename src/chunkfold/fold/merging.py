@@ -100,10 +100,7 @@ def _counts_in(usage: Mapping[str, Any]) -> tuple[Any, Any, Any]:
 def _merge_counts(
     usage: dict[str, Any], new: Mapping[str, Any], log: AnomalyLog, typed: frozenset[str] = _TYPED_COUNTS
 ) -> dict[str, Any]:
-    """Merge the counts of one level; `usage` itself if nothing changes, else a new object.
-
-    The types of the `typed` keys are checked when a chunk is read.
-    """
+    """Merge the counts of one level, as `merge_usage` does; reading the chunk checked the types of the `typed` keys."""
     merged = usage
     room: int | None = None  # for keys that OpenAI does not have; counted once it matters
     for key, value in new.items():

@@ -40,11 +40,7 @@ ValueT = TypeVar("ValueT")
 
 
 class StreamFold:
-    """Fold the chunks of one stream.
-
-    Raises:
-        TypeError: Pydantic cannot validate the type of a tool.
-    """
+    """Fold the chunks of one stream; see `ChatCompletionAccumulator`."""
 
     def __init__(self, log: AnomalyLog | None = None, tools: ToolTypes | None = None) -> None:
         self.log = AnomalyLog() if log is None else log

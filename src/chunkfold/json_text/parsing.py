@@ -35,11 +35,7 @@ def has_more_items(data: bytes, most: int | None) -> bool:
 
 
 def adapter_of(as_type: Any) -> TypeAdapter[Any]:
-    """The validator of a type. One is created for each class, and one for objects of any kind.
-
-    Raises:
-        TypeError: pydantic cannot validate the type, or the type is not complete.
-    """
+    """The validator of a type, one for each class; a `TypeError` if pydantic cannot validate it."""
     # Not for other types: unions that are equal, for instance, may list their members in another order.
     return _adapter_of(as_type) if isinstance(as_type, type) or as_type is OBJECT else _new_adapter(as_type)
 
@@ -63,12 +59,7 @@ _adapter_of = lru_cache(maxsize=256)(_new_adapter)
 
 
 def load_json(text: str) -> Any:
-    """The value of a whole JSON text; half a surrogate pair in it is U+FFFD.
-
-    Raises:
-        ValueError: It is not JSON, or the interpreter cannot read it.
-        RecursionError: It is nested deeper than the interpreter can read.
-    """
+    """The value of a whole JSON text, with U+FFFD for half a surrogate pair; a `ValueError` or a `RecursionError`."""
     return json.loads(_with_whole_pairs(text))
 
 
@@ -82,12 +73,7 @@ def is_json(text: str) -> bool:
 
 
 def validate_json(text: str, as_type: Any) -> Any:
-    """The value of a whole JSON text as a type.
-
-    Raises:
-        TypeError: pydantic cannot validate the type.
-        Exception: The error of the validation, usually a `ValidationError`.
-    """
+    """The value of a whole JSON text as a type, or what its validators raise, usually a `ValidationError`."""
     adapter = adapter_of(as_type)
     if is_nested_deeper(text, _PYDANTIC_DEPTH):
         return adapter.validate_python(load_json(text))

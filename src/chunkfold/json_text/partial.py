@@ -318,11 +318,7 @@ def parse_json(text: str, as_type: type[T]) -> T: ...
 @overload
 def parse_json(text: str, as_type: None = None) -> Any: ...
 def parse_json(text: str, as_type: Any = None) -> Any:
-    """Parse the whole text as JSON, into `as_type` if one is given (anything pydantic can validate).
-
-    Raises:
-        ParseError: The text is not JSON (`cut` says whether it ended too early), or does not fit the type.
-    """
+    """Parse the whole text as JSON, into `as_type` if one is given; a `ParseError` if that is not possible."""
     if not text or text.isspace():
         raise ParseError("expected JSON, received no text", text=text)
     try:

@@ -187,10 +187,7 @@ def without_thought_flag(extra: Any) -> Any:
 
 
 def fragments_of(kind: BlockKind, value: Any) -> list[dict[str, Any]] | None:
-    """The fragments of blocks in a field's value, without items that are not objects; None if the value is not blocks.
-
-    They come in a list; only `thinking` is one object.
-    """
+    """The fragments of blocks in a field's value, without items that are not objects; None if it is not blocks."""
     items = [value] if kind is THINKING and is_object(value) else value
     if not is_list(items):
         return None

@@ -178,11 +178,7 @@ ChatCompletionMessageToolCall = ChatCompletionMessageFunctionToolCall | ChatComp
 
 
 def checked_types(types: ToolTypes) -> ToolTypes:
-    """A copy of a registry.
-
-    Raises:
-        TypeError: It is not a mapping, a name is not a string, or pydantic cannot validate one of the types.
-    """
+    """A copy of a registry; a `TypeError` if it is not one, or pydantic cannot validate one of the types."""
     if not hasattr(types, "items"):
         raise TypeError(f"tools: expected types by the tools' names, received {excerpt(types)}")
     for name, as_type in types.items():

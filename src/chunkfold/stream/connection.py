@@ -178,10 +178,7 @@ class _AsyncConnection(AbstractAsyncContextManager[AsyncChatCompletionStream]):
 
 
 def split_options(json: Any, options: ConnectOptions) -> tuple[ParserOptions, dict[str, Any]]:
-    """The parser's options and the client's; the caller's values are copied, never changed.
-
-    If the request asks for one choice, `one_choice` is set, whatever indexes the provider sends.
-    """
+    """The parser's options and the client's; the caller's values are copied, never changed."""
     if not isinstance(json, Mapping):
         raise TypeError(f"json: expected the request as a mapping, received {type(json).__name__}")
     for name in _OTHER_BODIES & options.keys():

@@ -330,12 +330,7 @@ class StreamDriver:
     # Leaving
 
     def _start_drain(self, within: float) -> None:
-        """Yield nothing more.
-
-        Raises:
-            TypeError, ValueError: `within` is not a number of seconds.
-            StreamConsumedError: Another task or thread is reading.
-        """
+        """Yield nothing more; an error if `within` is not a number of seconds, or another task or thread is reading."""
         check_seconds("within", within, optional=False)
         if (self._reader is not None or self._is_parsing) and not self._closed:
             raise self._second_reader_error()

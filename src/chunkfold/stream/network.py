@@ -134,10 +134,8 @@ async def run_to_completion(
     anyio's: they protect from cancellation by anyio and trio, but not from asyncio's own `task.cancel()`. So on asyncio
     the work is done by a separate task.
 
-    Args:
-        work: What is done.
-        on_cancel: Called when the task is cancelled, to make the work finish sooner.
-        shield: Whether a cancellation by a scope of anyio waits until the work is done; if not, `on_cancel` is called.
+    `on_cancel` is called when this task is cancelled, to make the work finish sooner; a cancellation by a scope of
+    anyio calls it only without `shield`, and otherwise waits until the work is done.
     """
     if not _is_asyncio():
         await work

@@ -74,12 +74,9 @@ def encoding_error(response: Any, layers: list[str]) -> LimitExceededError | Non
 
 
 def check_source(source: Any, method: str) -> None:
-    """Check that a source is read as its stream reads: sync, or async.
+    """Check that a source is read as its stream reads, sync or async; a `TypeError` if it is not.
 
     The response of a client of the other kind has the method too, and would look like a transport that failed.
-
-    Raises:
-        TypeError: It is not.
     """
     kind = type(cast("object", source))
     is_async = method == "aiter_bytes"

@@ -22,10 +22,7 @@ def is_full_of_parts(data: bytes) -> bool:
 
 
 def count_parts(choices: Any) -> int:
-    """How many choices there are, and entries of the lists in their messages.
-
-    Each needs a state, a copy in the snapshot, and events: this costs far more than reading it.
-    """
+    """How many choices there are, and entries of the lists in their messages: each has a state, a copy, and events."""
     objects = objects_in(choices)
     messages = (choice.get(name) for choice in objects for name in ("delta", "message"))
     lists = [message.get(name) for message in messages if is_object(message) for name in _PARTS]

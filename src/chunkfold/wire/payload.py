@@ -62,10 +62,7 @@ def parse_payload(event: ServerSentEvent) -> Payload:
 
 
 def valid_chunk(event: ServerSentEvent) -> ChatCompletionChunk | None:
-    """The fast path: the event as a chunk if it is a valid one. It may also be something else: see `is_only_chunk`.
-
-    An event with too many parts is left to the slow path, which refuses it.
-    """
+    """The fast path: the event as a valid chunk without too many parts, which may also be more: see `is_only_chunk`."""
     if event.event != MESSAGE:
         return None
     try:

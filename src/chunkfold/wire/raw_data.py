@@ -90,15 +90,12 @@ def lines_of(data: bytes) -> Iterator[bytes]:
 
 
 def holds_several(data: bytes) -> bool:
-    """Whether a block lost its blank lines: its first line alone is a JSON object or `[DONE]`, and another follows.
-
-    Keep-alives may come before it: lines that begin with a colon (CF104), or are `null` (CF105).
-    """
+    """Whether a block lost its blank lines: its first line alone is a JSON object or `[DONE]`, and another follows."""
     return is_payload(_first_of_several(after_keep_alives(data)))
 
 
 def after_keep_alives(data: bytes) -> bytes:
-    """Data without the lines at its beginning that only keep the connection alive."""
+    """Data without the keep-alives at its beginning: lines that begin with a colon (CF104), or are `null` (CF105)."""
     lines = _KEEP_ALIVE_LINES.match(data)
     return data if lines is None else data[lines.end() :]
 
