@@ -37,10 +37,11 @@ def chat(
     secrets = Secrets(request.secrets)
     if as_json:
         click.echo(reply_json(reply, secrets.hide))
-    elif reply.timing.first_chunk is not None and not quiet:
+    elif reply.timing.first_chunk is None:
+        if has_left:
+            say("Nothing had arrived.")
+    elif not quiet:
         view.settle([secrets.hide(part) for part in footer(reply)])
-    elif has_left:
-        say("Nothing had arrived.")
     if reply.error is not None:
         redactor = Redactor(request.secrets)
 
