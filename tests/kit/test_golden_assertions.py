@@ -136,6 +136,16 @@ def test_this_library_passes_in_every_dialect(stream: StreamBuilder, dialect: st
     assert_folds_to(stream.in_dialect(dialect).usage(3, 2))
 
 
+@pytest.mark.parametrize("dialect", ["openai", "minimax"])
+def test_arguments_that_are_not_json_are_compared_as_text(dialect: str) -> None:
+    deep = "[" * 100_000
+    stream = StreamBuilder(dialect).tool_call("f", deep).finish().done()
+    assert_folds_to(stream)
+    assert "tool calls" in message_of(lambda: assert_folds_to(stream.body, with_calls(Call("f", f"{deep}["))))
+    with pytest.raises(AssertionError, match="tool calls"):
+        assert_folds_to(StreamBuilder(dialect).tool_call("f", "a").finish().body, with_calls(Call("f", '"a"')))
+
+
 @pytest.mark.parametrize("body", [HELLO, HELLO.body, HELLO.events, iter(HELLO.events), tuple(HELLO.body[i : i + 1] for i in range(len(HELLO.body)))])  # fmt: skip
 def test_a_body_comes_in_any_form(body: Any) -> None:
     assert_folds_to(body, {"text": "Hello", "tool_calls": []}, fold=right)

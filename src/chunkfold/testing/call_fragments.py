@@ -20,7 +20,7 @@ def _with_object(part: dict[str, Any]) -> dict[str, Any]:
     function = part["function"]
     try:
         arguments = json.loads(function.get("arguments", ""))
-    except ValueError:
+    except (ValueError, RecursionError):
         return part
     return {**part, "function": {**function, "arguments": arguments}} if isinstance(arguments, dict) else part
 
