@@ -625,6 +625,19 @@ def test_a_request_of_wrong_types_says_nothing(telemetry: Telemetry) -> None:
 
 
 @pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({"seed": 2**63 - 1}, {"gen_ai.request.seed": 2**63 - 1}),
+        ({"seed": 2**63, "temperature": 10**400, "top_k": -(10**400)}, {}),  # beyond what exporters can send
+        ({"max_completion_tokens": None, "max_tokens": 20}, {"gen_ai.request.max_tokens": 20}),
+    ],
+)
+def test_the_numbers_of_the_request(asked: Any, found: dict[str, Any], telemetry: Telemetry) -> None:
+    telemetry.instrument(ChatCompletionStream([HI, STOP, DONE]), asked).read()
+    assert {name: telemetry.attributes[name] for name in ASKED_FOR if name in telemetry.attributes} == found
+
+
+@pytest.mark.parametrize(
     ("asked", "kind"),
     [
         ({"response_format": {"type": "json_object"}}, "json"),

@@ -12,7 +12,7 @@ from chunkfold.archive.columns import Ending, FoldedRecord, Message, Timing, Too
 from chunkfold.arguments import check_count
 from chunkfold.errors import APIError, exceeded
 from chunkfold.json_text.surrogates import well_formed
-from chunkfold.json_text.values import is_integer, is_list
+from chunkfold.json_text.values import is_int64, is_list
 from chunkfold.models.completion import ChatCompletion, Choice
 from chunkfold.models.shared import CompletionUsage
 from chunkfold.models.tool_calls import (
@@ -29,7 +29,6 @@ from chunkfold.recording.unpacking import GZIP, unpacked
 _MOST: Final = 64 * 2**20  # bytes; docs/scale.md computes what these three cost at worst
 _MOST_OF_AN_EVENT: Final = 8 * 2**20  # bytes
 _MOST_OUTPUT: Final = 16 * 2**20  # characters
-_INT64: Final = range(-(2**63), 2**63)
 
 
 def fold_record(
@@ -198,4 +197,4 @@ def _text(value: object) -> str | None:
 
 def _integer(value: object) -> int | None:
     """The value if it is a whole number that a column can hold; else None."""
-    return value if is_integer(value) and value in _INT64 else None
+    return value if is_int64(value) else None

@@ -40,6 +40,11 @@ def is_integer(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def is_int64(value: Any) -> TypeGuard[int]:
+    """Whether a JSON value is a whole number of 64 bits, as tables and telemetry hold them."""
+    return is_integer(value) and -(2**63) <= value < 2**63
+
+
 def objects_in(value: Any) -> list[dict[str, Any]]:
     """The objects in a list; none if the value is not a list."""
     return [item for item in value if is_object(item)] if is_list(value) else []

@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from chunkfold.errors import APIError
-from chunkfold.json_text.values import is_integer, is_list, is_object
+from chunkfold.json_text.values import is_int64, is_integer, is_list, is_object
 from chunkfold.models.completion import ChatCompletion
 from chunkfold.models.shared import CompletionTokensDetails, CompletionUsage, PromptTokensDetails
 from chunkfold.otel import names
@@ -60,13 +60,13 @@ def common_attributes(
 
 def request_attributes(request: Mapping[str, Any], provider: Value, version: Names) -> Attributes:
     """The span's attributes of the request, besides the common ones."""
-    choices = choices_asked(request)
+    choices, seed, most = choices_asked(request), request.get("seed"), request.get("max_completion_tokens")
     found: dict[str, Value | None] = {
         names.REQUEST_STREAM: True,
         names.REQUEST_CHOICE_COUNT: choices if choices != 1 else None,
         **{name: _number(request.get(key)) for key, name in _NUMBERS.items()},
-        names.REQUEST_MAX_TOKENS: count(request.get("max_completion_tokens", request.get("max_tokens"))),
-        names.REQUEST_SEED: request["seed"] if is_integer(request.get("seed")) else None,
+        names.REQUEST_MAX_TOKENS: count(request.get("max_tokens") if most is None else most),
+        names.REQUEST_SEED: seed if is_int64(seed) else None,
         names.REQUEST_TOP_K: (count if version.has_whole_top_k else _number)(request.get("top_k")),
         names.REQUEST_STOP_SEQUENCES: _texts(request.get("stop")),
         names.OUTPUT_TYPE: _output_type(request),
@@ -168,11 +168,11 @@ def _present(found: Mapping[str, Value | None]) -> Attributes:
 
 def count(value: Any) -> int | None:
     """The value if it is a number of tokens, as any exporter can send it; else None."""
-    return value if is_integer(value) and 0 <= value < 2**63 else None
+    return value if is_int64(value) and value >= 0 else None
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if is_integer(value) or isinstance(value, float) else None
+    return float(value) if is_int64(value) or isinstance(value, float) else None
 
 
 def _texts(value: Any) -> list[str] | None:
