@@ -23,7 +23,7 @@ from chunkfold.recording import RecordedRead, Recording, replay
 from chunkfold.report import Kind, Stall, StreamFacts, facts_of, page, trace
 from chunkfold.report.facts import MOST_STALLS
 from chunkfold.report.units import count, duration, short, steps_up_to, ticks
-from chunkfold.testing import DONE, delta
+from chunkfold.testing import DONE, chunk, delta
 
 ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 VOID = {"meta", "link", "col"}
@@ -268,6 +268,7 @@ def test_what_broke_is_told_with_its_error_and_what_was_tolerated_with_its_rule(
     assert "the transport raised ReadError" in text
     assert "Tokens per second" not in text
     assert "not reported" in text
+    assert "reported without counts" in read(recording((0.1, chunk(usage={"cost": 0.1})))).text
     assert "APIStatusError" in read(REFUSED).text
     anomaly = told(HOSTILE_RECORDING).anomalies[0]
     tolerated = read(HOSTILE_RECORDING).text

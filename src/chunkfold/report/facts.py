@@ -28,7 +28,7 @@ from chunkfold import (
     ToolCallStarted,
     UsageReceived,
 )
-from chunkfold.json_text.values import is_integer, is_list
+from chunkfold.json_text.values import is_list
 from chunkfold.recording import Recording
 from chunkfold.recording.redaction import clean_url
 from chunkfold.recording.replaying import conclude, parser_of, take
@@ -132,7 +132,7 @@ class StreamFacts:
         usage = self.completion.usage
         if usage is None or not self.is_timed:
             return None
-        return self.timing.tokens_per_second(usage.__dict__.get("completion_tokens"))
+        return self.timing.tokens_per_second(usage.completion_tokens)
 
     def totals(self) -> dict[Kind, tuple[int, int]]:
         """For each kind: the number of events and the number of characters."""
@@ -224,10 +224,8 @@ class _Reader:
 
     def _told(self) -> Iterator[tuple[Kind, int]]:
         for event in self.parser.events():
-            if isinstance(event, UsageReceived):
-                count = event.usage.__dict__.get("completion_tokens")
-                if is_integer(count):
-                    self.tokens.append((self._now, count))
+            if isinstance(event, UsageReceived) and event.usage.completion_tokens is not None:
+                self.tokens.append((self._now, event.usage.completion_tokens))
             yield from _of_event(event)
 
 
@@ -253,7 +251,7 @@ def _of_event(event: ChatCompletionEvent) -> Iterator[tuple[Kind, int]]:
 
 def _of_chunk(chunk: ChatCompletionChunk) -> Iterator[tuple[Kind, int]]:
     """What no typed event reports: names of calls before their arguments, legacy calls, repeated usage."""
-    if chunk.__dict__.get("usage") is not None:
+    if chunk.usage is not None:
         yield Kind.USAGE, 0
     for choice in chunk.choices:
         delta: Any = choice.delta  # it may be of a wrong type

@@ -247,18 +247,17 @@ def _output(facts: StreamFacts) -> Iterator[Html]:
     if not choices:
         yield tag("p", "No choice arrived.")
     for choice in choices[:_CHOICES]:
-        message = vars(choice.message)
+        message = choice.message
         if len(choices) > 1:
             yield tag("h4", f"Choice {word(choice.index)}")
-        if reasoning := message.get("reasoning"):
-            summary = tag("summary", f"Reasoning, {count(len(reasoning), 'character')}")
-            yield tag("details", summary, _excerpt(reasoning))
-        for name in ("content", "refusal"):
-            if text := message.get(name):
-                told = "Text" if name == "content" else "Refusal"
+        if message.reasoning:
+            summary = tag("summary", f"Reasoning, {count(len(message.reasoning), 'character')}")
+            yield tag("details", summary, _excerpt(message.reasoning))
+        for told, text in (("Text", message.content), ("Refusal", message.refusal)):
+            if text:
                 yield tag("p", f"{told}, {count(len(text), 'character')}", class_="soft")
                 yield _excerpt(text)
-        yield from _calls(choice.message.tool_calls if "tool_calls" in message else [])
+        yield from _calls(message.tool_calls)
         yield tag("p", tag("span", "Finish reason: ", class_="soft"), tag("bdi", word(choice.finish_reason) or "none"))
     if len(choices) > _CHOICES:
         yield tag("p", f"And {len(choices) - _CHOICES:,} more choices.")
@@ -294,8 +293,8 @@ def _response(facts: StreamFacts) -> Html:
     told = (
         ("URL", cut(facts.url, _SHORT)),
         ("Status", str(recording.status_code)),
-        ("Model", word(completion.__dict__.get("model"))),
-        ("Completion id", word(completion.__dict__.get("id"))),
+        ("Model", word(completion.model)),
+        ("Completion id", word(completion.id)),
         ("Usage", _usage(facts)),
         ("Received", f"{count(size, 'byte')} in {count(len(recording.reads), 'read')}"),
         ("Body", _ending(facts)),
@@ -319,15 +318,15 @@ def _usage(facts: StreamFacts) -> str:
     usage = facts.completion.usage
     if usage is None:
         return "not reported"
-    values = usage.__dict__
-    named = (
-        ("prompt", values.get("prompt_tokens")),
+    counts = (
+        ("prompt", usage.prompt_tokens),
         ("cached", usage.cached_tokens),
-        ("completion", values.get("completion_tokens")),
+        ("completion", usage.completion_tokens),
         ("reasoning", usage.reasoning_tokens),
-        ("total", values.get("total_tokens")),
+        ("total", usage.total_tokens),
     )
-    return ", ".join(f"{name} {value:,}" for name, value in named if isinstance(value, int)) + " tokens"
+    told = ", ".join(f"{name} {number:,}" for name, number in counts if number is not None)
+    return f"{told} tokens" if told else "reported without counts"
 
 
 # Pieces
