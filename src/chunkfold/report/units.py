@@ -1,5 +1,6 @@
 """Numbers in the form that people read."""
 
+import itertools
 from collections.abc import Iterator
 from math import floor, log10
 from typing import Final
@@ -20,9 +21,9 @@ def duration(seconds: float | None) -> str:
     return f"{hours:,} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
 
 
-def count(number: float, noun: str, plural: str = "") -> str:
+def count(number: float, noun: str) -> str:
     """Like "1 chunk", "1,200 chunks"."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def short(number: int) -> str:
@@ -42,13 +43,11 @@ def ticks(most: float, wanted: int) -> list[float]:
     return [step * number for number in range(floor(most / step * 1.000001) + 1)]
 
 
-def steps_up_to(most: float, start: float = 0.001) -> Iterator[float]:
-    """1, 2, 5, 10, 20, ... times a start, up to the first that is above a maximum."""
-    power = 0
-    while True:
+def steps_up_to(most: float) -> Iterator[float]:
+    """1, 2, 5, 10, 20, ... thousandths, up to the first that is above a maximum."""
+    for power in itertools.count():
         for factor in _STEPS:
-            step = factor * 10**power * start
+            step = factor * 10**power * 0.001
             yield step
             if step > most:
                 return
-        power += 1
