@@ -592,6 +592,9 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     assert refused.stderr.count("\n") == 1
     assert "onnection refused" in refused.stderr
     assert KEY not in refused.stderr
+    long = inspect(f"http://127.0.0.1:9/{'a' * 5000}")
+    assert long.exit_code == 1
+    assert "onnection refused" in long.stderr
     broken_key = inspect("http://127.0.0.1:9/v1", "-m", "m", key=f"{KEY}\n")
     assert broken_key.exit_code == 1
     assert KEY[:12] not in broken_key.stderr

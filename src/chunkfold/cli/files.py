@@ -65,11 +65,6 @@ def write(data: bytes, output: str) -> None:
     sys.stdout.buffer.flush()
 
 
-def is_url(source: str) -> bool:
-    """Whether the source is an HTTP URL, and not the name of a file."""
-    return source.startswith(("http://", "https://")) and not Path(source).exists()
-
-
 def reason_of(error: Exception) -> str:
     """The exception's message on one line; its type if it has none."""
     said = error.strerror if isinstance(error, OSError) else None

@@ -14,7 +14,7 @@ import click
 
 from chunkfold.cli.consoles import standard_output
 from chunkfold.cli.facts import exit_code
-from chunkfold.cli.files import is_url, pieces_of, recording_from
+from chunkfold.cli.files import pieces_of, recording_from
 from chunkfold.cli.frame_view import FrameView, JsonFrameView, TextFrameView
 from chunkfold.cli.frames import Inspection, inspect_recording
 from chunkfold.cli.request import ChatRequest, chat_request, checked_url, headers_of
@@ -45,7 +45,7 @@ def inspect(
 
 
 def _show(source: str, prompt: str | None, make_view: _View, options: dict[str, Any]) -> int:
-    if is_url(source):
+    if source.startswith(("http://", "https://")):
         if options["model"] is None:
             return _show_recording(_stored_at(source, **options), make_view)
         return _show_answer(chat_request(source, prompt or _PROMPT, **options), make_view)
