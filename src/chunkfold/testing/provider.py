@@ -19,7 +19,7 @@ from chunkfold.testing.answers import Answer, Answerish, Raw, as_answer
 from chunkfold.testing.connection import Connection
 from chunkfold.testing.defaults import BASE_PATH, default_answer, error_answer
 from chunkfold.testing.readings import one_line
-from chunkfold.testing.received import ReceivedRequest, matching, summary
+from chunkfold.testing.received import ReceivedRequest, has_fields, summary
 
 Answerer: TypeAlias = Callable[[ReceivedRequest], Answerish]
 Scripted: TypeAlias = Answerish | Answerer
@@ -153,7 +153,15 @@ class FakeProvider:
             AssertionError: There were more, or fewer; the message lists the requests that were received.
         """
         __tracebackhide__ = True
-        found = matching(self.requests, method=method, path=path, headers=headers, json=json)
+        wanted = {name.lower(): value for name, value in (headers or {}).items()}
+        found = [
+            request
+            for request in self.requests
+            if method in (None, request.method)
+            and request.path.endswith(path or "")
+            and wanted.items() <= request.headers.items()
+            and (json is None or has_fields(request, json))
+        ]
         if len(found) != times:
             came = "".join(f"\n  {summary(request)}" for request in self.requests) or " nothing"
             raise AssertionError(f"requests: expected {times}, received {len(found)}; they are:{came}")

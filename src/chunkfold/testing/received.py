@@ -6,7 +6,7 @@ declared length or in chunks.
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final
 
@@ -53,34 +53,6 @@ class ReceivedRequest:
             raise ValueError("body: expected JSON, received one that is too deep") from None
 
 
-def matching(
-    requests: Iterable[ReceivedRequest],
-    *,
-    method: str | None = None,
-    path: str | None = None,
-    headers: Mapping[str, str] | None = None,
-    json: Mapping[str, Any] | None = None,
-) -> list[ReceivedRequest]:
-    """The requests that match all of the arguments.
-
-    Args:
-        requests: The requests to search.
-        method: The method, for example "POST".
-        path: The end of the path, for example "/chat/completions".
-        headers: Some of the request's headers, names in any case.
-        json: Some of the keys at the top of the request's body, with their values.
-    """
-    wanted = {name.lower(): value for name, value in (headers or {}).items()}
-    return [
-        request
-        for request in requests
-        if (method is None or request.method == method)
-        and (path is None or request.path.endswith(path))
-        and wanted.items() <= request.headers.items()
-        and (json is None or _has(request, json))
-    ]
-
-
 def summary(request: ReceivedRequest) -> str:
     """The request in one line: method, path and the beginning of the body; no headers, as they include a key."""
     body = request.body[:_EXCERPT].decode("utf-8", "backslashreplace")
@@ -88,7 +60,8 @@ def summary(request: ReceivedRequest) -> str:
     return f"{request.method} {request.path} {body}{more}".rstrip()
 
 
-def _has(request: ReceivedRequest, wanted: Mapping[str, Any]) -> bool:
+def has_fields(request: ReceivedRequest, wanted: Mapping[str, Any]) -> bool:
+    """Whether the body is a JSON object that has these keys with these values."""
     body = json_object(request)
     return body is not None and all(key in body and body[key] == value for key, value in wanted.items())
 
