@@ -1,11 +1,11 @@
 """Clients to test with the set, and the test: each is a name, a version and a function from a body to a reading."""
 
-import importlib
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
+from pkgutil import resolve_name
 from typing import Any, Final
 
 from chunkfold.testing.hostile.judging import judge
@@ -129,12 +129,9 @@ def load_client(path: str) -> Client:
         AttributeError: The module does not have that name.
         TypeError: The object of that name is not callable.
     """
-    module_name, _, name = path.partition(":")
-    if not module_name or not name:
+    if not all(path.partition(":")):
         raise ValueError(f"expected module:callable, received {path!r}")
-    function: Any = importlib.import_module(module_name)
-    for attribute in name.split("."):
-        function = getattr(function, attribute)
+    function: Any = resolve_name(path)
     if not callable(function):
         raise TypeError(f"{path}: expected a callable, received {type(function).__name__}")
     return client_of(path, function)
