@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import zip_longest
+from operator import eq
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from chunkfold.json_text.values import is_list, is_object
-from chunkfold.testing.frames import brought_by, first_frame, frames_of, shown_frames
+from chunkfold.testing.frames import brought_by, common_size, first_frame, frames_of, shown_frames
 from chunkfold.testing.readings import Call, Reading, as_reading, one_line, same_calls
 
 HasCome: TypeAlias = Callable[[Reading], bool]
@@ -96,17 +97,11 @@ def _value(reading: Reading, part: _Part) -> Any:
     return reading.text if part.name == "texts" and len(reading.texts or ()) == 1 else getattr(reading, part.name)
 
 
-def _common(one: str, other: str) -> int:
-    """How many characters two texts begin with."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
 def _more_text(expected: Reading, came: Reading) -> HasCome:
     """Arrived once the first choice that differs has more text than both readings have in common."""
     pairs = zip_longest(expected.texts or (), came.texts or (), fillvalue="")
     choice = next((index for index, (one, other) in enumerate(pairs) if one != other), 0)
-    size = _common(_text_of(expected, choice), _text_of(came, choice))
+    size = common_size(_text_of(expected, choice), _text_of(came, choice))
     return lambda snapshot: len(_text_of(snapshot, choice)) > size
 
 
@@ -116,7 +111,7 @@ def _text_of(reading: Reading, choice: int) -> str:
 
 
 def _more_reasoning(expected: Reading, came: Reading) -> HasCome:
-    size = _common(expected.reasoning or "", came.reasoning or "")
+    size = common_size(expected.reasoning or "", came.reasoning or "")
     return lambda snapshot: len(snapshot.reasoning or "") > size
 
 
@@ -128,7 +123,7 @@ def _call_that_differs(expected: Reading, came: Reading) -> HasCome:
     if place is None or len(found) < len(wanted):
         return lambda snapshot: len(snapshot.calls or ()) > len(found)
     texts = [_text_of_call(calls[place]) for calls in (wanted, found)]
-    size = _common(*texts)
+    size = common_size(*texts)
     is_id = same_calls((replace(wanted[place], id=None),), (replace(found[place], id=None),))
 
     def has_come(snapshot: Reading) -> bool:
@@ -155,14 +150,10 @@ def _has_counts(wanted: Mapping[str, int], found: Mapping[str, int]) -> bool:
     return all(found.get(name) == count for name, count in wanted.items())
 
 
-def _equal(wanted: object, found: object) -> bool:
-    return wanted == found
-
-
 _PARTS: Final = (
-    _Part("texts", "text", _equal, _more_text),
-    _Part("reasoning", "reasoning", _equal, _more_reasoning),
+    _Part("texts", "text", eq, _more_text),
+    _Part("reasoning", "reasoning", eq, _more_reasoning),
     _Part("calls", "tool calls", same_calls, _call_that_differs),
-    _Part("finish_reason", "finish reason", _equal, _finish),
+    _Part("finish_reason", "finish reason", eq, _finish),
     _Part("usage", "usage", _has_counts, _counts),
 )

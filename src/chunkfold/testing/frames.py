@@ -1,7 +1,7 @@
 """The events of a body around a place, for failure messages: where two results start to differ, and what was sent."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from chunkfold.event_stream.server_sent_event import ServerSentEvent
@@ -110,10 +110,15 @@ def shown_frames(frames: list[Frame], place: int | None, note: str = "here") -> 
     return "\n".join(_lines(frames, place, note))
 
 
+def common_size(one: Sequence[object], other: Sequence[object]) -> int:
+    """How many items two texts or bodies begin with in common."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
 def difference_of(one: bytes, other: bytes) -> list[str]:
     """Where two bodies differ first: that event of each, then the events around; lines for people."""
-    pairs = enumerate(zip(one, other, strict=False))
-    place = next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+    place = common_size(one, other)
     bodies = [(title, body, frames_of(body)) for title, body in (("left", one), ("right", other))]
     lines = [f"two bodies of streams differ from byte {place} on"]  # pytest shows the first 8 lines, or 640 characters
     lines += [f"{title}, {_number_at(frames, place)}: {_excerpt_at(body, place)}" for title, body, frames in bodies]
