@@ -58,7 +58,7 @@ class Playback:
             raise ValueError("answer: expected one without trailers and interim, which only a FakeProvider can send")
         self._answer = answer
         self._clock = clock
-        self._patience = math.inf if read_timeout is None else read_timeout
+        self._read_timeout = math.inf if read_timeout is None else read_timeout
         self._faults = faults or Faults()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -90,11 +90,11 @@ class Playback:
         for piece in (*sent_pieces(self._answer), *open_end):
             if isinstance(piece, bytes | Raw):
                 yield from filter(None, [piece if isinstance(piece, bytes) else piece.data])
-            elif piece < self._patience:
+            elif piece < self._read_timeout:
                 yield piece
             else:
-                if self._patience < math.inf and (piece < math.inf or self._clock is not None):
-                    yield self._patience
+                if self._read_timeout < math.inf and (piece < math.inf or self._clock is not None):
+                    yield self._read_timeout
                 raise self._faults.timeout(_SILENT)
         if self._answer.ending == "reset":
             raise self._faults.reset(_RESET)
