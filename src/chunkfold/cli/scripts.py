@@ -23,7 +23,7 @@ from chunkfold.recording import RecordedRead, Recording
 from chunkfold.recording.unpacking import unpacked
 from chunkfold.testing import Answer, Dialect, Raw, ReceivedRequest, StreamBuilder, json_answer
 from chunkfold.testing.answers import Encoding, Ending, Framing
-from chunkfold.testing.defaults import no_object_answer
+from chunkfold.testing.defaults import PROMPT_TOKENS, head_of, no_object_answer
 from chunkfold.testing.received import json_object
 from chunkfold.testing.recorded import BEFORE_RESET, is_header, pause_of, recorded_answer
 
@@ -33,8 +33,6 @@ _FILES: Final = ("body_file", "recording")
 _WITHOUT_BODY: Final = (204, 304)
 _OWN_TEXT: Final = "Hello from the fake provider."
 _DIALECT: Final = Dialect(about="OpenAI's, with reasoning")
-_CREATED: Final = 1_700_000_000  # seconds since 1970
-_PROMPT_TOKENS: Final = 5
 _BLANK_LINE: Final = re.compile(rb"(?<=\n\n)|(?<=\r\n\r\n)|(?<=\r\r)")
 
 
@@ -187,20 +185,15 @@ class ScriptedAnswer:
         return self._sent_json(parser.completion().model_dump(mode="json", exclude_none=True))
 
     def _stream(self, options: Mapping[str, Any]) -> StreamBuilder:
-        script, model, streamed = self.script, options.get("model"), options.get("stream_options")
-        head = {
-            "id": "chatcmpl-fake",
-            "created": _CREATED,
-            "model": model if model and isinstance(model, str) else "fake-model",
-        }
+        script, streamed = self.script, options.get("stream_options")
         text = script.text if script.model_fields_set & {*_SAID} - {"finish_reason"} else in_pieces(_OWN_TEXT)
-        stream = StreamBuilder(_DIALECT, head).reasoning(*script.reasoning).text(*text)
+        stream = StreamBuilder(_DIALECT, head_of(options)).reasoning(*script.reasoning).text(*text)
         for call in script.tool_calls:
             stream = stream.tool_call(call.name, *in_pieces(call.arguments), id=call.id)
         if script.error is not None:
             return stream.event({"error": script.error})
         if is_object(streamed) and streamed.get("include_usage"):
-            stream = stream.usage(_PROMPT_TOKENS, len(stream.events))  # a piece is about a token
+            stream = stream.usage(PROMPT_TOKENS, len(stream.events))  # a piece is about a token
         return stream.finish(script.finish_reason).done()
 
     def _recorded(self, recording: Recording) -> Answer:

@@ -13,6 +13,7 @@ from chunkfold.testing.received import ReceivedRequest, json_object
 from chunkfold.testing.wire import usage
 
 BASE_PATH: Final = "/v1"
+PROMPT_TOKENS: Final = 5
 
 _MODEL: Final = "fake-model"
 _CREATED: Final = 1_700_000_000  # seconds since 1970
@@ -23,7 +24,6 @@ _MODEL_OBJECT: Final = {
     "owned_by": "chunkfold",
 }
 _TEXT_PIECES: Final = ("Hello", " from", " the", " fake", " provider", ".")
-_PROMPT_TOKENS: Final = 5
 _MOST_CHOICES: Final = 128  # as OpenAI has it
 
 
@@ -90,14 +90,14 @@ def _wrong(param: str, expected: str) -> Answer:
 
 def _stream(asked: Mapping[str, Any], choices: range, *, with_usage: bool) -> StreamBuilder:
     """The same text in each choice, with interleaved pieces, and the usage if it was requested."""
-    stream = StreamBuilder(head=_head("chat.completion.chunk", asked))
+    stream = StreamBuilder(head=head_of(asked))
     for piece in _TEXT_PIECES:
         for choice in choices:
             stream = stream.text(piece, choice=choice)
     for choice in choices:
         stream = stream.finish(choice=choice)
     if with_usage:
-        stream = stream.usage(_PROMPT_TOKENS, _completion_tokens(choices))
+        stream = stream.usage(PROMPT_TOKENS, _completion_tokens(choices))
     return stream.done()
 
 
@@ -105,9 +105,9 @@ def _completion(asked: Mapping[str, Any], choices: range) -> dict[str, Any]:
     message = {"role": "assistant", "content": "".join(_TEXT_PIECES), "refusal": None}
     choice = {"message": message, "logprobs": None, "finish_reason": "stop"}
     return {
-        **_head("chat.completion", asked),
+        **head_of(asked, "chat.completion"),
         "choices": [{"index": index, **choice} for index in choices],
-        "usage": usage(_PROMPT_TOKENS, _completion_tokens(choices)),
+        "usage": usage(PROMPT_TOKENS, _completion_tokens(choices)),
     }
 
 
@@ -115,5 +115,8 @@ def _completion_tokens(choices: range) -> int:
     return len(_TEXT_PIECES) * len(choices)
 
 
-def _head(kind: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    return {"id": "chatcmpl-fake", "object": kind, "created": _CREATED, "model": asked.get("model") or _MODEL}
+def head_of(asked: Mapping[str, Any], kind: str = "chat.completion.chunk") -> dict[str, Any]:
+    """The id, object, created and model of an answer; the model is the one that was asked for, if it has a name."""
+    model = asked.get("model")
+    named = model if model and isinstance(model, str) else _MODEL
+    return {"id": "chatcmpl-fake", "object": kind, "created": _CREATED, "model": named}
