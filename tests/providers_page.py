@@ -1,16 +1,14 @@
 """Write the docs page "What providers really send": each rule of the catalogue with its example and the result.
 
-    python -m chunkfold.testing.catalogue docs/providers.md           # write the page
-    python -m chunkfold.testing.catalogue docs/providers.md --check   # exit with 1 if it is not up to date
+    python tests/providers_page.py docs/providers.md
 
 The results are not written by hand: the parser reads each example, as `connect` reads the answer to a request for one
 choice.
 """
 
-import argparse
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -21,7 +19,7 @@ from chunkfold.models.tool_calls import ChatCompletionMessageToolCall
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.rule_examples import example_of
 
-_COMMAND: Final = "python -m chunkfold.testing.catalogue docs/providers.md"
+_COMMAND: Final = "python tests/providers_page.py docs/providers.md"
 _GROUPS: Final = {
     "CF1": "CF1xx: framing",
     "CF2": "CF2xx: the shape of a chunk",
@@ -150,20 +148,5 @@ def shown_text(text: str) -> str:
     return "".join(character if character.isprintable() else f"\\x{ord(character):02x}" for character in text)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the page, or check it; the exit status."""
-    options = argparse.ArgumentParser(prog="python -m chunkfold.testing.catalogue", description=page.__doc__)
-    options.add_argument("path", type=Path, help="the page's file")
-    options.add_argument("--check", action="store_true", help="write nothing; exit with 1 if it is not up to date")
-    asked = options.parse_args(arguments)
-    path: Path = asked.path
-    if not asked.check:
-        path.write_text(page(), "utf-8", newline="\n")
-    elif not path.exists() or path.read_text("utf-8") != page():
-        sys.stderr.write(f"{path} is not up to date: {_COMMAND}\n")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    Path(sys.argv[1]).write_text(page(), "utf-8", newline="\n")
