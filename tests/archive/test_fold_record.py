@@ -464,7 +464,7 @@ def test_what_should_never_happen_is_a_row_too(error: Exception, said: str, monk
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("chunkfold.archive.folding.parser_of", fail)
+    monkeypatch.setattr("chunkfold.archive.folding.replay", fail)
     row = fold_record(WHOLE.dumps())
     assert (row["error_type"], row["error"]) == (type(error).__name__, said)
     assert_has_the_columns(row)

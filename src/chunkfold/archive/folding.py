@@ -22,8 +22,7 @@ from chunkfold.models.tool_calls import (
 )
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.parser.timing import StreamTiming
-from chunkfold.recording import Recording
-from chunkfold.recording.replaying import conclude, parser_of
+from chunkfold.recording import Recording, replay
 from chunkfold.recording.unpacking import GZIP, unpacked
 
 _MOST: Final = 64 * 2**20  # bytes; docs/scale.md computes what these three cost at worst
@@ -63,10 +62,7 @@ def fold_record(
         return _unreadable(size, exceeded("max_size", max_size))
     try:
         recording = Recording.loads(_unpacked(bytes(data), max_size))
-        parser = parser_of(recording, max_event_size=max_event_size, max_output_size=max_output_size)
-        for read in recording.reads:  # like `replay`, but without making chunks
-            parser.fold(read.data, arrived=read.at)
-        conclude(parser, recording)
+        parser = replay(recording, max_event_size=max_event_size, max_output_size=max_output_size)
         return _row(size, recording, parser, parser.error)
     except Exception as error:  # noqa: BLE001 - one bad record must not end the run, whatever is wrong with it
         return _unreadable(size, error)
