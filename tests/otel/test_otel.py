@@ -1169,12 +1169,12 @@ def test_a_measured_stream_gives_what_it_gives_otherwise(
     assert len(telemetry.spans) == 1
 
 
-def test_arguments_that_are_no_json_are_captured_as_written(telemetry: Telemetry) -> None:
-    deep = "[" * 100_000
-    call = delta(tool_calls=[{"index": 0, "id": "b", "function": {"name": "f", "arguments": deep}}])
+@pytest.mark.parametrize("arguments", ["[" * 100_000, '{"x":', '{"x":NaN}', "-Infinity"], ids=lambda text: text[:9])
+def test_arguments_that_are_no_json_are_captured_as_written(arguments: str, telemetry: Telemetry) -> None:
+    call = delta(tool_calls=[{"index": 0, "id": "b", "function": {"name": "f", "arguments": arguments}}])
     telemetry.instrument(ChatCompletionStream([call, STOP, DONE]), capture_content=True).read()
     (message,) = json.loads(telemetry.attributes["gen_ai.output.messages"])
-    assert message["parts"][0]["arguments"] == deep
+    assert message["parts"][0]["arguments"] == arguments
 
 
 # Where nothing is recorded

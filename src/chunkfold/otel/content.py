@@ -5,7 +5,7 @@ Texts, reasoning and tool calls are included; for images, audio and files only t
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models.completion import ChatCompletion, Choice
@@ -107,6 +107,11 @@ def _call(id_: Any, name: Any, arguments: Any) -> Part:
 def _value(arguments: Any) -> Any:
     """Arguments as a JSON value if they are JSON, else as the raw text."""
     try:
-        return json.loads(arguments) if isinstance(arguments, str) else arguments
+        return json.loads(arguments, parse_constant=_refuse) if isinstance(arguments, str) else arguments
     except (ValueError, RecursionError):
         return arguments
+
+
+def _refuse(constant: str) -> NoReturn:
+    """Refuse NaN and the infinities, which Python reads and JSON does not have."""
+    raise ValueError(constant)
