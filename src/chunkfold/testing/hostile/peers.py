@@ -22,8 +22,6 @@ from chunkfold.testing.hostile.clients import Client
 from chunkfold.testing.provider import FakeProvider
 from chunkfold.testing.readings import Call, Reading, as_call, as_text, counts
 
-PEERS: Final = ("openai", "langchain-openai", "litellm")
-
 _MESSAGES: Final = [{"role": "user", "content": "Say hi."}]
 _KEY: Final = "sk-fake"
 _SECONDS: Final = 20.0
@@ -49,7 +47,8 @@ def running_peers() -> Generator[list[Client]]:
     try:
         with FakeProvider() as provider, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            peers = [Client(name, version(name), _tidy(_FOLDS[name](provider))) for name in PEERS if is_installed(name)]
+            found = {name: fold_by for name, fold_by in PEERS.items() if is_installed(name)}
+            peers = [Client(name, version(name), _tidy(fold_by(provider))) for name, fold_by in found.items()]
             gc.collect()
             gc.freeze()  # what is loaded by now need not be traversed after each stream
             gc.disable()
@@ -135,7 +134,7 @@ def _litellm(provider: FakeProvider) -> Callable[[bytes], Reading]:
     return fold
 
 
-_FOLDS: Final = {"openai": _openai, "langchain-openai": _langchain, "litellm": _litellm}
+PEERS: Final = {"openai": _openai, "langchain-openai": _langchain, "litellm": _litellm}
 
 
 def _reading(completion: Any) -> Reading:
