@@ -10,6 +10,7 @@ import pytest
 
 from chunkfold.testing import HostileStream, hostile_streams
 from chunkfold.testing.__main__ import main
+from chunkfold.testing.hostile.report import BEGIN, END
 
 FEW = ("bom", "large-event", "html", "cut-in-event")
 
@@ -141,6 +142,18 @@ def test_a_page_that_cannot_be_written_is_a_wrong_argument(
     assert usage_error(capsys, "--markdown", str(page)).startswith("--markdown: ")
     assert message in usage_error(capsys, "--markdown", str(page))
     assert page.exists() is (content is not None)
+
+
+def test_a_disk_that_is_full_is_told_like_a_wrong_argument(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    page = tmp_path / "page.md"
+    page.write_text(f"{BEGIN}\n{END}\n", "utf-8")
+    monkeypatch.setattr(Path, "write_text", fail)
+    assert usage_error(capsys, "--no-peers", "--markdown", str(page)) == "--markdown: No space left on device\n"
 
 
 def test_a_client_that_is_no_python_is_a_wrong_argument(

@@ -14,9 +14,9 @@ from chunkfold.testing.hostile.peers import running_peers
 from chunkfold.testing.hostile.report import (
     Results,
     as_json,
-    check_page,
     in_full,
     markdown,
+    parts_of,
     plain_text,
     score_of,
     write_markdown,
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if page is not None:
         try:
             write_markdown(page, results)
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             parser.error(f"--markdown: {error}")
     elif options.show is None:
         sys.stdout.write(_shown(results, options) + "\n")
@@ -103,7 +103,7 @@ def _page(parser: argparse.ArgumentParser, path: str | None) -> Path | None:
         return None
     page = Path(path)
     try:
-        check_page(page)
+        parts_of(page)  # before the streams are read, which takes long
     except (OSError, ValueError) as error:
         parser.error(f"--markdown: {error}")
     return page

@@ -118,16 +118,6 @@ def markdown(results: Results) -> str:
 _ROW: Final = re.compile(r"^\| ([^|`]+) \| (?:version|[\d.]+) \|", re.MULTILINE)
 
 
-def check_page(path: Path) -> None:
-    """Check that a page can take the tables, before they are made.
-
-    Raises:
-        OSError: It cannot be read.
-        ValueError: It has no markers, or is not UTF-8.
-    """
-    _parts(path)
-
-
 def write_markdown(path: Path, results: Results) -> None:
     """Put the tables between the markers of a page.
 
@@ -135,7 +125,7 @@ def write_markdown(path: Path, results: Results) -> None:
         OSError: It cannot be read or written.
         ValueError: It has no markers, is not UTF-8, or has results of a client that is not among these.
     """
-    before, old, after = _parts(path)
+    before, old, after = parts_of(path)
     lost = {*_ROW.findall(old)} - {"client", *(client.name for client, _ in results)}
     if lost:
         what = f"its results of {', '.join(sorted(lost))} would be lost"
@@ -143,8 +133,13 @@ def write_markdown(path: Path, results: Results) -> None:
     path.write_text(f"{before}{BEGIN}\n\n{markdown(results)}\n\n{END}{after}", "utf-8")
 
 
-def _parts(path: Path) -> tuple[str, str, str]:
-    """The text before the markers of a page, the text between them, and the text after them."""
+def parts_of(path: Path) -> tuple[str, str, str]:
+    """The text before the markers of a page, the text between them, and the text after them.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It has no markers, or is not UTF-8.
+    """
     before, begin, rest = path.read_text("utf-8").partition(BEGIN)
     old, end, after = rest.partition(END)
     if not begin or not end:
