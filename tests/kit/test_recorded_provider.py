@@ -7,6 +7,7 @@ is compared: streams, JSON, errors, bodies that were cut.
 import re
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,20 @@ def test_the_speed_is_that_of_the_recording_if_it_is_asked_for(tmp_path: Path) -
 
 
 # Secrets
+
+
+def test_the_times_of_a_recording_count_from_the_request(tmp_path: Path) -> None:
+    slow = StreamBuilder().text("a").finish().done()
+
+    def late(_: object) -> StreamBuilder:
+        time.sleep(0.1)
+        return slow
+
+    with FakeProvider(late) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:
+        asked(provider)
+    recording = Recording.load(tmp_path / "1.jsonl")
+    assert recording.headers_at is not None
+    assert 0.1 <= recording.headers_at <= recording.reads[0].at
 
 
 def test_no_key_is_in_the_files(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ request is never stored.
 
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from itertools import count
@@ -116,8 +117,9 @@ class RecordedProvider(FakeProvider):
         asked = self._client.build_request(
             request.method, f"{url}?{request.query}" if request.query else url, headers=headers, content=request.body
         )
-        response = self._client.send(asked, stream=True)
-        with closing(Recorder(response)) as recorder, suppress(httpx.TransportError):  # the recording contains it
+        started = time.monotonic()
+        recorder = Recorder(self._client.send(asked, stream=True), started=started)
+        with closing(recorder), suppress(httpx.TransportError):  # the recording contains it
             for _ in recorder.iter_bytes():
                 pass
         return recorder.recording
