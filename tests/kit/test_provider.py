@@ -661,6 +661,7 @@ def test_what_is_no_request_gets_400_and_is_not_recorded() -> None:
             b"GET / HTTP/1.0\r\n\r\n",
             b"GET / HTTP/1.1\r\nno colon\r\n\r\n",
             b"GET / HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
+            b"GET / HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % 10**20,
             b"GET / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nx\r\n",
         ]:
             assert exchange(provider, request).startswith(b"HTTP/1.1 400 Bad Request\r\n")

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Final
 from chunkfold.json_text.values import is_object
 
 _EXCERPT: Final = 200  # bytes of a body
+_LARGEST: Final = 2**30  # bytes of a body, or of a chunk of one: room is made for all of them at once
 
 
 @dataclass(slots=True, eq=False)
@@ -134,8 +135,8 @@ def _read_line(source: BinaryIO) -> str:
 
 
 def _read_exactly(source: BinaryIO, size: int) -> bytes:
-    if size < 0:
-        raise ValueError(f"size: expected 0 bytes or more, received {size}")
+    if not 0 <= size <= _LARGEST:
+        raise ValueError(f"size: expected 0 to {_LARGEST} bytes, received {size}")
     data = source.read(size)
     if len(data) < size:
         raise EOFError
