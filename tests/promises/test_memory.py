@@ -249,13 +249,15 @@ def test_nothing_is_kept_of_what_is_ignored(name: str, count: int) -> None:
     assert_nothing_is_kept(LINES[name], count, behind=FIRST)
 
 
-@pytest.mark.parametrize("name", ["comments", "comments in blocks", "empty lines", "empty lines with CRLF"])
-def test_nor_is_anything_kept_of_them_before_the_first_event(name: str) -> None:
-    assert_nothing_is_kept(LINES[name], 10_000, behind=b"")
-
-
-def test_nothing_is_kept_of_comments_inside_a_block() -> None:
-    assert_nothing_is_kept(b": ping\n", 10_000, behind=FIRST + b"data: \n")
+@pytest.mark.parametrize(
+    ("name", "behind"),
+    [
+        *((name, b"") for name in ("comments", "comments in blocks", "empty lines", "empty lines with CRLF")),
+        ("comments", FIRST + b"data: \n"),
+    ],
+)
+def test_nor_is_anything_kept_of_them_elsewhere(name: str, behind: bytes) -> None:
+    assert_nothing_is_kept(LINES[name], 10_000, behind=behind)
 
 
 # Anomalies are bounded
