@@ -151,6 +151,20 @@ def test_another_file_that_fails_is_not_called_the_output(monkeypatch: pytest.Mo
     assert run("serve") == ("", r"Error: a\x07.toml: Permission denied" + "\n", 1)
 
 
+KEY = "sk-marked-0123456789abcdef"
+
+
+@pytest.mark.parametrize("command", [("chat", "Hi"), ("record", "Hi", "-o", "OUT"), ("inspect", "Hi"), ("doctor",)])
+def test_no_response_is_one_line(command: tuple[str, ...], tmp_path: Path) -> None:
+    name, *arguments = (argument.replace("OUT", str(tmp_path / "answer.jsonl")) for argument in command)
+    result = run(name, "http://127.0.0.1:9/v1", "-m", "m", *arguments, OPENAI_API_KEY=KEY)
+    assert (result.stdout, result.exit_code) == ("", 1)
+    line = r"Error: no response from http://127.0.0.1:9/v1/chat/completions: .*refused.*\n"
+    assert re.fullmatch(line, result.stderr)
+    assert not re.search(f"Errno|{KEY}", result.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
 def closed(stream: int, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The command with one of its standard streams closed."""
     code = f"import os; os.close({stream}); os.execv({COMMAND!r}, {[COMMAND, *arguments]!r})"

@@ -73,11 +73,6 @@ def lines_of(output: str) -> list[dict[str, Any]]:
 # For programs
 
 
-def test_a_summary_that_is_no_terminal_s_has_no_colours(folder: Path) -> None:
-    result = run("fold", "--json", str(folder), FORCE_COLOR="1", TTY_COMPATIBLE="1")
-    assert ("finished" in result.stderr, "\x1b" in result.shown) == (True, False)
-
-
 def test_json_has_a_line_for_each_file_in_their_order(folder: Path) -> None:
     names = ["g.jsonl", "a.sse", "f.jsonl", "b.sse", "c.sse", "d.sse", "e.sse"]
     output, _, code = piped("fold", "--json", *names)
@@ -105,7 +100,9 @@ def test_json_has_a_line_for_each_file_in_their_order(folder: Path) -> None:
 
 
 def test_json_leaves_the_summary_to_standard_error(folder: Path) -> None:
-    output, errors, _ = fold_files("--json", *sorted(map(str, folder.iterdir())))
+    colours = {"FORCE_COLOR": "1", "TTY_COMPATIBLE": "1"}  # which are none but on a terminal
+    output, errors, _ = fold_files("--json", *sorted(map(str, folder.iterdir())), **colours)
+    assert "\x1b" not in output + errors
     assert len(output.splitlines()) == 7
     assert errors.splitlines()[1].startswith("7 files in ")
     assert [row.split() for row in errors.splitlines()[3:8]] == [
@@ -186,18 +183,21 @@ def test_standard_input_among_others(folder: Path) -> None:
     assert folder
 
 
-@pytest.mark.parametrize("command", ["fold", "serve"])
-def test_standard_input_cannot_be_read_twice(command: str) -> None:
-    output, errors, code = run(command, "-", "-", stdin=WELL)
-    assert (output, code) == ("", 2)
-    assert errors.endswith('expected "-" once: standard input cannot be read again\n')
+TWICE = 'expected "-" once: standard input cannot be read again\n'
+EMPTY = "expected the name of a file, received an empty one\n"
 
 
-@pytest.mark.parametrize("command", ["fold", "inspect", "replay", "report", "serve"])
-def test_an_empty_file_name_is_refused(command: str) -> None:
-    output, errors, code = run(command, "")
+@pytest.mark.parametrize(
+    ("command", "files", "told"),
+    [
+        *((command, ("-", "-"), TWICE) for command in ("fold", "serve")),
+        *((command, ("",), EMPTY) for command in ("fold", "inspect", "replay", "report", "serve")),
+    ],
+)
+def test_what_cannot_be_a_file_is_refused(command: str, files: tuple[str, ...], told: str) -> None:
+    output, errors, code = run(command, *files, stdin=WELL)
     assert (output, code) == ("", 2)
-    assert errors.endswith("expected the name of a file, received an empty one\n")
+    assert errors.endswith(told)
 
 
 def test_json_is_utf_8_and_harmless_whatever_the_locale_is(folder: Path) -> None:
