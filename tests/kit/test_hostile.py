@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 from cases import each_case
-from own_process import loaded_by
 
 from chunkfold import RULES
 from chunkfold.testing import HostileStream, hold, hostile_streams
-from chunkfold.testing.__main__ import main
 from chunkfold.testing.hostile import Call, Cost, Reading, chunkfold_client, judge
 from chunkfold.testing.hostile.clients import as_reading
 from chunkfold.testing.hostile.peers import PEERS, is_installed, running_peers
@@ -51,12 +49,7 @@ def test_the_set_is_large_and_has_no_doubles() -> None:
     assert len(STREAMS) == len(hostile_streams()) >= 60
     assert len({stream.body for stream in hostile_streams()}) == len(hostile_streams())
     assert {stream.ending for stream in hostile_streams()} == {"complete", "error", "cut", "invalid"}
-
-
-@each_case("stream", STREAMS.values(), ids=STREAMS)
-def test_each_says_what_comes_and_from_whom(stream: HostileStream) -> None:
-    assert stream.sentence
-    assert stream.senders
+    assert all(stream.sentence and stream.senders for stream in hostile_streams())
 
 
 def test_each_rule_that_a_body_can_show_is_in_it() -> None:
@@ -237,45 +230,6 @@ def test_the_command_holds_a_callable_too(tmp_path: Path) -> None:
     assert re.search(r"^  calls-without-index +complete +text: 'Hi'$", ran.stdout, re.MULTILINE)
     missing = [name for name in PEERS if not is_installed(name)]
     assert ("pip install" in ran.stdout) is bool(missing)
-
-
-@pytest.mark.parametrize("path", ["nothing", "no_such_module:f", "json:no_such_name", "json:__name__"])
-def test_a_client_that_cannot_be_loaded_is_a_wrong_argument(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--client", path])
-    assert "--client: " in capsys.readouterr().err
-
-
-def test_it_writes_the_tables_of_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chunkfold.testing.hostile.peers.is_installed", lambda name: False)
-    monkeypatch.setattr("chunkfold.testing.__main__.hostile_streams", lambda **_: [*STREAMS.values()][:5])
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n\n{BEGIN}\nthe tables of before\n{END}\n\nafter\n", "utf-8")
-    main(["--markdown", str(page)])
-    text = page.read_text("utf-8")
-    assert text.startswith(f"before\n\n{BEGIN}\n\n| client |")
-    assert text.endswith(f"|\n\n{END}\n\nafter\n")
-    assert "the tables of before" not in text
-
-
-def test_it_keeps_the_results_of_clients_that_are_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("chunkfold.testing.hostile.peers.is_installed", lambda name: False)
-    monkeypatch.setattr("chunkfold.testing.__main__.hostile_streams", lambda **_: [*STREAMS.values()][:5])
-    known = (Path(__file__).parents[2] / "docs" / "hostile-streams.md").read_text("utf-8")
-    page = tmp_path / "page.md"
-    page.write_text(known, "utf-8")
-    with pytest.raises(SystemExit):
-        main(["--markdown", str(page)])
-    assert "its results of langchain-openai, litellm, openai would be lost" in capsys.readouterr().err
-    assert page.read_text("utf-8") == known
-
-
-def test_importing_it_loads_no_client() -> None:
-    loaded = loaded_by("import chunkfold.testing.__main__; chunkfold.testing.hostile_streams()")
-    assert "chunkfold.testing.hostile" in loaded
-    assert loaded.isdisjoint({"httpx", "httpx2", "openai", "langchain_openai", "litellm"})
 
 
 # The page

@@ -65,19 +65,13 @@ def test_a_cut_at_the_end_leaves_an_empty_read() -> None:
     assert cut(b"", 0) == [b"", b""]
 
 
-@given(BODIES)
-def test_byte_by_byte(body: bytes) -> None:
-    reads = bytewise(body)
-    assert b"".join(reads) == body
-    assert {len(read) for read in reads} <= {1}
-
-
 @given(BODIES, st.integers(1, 300))
 def test_reads_of_one_size(body: bytes, size: int) -> None:
     reads = cut_every(body, size)
     assert b"".join(reads) == body
     assert {len(read) for read in reads[:-1]} <= {size}
     assert all(0 < len(read) <= size for read in reads[-1:])
+    assert bytewise(body) == cut_every(body, 1)
 
 
 @often
@@ -104,13 +98,10 @@ def test_every_way_keeps_the_bytes_and_has_a_name_of_its_own(body: bytes) -> Non
     assert {f"at byte {place}" for place in range(1, len(body))} <= ways.keys()
 
 
-def test_an_empty_body_is_cut_in_no_way() -> None:
-    assert list(ways_to_cut(b"")) == []
-
-
 def test_line_ends_are_cut_between_cr_and_lf_too() -> None:
     ways = dict(ways_to_cut(b"a\r\nb\n\rc"))
     assert ways["at each line end"] == [b"a\r", b"\n", b"b\n", b"\r", b"c"]
+    assert list(ways_to_cut(b"")) == []
 
 
 def test_a_large_body_is_not_cut_at_each_byte() -> None:
@@ -158,10 +149,7 @@ def test_without_jitter_the_pauses_are_exact() -> None:
     assert paced([b"a", b"b", b"c"], first=2.0, pace=0.5) == [2.0, b"a", 0.5, b"b", 0.5, b"c"]
     assert paced([b"a", b"b"]) == [b"a", b"b"]
     assert paced([]) == []
-
-
-def test_a_body_in_one_piece_is_one_piece() -> None:
-    assert paced(b"abc", first=1.0, pace=9.0) == [1.0, b"abc"]
+    assert paced(b"abc", first=1.0, pace=9.0) == [1.0, b"abc"]  # one piece
     assert stalled(b"abc", 0, 1.0) == [1.0, b"abc"]
 
 

@@ -85,7 +85,7 @@ async def read(client: Any, **options: Any) -> tuple[Any, str]:
 # A response
 
 
-@pytest.mark.parametrize("answer", [HELLO, HELLO.body, HELLO.answer(), Answer(READS)])
+@pytest.mark.parametrize("answer", [HELLO, HELLO.body, HELLO.events, HELLO.answer(), Answer(READS)])
 def test_a_response_says_what_was_said(answer: Any) -> None:
     response = FakeResponse(answer)
     assert response.read() == response.read() == asyncio.run(response.aread()) == HELLO.body
@@ -380,11 +380,19 @@ def test_the_openai_sdk_reads_a_mocked_transport() -> None:
 # Nothing that is not asked for
 
 
-@pytest.mark.parametrize("statement", ["import chunkfold.testing", "from chunkfold.testing import *"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import chunkfold.testing",
+        "from chunkfold.testing import *",
+        "import chunkfold.testing.__main__; chunkfold.testing.hostile_streams()",
+    ],
+)
 def test_importing_it_loads_no_client(statement: str) -> None:
     loaded = loaded_by(statement)
     assert "chunkfold.testing" in loaded
-    assert loaded.isdisjoint({"httpx", "httpx2", "respx", "anyio", "hypothesis", "pytest", "openai"})
+    clients = {"httpx", "httpx2", "respx", "openai", "langchain_openai", "litellm"}
+    assert loaded.isdisjoint(clients | {"anyio", "hypothesis", "pytest"})
 
 
 def test_a_response_is_played_without_any_client() -> None:
@@ -423,9 +431,3 @@ def test_a_transport_for_another_library_says_so() -> None:
         pytest.raises(TypeError, match="library: expected the client's, which is httpx2, received httpx"),
     ):
         client.post(URL)
-
-
-def test_a_list_is_an_answer_in_pieces() -> None:
-    assert list(FakeResponse([b"a", b"b"]).iter_bytes()) == [b"a", b"b"]
-    with FakeProvider(HELLO.events) as provider:
-        assert httpx.post(provider.url).content == HELLO.body

@@ -266,14 +266,8 @@ def test_another_word_for_recording_is_bad_use(run: pytest.Pytester) -> None:
 def test_help_tells_of_them(run: pytest.Pytester) -> None:
     run.runpytest("--help").stdout.fnmatch_lines(["chunkfold:", "*--chunkfold-record*none*new*"])
     fixtures = run.runpytest("--fixtures").stdout.str()
-    for name in (
-        "chunkfold_dialect",
-        "chunkfold_provider",
-        "chunkfold_stream",
-        "chunkfold_async_stream",
-        "chunkfold_recording",
-    ):
-        assert re.search(rf"^{name} -- .*\n    \w+", fixtures, re.MULTILINE)
+    for name in ("dialect", "provider", "stream", "async_stream", "recording"):
+        assert re.search(rf"^chunkfold_{name} -- .*\n    \w+", fixtures, re.MULTILINE)
 
 
 # Dialects
@@ -329,22 +323,16 @@ def test_the_tests_own_parameters_win(run: pytest.Pytester) -> None:
         class TestAll:
             def test_of_a_class(self, chunkfold_dialect):
                 assert chunkfold_dialect == "stepfun"
+
+        class TestFixture:
+            @pytest.fixture(params=["stepfun", "xai"])
+            def chunkfold_dialect(self, request):
+                return request.param
+
+            def test_it(self, chunkfold_dialect):
+                assert chunkfold_dialect in ("stepfun", "xai")
     """)
-    run.runpytest().assert_outcomes(passed=6 + 2 * len(DIALECTS))
-
-
-def test_a_fixture_of_that_name_wins(run: pytest.Pytester) -> None:
-    run.makepyfile("""
-        import pytest
-
-        @pytest.fixture(params=["stepfun", "xai"])
-        def chunkfold_dialect(request):
-            return request.param
-
-        def test_it(chunkfold_dialect):
-            assert chunkfold_dialect in ("stepfun", "xai")
-    """)
-    run.runpytest().assert_outcomes(passed=2)
+    run.runpytest().assert_outcomes(passed=8 + 2 * len(DIALECTS))
 
 
 # Comparisons

@@ -156,6 +156,11 @@ def test_a_disk_that_is_full_is_told_like_a_wrong_argument(
     assert usage_error(capsys, "--no-peers", "--markdown", str(page)) == "--markdown: No space left on device\n"
 
 
+@pytest.mark.parametrize("path", ["nothing", "no_such_module:f", "json:no_such_name", "json:__name__"])
+def test_a_client_that_cannot_be_loaded_is_a_wrong_argument(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert usage_error(capsys, "--client", path).startswith("--client: ")
+
+
 def test_a_client_that_is_no_python_is_a_wrong_argument(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,6 +168,25 @@ def test_a_client_that_is_no_python_is_a_wrong_argument(
     monkeypatch.syspath_prepend(tmp_path)
     assert "half_a_client.py, line 1" in usage_error(capsys, "--client", "half_a_client:fold")
     assert "half_a_client" not in sys.modules
+
+
+def test_it_writes_the_tables_of_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n\n{BEGIN}\nthe tables of before\n{END}\n\nafter\n", "utf-8")
+    main(["--markdown", str(page)])
+    text = page.read_text("utf-8")
+    assert text.startswith(f"before\n\n{BEGIN}\n\n| client |")
+    assert text.endswith(f"|\n\n{END}\n\nafter\n")
+    assert "the tables of before" not in text
+
+
+def test_it_keeps_the_results_of_clients_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    known = (Path(__file__).parents[2] / "docs" / "hostile-streams.md").read_text("utf-8")
+    page = tmp_path / "page.md"
+    page.write_text(known, "utf-8")
+    told = usage_error(capsys, "--markdown", str(page))
+    assert "its results of langchain-openai, litellm, openai would be lost" in told
+    assert page.read_text("utf-8") == known
 
 
 def usage_error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
