@@ -14,7 +14,6 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-import anyio
 import httpx
 import pytest
 from cases import each_case
@@ -116,15 +115,17 @@ async def test_the_answer_is_streamed_whatever_the_callers_json_says_and_that_is
 MINE: list[tuple[str, str]] = [("Authorization", "Bearer x"), ("X-Twice", "1"), ("X-Twice", "2")]
 
 
+def in_kind(kind: str, pairs: list[tuple[str, str]], library: Any) -> Any:
+    """The headers as clients take them."""
+    joined = {name: ", ".join(value for other, value in pairs if other == name) for name, _ in pairs}
+    in_bytes = [(name.encode(), value.encode()) for name, value in pairs]
+    kinds = {"dict": joined, "list": list(pairs), "tuple": tuple(pairs), "bytes": in_bytes}
+    return library.Headers(pairs) if kind == "Headers" else kinds[kind]
+
+
 @by_turns("kind", ["dict", "list", "tuple", "Headers", "bytes"])
 async def test_the_callers_headers(front: Any, library: Any, kind: str) -> None:
-    given: Any = {
-        "dict": {"Authorization": "Bearer x", "X-Twice": "1, 2"},
-        "list": list(MINE),
-        "tuple": tuple(MINE),
-        "Headers": library.Headers(MINE),
-        "bytes": [(name.encode(), value.encode()) for name, value in MINE],
-    }[kind]
+    given = in_kind(kind, MINE, library)
     before = repr(given)
     request = await sent(front, library, headers=given)
     assert repr(given) == before
@@ -138,13 +139,7 @@ async def test_the_callers_headers(front: Any, library: Any, kind: str) -> None:
 async def test_a_header_of_the_callers_own_is_kept_however_it_is_spelled(front: Any, library: Any, kind: str) -> None:
     for name in ("Accept-Encoding", "accept-encoding", "ACCEPT-ENCODING"):
         pairs = [(name, "gzip"), ("accept", "application/json")]
-        given: Any = {
-            "dict": dict(pairs),
-            "list": pairs,
-            "Headers": library.Headers(pairs),
-            "bytes": [(key.encode(), value.encode()) for key, value in pairs],
-        }[kind]
-        request = await sent(front, library, headers=given)
+        request = await sent(front, library, headers=in_kind(kind, pairs, library))
         assert request.headers["accept-encoding"] == "gzip"
         assert request.headers["accept"] == "application/json"
 
@@ -417,21 +412,6 @@ async def test_leaving_at_the_finish_reason_keeps_the_connection(front: Any, lib
         assert provider.connections == 1
 
 
-async def test_leaving_early_costs_the_connection(front: Any, library: Any) -> None:
-    """That is what stops the generation."""
-    with FakeProvider(Answer([TEXT, math.inf]), Answer(WHOLE)) as provider:
-        async with client_of(front, library) as client:
-            async with client.connect(provider.url) as stream:
-                async for _ in stream:
-                    break
-            assert stream.end is StreamEnd.CLOSED
-            assert connections_in_use(client.client) == []
-            assert has_left(provider.requests[0])
-            async with client.connect(provider.url) as stream:
-                assert (await stream.read()).text == "Hello"
-        assert provider.connections == 2
-
-
 async def test_a_body_that_stays_open_after_done_holds_nobody(front: Any, library: Any) -> None:
     """Not even a client without any timeout."""
     with FakeProvider(Answer(WHOLE, ending="open"), Answer(WHOLE)) as provider, rescue(provider):
@@ -667,21 +647,6 @@ def test_threads_that_share_a_client(library: Any) -> None:
         for asked in [threads.submit(ask, client, provider.url) for _ in range(4)]:
             asked.result(PATIENCE)
         assert connections_in_use(client) == []
-
-
-async def test_tasks_that_share_a_client(library: Any) -> None:
-    with FakeProvider(*[Answer(WHOLE)] * 20) as provider:
-        async with async_client(library) as client:
-
-            async def ask() -> None:
-                for _ in range(5):
-                    async with aconnect(client, "POST", provider.url, json=ASKED) as stream:
-                        assert (await stream.read()).text == "Hello"
-
-            async with anyio.create_task_group() as tasks:
-                for _ in range(4):
-                    tasks.start_soon(ask)
-            assert connections_in_use(client) == []
 
 
 def test_a_flood_after_done_is_not_read_for_long(library: Any) -> None:

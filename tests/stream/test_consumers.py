@@ -318,6 +318,11 @@ async def fail_in_the_loop(to: Asked, view: str, mine: BaseException) -> None:
             raise mine
 
 
+async def fail_at_once(to: Asked, view: str, mine: BaseException) -> None:
+    async with to.connect():
+        raise mine
+
+
 async def fail_after_done(to: Asked, view: str, mine: BaseException) -> None:
     async with to.connect() as stream:
         async for _ in VIEWS[view](stream):
@@ -329,19 +334,18 @@ KINDS = [KeyError, Mine, KeyboardInterrupt, SystemExit, asyncio.CancelledError, 
 
 
 @pytest.mark.parametrize(
-    ("view", "kind", "is_over"),
+    ("view", "kind", "fail"),
     [
-        *(("chunks", kind, False) for kind in KINDS),
-        *((view, KeyboardInterrupt, False) for view in [*VIEWS][1:]),
-        *(("chunks", kind, True) for kind in (KeyError, KeyboardInterrupt)),
+        *(("chunks", kind, fail_in_the_loop) for kind in KINDS),
+        *((view, KeyboardInterrupt, fail_in_the_loop) for view in [*VIEWS][1:]),
+        *(("chunks", kind, fail_after_done) for kind in (KeyError, KeyboardInterrupt)),
+        ("chunks", KeyError, fail_at_once),
     ],
 )
 async def test_an_exception_of_the_consumer_passes_unchanged(
-    library: Any, front: Any, view: str, kind: type[BaseException], is_over: bool
+    library: Any, front: Any, view: str, kind: type[BaseException], fail: Callable[..., Awaitable[None]]
 ) -> None:
-    """In the loop, and behind `[DONE]`."""
-    mine = kind("mine")
-    fail = fail_after_done if is_over else fail_in_the_loop
+    mine, is_over = kind("mine"), fail is fail_after_done
     async with asked(library, front, Answer(WHOLE, ending="open") if is_over else Answer([*NUMBERS, math.inf])) as to:
         with pytest.raises(kind) as caught:
             await fail(to, view, mine)

@@ -1,4 +1,4 @@
-"""Many streams: at the same time in one process, and one after the other over one connection.
+"""Many streams at the same time in one process.
 
 What holds for one stream, and for a few, `test_stream` and `test_connect` show. The provider of the many is a process of
 its own, so that its cost is not counted here; `-m slow -s` prints what was measured.
@@ -17,12 +17,9 @@ from typing import Any
 
 import httpx
 import pytest
-from fronts import ALONE, ASKED, each_library, has_left
+from fronts import ASKED
 
-from chunkfold import AsyncChatCompletionStream, StreamEnd, aconnect, connect
-from chunkfold.testing import DONE, Answer, FakeProvider, delta
-
-library = each_library
+from chunkfold import AsyncChatCompletionStream, StreamEnd, aconnect
 
 PATIENCE = 120.0  # seconds, after which what hangs fails
 
@@ -237,66 +234,3 @@ def test_many_streams_take_little_memory() -> None:
     for_httpx, for_both = (peak / streams / 1000 for peak in peaks)
     print(f"{streams} streams: at most {for_both:.0f} kB each, {for_httpx:.0f} of them for httpx")
     assert for_both - for_httpx <= 50
-
-
-# One after the other
-
-
-TEXT = delta(content="Hello")
-WHOLE = [TEXT, delta("stop"), DONE]
-OF_EACH = 100
-
-
-def ask_sync(library: Any, provider: FakeProvider, streams: int) -> list[float]:
-    """Read streams; return how long leaving each took."""
-    seconds: list[float] = []
-    with library.Client(**ALONE) as client:
-        for _ in range(streams):
-            with connect(client, "POST", provider.url, json=ASKED) as stream:
-                assert stream.read().text == "Hello"
-                start = time.monotonic()
-            seconds.append(time.monotonic() - start)
-    return seconds
-
-
-def ask_async(library: Any, provider: FakeProvider, streams: int) -> list[float]:
-    async def ask() -> list[float]:
-        seconds: list[float] = []
-        async with library.AsyncClient(**ALONE) as client:
-            for _ in range(streams):
-                async with aconnect(client, "POST", provider.url, json=ASKED) as stream:
-                    assert (await stream.read()).text == "Hello"
-                    start = time.monotonic()
-                seconds.append(time.monotonic() - start)
-        return seconds
-
-    return asyncio.run(ask())
-
-
-@pytest.fixture(params=[ask_sync, ask_async], ids=["sync", "async"])
-def ask(request: pytest.FixtureRequest) -> Callable[[Any, FakeProvider, int], list[float]]:
-    return request.param
-
-
-def connections_for(answer: Answer, library: Any, ask: Callable[[Any, FakeProvider, int], list[float]]) -> int:
-    with FakeProvider(*[answer] * OF_EACH) as provider:
-        ask(library, provider, OF_EACH)
-    assert len(provider.requests) == OF_EACH
-    return provider.connections
-
-
-def test_a_hundred_streams_over_one_connection(library: Any, ask: Any) -> None:
-    """The end of a body comes right behind `[DONE]`; a machine that is busy elsewhere gets more than one chance."""
-    counts: list[int] = []
-    while len(counts) < 3 and 1 not in counts:
-        counts.append(connections_for(Answer(WHOLE), library, ask))
-    assert counts[-1] == 1, counts
-
-
-def test_a_body_that_is_kept_open_does_not_hold_the_consumer(library: Any, ask: Any) -> None:
-    """It is waited for for a tenth of a second, whether there was a finish reason or not; the least of two is judged."""
-    with FakeProvider(*(Answer(body, ending="open") for body in (WHOLE, [TEXT, DONE]))) as provider:
-        seconds = ask(library, provider, 2)
-        assert provider.connections == 2
-        assert all(map(has_left, provider.requests))
-    assert min(seconds) < 1.0

@@ -8,15 +8,12 @@ What happens before there is a response is the client's to tell, in its own word
 import socket
 import ssl
 import zlib
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
 import pytest
 from fronts import (
-    ALONE,
     ASKED,
     Expected,
     by_turns,
@@ -35,7 +32,6 @@ from chunkfold import (
     IncompleteStreamError,
     NotAnEventStreamError,
     StreamInterruptedError,
-    connect,
     is_retryable,
 )
 from chunkfold.testing import DONE, Answer, FakeProvider, Raw, delta, json_answer
@@ -280,46 +276,6 @@ async def test_the_connection_is_used_again(
                     async with client.connect(provider.url) as stream:
                         assert await text_of(stream) == case.text
         assert provider.connections == 1
-
-
-@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_body_cut_anywhere(step: int) -> None:
-    """Whatever client and encoding: what had come is there, and nothing is complete that is not."""
-    pieces = [HELLO, WORLD, STOP]
-    for encoding, bits in [("identity", None), ("gzip", 31), ("deflate", 15)]:
-        whole = b"".join(compressed(pieces, bits))
-        apart = 2 * step + 1 if bits is None else step
-        sizes = range(len(whole) % apart, len(whole) + 1, apart)
-        answers = [Answer(pieces, encoding=encoding, cut_at=size) for size in sizes]
-        with FakeProvider(*answers) as provider, httpx.Client(**ALONE) as client:
-            for size in sizes:
-                text, is_finished = expected(whole[:size], bits)
-                with connect(client, "POST", provider.url, json=ASKED) as stream:
-                    try:
-                        assert "".join(each.text for each in stream) == text
-                        assert is_finished
-                    except IncompleteStreamError:
-                        assert not is_finished
-                assert stream.end == ("finished" if is_finished else "truncated" if text else "empty")
-                assert stream.snapshot.text == text
-            assert provider.connections == 1
-
-
-def compressed(pieces: list[bytes], bits: int | None) -> Iterator[bytes]:
-    if bits is None:
-        yield from pieces
-        return
-    compressor = zlib.compressobj(wbits=bits)
-    for piece in pieces:
-        yield compressor.compress(piece) + compressor.flush(zlib.Z_SYNC_FLUSH)
-    yield compressor.flush()
-
-
-def expected(data: bytes, bits: int | None) -> tuple[str, bool]:
-    """The text, and whether it is finished, if that much of the body came; an event needs no line end to be read."""
-    decoded = data if bits is None else zlib.decompressobj(wbits=bits).decompress(data)
-    texts = [text for line, text in [(HELLO, "Hello"), (WORLD, " world")] if line.rstrip() in decoded]
-    return "".join(texts), STOP.rstrip() in decoded
 
 
 # Before the answer
