@@ -530,7 +530,9 @@ def test_an_empty_error(value: Any, alone: bool, beside: bool) -> None:
 
 FIELDS = [
     pytest.param(b"error: overloaded\n\n", id="no JSON"),
+    *(pytest.param(b"error: %cboom\n\n" % sign, id=f"what begins like JSON: {sign}") for sign in (b"{", b"[", b'"')),
     pytest.param(b"error\n\n", id="no value"),
+    pytest.param(b"error:\n\n", id="an empty value"),
     pytest.param(b'errors: {"message":"x"}\n\n', id="another name"),
     pytest.param(b': error: {"message":"x"}\n\n', id="in a comment"),
     pytest.param(b'event: Error\ndata: {"message":"x"}\n\n', id="an event of another name"),
