@@ -514,22 +514,12 @@ def test_a_stream_that_does_not_end_well_completes_no_call(end: str, late: bool)
     times = iter([0.0, 1.0, 99.0])
     parser = ChatCompletionParser(progress_timeout=10, clock=lambda: next(times))
     told = [] if late else parser.events()
-    parser.feed(calls(A))
+    parser.feed(calls(A) + calls(B))
     told += [] if late else parser.events()
     ENDINGS[end](parser)
     assert parser.end == end
-    assert briefly(told + parser.events()) == A_STARTS
+    assert briefly(told + parser.events()) == [*A_STARTS, A_DONE, *B_STARTS]  # what is done stays done
     assert parser.events() == []
-
-
-@pytest.mark.parametrize("end", ENDINGS)
-def test_what_is_done_stays_done(end: str) -> None:
-    times = iter([0.0, 1.0, 99.0])
-    parser = ChatCompletionParser(progress_timeout=10, clock=lambda: next(times))
-    told = parser.events()
-    parser.feed(calls(A) + calls(B) + delta(content="a", index=1))
-    ENDINGS[end](parser)
-    assert briefly(told + parser.events())[:5] == [*A_STARTS, A_DONE, *B_STARTS]
 
 
 def test_leaving_ends_no_call_that_came_after_the_finish_reason() -> None:
@@ -628,27 +618,22 @@ def test_so_is_the_last_one_of_a_call_that_changed(fragments: list[Any]) -> None
     assert [last[position] for position in range(len(final))] == final
 
 
-def test_an_empty_object_that_was_done_may_come_again_as_text() -> None:
-    pieces = [calls((0, "a", "f", {})), STOP, calls((0, None, None, "{}")), DONE]
-    parser, events = Stream(pieces).read()
+EMPTY_STARTED, EMPTY_DONE = [A_STARTED, ("arguments", 0, "{}")], ("done", 0, "{}", {})
+EMPTY: dict[str, tuple[list[Any], list[tuple[Any, ...]]]] = {
+    "again as text": ([(0, "a", "f", {}), "stop", (0, None, None, "{}")], [*EMPTY_STARTED, EMPTY_DONE, EMPTY_STARTED[1]]),
+    "done again": ([(0, None, "f", {}), "tool_calls", (0, "a", None, None)], [("started", 0, None, "f"), EMPTY_STARTED[1], EMPTY_DONE, EMPTY_DONE]),
+    "after its call was done": ([(0, "a", "f", None), "tool_calls", (0, None, None, {})], [A_STARTED, ("done", 0, "", {}), EMPTY_STARTED[1], EMPTY_DONE]),
+    "before later arguments": ([(0, "a", "f", {}), "tool_calls", (0, None, None, '{"x":1}')], [*EMPTY_STARTED, EMPTY_DONE, A_STARTS[1], A_DONE]),
+}  # fmt: skip
+
+
+@each_case(("steps", "expected"), EMPTY.values(), ids=EMPTY)
+def test_an_empty_object_of_a_call_that_was_done(steps: list[Any], expected: list[tuple[Any, ...]]) -> None:
+    pieces = [delta(one) if isinstance(one, str) else calls(one) for one in steps]
+    parser, events = Stream([*pieces, DONE]).read()
     check_fold(parser, events)
-    assert parser.completion().tool_calls[0].arguments == "{}"
-
-
-def test_an_empty_object_is_told_once_when_its_call_is_done_again() -> None:
-    pieces = [calls((0, None, "f", {})), delta("tool_calls"), calls((0, "late", None, None)), DONE]
-    _, events = Stream(pieces).read()
-    assert [one.delta for one in events if isinstance(one, ToolCallArgumentsDelta)] == ["{}"]
-    assert [one.call.arguments for one in events if isinstance(one, ToolCallDone)] == ["{}", "{}"]
-
-
-def test_an_empty_object_is_told_when_it_comes_after_its_call_was_done() -> None:
-    pieces = [calls((0, "a", "f", None)), delta("tool_calls"), calls((0, None, None, {})), DONE]
-    parser, events = Stream(pieces).read()
-    check_fold(parser, events)
-    told = [one for one in events if isinstance(one, ToolCallArgumentsDelta | ToolCallDone)]
-    assert [type(one).__name__ for one in told] == ["ToolCallDone", "ToolCallArgumentsDelta", "ToolCallDone"]
-    assert parser.completion().tool_calls[0].arguments == "{}"
+    assert [row for row in briefly(events) if row[0] != "finished"] == expected
+    assert parser.completion().tool_calls[0].arguments == expected[-1][2]
 
 
 @each_case("reason", ["tool_calls", "length", "stop"])
@@ -657,14 +642,6 @@ def test_the_finish_reason_comes_again_after_a_late_call(reason: str) -> None:
     _, events = Stream(pieces).read()
     late = [type(one).__name__ for one in events if isinstance(one, ToolCallDone | ChoiceFinished)]
     assert late == ["ToolCallDone", "ChoiceFinished", "ToolCallDone", "ChoiceFinished"]
-
-
-def test_an_empty_object_that_was_done_is_a_placeholder_before_later_arguments() -> None:
-    pieces = [calls((0, "a", "f", {})), delta("tool_calls"), calls((0, None, None, '{"x":1}')), DONE]
-    parser, events = Stream(pieces).read()
-    deltas = [one for one in events if isinstance(one, ToolCallArgumentsDelta)]
-    assert deltas[-1].snapshot == parser.completion().tool_calls[0].arguments == '{"x":1}'
-    assert [one.delta for one in deltas] == ["{}", '{"x":1}']
 
 
 # Types of the tools' arguments
@@ -1364,12 +1341,6 @@ def test_sync_use() -> None:
         events = stream.events()
         assert inspect.isgenerator(events) or iter(events) is events
         assert briefly(events) == OF_HELLO
-    assert stream.completion().text == "Hello world"
-
-
-async def test_async_use() -> None:
-    async with AsyncChatCompletionStream(Playback(Answer(HELLO))) as stream:
-        assert briefly([one async for one in stream.events()]) == OF_HELLO
     assert stream.completion().text == "Hello world"
 
 

@@ -15,7 +15,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
@@ -179,32 +179,25 @@ def endless(name: str) -> Iterator[bytes]:
     pytest.fail("no limit ends it")
 
 
-def by_feed(reads: Iterator[bytes], **options: Any) -> Any:
+def by_feed(
+    reads: Iterator[bytes],
+    *,
+    way: Callable[..., Any] = ChatCompletionParser.feed,
+    with_events: bool = False,
+    **options: Any,
+) -> Any:
     parser = ChatCompletionParser(**options)
+    told: Callable[[], object] = parser.events if with_events else list
+    told()
     while parser.end is None:
-        parser.feed(next(reads))
+        way(parser, next(reads))
+        told()
     return parser
 
 
-def by_fold(reads: Iterator[bytes], **options: Any) -> Any:
-    parser = ChatCompletionParser(**options)
-    while parser.end is None:
-        parser.fold(next(reads))
-    return parser
-
-
-def by_feed_with_events(reads: Iterator[bytes], **options: Any) -> Any:
-    parser = ChatCompletionParser(**options)
-    parser.events()
-    while parser.end is None:
-        parser.feed(next(reads))
-        parser.events()
-    return parser
-
-
-def by_iterating(reads: Iterator[bytes], **options: Any) -> Any:
+def by_iterating(reads: Iterable[bytes], **options: Any) -> Any:
     stream = ChatCompletionStream(reads, **options)
-    with suppress(LimitExceededError):
+    with suppress(ChunkfoldError):
         for _ in stream:
             pass
     return stream
@@ -232,11 +225,13 @@ def test_an_attack_ends_at_a_limit(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ATTACKS)
 def test_every_attack_ends_at_a_limit_also_with_events(name: str) -> None:
-    attack(name, by_feed_with_events, SMALL_LIMIT)
+    attack(name, partial(by_feed, with_events=True), SMALL_LIMIT)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "way"), [*zip(QUICK, itertools.cycle([by_fold, by_iterating]))])
+@pytest.mark.parametrize(
+    ("name", "way"), [*zip(QUICK, itertools.cycle([partial(by_feed, way=ChatCompletionParser.fold), by_iterating]))]
+)
 def test_an_attack_ends_at_a_limit_whoever_reads_it(name: str, way: Callable[..., Any]) -> None:
     assert_limited(name, way(endless(name), max_output_size=SMALL_LIMIT, max_event_size=SMALL_LIMIT), SMALL_LIMIT)
 
@@ -1287,33 +1282,38 @@ BOMBS = {
 }
 
 
+async def answered(answer: Answer, library: Any, front: Any, **options: Any) -> tuple[Any, int]:
+    """The stream of an answer, behind which its only connection is as good as new, and what memory reading it takes."""
+    with FakeProvider(answer) as provider:
+        async with client_of(front, library, limits=library.Limits(max_connections=1)) as client:
+            with traced() as memory:
+                stream = await read_by(client, provider.url, **options)
+            assert (await read_by(client, provider.url)).end == "finished"
+    assert provider.requests[0].headers["accept-encoding"] == "identity"
+    return stream, memory.peak
+
+
+def encoded(body: bytes, encoding: str = "gzip", status: int = 200) -> Answer:
+    return Answer(body, status, headers={"content-encoding": encoding})
+
+
 @by_turns("name", BOMBS)
 async def test_a_body_that_explodes(library: Any, front: Any, name: str) -> None:
     """No limit sees it before the client has decoded a read of it: that is what it costs, and a few copies."""
     piece, start, limit = BOMBS[name]
     sent = compressed(piece, start)
     assert len(sent) < 100_000
-    with FakeProvider(Answer(sent, headers={"content-encoding": "gzip"})) as provider:
-        async with client_of(front, library, limits=library.Limits(max_connections=1)) as client:
-            with traced() as memory:
-                stream = await read_by(client, provider.url, max_output_size=LIMIT, max_event_size=LIMIT)
-            assert (await read_by(client, provider.url)).end == "finished"
-    assert provider.requests[0].headers["accept-encoding"] == "identity"
+    stream, memory = await answered(encoded(sent), library, front, max_output_size=LIMIT, max_event_size=LIMIT)
     assert_named(stream, limit, LIMIT)
-    assert memory.peak < 3 * EXPLODED + COST * READ
+    assert memory < 3 * EXPLODED + COST * READ
 
 
 async def test_a_refusal_that_explodes(library: Any, front: Any) -> None:
-    answer = Answer(compressed(b"x"), 503, headers={"content-encoding": "gzip"})
-    with FakeProvider(answer) as provider:
-        async with client_of(front, library, limits=library.Limits(max_connections=1)) as client:
-            with traced() as memory:
-                stream = await read_by(client, provider.url)
-            assert (await read_by(client, provider.url)).end == "finished"
+    stream, memory = await answered(encoded(compressed(b"x"), status=503), library, front)
     assert type(stream.error) is APIStatusError
     assert type(stream.error.__cause__) is LimitExceededError
     assert len(stream.error.raw) <= ALLOWED
-    assert memory.peak < 3 * EXPLODED + COST * READ
+    assert memory < 3 * EXPLODED + COST * READ
 
 
 TWICE = (1, "expected at most 1 content encoding of the body, received more (max_content_encodings)")
@@ -1332,25 +1332,18 @@ async def test_a_body_that_is_encoded_twice_or_unasked_is_not_read(library: Any,
     """A few hundred bytes of two layers become gigabytes, before any limit sees one of them."""
     sent = gzip.compress(compressed(b"x", b"data: "))
     for status, kind in ((200, LimitExceededError), (503, APIStatusError)):
-        with FakeProvider(Answer(sent, status, headers={"content-encoding": encoding})) as provider:
-            async with client_of(front, library, limits=library.Limits(max_connections=1)) as client:
-                with traced() as memory:
-                    stream = await read_by(client, provider.url)
-                assert (await read_by(client, provider.url)).end == "finished"
+        stream, memory = await answered(encoded(sent, encoding, status), library, front)
         assert type(stream.error) is kind
         limited = stream.error if status == 200 else stream.error.__cause__
         assert limited.limit == "max_content_encodings"
         assert (limited.value, str(limited)) == ENCODINGS[encoding]
-        assert memory.peak < EXPLODED
+        assert memory < EXPLODED
 
 
-@by_turns("encoding", ["gzip"])
-async def test_a_body_that_explodes_without_end(library: Any, front: Any, encoding: str) -> None:
+async def test_a_body_that_explodes_without_end(library: Any, front: Any) -> None:
     """Comments pass no limit on what is kept, and cost time all the same."""
     sent = compressed(b":" + b"x" * 2**16 + b"\n\n", size=40 * 2**20)
-    with FakeProvider(Answer(sent, headers={"content-encoding": encoding})) as provider:
-        async with client_of(front, library) as client:
-            stream = await read_by(client, provider.url)
+    stream, _ = await answered(encoded(sent), library, front)
     assert (stream.error.limit, stream.error.value) == ("max_expansion", 100)
 
 
@@ -1359,18 +1352,14 @@ async def test_an_encoding_that_no_client_decodes_is_none(library: Any, front: A
     """`none` is a common way to keep a proxy from compressing a stream. Was once wrong: its body was refused."""
     for status, sent, end in ((200, HI + STOP + DONE, "finished"), (429, b'{"error":{"message":"slow"}}', "failed")):
         body = gzip.compress(sent) if "gzip" in encoding else sent
-        with FakeProvider(Answer(body, status, headers={"content-encoding": encoding})) as provider:
-            async with client_of(front, library) as client:
-                stream = await read_by(client, provider.url)
+        stream, _ = await answered(encoded(body, encoding, status), library, front)
         assert stream.end == end
         assert stream.error is None or "slow" in str(stream.error)
 
 
 async def test_one_encoding_is_read(library: Any, front: Any) -> None:
-    answer = Answer(gzip.compress((HI * 1000) + STOP + DONE), headers={"content-encoding": "identity, GZIP"})
-    with FakeProvider(answer) as provider:
-        async with client_of(front, library) as client:
-            stream = await read_by(client, provider.url)
+    body = gzip.compress((HI * 1000) + STOP + DONE)
+    stream, _ = await answered(encoded(body, "identity, GZIP"), library, front)
     assert (stream.end, len(stream.snapshot.text)) == ("finished", 2000)
 
 
@@ -1427,14 +1416,8 @@ LARGE = {
 def test_a_large_read_costs_a_few_times_its_size(name: str) -> None:
     data = LARGE[name] * (300_000 // len(LARGE[name]))
     with traced() as memory:
-        for _ in by_iterating_over(data):
-            pass
+        by_iterating([data])
     assert memory.peak < 5 * len(data)
-
-
-def by_iterating_over(data: bytes) -> Iterator[ChatCompletionChunk]:
-    with suppress(ChunkfoldError):
-        yield from ChatCompletionStream([data])
 
 
 # Without any limit, whatever comes costs what it is long
