@@ -390,7 +390,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
     @rule()
     def finish(self) -> None:
         last = self.accumulator.finish()
-        assert last is None or not self.finishes
+        assert not (last and self.finishes)
         self.finishes += 1
 
     @invariant()
