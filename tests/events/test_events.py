@@ -1070,9 +1070,20 @@ def test_events_with_an_error_are_equal_too() -> None:
     assert events_of(*pieces) == events_of(*pieces)
 
 
-@pytest.mark.parametrize(("id_", "name", "expected"), [("srvtoolu_1", "f", True), (None, "", True), (None, "f", False)])
-def test_a_call_that_the_server_ran_says_so_when_it_starts(id_: str | None, name: str, expected: bool) -> None:
-    started = [one for one in events_of(calls((0, id_, name, "{}")), STOP, DONE) if isinstance(one, ToolCallStarted)]
+@pytest.mark.parametrize(
+    ("id_", "type_", "name", "expected"),
+    [
+        ("srvtoolu_1", None, "f", True),
+        ("a", "web_search", "f", True),
+        (None, None, "", True),
+        (None, "function", "f", False),
+    ],
+)
+def test_a_call_that_the_server_ran_says_so_when_it_starts(
+    id_: str | None, type_: str | None, name: str, expected: bool
+) -> None:
+    call = {"index": 0, "id": id_, "type": type_, "function": {"name": name, "arguments": "{}"}}
+    started = [one for one in events_of(delta(tool_calls=[call]), STOP, DONE) if isinstance(one, ToolCallStarted)]
     assert [one.is_server_side for one in started] == [expected]
 
 
@@ -1080,7 +1091,7 @@ def test_the_repr_shows_what_an_event_tells() -> None:
     first, *_ = events_of(delta(content="a"))
     assert repr(first) == "TextDelta(choice=0, delta='a')"
     assert [repr(one) for one in events_of(calls((0, "a", "f", "{")))] == [
-        "ToolCallStarted(choice=0, position=0, id='a', name='f')",
+        "ToolCallStarted(choice=0, position=0, id='a', name='f', type='function')",
         "ToolCallArgumentsDelta(choice=0, position=0, delta='{')",
     ]
     assert [repr(one) for one in events_of(STOP, DONE)] == [

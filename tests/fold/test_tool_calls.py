@@ -932,6 +932,8 @@ def test_the_input_of_a_custom_tool_may_be_several_objects() -> None:
 
 # Calls that the server ran itself
 
+SEARCH = {"index": 0, "id": "a", "function": {"name": "step_websearch", "arguments": ONE, "results": "[]"}}
+
 
 @pytest.mark.parametrize(
     ("fragments", "outcome"),
@@ -940,6 +942,9 @@ def test_the_input_of_a_custom_tool_may_be_several_objects() -> None:
         pytest.param([(0, "srvtoolu_1", "web_search", ""), (0, ..., ..., ONE)], "stop", id="in pieces"),
         pytest.param([(0, ..., "web_search", ""), (0, "srvtoolu_1", ..., ONE)], "stop", id="the id comes late"),
         pytest.param([(-1, ..., ..., ONE)], "stop", id="neither id nor name, index -1"),
+        pytest.param([{**SEARCH, "type": "web_search"}], "stop", id="by the type"),
+        pytest.param([SEARCH, {"index": 0, "type": "web_search"}], "stop", id="the type comes late"),
+        pytest.param([{**SEARCH, "type": "builtin_function"}], "tool_calls", id="Moonshot's, which the client answers"),
         pytest.param([(0, "srvtoolu_1", "web_search", ONE), (1, "b", W, TWO)], "tool_calls", id="beside one of yours"),
         pytest.param([(0, "a", W, ONE)], "tool_calls", id="yours alone"),
         pytest.param([(0, "a", "", ONE), (0, ..., W, "")], "tool_calls", id="the name comes late"),

@@ -153,7 +153,7 @@ class EventRecorder:
     def _start(self, progress: _CallProgress) -> None:
         progress.is_started = True
         call = progress.call
-        self._events.append(ToolCallStarted(progress.choice, call.place, call.id, call.name))
+        self._events.append(ToolCallStarted(progress.choice, call.place, call.id, call.name, call.type))
         if call.has_text:
             self._grow(progress, call.arguments.getvalue())
 

@@ -99,17 +99,19 @@ class ToolCallStarted(ShortRepr):
         position: Its index in `message.tool_calls`, which identifies the events of one call.
         id: Its id; None if none has been sent so far.
         name: The tool's name; "" if the call is done and no name was sent.
+        type: As sent; None if none has been sent so far.
     """
 
     choice: int
     position: int
     id: str | None
     name: str
+    type: str | None = None
 
     @property
     def is_server_side(self) -> bool:
-        """Whether there is nothing for you to run, as far as the id and the name show; `ToolCallDone.call` knows."""
-        return is_server_side(self.id, has_name=bool(self.name))
+        """Whether there is nothing for you to run, as far as is known by now; `ToolCallDone.call` knows."""
+        return is_server_side(self.id, self.type, has_name=bool(self.name))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -67,6 +67,9 @@ class ToolCalls:
         if at_index is None and index is not None and has_text and not (id_ or name):
             at_index = self._moved(index)
         call, grown = self._bind(at_index, index, id_, name)
+        if call.type is None and (type_ := fields.get("type")):
+            call.type = type_
+            self._count_client_side(call)
         self.last = call
         if function is not None and function.__pydantic_extra__:
             # It counts if no other arguments come (CF310).
@@ -161,8 +164,8 @@ class ToolCalls:
         call.has_text = True
 
     def _count_client_side(self, call: ToolCall) -> None:
-        """The id or the name is new: count the call among those for the client to run, or no longer."""
-        was, call.is_server_side = call.is_server_side, is_server_side(call.id, has_name=call.has_name)
+        """The id, the type or the name is new: count the call among those for the client to run, or no longer."""
+        was, call.is_server_side = call.is_server_side, is_server_side(call.id, call.type, has_name=call.has_name)
         self.client_side += was - call.is_server_side
 
     def _continued(

@@ -22,14 +22,16 @@ ToolTypes = Mapping[str, Any]
 NEXT_OBJECT: Final = re.compile(r"\}[ \t\n\r]*+\{")
 """Where another object may follow an object in arguments, if it is not in a string."""
 _SERVER_SIDE_IDS: Final = "srvtoolu_"  # Anthropic's own tools, as LiteLLM and Portkey pass them on
+_SERVER_SIDE_TYPE: Final = "web_search"  # the search of StepFun and MiniMax
 
 
-def is_server_side(id_: str | None, *, has_name: bool) -> bool:
+def is_server_side(id_: str | None, type_: str | None, *, has_name: bool) -> bool:
     """Whether a tool call leaves the client nothing to run: the server ran it itself, or it has no name.
 
-    A call that the server ran is recognised by its id. Portkey sends such calls without id and name, at the index -1.
+    A call that the server ran is recognised by its id or its type. Portkey sends such calls without id and name, at the
+    index -1.
     """
-    return not has_name or (id_ is not None and id_.startswith(_SERVER_SIDE_IDS))
+    return not has_name or type_ == _SERVER_SIDE_TYPE or (id_ is not None and id_.startswith(_SERVER_SIDE_IDS))
 
 
 def arguments_json(arguments: str) -> str:
@@ -138,8 +140,8 @@ class ChatCompletionMessageFunctionToolCall(Model):
 
     @property
     def is_server_side(self) -> bool:
-        """Whether you must not run it: the server ran it itself (`srvtoolu_` ids), or it has no name."""
-        return is_server_side(self.id, has_name=bool(self.name))
+        """Whether you must not run it: the server ran it itself (by its id or its type), or it has no name."""
+        return is_server_side(self.id, self.type, has_name=bool(self.name))
 
     @property
     def arguments(self) -> str:
@@ -165,8 +167,8 @@ class ChatCompletionMessageCustomToolCall(Model):
 
     @property
     def is_server_side(self) -> bool:
-        """Whether you must not run it: the server ran it itself (`srvtoolu_` ids), or it has no name."""
-        return is_server_side(self.id, has_name=bool(self.name))
+        """Whether you must not run it: the server ran it itself (by its id or its type), or it has no name."""
+        return is_server_side(self.id, self.type, has_name=bool(self.name))
 
     @property
     def arguments(self) -> str:
