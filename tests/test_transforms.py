@@ -908,6 +908,9 @@ SPELLINGS: dict[str, Callable[[str], dict[str, Any]]] = {
     "thinking_blocks": lambda text: {"thinking_blocks": [{"type": "thinking", "thinking": text, "signature": ""}]},
     "thinking": lambda text: {"thinking": {"content": text}},
     "content_blocks": lambda text: {"content_blocks": [{"index": 0, "delta": {"thinking": text}}]},
+    "tensorzero_extra_content": lambda text: {
+        "tensorzero_extra_content": [{"type": "thought", "id": "0", "text": text}]
+    },
     "summary": lambda text: {"content": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": text}]}]},
 }
 

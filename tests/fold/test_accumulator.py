@@ -639,6 +639,16 @@ SPELLINGS = [
         set(),
         id="content_blocks only where no field of its own brought it",
     ),
+    pytest.param(
+        {"tensorzero_extra_content": [{"type": "thought", "id": "0", "text": "T", "signature": None}]},
+        set(),
+        id="tensorzero_extra_content",
+    ),
+    pytest.param(
+        {"tensorzero_extra_content": [{"type": "thought", "id": "0", "text": None, "summary_text": "T"}]},
+        set(),
+        id="a summary in tensorzero_extra_content",
+    ),
     pytest.param({"content": [REASONING_PART]}, {"CF208"}, id="reasoning parts of the content (Databricks)"),
     pytest.param({"content": "<thought>T", "extra_content": THOUGHT}, set(), id="a flagged content (Gemini)"),
     pytest.param({"content": "T", "extra_content": THOUGHT}, set(), id="a flagged content without a tag"),

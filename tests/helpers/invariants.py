@@ -632,10 +632,11 @@ def _unknown_output_of(unknown: dict[str, Any]) -> Iterator[Any]:
         text = _object(value).get("text", value)
         if isinstance(text, str):
             yield text
-    one, *lists = (unknown.get(name) for name in ("thinking", "thinking_blocks", "content_blocks"))
+    names = ("thinking", "thinking_blocks", "content_blocks", "tensorzero_extra_content")
+    one, *lists = map(unknown.get, names)
     for holder in (one, *(item for items in lists if isinstance(items, list) for item in items)):
         fields = {**holder, **_object(holder.get("delta"))} if isinstance(holder, dict) else {}
-        yield from (fields.get(name) for name in ("thinking", "content", "data"))
+        yield from (fields.get(name) for name in ("thinking", "content", "text", "summary_text", "data"))
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -378,6 +378,27 @@ WRITTEN = [
     ),
     pytest.param(
         [
+            {"tensorzero_extra_content": [{"type": "thought", "insert_index": 0, "id": "0", "text": "h", "signature": None}]},
+            {"tensorzero_extra_content": [{"type": "thought", "insert_index": 0, "id": "0", "text": "m", "signature": None}]},
+            {"tensorzero_extra_content": [{"type": "thought", "insert_index": 0, "id": "0", "text": None, "signature": "c2ln"}]},
+            {"tensorzero_extra_content": [{"type": "unknown", "insert_index": 1, "id": "1", "data": {"x": 1}}]},
+            {"tensorzero_extra_content": [{"type": "unknown", "insert_index": 2, "id": "2", "data": {"x": 2}}]},
+            {"tensorzero_extra_content": [{"type": "thought", "insert_index": 3, "id": "3", "text": "so", "signature": None}]},
+            {"content": "Hi"},
+        ],
+        {
+            "content": "Hi",
+            "tensorzero_extra_content": [
+                {"type": "thought", "insert_index": 0, "id": "0", "signature": "c2ln", "text": "hm"},
+                {"type": "unknown", "insert_index": 1, "id": "1", "data": {"x": 1}},
+                {"type": "unknown", "insert_index": 2, "id": "2", "data": {"x": 2}},
+                {"type": "thought", "insert_index": 3, "id": "3", "signature": None, "text": "so"},
+            ],
+        },
+        id="TensorZero: thoughts in pieces by id; unknown blocks stay apart",
+    ),
+    pytest.param(
+        [
             {"provider_specific_fields": {"thought_signatures": ["YQ=="], "x": 1}, "content": "H"},
             {"provider_specific_fields": {"thought_signatures": ["Yg=="], "x": None}, "content": "i"},
             {"provider_specific_fields": {"y": 2}},

@@ -794,6 +794,7 @@ MANY_PARTS: dict[str, Callable[[int], bytes]] = {
     "reasoning details": lambda n: delta(reasoning_details=[{"index": index} for index in range(n - 1)]),
     "thinking blocks": lambda n: delta(thinking_blocks=[{"index": index} for index in range(n - 1)]),
     "content blocks": lambda n: delta(content_blocks=[{"index": index} for index in range(n - 1)]),
+    "TensorZero's blocks": lambda n: delta(tensorzero_extra_content=[{}] * (n - 1)),
     "parts of a part": lambda n: delta(
         content=[{"type": "thinking", "thinking": [{"type": "text", "text": "x"}] * (n - 2)}]
     ),

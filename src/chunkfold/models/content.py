@@ -73,11 +73,15 @@ THINKING: Final = BlockKind("thinking", ("content",), ("content",))
 """The one object of musistudio/llms, with `content` and `signature`."""
 CONTENT_BLOCKS: Final = BlockKind("content_blocks", ("thinking",), ("thinking", "text"), inner="delta", has_types=False)
 """Anthropic's blocks as Portkey passes them on, text blocks included."""
+TENSORZERO_CONTENT: Final = BlockKind(
+    "tensorzero_extra_content", ("text", "summary_text"), ("text", "summary_text"), whole=("data",), is_sequence=False
+)
+"""TensorZero's blocks, with an id instead of an index; those of type "unknown" come whole."""
 CONTENT_PARTS: Final = BlockKind("content_parts", appended=PART_TEXTS, lists=PART_TEXTS)
 """The parts of a content list (Mistral, Databricks)."""
 CONTENT_ITEMS: Final = BlockKind("content_parts", appended=("text",))
 """The parts inside such a part."""
-BLOCK_KINDS: Final = (REASONING_DETAILS, THINKING_BLOCKS, THINKING, CONTENT_BLOCKS)
+BLOCK_KINDS: Final = (REASONING_DETAILS, THINKING_BLOCKS, THINKING, CONTENT_BLOCKS, TENSORZERO_CONTENT)
 """The fields with blocks, in the order in which their reasoning is looked for."""
 
 REASONING_FIELDS: Final = frozenset({*_REASONING_TEXTS, *(kind.name for kind in BLOCK_KINDS)})
