@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from typing import Any, Self, cast
 
-from chunkfold.testing.answers import Answer
+from chunkfold.testing.answers import Answer, Raw
 from chunkfold.testing.dialects import Dialect, dialect_of
 from chunkfold.testing.error_shapes import ErrorShape, ToldError, check_shape
 from chunkfold.testing.expected import reading_of
@@ -32,7 +32,6 @@ from chunkfold.testing.steps import (
     SayDone,
     Step,
     UsageCounts,
-    Verbatim,
 )
 from chunkfold.testing.wire import HEAD, event
 from chunkfold.testing.writing import Writer
@@ -163,7 +162,7 @@ class StreamBuilder:
         Raises:
             TypeError: They are not bytes.
         """
-        return self._and(Verbatim(data))
+        return self._and(Raw(data))
 
     def done(self) -> Self:
         """Add the last event, `[DONE]`, if the dialect has it."""

@@ -1,9 +1,10 @@
-"""The steps of a stream, such as text or a tool call; a `Writer` writes them in a dialect."""
+"""The steps of a stream, such as text or a tool call; a `Writer` writes them in a dialect. A `Raw` is one of them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
+from chunkfold.testing.answers import Raw
 from chunkfold.testing.error_shapes import ErrorShape, ToldError
 
 
@@ -66,18 +67,6 @@ class Encoded:
 
 
 @dataclass(frozen=True, slots=True)
-class Verbatim:
-    """Bytes as they are."""
-
-    data: bytes
-
-    def __post_init__(self) -> None:
-        """Refuse here what would otherwise fail where the body is joined."""
-        if not isinstance(cast("object", self.data), bytes):
-            raise TypeError(f"data: expected bytes, received {type(self.data).__name__}")
-
-
-@dataclass(frozen=True, slots=True)
 class SayDone:
     """The last event, `[DONE]`."""
 
@@ -88,7 +77,7 @@ def _check_texts(pieces: Iterable[str]) -> None:
             raise TypeError(f"pieces: expected text, received {type(piece).__name__}")
 
 
-Step: TypeAlias = Say | CallTools | Finish | Fail | Encoded | Verbatim | SayDone
+Step: TypeAlias = Say | CallTools | Finish | Fail | Encoded | Raw | SayDone
 
 
 @dataclass(frozen=True, slots=True)

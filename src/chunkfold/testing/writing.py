@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, Final
 
+from chunkfold.testing.answers import Raw
 from chunkfold.testing.call_fragments import fragments_of
 from chunkfold.testing.dialects import Dialect, Reasoning
 from chunkfold.testing.error_shapes import error_event
@@ -24,7 +25,6 @@ from chunkfold.testing.steps import (
     SayDone,
     Step,
     UsageCounts,
-    Verbatim,
 )
 from chunkfold.testing.wire import event, usage
 
@@ -65,7 +65,7 @@ class Writer:
                     yield self._framed(error_event(told, step.shape or self._dialect.error))
                 case Encoded():
                     yield self._framed(step.data)
-                case Verbatim():
+                case Raw():
                     yield step.data
                 case SayDone():
                     yield from filter(None, [self._framed(self._dialect.done)])
