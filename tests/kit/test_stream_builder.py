@@ -284,8 +284,15 @@ def test_what_the_second_look_found_is_said_as_it_was_seen() -> None:
     assert Traits(hello("minimax-search").body).choices[0]["delta"]["role"] == "tool"
 
 
-def test_the_chunks_ahead_are_of_the_first_choice_that_there_is() -> None:
-    built = StreamBuilder("minimax-search").text("Hi", choice=2).finish(choice=2)
+@pytest.mark.parametrize(
+    "built",
+    [
+        StreamBuilder("minimax-search").text("Hi", choice=2).finish(choice=2),
+        StreamBuilder("minimax-search").text().text("Hi", choice=2).finish(choice=2),
+        StreamBuilder("minimax-search").text("Hi", choice=2).finish(choice=2).done().text("not sent"),
+    ],
+)
+def test_the_chunks_ahead_are_of_the_first_choice_that_there_is(built: StreamBuilder) -> None:
     stream = ChatCompletionStream(built)
     assert [choice.message.content for choice in stream.read().choices] == list(built.reading.texts)
     assert stream.end == "finished"
@@ -504,6 +511,11 @@ def test_the_trailer_of_nagaai_has_usage_with_more_in_it_and_nothing_else() -> N
     assert real["usage"] == ours["usage"]
     said = Traits(stream.usage(31, 19, reasoning=4).body).chunks[-1]["usage"]
     assert said["completion_tokens_details"] == {"reasoning_tokens": 4, "image_tokens": 0}
+
+
+def test_usage_in_each_chunk_is_whole_after_the_finish_reason() -> None:
+    stream = StreamBuilder("stepfun").text("a").usage(9, 3).finish().text("b").done()
+    assert [chunk["usage"]["completion_tokens"] for chunk in Traits(stream.body).chunks] == [1, 3, 3]
 
 
 def test_the_usage_of_minimax_is_0_until_the_finish_reason() -> None:

@@ -10,23 +10,23 @@ from chunkfold.testing.wire import usage
 
 def reading_of(steps: Sequence[Step], dialect: Dialect, counts: UsageCounts | None) -> Reading:
     """The reading that these steps have to give."""
-    heard = list(_heard(steps, dialect))
-    failure = _failure(heard[-1]) if heard else None
-    finishes = {step.choice: step.reason for step in heard if isinstance(step, Finish) and dialect.has_finish_reason}
-    choices = sorted(finishes.keys() | {step.choice for step in heard if isinstance(step, Say | CallTools)}) or [0]
+    sent = list(sent_steps(steps, dialect))
+    failure = _failure(sent[-1]) if sent else None
+    finishes = {step.choice: step.reason for step in sent if isinstance(step, Finish) and dialect.has_finish_reason}
+    choices = sorted(finishes.keys() | {step.choice for step in sent if isinstance(step, Say | CallTools)}) or [0]
     reason = finishes.get(choices[0], "")
     return Reading(
-        texts=tuple(_joined(_pieces(heard, "content", choice)) for choice in choices),
-        calls=tuple(_calls(heard, choices[0], has_ids=dialect.calls != "no ids")),
-        reasoning=_joined(_pieces(heard, "reasoning", choices[0])),
+        texts=tuple(_joined(_pieces(sent, "content", choice)) for choice in choices),
+        calls=tuple(_calls(sent, choices[0], has_ids=dialect.calls != "no ids")),
+        reasoning=_joined(_pieces(sent, "reasoning", choices[0])),
         finish_reason=dialect.finish_reasons.get(reason, reason),
-        usage=_usage(counts) if _has_usage(steps, heard) else None if dialect.usage == "each" else {},
+        usage=_usage(counts) if _has_usage(steps, sent) else None if dialect.usage == "each" else {},
         refused=failure,
-        ending="error" if failure is not None else _ending(heard, finishes),
+        ending="error" if failure is not None else _ending(sent, finishes),
     )
 
 
-def _heard(steps: Sequence[Step], dialect: Dialect) -> Iterator[Step]:
+def sent_steps(steps: Sequence[Step], dialect: Dialect) -> Iterator[Step]:
     """The steps that are sent, up to the one that ends the stream."""
     for step in steps:
         if _comes(step, dialect):
@@ -56,10 +56,10 @@ def _failure(step: Step) -> str | None:
     return step.error.message if isinstance(step, Fail) else None
 
 
-def _has_usage(steps: Sequence[Step], heard: Sequence[Step]) -> bool:
+def _has_usage(steps: Sequence[Step], sent: Sequence[Step]) -> bool:
     """Whether the last finish reason, with which the whole usage is sent, arrives."""
     finishes = [step for step in steps if isinstance(step, Finish)]
-    return bool(finishes) and any(step is finishes[-1] for step in heard)
+    return bool(finishes) and any(step is finishes[-1] for step in sent)
 
 
 def _ending(steps: Sequence[Step], finishes: Mapping[int, str]) -> Ending:

@@ -15,6 +15,7 @@ from chunkfold.testing.answers import Raw
 from chunkfold.testing.call_fragments import fragments_of
 from chunkfold.testing.dialects import Dialect, Reasoning
 from chunkfold.testing.error_shapes import error_event
+from chunkfold.testing.expected import sent_steps
 from chunkfold.testing.steps import (
     CallTools,
     Encoded,
@@ -71,7 +72,8 @@ class Writer:
                     yield from filter(None, [self._framed(self._dialect.done)])
 
     def _ahead(self, steps: Sequence[Step]) -> Iterator[bytes]:
-        choices = [step.choice for step in steps if isinstance(step, Say | CallTools | Finish)]
+        sent = sent_steps(steps, self._dialect)
+        choices = [step.choice for step in sent if isinstance(step, Say | CallTools | Finish)]
         if choices:
             yield from filter(None, [self._dialect.keep_alive])
             for head in self._dialect.head:
@@ -119,7 +121,10 @@ class Writer:
         return [{**parts[0], **self._dialect.more_of_call}, *parts[1:]] if place == 0 else parts
 
     def _finish(self, step: Finish, *, is_last: bool) -> Iterator[bytes]:
-        usage = self._counts(self._usage) if is_last and self._usage is not None else None
+        usage = None
+        if is_last and self._usage is not None:
+            usage = self._counts(self._usage)
+            self._written = max(self._written, self._usage.completion)  # so that no later chunk has less
         if self._dialect.has_finish_reason:
             yield from self._end_choice(step, usage)
         if usage is not None:
