@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from chunkfold.report.charts import phases
-from chunkfold.report.facts import Kind, Mark, StreamFacts
+from chunkfold.report.facts import Kind, StreamFacts
 
 _REQUEST: Final = 1
 _STALLS: Final = 2
@@ -38,17 +38,13 @@ def _events_of(facts: StreamFacts, pid: int) -> Iterator[dict[str, Any]]:
     for stall in facts.stalls:
         yield _span("stall", stall.at, stall.at + stall.seconds, pid, _STALLS)
     for mark in facts.marks:
-        yield from _mark(mark, pid)
+        for kind, characters in mark.brought.items():
+            yield _instant(kind, mark.at, pid, _KINDS[kind], characters=characters, bytes=mark.size)
 
 
 def _told(facts: StreamFacts) -> dict[str, Any]:
     told = {"end": facts.end, "error": None if facts.error is None else f"{type(facts.error).__name__}: {facts.error}"}
     return {**told, "url": facts.url, "rules": [anomaly.rule.id for anomaly in facts.anomalies]}
-
-
-def _mark(mark: Mark, pid: int) -> Iterator[dict[str, Any]]:
-    for kind, characters in mark.brought.items():
-        yield _instant(kind, mark.at, pid, _KINDS[kind], characters=characters, bytes=mark.size)
 
 
 def _span(name: str, start: float, end: float, pid: int, tid: int, /, **args: Any) -> dict[str, Any]:

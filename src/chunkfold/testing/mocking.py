@@ -41,7 +41,8 @@ def mock_response(
     """
     module = _httpx() if library is None else library
     sent = as_answer(answer)
-    playback = Playback(sent, clock=clock, read_timeout=read_timeout, faults=_faults_of(module))
+    faults = Faults(cut=module.RemoteProtocolError, reset=module.ReadError, timeout=module.ReadTimeout)
+    playback = Playback(sent, clock=clock, read_timeout=read_timeout, faults=faults)
     return module.Response(sent.status, headers=all_headers(sent), stream=_stream(module, playback))
 
 
@@ -83,10 +84,6 @@ def _httpx() -> Any:
     import httpx
 
     return httpx
-
-
-def _faults_of(module: Any) -> Faults:
-    return Faults(cut=module.RemoteProtocolError, reset=module.ReadError, timeout=module.ReadTimeout)
 
 
 def _stream(module: Any, playback: Playback) -> Any:

@@ -263,16 +263,11 @@ class FakeProvider:
             return None
         return accepted
 
-    def _next_scripted(self) -> Answerer | Answer:
-        if not self._script:
-            return self.answer_unscripted
-        self._used += 1
-        return self._script.popleft()
-
     def _respond(self, request: ReceivedRequest) -> Answer:
         with self._script_lock:
             self.requests.append(request)
-            scripted = self._next_scripted()
+            self._used += bool(self._script)
+            scripted = self._script.popleft() if self._script else self.answer_unscripted
         try:
             return as_answer(scripted(request)) if callable(scripted) else scripted
         except BaseException as error:  # noqa: BLE001 - pytest's own too; raised at the end

@@ -55,8 +55,9 @@ class Reading:
         usage: Counts by OpenAI's names; empty if no usage was sent.
         refused: The exception or the explicit error, in one line; None if the client returned an answer.
         ending: The kind of ending that the client reports.
-        has_crashed: Whether `refused` is a built-in exception or one of `json`, which no client raises on purpose: see
-            `is_crash`.
+        has_crashed: Whether `refused` shows a bug: it is a built-in exception or one of `json`, for a missing key or
+            attribute, or for JSON or UTF-8 that does not parse. A client's own exception class never counts, even if
+            it inherits from one of these.
     """
 
     texts: tuple[str, ...] | None = None
@@ -128,15 +129,7 @@ def has_choices(value: Any) -> bool:
 def refusal(error: Exception) -> Reading:
     """The reading where a client raised."""
     line = one_line(f"{type(error).__name__}: {error}".rstrip(": "))
-    return Reading(refused=line, has_crashed=is_crash(error))
-
-
-def is_crash(error: Exception) -> bool:
-    """Whether an exception shows a bug: a missing key or attribute, JSON or UTF-8 that does not parse.
-
-    A client's own exception class is never a crash, even if it inherits from one of these.
-    """
-    return type(error) in _CRASHES
+    return Reading(refused=line, has_crashed=type(error) in _CRASHES)
 
 
 def without_our_frames(error: Exception) -> Exception:
