@@ -7,26 +7,30 @@ from chunkfold.testing.hostile.values import HostileStream
 from chunkfold.testing.readings import Call
 from chunkfold.testing.wire import DONE, chunk, delta, fragment, fragments
 
-_END: Final = CALLED + DONE
 _PARIS: Final = Call("weather", '{"city":"Paris"}', "call_a")
 _ROME: Final = Call("weather", '{"city":"Rome"}', "call_b")
 _OSLO: Final = Call("weather", '{"city":"Oslo"}', "call_c")
 _TIME: Final = Call("time", '{"zone":"CET"}', "call_b")
 
+
+def _whole(name: str, sentence: str, senders: str, body: bytes, *calls: Call, text: str = "") -> HostileStream:
+    """Calls whose body ends as it should."""
+    return calling(name, sentence, senders, body + CALLED + DONE, *calls, text=text)
+
+
 CALLS: Final[tuple[HostileStream, ...]] = (
-    calling(
+    _whole(
         "calls-without-index",
         "two whole calls, each with an id, none with an index",
         "Gemini",
         fragments(
             fragment(None, "call_a", "weather", '{"city":"Paris"}'),
             fragment(None, "call_b", "time", '{"zone":"CET"}'),
-        )
-        + _END,
+        ),
         _PARIS,
         _TIME,
     ),
-    calling(
+    _whole(
         "calls-without-index-in-one-delta",
         "two calls in one delta, none with an index",
         "NagaAI, old Ollama",
@@ -35,12 +39,11 @@ CALLS: Final[tuple[HostileStream, ...]] = (
                 fragment(None, "call_a", "weather", '{"city":"Paris"}'),
                 fragment(None, "call_b", "time", '{"zone":"CET"}'),
             ]
-        )
-        + _END,
+        ),
         _PARIS,
         _TIME,
     ),
-    calling(
+    _whole(
         "pieces-without-index",
         "a call in pieces without an index, only the first with an id",
         "relays",
@@ -48,11 +51,10 @@ CALLS: Final[tuple[HostileStream, ...]] = (
             fragment(None, "call_a", "weather", ""),
             fragment(None, arguments='{"city":'),
             fragment(None, arguments='"Paris"}'),
-        )
-        + _END,
+        ),
         _PARIS,
     ),
-    calling(
+    _whole(
         "pieces-by-id",
         "two calls in pieces, interleaved, distinguished by id alone",
         "StepFun",
@@ -61,12 +63,11 @@ CALLS: Final[tuple[HostileStream, ...]] = (
             fragment(None, "call_b", "weather", '{"city":'),
             fragment(None, "call_a", arguments='"Paris"}'),
             fragment(None, "call_b", arguments='"Rome"}'),
-        )
-        + _END,
+        ),
         _PARIS,
         _ROME,
     ),
-    calling(
+    _whole(
         "one-tool-thrice",
         "three calls of one tool, interleaved",
         "models that call in parallel",
@@ -80,13 +81,12 @@ CALLS: Final[tuple[HostileStream, ...]] = (
             fragment(2, arguments='"Oslo"}'),
             fragment(0, arguments='"Paris"}'),
             fragment(1, arguments='"Rome"}'),
-        )
-        + _END,
+        ),
         _PARIS,
         _ROME,
         _OSLO,
     ),
-    calling(
+    _whole(
         "id-and-name-on-each",
         "the id, the type and the name in every fragment",
         "MiniMax, NVIDIA NIM, bridges to Claude",
@@ -94,11 +94,10 @@ CALLS: Final[tuple[HostileStream, ...]] = (
             fragment(0, "call_a", "weather", ""),
             fragment(0, "call_a", "weather", '{"city":'),
             fragment(0, "call_a", "weather", '"Paris"}'),
-        )
-        + _END,
+        ),
         _PARIS,
     ),
-    calling(
+    _whole(
         "empty-id-and-name",
         "an empty id and an empty name on what continues a call",
         "DashScope, Oracle",
@@ -106,11 +105,10 @@ CALLS: Final[tuple[HostileStream, ...]] = (
             fragment(0, "call_a", "weather", ""),
             fragment(0, "", "", '{"city":'),
             fragment(0, "", "", '"Paris"}'),
-        )
-        + _END,
+        ),
         _PARIS,
     ),
-    calling(
+    _whole(
         "null-id-and-name",
         "null for id, type and name on what continues a call",
         "vLLM, SGLang",
@@ -118,18 +116,17 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         + b"".join(
             delta(tool_calls=[{"index": 0, "id": None, "type": None, "function": {"name": None, "arguments": text}}])
             for text in ('{"city":', '"Paris"}')
-        )
-        + _END,
+        ),
         _PARIS,
     ),
-    calling(
+    _whole(
         "late-id",
         "the id comes with the second fragment",
         "proxies",
-        fragments(fragment(0, None, "weather", ""), fragment(0, "call_a", arguments='{"city":"Paris"}')) + _END,
+        fragments(fragment(0, None, "weather", ""), fragment(0, "call_a", arguments='{"city":"Paris"}')),
         _PARIS,
     ),
-    calling(
+    _whole(
         "sparse-indexes",
         "the calls' indexes are 1 and 3: text parts were counted too",
         "bridges to Claude",
@@ -138,27 +135,26 @@ CALLS: Final[tuple[HostileStream, ...]] = (
             fragment(1, "call_a", "weather", '{"city":'),
             fragment(1, arguments='"Paris"}'),
             fragment(3, "call_b", "time", '{"zone":"CET"}'),
-        )
-        + _END,
+        ),
         _PARIS,
         _TIME,
         text="Hi",
     ),
-    calling(
+    _whole(
         "one-call-twice-in-a-delta",
         "two fragments of one call in one delta",
         "vLLM with speculative decoding",
-        delta(tool_calls=[fragment(0, "call_a", "weather", '{"city":'), fragment(0, arguments='"Paris"}')]) + _END,
+        delta(tool_calls=[fragment(0, "call_a", "weather", '{"city":'), fragment(0, arguments='"Paris"}')]),
         _PARIS,
     ),
-    calling(
+    _whole(
         "arguments-first",
         "arguments come before the name",
         "some servers",
-        fragments(fragment(0, "call_a", arguments='{"city":'), fragment(0, None, "weather", '"Paris"}')) + _END,
+        fragments(fragment(0, "call_a", arguments='{"city":'), fragment(0, None, "weather", '"Paris"}')),
         _PARIS,
     ),
-    calling(
+    _whole(
         "arguments-null",
         "the arguments are null before they begin",
         "vLLM",
@@ -167,35 +163,32 @@ CALLS: Final[tuple[HostileStream, ...]] = (
                 {"index": 0, "id": "call_a", "type": "function", "function": {"name": "weather", "arguments": None}}
             ]
         )
-        + fragments(fragment(0, arguments='{"city":"Paris"}'))
-        + _END,
+        + fragments(fragment(0, arguments='{"city":"Paris"}')),
         _PARIS,
     ),
-    calling(
+    _whole(
         "no-arguments",
         "a tool without parameters: its arguments are empty",
         "many",
-        fragments(fragment(0, "call_a", "now", "")) + _END,
+        fragments(fragment(0, "call_a", "now", "")),
         Call("now", "", "call_a"),
     ),
-    calling(
+    _whole(
         "surrogates-in-arguments",
         "an emoji in the arguments as two escaped halves in two fragments",
         "providers that escape what is beyond the BMP",
         fragments(fragment(0, "call_a", "say", '{"text":"'))
         + fragments(fragment(0, arguments="?")).replace(b"?", b"\\ud83d")
         + fragments(fragment(0, arguments="?")).replace(b"?", b"\\ude00")
-        + fragments(fragment(0, arguments='"}'))
-        + _END,
+        + fragments(fragment(0, arguments='"}')),
         Call("say", '{"text":"😀"}', "call_a"),
     ),
-    calling(
+    _whole(
         "signature-late",
         "a signature for a call in a fragment that has no function",
         "Gemini",
         fragments(fragment(0, "call_a", "weather", '{"city":"Paris"}'))
-        + delta(tool_calls=[{"index": 0, "id": "call_a", "extra_content": {"google": {"thought_signature": "c2ln"}}}])
-        + _END,
+        + delta(tool_calls=[{"index": 0, "id": "call_a", "extra_content": {"google": {"thought_signature": "c2ln"}}}]),
         _PARIS,
     ),
     calling(
@@ -232,41 +225,37 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         + DONE,
         _PARIS,
     ),
-    calling(
+    _whole(
         "text-between-calls",
         "text between the fragments of a call",
         "GLM, Qwen",
-        fragments(fragment(0, "call_a", "weather", '{"city":'))
-        + HI
-        + fragments(fragment(0, arguments='"Paris"}'))
-        + _END,
+        fragments(fragment(0, "call_a", "weather", '{"city":')) + HI + fragments(fragment(0, arguments='"Paris"}')),
         _PARIS,
         text="Hi",
     ),
-    calling(
+    _whole(
         "name-that-extends-another",
         "two calls at one index without ids; the second one's name begins with the first one's",
         "Ollama-like servers, with tools such as `search` and `search_web`",
-        fragments(fragment(0, None, "search", '{"q":1}'), fragment(0, None, "search_web", '{"q":2}')) + _END,
+        fragments(fragment(0, None, "search", '{"q":1}'), fragment(0, None, "search_web", '{"q":2}')),
         Call("search", '{"q":1}'),
         Call("search_web", '{"q":2}'),
     ),
-    calling(
+    _whole(
         "equal-calls-without-index-and-id",
         "two calls of one tool with equal arguments, without index and id",
         "old Ollama, relays",
-        fragments(fragment(None, None, "roll", '{"sides":6}'), fragment(None, None, "roll", '{"sides":6}')) + _END,
+        fragments(fragment(None, None, "roll", '{"sides":6}'), fragment(None, None, "roll", '{"sides":6}')),
         Call("roll", '{"sides":6}'),
         Call("roll", '{"sides":6}'),
     ),
-    calling(
+    _whole(
         "calls-as-object-in-pieces",
         "`tool_calls` is one object, and what continues it has neither index nor id",
         "Portkey in front of Cohere",
         delta(tool_calls=fragment(None, "call_a", "weather", ""))
         + delta(tool_calls={"function": {"arguments": '{"city":'}})
-        + delta(tool_calls={"function": {"arguments": '"Paris"}'}})
-        + _END,
+        + delta(tool_calls={"function": {"arguments": '"Paris"}'}}),
         _PARIS,
     ),
     calling(
@@ -284,7 +273,7 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         text="Hi",
         finish_reason="stop",
     ),
-    calling(
+    _whole(
         "calls-without-head",
         "chunks with calls that have neither id nor model nor object",
         "NagaAI, bare gateways",
@@ -293,11 +282,10 @@ CALLS: Final[tuple[HostileStream, ...]] = (
                 b'"id":"chatcmpl-1","object":"chat.completion.chunk","created":1760000000,"model":"m",', b""
             )
             for fragment in (fragment(0, "call_a", "weather", '{"city":'), fragment(0, arguments='"Paris"}'))
-        )
-        + _END,
+        ),
         _PARIS,
     ),
-    calling(
+    _whole(
         "call-at-its-place",
         "each call begins at the index 0, and continues without id and name at its place",
         "a relay in front of DeepSeek",
@@ -307,8 +295,7 @@ CALLS: Final[tuple[HostileStream, ...]] = (
             fragment(0, "call_b", "weather", ""),
             fragment(1, arguments='{"city":'),
             fragment(1, arguments='"Rome"}'),
-        )
-        + _END,
+        ),
         _PARIS,
         _ROME,
     ),

@@ -6,12 +6,18 @@ from chunkfold.testing.hostile.building import HI, STOP, answer
 from chunkfold.testing.hostile.values import HostileStream
 from chunkfold.testing.wire import DONE, choice, chunk, delta, event
 
-_END: Final = STOP + DONE
 _NO_HEAD: Final[dict[str, Any]] = {"id": "", "object": "", "created": 0, "model": ""}
 _FILTER: Final = [{"prompt_index": 0, "content_filter_results": {"hate": {"filtered": False}}}]
 _DEEP: Final = "[" * 400 + "]" * 400
 _THOUGHT: Final = {"google": {"thought": True}}
 _FAKE_ERROR: Final = '{"error": {"message": "this is the answer", "code": 500}}'
+
+
+def _whole(
+    name: str, sentence: str, senders: str, body: bytes, *texts: str, reasoning: str | None = None
+) -> HostileStream:
+    """An answer in text whose body ends as it should."""
+    return answer(name, sentence, senders, body + STOP + DONE, *texts, reasoning=reasoning)
 
 
 def _message(whole: str, finish_reason: str | None = None, **delta: Any) -> bytes:
@@ -32,11 +38,11 @@ def _block(index: int, **fields: str) -> dict[str, Any]:
 
 
 CHUNKS: Final[tuple[HostileStream, ...]] = (
-    answer(
+    _whole(
         "filter-first",
         "a first chunk without choices, its id, model and object empty",
         "Azure",
-        event({**_NO_HEAD, "choices": [], "prompt_filter_results": _FILTER}) + HI + _END,
+        event({**_NO_HEAD, "choices": [], "prompt_filter_results": _FILTER}) + HI,
     ),
     answer(
         "empty-for-absent",
@@ -73,42 +79,37 @@ CHUNKS: Final[tuple[HostileStream, ...]] = (
         "servers in Python that send time.time()",
         (HI + STOP).replace(b"1760000000", b"1760000000.25") + DONE,
     ),
-    answer(
+    _whole(
         "reasoning-content",
         "reasoning in `reasoning_content`, with a content of null",
         "DeepSeek, Moonshot, vLLM, SGLang",
-        delta(role="assistant", content=None, reasoning_content="H")
-        + delta(content=None, reasoning_content="m")
-        + HI
-        + _END,
+        delta(role="assistant", content=None, reasoning_content="H") + delta(content=None, reasoning_content="m") + HI,
         reasoning="Hm",
     ),
-    answer(
+    _whole(
         "reasoning-twice",
         "the same reasoning in `reasoning` and in `reasoning_content`",
         "StepFun, vLLM",
-        delta(reasoning="H", reasoning_content="H") + delta(reasoning="m", reasoning_content="m") + HI + _END,
+        delta(reasoning="H", reasoning_content="H") + delta(reasoning="m", reasoning_content="m") + HI,
         reasoning="Hm",
     ),
-    answer(
+    _whole(
         "reasoning-details",
         "reasoning in pieces with an index, its signature after the text began",
         "OpenRouter, Sansa",
         delta(reasoning="H", reasoning_details=[{"type": "reasoning.text", "index": 0, "text": "H"}])
         + delta(reasoning="m", reasoning_details=[{"type": "reasoning.text", "index": 0, "text": "m"}])
         + HI
-        + delta(reasoning_details=[{"type": "reasoning.text", "index": 0, "signature": "c2ln"}])
-        + _END,
+        + delta(reasoning_details=[{"type": "reasoning.text", "index": 0, "signature": "c2ln"}]),
         reasoning="Hm",
     ),
-    answer(
+    _whole(
         "content-parts",
         "the content is a list of parts: thinking, then text",
         "Mistral",
         delta(role="assistant", content=[{"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}]}])
         + delta(content=[{"type": "text", "text": "H"}])
-        + delta(content="i")
-        + _END,
+        + delta(content="i"),
         reasoning="Hm",
     ),
     answer(
@@ -121,62 +122,57 @@ CHUNKS: Final[tuple[HostileStream, ...]] = (
         + delta("stop", content=None, reasoning_opaque="eHg="),
         reasoning="Hm",
     ),
-    answer(
+    _whole(
         "reasoning-parts",
         "the content is a list of reasoning parts, the last one with a signature, then text",
         "Databricks",
         delta(role="assistant", content=[_reasoning_part("H")])
         + delta(content=[_reasoning_part("m")])
         + delta(content=[_reasoning_part("", signature="c2ln")])
-        + HI
-        + _END,
+        + HI,
         reasoning="Hm",
     ),
-    answer(
+    _whole(
         "thoughts-flagged",
         "thoughts as content that is flagged, in literal tags of which the closing one begins the answer",
         "Gemini's compatible endpoint",
         delta(role="assistant", content="<thought>H", extra_content=_THOUGHT)
         + delta(content="m", extra_content=_THOUGHT)
         + delta(content="</thought>H")
-        + delta(content="i")
-        + _END,
+        + delta(content="i"),
         reasoning="Hm",
     ),
-    answer(
+    _whole(
         "thinking-blocks",
         "reasoning in `thinking_blocks`, the signed one with the whole text once more",
         "LiteLLM in front of Anthropic",
         delta(role="assistant", content="", thinking_blocks=[_thinking("H")])
         + delta(content="", thinking_blocks=[_thinking("m")])
         + delta(content="", thinking_blocks=[_thinking("Hm", signature="c2ln")])
-        + HI
-        + _END,
+        + HI,
         reasoning="Hm",
     ),
-    answer(
+    _whole(
         "reasoning-object",
         "reasoning in `reasoning_content` as an object, with a signature at the end",
         "Envoy AI Gateway in front of Bedrock",
         delta(role="assistant", reasoning_content={"text": "H"})
         + delta(reasoning_content={"text": "m"})
         + HI
-        + delta(reasoning_content={"signature": "c2ln"})
-        + _END,
+        + delta(reasoning_content={"signature": "c2ln"}),
         reasoning="Hm",
     ),
-    answer(
+    _whole(
         "thinking-object",
         "reasoning in `thinking` as an object, the signed one with the whole text once more",
         "musistudio/llms",
         delta(role="assistant", thinking={"content": "H"})
         + delta(thinking={"content": "m"})
         + delta(content=None, thinking={"content": "Hm", "signature": "1760000000000"})
-        + HI
-        + _END,
+        + HI,
         reasoning="Hm",
     ),
-    answer(
+    _whole(
         "content-blocks",
         "reasoning in `content_blocks`, whose text blocks come as content too",
         "Portkey in front of Anthropic",
@@ -184,29 +180,27 @@ CHUNKS: Final[tuple[HostileStream, ...]] = (
         + delta(content_blocks=[_block(0, thinking="H")])
         + delta(content_blocks=[_block(0, thinking="m")])
         + delta(content_blocks=[_block(0, signature="c2ln")])
-        + delta(content="Hi", content_blocks=[_block(1, text="Hi")])
-        + _END,
+        + delta(content="Hi", content_blocks=[_block(1, text="Hi")]),
         reasoning="Hm",
     ),
-    answer(
+    _whole(
         "content-references",
         "references between the text parts of a content list",
         "Mistral",
         delta(role="assistant", content=[{"type": "text", "text": "H"}, {"type": "reference", "reference_ids": [1]}])
-        + delta(content="i")
-        + _END,
+        + delta(content="i"),
     ),
-    answer(
+    _whole(
         "tool-result",
         "a tool's result and its own finish reason in choice 0 before the answer",
         "MiniMax's search, gateways that run tools",
-        delta("tool_calls", role="tool", tool_call_id="call_a", content='[{"title":"Hi"}]') + HI + _END,
+        delta("tool_calls", role="tool", tool_call_id="call_a", content='[{"title":"Hi"}]') + HI,
     ),
-    answer(
+    _whole(
         "role-in-passing",
         "another role before assistant",
         "GigaChat",
-        delta(role="function_in_progress", content="") + HI + _END,
+        delta(role="function_in_progress", content="") + HI,
     ),
     answer(
         "message-on-each",
@@ -245,7 +239,7 @@ CHUNKS: Final[tuple[HostileStream, ...]] = (
         "A1",
         "B2",
     ),
-    answer(
+    _whole(
         "log-probabilities-infinite",
         "a log probability of -Infinity, another of NaN",
         "vLLM, llama.cpp",
@@ -260,27 +254,25 @@ CHUNKS: Final[tuple[HostileStream, ...]] = (
                     "refusal": None,
                 },
             }
-        )
-        + _END,
+        ),
     ),
-    answer(
+    _whole(
         "deep-extra",
         "an unknown value nested 400 deep beside the text",
         "hostile upstreams",
-        delta(content="Hi", trace="?").replace(b'"?"', _DEEP.encode()) + _END,
+        delta(content="Hi", trace="?").replace(b'"?"', _DEEP.encode()),
     ),
-    answer(
+    _whole(
         "keys-twice",
         "a key twice in an object, the right value last",
         "templates that append fields",
-        delta(content="Hi").replace(b'{"content"', b'{"content":"","content"') + _END,
+        delta(content="Hi").replace(b'{"content"', b'{"content":"","content"'),
     ),
-    answer(
+    _whole(
         "unknown-lists",
         "citations and search results, the whole list in every chunk",
         "Perplexity",
-        b"".join(chunk(choice(content=text), citations=["https://a.example", "https://b.example"]) for text in "Hi")
-        + _END,
+        b"".join(chunk(choice(content=text), citations=["https://a.example", "https://b.example"]) for text in "Hi"),
     ),
     answer(
         "error-null",
@@ -294,28 +286,27 @@ CHUNKS: Final[tuple[HostileStream, ...]] = (
         "gateways with one schema for all",
         b"".join(chunk(choice(content=text), error={}) for text in "Hi") + chunk(choice("stop"), error={}) + DONE,
     ),
-    answer(
+    _whole(
         "code-of-zero",
         "a status of success in every chunk: code 0, message ok, an empty base_resp",
         "MiniMax, gateways in China",
         b"".join(
             chunk(choice(content=text), code=0, message="ok", base_resp={"status_code": 0, "status_msg": ""})
             for text in "Hi"
-        )
-        + _END,
+        ),
     ),
-    answer(
+    _whole(
         "error-in-text",
         "the text looks like an error",
         "any model that is asked for one",
-        delta(content=_FAKE_ERROR) + _END,
+        delta(content=_FAKE_ERROR),
         _FAKE_ERROR,
     ),
-    answer(
+    _whole(
         "refusal",
         "a refusal instead of content",
         "OpenAI",
-        delta(role="assistant", content=None, refusal="") + delta(refusal="I can") + delta(refusal="not.") + _END,
+        delta(role="assistant", content=None, refusal="") + delta(refusal="I can") + delta(refusal="not."),
         "",
     ),
     answer(
