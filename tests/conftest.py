@@ -2,10 +2,12 @@
 
 import gc
 import os
+import shutil
 import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import certifi
 import pytest
@@ -65,3 +67,15 @@ def _clean_up_after_peers(request: pytest.FixtureRequest) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             gc.collect()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright (group `browser`)")
+    with sync_api.sync_playwright() as playwright:
+        try:
+            started = playwright.chromium.launch(executable_path=shutil.which("chromium"))
+        except sync_api.Error as error:
+            pytest.skip(f"needs Chromium: {str(error).splitlines()[0]}")
+        yield started
+        started.close()

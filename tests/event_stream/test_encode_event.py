@@ -7,6 +7,7 @@ import pytest
 from cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parsed_bodies import decoded
 
 from chunkfold import EventStreamDecoder, ServerSentEvent, encode_event
 
@@ -17,14 +18,6 @@ ONE_LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0"), ma
 EVENT_TYPES = ONE_LINE.filter(bool) | st.just("message")  # an empty type would come out as "message"
 DATA = st.binary(max_size=40) | st.text(st.sampled_from(" :\n\0aé"), max_size=20).map(str.encode)
 DATA_WITH_LINE_ENDS = st.text(st.sampled_from("\r\n :a"), max_size=20).map(str.encode) | st.binary(max_size=40)
-
-
-def decode(body: bytes) -> list[ServerSentEvent]:
-    decoder = EventStreamDecoder()
-    events = decoder.feed(body)
-    decoder.close()
-    assert decoder.unfinished is None
-    return events
 
 
 @each_case(
@@ -58,21 +51,21 @@ def test_on_the_wire(data: Any, fields: dict[str, Any], wire: bytes) -> None:
 @given(DATA.map(lambda data: data.replace(b"\r", b"")), EVENT_TYPES, ONE_LINE)
 def test_decoding_gives_the_same_event_back(data: bytes, event: str, id: str) -> None:
     one = ServerSentEvent(data, event, id)
-    assert decode(encode_event(one)) == [one]
+    assert decoded(encode_event(one)) == [one]
 
 
 @often
 @given(DATA_WITH_LINE_ENDS)
 def test_lines_of_data_come_back_joined_by_lf(data: bytes) -> None:
-    (one,) = decode(encode_event(data))
+    (one,) = decoded(encode_event(data))
     assert one.data == re.sub(b"\r\n|\r", b"\n", data)
 
 
 @often
 @given(st.lists(st.builds(ServerSentEvent, DATA_WITH_LINE_ENDS, EVENT_TYPES, ONE_LINE.filter(bool)), max_size=5))
 def test_one_event_does_not_touch_the_next(events: list[ServerSentEvent]) -> None:
-    decoded = decode(b"".join(encode_event(event) for event in events))
-    assert [(event.event, event.id) for event in decoded] == [(event.event, event.id) for event in events]
+    again = decoded(b"".join(encode_event(event) for event in events))
+    assert [(event.event, event.id) for event in again] == [(event.event, event.id) for event in events]
 
 
 @often

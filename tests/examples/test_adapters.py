@@ -13,7 +13,6 @@ import math
 import os
 import queue
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -713,18 +712,6 @@ class TestForBrowsers:
         with httpx.stream("GET", f"{url}/answer", trust_env=False) as response:
             assert any(b"Hi" in data for data in response.iter_raw())
         assert has_left(provider.requests[0])
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright (group `browser`)")
-    with sync_api.sync_playwright() as playwright:
-        try:
-            started = playwright.chromium.launch(executable_path=shutil.which("chromium"))
-        except sync_api.Error as error:
-            pytest.skip(f"needs Chromium: {str(error).splitlines()[0]}")
-        yield started
-        started.close()
 
 
 CLOSED = 2  # EventSource.CLOSED: it will not connect again

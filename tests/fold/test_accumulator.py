@@ -1250,25 +1250,22 @@ def test_the_reasoning_is_sent_back_where_it_is_asked_for(sent: dict[str, Any]) 
     assert message.to_param() == {"role": "assistant", "content": "a"}
 
 
-def test_items_of_encrypted_reasoning_add_up_and_are_sent_back() -> None:
-    """LiteLLM's, which the next request needs."""
-    items = [
-        {"type": "reasoning", "id": f"rs_{number}", "encrypted_content": "x", "summary": []} for number in range(3)
-    ]
-    deltas = [{"reasoning_items": [item]} for item in items[:2]] + [{"content": "a", "reasoning_items": items[2:]}]
-    message = fold(*said(*deltas)).completion().message
-    assert message.model_dump()["reasoning_items"] == message.to_param()["reasoning_items"] == items
+ITEMS = [{"type": "reasoning", "id": f"rs_{number}", "encrypted_content": "x", "summary": []} for number in range(3)]
+TOOLS = [{"index": place, "type": "search", **more} for place in range(2) for more in ({}, {"output": "found"})]
 
 
-def test_executed_tools_extend() -> None:
-    """Groq's server sends each tool that it ran as it calls it, and once more with its output."""
-    called = [{"index": place, "type": "search", "arguments": "{}"} for place in range(2)]
-    executed = [{**tool, "output": "found"} for tool in called]
-    tools = [called[0], executed[0], called[1], executed[1]]
-    deltas = [*({"executed_tools": [tool]} for tool in tools), {"executed_tools": None, "content": "a"}]
-    message = fold(*said(*deltas)).completion().message
-    assert message.model_extra == {"executed_tools": tools}
-    assert "executed_tools" not in message.to_param()
+@each_case(
+    ("name", "items", "is_sent_back"),
+    [
+        pytest.param("reasoning_items", ITEMS, True, id="encrypted reasoning (LiteLLM), which the next request needs"),
+        pytest.param("executed_tools", TOOLS, False, id="each tool as it is called, and with its output (Groq)"),
+        pytest.param("completion_token_ids", [1, 2, 3, 4], False, id="token ids (FastDeploy)"),
+    ],
+)
+def test_lists_of_one_provider_extend(name: str, items: list[Any], is_sent_back: bool) -> None:
+    message = fold(*said({name: items[:2]}, {name: None}, {"content": "a", name: items[2:]})).completion().message
+    assert message.model_extra == {name: items}
+    assert message.to_param() == {"role": "assistant", "content": "a", **({name: items} if is_sent_back else {})}
 
 
 def test_reasoning_steps_extend() -> None:
@@ -1302,13 +1299,6 @@ def test_citations_of_litellm_accumulate(values: list[Any], expected: Any) -> No
     assert message.model_extra == {"provider_specific_fields": expected}
     assert values == sent  # what was folded is not changed
     assert "provider_specific_fields" not in message.to_param()
-
-
-def test_token_ids_of_a_delta_extend() -> None:
-    """FastDeploy's `return_token_ids`."""
-    deltas = [{"content": "a", "completion_token_ids": [1, 2]}, {"content": "b", "completion_token_ids": [3]}]
-    message = fold(*said(*deltas)).completion().message
-    assert message.model_extra == {"completion_token_ids": [1, 2, 3]}
 
 
 def test_unknown_keys_of_logprobs_are_kept_and_null_is_none() -> None:
@@ -1845,6 +1835,7 @@ EMPTY_BEFORE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a refusal": ({"refusal": ""}, {"refusal": "no"}),
     "images": ({"images": []}, {"images": [{"image_url": {"url": "u"}}]}),
     "images after text": ({"content": "Hi"}, {"images": [{"image_url": {"url": "u"}}]}),
+    "reasoning after text": ({"content": "Hi"}, {"content": "other", "reasoning": "hm"}),
     "annotations": ({"annotations": []}, {"annotations": [{"type": "url_citation"}]}),
     "calls": ({"tool_calls": []}, {"tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{}"}}]}),
     "signatures": ({"x": 1}, {"provider_specific_fields": {"thought_signatures": ["s"]}}),
@@ -1909,18 +1900,10 @@ def test_each_choice_has_its_own_message() -> None:
     assert {choice.index: choice.delta.content for choice in last.choices} == {0: "a", 1: "b"}
 
 
-WRONG_MESSAGES = [
-    pytest.param({"content": "whole", "refusal": 5}, "whole", id="refusal"),
-    pytest.param({"content": "whole", "function_call": []}, "whole", id="function_call"),
-    pytest.param({"content": "whole", "audio": ""}, "whole", id="audio"),
-    pytest.param({"content": "whole", "role": 0}, "whole", id="role"),
-]
-
-
-@pytest.mark.parametrize(("message", "text"), WRONG_MESSAGES)
-def test_a_wrong_type_in_a_message_is_kept_raw(message: dict[str, Any], text: str | None) -> None:
-    parser = fold(chunk({}), whole(message, "stop"))
-    assert parser.completion().text == (text or "")
+@each_case("wrong", [{"refusal": 5}, {"function_call": []}, {"audio": ""}, {"role": 0}])
+def test_a_wrong_type_in_a_message_is_kept_raw(wrong: dict[str, Any]) -> None:
+    parser = fold(chunk({}), whole({"content": "whole", **wrong}, "stop"))
+    assert parser.completion().text == "whole"
     assert noted(parser) == {"CF207", "CF209"}
     assert parser.completion().message.role == "assistant"
 
@@ -2053,14 +2036,6 @@ def test_a_running_snapshot_shows_a_whole_message() -> None:
     assert [type(part).__name__ for part in running.message.parts] == ["ReasoningPart", "TextPart", "ToolCallPart"]
     assert running.message.parts == parser.snapshot.message.parts
     assert (running.text, running.message.role) == ("Hi", "model")
-
-
-def test_a_running_snapshot_shows_what_a_whole_message_adds() -> None:
-    parser = ChatCompletionParser()
-    parser.feed(
-        b"".join(sse(chunk({"content": "Hi"}, choice={"message": {"content": "other", "reasoning": "hm"}}), done=False))
-    )
-    assert (parser.snapshot.text, parser.snapshot.reasoning) == ("Hi", "hm")
 
 
 @pytest.mark.parametrize("message", [{"content": "Hi"}, {"content": "Hi", "reasoning": "hm"}], ids=["no gap", "a gap"])

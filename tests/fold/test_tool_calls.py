@@ -139,6 +139,12 @@ RULE_1 = [
         {"CF306"},
         id="a name and another index are a new call, although its id is taken",
     ),
+    pytest.param(
+        [(0, "a", W, OPEN), (1, "a", W, OPEN), (..., "a", ..., "2}"), (0, ..., ..., "1}")],
+        [("a", W, ONE), ("a", W, TWO)],
+        {"CF301", "CF306"},
+        id="the id then means the last of them",
+    ),
 ]
 
 RULE_2 = [
@@ -376,6 +382,40 @@ RULE_6 = [
 ]
 
 
+# Once arguments came, a longer name is another name.
+ALIKE = [
+    pytest.param(
+        [(0, "a", "search", ONE), (0, "b", "search_web", TWO)],
+        [("a", "search", ONE), ("b", "search_web", TWO)],
+        {"CF305"},
+        id="rule 3, with ids",
+    ),
+    pytest.param(
+        [(0, ..., "search", ONE), (0, "b", "search_web", TWO)],
+        [(MADE_UP, "search", ONE), ("b", "search_web", TWO)],
+        {"CF302", "CF305"},
+        id="rule 3, the first without an id",
+    ),
+    pytest.param(
+        [(0, "a", "search", ""), (0, ..., ..., ONE), (0, ..., "search_web", TWO)],
+        [("a", "search", ONE), (MADE_UP, "search_web", TWO)],
+        {"CF302", "CF305"},
+        id="rule 4",
+    ),
+    pytest.param(
+        [(..., ..., "search", ONE), (..., ..., "search_web", TWO)],
+        [(MADE_UP, "search", ONE), (MADE_UP, "search_web", TWO)],
+        {"CF301", "CF302"},
+        id="rule 6",
+    ),
+    pytest.param(
+        [(0, ..., "search_web", ONE), (0, ..., "search", TWO)],
+        [(MADE_UP, "search_web", ONE), (MADE_UP, "search", TWO)],
+        {"CF302", "CF305"},
+        id="a shorter one too",
+    ),
+]
+
 RULES = {
     "1, the id is known": RULE_1,
     "2, the id is new and the index free": RULE_2,
@@ -383,6 +423,7 @@ RULES = {
     "4, no id and the index taken": RULE_4,
     "5, no id and the index free": RULE_5,
     "6, neither id nor index": RULE_6,
+    "of names that begin alike": ALIKE,
 }
 FRAGMENTS = [
     pytest.param(*case.values, id=f"rule {rule}: {case.id}") for rule, cases in RULES.items() for case in cases
@@ -793,54 +834,6 @@ def test_a_thought_signature_stays_on_its_call(deltas) -> None:
     assert "extra_content" not in other.model_dump()
 
 
-# Names that begin alike
-
-
-@pytest.mark.parametrize(
-    ("deltas", "expected", "rules"),
-    [
-        pytest.param(
-            [(0, "a", "search", ONE), (0, "b", "search_web", TWO)],
-            [("a", "search", ONE), ("b", "search_web", TWO)],
-            {"CF305"},
-            id="rule 3, with ids",
-        ),
-        pytest.param(
-            [(0, ..., "search", ONE), (0, "b", "search_web", TWO)],
-            [(MADE_UP, "search", ONE), ("b", "search_web", TWO)],
-            {"CF302", "CF305"},
-            id="rule 3, the first without an id",
-        ),
-        pytest.param(
-            [(0, "a", "search", ""), (0, ..., ..., ONE), (0, ..., "search_web", TWO)],
-            [("a", "search", ONE), (MADE_UP, "search_web", TWO)],
-            {"CF302", "CF305"},
-            id="rule 4",
-        ),
-        pytest.param(
-            [(..., ..., "search", ONE), (..., ..., "search_web", TWO)],
-            [(MADE_UP, "search", ONE), (MADE_UP, "search_web", TWO)],
-            {"CF301", "CF302"},
-            id="rule 6",
-        ),
-        pytest.param(
-            [(0, ..., "search_web", ONE), (0, ..., "search", TWO)],
-            [(MADE_UP, "search_web", ONE), (MADE_UP, "search", TWO)],
-            {"CF302", "CF305"},
-            id="a shorter one too",
-        ),
-    ],
-)
-def test_once_arguments_came_a_longer_name_is_another_name(deltas, expected, rules) -> None:
-    check(deltas, expected, rules)
-
-
-def test_an_id_that_was_taken_twice_means_its_last_call() -> None:
-    parser = read((0, "a", W, OPEN), (1, "a", W, OPEN), (..., "a", ..., "2}"), (0, ..., ..., "1}"))
-    assert calls(parser.completion()) == [("a", W, ONE), ("a", W, TWO)]
-    assert noted(parser) == {"CF301", "CF306"}
-
-
 # Several objects in one call
 
 SEVERAL = [
@@ -1150,8 +1143,7 @@ def test_whether_arguments_are_whole_is_judged_a_few_times_only() -> None:
 
 
 def test_arguments_that_are_long_are_not_judged() -> None:
-    parser = feed((0, "a", W, "[" + "[]," * 2**19), (1, ..., ..., "1]"))
-    parser.feed(delta("tool_calls") + DONE)
+    parser = read((0, "a", W, "[" + "[]," * 2**19), (1, ..., ..., "1]"))
     assert [call.arguments for call in parser.completion().tool_calls][1:] == ["1]"]
 
 

@@ -1,8 +1,8 @@
-"""A parser that has read a body to its end: what most tests of bodies begin with."""
+"""A parser, or a decoder, that has read a body to its end: what most tests of bodies begin with."""
 
 from typing import Any
 
-from chunkfold import ChatCompletionParser
+from chunkfold import ChatCompletionParser, EventStreamDecoder, ServerSentEvent
 from chunkfold.testing import cut_every
 
 
@@ -13,3 +13,12 @@ def parsed(body: bytes, size: int | None = None, **options: Any) -> ChatCompleti
         parser.feed(piece)
     parser.close()
     return parser
+
+
+def decoded(body: bytes) -> list[ServerSentEvent]:
+    """The events of a body that ends behind one."""
+    decoder = EventStreamDecoder()
+    events = decoder.feed(body)
+    decoder.close()
+    assert decoder.unfinished is None
+    return events

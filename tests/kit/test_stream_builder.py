@@ -19,10 +19,10 @@ import pytest
 from cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parsed_bodies import parsed
+from parsed_bodies import decoded, parsed
 from shared_data import shared_data
 
-from chunkfold import APIError, ChatCompletionParser, ChatCompletionStream, EventStreamDecoder, ServerSentEvent
+from chunkfold import APIError, ChatCompletionParser, ChatCompletionStream
 from chunkfold.testing import (
     DIALECTS,
     DONE,
@@ -854,14 +854,6 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=8,
 )
-
-
-def decoded(body: bytes) -> list[ServerSentEvent]:
-    decoder = EventStreamDecoder()
-    events = decoder.feed(body)
-    decoder.close()
-    assert decoder.unfinished is None
-    return events
 
 
 @often

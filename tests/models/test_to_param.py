@@ -101,6 +101,26 @@ TEXT = {"type": "reasoning.text", "index": 0, "format": "anthropic-claude-v1"}
             {"content": "Hi"},
             id="what a request does not have",
         ),
+        # What cannot go back is left out.
+        pytest.param(
+            [{"tool_calls": [part("{}")]}, {"function_call": {"name": "f", "arguments": "{}"}}],
+            {"content": None, "tool_calls": [call("{}")]},
+            id="the legacy call beside tool calls",
+        ),
+        pytest.param([{"function_call": {"arguments": "{}"}}], {"content": ""}, id="a legacy call without a name"),
+        pytest.param(
+            [{"content": "Hi", "tool_calls": [part("{}", name=None), part("{}", 1, "call_b", "g")]}],
+            {"content": "Hi", "tool_calls": [call("{}", "call_b", "g")]},
+            id="a call without a name",
+        ),
+        pytest.param(
+            [{"content": "Hi", "tool_calls": [{"index": -1, "type": "function", "function": {"arguments": "{}"}}]}],
+            {"content": "Hi"},
+            id="the server's own call, without id and name",
+        ),
+        pytest.param(
+            [{"tool_calls": [{"index": 0, "id": "a", "custom": {"input": "x"}}]}], {"content": ""}, id="a custom call without a name"
+        ),
     ],
 )  # fmt: skip
 def test_the_message(deltas: list[dict[str, Any]], expected: dict[str, Any]) -> None:
@@ -447,34 +467,6 @@ def test_a_text_that_was_changed_goes_back_in_place_of_the_parts() -> None:
 
 
 # What cannot go back
-
-
-@pytest.mark.parametrize(
-    ("deltas", "expected"),
-    [
-        pytest.param(
-            [{"tool_calls": [part("{}")]}, {"function_call": {"name": "f", "arguments": "{}"}}],
-            {"content": None, "tool_calls": [call("{}")]},
-            id="the legacy call beside tool calls",
-        ),
-        pytest.param([{"function_call": {"arguments": "{}"}}], {"content": ""}, id="a legacy call without a name"),
-        pytest.param(
-            [{"content": "Hi", "tool_calls": [part("{}", name=None), part("{}", 1, "call_b", "g")]}],
-            {"content": "Hi", "tool_calls": [call("{}", "call_b", "g")]},
-            id="a call without a name",
-        ),
-        pytest.param(
-            [{"content": "Hi", "tool_calls": [{"index": -1, "type": "function", "function": {"arguments": "{}"}}]}],
-            {"content": "Hi"},
-            id="the server's own call, without id and name",
-        ),
-        pytest.param(
-            [{"tool_calls": [{"index": 0, "id": "a", "custom": {"input": "x"}}]}], {"content": ""}, id="a custom call without a name"
-        ),
-    ],
-)  # fmt: skip
-def test_what_cannot_go_back_is_left_out(deltas: list[dict[str, Any]], expected: dict[str, Any]) -> None:
-    assert param_of(*deltas) == {"role": "assistant", **expected}
 
 
 # A value of its own

@@ -1494,6 +1494,13 @@ def test_a_whole_completion_is_measured_as_a_stream_is() -> None:
     assert isinstance(parser.error, LimitExceededError)
 
 
+def test_whoever_has_left_is_told_of_no_limit() -> None:
+    parser = ChatCompletionParser(max_output_size=3)
+    parser.feed(chunk({"index": 0, "message": {"content": "whole"}}))
+    parser.leave()
+    assert (parser.end, parser.error) == ("closed", None)
+
+
 @pytest.mark.slow
 def test_long_numbers_count_by_their_length() -> None:
     parser = ChatCompletionParser(max_output_size=1000)

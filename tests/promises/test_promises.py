@@ -12,6 +12,7 @@
 
 import ast
 import importlib
+import json
 import os
 import pickle
 import subprocess
@@ -43,6 +44,7 @@ from invariants import (
     whole_reading,
 )
 from linear import assert_linear
+from made_streams import custom
 from own_process import loaded_by
 from parsed_bodies import parsed
 
@@ -57,7 +59,7 @@ from chunkfold import (
     parse_payload,
 )
 from chunkfold.models.base import Model
-from chunkfold.testing import DONE, HEAD, bytewise, chunk, cut, delta, event, fragment, usage
+from chunkfold.testing import DONE, HEAD, bytewise, choice, chunk, cut, delta, event, fragment, usage
 from chunkfold.testing.wire import compact_json
 
 often = settings(max_examples=40, deadline=None)  # no deadline: the machine may be busy
@@ -275,33 +277,28 @@ def test_mutated_bodies_raise_nothing_but_our_errors(bodies: list[bytes], edits:
 
 
 # A chunk with every field that chunkfold knows; the other tables of this file name the deviations.
-EVERYTHING: dict[str, Any] = {
-    **HEAD,
-    "choices": [
+EVERYTHING: dict[str, Any] = json.loads(
+    chunk(
         {
-            "index": 0,
-            "delta": {
-                "role": "assistant",
-                "content": "a",
-                "refusal": "no",
-                "reasoning": "hm",
-                "reasoning_content": "hm",
-                "reasoning_details": [{"type": "reasoning.text", "index": 0, "id": "r", "text": "hm", "summary": "h"}],
-                "tool_calls": [
-                    {"index": 0, "id": "call_a", "type": "function", "function": {"name": "f", "arguments": "{}"}},
-                    {"index": 1, "id": "call_b", "type": "custom", "custom": {"name": "g", "input": "x"}},
-                ],
-                "function_call": {"name": "f", "arguments": "{}"},
-                "audio": {"id": "audio_1", "data": "AAAA", "transcript": "a", "expires_at": 1},
-                "images": [{"type": "image_url", "image_url": {"url": "data:,"}}],
-                "annotations": [{"type": "url_citation", "url_citation": {"title": "t", "url": "u", "start_index": 0}}],
-                "unknown": 1,
-            },
+            **choice(
+                "stop",
+                role="assistant",
+                content="a",
+                refusal="no",
+                reasoning="hm",
+                reasoning_content="hm",
+                reasoning_details=[{"type": "reasoning.text", "index": 0, "id": "r", "text": "hm", "summary": "h"}],
+                tool_calls=[fragment(0, "call_a", "f", "{}"), custom(1, "call_b", "g", "x")],
+                function_call={"name": "f", "arguments": "{}"},
+                audio={"id": "audio_1", "data": "AAAA", "transcript": "a", "expires_at": 1},
+                images=[{"type": "image_url", "image_url": {"url": "data:,"}}],
+                annotations=[{"type": "url_citation", "url_citation": {"title": "t", "url": "u", "start_index": 0}}],
+                unknown=1,
+            ),
             "logprobs": {
                 "content": [{"token": "a", "bytes": [97], "logprob": -1.0, "top_logprobs": [{"token": "a"}]}],
                 "refusal": [],
             },
-            "finish_reason": "stop",
             "unknown": 1,
         },
         {
@@ -310,27 +307,25 @@ EVERYTHING: dict[str, Any] = {
                 "role": "assistant",
                 "content": "a",
                 "reasoning_content": "hm",
-                "tool_calls": [{"id": "call_c", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
-                "function_call": {"name": "f", "arguments": "{}"},
                 "audio": {"data": "AAAA"},
                 "unknown": 1,
+                "tool_calls": [{"id": "call_c", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+                "function_call": {"name": "f", "arguments": "{}"},
             },
             "finish_reason": "stop",
         },
-    ],
-    "usage": {
-        "prompt_tokens": 1,
-        "completion_tokens": 2,
-        "total_tokens": 3,
-        "prompt_tokens_details": {"cached_tokens": 1},
-        "completion_tokens_details": {"reasoning_tokens": 1},
-        "unknown": 1,
-    },
-    "service_tier": "default",
-    "system_fingerprint": "fp",
-    "x_groq": {"id": "g", "usage": {"prompt_tokens": 1}},
-    "unknown": 1,
-}
+        usage=usage(1, 2)
+        | {
+            "prompt_tokens_details": {"cached_tokens": 1},
+            "completion_tokens_details": {"reasoning_tokens": 1},
+            "unknown": 1,
+        },
+        service_tier="default",
+        system_fingerprint="fp",
+        x_groq={"id": "g", "usage": {"prompt_tokens": 1}},
+        unknown=1,
+    ).removeprefix(b"data: ")
+)
 ERRORS: dict[str, Any] = {
     "error": {"message": "m", "type": "t", "param": "p", "code": 400, "status": "s", "metadata": {"error_type": "t"}},
     "base_resp": {"status_code": 1002, "status_msg": "rate limit"},

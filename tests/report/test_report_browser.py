@@ -3,8 +3,6 @@
 The browser is Chromium, its own or playwright's. Contrast is measured as WCAG 2 defines it, on what is painted.
 """
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,8 +14,6 @@ from chunkfold.recording import Recording, replay
 from chunkfold.report import facts_of, page
 
 pytestmark = pytest.mark.browser
-
-sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright (group `browser`)")
 
 WIDTHS = {"desktop": 1280, "phone": 390, "small phone": 320}
 SCHEMES = ["light", "dark"]
@@ -64,17 +60,6 @@ FAINT = """() => {
     }
     return faint;
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        try:
-            started = playwright.chromium.launch(executable_path=shutil.which("chromium"))
-        except sync_api.Error as error:
-            pytest.skip(f"needs Chromium: {str(error).splitlines()[0]}")
-        yield started
-        started.close()
 
 
 @pytest.fixture(params=SCHEMES)

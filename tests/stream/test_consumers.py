@@ -1016,6 +1016,12 @@ async def test_closing_that_is_cancelled_waits_no_longer_for_the_end_of_the_body
         assert not stream.connection_was_kept
 
 
+async def test_the_end_of_a_body_is_waited_for_100_ms_at_most() -> None:
+    for seconds in (0.05, 5.0, math.inf):
+        with network.end_of_body_scope(seconds) as scope:
+            assert scope.deadline <= anyio.current_time() + min(seconds, 0.1)
+
+
 @pytest.mark.parametrize("shield", [True, False])
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_scope_that_is_cancelled_does_not_wake_the_closing_in_every_turn_of_the_event_loop(
