@@ -8,7 +8,6 @@ import dataclasses
 import gc
 import inspect
 import json
-import math
 import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +20,7 @@ import anyio.lowlevel
 import fronts
 import pytest
 from cases import each_case
-from fronts import generators_of_httpx_are_not_ours, has_left, over_both_streams, raw_client_of, send
+from fronts import generators_of_httpx_are_not_ours, over_both_streams, raw_client_of, send
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from invariants import plain
@@ -35,9 +34,7 @@ from chunkfold import (
     RULES,
     AnnotationReceived,
     AnomalyNoted,
-    APIError,
     APIStatusError,
-    AsyncChatCompletionStream,
     AudioDelta,
     ChatCompletionEvent,
     ChatCompletionMessageFunctionToolCall,
@@ -46,12 +43,10 @@ from chunkfold import (
     ChoiceFinished,
     ImageReceived,
     IncompleteStreamError,
-    InvalidStreamError,
     Outcome,
     ParseError,
     ReasoningDelta,
     RefusalDelta,
-    StreamConsumedError,
     StreamEnd,
     StreamInterruptedError,
     TextDelta,
@@ -1398,15 +1393,6 @@ async def test_events_after_some_chunks_begin_with_what_has_arrived(front: Any) 
     assert briefly([one async for one in stream.events()]) == [("text", "Hello world"), *OF_HELLO[2:]]
 
 
-async def test_events_and_the_completion(front: Any) -> None:
-    async with opened(front, HELLO) as stream:
-        async for one in stream.events():
-            if isinstance(one, TextDelta):
-                break
-        assert (await stream.read()).text == "Hello world"
-        assert stream.end is StreamEnd.FINISHED
-
-
 @pytest.mark.parametrize("pieces", [HELLO, [b"".join(HELLO)]], ids=["a read each", "one read"])
 async def test_going_on_after_a_break(front: Any, pieces: list[bytes]) -> None:
     stream = opened(front, pieces)
@@ -1424,106 +1410,6 @@ async def test_going_on_with_the_same_iterator(front: Any) -> None:
     events = stream.events()
     told = [await anext(events), await anext(events)]
     assert briefly(told + [one async for one in events]) == OF_HELLO
-
-
-async def test_nothing_more_comes_after_the_last(front: Any) -> None:
-    stream = opened(front, HELLO)
-    events = stream.events()
-    assert len([one async for one in events]) == len(OF_HELLO)
-    for _ in range(2):
-        with pytest.raises(StopAsyncIteration):
-            await anext(events)
-
-
-# What goes wrong
-
-
-FAULTS: dict[str, tuple[list[bytes], type[Exception], StreamEnd]] = {
-    "an error": ([delta(content="Hi"), ERROR, delta(content="never")], APIError, StreamEnd.FAILED),
-    "in the same read": ([delta(content="Hi") + ERROR + delta(content="never")], APIError, StreamEnd.FAILED),
-    "an event that is no chunk": ([delta(content="Hi") + event("oops")], InvalidStreamError, StreamEnd.INVALID),
-    "the end of the body": ([delta(content="Hi")], IncompleteStreamError, StreamEnd.TRUNCATED),
-}
-
-
-@each_case("fault", FAULTS)
-async def test_every_event_then_the_error_once(front: Any, fault: str) -> None:
-    pieces, kind, end = FAULTS[fault]
-    stream = opened(front, pieces)
-    told: list[ChatCompletionEvent] = []
-    with pytest.raises(kind) as caught:
-        await collect(stream, told)
-    assert briefly(told) == [("text", "Hi")]
-    assert (stream.end, stream.error) == (end, caught.value)
-    with pytest.raises(StreamConsumedError):
-        stream.events()
-
-
-async def test_an_iterator_that_raised_is_over(front: Any) -> None:
-    events = opened(front, [delta(content="Hi"), ERROR]).events()
-    assert short_repr(await anext(events)) == ("text", "Hi")
-    with pytest.raises(APIError):
-        await anext(events)
-    for _ in range(2):
-        with pytest.raises(StopAsyncIteration):
-            await anext(events)
-
-
-async def read_the_events(stream: Any) -> None:
-    async for _ in stream.events():
-        pass
-
-
-async def read_the_chunks(stream: Any) -> None:
-    async for _ in stream:
-        pass
-
-
-async def read_the_texts(stream: Any) -> None:
-    async for _ in stream.text_deltas():
-        pass
-
-
-async def read_it(stream: Any) -> None:
-    await stream.read()
-
-
-async def close_it(stream: Any) -> None:
-    await stream.aclose()
-
-
-async def leave_the_events(stream: Any) -> None:
-    async with stream:
-        async for _ in stream.events():
-            break
-
-
-@each_case("finish", [read_the_events, read_the_chunks, read_the_texts, read_it, close_it, leave_the_events])  # fmt: skip
-async def test_no_events_after_the_end(front: Any, finish: Callable[[Any], Any]) -> None:
-    stream = opened(front, HELLO)
-    await finish(stream)
-    for _ in range(2):
-        with pytest.raises(StreamConsumedError) as caught:
-            stream.events()
-        assert caught.value.snapshot == stream.snapshot
-
-
-async def test_nor_chunks_after_the_events(front: Any) -> None:
-    stream = opened(front, HELLO)
-    await read_the_events(stream)
-    with pytest.raises(StreamConsumedError):
-        await read_the_chunks(stream)
-    assert (await stream.read()).text == "Hello world"
-
-
-async def test_events_that_are_closed_meanwhile_just_end(front: Any) -> None:
-    stream = opened(front, HELLO)
-    told = []
-    async for one in stream.events():
-        told.append(one)
-        await stream.aclose()
-    assert briefly(told) == [("text", "Hello")]
-    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
 
 
 # Over the wire
@@ -1573,36 +1459,6 @@ async def test_an_error_status_has_no_events(library: Any, front: Any) -> None:
             with pytest.raises(APIStatusError, match="slow down"):
                 await collect(front(await send(client, provider.url)), told)
     assert told == []
-
-
-async def test_leaving_early_closes_the_response(library: Any, front: Any) -> None:
-    with FakeProvider(Answer([delta(content="Hi"), math.inf])) as provider:
-        async with raw_client_of(front, library) as client:
-            response = await send(client, provider.url)
-            async with front(response) as stream:
-                async for one in stream.events():
-                    assert short_repr(one) == ("text", "Hi")
-                    break
-            assert response.is_closed
-            assert has_left(provider.requests[0])
-    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
-
-
-async def test_a_read_that_is_cancelled_closes(library: Any) -> None:
-    told: list[ChatCompletionEvent] = []
-    front = AsyncChatCompletionStream
-    with FakeProvider(Answer([delta(content="Hi"), math.inf])) as provider:
-        async with raw_client_of(front, library) as client:
-            response = await send(client, provider.url)
-            stream = front(response)
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(collect, stream, told)
-                while not told:
-                    await anyio.lowlevel.checkpoint()
-                tasks.cancel_scope.cancel()
-            assert response.is_closed
-    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
-    assert briefly(told) == [("text", "Hi")]
 
 
 async def test_dropped_events_leave_nothing_behind(front: Any) -> None:

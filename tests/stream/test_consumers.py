@@ -421,11 +421,14 @@ async def test_closing_inside_another_stream_of_the_same_client(library: Any, fr
 
 @pytest.mark.parametrize(("view", "repeats"), [*((view, 1) for view in VIEWS), ("chunks", 2000), ("events", 2000)])
 async def test_closing_in_the_loop_ends_it(library: Any, front: Any, view: str, repeats: int) -> None:
+    taken: list[Any] = []
     async with asked(library, front, Answer([b"".join(NUMBERS[:1] + [NUMBERS[1]] * repeats), math.inf])) as to:
         async with to.connect() as stream:
             with anyio.fail_after(PATIENCE):
-                async for _ in VIEWS[view](stream):
+                async for item in VIEWS[view](stream):
+                    taken.append(item)
                     await stream.aclose()
+        assert len(taken) == 1
         assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
         assert has_left(to.request)
 

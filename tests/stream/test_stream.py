@@ -56,6 +56,7 @@ from chunkfold import (
     StreamEnd,
     StreamInterruptedError,
     StreamStalledError,
+    TextDelta,
 )
 from chunkfold.stream.network import wake_reader
 from chunkfold.testing import (
@@ -353,6 +354,15 @@ async def leave_the_texts(stream: Any) -> None:
         break
 
 
+async def read_the_events(stream: Any) -> None:
+    assert [event.delta async for event in stream.events() if isinstance(event, TextDelta)] == ["Hello", " wor", "ld"]
+
+
+async def leave_the_events(stream: Any) -> None:
+    async for _ in stream.events():
+        break
+
+
 async def leave_at_the_finish_reason(stream: Any) -> None:
     async for chunk in stream:
         if chunk.choices[0].finish_reason:
@@ -382,10 +392,12 @@ WAYS_OUT: dict[Callable[[Any], Awaitable[None]], str] = {
     read_to_the_end: "finished",
     read_it: "finished",
     read_the_texts: "finished",
+    read_the_events: "finished",
     close_behind_the_loop: "finished",
     leave_at_the_finish_reason: "finished",
     leave_at_the_first: "closed",
     leave_the_texts: "closed",
+    leave_the_events: "closed",
     leave_at_once: "closed",
     close_at_once: "closed",
     close_in_the_loop: "closed",
@@ -419,17 +431,31 @@ FAULTS: dict[str, tuple[list[bytes], type[ChunkfoldError], str]] = {
 }
 
 
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "chunks": aiter,
+    "texts": lambda stream: stream.text_deltas(),
+    "events": lambda stream: stream.events(),
+}
+
+
+async def take(items: Any, taken: list[Any]) -> None:
+    """Gather items in a list that is the caller's when they end with an error."""
+    async for item in items:
+        taken.append(item)  # noqa: PERF401 - what came before an error is to be kept
+
+
 @every_source
 @each_case("fault", FAULTS)
-async def test_every_chunk_then_the_error_once(kind: str, front: Any, fault: str) -> None:
+@each_case("view", VIEWS)
+async def test_every_item_then_the_error_once(kind: str, front: Any, fault: str, view: str) -> None:
     pieces, kind_of_error, end = FAULTS[fault]
-    texts: list[str] = []
+    taken: list[Any] = []
     async with opened(kind, front, pieces) as body:
-        stream = front(body.source)
-        with pytest.raises(kind_of_error) as caught:
-            await collect(stream, texts)
+        async with front(body.source) as stream:
+            with pytest.raises(kind_of_error) as caught:
+                await take(VIEWS[view](stream), taken)
         assert body.let_go()
-    assert texts == ["Hi"]
+    assert [getattr(item, {"chunks": "text", "events": "delta"}.get(view, ""), item) for item in taken] == ["Hi"]
     assert (stream.end, stream.error) == (end, caught.value)
     assert caught.value.snapshot.text == stream.snapshot.text == "Hi"
     assert caught.value.emitted_output
@@ -438,7 +464,7 @@ async def test_every_chunk_then_the_error_once(kind: str, front: Any, fault: str
             ask()
         assert again.value is caught.value
     with pytest.raises(StreamConsumedError):
-        await texts_of(stream)
+        await take(VIEWS[view](stream), taken)
 
 
 @every_source
@@ -465,8 +491,10 @@ async def test_iterating_again_after_any_end(
             await texts_of(stream)
         assert caught.value.snapshot == snapshot
         assert not caught.value.retryable
-        with pytest.raises(StreamConsumedError):
-            stream.text_deltas()
+        for view in (stream.text_deltas, stream.events):
+            with pytest.raises(StreamConsumedError) as caught:
+                view()
+            assert caught.value.snapshot == snapshot
     # The result is still there.
     assert (stream.end, stream.snapshot) == (end, snapshot)
 
@@ -484,13 +512,15 @@ async def test_going_on_after_a_break(kind: str, front: Any, pieces: list[bytes]
         assert stream.completion().text == "Hello world"
 
 
-async def test_nothing_more_comes_after_the_last(front: Any) -> None:
-    stream = front(source(front, WHOLE))
-    chunks = aiter(stream)
-    assert [chunk.text async for chunk in chunks] == ["", "Hello", " wor", "ld", ""]
+@each_case("view", VIEWS)
+@each_case("pieces", [WHOLE, [*WHOLE[:3], ERROR]], ids=["whole", "failed"])
+async def test_nothing_more_comes_after_the_last_or_an_error(front: Any, view: str, pieces: list[bytes]) -> None:
+    items = VIEWS[view](front(source(front, pieces)))
+    with pytest.raises(APIError) if ERROR in pieces else nullcontext():
+        await take(items, [])
     for _ in range(2):
         with pytest.raises(StopAsyncIteration):
-            await anext(chunks)
+            await anext(items)
 
 
 async def test_read(front: Any) -> None:
@@ -1001,11 +1031,6 @@ async def test_draining_is_no_longer_than_the_clients_own_read_timeout(library: 
 
 async def test_draining_ends_the_loop_that_it_stands_in(front: Any) -> None:
     """Of a read with many chunks, too, and of each view."""
-    views: list[Callable[[Any], Any]] = [
-        aiter,
-        lambda stream: stream.text_deltas(),
-        lambda stream: stream.events(),
-    ]
     streams: list[tuple[list[bytes], str, str]] = [
         (WHOLE, "Hello world", "finished"),
         (IN_ONE_READ, "Hello world", "finished"),
@@ -1013,7 +1038,7 @@ async def test_draining_ends_the_loop_that_it_stands_in(front: Any) -> None:
         ([HELLO, WOR, ERROR], "Hello wor", "failed"),  # which is not raised in the loop either
     ]
     for pieces, text, end in streams:
-        for view in views:
+        for view in VIEWS.values():
             stream = front(source(front, pieces))
             count = 0
             async for _ in view(stream):
