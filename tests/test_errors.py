@@ -366,13 +366,16 @@ LASTING = ["LocalProtocolError", "UnsupportedProtocol", "DecodingError", "TooMan
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
-def test_a_certificate_that_was_refused_will_be_no_better(library: Any) -> None:
-    refused = library.ConnectError("no")
-    refused.__cause__ = OSError()
-    refused.__cause__.__cause__ = ssl.SSLCertVerificationError("self-signed certificate")
-    assert is_retryable(refused) is False
-    refused.__cause__.__cause__ = ssl.SSLError("handshake failure")
-    assert is_retryable(refused) is True
+@pytest.mark.parametrize("name", ["ConnectError", "ReadError", "ConnectTimeout"])
+def test_a_certificate_that_was_refused_will_be_no_better(library: Any, name: str) -> None:
+    error = getattr(library, name)("no")
+    error.__cause__ = ssl.SSLCertVerificationError("self-signed certificate")
+    assert is_retryable(error) is False
+    error.__cause__ = OSError()
+    error.__cause__.__cause__ = ssl.SSLCertVerificationError("self-signed certificate")
+    assert is_retryable(error) is False
+    error.__cause__.__cause__ = ssl.SSLError("handshake failure")
+    assert is_retryable(error) is True
 
 
 @each_case("library", [httpx, httpx2], ids=["httpx", "httpx2"])
@@ -400,15 +403,16 @@ def test_what_else_the_clients_raise(library: Any) -> None:
 @each_case(
     ("error", "retryable"),
     [
-        (ConnectionResetError("x"), True),
-        (ConnectionRefusedError("x"), True),
-        (BrokenPipeError("x"), True),
-        (TimeoutError("x"), True),
-        (asyncio.CancelledError(), False),
-        (KeyboardInterrupt(), False),
-        (ValueError("x"), False),
-        (FileNotFoundError("x"), False),
-        (Exception("x"), False),
+        *(
+            (kind("x"), True)
+            for kind in (ConnectionError, *ConnectionError.__subclasses__(), TimeoutError)
+            if kind.__module__ == "builtins"
+        ),
+        *(
+            (kind("x"), False)
+            for kind in (OSError, ValueError, RuntimeError, FileNotFoundError, ssl.SSLError, Exception)
+        ),
+        *((kind(), False) for kind in (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit, SystemExit)),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )

@@ -329,6 +329,7 @@ FAILED_WORDS = (
 WAITED = httpx.ReadTimeout("timed out")
 BOOM = {"message": "boom", "type": "server_error", "code": "overloaded", "failed_generation": "{"}
 LOGPROBS = {"content": [{"token": "Hi", "logprob": -math.inf}]}
+BESIDE = {"index": 0, "message": {"content": "Hi, but longer", "refusal": "no"}, "finish_reason": "stop"}
 COMPLETION = {
     "object": "chat.completion",
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
@@ -366,6 +367,10 @@ def call(name: Any = None, arguments: Any = None, **fields: Any) -> dict[str, An
 
 def named(event: bytes, data: bytes) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (event, data)
+
+
+def text_part(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text}
 
 
 def nested(depth: int) -> Any:
@@ -561,24 +566,14 @@ unparsed = partial(case, raises=ParseError)
 
 PING = b": ping\n\n"
 JSON_BODY = json.dumps({"error": BOOM}).encode()
+SLOW = {"message": "slow down", "code": "rate_limit_exceeded"}
 CODED = {"code": "overloaded", "status_code": 503, "message": "boom"}
 
 CASES = {
     # The response is refused
     "http-error": refused(
-        Response(
-            429,
-            [b'{"error":{"message":"slow down","code":"rate_limit_exceeded"}}'],
-            {"Retry-After": "20", "X-Request-Id": "r1"},
-        ),
-        error={
-            "status_code": 429,
-            "message": "slow down",
-            "code": "rate_limit_exceeded",
-            "retry_after": 20.0,
-            "request_id": "r1",
-            "retryable": True,
-        },
+        Response(429, [json.dumps({"error": SLOW}).encode()], {"Retry-After": "20", "X-Request-Id": "r1"}),
+        error={**SLOW, "status_code": 429, "retry_after": 20.0, "request_id": "r1", "retryable": True},
     ),
     "http-error-text": refused(
         Response(502, [b"<html>", b"bad gateway"]), error={"status_code": 502, "raw": "<html>bad gateway"}
@@ -906,18 +901,7 @@ CASES = {
         body({**chunk(), **without(COMPLETION, "object")}), has={"text": "Hi", "finish_reason": "stop"}
     ),
     "full-message-beside": fine(
-        body(
-            HI,
-            chunk(
-                choices=[
-                    {
-                        "index": 0,
-                        "message": {"content": "Hi, but longer", "refusal": "no"},
-                        "finish_reason": "stop",
-                    }
-                ]
-            ),
-        ),
+        body(HI, chunk(choices=[BESIDE])),
         has={"text": "Hi", "message.refusal": "no"},
     ),
     "no-number": fine(
@@ -925,17 +909,7 @@ CASES = {
         has={"text": "Hi", "choices.0.logprobs.content.0.logprob": -math.inf},
     ),
     "content-parts": fine(
-        body(
-            chunk(
-                {
-                    "content": [
-                        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
-                        {"type": "text", "text": "Hi"},
-                    ]
-                }
-            ),
-            STOP,
-        ),
+        body(chunk({"content": [{"type": "thinking", "thinking": [text_part("hm")]}, text_part("Hi")]}), STOP),
         has={"text": "Hi", "reasoning": "hm"},
     ),
     "reasoning-twice": fine(

@@ -5,11 +5,9 @@ stands in one of them. What is retried is shown over real sockets, with the func
 stamina's testing mode lets nothing sleep.
 """
 
-import asyncio
 import importlib.util
 import json
 import re
-import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -300,26 +298,6 @@ def test_the_clients_have_all_that_the_table_names() -> None:
     names = THEIRS.keys()
     assert names <= {*vars(httpx), *vars(httpx2)}
     assert names - vars(httpx).keys() <= {"SSEError"}
-
-
-def test_a_refused_certificate_is_not_retried(library: Any) -> None:
-    for kind in (library.ConnectError, library.ReadError, library.ConnectTimeout):
-        error = kind("no")
-        error.__cause__ = ssl.SSLCertVerificationError("self-signed certificate")
-        assert wait_or_give_up(error) is False
-
-
-@each_case(
-    ("error", "again"),
-    [
-        *((kind("x"), True) for kind in (*subclasses(ConnectionError), TimeoutError) if kind.__module__ == "builtins"),
-        *((kind("x"), False) for kind in (OSError, ValueError, RuntimeError, FileNotFoundError, ssl.SSLError)),
-        *((kind(), False) for kind in (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit, SystemExit)),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
-)
-def test_of_the_interpreters_only_connections_and_timeouts_are(error: BaseException, again: bool) -> None:
-    assert wait_or_give_up(error) is again
 
 
 # What is retried
