@@ -24,7 +24,6 @@ from fronts import generators_of_httpx_are_not_ours, over_both_streams, raw_clie
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from invariants import plain
-from linear import assert_linear
 from made_streams import CUTS, ERROR, STOP, STREAMS, Stream, custom, encoded
 from pydantic import BaseModel, field_validator
 from shared_data import shared_data
@@ -1471,115 +1470,13 @@ async def test_dropped_events_leave_nothing_behind(front: Any) -> None:
     gc.collect()
 
 
-# The cost is linear
-
-
-def tens(n: int) -> list[range]:
-    """The numbers from 0 to n, ten to a chunk."""
-    return [range(start, min(start + 10, n)) for start in range(0, n, 10)]
-
-
-KILOBYTE = "x" * 1024  # in pieces of this size, copying what came before costs more than reading what is new
-BIG_CALL = calls((0, "big", "f", '{"x":"'))
-
-
-def interleaved(n: int) -> bytes:
-    """As many calls, each in three fragments."""
-    texts = ("", '{"x":', "1}")
-    return b"".join(
-        calls(*((i, f"c{i}" if not at else None, "f" if not at else None, text) for i in ten))
-        for at, text in enumerate(texts)
-        for ten in tens(n)
-    )
-
-
-def finishing(n: int) -> bytes:
-    """As many calls, and then as many finish reasons."""
-    return b"".join(calls(*((i, f"c{i}", "f", "{}") for i in ten)) for ten in tens(n)) + delta("tool_calls") * n
-
-
-GROWTH: dict[str, Callable[[int], bytes]] = {
-    "text": lambda n: delta(content=KILOBYTE) * n,
-    "text and reasoning by turns": lambda n: (delta(content=KILOBYTE) + delta(reasoning="x")) * n,
-    "arguments of one call": lambda n: BIG_CALL + calls((0, None, None, KILOBYTE)) * n,
-    "arguments before the name": lambda n: calls((0, "a", None, "{")) + calls((0, None, None, KILOBYTE)) * n,
-    "a name in pieces": lambda n: calls((0, "a", "f", None)) + calls((0, None, KILOBYTE, None)) * n,
-    "interleaved calls": interleaved,
-    "calls without ids": lambda n: b"".join(calls(*((i, None, "f", "{}") for i in ten)) for ten in tens(n)),
-    "new calls and a big old one by turns": lambda n: (
-        BIG_CALL + b"".join(calls((i + 1, f"c{i}", "f", "{}"), (0, None, None, KILOBYTE)) for i in range(n))
-    ),
-    "new calls and a whole old one by turns": lambda n: (
-        calls((0, "big", "f", f'"{KILOBYTE * n}"'))
-        + b"".join(calls((i + 1, f"c{i}", "f", "{}"), (0, None, None, " ")) for i in range(n))
-    ),
-    "new calls without a name and a big old one by turns": lambda n: (
-        BIG_CALL + b"".join(calls((i + 1, f"c{i}", None, None), (0, None, None, KILOBYTE)) for i in range(n))
-    ),
-    "many choices": lambda n: b"".join(delta("stop", i, content="a") for i in range(n)),
-    "audio": lambda n: delta(audio={"data": "AAAA" * 256, "transcript": KILOBYTE}) * n,
-    "audio cut anywhere": lambda n: delta(audio={"data": "A" * 1023}) * n,
-    "images": lambda n: delta(images=[{"url": KILOBYTE}]) * n,
-    "annotations": lambda n: delta(annotations=[{"type": KILOBYTE}]) * n,
-    "usage that grows": lambda n: b"".join(chunk(usage={"prompt_tokens": count}) for count in range(n)),
-    "anomalies": lambda n: delta(role="", content="a") * n,
-    "many calls and many finish reasons": finishing,
-    "a finish reason with every fragment": lambda n: (
-        BIG_CALL + delta("tool_calls", tool_calls=[fragment(0, None, None, KILOBYTE)]) * n
-    ),
-    # Was once wrong: every chunk's usage has all of it copied, to see whether it changes.
-    "usage of many keys": lambda n: chunk(usage={f"k{i}": i for i in range(n)}) + chunk(usage={"prompt_tokens": 1}) * n,
-}
-
-
-def told(body: bytes, *, late: bool = False) -> Callable[[], str]:
-    """Reads a body with its events, or with one look at them at its end, and shows what the last adds up to."""
-
-    def read() -> str:
-        parser = ChatCompletionParser()
-        last: list[ChatCompletionEvent] = [] if late else parser.events()
-        for place in range(0, len(body), 4096):
-            parser.feed(body[place : place + 4096])
-            last = last if late else parser.events() or last
-        parser.feed(DONE)
-        last = parser.events() or last
-        return str([getattr(one, "snapshot", one) for one in last[-1:]])
-
-    return read
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("body", GROWTH.values(), ids=GROWTH)
-@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
-def test_ten_times_the_body_costs_ten_times_as_much(body: Callable[[int], bytes], late: bool) -> None:
-    assert_linear(lambda n: told(body(n), late=late), 100)
-
-
-def many_texts(n: int) -> bytes:
-    """As many deltas, a hundred to a chunk."""
-    return chunk(*[choice(content="ab")] * 100) * (n // 100)
-
-
-def many_fragments(n: int) -> bytes:
-    """As many fragments for a thousand calls by turns, a hundred to a chunk."""
-    starts = b"".join(calls(*((i, f"c{i}", "f", "") for i in ten)) for ten in tens(1000))
-    chunks = [calls(*((i, None, None, "ab") for i in range(start, start + 100))) for start in range(0, 1000, 100)]
-    return starts + b"".join(chunks) * (n // 1000)
-
-
-@pytest.mark.parametrize("body", [many_texts, many_fragments])
-@pytest.mark.slow
-def test_100_000_deltas(body: Callable[[int], bytes]) -> None:
-    """Every delta can say what it adds up to, and none of them holds it."""
-    assert_linear(lambda n: told(body(n)), 10_000)
+# Real streams
 
 
 def test_any_of_2_000_snapshots() -> None:
-    deltas: list[Any] = [one for one in events_of(many_texts(2_000)) if isinstance(one, TextDelta)]
+    texts = chunk(*[choice(content="ab")] * 100) * 20
+    deltas: list[Any] = [one for one in events_of(texts) if isinstance(one, TextDelta)]
     assert [len(deltas[place].snapshot) for place in (0, 999, 1_999)] == [2, 2_000, 4_000]
-
-
-# Real streams
 
 
 def test_recordings_folded_again() -> None:

@@ -52,6 +52,7 @@ import chunkfold
 import chunkfold.errors
 from chunkfold import (
     RULES,
+    ChatCompletionParser,
     ChunkfoldError,
     ServerSentEvent,
     error_from_response,
@@ -59,7 +60,7 @@ from chunkfold import (
     parse_payload,
 )
 from chunkfold.models.base import Model
-from chunkfold.testing import DONE, HEAD, bytewise, choice, chunk, cut, delta, event, fragment, usage
+from chunkfold.testing import DONE, HEAD, bytewise, choice, chunk, cut, cut_every, delta, event, fragment, usage
 from chunkfold.testing.wire import compact_json
 
 often = settings(max_examples=40, deadline=None)  # no deadline: the machine may be busy
@@ -455,9 +456,32 @@ KILOBYTE = "x" * 1024  # in pieces of this size, copying what came before costs 
 FIRST_CALL = delta(tool_calls=[fragment(0, "call_a", "f", "")])
 
 
+def calls(*fragments: Any) -> bytes:
+    """A chunk with fragments of tool calls, by what `fragment` takes."""
+    return delta(tool_calls=[fragment(*one) for one in fragments])
+
+
+BIG_CALL = calls((0, "big", "f", '{"x":"'))
+
+
 def tens(n: int) -> list[range]:
     """The numbers from 0 to n, ten to a chunk: so what finding each of them costs is not lost in what a chunk costs."""
     return [range(start, start + 10) for start in range(0, n, 10)]
+
+
+def interleaved(n: int) -> bytes:
+    """As many calls, each in three fragments."""
+    texts = ("", '{"x":', "1}")
+    return b"".join(
+        calls(*((i, f"c{i}" if not at else None, "f" if not at else None, text) for i in ten))
+        for at, text in enumerate(texts)
+        for ten in tens(n)
+    )
+
+
+def finishing(n: int) -> bytes:
+    """As many calls, and then as many finish reasons."""
+    return b"".join(calls(*((i, f"c{i}", "f", "{}") for i in ten)) for ten in tens(n)) + delta("tool_calls") * n
 
 
 GROWTH = {
@@ -495,6 +519,22 @@ GROWTH = {
     "comments inside one block": Growth(lambda n: b"data: \n" + b": ping\n" * 50 * n),
     "another kind of body in small reads": Growth(lambda n: b"<p>lorem ipsum</p>\r\n" * 15 * n, 16),
     "events in one block": Growth(lambda n: delta(content="a").replace(b"\n\n", b"\n") * n),
+    "text and reasoning by turns": Growth(lambda n: (delta(content=KILOBYTE) + delta(reasoning="x")) * n),
+    "arguments before the name": Growth(lambda n: calls((0, "a", None, "{")) + calls((0, None, None, KILOBYTE)) * n),
+    "interleaved calls": Growth(interleaved),
+    "many tool calls without ids": Growth(lambda n: b"".join(calls(*((i, None, "f", "{}") for i in ten)) for ten in tens(n))),
+    "new calls and a big old one by turns": Growth(lambda n: BIG_CALL + b"".join(calls((i + 1, f"c{i}", "f", "{}"), (0, None, None, KILOBYTE)) for i in range(n))),
+    "new calls and a whole old one by turns": Growth(lambda n: calls((0, "big", "f", f'"{KILOBYTE * n}"')) + b"".join(calls((i + 1, f"c{i}", "f", "{}"), (0, None, None, " ")) for i in range(n))),
+    "new calls without a name and a big old one by turns": Growth(lambda n: BIG_CALL + b"".join(calls((i + 1, f"c{i}", None, None), (0, None, None, KILOBYTE)) for i in range(n))),
+    "audio cut anywhere": Growth(lambda n: delta(audio={"data": "A" * 1023}) * n),
+    "images": Growth(lambda n: delta(images=[{"url": KILOBYTE}]) * n),
+    "annotations": Growth(lambda n: delta(annotations=[{"type": KILOBYTE}]) * n),
+    "usage that grows": Growth(lambda n: b"".join(chunk(usage={"prompt_tokens": count}) for count in range(n))),
+    "anomalies": Growth(lambda n: delta(role="", content="a") * n),
+    "many calls and many finish reasons": Growth(finishing),
+    "a finish reason with every fragment": Growth(lambda n: BIG_CALL + delta("tool_calls", tool_calls=[fragment(0, None, None, KILOBYTE)]) * n),
+    # Was once wrong: every chunk's usage has all of it copied, to see whether it changes.
+    "usage of many keys": Growth(lambda n: chunk(usage={f"k{i}": i for i in range(n)}) + chunk(usage={"prompt_tokens": 1}) * n),
 }  # fmt: skip
 
 
@@ -502,10 +542,44 @@ def read_whole(body: bytes, read_size: int) -> str:
     return parsed(body, read_size).snapshot.model_dump_json()
 
 
+def read_events(body: bytes, read_size: int = 4096, *, late: bool = False) -> str:
+    """Read a body with its events, or with one look at them at its end; what the last adds up to."""
+    parser = ChatCompletionParser()
+    last: list[Any] = [] if late else parser.events()
+    for data in cut_every(body, read_size):
+        parser.feed(data)
+        last = last if late else parser.events() or last
+    parser.feed(DONE)
+    last = parser.events() or last
+    return str([getattr(one, "snapshot", one) for one in last[-1:]])
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "read", [read_whole, read_events, partial(read_events, late=True)], ids=["whole", "events", "late"]
+)
 @pytest.mark.parametrize("growth", GROWTH.values(), ids=GROWTH)
-def test_ten_times_the_body_costs_ten_times_as_much(growth: Growth) -> None:
-    assert_linear(lambda n: partial(read_whole, growth.body(n), growth.read_size), 150)
+def test_ten_times_the_body_costs_ten_times_as_much(growth: Growth, read: Callable[[bytes, int], str]) -> None:
+    assert_linear(lambda n: partial(read, growth.body(n), growth.read_size), 150)
+
+
+def many_texts(n: int) -> bytes:
+    """As many deltas, a hundred to a chunk."""
+    return chunk(*[choice(content="ab")] * 100) * (n // 100)
+
+
+def many_fragments(n: int) -> bytes:
+    """As many fragments for a thousand calls by turns, a hundred to a chunk."""
+    starts = b"".join(calls(*((i, f"c{i}", "f", "") for i in ten)) for ten in tens(1000))
+    chunks = [calls(*((i, None, None, "ab") for i in range(start, start + 100))) for start in range(0, 1000, 100)]
+    return starts + b"".join(chunks) * (n // 1000)
+
+
+@pytest.mark.parametrize("body", [many_texts, many_fragments])
+@pytest.mark.slow
+def test_100_000_deltas(body: Callable[[int], bytes]) -> None:
+    """Every delta can say what it adds up to, and none of them holds it."""
+    assert_linear(lambda n: partial(read_events, body(n)), 10_000)
 
 
 # 5. An import goes down the layers
