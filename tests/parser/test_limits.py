@@ -4,7 +4,6 @@ The attacks are streams without end, each of which makes something grow. Every o
 at most; then it is too late. Memory is what Python allocated meanwhile (`tracemalloc`).
 """
 
-import gc
 import gzip
 import itertools
 import json
@@ -14,7 +13,6 @@ import re
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from copy import deepcopy
@@ -30,7 +28,7 @@ from cases import each_case
 from fronts import by_turns, client_of, each_library, generators_of_httpx_are_not_ours, over_both_fronts, read_by
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from linear import assert_linear
+from linear import assert_linear, no_collector, seconds
 from measured_memory import only_garbage_of_these_tests, traced  # noqa: F401 - a fixture of this module
 from shared_data import shared_data
 
@@ -881,7 +879,7 @@ SHORT: dict[str, Callable[[int], bytes]] = {
 def test_a_short_line_costs_little_more_than_its_bytes(name: str) -> None:
     """There are 16 million of them in 32 MiB."""
     body = SHORT[name](4 * MIB)
-    tries = [seconds_of(body, with_events=False) for _ in range(3)]
+    tries = [seconds_of(body) for _ in range(3)]
     assert min(tries) < 0.5, tries  # a tenth of that if nothing else runs; line by line it is a second
 
 
@@ -906,7 +904,7 @@ def test_an_event_takes_a_few_seconds_at_most(name: str) -> None:
     body = COSTLY[name]()
     tries: list[float] = []
     while len(tries) < 5 and not (tries and tries[-1] < 5):
-        tries.append(seconds_of(body, with_events=False))
+        tries.append(seconds_of(body))
     assert tries[-1] < 5, tries
 
 
@@ -1421,68 +1419,10 @@ def test_a_large_read_costs_a_few_times_its_size(name: str) -> None:
     assert memory.peak < 5 * len(data)
 
 
-# Without any limit, whatever comes costs what it is long
-
-MANY: dict[str, Callable[[int], bytes]] = {
-    "choices": lambda n: chunk(*(choice(index=index) for index in range(n))),
-    "calls": lambda n: delta(tool_calls=[{"index": index, "id": f"c{index}"} for index in range(n)]),
-    "calls without an index": lambda n: delta(tool_calls=[{"id": f"c{n}", "function": {"name": "f"}} for n in range(n)]),
-    "ids of one call": lambda n: delta(tool_calls=[{"index": 0, "id": f"c{index}"} for index in range(n)]),
-    "annotations": lambda n: delta(annotations=[{} for _ in range(n)]),
-    "log probabilities": lambda n: chunk({**choice(), "logprobs": {"content": [TOKEN] * n}}),
-    "reasoning details": lambda n: delta(reasoning_details=[{"index": index} for index in range(n)]),
-    "chunks with a new reasoning detail each": lambda n: b"".join(
-        delta(reasoning_details=[{"index": index, "text": "x"}]) for index in range(n)
-    ),
-    "content parts": lambda n: b"".join(delta(content=[{"type": "text", "text": "x"}] * 10) for _ in range(n // 10)),
-    "payloads in one block": lambda n: HI.rstrip() + b"\n" + b"".join(HI.rstrip() + b"\n" for _ in range(n)) + b"\n",
-    "chunks with a new key each": lambda n: b"".join(chunk(**{f"key{index}": index}) for index in range(n)),
-    "chunks with a new key of usage each": lambda n: b"".join(chunk(usage={f"key{index}": index}) for index in range(n)),
-    "chunks with a new call each": lambda n: b"".join(named_call(index) for index in range(n)),
-}  # fmt: skip
-
-
-def seconds_of(body: bytes, *, with_events: bool) -> float:
+def seconds_of(body: bytes) -> float:
     """Of the processor, as the machine may be busy; and without the collector, whose cost is not of this body."""
-    parser = ChatCompletionParser()
-    if with_events:
-        parser.events()
-    gc.collect()
-    gc.disable()
-    started = time.process_time()
-    for data in in_reads(body):
-        parser.feed(data)
-        if with_events:
-            parser.events()
-    parser.close()
-    seconds = time.process_time() - started
-    gc.enable()
-    return seconds
-
-
-WITH_EVENTS = [(name, told) for name in MANY for told in (False, True)]
-IN_ONE_EVENT = 9_000  # below the limit on parts
-MOST_SIZES = {
-    "choices": 3_000,  # more of them do not fit into a cache
-    "log probabilities": 30_000,
-    "payloads in one block": 9_000,
-    "chunks with a new call each": 9_000,  # of more the footprint is measured, once or twice, and of a tenth it is not
-}
-MOST_RATIO = 25  # 10 is linear and 100 quadratic; what no longer fits into a small cache takes up to 18
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "with_events"), WITH_EVENTS)
-def test_ten_times_as_much_takes_ten_times_as_long(name: str, with_events: bool) -> None:
-    is_stream = name.startswith(("chunks", "content parts"))
-    most = MOST_SIZES.get(name, 30_000 if is_stream else IN_ONE_EVENT)
-    few, many = MANY[name](most // 10), MANY[name](most)
-    assert not isinstance(parsed(many)[0].error, LimitExceededError)
-    ratios: list[float] = []
-    while len(ratios) < 5 and not (ratios and ratios[-1] < MOST_RATIO):
-        least = min(seconds_of(few, with_events=with_events) for _ in range(5))
-        ratios.append(min(seconds_of(many, with_events=with_events) for _ in range(2)) / least)
-    assert ratios[-1] < MOST_RATIO, ratios
+    with no_collector():
+        return seconds(lambda: parsed(body, READ))
 
 
 def test_a_whole_completion_is_measured_as_a_stream_is() -> None:
