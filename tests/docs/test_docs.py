@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 from cases import each_case
-from doc_blocks import run
+from doc_blocks import run, tables_of
 from made_up_ids import MADE_UP, shown_id
 from pydantic import BaseModel, ValidationError
 
@@ -147,27 +147,8 @@ def test_the_index_leads_to_every_page() -> None:
 # Tables
 
 
-def tables_of(page: str, *header: str) -> list[list[str]]:
-    """The rows of every table with this header, as cells."""
-    rows: list[list[str]] = []
-    lines = iter(prose_of(page).splitlines())
-    for line in lines:
-        if cells_of(line) == list(header):
-            next(lines)
-            for row in lines:
-                if not row.startswith("|"):
-                    break
-                rows.append(cells_of(row))
-    assert rows
-    return rows
-
-
-def cells_of(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip("|").split("|")]
-
-
 def test_every_option_of_the_parser_has_a_row() -> None:
-    rows = tables_of("docs/parser.md", "option", "what it does", "explained in")
+    rows = tables_of(prose_of("docs/parser.md"), "option", "what it does", "explained in")
     listed = [name for options, *_ in rows for name in re.findall(r"`(\w+)`", options)]
     assert sorted(listed) == sorted(inspect.signature(ChatCompletionParser).parameters)
 
@@ -192,7 +173,7 @@ class Row(NamedTuple):
 
 def rows() -> list[Row]:
     header = ("input", "what is raised", "what you still have", "what to do")
-    return [row_of(came, raised, left) for came, raised, left, _ in tables_of("docs/errors.md", *header)]
+    return [row_of(came, raised, left) for came, raised, left, _ in tables_of(prose_of("docs/errors.md"), *header)]
 
 
 def row_of(came: str, raised: str, left: str) -> Row:

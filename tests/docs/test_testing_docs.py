@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from doc_blocks import tables_of
 
 import chunkfold.testing
 from chunkfold.testing import DIALECTS, ERROR_SHAPES, Answer, FakeProvider, StreamBuilder
@@ -153,15 +154,6 @@ def test_a_page_says_all_that_the_example_says(name: str, of: str) -> None:
 
 
 # Tables
-
-
-def tables_of(text: str, *header: str) -> list[list[str]]:
-    """The rows of the tables with this header, as cells."""
-    lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
-    _, *tables = text.split("\n".join(lines) + "\n")
-    rows = [row for table in tables for row in table.split("\n\n")[0].splitlines()]
-    assert rows, header
-    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
 
 
 def code_in(cell: str) -> list[str]:

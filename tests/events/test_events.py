@@ -419,6 +419,10 @@ DONES = {
         [(0, "a", "f", "{}"), B, (0, None, None, '{"x":1}'), "tool_calls"],
         [A_STARTED, ("arguments", 0, "{}"), *B_STARTS, ("arguments", 0, '{"x":1}'), ("done", 0, '{}{"x":1}', {"x": 1}), B_DONE],
     ),
+    **{
+        f"not by a later call while they are {text}": ([(0, "a", "f", text), B], [A_STARTED, ("arguments", 0, text), *B_STARTS])
+        for text in ("1", "true", '[{"x":1}]', '"x"')
+    },
     "not by a later call when they are nested too deeply to tell": (
         [(0, "a", "f", "[" * 100_000), B],
         [A_STARTED, ("arguments", 0, "[" * 100_000), *B_STARTS],
@@ -524,14 +528,6 @@ def test_leaving_ends_no_call_that_came_after_the_finish_reason() -> None:
     parser.leave()
     assert parser.end is StreamEnd.CLOSED
     assert [row for row in briefly(parser.events()) if row[0] == "done"] == []
-
-
-@pytest.mark.parametrize(("arguments", "is_done"), [('{"x":1}', True), ("1", False), ("true", False), ('[{"x":1}]', False), ('"x"', False), ("{}", False)])  # fmt: skip
-def test_another_call_ends_one_whose_arguments_are_a_whole_object(arguments: str, is_done: bool) -> None:
-    parser = ChatCompletionParser()
-    parser.events()
-    parser.feed(calls((0, "a", "f", arguments)) + calls(B))
-    assert any(isinstance(one, ToolCallDone) for one in parser.events()) is is_done
 
 
 def test_cut_arguments_have_a_parse_error() -> None:
@@ -1279,6 +1275,10 @@ def shown(events: Iterable[ChatCompletionEvent]) -> list[Any]:
     return [(plain(one), getattr(one, "snapshot", None)) for one in events]
 
 
+def said(text: str) -> bytes:
+    return delta(content=text)
+
+
 @often
 @given(STREAMS, CUTS)
 def test_events_do_not_depend_on_the_cuts(stream: Stream, cuts: list[int]) -> None:
@@ -1292,28 +1292,23 @@ def test_nor_on_whether_chunks_are_made(stream: Stream, cuts: list[int], late: i
     assert shown(cut.read(late, folded=True)[1]) == shown(cut.read(late)[1])
 
 
-def test_an_anomaly_has_its_place_also_when_no_chunks_are_made() -> None:
-    start = [delta(role="assistant"), delta(refusal="no")]
-    stream = Stream([*start, delta(content="", tool_calls=[fragment(None, "a", "f", "{}")]), STOP])
-    (parser, events), (folded_parser, folded_events) = stream.read(), stream.read(folded=True)
-    assert parser.anomalies[0].offset == len(b"".join(start))
+# The events, the text that they give, and where the first anomaly stands among them.
+IN_SHORT: dict[str, tuple[list[bytes], str, int | None]] = {
+    "an anomaly": ([delta(role="assistant"), delta(refusal="no"), delta(content="", tool_calls=[fragment(None, "a", "f", "{}")]), STOP], "", 2),
+    "texts": ([*map(said, ("a", "b", "c", 'd"')), delta(reasoning="h"), *map(said, ("e\n", "f")), STOP, DONE], 'abcd"e\nf', None),
+    "half a pair": ([*map(said, ("a", "b", "c", "\ud83d", "d", "e")), STOP, DONE], "abc\N{REPLACEMENT CHARACTER}de", 3),
+}  # fmt: skip
+
+
+@each_case("late", [0, 3, 99])
+@each_case(("pieces", "text", "place"), IN_SHORT.values(), ids=IN_SHORT)
+def test_events_of_what_is_folded_in_short(pieces: list[bytes], text: str, place: int | None, late: int) -> None:
+    stream = Stream(pieces)
+    (parser, events), (folded_parser, folded_events) = stream.read(late), stream.read(late, folded=True)
+    assert shown(folded_events) == shown(events)
+    assert folded_parser.snapshot.text == parser.snapshot.text == text
     assert folded_parser.anomalies == parser.anomalies
-    assert shown(folded_events) == shown(events)
-
-
-def test_events_of_texts_that_are_folded_in_short() -> None:
-    texts = [delta(content=text) for text in ("a", "b", "c", 'd"', "e\n", "f")]
-    stream = Stream([*texts[:4], delta(reasoning="h"), *texts[4:], STOP, DONE])
-    for late in (0, 3, 99):
-        assert shown(stream.read(late, folded=True)[1]) == shown(stream.read(late)[1])
-
-
-def test_half_a_pair_comes_before_text_that_is_folded_in_short() -> None:
-    texts = ["a", "b", "c", "\ud83d", "d", "e"]
-    stream = Stream([*(delta(content=text) for text in texts), STOP, DONE])
-    (parser, events), (folded_parser, folded_events) = stream.read(), stream.read(folded=True)
-    assert folded_parser.completion().text == parser.completion().text == "abc\N{REPLACEMENT CHARACTER}de"
-    assert shown(folded_events) == shown(events)
+    assert place is None or parser.anomalies[0].offset == len(b"".join(pieces[:place]))
 
 
 def test_nor_when_every_byte_comes_alone() -> None:

@@ -1,4 +1,4 @@
-"""How a block of the docs is run."""
+"""How a block of the docs is run, and how their tables are read."""
 
 import ast
 import inspect
@@ -16,3 +16,12 @@ def run(source: str, filename: str, namespace: dict[str, Any]) -> None:
         anyio.run(block)
     else:
         block()
+
+
+def tables_of(text: str, *header: str) -> list[list[str]]:
+    """The rows of the tables with this header, as cells."""
+    lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
+    _, *tables = text.split("\n".join(lines) + "\n")
+    rows = [row for table in tables for row in table.split("\n\n")[0].splitlines()]
+    assert rows, header
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
