@@ -445,13 +445,18 @@ def test_what_does_not_grow_is_taken_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("index", [{}, {"index": 0}], ids=["no index", "one index"])
-def test_calls_that_only_their_ids_tell_apart(index: dict[str, int]) -> None:
+@pytest.mark.parametrize("ids", [["a", "b"], [None, None]], ids=["ids", "no ids"])
+@pytest.mark.parametrize("arguments", ["{}", '{"n":1}'])
+def test_calls_that_only_their_ids_or_names_tell_apart(
+    index: dict[str, int], ids: list[str | None], arguments: str
+) -> None:
+    """Equal arguments of a second call are its own, and not what was sent before."""
     payloads = [
-        chunk(choice(tool_calls=[call("a", "f", "{}", **index)])),
-        chunk(choice(tool_calls=[call("b", "g", "{}", **index)])),
+        chunk(choice(tool_calls=[call(id_, name, arguments, **index)])) for id_, name in zip(ids, "fg", strict=True)
     ]
     parser, _ = read(payloads, CumulativeDeltas())
-    assert [(one.id, one.arguments) for one in parser.snapshot.tool_calls] == [("a", "{}"), ("b", "{}")]
+    assert [(one.name, one.arguments) for one in parser.snapshot.tool_calls] == [("f", arguments), ("g", arguments)]
+    assert not any(ids) or [one.id for one in parser.snapshot.tool_calls] == ids
 
 
 # One choice
@@ -724,14 +729,6 @@ def test_a_choice_that_goes_on_after_another_finished_takes_the_finish_back() ->
 
 
 # Cumulative deltas: which text it is that grows
-
-
-@pytest.mark.parametrize("index", [{}, {"index": 0}], ids=["no index", "one index"])
-def test_calls_that_only_their_names_tell_apart(index: dict[str, int]) -> None:
-    """Equal arguments of a second call are its own, and not what was sent before."""
-    payloads = [chunk(choice(tool_calls=[call(None, name, '{"n":1}', **index)])) for name in "fg"]
-    parser, _ = read(payloads, CumulativeDeltas())
-    assert [(one.name, one.arguments) for one in parser.snapshot.tool_calls] == [("f", '{"n":1}'), ("g", '{"n":1}')]
 
 
 def test_texts_in_lists_may_be_cumulative_too() -> None:

@@ -189,7 +189,8 @@ def test_what_each_event_tells(pieces: list[bytes], expected: list[tuple[Any, ..
 
 def test_an_anomaly_is_noted_once_where_it_comes_first() -> None:
     pieces = [delta(content="a"), delta(role="", content="b"), delta(role="", content="c"), delta("odd")]
-    assert briefly(events_of(*pieces), noted=True) == [
+    parser, events = Stream(pieces).read()
+    assert briefly(events, noted=True) == [
         ("text", "a"),
         ("text", "b"),
         ("noted", "CF203"),
@@ -198,14 +199,9 @@ def test_an_anomaly_is_noted_once_where_it_comes_first() -> None:
         ("finished", "odd", "other"),
         ("noted", "CF501"),
     ]
-
-
-def test_the_event_of_an_anomaly_has_its_first_place() -> None:
-    pieces = [delta(content="a"), delta(role="", content="b"), delta(role="")]
-    parser, events = Stream(pieces).read()
-    (noted,) = [one.anomaly for one in events if isinstance(one, AnomalyNoted)]
-    assert (noted.rule.id, noted.count, noted.offset) == ("CF203", 1, len(pieces[0]))
-    assert parser.anomalies[0] == dataclasses.replace(noted, count=2)
+    first, *_ = [one.anomaly for one in events if isinstance(one, AnomalyNoted)]
+    assert (first.count, first.offset) == (1, len(pieces[0]))
+    assert parser.anomalies[0] == dataclasses.replace(first, count=2)
 
 
 @each_case("rule", RULES, ids=lambda rule: rule.id)
@@ -530,13 +526,6 @@ def test_leaving_ends_no_call_that_came_after_the_finish_reason() -> None:
     assert [row for row in briefly(parser.events()) if row[0] == "done"] == []
 
 
-def test_cut_arguments_have_a_parse_error() -> None:
-    (done,) = [one for one in events_of(calls((0, "a", "f", '{"x": "h')), delta("length"), DONE) if isinstance(one, ToolCallDone)]  # fmt: skip
-    assert done.parsed is None
-    assert isinstance(done.error, ParseError)
-    assert (done.error.cut, done.error.text) == (True, '{"x": "h')
-
-
 def test_arguments_with_very_many_values_are_left_to_you() -> None:
     """To parse them, where nobody asked, was once a minute of work and gigabytes."""
     whole = '{"x":[1' + ",1" * 250_000 + "]}"
@@ -669,14 +658,6 @@ def test_arguments_of_a_registered_type(as_type: Any, expected: Any, late: int) 
     assert first.call == parser.completion().tool_calls[0]
 
 
-def test_arguments_that_do_not_fit_the_type() -> None:
-    pieces = [calls((0, "a", "weather", '{"city":1}')), delta("tool_calls"), DONE]
-    (done,) = [one for one in events_of(*pieces, tools={"weather": Weather}) if isinstance(one, ToolCallDone)]
-    assert done.parsed is None
-    assert isinstance(done.error, ParseError)
-    assert (done.error.cut, done.error.path) == (False, ("city",))
-
-
 class Broken(BaseModel):
     city: str
 
@@ -686,13 +667,21 @@ class Broken(BaseModel):
         raise KeyError(value)
 
 
-def test_a_type_that_fails_to_validate_breaks_nothing() -> None:
-    """Validators are the user's, and may raise anything."""
-    (done,) = [one for one in events_of(calls(OSLO), delta("tool_calls"), tools={"weather": Broken}) if isinstance(one, ToolCallDone)]  # fmt: skip
+@each_case(
+    ("arguments", "finish", "tools", "expected"),
+    [
+        pytest.param('{"x": "h', "length", {}, (True, (), False), id="cut"),
+        pytest.param('{"city":1}', "tool_calls", {"weather": Weather}, (False, ("city",), False), id="no text"),
+        pytest.param(OSLO[3], "tool_calls", {"weather": Broken}, (False, (), True), id="the user's validator fails"),
+    ],
+)
+def test_arguments_that_cannot_be_parsed(arguments: str, finish: str, tools: dict[str, Any], expected: Any) -> None:
+    pieces = [calls((0, "a", "weather", arguments)), delta(finish), DONE]
+    (done,) = [one for one in events_of(*pieces, tools=tools) if isinstance(one, ToolCallDone)]
     assert done.parsed is None
     assert isinstance(done.error, ParseError)
-    assert isinstance(done.error.__cause__, KeyError)
-    assert (done.error.text, done.error.cut) == (OSLO[3], False)
+    assert done.error.text == arguments
+    assert (done.error.cut, done.error.path, isinstance(done.error.__cause__, KeyError)) == expected
 
 
 def test_a_custom_tools_input_stays_text() -> None:
