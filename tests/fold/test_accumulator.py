@@ -1143,18 +1143,12 @@ def test_how_long_a_function_still_takes_is_not_the_answer() -> None:
     assert [(one.rule.id, one.count) for one in parser.anomalies] == [("CF220", 2)]
 
 
-def test_a_finish_reason_of_a_tool_does_not_end_the_answer() -> None:
-    parser = ChatCompletionParser()
-    parser.feed(b"".join(sse(chunk({"content": "Hi"}), chunk(TOOL, finish_reason="stop"), done=False)))
-    parser.close()
-    assert parser.end is StreamEnd.TRUNCATED
-
-
-def test_a_tools_whole_message_is_not_the_assistants_either() -> None:
+@each_case("place", ["delta", "message"])
+def test_a_finish_reason_of_a_tool_does_not_end_the_answer(place: str) -> None:
     """MiniMax sends whole messages, too. Was once wrong: it was the answer, and its finish reason ended it."""
-    whole = {"choices": [{"index": 0, "message": TOOL, "finish_reason": "stop"}]}
+    of_the_tool = {"choices": [{"index": 0, place: TOOL, "finish_reason": "stop"}]}
     parser = ChatCompletionParser()
-    parser.feed(b"".join(sse(chunk({"content": "Hi"}), whole, done=False)))
+    parser.feed(b"".join(sse(chunk({"content": "Hi"}), of_the_tool, done=False)))
     parser.close()
     (choice,) = parser.snapshot.choices
     assert (parser.end, parser.snapshot.text, choice.model_extra) == ("truncated", "Hi", {"tool_messages": [TOOL]})
