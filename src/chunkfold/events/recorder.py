@@ -32,7 +32,7 @@ from chunkfold.fold.tool_call import ToolCall
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.parsing import has_more_items, load_json
 from chunkfold.json_text.values import copied, is_object, new_dict
-from chunkfold.models.base import cleaned
+from chunkfold.models.base import for_completion
 from chunkfold.models.outcome import Outcome, outcome_of
 from chunkfold.models.shared import Annotation
 from chunkfold.models.tool_calls import (
@@ -133,7 +133,7 @@ class EventRecorder:
 
     def on_annotation(self, choice: int, annotation: Annotation) -> None:
         """An annotation came."""
-        self._events.append(AnnotationReceived(choice, cleaned(annotation)))
+        self._events.append(AnnotationReceived(choice, for_completion(annotation)))
 
     def on_finish(self, choice: int, finish_reason: str, *, has_tool_calls: bool) -> None:
         """A choice has its finish reason. One that means an error does not complete a call."""

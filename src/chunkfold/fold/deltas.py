@@ -27,7 +27,7 @@ from chunkfold.models.content import (
     Fields,
     fields_of,
     fragments_of,
-    has_more,
+    has_more_than_text,
     is_image,
     is_of_tool,
     is_thought,
@@ -154,7 +154,7 @@ def _add_content_list(state: ChoiceState, content: list[Any], *, has_reasoning: 
     size = 0
     for part in content:
         kind, text = read_part(part)
-        if is_object(part) and (kind != "text" or has_more(part)):
+        if is_object(part) and (kind != "text" or has_more_than_text(part)):
             size += _keep_part(state, part, kind)
         if is_wrong_part(part):
             state.log.note(

@@ -12,7 +12,7 @@ from chunkfold.excerpts import short_repr
 from chunkfold.fold.choice_state import ChoiceState
 from chunkfold.fold.deltas import fold_delta
 from chunkfold.json_text.values import copied, is_list, is_object
-from chunkfold.models.base import Model, cleaned, own_fields, validate_leniently, with_unknown
+from chunkfold.models.base import Model, copied_fields, for_completion, validate_leniently, with_unknown
 from chunkfold.models.chunk import ChoiceDelta, ChoiceDeltaToolCall
 from chunkfold.models.completion import ChatCompletion, Choice
 from chunkfold.models.content import (
@@ -55,7 +55,7 @@ def _choice_snapshot(state: ChoiceState) -> Choice:
     message, order = _message_snapshot(state)
     fields: dict[str, Any] = {"index": state.index, "finish_reason": state.finish_reason, "message": message}
     if state.tool_messages:
-        fields["tool_messages"] = [own_fields(message) for message in state.tool_messages]
+        fields["tool_messages"] = [copied_fields(message) for message in state.tool_messages]
     if state.logprobs or state.logprobs_extra:
         lists = {name: [_own(entry) for entry in kept] for name, kept in state.logprobs.items()}
         fields["logprobs"] = validate_leniently(ChoiceLogprobs, with_unknown(state.logprobs_extra, lists))[0]
@@ -120,7 +120,7 @@ def _blocks_snapshot(name: str, blocks: list[dict[str, Any]]) -> Any:
 def _own(item: Any) -> Any:
     """A copy of an image, an annotation or a token's log probability that is the snapshot's own."""
     # Models are validated again one by one: there are never more wrong values in one than an event can have.
-    return cleaned(item) if isinstance(item, Model) else copied(item)
+    return for_completion(item) if isinstance(item, Model) else copied(item)
 
 
 def gap_in(state: ChoiceState) -> ChoiceDelta | None:

@@ -65,7 +65,7 @@ class ToolCalls:
             self._log.note(anomalies.EMPTY_FOR_ABSENT, "a tool call")
             return None
         if at_index is None and index is not None and has_text and not (id_ or name):
-            at_index = self._moved(index)
+            at_index = self._continued_at_new_index(index)
         call, grown = self._bind(at_index, index, id_, name)
         if call.type is None and (type_ := fields.get("type")):
             call.type = type_
@@ -188,7 +188,7 @@ class ToolCalls:
             return None
         return at_index  # None is rule 5
 
-    def _moved(self, index: int) -> ToolCall | None:
+    def _continued_at_new_index(self, index: int) -> ToolCall | None:
         """Rule 5, with nothing but text at a free index: the call that continues there; None if there is none.
 
         It is the call at that place, if it began without an index or at one that was taken: some relays give the first

@@ -209,7 +209,7 @@ def validate_leniently(kind: type[ModelT], value: dict[str, Any]) -> tuple[Model
     return model, wrong
 
 
-def cleaned(model: ModelT) -> ModelT:
+def for_completion(model: ModelT) -> ModelT:
     """A copy of a model of a chunk as a completion has it: values of a wrong type are in `raw_values`."""
     return validate_leniently(type(model), model.model_dump(exclude_unset=True))[0]
 
@@ -218,7 +218,7 @@ def with_unknown(unknown: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[
     """Fields of a completion and copies of the unknown ones; a raw value of one of the fields is in `raw_values`."""
     if not unknown:
         return {**fields}
-    kept = own_fields(unknown)
+    kept = copied_fields(unknown)
     raw = {name: kept.pop(name) for name in unknown if name in fields}
     if raw:
         known = kept.get(RAW_VALUES)
@@ -226,7 +226,7 @@ def with_unknown(unknown: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[
     return {**kept, **fields}
 
 
-def own_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+def copied_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of fields that can be changed. Texts are shared: copying one takes up to five times its memory."""
     return {name: copied(value) if is_container(value) else value for name, value in fields.items()}
 

@@ -263,7 +263,7 @@ def is_wrong_part(part: Any) -> bool:
     return part.get("type") in (*_TEXT_PARTS, None) and not isinstance(part.get("text"), str | None)
 
 
-def has_more(part: dict[str, Any]) -> bool:
+def has_more_than_text(part: dict[str, Any]) -> bool:
     """Whether a text part of a content list has more values than its text, except its place."""
     others = [value for name, value in part.items() if name not in ("type", "text", "index")]
     return not isinstance(part.get("text"), str | None) or any(value not in (None, "", [], {}) for value in others)

@@ -130,7 +130,7 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
         return
     payload.notes += found
     if problem:
-        payload.error = _unread_error(event)
+        payload.error = _error_in_text(event)
         return
     value = unwrapped(value, payload.notes)
     envelope = find_error(value) if is_object(value) else None
@@ -150,7 +150,7 @@ def _has_chunk(fields: dict[str, Any]) -> bool:
     return bool(choices) or (choices == [] and any(is_object(holder) and holder.get("usage") for holder in holders))
 
 
-def _unread_error(event: ServerSentEvent) -> APIError:
+def _error_in_text(event: ServerSentEvent) -> APIError:
     """The error in data that is not JSON: all of the text is its message."""
     text = event.text
     return api_error(text.strip(), text)
@@ -160,7 +160,7 @@ def _take_json(event: ServerSentEvent, payload: Payload) -> None:
     notes: Notes = []
     value, problem = read_json(event.data, notes)
     if problem:
-        _take_unread(event, problem, payload)
+        _take_broken(event, problem, payload)
         return
     is_foreign = raw_data.is_foreign(event)
     if not is_foreign:
@@ -175,7 +175,7 @@ def _take_json(event: ServerSentEvent, payload: Payload) -> None:
         payload.error = _invalid(event, f"expected a JSON object, received {kind}: {excerpt_of(event.data)}")
 
 
-def _take_unread(event: ServerSentEvent, problem: str, payload: Payload) -> None:
+def _take_broken(event: ServerSentEvent, problem: str, payload: Payload) -> None:
     event = raw_data.without_splice(event)
     is_foreign = raw_data.is_foreign(event)
     if (
@@ -186,7 +186,7 @@ def _take_unread(event: ServerSentEvent, problem: str, payload: Payload) -> None
         _take_several(event, payload)
     elif raw_data.is_broken_error(event.data):
         payload.notes.append((anomalies.ERROR_BROKEN, ""))
-        payload.error = _unread_error(event)
+        payload.error = _error_in_text(event)
     elif is_foreign:
         _skip_foreign(event, payload)
     else:
