@@ -14,7 +14,7 @@ from chunkfold.json_text.surrogates import scrubbed
 from chunkfold.json_text.values import is_integer, is_list, is_object, objects_in
 from chunkfold.models.base import validate_leniently
 from chunkfold.models.shared import ErrorObject
-from chunkfold.wire.envelopes import find_error, first_message, message_of
+from chunkfold.wire.envelopes import error_value, first_message, message_of
 from chunkfold.wire.headers import request_id, retry_after, seconds_in
 from chunkfold.wire.repairs import is_too_deep
 from chunkfold.wire.statuses import status_of
@@ -40,8 +40,7 @@ def api_error(value: Any, raw: Any) -> APIError:
 def api_status_error(status_code: int, headers: Mapping[str, str], raw: Any, text: str) -> APIStatusError:
     """An `APIStatusError`: `raw` is the JSON of the response; if it is not JSON, None, and `text` is quoted."""
     raw = scrubbed(raw)
-    envelope = find_error(raw) if is_object(raw) else None
-    value = envelope.value if envelope else text if raw is None or is_list(raw) else raw
+    value = text if raw is None or is_list(raw) else error_value(raw)
     said, known = _message_and_arguments(value, raw)
     msg = f"HTTP {status_code}{_redirected(status_code, headers)}: {said}"
     failure = APIStatusError(msg, raw=text if raw is None else raw, **known)
@@ -162,5 +161,4 @@ def _inner_fields(fields: dict[str, Any]) -> dict[str, Any]:
     sent = sent[0] if is_list(sent) and len(sent) == 1 else sent
     if not sent or not isinstance(sent, str | list | dict):
         return {}
-    envelope = find_error(sent) if is_object(sent) else None
-    return _error_fields(envelope.value if envelope else sent, sent)
+    return _error_fields(error_value(sent), sent)

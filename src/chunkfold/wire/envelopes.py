@@ -84,6 +84,12 @@ def find_error(fields: dict[str, Any], *, unambiguous: bool = False) -> Envelope
     return None
 
 
+def error_value(value: Any) -> Any:
+    """The value that describes an error, in JSON that is an error: that of its envelope, else all of it."""
+    envelope = find_error(value) if is_object(value) else None
+    return value if envelope is None else envelope.value
+
+
 def _has_error(holder: Any) -> TypeGuard[dict[str, Any]]:
     """Whether a choice or `x_groq` has an error; null, false and an error with only empty fields do not count."""
     return is_object(holder) and _is_not_empty(holder.get("error"))

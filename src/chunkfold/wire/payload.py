@@ -18,7 +18,14 @@ from chunkfold.json_text.values import is_list, is_object, new_list
 from chunkfold.models.chunk import KEEP_ALIVES, ChatCompletionChunk, is_unexplained
 from chunkfold.wire import raw_data
 from chunkfold.wire.api_errors import api_error
-from chunkfold.wire.envelopes import find_error, is_only_chunk, other_api, other_api_object, without_error_texts
+from chunkfold.wire.envelopes import (
+    error_value,
+    find_error,
+    is_only_chunk,
+    other_api,
+    other_api_object,
+    without_error_texts,
+)
 from chunkfold.wire.part_counts import MAX_BLOCK_PARTS, MAX_EVENT_PARTS, count_parts, is_full_of_parts
 from chunkfold.wire.reading import Notes, UnreadableError, read_json
 from chunkfold.wire.repairs import repaired_chunk
@@ -133,8 +140,7 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
         payload.error = _error_in_text(event)
         return
     value = unwrapped(value, payload.notes)
-    envelope = find_error(value) if is_object(value) else None
-    _take_error(event, envelope.value if envelope else value, value, payload)
+    _take_error(event, error_value(value), value, payload)
 
 
 def _take_error(event: ServerSentEvent, value: Any, raw: Any, payload: Payload) -> None:
