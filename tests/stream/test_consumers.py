@@ -963,7 +963,7 @@ async def test_cancelled_anywhere_as_the_wait_after_done_is_over(
     library: Any, cancelling: Cancelling, seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its own end is a cancellation, too; the other one is not lost for it."""
-    monkeypatch.setattr(network, "MAX_SECONDS", seconds)
+    monkeypatch.setattr(network, "MAX_WAIT_FOR_END", seconds)
     assert await cancel_everywhere(library, Answer(SOON, ending="open"), cancelling, use_it_whole)
 
 
@@ -1007,7 +1007,7 @@ async def test_closing_that_is_cancelled_waits_no_longer_for_the_end_of_the_body
     library: Any, anyio_backend: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On asyncio the closing is a task of its own, which nobody cancels."""
-    monkeypatch.setattr(network, "MAX_SECONDS", math.inf)
+    monkeypatch.setattr(network, "MAX_WAIT_FOR_END", math.inf)
     async with asked(library, AsyncChatCompletionStream, Answer(SOON, ending="open"), timeout=None) as to:
         stream = await to.open()
         await stream.read()

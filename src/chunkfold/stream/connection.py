@@ -74,7 +74,7 @@ def connect(
         Exception: What the client raises while it opens the request is not wrapped. A status that is not 2xx is
             raised as `APIStatusError` by the first read.
     """
-    return _opened(_Opening(client, method, url, json, options, reuse_connection))
+    return _connection(_Request(client, method, url, json, options, reuse_connection))
 
 
 def aconnect(
@@ -87,12 +87,12 @@ def aconnect(
     **options: Unpack[ConnectOptions],
 ) -> AbstractAsyncContextManager[AsyncChatCompletionStream]:
     """Send a streamed request with an async client; see `connect`."""
-    return _AsyncConnection(_Opening(client, method, url, json, options, reuse_connection))
+    return _AsyncConnection(_Request(client, method, url, json, options, reuse_connection))
 
 
 @dataclass(repr=False)  # options may have secrets
-class _Opening:
-    """A request that is checked, but not sent yet."""
+class _Request:
+    """A request, which is checked before it is sent."""
 
     client: Any
     method: str
@@ -104,7 +104,7 @@ class _Opening:
 
     def __post_init__(self) -> None:
         check_flag("reuse_connection", self.reuse_connection)
-        self._parser_options, self._request = split_options(self.json, self.options)
+        self._parser_options, self._client_options = split_options(self.json, self.options)
         self._parser_options["started"] = 0.0  # until it is sent; otherwise the parser would read the clock
         ChatCompletionParser(**self._parser_options)  # options that it refuses must not cost a request
         if not callable(getattr(self.client, "stream", None)):  # that of a session of requests is a flag
@@ -116,7 +116,7 @@ class _Opening:
         if self.is_sent:
             raise StreamConsumedError("this request was already sent: call `aconnect` for another one")
         self._parser_options["started"] = self._now()
-        sending = self.client.stream(self.method, self.url, **self._request)
+        sending = self.client.stream(self.method, self.url, **self._client_options)
         if not hasattr(sending, enter):
             kind = "an async client for `aconnect`" if enter == "__aenter__" else "a sync client for `connect`"
             raise TypeError(f"client: expected {kind}, received {type(self.client).__name__}")
@@ -128,23 +128,23 @@ class _Opening:
         may_keep = self.reuse_connection and may_reuse(self.client, getattr(response, "url", None))
         return {**self._parser_options, "reuse_connection": may_keep}
 
-    def closed(self, stream: StreamDriver) -> None:
-        """The stream was closed."""
+    def note_closed(self, stream: StreamDriver) -> None:
+        """The stream was closed: if its connection was kept, the client may send its next request over it."""
         if stream.connection_was_kept:
             note_kept(self.client, stream.response.url)
 
 
 @contextmanager
-def _opened(opening: _Opening) -> Generator[ChatCompletionStream]:
+def _connection(request: _Request) -> Generator[ChatCompletionStream]:
     """A generator, so that an interrupt cannot come between leaving the context and closing the response."""
     with ExitStack() as stack:
         try:
-            response = stack.enter_context(opening.send("__enter__"))
+            response = stack.enter_context(request.send("__enter__"))
         except Exception as exc:
-            note_failure(opening.client, exc)
+            note_failure(request.client, exc)
             raise
-        stream = ChatCompletionStream(response, **opening.stream_options(response))
-        stack.callback(opening.closed, stream)
+        stream = ChatCompletionStream(response, **request.stream_options(response))
+        stack.callback(request.note_closed, stream)
         with stream:
             stream.timing.headers = stream.elapsed
             yield stream
@@ -153,19 +153,19 @@ def _opened(opening: _Opening) -> Generator[ChatCompletionStream]:
 class _AsyncConnection(AbstractAsyncContextManager[AsyncChatCompletionStream]):
     """A class, so that a connection that is open when the event loop ends leaves no open generator."""
 
-    def __init__(self, opening: _Opening) -> None:
-        self._opening = opening
+    def __init__(self, request: _Request) -> None:
+        self._request = request
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> AsyncChatCompletionStream:
         async with AsyncExitStack() as stack:
             try:
-                response = await stack.enter_async_context(self._opening.send("__aenter__"))
+                response = await stack.enter_async_context(self._request.send("__aenter__"))
             except Exception as exc:
-                note_failure(self._opening.client, exc)
+                note_failure(self._request.client, exc)
                 raise
-            stream = AsyncChatCompletionStream(response, **self._opening.stream_options(response))
-            stack.callback(self._opening.closed, stream)
+            stream = AsyncChatCompletionStream(response, **self._request.stream_options(response))
+            stack.callback(self._request.note_closed, stream)
             await stack.enter_async_context(stream)
             stream.timing.headers = stream.elapsed
             self._stack = stack.pop_all()

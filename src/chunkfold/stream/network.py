@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import anyio
 
-MAX_SECONDS: Final = 0.1  # how long the end of a body is waited for
+MAX_WAIT_FOR_END: Final = 0.1  # seconds
 _LONGEST_TIMEOUT: Final = 1e6  # seconds; a socket takes at most 2**31 milliseconds
 _lock: Final = threading.Lock()
 
@@ -29,13 +29,13 @@ def owns_connection(response: Any) -> bool:
     return package in ("httpx", "httpx2") and response.http_version == "HTTP/1.1" and not response.is_closed
 
 
-def read_to_end(response: Any, source: Iterator[bytes], seconds: float = MAX_SECONDS) -> bool:
+def read_to_end(response: Any, source: Iterator[bytes], seconds: float = MAX_WAIT_FOR_END) -> bool:
     """Read on until the body ends, for at most `seconds` and never more than 100 ms; return whether it ended.
 
     After `[DONE]` the last chunk of an HTTP/1.1 body is still missing, and only a connection whose body was read to the
     end goes back to the pool. Returning in time is guaranteed, reuse is not.
     """
-    deadline = time.monotonic() + min(seconds, MAX_SECONDS)
+    deadline = time.monotonic() + min(seconds, MAX_WAIT_FOR_END)
     with suppress(Exception), reads_until(response, deadline) as is_bounded:
         return is_bounded and all(time.monotonic() <= deadline for _ in source)
     return False  # the end is late or broken, but the stream is complete
@@ -45,7 +45,7 @@ def end_of_body_scope(seconds: float) -> "anyio.CancelScope":
     """How long `read_to_end_async` may read: at most `seconds` from now and never more than 100 ms."""
     import anyio
 
-    return anyio.move_on_after(min(seconds, MAX_SECONDS))
+    return anyio.move_on_after(min(seconds, MAX_WAIT_FOR_END))
 
 
 async def read_to_end_async(source: AsyncIterator[bytes], scope: "anyio.CancelScope") -> bool:
