@@ -84,15 +84,11 @@ class Footprint:
                 unseen += present
             elif id(value) not in counted:
                 counted.add(id(value))
-                kept: Kept = value.kept()
-                size += _STATE + self._of_lasting(id(value), kept)
-                unseen += filter(None, kept.parts)  # most are empty
+                kept: Kept = value.kept()  # most parts are empty
+                size += _STATE + sum(self._of_growing(part) for part in kept.growing if part)
+                size += sum(self._of_replaced((id(value), n), part) for n, part in enumerate(kept.replaced) if part)
+                unseen += filter(None, kept.parts)
         return size
-
-    def _of_lasting(self, owner: int, kept: Kept) -> int:
-        """The size of what a state does not change, of which only what is new is measured."""
-        replaced = (self._of_replaced((owner, place), fields) for place, fields in enumerate(kept.replaced) if fields)
-        return sum(self._of_growing(part) for part in kept.growing if part) + sum(replaced)
 
     def _of_growing(self, part: list[Any] | dict[Any, Any]) -> int:
         """The size of a list, or of the keys of an object; only what was added since the last time is measured."""
