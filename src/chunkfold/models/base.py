@@ -140,7 +140,11 @@ def copier_of(model: ModelT) -> Callable[[], ModelT]:
     kind, fields, present = type(model), vars(model), model.__pydantic_fields_set__
     extra = cast("dict[str, Any]", model.__pydantic_extra__)
     copy_extra = partial(copied, extra) if any(map(is_container, extra.values())) else extra.copy
-    inner = [(name, _copier(value)) for name, value in fields.items() if is_container(value) or is_model(value)]
+    inner = [
+        (name, _copier(value))
+        for name, value in fields.items()
+        if value is not None and isinstance(value, (dict, list, Model))
+    ]
 
     def copy() -> ModelT:
         new = _new(kind)

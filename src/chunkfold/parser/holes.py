@@ -15,7 +15,7 @@ from chunkfold.models.base import Model, is_model
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.wire.payload import chunk_from_json
 
-VALUE: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|-?\d[\d.eE+-]*+)', re.DOTALL)
+VALUE: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\d-][\d.eE+-]*+)', re.DOTALL)
 """A string or number of JSON; of the numbers, only integers can be in a hole.
 
 A string without an end goes to the end of the data, so that the search does not start in it again and again.
@@ -79,15 +79,15 @@ def _fields(model: Model) -> Iterator[Field]:
     for key, value in fields.items():
         if value is None:
             continue
-        if is_model(value):
+        if not isinstance(value, (dict, list, Model)):
+            yield Field(fields, key)
+        elif is_model(value):
             yield from _fields(value)
         elif is_list(value) and key in _LISTS:
             for item in value:
                 yield from _fields(item) if is_model(item) else _fields_of_object(item)
-        elif is_container(value):
-            raise ValueError(f"{key}: expected one value, received several")
         else:
-            yield Field(fields, key)
+            raise ValueError(f"{key}: expected one value, received several")
     # A hole in a list or an object is not found.
     yield from (Field(unknown, key) for key, value in unknown.items() if not is_container(value))
 
