@@ -70,8 +70,8 @@ def refused_rules(*, strict: bool | Collection[str], tolerate: Collection[str]) 
 
 
 def _known_ids(option: str, ids: object) -> frozenset[str]:
-    expected = "True, False or a collection of rule ids" if option == "strict" else "a collection of rule ids"
-    if isinstance(ids, str | bytes) or not isinstance(ids, Collection):
+    if isinstance(ids, (str, bytes)) or not isinstance(ids, Collection):
+        expected = "True, False or a collection of rule ids" if option == "strict" else "a collection of rule ids"
         raise TypeError(f"{option}: expected {expected} such as ('CF501',), received {ids!r}")
     for one in cast("Collection[object]", ids):
         if not isinstance(one, str) or one not in _IDS:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from chunkfold.errors import LimitExceededError, exceeded
 from chunkfold.wire.headers import Headers
@@ -73,12 +73,12 @@ def encoding_error(response: Any, layers: list[str]) -> LimitExceededError | Non
     return exceeded("max_content_encodings", 0, "content encodings that were not requested")
 
 
-def check_source(source: Any, method: str) -> None:
+def check_source(source: object, method: str) -> None:
     """Check that a source is read as its stream reads, sync or async; a `TypeError` if it is not.
 
     The response of a client of the other kind has the method too, and would look like a transport that failed.
     """
-    kind = type(cast("object", source))
+    kind = type(source)
     is_async = method == "aiter_bytes"
     own, other = ("__aiter__", "__iter__") if is_async else ("__iter__", "__aiter__")
     if hasattr(source, method):
@@ -89,7 +89,7 @@ def check_source(source: Any, method: str) -> None:
         if getattr(source, "is_closed", False) or hasattr(body, own) or not hasattr(body, other):
             return  # closed: its body may have been read
         received = f"the {kind.__name__} of {'a sync' if is_async else 'an async'} client"
-    elif hasattr(source, own) and not issubclass(kind, bytes | bytearray | memoryview | str):
+    elif hasattr(source, own) and not issubclass(kind, (bytes, bytearray, memoryview, str)):
         return
     else:
         received = kind.__name__
