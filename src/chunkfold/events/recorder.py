@@ -30,7 +30,7 @@ from chunkfold.fold.audio import AudioDecoder
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.tool_call import ToolCall
 from chunkfold.fold.tool_calls import ToolCalls
-from chunkfold.json_text.parsing import has_more_items, load_json
+from chunkfold.json_text.parsing import count_items, load_json
 from chunkfold.json_text.values import copied, is_object, new_dict
 from chunkfold.models.base import for_completion
 from chunkfold.models.outcome import Outcome, outcome_of
@@ -42,7 +42,9 @@ from chunkfold.models.tool_calls import (
     give_types,
 )
 
-_MOST_VALUES: Final = 250_000  # each takes up to 200 bytes, and a microsecond
+# Each takes up to 200 bytes, and a microsecond.
+_MOST_VALUES: Final = 250_000
+_MOST_VALUES_IN_ALL: Final = 500_000
 _TEXT_EVENTS: Final[dict[str, type[TextDelta | ReasoningDelta | RefusalDelta]]] = {
     "content": TextDelta,
     "reasoning": ReasoningDelta,
@@ -73,6 +75,20 @@ class _ChoiceProgress:
     finish: tuple[str, Outcome] | None = None
 
 
+class _ValueBudget:
+    """The values of arguments that may still be parsed in a stream."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_VALUES_IN_ALL
+
+    def allows(self, arguments: str) -> bool:
+        """Whether arguments may be parsed. Their values are counted in any case, since counting takes time too."""
+        most = min(self._left, _MOST_VALUES)
+        values = count_items(arguments.encode("utf-8", "surrogatepass"), most)
+        self._left = max(self._left - values, 0)
+        return values <= most
+
+
 class EventRecorder:
     """Observe the fold of one stream, and keep its events until they are taken."""
 
@@ -80,6 +96,8 @@ class EventRecorder:
         self._types = types
         self._events: list[ChatCompletionEvent] = []
         self._choices: defaultdict[int, _ChoiceProgress] = defaultdict(_ChoiceProgress)
+        self._checked = _ValueBudget()  # to find whether a call is whole
+        self._parsed = _ValueBudget()  # for the events
 
     def take(self) -> list[ChatCompletionEvent]:
         """The events since the last time."""
@@ -167,7 +185,7 @@ class EventRecorder:
         if previous is None or previous.is_followed:
             return  # each call is checked once, so that the cost stays linear
         previous.is_followed = True
-        if previous.call.place in kept.open_calls and _is_whole(previous.call):
+        if previous.call.place in kept.open_calls and _is_whole(previous.call, self._checked):
             self._end(kept, previous)
 
     def _end_calls(self, kept: _ChoiceProgress) -> None:
@@ -187,17 +205,17 @@ class EventRecorder:
             self._events.append(ToolCallArgumentsDelta(progress.choice, progress.call.place, call.arguments))
         progress.done = call.model_copy(deep=True)  # the receiver may change the event's own
         give_types([call], self._types)
-        parsed, error = _parsed(call)
+        parsed, error = _parsed(call, self._parsed)
         self._events.append(ToolCallDone(progress.choice, progress.call.place, call, parsed, error))
 
 
-def _is_whole(call: ToolCall) -> bool:
+def _is_whole(call: ToolCall, budget: _ValueBudget) -> bool:
     """Whether a call can be taken for complete when another one begins: it has a name, and a whole object.
 
     A custom tool's input has no end of its own. An empty object is what some bridges send before the real one.
     """
     text = call.arguments.getvalue()
-    if call.is_custom or not call.has_name or _has_many_values(text):
+    if call.is_custom or not call.has_name or not budget.allows(text):
         return False
     try:
         arguments = load_json(text)
@@ -206,12 +224,12 @@ def _is_whole(call: ToolCall) -> bool:
     return is_object(arguments) and bool(arguments)
 
 
-def _parsed(call: ChatCompletionMessageToolCall) -> tuple[Any, ParseError | None]:
+def _parsed(call: ChatCompletionMessageToolCall, budget: _ValueBudget) -> tuple[Any, ParseError | None]:
     if not isinstance(call, ChatCompletionMessageFunctionToolCall):
         return call.custom.input, None
-    if _has_many_values(call.arguments):
-        what = f"expected at most {_MOST_VALUES} values to parse for an event, received more"
-        return None, ParseError(f"{what}: call.function.parse() has no limit", text=call.arguments)
+    if not budget.allows(call.arguments):
+        what = f"expected at most {_MOST_VALUES} values to parse for an event, and {_MOST_VALUES_IN_ALL} in a stream"
+        return None, ParseError(f"{what}, received more: call.function.parse() has no limit", text=call.arguments)
     try:
         return call.function.parse(), None
     except ParseError as error:
@@ -221,10 +239,6 @@ def _parsed(call: ChatCompletionMessageToolCall) -> tuple[Any, ParseError | None
         failure = ParseError(msg, text=call.arguments)
         failure.__cause__ = error  # with its traceback, which shows where the validator failed
         return None, failure
-
-
-def _has_many_values(arguments: str) -> bool:
-    return len(arguments) > _MOST_VALUES and has_more_items(arguments.encode("utf-8", "surrogatepass"), _MOST_VALUES)
 
 
 def _without_frames(error: ParseError) -> ParseError:

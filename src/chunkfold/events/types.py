@@ -166,7 +166,8 @@ class ToolCallDone(ShortRepr):
         position: Its index in `message.tool_calls`.
         call: The call. If it was sent without an id, it has the id of the final message.
         parsed: Its arguments: the type that was registered for the tool, else a dict; for a custom tool, the text of
-            its input. None if they do not parse, or have more than 250,000 values.
+            its input. None if they do not parse, or have more than 250,000 values, or if the stream's calls have more
+            than 500,000.
         error: Why `parsed` is None, else None. `error.cut` says whether the arguments ended too early, usually at a
             token limit.
     """

@@ -28,10 +28,13 @@ def has_more_items(data: bytes, most: int | None) -> bool:
 
     An empty object in a list counts 2, a number 1. Data with no more bytes than the limit is not counted.
     """
-    if most is None or len(data) <= most:
-        return False
+    return most is not None and len(data) > most and count_items(data, most) > most
+
+
+def count_items(data: bytes, most: int) -> int:
+    """The number of items, but at most one more than the limit."""
     items = (match for match in _ITEM.finditer(data) if match[1])
-    return sum(1 for _ in islice(items, most + 1)) > most
+    return sum(1 for _ in islice(items, most + 1))
 
 
 def adapter_of(as_type: Any) -> TypeAdapter[Any]:
