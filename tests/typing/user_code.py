@@ -104,6 +104,8 @@ def look(completion: chunkfold.ChatCompletion) -> None:
     assert_type(completion.finish_reason, str | None)
     assert_type(completion.choices[0].outcome, chunkfold.Outcome | None)
     assert_type(completion.choices[0].message.parse(Weather), Weather)
+    perhaps: Weather | None = completion.choices[0].message.parse(Weather | None)
+    print(perhaps)
     assert_type(completion.usage.cached_tokens if completion.usage else None, int | None)
     for call in completion.tool_calls:
         assert_type(call.name, str)
@@ -112,6 +114,8 @@ def look(completion: chunkfold.ChatCompletion) -> None:
             assert_type(call.function.parse(), Any)  # a dict, or what is registered for the tool
             assert_type(call.function.parse(Weather), Weather)
             assert_type(call.function.parse(Arguments), Arguments)
+            either: Weather | list[Weather] = call.function.parse(Weather | list[Weather])
+            print(either)
         else:
             assert_type(call.custom.input, str)
 
