@@ -89,6 +89,7 @@ def wrap(response: httpx.Response, pieces: list[bytes], generator: Iterator[byte
     chunkfold.ChatCompletionStream(response, strict=True)
     chunkfold.ChatCompletionStream(pieces, headers={"x-request-id": "r"})
     chunkfold.ChatCompletionStream(generator, reuse_connection=False)
+    chunkfold.ChatCompletionStream([bytearray(), memoryview(b"")])
     chunkfold.AsyncChatCompletionStream(response)
 
 

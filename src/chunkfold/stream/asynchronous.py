@@ -59,7 +59,7 @@ class AsyncChatCompletionStream(StreamDriver):
 
     def __init__(
         self,
-        source: AsyncResponse | AsyncIterable[bytes],
+        source: AsyncResponse | AsyncIterable[bytes | bytearray | memoryview],
         *,
         reuse_connection: bool = True,
         **options: Unpack[ParserOptions],

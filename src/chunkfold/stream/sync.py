@@ -63,7 +63,11 @@ class ChatCompletionStream(StreamDriver):
     """
 
     def __init__(
-        self, source: SyncResponse | Iterable[bytes], *, reuse_connection: bool = True, **options: Unpack[ParserOptions]
+        self,
+        source: SyncResponse | Iterable[bytes | bytearray | memoryview],
+        *,
+        reuse_connection: bool = True,
+        **options: Unpack[ParserOptions],
     ) -> None:
         super().__init__(source, "iter_bytes", reuse_connection, options)
         data: Any = self.response.iter_bytes() if self.response is not None else source
