@@ -641,6 +641,8 @@ ARGUMENTS = [
     pytest.param([None, ONE, None], ONE, {"n": 1}, set(), id="null adds nothing"),
     pytest.param(["", ""], "", {}, set(), id="none for a tool without parameters"),
     pytest.param([None], "", {}, set(), id="null alone"),
+    pytest.param(["null"], "null", {}, set(), id="the text null"),
+    pytest.param(["nu", "ll", " "], "null ", {}, set(), id="the text null in pieces"),
     pytest.param([...], "", {}, set(), id="not sent"),
     pytest.param([{"n": 1}], ONE, {"n": 1}, {"CF310"}, id="an object is its JSON text"),
     pytest.param([{}], "{}", {}, {"CF310"}, id="an empty object alone"),
@@ -663,6 +665,21 @@ def test_arguments(values: list[Any], text: str, value: dict[str, Any], rules: s
     assert call.arguments == text
     assert call.function.parse() == value
     assert noted(parser) == rules
+
+
+@each_case(
+    ("type_", "key", "text", "rules"),
+    [
+        ("function", "arguments", "null", ["CF203"]),
+        ("function", "arguments", "nullable", []),
+        ("custom", "input", "null", []),
+    ],
+)
+def test_arguments_that_are_the_text_null_are_noted(type_: str, key: str, text: str, rules: list[str]) -> None:
+    call = {"index": 0, "id": "a", "type": type_, type_: {"name": W, key: text}}
+    parser = ChatCompletionParser()
+    parser.feed(delta(tool_calls=[call]) + delta("tool_calls") + DONE)
+    assert [one.rule.id for one in parser.anomalies] == rules
 
 
 def test_arguments_of_a_whole_message_may_be_an_object() -> None:

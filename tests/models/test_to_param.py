@@ -172,6 +172,8 @@ def test_unknown_fields_go_back_to_the_level_where_they_came() -> None:
         pytest.param([""], "{}", id="none"),
         pytest.param([None], "{}", id="null"),
         pytest.param([" \n"], "{}", id="blank"),
+        pytest.param(["null"], "{}", id="the text null"),
+        pytest.param(["nul"], "nul", id="no null"),
         pytest.param([{}], "{}", id="an empty object"),
         pytest.param(["{}"], "{}", id="an empty object's text"),
         pytest.param(["{}", '{"a":1}'], '{"a":1}', id="a placeholder"),

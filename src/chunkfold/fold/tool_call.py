@@ -26,6 +26,7 @@ from chunkfold.models.tool_calls import (
     ChatCompletionMessageFunctionToolCall,
     ChatCompletionMessageToolCall,
     FunctionCall,
+    is_null,
     without_placeholder,
 )
 
@@ -161,10 +162,15 @@ class ToolCall:
             log.note(anomalies.ARGUMENTS_PLACEHOLDER, excerpt(self.name))
         self._may_be_placeholder = len(start) <= _LONGEST_PLACEHOLDER and start.rstrip() in ("", "{", "{}")
 
-    def note_several_objects(self, log: AnomalyLog) -> None:
-        """The stream ended: note whether the arguments of one call are those of several."""
-        if not self.is_custom and _has_several_objects(self.arguments.getvalue()):
-            log.note(anomalies.ARGUMENTS_SEVERAL, f"{excerpt(self.name)}: {excerpt(self.arguments.getvalue())}")
+    def note_arguments(self, log: AnomalyLog) -> None:
+        """The stream ended: note whether the arguments of one call are those of several, or the word `null`."""
+        arguments = self.arguments.getvalue()
+        if self.is_custom:
+            return
+        if is_null(arguments):
+            log.note(anomalies.EMPTY_FOR_ABSENT, f"{excerpt(self.name)}: a tool call's arguments are null")
+        if _has_several_objects(arguments):
+            log.note(anomalies.ARGUMENTS_SEVERAL, f"{excerpt(self.name)}: {excerpt(arguments)}")
 
     def snapshot(self) -> ChatCompletionMessageToolCall:
         """The call so far."""

@@ -106,7 +106,7 @@ class ToolCalls:
     def finish(self) -> None:
         """The stream ended: a call that never got an id gets one, distinct from those that were sent."""
         for call in self.calls:
-            call.note_several_objects(self._log)
+            call.note_arguments(self._log)
             if call.id is None:
                 self.bind_id(call, self.made_up_id(call))
                 self._log.note(anomalies.CALL_ID_MADE_UP, f"{excerpt(call.name)}: {call.id}")

@@ -21,6 +21,7 @@ ToolTypes = Mapping[str, Any]
 
 NEXT_OBJECT: Final = re.compile(r"\}[ \t\n\r]*+\{")
 """Where another object may follow an object in arguments, if it is not in a string."""
+_LONGEST_NULL: Final = 100  # characters, with the blanks around it
 _SERVER_SIDE_IDS: Final = "srvtoolu_"  # Anthropic's own tools, as LiteLLM and Portkey pass them on
 _SERVER_SIDE_TYPE: Final = "web_search"  # the search of StepFun and MiniMax
 
@@ -40,9 +41,19 @@ def arguments_json(arguments: str) -> str:
     return first_of_equal(text) if text.startswith("{") and NEXT_OBJECT.search(text) else text
 
 
+def is_null(arguments: str) -> bool:
+    """Whether a call's arguments are only the word `null`."""
+    return len(arguments) <= _LONGEST_NULL and arguments.strip() == "null"
+
+
 def without_placeholder(arguments: str) -> str:
-    """A call's arguments as JSON: no text means an empty object, and a `{}` before another object is dropped."""
+    """A call's arguments as JSON: no text and `null` mean an empty object; a `{}` before another object is dropped.
+
+    Relays in front of Gemini send `null` if the model gave no arguments (CF203).
+    """
     text = arguments.lstrip() or "{}"
+    if is_null(text):
+        return "{}"
     rest = text[2:].lstrip() if text.startswith("{}") else ""
     return rest if rest.startswith("{") else text
 
@@ -85,8 +96,9 @@ class Function(Model):
     def parse(self, type: Any = None) -> Any:
         """Parse the arguments as `type` (anything pydantic can validate), else as the registered type, else as a dict.
 
-        Empty arguments are an empty object. A placeholder `{}` before the real ones (sent by some bridges) is dropped,
-        and so is a repetition of the same object. Types are registered by the parser's option `tools`.
+        Empty arguments are an empty object, and so is the word `null`. A placeholder `{}` before the real ones (sent by
+        some bridges) is dropped, and so is a repetition of the same object. Types are registered by the parser's option
+        `tools`.
 
         Raises:
             ParseError: The arguments are not a JSON object (`cut` says whether they ended too early), or do not fit the
