@@ -628,7 +628,8 @@ def brings_output(chunk: ChatCompletionChunk) -> bool:
 
 def _unknown_output_of(unknown: dict[str, Any]) -> Iterator[Any]:
     """The reasoning that a delta has in fields that the models do not have."""
-    for value in map(unknown.get, ("reasoning_text", "reasoning_content", "reasoning", "reasoning_opaque")):
+    texts = ("reasoning_text", "reasoning_content", "reasoning", "reasoning_opaque", "reasoning_signature")
+    for value in map(unknown.get, texts):
         text = _object(value).get("text", value)
         if isinstance(text, str):
             yield text

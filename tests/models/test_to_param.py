@@ -331,6 +331,21 @@ WRITTEN = [
         id="Copilot: the opaque pieces append",
     ),
     pytest.param(
+        [{"reasoning_content": "h"}, {"reasoning_content": "m"}, {"reasoning_signature": "ab"}, {"reasoning_signature": "c"}],
+        {"content": "", "reasoning_content": "hm", "reasoning_signature": "abc"},
+        id="octopus: the pieces of a signature append, and their text goes with them",
+    ),
+    pytest.param(
+        [{"reasoning": "hm"}, {"reasoning_signature": "ab"}],
+        {"content": "", "reasoning": "hm", "reasoning_signature": "ab"},
+        id="a signature of a text under another name",
+    ),
+    pytest.param(
+        [{"reasoning_signature": "ab"}, {"content": "Hi"}],
+        {"content": "Hi", "reasoning_signature": "ab"},
+        id="a signature without a text",
+    ),
+    pytest.param(
         [{"content": "Hi", "functions_state_id": "a-1"}, {"functions_state_id": None}],
         {"content": "Hi", "functions_state_id": "a-1"},
         id="GigaChat: the state of its functions",

@@ -364,6 +364,7 @@ OUTPUT: dict[str, dict[str, Any]] = {
     "reasoning details of no type": {"reasoning_details": [{"text": "Hm"}]},
     "encrypted reasoning": {"reasoning_details": [{"type": "reasoning.encrypted", "data": "zzz"}]},
     "opaque reasoning": {"reasoning_opaque": "x"},
+    "a signature of reasoning": {"reasoning_signature": "x"},
     "a refusal": {"refusal": "No"},
     "a tool call's name": {"tool_calls": [{**CALL, "function": {"name": "f"}}]},
     "a tool call's arguments": {"tool_calls": [{**CALL, "function": {"arguments": "{"}}]},

@@ -17,6 +17,7 @@ from chunkfold.models.content import (
     APPENDED,
     BLOCK_KINDS,
     CONTENT_BLOCKS,
+    ENCRYPTED_REASONING,
     OPENING_THOUGHT_TAG,
     OUTPUT_PARTS,
     PROVIDER_FIELDS,
@@ -89,8 +90,8 @@ def _fold_unknown_fields(state: ChoiceState, unknown: dict[str, Any]) -> int:
         if name not in _UNKNOWN_RULES or not _UNKNOWN_RULES[name](state, name, value)
     }
     keep_unknown(state.message_extra, rest, EXTENDED_IN_MESSAGE)
-    opaque = unknown.get("reasoning_opaque")
-    return len(opaque) if isinstance(opaque, str) else 0  # encrypted reasoning, output like the data of a block
+    # Output, like the data of a block.
+    return sum(len(value) for value in map(unknown.get, ENCRYPTED_REASONING) if isinstance(value, str))
 
 
 def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:

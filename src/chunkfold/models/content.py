@@ -24,8 +24,10 @@ CLOSING_THOUGHT_TAG: Final = "</thought>"
 _TOOL_ROLES: Final = ("tool", "function", "function_in_progress")
 # DeepSeek, vLLM; OpenRouter, StepFun; GitHub Copilot. Often the same text comes in two of them.
 _REASONING_TEXTS: Final = ("reasoning_content", "reasoning", "reasoning_text")
-APPENDED: Final = ("reasoning_text", "reasoning_opaque")
-"""GitHub Copilot's fields, whose pieces append."""
+ENCRYPTED_REASONING: Final = ("reasoning_opaque", "reasoning_signature")
+"""GitHub Copilot's encrypted reasoning, and octopus' signature of the reasoning text."""
+APPENDED: Final = ("reasoning_text", *ENCRYPTED_REASONING)
+"""Unknown fields whose pieces append."""
 PROVIDER_FIELDS: Final = "provider_specific_fields"
 """LiteLLM's field of a message or a call, with Gemini's thought signatures and what Anthropic's own tools returned."""
 # Its keys that LiteLLM reads in a message of a request. It sends each list whole, but the signatures in pieces.
@@ -226,8 +228,10 @@ def returned_fields(fields: Fields) -> dict[str, Any]:
         found[CONTENT_BLOCKS.name] = [
             block for block in filter(is_object, blocks) if block.get("type") != "text" or block.get("text")
         ]
-    if fields.get("reasoning_opaque"):
-        found |= {name: fields.get(name) for name in APPENDED}
+    for name, texts in zip(ENCRYPTED_REASONING, (("reasoning_text",), ("reasoning_content", "reasoning")), strict=True):
+        if fields.get(name):  # its text goes back under the name that it came with
+            text = next(filter(fields.get, texts), name)
+            found |= {name: fields[name], text: fields[text]}
     provider = fields.get(PROVIDER_FIELDS)
     if is_object(provider):
         found[PROVIDER_FIELDS] = {name: provider[name] for name in _RETURNED_PROVIDER_FIELDS if provider.get(name)}

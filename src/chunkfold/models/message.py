@@ -129,7 +129,7 @@ class ChatCompletionMessage(Model):
             param["audio"] = {"id": self.audio.id}
         if reasoning_content and (self.reasoning or self.reasoning_content is not None):
             param["reasoning_content"] = self.reasoning or ""
-        param |= returned_fields({**(self.model_extra or {}), "reasoning_details": self.reasoning_details})
+        param |= returned_fields({**self.__dict__, **(self.model_extra or {})})
         if param["content"] is None and param.keys().isdisjoint(_WITHOUT_CONTENT):
             param["content"] = ""
         return param
