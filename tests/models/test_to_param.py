@@ -341,6 +341,16 @@ WRITTEN = [
         id="a signature of a text under another name",
     ),
     pytest.param(
+        [{"reasoning": {"content": "hm"}}, {"extra_content": {"anthropic": {"signature": "ab"}}}],
+        {"content": "", "reasoning": "hm", "extra_content": {"anthropic": {"signature": "ab"}}},
+        id="any-llm: a signature in extra_content, and its text",
+    ),
+    pytest.param(
+        [{"reasoning": "hm"}, {"extra_content": {"anthropic": {"stop_details": {}}}}],
+        {"content": "", "extra_content": {"anthropic": {"stop_details": {}}}},
+        id="any-llm: no signature, no text",
+    ),
+    pytest.param(
         [{"reasoning_signature": "ab"}, {"content": "Hi"}],
         {"content": "Hi", "reasoning_signature": "ab"},
         id="a signature without a text",

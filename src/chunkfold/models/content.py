@@ -5,6 +5,7 @@ mapping: its typed and its unknown fields by name.
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from types import NoneType
 from typing import Any, Final, NamedTuple
 
@@ -228,15 +229,22 @@ def returned_fields(fields: Fields) -> dict[str, Any]:
         found[CONTENT_BLOCKS.name] = [
             block for block in filter(is_object, blocks) if block.get("type") != "text" or block.get("text")
         ]
-    for name, texts in zip(ENCRYPTED_REASONING, (("reasoning_text",), ("reasoning_content", "reasoning")), strict=True):
-        if fields.get(name):  # its text goes back under the name that it came with
-            text = next(filter(fields.get, texts), name)
-            found |= {name: fields[name], text: fields[text]}
+    encrypted = {name: fields[name] for name in ENCRYPTED_REASONING if fields.get(name)}
+    if encrypted or _has_signature(fields.get("extra_content")):
+        # The text goes back under the name that it came with; `reasoning` always has it.
+        texts = filter(fields.get, ("reasoning_text", "reasoning_content", "reasoning"))
+        found |= encrypted | {name: fields[name] for name in islice(texts, 1)}
     provider = fields.get(PROVIDER_FIELDS)
     if is_object(provider):
         found[PROVIDER_FIELDS] = {name: provider[name] for name in _RETURNED_PROVIDER_FIELDS if provider.get(name)}
     returned: dict[str, Any] = copied({name: value for name, value in found.items() if value})
     return returned
+
+
+def _has_signature(extra_content: Any) -> bool:
+    """Whether any-llm put Anthropic's signature of the reasoning text into `extra_content`."""
+    anthropic = extra_content.get("anthropic") if is_object(extra_content) else None
+    return is_object(anthropic) and bool(anthropic.get("signature"))
 
 
 def read_part(part: Any) -> tuple[str, str]:
