@@ -165,6 +165,10 @@ def test_images_audio_and_calls_of_the_old_kind_are_told() -> None:
     assert told(EVERY["a whole completion"]).totals() == {Kind.TEXT: (1, 2)}
 
 
+def test_usage_of_a_wrong_type_is_not_told() -> None:
+    assert told(recording((0.1, chunk(usage="none")))).totals() == {Kind.OTHER: (1, 0)}
+
+
 @settings(max_examples=25, deadline=None)
 @given(STREAMS, st.lists(st.floats(0, 2).map(lambda seconds: round(seconds, 3)), min_size=12, max_size=12))
 def test_the_facts_are_those_of_a_replay(stream: Stream, pauses: list[float]) -> None:

@@ -251,7 +251,7 @@ def _of_event(event: ChatCompletionEvent) -> Iterator[tuple[Kind, int]]:
 
 def _of_chunk(chunk: ChatCompletionChunk) -> Iterator[tuple[Kind, int]]:
     """What no typed event reports: names of calls before their arguments, legacy calls, repeated usage."""
-    if chunk.usage is not None:
+    if vars(chunk).get("usage") is not None:  # not by attribute, which may be a value of a wrong type
         yield Kind.USAGE, 0
     for choice in chunk.choices:
         delta: Any = choice.delta  # it may be of a wrong type
