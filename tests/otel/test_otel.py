@@ -1164,7 +1164,9 @@ def test_a_measured_stream_gives_what_it_gives_otherwise(
     assert len(telemetry.spans) == 1
 
 
-@pytest.mark.parametrize("arguments", ["[" * 100_000, '{"x":', '{"x":NaN}', "-Infinity"], ids=lambda text: text[:9])
+@pytest.mark.parametrize(
+    "arguments", ["[" * 100_000, '{"x":', '{"x":NaN}', "-Infinity", '{"x":1e400}'], ids=lambda text: text[:9]
+)
 def test_arguments_that_are_no_json_are_captured_as_written(arguments: str, telemetry: Telemetry) -> None:
     call = delta(tool_calls=[{"index": 0, "id": "b", "function": {"name": "f", "arguments": arguments}}])
     telemetry.instrument(ChatCompletionStream([call, STOP, DONE]), capture_content=True).read()

@@ -5,7 +5,8 @@ Texts, reasoning and tool calls are included; for images, audio and files only t
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn
+from math import isfinite
+from typing import Any
 
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models.completion import ChatCompletion, Choice
@@ -106,12 +107,17 @@ def _call(id_: Any, name: Any, arguments: Any) -> Part:
 
 def _value(arguments: Any) -> Any:
     """Arguments as a JSON value if they are JSON, else as the raw text."""
+    if not isinstance(arguments, str):
+        return arguments
     try:
-        return json.loads(arguments, parse_constant=_refuse) if isinstance(arguments, str) else arguments
+        return json.loads(arguments, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError):
         return arguments
 
 
-def _refuse(constant: str) -> NoReturn:
-    """Refuse NaN and the infinities, which Python reads and JSON does not have."""
-    raise ValueError(constant)
+def _finite(number: str) -> float:
+    """The number; not NaN or an infinity, which Python reads, also from `1e400`, and JSON does not have."""
+    value = float(number)
+    if not isfinite(value):
+        raise ValueError(number)
+    return value
