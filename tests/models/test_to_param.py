@@ -429,8 +429,9 @@ WRITTEN = [
             {"tensorzero_extra_content": [{"type": "thought", "insert_index": 0, "id": "0", "text": "m", "signature": None}]},
             {"tensorzero_extra_content": [{"type": "thought", "insert_index": 0, "id": "0", "text": None, "signature": "c2ln"}]},
             {"tensorzero_extra_content": [{"type": "unknown", "insert_index": 1, "id": "1", "data": {"x": 1}}]},
-            {"tensorzero_extra_content": [{"type": "unknown", "insert_index": 2, "id": "2", "data": {"x": 2}}]},
-            {"tensorzero_extra_content": [{"type": "thought", "insert_index": 3, "id": "3", "text": "so", "signature": None}]},
+            {"tensorzero_extra_content": [{"type": "unknown", "insert_index": 1, "id": "1", "data": {"x": 2}}]},
+            {"tensorzero_extra_content": [{"type": "thought", "insert_index": 3, "id": "3", "text": "so", "summary_text": "s", "signature": None}]},
+            {"tensorzero_extra_content": [{"type": "thought", "insert_index": 3, "id": "3", "text": None, "summary_text": "o"}]},
             {"content": "Hi"},
         ],
         {
@@ -438,11 +439,11 @@ WRITTEN = [
             "tensorzero_extra_content": [
                 {"type": "thought", "insert_index": 0, "id": "0", "signature": "c2ln", "text": "hm"},
                 {"type": "unknown", "insert_index": 1, "id": "1", "data": {"x": 1}},
-                {"type": "unknown", "insert_index": 2, "id": "2", "data": {"x": 2}},
-                {"type": "thought", "insert_index": 3, "id": "3", "signature": None, "text": "so"},
+                {"type": "unknown", "insert_index": 1, "id": "1", "data": {"x": 2}},
+                {"type": "thought", "insert_index": 3, "id": "3", "signature": None, "text": "so", "summary_text": "so"},
             ],
         },
-        id="TensorZero: thoughts in pieces by id; unknown blocks stay apart",
+        id="TensorZero: thoughts and summaries in pieces by id; unknown blocks stay apart, also of one id",
     ),
     pytest.param(
         [
