@@ -363,6 +363,9 @@ def test_without_being_told_an_event_may_have_32_mib() -> None:
     assert parser.end is None
     parser.feed(b"x")
     assert_named(parser, "max_event_size", 32 * 2**20)
+    parser = ChatCompletionParser(max_event_size=None)
+    parser.feed(b"data: " + b"x" * 33 * 2**20 + b"\n")
+    assert parser.end is None
 
 
 LARGE_OPENINGS: dict[str, bytes] = {
