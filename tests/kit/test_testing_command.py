@@ -161,6 +161,16 @@ def test_a_client_that_cannot_be_loaded_is_a_wrong_argument(path: str, capsys: p
     assert usage_error(capsys, "--client", path).startswith("--client: ")
 
 
+def test_a_clients_file_may_have_any_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Was once wrong: a module was refused whose name is no identifier."""
+    (tmp_path / "my-client.py").write_text("class Mine:\n    fold = len\n", "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["--no-peers", "--client", "my-client:Mine.fold"]) == 1
+    assert "my-client:Mine.fold" in capsys.readouterr().out
+
+
 def test_a_client_that_is_no_python_is_a_wrong_argument(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,8 +4,9 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import version
-from pkgutil import resolve_name
+from operator import attrgetter
 from typing import Any, Final
 
 from chunkfold.testing.hostile.judging import judge
@@ -129,9 +130,10 @@ def load_client(path: str) -> Client:
         AttributeError: The module does not have that name.
         TypeError: The object of that name is not callable.
     """
-    if not all(path.partition(":")):
+    module, _, name = path.partition(":")
+    if not module or not name:
         raise ValueError(f"expected module:callable, received {path!r}")
-    function: Any = resolve_name(path)
+    function: Any = attrgetter(name)(import_module(module))
     if not callable(function):
         raise TypeError(f"{path}: expected a callable, received {type(function).__name__}")
     return client_of(path, function)
