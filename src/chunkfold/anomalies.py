@@ -211,7 +211,10 @@ CALL_NAME_IN_PIECES: Final = Rule(
 )
 CALL_NAME_LATE: Final = Rule("CF309", "another name follows the arguments", "relays", "ignores it")
 ARGUMENTS_OBJECT: Final = Rule(
-    "CF310", "a tool call's arguments are an object, not text", "MiniMax, Ollama-like servers", "keeps its JSON text"
+    "CF310",
+    "a tool call's arguments are an object, or its text encoded twice",
+    "MiniMax, Ollama-like servers; watsonx and vLLM with Granite",
+    "keeps the JSON text; `parse` decodes it",
 )
 ARGUMENTS_PLACEHOLDER: Final = Rule(
     "CF311", "a placeholder {} precedes the real arguments", "bridges", "keeps the text; `parse` drops it"

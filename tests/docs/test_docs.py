@@ -986,6 +986,9 @@ CASES = {
         calls(call("f", {}, index=0, id="a"), call(None, '{"x":1}', index=0)),
         has={"calls": [("a", "f", '{"x":1}')]},
     ),
+    "arguments-twice": fine(
+        calls(call("f", r'"{\"x\":1}"', index=0, id="a")), has={"calls": [("a", "f", r'"{\"x\":1}"')]}
+    ),
     "arguments-several": fine(
         calls(call("f", '{"x":1}{"x":2}', index=0, id="a")),
         calls(call("f", '{"x":1}', index=0, id="a"), call(None, '{"x":2}', index=0)),

@@ -644,6 +644,7 @@ ARGUMENTS = [
     pytest.param(["null"], "null", {}, set(), id="the text null"),
     pytest.param(["nu", "ll", " "], "null ", {}, set(), id="the text null in pieces"),
     pytest.param([...], "", {}, set(), id="not sent"),
+    pytest.param([json.dumps(ONE)], json.dumps(ONE), {"n": 1}, {"CF310"}, id="encoded twice"),
     pytest.param([{"n": 1}], ONE, {"n": 1}, {"CF310"}, id="an object is its JSON text"),
     pytest.param([{}], "{}", {}, {"CF310"}, id="an empty object alone"),
     pytest.param([{}, OPEN, "1}"], ONE, {"n": 1}, {"CF310"}, id="an empty object before other arguments"),

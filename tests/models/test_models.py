@@ -474,6 +474,8 @@ ARGUMENTS = [
     pytest.param("null", {}, id="null"),
     pytest.param(" null\n", {}, id="null and blanks"),
     pytest.param(' {"a": 1}\n', {"a": 1}, id="blanks around"),
+    pytest.param(r' "{\"a\": \"\u00e9\"}" ', {"a": "é"}, id="encoded twice"),
+    pytest.param(r'"{\"a\": \"\ud800\"}"', {"a": "\N{REPLACEMENT CHARACTER}"}, id="half a character, encoded twice"),
     pytest.param('{}{"a": 1}', {"a": 1}, id="a placeholder"),
     pytest.param('{} {"a": {}}', {"a": {}}, id="a placeholder and a blank"),
     pytest.param("{}{}", {}, id="a placeholder before an empty object"),
@@ -544,7 +546,7 @@ def test_what_is_no_json_is_wrong_and_not_cut(text: str, there: str, as_type: An
 MISFITS = [
     pytest.param("[1]", None, id="arguments that are a list"),
     pytest.param("false", None, id="arguments that are false"),
-    pytest.param('"{}"', None, id="arguments that are a string"),
+    pytest.param('"a {}"', None, id="arguments that are a string"),
     pytest.param('{"city": 5}', City, id="a field of another type"),
     pytest.param("", City, id="a field that is missing"),
 ]

@@ -27,6 +27,7 @@ from chunkfold.models.tool_calls import (
     ChatCompletionMessageToolCall,
     FunctionCall,
     is_null,
+    object_in_string,
     without_placeholder,
 )
 
@@ -163,12 +164,14 @@ class ToolCall:
         self._may_be_placeholder = len(start) <= _LONGEST_PLACEHOLDER and start.rstrip() in ("", "{", "{}")
 
     def note_arguments(self, log: AnomalyLog) -> None:
-        """The stream ended: note whether the arguments of one call are those of several, or the word `null`."""
+        """The stream ended: note arguments that are those of several calls, encoded twice, or the word `null`."""
         arguments = self.arguments.getvalue()
         if self.is_custom:
             return
         if is_null(arguments):
             log.note(anomalies.EMPTY_FOR_ABSENT, f"{excerpt(self.name)}: a tool call's arguments are null")
+        if object_in_string(arguments) is not None:
+            log.note(anomalies.ARGUMENTS_OBJECT, f"{excerpt(self.name)}: an object in a string")
         if _has_several_objects(arguments):
             log.note(anomalies.ARGUMENTS_SEVERAL, f"{excerpt(self.name)}: {excerpt(arguments)}")
 

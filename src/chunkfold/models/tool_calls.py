@@ -1,6 +1,7 @@
 """The assembled tool calls of a message, and the types of their arguments."""
 
 import builtins
+import json
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -11,6 +12,7 @@ from pydantic import BaseModel, PrivateAttr
 from chunkfold.arguments import check_instance
 from chunkfold.excerpts import excerpt
 from chunkfold.json_text.parsing import OBJECT, adapter_of, first_of_equal
+from chunkfold.json_text.surrogates import well_formed
 from chunkfold.models.base import AnyString, Model, Uncompared, null_as
 
 T = TypeVar("T")
@@ -36,9 +38,23 @@ def is_server_side(id_: str | None, type_: str | None, *, has_name: bool) -> boo
 
 
 def arguments_json(arguments: str) -> str:
-    """A call's arguments as one JSON text: see `without_placeholder`; and an object that is repeated counts once."""
-    text = without_placeholder(arguments)
+    """A call's arguments as one JSON text: see `without_placeholder`; and an object that is repeated counts once.
+
+    An object that was encoded twice (CF310) is decoded once.
+    """
+    text = without_placeholder(object_in_string(arguments) or arguments)
     return first_of_equal(text) if text.startswith("{") and NEXT_OBJECT.search(text) else text
+
+
+def object_in_string(arguments: str) -> str | None:
+    """The text of an object, if a call's arguments are a JSON string with that text; else None."""
+    if not arguments.lstrip().startswith('"'):
+        return None
+    try:
+        text = json.loads(arguments)
+    except ValueError:
+        return None
+    return well_formed(text) if text.lstrip().startswith("{") else None
 
 
 def is_null(arguments: str) -> bool:
@@ -97,8 +113,8 @@ class Function(Model):
         """Parse the arguments as `type` (anything pydantic can validate), else as the registered type, else as a dict.
 
         Empty arguments are an empty object, and so is the word `null`. A placeholder `{}` before the real ones (sent by
-        some bridges) is dropped, and so is a repetition of the same object. Types are registered by the parser's option
-        `tools`.
+        some bridges) is dropped, and so is a repetition of the same object. An object in a JSON string is read. Types
+        are registered by the parser's option `tools`.
 
         Raises:
             ParseError: The arguments are not a JSON object (`cut` says whether they ended too early), or do not fit the
