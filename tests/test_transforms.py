@@ -202,6 +202,19 @@ def test_think_tags_split_a_text_a_thousand_times() -> None:
     assert (parser.snapshot.reasoning, parser.snapshot.text) == ("a" * 500 + "d", "b" * 500 + text[8500:] + "e")
 
 
+def test_think_tags_split_the_choices_of_an_event_a_thousand_times_in_all() -> None:
+    """Each choice may have two tags beside those, and so may each later choice."""
+    text = "<think>a</think>b" * 300
+    parser, chunks = read([chunk(*(choice(text, index=index) for index in range(10)))], ThinkTags())
+    assert len(chunks) < 1000 + 3 * 10
+    last = parser.snapshot.choices[-1].message
+    assert (last.reasoning, last.content) == ("a", "b" + text[17:])
+    parser, chunks = read([chunk(choice(text)) for _ in range(10)], ThinkTags())
+    assert len(chunks) < 1000 + 3 * 10
+    parser, _ = read([chunk(choice("<think>a</think>b")) for _ in range(1000)], ThinkTags())
+    assert (parser.snapshot.reasoning, parser.snapshot.text) == ("a" * 1000, "b" * 1000)
+
+
 OTHER_OUTPUT = [
     {"tool_calls": [fragment(0, "call_a", "f", "{}")]},
     {"function_call": {"name": "f", "arguments": "{}"}},

@@ -20,7 +20,9 @@ from chunkfold.models.content import REASONING_FIELDS, fields_of, says_something
 from chunkfold.models.outcome import outcome_of
 
 _OTHER_OUTPUT: Final = (*REASONING_FIELDS, "tool_calls", "function_call", "refusal", "audio", "images")
-_MOST_TAGS: Final = 1000  # of one text
+# Each tag may become a chunk, so in one event, which may have 10,000 choices, their number has a limit.
+_MOST_TAGS: Final = 1000
+_TAGS_PER_CHOICE: Final = 2  # that are allowed again with each choice of a chunk
 ModelT = TypeVar("ModelT", bound=Model)
 
 
@@ -75,6 +77,7 @@ class ThinkTags:
         self._starts_inside = inside
         self._inside: dict[int, bool] = {}
         self._held: dict[int, str] = {}
+        self._tags_left = _MOST_TAGS
 
     def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
         """The chunk with its content split: the last part has the finish reason, the first everything else."""
@@ -95,11 +98,12 @@ class ThinkTags:
         """Return held back text that turned out not to be a tag."""
         held, self._held = self._held, {}
         choices = [ChunkChoice(index=index, delta=self._delta(index, text)) for index, text in held.items() if text]
-        self._inside = {}
+        self._inside, self._tags_left = {}, _MOST_TAGS
         return chunks_with(choices)
 
     def _split(self, choice: ChunkChoice) -> list[ChoiceDelta]:
         """The deltas that replace a choice's; only that one if nothing in it changes."""
+        self._tags_left = min(self._tags_left + _TAGS_PER_CHOICE, _MOST_TAGS)
         content = choice.delta.content
         held = self._held.pop(choice.index, "")
         if not held and not (content and isinstance(content, str)):
@@ -120,10 +124,11 @@ class ThinkTags:
     def _parts(self, index: int, text: str, *, hold: bool) -> Iterator[ChoiceDelta]:
         """The stretches of text between tags; a possible beginning of a tag at the end is held back.
 
-        Each becomes a chunk, so after a thousand tags the rest of the text stays as it is.
+        If too many tags come at once, the rest of the text stays as it is.
         """
         start, tags = 0, self._any_tag.finditer(text)
-        for tag in islice(tags, _MOST_TAGS):
+        for tag in islice(tags, self._tags_left):
+            self._tags_left -= 1
             if tag.start() > start:
                 yield self._delta(index, text[start : tag.start()])
             start = tag.end()
