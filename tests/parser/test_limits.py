@@ -137,6 +137,7 @@ ATTACKS: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "calls with an index of 400 digits": (OUTPUT, lambda n: calls(10**399 + n, lambda place: {"index": place, "function": {"name": "f"}})),
     "ids of one call": (OUTPUT, lambda n: calls(n, lambda place: {"index": 0, "id": f"{place:0100}"})),
     "ids and indexes of one call": (OUTPUT, lambda n: calls(n, lambda place: {"index": place, "id": f"{place:0100}"})),
+    "halves of characters": (OUTPUT, lambda n: calls(n, lambda place: {"index": place, "function": {"arguments": "\ud800"}})),
     "types of calls": (OUTPUT, lambda n: call(index=n, function={"name": "f"}) + call(index=n, type="x" * 1000)),
     "parts of a content list": (OUTPUT, lambda n: delta(content=[{"type": "x", **fresh(n)}])),
     "empty annotations": (OUTPUT, lambda n: delta(annotations=[{} for _ in EACH])),
@@ -160,7 +161,7 @@ ATTACKS: dict[str, tuple[str, Callable[[int], bytes]]] = {
 
 QUICK = [
     *("a line", "a comment", "a JSON string", "text", "arguments", "encrypted reasoning"),
-    *("ids of one call", "log probabilities", "unknown keys of functions"),
+    *("ids of one call", "halves of characters", "log probabilities", "unknown keys of functions"),
 ]
 
 

@@ -7,13 +7,15 @@ still add up to the final text.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from chunkfold.fold.text_channels import Channel, TextChannels
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.surrogates import REPLACEMENT, has_surrogates, scrubbed, well_formed
 from chunkfold.models.base import validate_leniently
 from chunkfold.models.chunk import ChatCompletionChunk, ChoiceDelta, ChunkChoice, chunks_with
+
+_MOST_HELD: Final = 1000  # halves at a time: what is held back is kept nowhere else, so no other limit counts it
 
 
 class SurrogateJoiner:
@@ -53,7 +55,7 @@ class SurrogateJoiner:
         text = channel.text
         if channel.key in self._held:
             text = self._held.pop(channel.key)[0] + text
-        if "\ud800" <= text[-1] <= "\udbff":
+        if "\ud800" <= text[-1] <= "\udbff" and len(self._held) < _MOST_HELD:
             self._held[channel.key] = (text[-1], channel._replace(holder={}))  # which may be large
             text = text[:-1]
         return well_formed(text)
