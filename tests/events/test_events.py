@@ -424,8 +424,12 @@ DONES = {
         [A_STARTED, ("arguments", 0, "[" * 100_000), *B_STARTS],
     ),
     "not by a later call when it is a custom one, whose input has no end of its own": (
-        [custom(0, "a", "f", "[1]"), B, custom(0, input="[2]"), "tool_calls"],
-        [A_STARTED, ("arguments", 0, "[1]"), *B_STARTS, ("arguments", 0, "[2]"), ("done", 0, "[1][2]", "[1][2]"), B_DONE],
+        [custom(0, "a", "f", '{"x":1}'), B, custom(0, input="[2]"), "tool_calls"],
+        [*A_STARTS, *B_STARTS, ("arguments", 0, "[2]"), ("done", 0, '{"x":1}[2]', '{"x":1}[2]'), B_DONE],
+    ),
+    "not by a second later call: each call is checked once": (
+        [(0, "a", "f", '{"x"'), B, (0, None, None, ":1}"), C],
+        [A_STARTED, ("arguments", 0, '{"x"'), *B_STARTS, ("arguments", 0, ":1}"), ("started", 2, "c", "h"), ("arguments", 2, '{"x":3}')],
     ),
     "interleaved": (
         [(0, "a", "f", '{"x"'), (1, "b", "g", '{"x"'), (1, None, None, ":2}"), (0, None, None, ":1}"), "tool_calls"],
@@ -555,6 +559,14 @@ def test_very_many_values_in_several_calls_are_left_to_you() -> None:
     assert [(one.position, one.error) for one in early] == [(0, None), (1, None)]
     assert [(one.position, one.parsed) for one in late] == [(2, None), (3, None)]
     assert all("and 500000 in a stream" in str(one.error) for one in late)
+
+
+def test_the_values_of_arguments_are_counted_also_where_they_are_left_to_you() -> None:
+    most, more = ('{"x":[1' + ",1" * commas + "]}" for commas in (249_998, 249_999))
+    for several, parsed in {(most, most, "{}"): [True, True, False], (more, more, '{"x":1}'): [False] * 3}.items():
+        pieces = [calls((place, f"c{place}", "f", text)) for place, text in enumerate(several)]
+        done = [one for one in events_of(*pieces, DONE) if isinstance(one, ToolCallDone)]
+        assert [one.error is None for one in done] == parsed
 
 
 # A done call is the final message's

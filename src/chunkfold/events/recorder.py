@@ -85,7 +85,7 @@ class _ValueBudget:
         """Whether arguments may be parsed. Their values are counted in any case, since counting takes time too."""
         most = min(self._left, _MOST_VALUES)
         values = count_items(arguments.encode("utf-8", "surrogatepass"), most)
-        self._left = max(self._left - values, 0)
+        self._left -= values  # no less than -1: at most one more than allowed is counted
         return values <= most
 
 
