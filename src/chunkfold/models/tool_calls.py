@@ -23,7 +23,6 @@ ToolTypes = Mapping[str, Any]
 
 NEXT_OBJECT: Final = re.compile(r"\}[ \t\n\r]*+\{")
 """Where another object may follow an object in arguments, if it is not in a string."""
-_LONGEST_NULL: Final = 100  # characters, with the blanks around it
 _SERVER_SIDE_IDS: Final = "srvtoolu_"  # Anthropic's own tools, as LiteLLM and Portkey pass them on
 _SERVER_SIDE_TYPE: Final = "web_search"  # the search of StepFun and MiniMax
 
@@ -59,7 +58,7 @@ def object_in_string(arguments: str) -> str | None:
 
 def is_null(arguments: str) -> bool:
     """Whether a call's arguments are only the word `null`."""
-    return len(arguments) <= _LONGEST_NULL and arguments.strip() == "null"
+    return arguments.strip() == "null"
 
 
 def without_placeholder(arguments: str) -> str:
