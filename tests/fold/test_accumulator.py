@@ -640,7 +640,7 @@ SPELLINGS = [
         id="content_blocks only where no field of its own brought it",
     ),
     pytest.param(
-        {"tensorzero_extra_content": [{"type": "thought", "id": "0", "text": "T", "signature": None}]},
+        {"tensorzero_extra_content": [{"type": "thought", "text": "T", "summary_text": "S", "signature": "c2ln"}]},
         set(),
         id="tensorzero_extra_content",
     ),

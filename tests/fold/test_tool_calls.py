@@ -435,6 +435,11 @@ def test_rules(deltas, expected, rules) -> None:
     check(deltas, expected, rules)
 
 
+def test_a_fragment_without_text_at_a_free_index_begins_a_call() -> None:
+    deltas = [(0, "a", W, ""), (1, ..., ..., {}), (0, ..., ..., ONE)]
+    check(deltas, [("a", W, ONE), (MADE_UP, "", "{}")], {"CF302", "CF310"})
+
+
 @each_case(("deltas", "expected", "rules"), FRAGMENTS)
 def test_several_fragments_in_one_delta_follow_the_same_rules(deltas, expected, rules) -> None:
     check([deltas], expected, rules)

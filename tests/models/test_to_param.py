@@ -328,6 +328,21 @@ def databricks(*summary: dict[str, Any]) -> dict[str, Any]:
 WRITTEN = [
     pytest.param([{"reasoning_text": "hm"}, {"content": "Hi"}], {"content": "Hi"}, id="Copilot: no opaque, no text"),
     pytest.param(
+        [{"reasoning_text": "hm", "reasoning_opaque": ""}, {"content": "Hi"}],
+        {"content": "Hi"},
+        id="Copilot: an empty opaque, no text",
+    ),
+    pytest.param(
+        [{"reasoning_text": "hm", "reasoning_content": "hm", "reasoning_opaque": "abc"}],
+        {"content": "", "reasoning_text": "hm", "reasoning_opaque": "abc"},
+        id="Copilot: the text under its own name",
+    ),
+    pytest.param(
+        [{"content": "Hi", "extra_content": {"anthropic": "c2ln"}}],
+        {"content": "Hi", "extra_content": {"anthropic": "c2ln"}},
+        id="any-llm: a text instead of an object",
+    ),
+    pytest.param(
         [{"reasoning_text": "h"}, {"reasoning_text": "m", "reasoning_opaque": "ab"}, {"reasoning_opaque": "c"}],
         {"content": "", "reasoning_text": "hm", "reasoning_opaque": "abc"},
         id="Copilot: the opaque pieces append",
