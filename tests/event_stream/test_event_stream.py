@@ -866,3 +866,15 @@ def test_the_limit_holds_for_whole_events_that_come_one_by_one(data: bytes, exce
     decoder.feed(b"data: a\n\n")
     events = decoder.feed(b"data: " + data + b"\n\n")
     assert ([event.data for event in events], decoder.limit_exceeded) == ([] if exceeded else [data], exceeded)
+
+
+@each_case("is_closed", [True, False])
+def test_no_event_comes_after_the_end(is_closed: bool) -> None:
+    decoder = EventStreamDecoder(max_event_size=10)
+    assert len(decoder.feed(b"data: a\n\n")) == 1
+    if is_closed:
+        decoder.close()
+    else:
+        assert decoder.feed(b"data: 01234567890\n\n") == []
+        assert decoder.limit_exceeded
+    assert [decoder.feed(b"data: b\n\n") for _ in range(3)] == [[], [], []]

@@ -96,6 +96,12 @@ def chunks_of(provider: FakeProvider, asked: dict[str, Any]) -> list[dict[str, A
     return [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
 
 
+@pytest.mark.parametrize("model", ["", 5, ["gpt"]])
+def test_a_model_without_a_name_is_the_providers_own(model: Any) -> None:
+    with FakeProvider() as provider:
+        assert {chunk["model"] for chunk in chunks_of(provider, {"model": model})} == {"fake-model"}
+
+
 def test_as_many_choices_as_were_asked_for() -> None:
     with FakeProvider() as provider:
         *chunks, trailer = chunks_of(provider, {"n": 3, "stream_options": {"include_usage": True}})

@@ -623,6 +623,9 @@ def test_a_request_of_wrong_types_says_nothing(telemetry: Telemetry) -> None:
     ("asked", "found"),
     [
         ({"seed": 2**63 - 1}, {"gen_ai.request.seed": 2**63 - 1}),
+        ({"seed": -(2**63)}, {"gen_ai.request.seed": -(2**63)}),
+        ({"seed": -(2**63) - 1, "max_tokens": -1}, {}),
+        ({"max_completion_tokens": 0, "max_tokens": 20}, {"gen_ai.request.max_tokens": 0}),
         ({"seed": 2**63, "temperature": 10**400, "top_k": -(10**400)}, {}),  # beyond what exporters can send
         ({"max_completion_tokens": None, "max_tokens": 20}, {"gen_ai.request.max_tokens": 20}),
     ],

@@ -449,6 +449,7 @@ NO_ERRORS = [
     pytest.param(chunk("a", detail="x"), id="detail beside choices"),
     pytest.param(chunk("a", type="error"), id="type beside choices"),
     pytest.param(chunk("a", base_resp={"status_code": 0, "status_msg": ""}), id="base_resp of 0"),
+    pytest.param(chunk("a", base_resp={"status_code": "0"}), id="base_resp of the text 0"),
     pytest.param(chunk("a", base_resp=None), id="base_resp null"),
     pytest.param(chunk("a", metadata={"error": {"message": "x"}}), id="an error inside another key"),
     pytest.param({**HEAD, "choices": [{"delta": {"error": "x"}}]}, id="an error inside a delta"),
