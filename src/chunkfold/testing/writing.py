@@ -124,7 +124,7 @@ class Writer:
         usage = None
         if is_last and self._usage is not None:
             usage = self._counts(self._usage)
-            self._written = max(self._written, self._usage.completion)  # so that no later chunk has less
+            self._written = self._usage.completion  # so that no later chunk has less
         if self._dialect.has_finish_reason:
             yield from self._end_choice(step, usage)
         if usage is not None:
