@@ -110,6 +110,9 @@ def test_a_script_that_is_not_used_up_is_told_of() -> None:
         provider.assert_script_used()
         httpx.post(provider.url, json={})  # the default answer is no part of the script
         provider.assert_script_used()
+        provider.add(HELLO)
+        with pytest.raises(AssertionError, match=r"1 were not; left:\n  4\. "):
+            provider.assert_script_used()
 
 
 def test_what_is_left_of_a_script_is_listed() -> None:

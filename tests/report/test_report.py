@@ -273,6 +273,9 @@ def test_what_broke_is_told_with_its_error_and_what_was_tolerated_with_its_rule(
     assert "Tokens per second" not in text
     assert "not reported" in text
     assert "reported without counts" in read(recording((0.1, chunk(usage={"cost": 0.1})))).text
+    counts = recording((0.1, chunk(usage={"prompt_tokens": 3})), (0.2, chunk(usage={"completion_tokens": 0})))
+    assert "prompt 3, completion 0 tokens" in read(counts).text
+    assert told(counts).tokens == [(0.2, 0)]
     assert "APIStatusError" in read(REFUSED).text
     anomaly = told(HOSTILE_RECORDING).anomalies[0]
     tolerated = read(HOSTILE_RECORDING).text
