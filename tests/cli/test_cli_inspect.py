@@ -565,9 +565,10 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     later = inspect(str(tmp_path / "later.jsonl"))
     assert later.exit_code == 1
     assert "version" in later.stderr
-    long = inspect(f"http://127.0.0.1:9/{'a' * 5000}")
-    assert long.exit_code == 1
-    assert "onnection refused" in long.stderr
+    for scheme in ("http", "https"):
+        long = inspect(f"{scheme}://127.0.0.1:9/{'a' * 5000}")
+        assert long.exit_code == 1
+        assert "onnection refused" in long.stderr
     broken_key = inspect("http://127.0.0.1:9/v1", "-m", "m", key=f"{KEY}\n")
     assert broken_key.exit_code == 1
     assert KEY[:12] not in broken_key.stderr

@@ -72,6 +72,9 @@ LIMITED = {"message": "slow down", "type": "rate_limit_error", "code": "rate_lim
 ENVELOPES = {
     "1 event: error, an object": Envelope(data({"message": "slow down", "code": 429}, "error"), "slow down", 429, 429),
     "1 event: error, an envelope": Envelope(data({"error": LIMITED}, "error"), "slow down", "rate_limit_exceeded", 429),
+    "1 event: error, base_resp": Envelope(
+        data({"base_resp": {"status_code": 1002, "status_msg": "rate limit"}}, "error"), "rate limit", 1002, 429
+    ),
     "1 event: error, a string": Envelope(data("overloaded", "error"), "overloaded"),
     "1 event: error, plain text": Envelope(data(b"upstream gone", "error"), "upstream gone"),
     "1 event: error, a list": Envelope(data([{"message": "bad", "code": 400}], "error"), "bad", 400, 400),
