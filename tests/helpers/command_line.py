@@ -112,9 +112,16 @@ def started(*arguments: str, **variables: str) -> Iterator[subprocess.Popen[str]
 
 
 def press_ctrl_c(process: subprocess.Popen[str]) -> Ran:
-    """What the command still says, and its exit code; as a terminal does, all of its processes are told."""
+    """What the command still says, and its exit code; as a terminal does, all of its processes are told.
+
+    Python does not notice a signal right before a system call that waits: then it is pressed again, as a user does.
+    """
     os.killpg(process.pid, signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=PATIENCE)
+    try:
+        stdout, stderr = process.communicate(timeout=PATIENCE / 4)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=PATIENCE)
     return Ran(stdout, stderr, process.returncode)
 
 
