@@ -192,7 +192,7 @@ def test_the_times_of_a_recording_count_from_the_request(tmp_path: Path) -> None
         asked(provider)
     recording = Recording.load(tmp_path / "1.jsonl")
     assert recording.headers_at is not None
-    assert 0.1 <= recording.headers_at <= recording.reads[0].at
+    assert 0.1 <= recording.headers_at <= recording.reads[0].at  # at least, since the server waits so long
 
 
 def test_no_key_is_in_the_files(tmp_path: Path) -> None:

@@ -1438,7 +1438,7 @@ def test_a_whole_completion_is_measured_as_a_stream_is() -> None:
     assert isinstance(parser.error, LimitExceededError)
 
 
-def test_whoever_has_left_is_told_of_no_limit() -> None:
+def test_leaving_exceeds_no_limit() -> None:
     parser = ChatCompletionParser(max_output_size=3)
     parser.feed(chunk({"index": 0, "message": {"content": "whole"}}))
     parser.leave()
