@@ -131,6 +131,7 @@ def test_a_pipe_that_closes_early_leaves_no_traceback() -> None:
 
 
 FULL = "Error: standard output: No space left on device\n"
+INHERITS_CLOSED_STREAMS = pytest.mark.skipif(os.name == "nt", reason="needs a system where a closed stream is inherited")
 
 
 @pytest.mark.slow
@@ -173,7 +174,7 @@ def closed(stream: int, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="a closed stream is not inherited there")
+@INHERITS_CLOSED_STREAMS
 @pytest.mark.parametrize("arguments", [("doctor", "--list"), ("inspect", "-"), ("demo",), ("fold", "-")])
 def test_an_output_that_is_closed_is_one_line(arguments: tuple[str, ...]) -> None:
     """Was once wrong: a traceback."""
@@ -182,7 +183,7 @@ def test_an_output_that_is_closed_is_one_line(arguments: tuple[str, ...]) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="a closed stream is not inherited there")
+@INHERITS_CLOSED_STREAMS
 def test_other_closed_streams_are_empty_or_discarded(tmp_path: Path) -> None:
     done = closed(0, "inspect", "-")
     assert (done.returncode, done.stderr) == (8, "")

@@ -247,5 +247,5 @@ def wait_until(condition: Callable[[], object]) -> None:
     """Wait, however long it takes on a busy machine; fails for what hangs."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
+        assert time.monotonic() < deadline, f"still not so after {PATIENCE} s: something hangs"
         time.sleep(0.005)
