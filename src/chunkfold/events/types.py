@@ -99,7 +99,7 @@ class ToolCallStarted(ShortRepr):
         position: Its index in `message.tool_calls`, which identifies the events of one call.
         id: Its id; None if none has been sent so far.
         name: The tool's name; "" if the call is done and no name was sent.
-        type: As sent; None if none has been sent so far.
+        type: Its type as sent, usually `function`; None if none has been sent so far.
     """
 
     choice: int
