@@ -131,7 +131,9 @@ def test_a_pipe_that_closes_early_leaves_no_traceback() -> None:
 
 
 FULL = "Error: standard output: No space left on device\n"
-INHERITS_CLOSED_STREAMS = pytest.mark.skipif(os.name == "nt", reason="needs a system where a closed stream is inherited")
+INHERITS_CLOSED_STREAMS = pytest.mark.skipif(
+    os.name == "nt", reason="needs a system where a closed stream is inherited"
+)
 
 
 @pytest.mark.slow
