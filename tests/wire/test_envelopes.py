@@ -834,6 +834,7 @@ def test_a_message_that_only_looks_like_an_error_stays(message: str) -> None:
         ('{"error":{"message":"slow down","code":"Throttling.RateQuota"}}', "slow down", 429),
         ('{"code":503,"message":"overloaded"}', "overloaded", 503),
         ("overloaded", "overloaded", None),
+        ("event:error without a status", "event:error without a status", None),
     ],
 )
 def test_the_text_of_a_choice_that_ends_with_error_finish_is_the_error(
@@ -844,6 +845,17 @@ def test_the_text_of_a_choice_that_ends_with_error_finish_is_the_error(
     assert (str(error), error.message, error.status_code) == (message, text, status)
     assert (error.type, error.snapshot.text, error.emitted_output) == (None, "", False)
     assert error.raw["choices"][0]["delta"]["content"] == text
+
+
+@each_case("start", ["id:1\nevent:error\n:HTTP_STATUS/503\ndata:", "event: error\r\n:HTTP_STATUS/503\r\ndata: "])
+@each_case(
+    ("said", "message"),
+    [('{"code":"ModelServingError","message":"too many requests"}', "too many requests"), ("busy", "busy")],
+)
+def test_that_text_may_be_a_whole_event(start: str, said: str, message: str) -> None:
+    error = failure_of(data(chunk(f"{start}{said}\n\n", "error_finish")) + DONE)
+    assert (str(error), error.status_code, error.snapshot.text) == (message, 503, "")
+    assert error.retryable
 
 
 @each_case("delta", [{}, {"content": None}, {"content": ""}, {"content": " \n"}, {"content": 5}, None])

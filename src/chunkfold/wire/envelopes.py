@@ -5,6 +5,7 @@ Events of other APIs are recognised here too: the URL is wrong then, and a retry
 The shapes are tried in a fixed order (see `find_error`); `is_only_chunk` quickly checks that none is possible.
 """
 
+import re
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from chunkfold import anomalies
@@ -24,6 +25,7 @@ _ERROR_KEYS: Final = frozenset(
 _EXCEPTION: Final = "Exception"
 _NATIVE: Final = "native_finish_reason"
 _TEXT_IS_ERROR: Final = "error_finish"
+_EVENT_AS_TEXT: Final = re.compile(r"\s*(?:id:\S*\s+)?event:\s*error\s+:HTTP_STATUS/(\d+)\s+data:(.*)", re.DOTALL)
 _GOOD_WORDS: Final = ("0", "200", "ok", "success", "succeeded", "completed")
 _MESSAGES: Final = frozenset({"delta", "message"})
 _ANTHROPIC_EVENTS: Final = (
@@ -123,22 +125,28 @@ def _error_inside(fields: dict[str, Any]) -> Envelope | None:
             message = f"the provider ended choice {excerpt(choice.get('index', 0))} with the {reason}"
             holders = (choice, choice.get("delta"), choice.get("message"))
             own = next((holder["error"] for holder in holders if _has_error(holder)), errors[0] if errors else None)
-            return Envelope(own or {"message": _error_text(choice) or message, key: word}, anomalies.ERROR_FINISH)
+            return Envelope(own or {"message": message, key: word, **_error_as_text(choice)}, anomalies.ERROR_FINISH)
     return Envelope(errors[0], anomalies.ERROR_INSIDE) if errors else None
 
 
-def _error_text(choice: dict[str, Any]) -> str | None:
-    """The error that DashScope sends as the text of this choice, JSON or not; None if there is none."""
+def _error_as_text(choice: dict[str, Any]) -> dict[str, str]:
+    """The error that DashScope sends as the text of this choice: an event with its status, or JSON, or words.
+
+    Empty if there is none.
+    """
     delta = choice.get("delta")
     text = delta.get("content") if is_object(delta) and choice.get("finish_reason") == _TEXT_IS_ERROR else None
-    return text if isinstance(text, str) and text.strip() else None
+    if not isinstance(text, str) or not text.strip():
+        return {}
+    event = _EVENT_AS_TEXT.match(text)
+    return {"status_code": event[1], "message": event[2]} if event else {"message": text}
 
 
 def without_error_texts(fields: dict[str, Any]) -> dict[str, Any]:
     """A copy of an object with choices, in which no error is the text of an answer."""
     fields = with_shared_texts(fields)
     for choice in objects_in(fields["choices"]):
-        if _error_text(choice) is not None:
+        if _error_as_text(choice):
             del choice["delta"]["content"]
     return fields
 
