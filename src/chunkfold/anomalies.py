@@ -231,7 +231,7 @@ CALLS_OBJECT: Final = Rule(
 CALL_INDEX_CHANGED: Final = Rule(
     "CF314",
     "a fragment without id and name has an index that no call has",
-    "Nebius, SGLang, relays in front of DeepSeek",
+    "Nebius, SGLang, LibreChat, relays in front of DeepSeek",
     "continues the call that lacks arguments, or has only their beginning",
 )
 

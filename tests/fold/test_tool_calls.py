@@ -315,6 +315,16 @@ RULE_5 = [
         id="else the last call, if none of its arguments came before the index changed",
     ),
     pytest.param(
+        [
+            *((2, "a", W, ""), (1, ..., ..., OPEN), (1, ..., ..., "1}")),
+            *((3, "b", W, ""), (2, ..., ..., OPEN), (2, ..., ..., "2}")),
+            *((4, "c", W, ""), (3, ..., ..., OPEN), (3, ..., ..., "3}")),
+        ],
+        PLAIN,
+        {"CF314"},
+        id="the index that it began at is then free for the next",
+    ),
+    pytest.param(
         [(..., "a", W, ""), (0, ..., ..., ONE)],
         PLAIN[:1],
         {"CF301", "CF314"},

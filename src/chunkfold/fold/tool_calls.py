@@ -194,7 +194,8 @@ class ToolCalls:
         It is the call at that place, if it began without an index or at one that was taken: some relays give the first
         fragment of each call the index 0, and the next ones the right index. Else it is the last one, unless another
         one lacks its text too: SGLang's first fragments have another index, and Nebius changes it in the middle. A call
-        whose text is whole is not continued, nor is any below 0, where nothing is for the client (Portkey).
+        whose text is whole is not continued, nor is any below 0, where nothing is for the client (Portkey). The index
+        that it began at is free again: the arguments of LibreChat's next call come there.
         """
         if index < 0:
             return None
@@ -205,6 +206,8 @@ class ToolCalls:
         call = next(filter(ToolCall.is_open, calls), None)
         if call is not None:
             self._log.note(anomalies.CALL_INDEX_CHANGED, f"index {excerpt(index)} after {excerpt(call.index)}")
+            if self._by_index.get(call.index) is call:
+                del self._by_index[call.index]
         return call
 
     def _by_known_id(
