@@ -1041,6 +1041,7 @@ STATUSES = [
     pytest.param({"code": "Some resource has been exhausted", "error": "x"}, 429, id="another sentence (xAI)"),
     pytest.param({"error": {"code": "server_is_overloaded"}}, 503, id="server_is_overloaded"),
     pytest.param({"base_resp": {"status_code": 1002, "status_msg": "x"}}, 429, id="MiniMax's 1002: too many requests"),
+    pytest.param({"base_resp": {"status_code": 2045, "status_msg": "x"}}, 429, id="its 2045: too many at once"),
     pytest.param({"base_resp": {"status_code": 1004, "status_msg": "x"}}, 401, id="MiniMax's 1004: a wrong key"),
     pytest.param({"code": 50508, "message": "x", "data": None}, 503, id="SiliconFlow's 50508: too busy"),
     # Never 200, nor any number that is no status of an error.
