@@ -759,3 +759,14 @@ def test_a_repr_shows_a_few_unknown_fields() -> None:
     few, many = ({f"x{place}": place for place in range(size)} for size in (8, 9))
     assert repr(ChatCompletionChunk.model_validate(few)).endswith(", x6=6, x7=7)")
     assert repr(ChatCompletionChunk.model_validate(many)).endswith(", x6=6, x7=7, ...)")
+
+
+def test_a_repr_leaves_out_what_is_none() -> None:
+    sent = {
+        "id": "c1",
+        "choices": [{"delta": {"content": "Hi", "refusal": None}, "finish_reason": None}],
+        "usage": None,
+    }
+    chunk = ChatCompletionChunk.model_validate(sent)
+    shown = "id='c1'{0}choices=[ChunkChoice(index=0, delta=ChoiceDelta(content='Hi'))]"
+    assert (repr(chunk), str(chunk)) == (f"ChatCompletionChunk({shown.format(', ')})", shown.format(" "))

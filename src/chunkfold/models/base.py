@@ -87,7 +87,9 @@ class Model(BaseModel):
 
     # Strict: a number in a string is a deviation worth noting, so it is repaired in one named place, not in passing.
     # Built at their first use: importing stays fast.
-    model_config = ConfigDict(extra="allow", strict=True, protected_namespaces=(), defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        extra="allow", strict=True, protected_namespaces=(), defer_build=True
+    )
 
     # Whether a value of a wrong type keeps its name, as everything that was sent does in a chunk. The value is then an
     # unknown field, which the attribute returns too, so code that needs the right type reads `vars(model)`.
@@ -104,9 +106,9 @@ class Model(BaseModel):
         return kept if is_object(kept) else {}
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Short values, so that logs show only excerpts of a content."""
+        """Short values, so that logs show only excerpts of a content; fields that are None are left out."""
         fields = type(self).model_fields
-        known = [(name, value) for name, value in super().__repr_args__() if name in fields]
+        known = [(name, value) for name, value in super().__repr_args__() if name in fields and value is not None]
         unknown = [(short_repr(name)[1:-1], value) for name, value in (self.__pydantic_extra__ or {}).items()]
         for name, value in [*known, *unknown[:_SHOWN_UNKNOWN]]:
             yield name, Excerpt(value)
