@@ -24,7 +24,7 @@ import trustme
 from cases import each_case
 from fronts import ALONE, PATIENCE, each_library, has_left
 
-from chunkfold.testing import Answer, FakeProvider, Raw, ReceivedRequest, StreamBuilder, json_answer, sse
+from chunkfold.testing import Answer, FakeProvider, ManualClock, Raw, ReceivedRequest, StreamBuilder, json_answer, sse
 from chunkfold.testing.answers import Encoding, Ending, Framing
 
 library = each_library
@@ -818,6 +818,16 @@ def test_what_cannot_be_sent_is_refused_at_once(arguments: dict[str, Any], messa
     everything: dict[str, Any] = {"body": b"", **arguments}
     with pytest.raises((TypeError, ValueError), match=message):
         Answer(**everything)
+
+
+def test_reprs_are_short() -> None:
+    assert len(repr(Answer([b"data: " * 50] * 9))) < 700
+    assert repr(ManualClock(1.5)) == "ManualClock(1.5)"
+    provider = FakeProvider(b"", b"")
+    assert repr(provider) == "<FakeProvider: not started, requests: 0, answers left: 2>"
+    with provider:
+        get(httpx, provider.url)
+        assert repr(provider) == f"<FakeProvider: {provider.base_url}, requests: 1, answers left: 1>"
 
 
 def test_a_body_may_come_from_a_generator() -> None:

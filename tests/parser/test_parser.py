@@ -801,6 +801,20 @@ def test_a_large_foreign_body_is_still_no_event_stream(cut: Callable[[bytes], li
     assert type(parser.error) is NotAnEventStreamError
 
 
+def test_reprs_show_the_state_without_content() -> None:
+    parser, accumulator = ChatCompletionParser(), ChatCompletionAccumulator()
+    for sent in parser.feed(HI):
+        accumulator.add(sent)
+    assert (repr(parser), repr(accumulator)) == (
+        "<ChatCompletionParser: running, 1 chunk>",
+        "<ChatCompletionAccumulator: 1 chunk>",
+    )
+    stream = ChatCompletionStream([HI, STOP])
+    assert repr(stream) == "<ChatCompletionStream: running, 0 chunks>"
+    stream.read()
+    assert repr(stream) == "<ChatCompletionStream: finished, 2 chunks>"
+
+
 # A status that is not 2xx
 
 

@@ -21,6 +21,10 @@ class ChatCompletionAccumulator:
     def __init__(self, tools: ToolTypes | None = None) -> None:
         self._fold = StreamFold(tools=tools)
 
+    def __repr__(self) -> str:
+        """Show the state, without content."""
+        return f"<{type(self).__name__}: {self.chunks} chunk{'s' * (self.chunks != 1)}>"
+
     @property
     def snapshot(self) -> ChatCompletion:
         """The answer so far, made in time proportional to the output."""

@@ -59,6 +59,10 @@ class Lifecycle:
         """Whether output was emitted, in a chunk or an event that was returned or yielded."""
         self._has_callback = has_callback  # `on_server_sent_event`, which gets the chunks however the body is read
 
+    def __repr__(self) -> str:
+        """Show the state, without content."""
+        return f"<{type(self).__name__}: {self.end or 'running'}, {self.chunks} chunk{'s' * (self.chunks != 1)}>"
+
     @property
     def snapshot(self) -> ChatCompletion:
         """What has arrived so far; readable at any time, in time proportional to the output.

@@ -107,7 +107,8 @@ class StreamDriver:
     def __repr__(self) -> str:
         """Show the state, without content."""
         state = self.end or ("left" if self._closed else "running")
-        return f"<{type(self).__name__}: {state}, {self._parser.chunks} chunks>"
+        chunks = self._parser.chunks
+        return f"<{type(self).__name__}: {state}, {chunks} chunk{'s' * (chunks != 1)}>"
 
     def __del__(self) -> None:
         """Warn if a response that is still being sent was left open; closing it here could wait forever."""

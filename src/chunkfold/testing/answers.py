@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from http.client import responses
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast, get_args
 
+from chunkfold.excerpts import ShortRepr
 from chunkfold.testing.wire import compact_json
 
 Framing: TypeAlias = Literal["chunked", "content-length", "close", "raw"]
@@ -44,8 +45,8 @@ class Raw:
             raise TypeError(f"data: expected bytes, received {type(self.data).__name__}")
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+@dataclass(frozen=True, slots=True, repr=False)
+class Answer(ShortRepr):
     """One HTTP response, and how it goes over the wire.
 
     Attributes:
@@ -78,9 +79,10 @@ class Answer:
             the provider stops.
 
     Raises:
-        TypeError: The body is neither bytes nor several of them, or a piece is neither bytes nor a number nor a `Raw`.
-        ValueError: The status is not that of an answer; a pause or `cut_at` is negative or NaN; the
-            framing, the encoding or the ending is not one of those above; an interim status is not a 1xx
+        TypeError: The body is neither bytes nor several of them, a piece is neither bytes nor a number nor a `Raw`, or
+            `cut_at` is not an int.
+        ValueError: The status is not that of an answer; a pause is negative or NaN; `cut_at` is negative; the framing,
+            the encoding or the ending is not one of those above; an interim status is not a 1xx
             status; or two options contradict each other: trailers without chunks, a body with a status that
             has none, a body that ends before its declared length.
     """

@@ -19,6 +19,9 @@ class ManualClock:
     def __init__(self, now: float = 0.0) -> None:
         self._now = now
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._now})"
+
     def __call__(self) -> float:
         """The time, in seconds."""
         return self._now

@@ -98,6 +98,11 @@ class FakeProvider:
         for answer in answers:
             self.add(answer)
 
+    def __repr__(self) -> str:
+        """Show the address, and what was requested and is left of the script."""
+        address = self.base_url if self._port else "not started"
+        return f"<{type(self).__name__}: {address}, requests: {len(self.requests)}, answers left: {self.unused}>"
+
     def add(self, answer: Scripted) -> None:
         """Append an answer to the script, at any time.
 

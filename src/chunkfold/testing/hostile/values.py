@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from chunkfold.excerpts import ShortRepr
 from chunkfold.testing.readings import Call, Ending
 
 
@@ -19,8 +20,8 @@ class Cost(NamedTuple):
     megabytes: float
 
 
-@dataclass(frozen=True, slots=True)
-class HostileStream:
+@dataclass(frozen=True, slots=True, repr=False)
+class HostileStream(ShortRepr):
     """A body that a provider sends with status 200, and the result that a correct client gets.
 
     Attributes:
