@@ -1,6 +1,7 @@
 """The parser: how a stream ends and what it raises, as the two tables of the design say."""
 
 import copy
+import gzip
 import json
 import pickle
 from collections.abc import Callable, Iterable
@@ -792,6 +793,13 @@ def test_the_error_quotes_the_beginning_of_a_foreign_body() -> None:
     assert len(str(error)) < 1000
     assert str(error).isprintable()
     assert not error.retryable
+
+
+@each_case("compress", [gzip.compress, lambda body: b"\x28\xb5\x2f\xfd" + body], ids=["gzip", "zstd"])
+def test_the_error_says_that_a_body_is_compressed(compress: Callable[[bytes], bytes]) -> None:
+    error = parse(compress(b"data: {}\n\n"), status_code=200, headers={"Content-Type": "text/event-stream"}).error
+    received = "a compressed body (status 200, content type text/event-stream): pass the decoded one"
+    assert str(error) == f"expected an event stream, received {received}"
 
 
 @cuts

@@ -22,6 +22,7 @@ from chunkfold.errors import (
 from chunkfold.excerpts import excerpt
 
 _BODY_EXCERPT: Final = 1024
+_COMPRESSED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # the first bytes of gzip and zstd
 _COMMON_TYPES: Final = frozenset({"application/json", "text/event-stream", "text/html", "text/plain", "text/xml"})
 
 
@@ -180,9 +181,12 @@ def not_an_event_stream(body: bytes, status_code: int | None, headers: Mapping[s
     """The error for a body that is not an event stream."""
     content_type = headers.get("content-type")
     response = f"status {status_code}, {_kind_of(content_type)}"
-    shown = excerpt(body[:_BODY_EXCERPT].decode("utf-8", "replace"))
+    if body.startswith(_COMPRESSED):
+        received = f"a compressed body ({response}): pass the decoded one"
+    else:
+        received = f"another body ({response}): {excerpt(body[:_BODY_EXCERPT].decode('utf-8', 'replace'))}"
     return NotAnEventStreamError(
-        f"expected an event stream, received another body ({response}): {shown}",
+        f"expected an event stream, received {received}",
         status_code=status_code,
         content_type=content_type,
         body=body[:_BODY_EXCERPT],
