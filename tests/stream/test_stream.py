@@ -1323,7 +1323,9 @@ async def test_a_refusal_that_is_not_read(library: Any, front: Any) -> None:
 
 @pytest.mark.parametrize("body", [b"data: x", "data: x", bytearray(b"data: x")])
 def test_a_body_in_one_piece_is_no_iterable_of_bytes(body: Any) -> None:
-    with pytest.raises(TypeError, match="expected a response or an iterable of bytes"):
+    hint = "" if isinstance(body, str) else r": pass a whole body as \[body\]"
+    expected = "source: expected a response or an iterable of bytes, received"
+    with pytest.raises(TypeError, match=f"^{expected} {type(body).__name__}{hint}$"):
         ChatCompletionStream(body)
 
 

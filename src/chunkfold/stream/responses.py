@@ -91,6 +91,8 @@ def check_source(source: object, method: str) -> None:
         received = f"the {kind.__name__} of {'a sync' if is_async else 'an async'} client"
     elif hasattr(source, own) and not issubclass(kind, (bytes, bytearray, memoryview, str)):
         return
+    elif isinstance(source, (bytes, bytearray, memoryview)) and not is_async:
+        received = f"{kind.__name__}: pass a whole body as [body]"
     else:
         received = kind.__name__
     expected = "an async response or async iterable of bytes" if is_async else "a response or an iterable of bytes"
