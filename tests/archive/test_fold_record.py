@@ -472,7 +472,7 @@ def test_what_should_never_happen_is_a_row_too(error: Exception, said: str, monk
 
 @pytest.mark.parametrize("wrong", ["a text", None, 5, [b"a"], Path("file")], ids=repr)
 def test_an_argument_that_is_no_bytes_is_a_type_error(wrong: Any) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=f"^data: expected bytes, received {type(wrong).__name__}$"):
         fold_record(wrong)
 
 

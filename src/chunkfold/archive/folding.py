@@ -57,7 +57,10 @@ def fold_record(
     check_count("max_size", max_size)
     check_count("max_event_size", max_event_size)
     check_count("max_output_size", max_output_size)
-    size = memoryview(data).nbytes  # raises the TypeError
+    try:
+        size = memoryview(data).nbytes
+    except TypeError:
+        raise TypeError(f"data: expected bytes, received {type(data).__name__}") from None
     if max_size is not None and size > max_size:
         return _unreadable(size, exceeded("max_size", max_size))
     try:

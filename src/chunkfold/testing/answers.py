@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from http.client import responses
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast, get_args
 
+from chunkfold.arguments import check_count
 from chunkfold.excerpts import ShortRepr
 from chunkfold.testing.wire import compact_json
 
@@ -110,6 +111,7 @@ class Answer(ShortRepr):
         for index, piece in enumerate(self.pieces):
             _check_piece(f"body[{index}]", piece)
         _check_status(self.status)
+        check_count("cut_at", self.cut_at)
         _check_word("framing", self.framing, get_args(Framing))
         _check_word("ending", self.ending, get_args(Ending))
         _check_word("encoding", self.encoding, get_args(Encoding))
@@ -317,8 +319,6 @@ def _check_sense(answer: Answer) -> None:
         raise ValueError(f"body: a response with status {answer.status} has none")
     if answer.cut_at is None:
         return
-    if answer.cut_at < 0:
-        raise ValueError(f"cut_at: expected 0 bytes or more, received {answer.cut_at}")
     if (answer.framing, answer.ending) == ("content-length", "end") and answer.cut_at < _size(_encoded_pieces(answer)):
         raise ValueError("cut_at: a body that is shorter than its declared length has no end")
 
