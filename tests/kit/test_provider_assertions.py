@@ -56,7 +56,7 @@ def test_which_requests_count(provider: FakeProvider, times: int, wanted: dict[s
     assert len(found) == times
     assert [request for request in provider.requests if request in found] == found
     for other in {times - 1, times + 1} - {-1}:
-        with pytest.raises(AssertionError, match=rf"requests: expected {other}, received {times}; they are:"):
+        with pytest.raises(AssertionError, match=rf"requests: expected {other}, found {times}; received:"):
             provider.assert_requested(other, **wanted)
 
 
@@ -64,7 +64,7 @@ def test_the_message_lists_what_came_without_headers(provider: FakeProvider) -> 
     with pytest.raises(AssertionError) as caught:
         provider.assert_requested(json={"model": "other"})
     first, *lines = str(caught.value).splitlines()
-    assert first == "requests: expected 1, received 0; they are:"
+    assert first == "requests: expected 1, found 0; received:"
     assert [line.split()[:2] for line in lines] == [
         ["POST", "/v1/chat/completions"],
         ["POST", "/v1/chat/completions"],
@@ -79,7 +79,7 @@ def test_the_message_lists_what_came_without_headers(provider: FakeProvider) -> 
 def test_nothing_came() -> None:
     with (
         FakeProvider() as provider,
-        pytest.raises(AssertionError, match=r"expected 1, received 0; they are: nothing$"),
+        pytest.raises(AssertionError, match=r"expected 1, found 0; received: none$"),
     ):
         provider.assert_requested()
     assert provider.assert_requested(0) == []

@@ -218,7 +218,7 @@ def bytes_in_halves(body: bytes) -> list[bytes | float]:
 
 
 def test_a_missing_recording_fails_in_clear_words(tmp_path: Path) -> None:
-    words = f'no recording {tmp_path / "1.jsonl"}: to make it, record="new" or pytest --chunkfold-record=new'
+    words = f'no recording {tmp_path / "1.jsonl"}: to make it, pass record="new" or run pytest --chunkfold-record=new'
     provider = RecordedProvider("http://127.0.0.1:9/v1", tmp_path)
     with pytest.raises(FileNotFoundError, match=re.escape(words)), provider:
         response = asked(provider)

@@ -168,8 +168,8 @@ class FakeProvider:
             and (json is None or has_fields(request, json))
         ]
         if len(found) != times:
-            came = "".join(f"\n  {summary(request)}" for request in self.requests) or " nothing"
-            raise AssertionError(f"requests: expected {times}, received {len(found)}; they are:{came}")
+            came = "".join(f"\n  {summary(request)}" for request in self.requests) or " none"
+            raise AssertionError(f"requests: expected {times}, found {len(found)}; received:{came}")
         return found
 
     def assert_script_used(self) -> None:

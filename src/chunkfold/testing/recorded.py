@@ -79,7 +79,9 @@ class RecordedProvider(FakeProvider):
         if path.exists():
             return recorded_answer(Recording.load(path), self._speed)
         if self._record == "none":
-            raise FileNotFoundError(f'no recording {path}: to make it, record="new" or pytest --chunkfold-record=new')
+            raise FileNotFoundError(
+                f'no recording {path}: to make it, pass record="new" or run pytest --chunkfold-record=new'
+            )
         try:
             recording = self._passed_on(request)
             self._keep(recording, path)
