@@ -134,6 +134,10 @@ def test_plain_lines_tell_each_frame_and_the_verdict() -> None:
     assert all(BODY[offset:].startswith((b"data:", b"event:")) for offset in offsets)
 
 
+def test_one_character_is_not_characters() -> None:
+    assert "\noutput: text of 1 character\n" in inspect("-", body=delta(content="x") + STOP + DONE).stdout
+
+
 def test_a_stream_by_the_book_says_so() -> None:
     result = inspect("-", body=ROLE + HI + STOP + DONE)
     assert "\ndeviations: none\n" in result.stdout

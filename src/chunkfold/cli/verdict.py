@@ -122,7 +122,7 @@ def _output(snapshot: ChatCompletion) -> Iterator[str]:
 def _kinds_of_output(message: ChatCompletionMessage) -> Iterator[str]:
     for name, text in (("text", message.content), ("reasoning", message.reasoning), ("refusal", message.refusal)):
         if text:
-            yield f"{name} of {len(text):,} characters"
+            yield f"{name} of {len(text):,} character{'s' * (len(text) > 1)}"
     calls = message.tool_calls
     if calls:
         names = ", ".join(word(call.name) for call in calls[:_CHOICES])
