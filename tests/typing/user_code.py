@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, assert_never, assert_type
 
 import httpx
+import httpx2
 from pydantic import BaseModel
 
 import chunkfold
@@ -75,6 +76,18 @@ def misspell(client: httpx.Client, other: httpx.AsyncClient, url: str, response:
     chunkfold.ChatCompletionStream(response, stict=True)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
     chunkfold.AsyncChatCompletionStream(response, stict=True)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
     chunkfold.ChatCompletionParser(stict=True)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+
+
+def mix_up(client: httpx.Client, other: httpx.AsyncClient, url: str) -> None:
+    """A client of the other kind is a type error."""
+    chunkfold.connect(other, "POST", url, json={})  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    chunkfold.aconnect(client, "POST", url, json={})  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+def any_client(client: httpx2.Client, other: httpx2.AsyncClient, url: str) -> None:
+    """Clients of httpx2."""
+    chunkfold.connect(client, "POST", url, json={})
+    chunkfold.aconnect(other, "POST", url, json={})
 
 
 def keep_options(client: httpx.Client, url: str) -> None:

@@ -1,11 +1,11 @@
 """Send a streamed request and read its response, sync and async."""
 
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Unpack, cast
+from typing import Any, Final, Protocol, Unpack, cast
 
 from chunkfold.arguments import check_flag
 from chunkfold.errors import StreamConsumedError
@@ -14,6 +14,7 @@ from chunkfold.parser.options import ParserOptions, ReadOptions
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.stream.asynchronous import AsyncChatCompletionStream
 from chunkfold.stream.driver import StreamDriver
+from chunkfold.stream.responses import AsyncResponse, SyncResponse
 from chunkfold.stream.reuse import may_reuse, note_failure, note_kept
 from chunkfold.stream.sync import ChatCompletionStream
 from chunkfold.wire.headers import Headers
@@ -45,8 +46,26 @@ class ConnectOptions(ReadOptions, total=False):
     extensions: Mapping[str, Any]
 
 
+class SyncClient(Protocol):
+    """A client whose `stream` sends a request, such as those of httpx and httpx2."""
+
+    @property
+    def stream(self) -> Callable[..., AbstractContextManager[SyncResponse]]:
+        """Takes the method, the URL and options; gives the response, with its body still to be read."""
+        ...
+
+
+class AsyncClient(Protocol):
+    """The same for an async client."""
+
+    @property
+    def stream(self) -> Callable[..., AbstractAsyncContextManager[AsyncResponse]]:
+        """Takes the method, the URL and options; gives the response, with its body still to be read."""
+        ...
+
+
 def connect(
-    client: Any,
+    client: SyncClient,
     method: str,
     url: Any,
     *,
@@ -78,7 +97,7 @@ def connect(
 
 
 def aconnect(
-    client: Any,
+    client: AsyncClient,
     method: str,
     url: Any,
     *,
