@@ -45,7 +45,7 @@ class Lifecycle:
         self.error: ChunkfoldError | None = None
         """The error, None if there is none. Everything before it was delivered."""
         self.timing = StreamTiming()
-        """When things arrived."""
+        """Arrival times, in seconds since `started`."""
         self._fold = fold
         self._body = body
         self._deadlines = deadlines
@@ -85,12 +85,12 @@ class Lifecycle:
 
     @property
     def elapsed(self) -> float:
-        """How many seconds ago the request was sent, on the clock that `timing` has its times from."""
+        """Seconds since the request was sent, on the clock of `timing`."""
         return max(self._clock() - self._deadlines.started, 0.0)
 
     @property
     def chunks(self) -> int:
-        """How many chunks came."""
+        """The number of chunks so far."""
         return self._fold.chunks
 
     def events(self) -> "list[ChatCompletionEvent]":

@@ -136,6 +136,9 @@ class ChatCompletionParser(Lifecycle):
             on_chunks: Called as `on_chunks(parser, count)` after each call that brought chunks, with their number;
                 `timing.last_chunk` is their time. A large read is reported in slices.
             on_end: Called as `on_end(parser)` exactly once, as soon as `end` is set; immediately if it already is.
+
+        Raises:
+            TypeError: One of them is not callable.
         """
         self._observe(self, on_chunks, on_end)
 
@@ -150,6 +153,9 @@ class ChatCompletionParser(Lifecycle):
         Args:
             data: The bytes.
             arrived: The clock's reading when they arrived; now, if not given.
+
+        Raises:
+            TypeError: The data is not bytes.
         """
         if self.end is not None:
             return []
@@ -166,6 +172,9 @@ class ChatCompletionParser(Lifecycle):
         Args:
             data: The bytes.
             arrived: The clock's reading when they arrived; now, if not given.
+
+        Raises:
+            TypeError: The data is not bytes.
         """
         if self.end is not None:
             return

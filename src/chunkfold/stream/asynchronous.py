@@ -54,7 +54,8 @@ class AsyncChatCompletionStream(StreamDriver):
         options: The options of `ChatCompletionParser`; status and headers are those of the response.
 
     Raises:
-        ChunkfoldError: Iterating or `read` failed.
+        TypeError, ValueError: The source or an option is wrong.
+        ChunkfoldError: Iterating or `read` failed; see `ChatCompletionStream`.
     """
 
     def __init__(
@@ -120,6 +121,7 @@ class AsyncChatCompletionStream(StreamDriver):
 
         Raises:
             StreamConsumedError: Another task is reading.
+            TypeError, ValueError: `within` is not a number of seconds, 0 or more.
         """
         import anyio  # loaded only if it is needed
 

@@ -138,33 +138,35 @@ class StreamDriver:
 
     @property
     def anomalies(self) -> tuple[Anomaly, ...]:
-        """What was tolerated."""
+        """What was tolerated: each rule once, with a count and the first place."""
         return self._parser.anomalies
 
     @property
     def timing(self) -> StreamTiming:
-        """When things arrived."""
+        """Arrival times, in seconds since the request was sent."""
         return self._parser.timing
 
     @property
     def elapsed(self) -> float:
-        """How many seconds ago the request was sent, on the clock that `timing` has its times from."""
+        """Seconds since the request was sent, on the clock of `timing`."""
         return self._parser.elapsed
 
     def observe(
         self, *, on_chunks: Callable[[Self, int], object] | None = None, on_end: Callable[[Self], object] | None = None
     ) -> Self:
-        """Notify plain callables of what the stream does, for telemetry, logs and metrics; return the stream.
+        """Call plain callables as chunks arrive and when the stream ends; return the stream. For telemetry and logs.
 
-        The reading or closing task calls them, so they should be quick and must not change anything. Exceptions that
-        they raise are logged and never reach the reader. Observers are called in the order in which they were added.
+        The task that reads or closes calls them, in the order in which they were added, so they should be quick and
+        must not change anything. Their exceptions are logged, not propagated.
 
         Args:
-            on_chunks: Called as `on_chunks(stream, count)` after each read that brought chunks, with how many it
-                brought; `stream.timing.last_chunk` says when. Of a large read, slice by slice.
-            on_end: Called as `on_end(stream)` exactly once, as soon as the stream has ended, in whichever way; at once
-                if it has already. Its `end`, `error`, `snapshot`, `anomalies` and `timing` are the final ones. A
+            on_chunks: Called as `on_chunks(stream, count)` after each read that brought chunks, with their number;
+                `timing.last_chunk` is their time. A large read is reported in slices.
+            on_end: Called as `on_end(stream)` exactly once, as soon as `end` is set; immediately if it already is. A
                 stream that is neither read to its end nor closed never ends.
+
+        Raises:
+            TypeError: One of them is not callable.
         """
         observe_as(self._parser, self, on_chunks, on_end)
         return self

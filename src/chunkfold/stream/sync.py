@@ -58,6 +58,7 @@ class ChatCompletionStream(StreamDriver):
         options: The options of `ChatCompletionParser`; status and headers are those of the response.
 
     Raises:
+        TypeError, ValueError: The source or an option is wrong.
         ChunkfoldError: Iterating or `read` failed.
         StreamConsumedError: Iterating after the end, or before all events of the last read were taken.
     """
@@ -133,6 +134,7 @@ class ChatCompletionStream(StreamDriver):
 
         Raises:
             StreamConsumedError: Another thread is reading.
+            TypeError, ValueError: `within` is not a number of seconds, 0 or more.
         """
         self._start_drain(within)
         deadline = time.monotonic() + within
@@ -177,6 +179,7 @@ class ChatCompletionStream(StreamDriver):
             ParseError: The text is not JSON, is cut, or does not fit the type.
             LimitExceededError: The text has more than 250,000 values.
             ChunkfoldError: The stream did not end well.
+            TypeError: Pydantic cannot validate the type.
         """
         return View(self, self._partials_of(type, half_numbers=half_numbers))
 
