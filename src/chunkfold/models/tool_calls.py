@@ -215,7 +215,7 @@ def checked_types(types: ToolTypes) -> ToolTypes:
         try:
             adapter_of(as_type)
         except TypeError as error:
-            raise TypeError(f"tools[{name!r}]: {error}") from error
+            raise TypeError(f"tools[{name!r}]: {error}") from None
     return dict(types)
 
 
