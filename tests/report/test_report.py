@@ -244,7 +244,7 @@ def test_the_page_tells_the_facts() -> None:
     for expected in (
         "✓ finished",
         "Tokens per second\n20.0\n",
-        "Longest stall\n1.00 s\n",
+        "Longest gap\n1.00 s\n",
         "First output\n300 ms\n",
         "prompt 12, completion 28, total 40 tokens",
         "read to its end",
@@ -288,7 +288,7 @@ def test_of_a_body_without_times_no_time_is_told() -> None:
     assert "This body has no times" in found.text
     assert found.pictures == []
     assert not re.search(r"\d (ms|s|min)\b", found.text)
-    assert not re.search("First output|Longest stall|Tokens per second|Took", found.text)
+    assert not re.search("First output|Longest gap|Tokens per second|Took", found.text)
     assert "no times" in read(PLAIN, WHOLE).text
 
 

@@ -23,7 +23,7 @@ def table(names: Sequence[str] | None, rows: Sequence[Html], class_: str | None 
 
 def alignment(name: str) -> str | None:
     """The class of a column that holds numbers."""
-    is_number = name in ("Events", "Characters", "Times", "First output", "Longest stall", "Tokens/s", "Chunks")
+    is_number = name in ("Events", "Characters", "Times", "First output", "Longest gap", "Tokens/s", "Chunks")
     return "num" if is_number else None
 
 

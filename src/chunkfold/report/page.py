@@ -81,7 +81,7 @@ def _style() -> Html:
 
 def _overview(streams: Sequence[StreamFacts]) -> Html:
     longest = max((facts.seconds for facts in streams if facts.is_timed), default=0.0)
-    names = ("Recording", "End", "First output", "Longest stall", "Tokens/s", "Chunks", "Rules", "Took")
+    names = ("Recording", "End", "First output", "Longest gap", "Tokens/s", "Chunks", "Rules", "Took")
     rows = [
         row(tag("a", tag("bdi", cut(facts.name, _WORD)), href=f"#s{number}"), *_overview_cells(facts, longest))
         for number, facts in enumerate(streams, 1)
@@ -93,7 +93,7 @@ def _overview_cells(facts: StreamFacts, longest: float) -> Iterator[Html]:
     rate = facts.tokens_per_second
     yield cell("End", _end(facts))
     yield cell("First output", _time(facts, facts.timing.first_output), "num")
-    yield cell("Longest stall", duration(max(facts.gaps)) if facts.is_timed and facts.gaps else "", "num")
+    yield cell("Longest gap", duration(max(facts.gaps)) if facts.is_timed and facts.gaps else "", "num")
     yield cell("Tokens/s", "" if rate is None else f"{rate:.1f}", "num")
     yield cell("Chunks", f"{facts.chunks:,}", "num")
     yield cell("Rules", ", ".join(sorted(anomaly.rule.id for anomaly in facts.anomalies)))
@@ -141,10 +141,10 @@ def _tiles(facts: StreamFacts) -> Html:
     rate, timing = facts.tokens_per_second, facts.timing
     characters = sum(total for _, total in facts.totals().values())
     times = (("First output", _time(facts, timing.first_output)), ("Took", _time(facts, facts.seconds)))
-    stall = duration(max(facts.gaps)) if facts.is_timed and facts.gaps else ""
+    gap = duration(max(facts.gaps)) if facts.is_timed and facts.gaps else ""
     told = (
         *times,
-        ("Longest stall", stall),
+        ("Longest gap", gap),
         ("Tokens per second", "" if rate is None else f"{rate:.1f}"),
         ("Chunks", f"{facts.chunks:,}"),
         ("Characters", f"{characters:,}"),
@@ -198,7 +198,7 @@ def _gaps(facts: StreamFacts) -> Iterator[Html]:
         ("p50", duration(gaps.p50)),
         ("p95", duration(gaps.p95)),
         ("p99", duration(gaps.p99)),
-        ("longest stall", duration(gaps.longest)),
+        ("longest gap", duration(gaps.longest)),
     )
     numbers = table(
         None, [tag("tr", tag("th", name, scope="row"), tag("td", value, class_="num")) for name, value in told]
