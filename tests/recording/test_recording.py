@@ -1351,3 +1351,7 @@ def test_looking_for_secrets_is_linear(piece: bytes) -> None:
     cleaned = redactor.clean(body)
     assert len(cleaned) == len(body)
     assert time.monotonic() - started < PATIENCE
+
+
+def test_a_repr_shows_the_response() -> None:
+    assert repr(Recorder(FakeResponse(b""))) == "<Recorder of <FakeResponse [200]>>"

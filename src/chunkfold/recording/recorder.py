@@ -59,6 +59,9 @@ class Recorder:
         self._headers_at = None if started is None else now - started
         self._log = _Log(clock, now if started is None else started)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._response!r}>"
+
     def __getattr__(self, name: str) -> Any:
         """Whatever else a response has."""
         if name == "_response":  # not there yet, as in a copy that is being made

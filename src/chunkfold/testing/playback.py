@@ -155,11 +155,14 @@ class FakeResponse:
         read_timeout: float | None = None,
     ) -> None:
         sent = as_answer(answer)
-        self.status_code = sent.status
+        self.status_code: int = sent.status
         self.headers: Mapping[str, str] = all_headers(sent)
-        self.is_closed = False
+        self.is_closed: bool = False
         self._encoding = sent.encoding
         self._playback = Playback(sent, clock=clock, read_timeout=read_timeout)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} [{self.status_code}]>"
 
     def iter_bytes(self) -> Iterator[bytes]:
         """The body, decoded, read by read."""
