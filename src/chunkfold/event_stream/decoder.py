@@ -60,17 +60,19 @@ class EventStreamDecoder:
 
     def __init__(self, max_event_size: int | None = None) -> None:
         check_count("max_event_size", max_event_size)
-        self.last_event_id = ""
+        self.last_event_id: str = ""
         self.reconnection_time: int | None = None
-        self.limit_exceeded = self._is_over = self._unknown_line_seen = False
+        self.limit_exceeded: bool = False
+        self._is_over = self._unknown_line_seen = False
         self.unfinished: UnfinishedBlock | None = None
         self._discarded = Discarded()
-        self.opening = b""
+        self.opening: bytes = b""
         self.opening_limit: int | None = None
-        self.opening_place = 0
-        self.has_only_events = self.is_between = False
-        self.offset = 0
-        self.limit = max_event_size
+        self.opening_place: int = 0
+        self.has_only_events: bool = False
+        self.is_between: bool = False
+        self.offset: int = 0
+        self.limit: int | None = max_event_size
         self._largest = sys.maxsize if max_event_size is None else max_event_size
         self._start: bytes | None = b""  # the first bytes, until they can no longer be a BOM
         self._skip_lf = False  # the last read ended in CR: an LF at the start of the next belongs to it

@@ -111,7 +111,7 @@ class PartialJSON:
         self._root: Any = self._root_shape.begins_as()
         self._credit = _FREE_COPIES
         self._failure: ParseError | None = None
-        self.value = self._root
+        self.value: Any = self._root
 
     def feed(self, text: str) -> Any:
         """Take the next piece; return the value, which is also kept as `value`.

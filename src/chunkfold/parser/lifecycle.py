@@ -44,7 +44,7 @@ class Lifecycle:
         """How the stream ended, None while it runs."""
         self.error: ChunkfoldError | None = None
         """The error, None if there is none. Everything before it was delivered."""
-        self.timing = StreamTiming()
+        self.timing: StreamTiming = StreamTiming()
         """Arrival times, in seconds since `started`."""
         self._fold = fold
         self._body = body
@@ -55,7 +55,7 @@ class Lifecycle:
         self._recorder: EventRecorder | None = None
         self._observers: Observers | None = None
         self._last_snapshot = _LastSnapshot(fold)
-        self.emitted_output = False
+        self.emitted_output: bool = False
         """Whether output was emitted, in a chunk or an event that was returned or yielded."""
         self._has_callback = has_callback  # `on_server_sent_event`, which gets the chunks however the body is read
 

@@ -77,7 +77,7 @@ class FakeProvider:
 
     def __init__(self, *answers: Scripted, ssl_context: ssl.SSLContext | None = None, port: int = 0) -> None:
         self.requests: list[ReceivedRequest] = []
-        self.connections = 0
+        self.connections: int = 0
         self.failures: list[BaseException] = []
         self._script: deque[Answerer | Answer] = deque()
         self._script_lock = threading.Lock()  # the n-th request is given the n-th answer
