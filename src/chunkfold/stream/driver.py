@@ -202,17 +202,16 @@ class StreamDriver:
         return event
 
     def _next_event(self, *, is_yielded: bool = True) -> "ChatCompletionEvent | Step":
-        for event in self._ready_events:
-            if is_yielded and not self._parser.emitted_output:
-                self._note_yielded(event)
-            return event
-        if self._may_have_events and not (self._consumed or self._closed):
+        while True:
+            for event in self._ready_events:
+                if is_yielded and not self._parser.emitted_output:
+                    self._note_yielded(event)
+                return event
+            if not self._may_have_events or self._consumed or self._closed:
+                return self._step()
             self._gives_events, self._may_have_events = True, False
             self._folding, self._ready = True, _NOTHING  # what its chunks mean is among the events
-            if events := take_events(self._parser):
-                self._ready_events = iter(events)
-                return self._next_event(is_yielded=is_yielded)
-        return self._step()
+            self._ready_events = iter(take_events(self._parser))
 
     def _next_partial(self, partials: "Partials") -> Any:
         while not isinstance(event := self._next_event(is_yielded=False), Step):
