@@ -22,7 +22,8 @@ from cases import each_case
 
 from chunkfold import ChatCompletionStream, StreamEnd, StreamInterruptedError, connect
 from chunkfold.recording import RecordedRead, Recording
-from chunkfold.testing import StreamBuilder, cut
+from chunkfold.testing import Answer, ReceivedRequest, StreamBuilder, cut
+from chunkfold.testing.recorded import BEFORE_RESET
 
 pytest.importorskip("click")
 pytest.importorskip("rich")
@@ -295,65 +296,37 @@ def test_a_request_that_is_no_json_gets_400(serve: Callable[..., Served], client
     assert [client.post(served.url, content=body).status_code for body in (b"", b"[]", b"{}")] == [400, 400, 200]
 
 
-def test_framing_encoding_and_headers(serve: Callable[..., Served]) -> None:
-    (Path.cwd() / "b.sse").write_bytes(BODY)
-    common = "[[answers]]\nbody_file = 'b.sse'\nheaders = { X-Y = 'z' }\n"
-    framings = ("chunked", "content-length", "close", "raw")
-    served = serve(script="".join(f"{common}framing = '{framing}'\n" for framing in framings))
-    chunked, sized, closed, raw = (exchange(served.url) for _ in framings)
-    assert b"transfer-encoding: chunked" in chunked
-    assert chunked.endswith(b"\r\n0\r\n\r\n")
-    assert f"content-length: {len(BODY)}".encode() in sized
-    assert b"connection: close" in closed
-    assert all(b"\r\nx-y: z\r\n" in wire for wire in (chunked, sized, closed))
-    assert sized.endswith(BODY)
-    assert closed.endswith(BODY)
-    assert raw == BODY
+EVENTS = [event + b"\n\n" for event in BODY.split(b"\n\n")[:-1]]
+AT_ONCE = [*(step for event in EVENTS for step in (0.0, event)), 0.0]
+# What a script says of a body, and how it is sent; `test_provider` shows what becomes of that on the wire.
+SENT: dict[str, Answer] = {
+    "": Answer(AT_ONCE),
+    **{f"framing = '{framing}'": Answer(AT_ONCE, framing=framing) for framing in ("content-length", "close", "raw")},
+    "headers = { X-Y = 'z' }": Answer(AT_ONCE, headers={"x-y": "z"}),
+    "status = 203": Answer(AT_ONCE, 203),
+    "encoding = 'gzip'": Answer(AT_ONCE, encoding="gzip"),
+    "ending = 'open'": Answer(AT_ONCE, ending="open"),
+    "cut_at = 0": Answer(AT_ONCE, ending="cut", cut_at=0),
+    "cut_at = 300\nending = 'reset'": Answer([*AT_ONCE, BEFORE_RESET], ending="reset", cut_at=300),
+    "cut_at = 1\nending = 'end'": Answer(AT_ONCE, cut_at=1),
+    "delay = 0.2": Answer([0.0, *AT_ONCE]),
+    "pace = 0.05": Answer([step for event in EVENTS for step in (0.05, event)][1:]),
+}
 
 
-def test_a_compressed_body(serve: Callable[..., Served], client: httpx.Client) -> None:
-    served = serve(script="[[answers]]\ntext = 'packed'\nencoding = 'gzip'\n")
-    response = client.post(served.url, json=STREAMED)
-    assert response.headers["content-encoding"] == "gzip"
-    assert ChatCompletionStream([response.content]).read().text == "packed"
+@each_case("keys", SENT)
+def test_how_a_body_is_sent(keys: str, tmp_path: Path) -> None:
+    (tmp_path / "b.sse").write_bytes(BODY)
+    (tmp_path / "s.toml").write_text(f"[[answers]]\nbody_file = 'b.sse'\n{keys}\n")
+    (answer,) = script_from(str(tmp_path / "s.toml"))
+    assert answer.answer_to(ReceivedRequest("POST", "/", {}, b"")) == SENT[keys]
+    assert answer.delay == (0.2 if keys == "delay = 0.2" else 0.0)
 
 
-def test_a_cut_at_a_byte(serve: Callable[..., Served], client: httpx.Client) -> None:
-    endings = {"": "cut off", "ending = 'cut'": "cut off", "ending = 'reset'": "reset", "ending = 'end'": "sent whole"}
-    cases = [(place, ending) for place in (0, 1, 300) for ending in endings]
-    text = "text = 'It breaks off somewhere.'"
-    served = serve(script="".join(f"[[answers]]\n{text}\ncut_at = {place}\n{ending}\n" for place, ending in cases))
-    for place, ending in cases:
-        data, is_whole = read_raw(client, served.url)
-        assert is_whole == (ending == "ending = 'end'")
-        assert len(data) == place or (ending == "ending = 'reset'" and len(data) < place)
-    told = served.stop()
-    assert told == sorted(
-        f"POST /v1/chat/completions: answer {number} of s.toml: 200, {endings[ending]}"
-        for number, (_, ending) in enumerate(cases, 1)
-    )
-
-
-def read_raw(client: httpx.Client, url: str) -> tuple[bytes, bool]:
-    """What came of a body, and whether it was whole."""
-    data = b""
-    try:
-        with client.stream("POST", url, json=STREAMED) as response:
-            for piece in response.iter_raw():
-                data += piece
-    except httpx.TransportError:
-        return data, False
-    return data, True
-
-
-def test_pace_and_delay(serve: Callable[..., Served], client: httpx.Client) -> None:
-    served = serve(script="[[answers]]\ntext = ['a', 'b', 'c']\ndelay = 0.2\npace = 0.05\n")
-    started = time.monotonic()
-    with client.stream("POST", served.url, json=STREAMED) as response:
-        assert time.monotonic() - started >= 0.19  # at least, here and below: a busy machine only takes longer
-        pieces = list(response.iter_raw())
-    assert len(pieces) >= 5  # the role, three texts, the end
-    assert time.monotonic() - started >= 0.39  # from the request: the headers may have been seen late
+def test_what_is_cut_off_is_told(serve: Callable[..., Served]) -> None:
+    served = serve(script="[[answers]]\ncut_at = 1\n")
+    assert exchange(served.url).endswith(b"\r\n1\r\nd\r\n")
+    assert served.stop() == ["POST /v1/chat/completions: answer 1 of s.toml: 200, cut off"]
 
 
 # Files
@@ -392,13 +365,6 @@ def test_a_script_changes_how_a_recording_is_sent(serve: Callable[..., Served], 
     served = serve("folder/s.json")
     response = client.post(served.url)
     assert (response.status_code, response.headers["x-request-id"], response.content) == (203, "r2", BODY)
-
-
-def test_a_body_is_paced_by_its_events(serve: Callable[..., Served]) -> None:
-    Path("b.sse").write_bytes(BODY)
-    served = serve(script="[[answers]]\nbody_file = 'b.sse'\npace = 0.05\n")
-    sizes = re.findall(rb"(?:^|\r\n)([0-9a-f]+)\r\n(?=data)", exchange(served.url).partition(b"\r\n\r\n")[2])
-    assert [int(size, 16) for size in sizes] == [len(event) + 2 for event in BODY.split(b"\n\n")[:-1]]
 
 
 # What is wrong with a script
