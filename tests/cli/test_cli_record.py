@@ -3,7 +3,6 @@ a terminal, left by Ctrl-C. What is served is read by real clients, and recorded
 """
 
 import json
-import math
 import re
 import signal
 import ssl
@@ -20,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
-from chunkfold import ChatCompletionParser, ChatCompletionStream, ChunkfoldError, StreamEnd
+from chunkfold import ChatCompletionParser, ChatCompletionStream
 from chunkfold.recording import RecordedRead, Recorder, Recording, replay
 from chunkfold.testing import (
     DONE,
@@ -35,7 +34,6 @@ from chunkfold.testing import (
     stalled,
     usage,
 )
-from chunkfold.testing.recorded import recorded_answer
 
 pytest.importorskip("click")
 pytest.importorskip("rich")
@@ -55,9 +53,6 @@ from command_line import (
     started,
     wait_until,
 )
-
-from chunkfold.cli import serve
-from chunkfold.cli.scripts import answer_from
 
 KEY = "my-own-key/1234"
 EVIL = "a\x1b[2Jb\x07\u202e"
@@ -559,83 +554,6 @@ def test_a_port_of_ones_choice(output: Path) -> None:
     with serving(at_once(WHOLE), output, "--port", port) as (_, same_url):
         assert same_url == base_url
         assert record_again(same_url)[0].body == b"".join(WHOLE)
-
-
-def test_what_was_recorded_can_be_recorded_again(tmp_path: Path) -> None:
-    recording = recorded(
-        (0.3, WHOLE[0]), (0.31, WHOLE[1]), (0.6, b"".join(WHOLE[2:])), headers={"x-request-id": "req_1"}, headers_at=0.2
-    )
-    with provided(recording, speed=1) as url:
-        result = run("record", url, "-m", "m", "hi", "-o", str(tmp_path / "second.jsonl"))
-    assert result.exit_code == 0
-    again = Recording.load(tmp_path / "second.jsonl")
-    assert [read.data for read in again.reads] == [read.data for read in recording.reads]
-    assert again.headers["x-request-id"] == "req_1"
-    assert (again.headers_at or 0) >= 0.2
-    assert [read.at >= wanted.at for read, wanted in zip(again.reads, recording.reads, strict=True)] == [True] * 3
-
-
-@contextmanager
-def provided(recording: Recording, speed: float = 0) -> Iterator[str]:
-    """What `--serve` would send, without a process of its own."""
-    with serve.ScriptedProvider([answer_from("it", recording, speed)]) as provider:
-        yield provider.url
-
-
-SERVED = {
-    "the body ends": ({"end": "body"}, HELLO + STOP, ("body", ""), StreamEnd.FINISHED),
-    "it is cut off": ({"end": "body"}, HELLO, ("body", ""), StreamEnd.TRUNCATED),
-    "an error": (
-        {"end": "error", "error": "ReadTimeout"},
-        HELLO,
-        ("error", "RemoteProtocolError"),
-        StreamEnd.INTERRUPTED,
-    ),
-    "a reset": ({"end": "error", "error": "ReadError"}, HELLO, ("error", "ReadError"), StreamEnd.INTERRUPTED),
-    "an error at once": ({"end": "error", "error": "ReadError"}, [], ("error", "ReadError"), StreamEnd.INTERRUPTED),
-    "it was left": ({"end": "left"}, HELLO, ("error", "RemoteProtocolError"), StreamEnd.INTERRUPTED),
-    "it was left when it was over": ({"end": "left"}, WHOLE, ("body", ""), StreamEnd.FINISHED),
-    "it was left, but finished": ({"end": "left"}, HELLO + STOP, ("body", ""), StreamEnd.FINISHED),
-    "a status": ({"status_code": 429}, [b'{"error":{"message":"no"}}'], ("body", ""), StreamEnd.FAILED),
-}
-
-
-@pytest.mark.parametrize(("more", "pieces", "ending", "end"), SERVED.values(), ids=SERVED)
-def test_it_ends_as_it_ended(
-    more: dict[str, Any], pieces: list[bytes], ending: tuple[str, str], end: StreamEnd
-) -> None:
-    with provided(at_once(pieces, **more)) as url:
-        for _ in range(2):
-            again, stream = record_again(url)
-            assert [read.data for read in again.reads] == pieces
-            assert (again.end, again.error) == ending
-            with suppress(ChunkfoldError):
-                stream.read()
-            assert stream.end is end
-            assert again.status_code == more.get("status_code", 200)
-
-
-def test_headers_that_are_true_of_what_is_sent() -> None:
-    headers = {
-        "content-encoding": "gzip",  # the body was recorded as it was decoded
-        "content-type": "text/event-stream",
-        "x-request-id": "req_1",
-        "x-ratelimit-a": "1\r\nx-evil: 1",
-        "x evil": "1",
-        "server": "café",
-    }
-    with provided(at_once(WHOLE, headers=headers)) as url:
-        again, _ = record_again(url)
-    assert again.headers == {"content-type": "text/event-stream", "x-request-id": "req_1"}
-    assert again.body == b"".join(WHOLE)
-
-
-def test_pauses_are_as_they_were() -> None:
-    recording = recorded((1.0, b"a"), (1.0, b"b"), (4.0, b"c"), headers_at=0.5, ended_at=6.0)
-    assert recorded_answer(recording, 1).pieces == (0.5, b"a", 0.0, b"b", 3.0, b"c", 2.0)
-    assert recorded_answer(recording, 2).pieces == (0.25, b"a", 0.0, b"b", 1.5, b"c", 1.0)
-    assert recorded_answer(recording, 0).pieces == (0.0, b"a", 0.0, b"b", 0.0, b"c", 0.0)
-    assert recorded_answer(recording, math.inf).pieces == (0.0, b"a", 0.0, b"b", 0.0, b"c", 0.0)
 
 
 def test_a_closed_list_of_requests_is_no_trouble(output: Path) -> None:

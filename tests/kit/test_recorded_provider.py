@@ -4,6 +4,7 @@ The real one is a `FakeProvider`. What a client sees while it is recorded, and w
 is compared: streams, JSON, errors, bodies that were cut.
 """
 
+import math
 import re
 import socket
 import threading
@@ -15,6 +16,7 @@ from typing import Any
 import httpx
 import httpx2
 import pytest
+from cases import each_case
 from fronts import ASKED, PATIENCE
 
 from chunkfold import APIStatusError, ChatCompletionStream, StreamInterruptedError, connect
@@ -141,21 +143,46 @@ def test_a_body_that_was_cut_is_cut_again(tmp_path: Path, library: Any, ending: 
     assert live == ("Hel", {"cut": "RemoteProtocolError", "reset": "ReadError"}[ending])
 
 
-@pytest.mark.parametrize(
-    ("error", "ending"),
-    [
-        ("RemoteProtocolError", "cut"),
-        ("IncompleteRead", "cut"),
-        ("ReadTimeout", "cut"),
-        ("", "cut"),
-        ("ReadError", "reset"),
-        ("ConnectionResetError", "reset"),
-    ],
-)
-def test_how_it_ends_is_told_by_the_recorded_error(error: str, ending: str) -> None:
-    reads = (RecordedRead(0.0, b"a"),)
-    answer = recorded_answer(Recording(reads, 200, {}, "", end="error", ended_at=0.0, error=error), 0.0)
-    assert (answer.ending, answer.pieces[-1]) == (ending, BEFORE_RESET if ending == "reset" else 0.0)
+STOPPED = [*HELLO.events[:-1]]
+ENDED: list[tuple[dict[str, Any], list[bytes], str]] = [
+    *(
+        ({"end": "error", "error": error}, [b"a"], "cut")
+        for error in ("RemoteProtocolError", "IncompleteRead", "ReadTimeout", "")
+    ),
+    *(({"end": "error", "error": error}, reads, "reset") for error in ("ReadError", "ConnectionResetError") for reads in ([], [b"a"])),
+    ({"end": "body"}, STOPPED[:3], "end"),
+    ({"end": "body", "status_code": 429}, [b"no"], "end"),
+    ({"end": "left"}, STOPPED[:3], "cut"),
+    ({"end": "left"}, STOPPED, "end"),
+    ({"end": "left"}, HELLO.events, "end"),
+]  # fmt: skip
+
+
+@each_case(("fields", "reads", "ending"), ENDED)
+def test_it_ends_as_it_ended(fields: dict[str, Any], reads: list[bytes], ending: Any) -> None:
+    recording = Recording(tuple(RecordedRead(0.0, data) for data in reads), ended_at=0.0, **fields)
+    pieces = [*(step for data in reads for step in (0.0, data)), BEFORE_RESET if ending == "reset" else 0.0]
+    assert recorded_answer(recording, 0.0) == Answer(pieces, fields.get("status_code", 200), ending=ending)
+
+
+def test_headers_that_are_true_of_what_is_sent() -> None:
+    true = {"content-type": "text/event-stream", "x-request-id": "req_1"}
+    untrue = {"content-encoding": "gzip"}  # the body was recorded as it was decoded
+    unsent = {"x-ratelimit-a": "1\r\nx-evil: 1", "x evil": "1", "server": "café"}
+    assert recorded_answer(Recording((), headers={**untrue, **true, **unsent})).headers == true
+
+
+def test_pauses_are_as_they_were() -> None:
+    reads = (RecordedRead(1.0, b"a"), RecordedRead(1.0, b"b"), RecordedRead(4.0, b"c"))
+    recording = Recording(reads, headers_at=0.5, ended_at=6.0)
+    for speed, pauses in {
+        1: (0.5, 0.0, 3.0, 2.0),
+        2: (0.25, 0.0, 1.5, 1.0),
+        0: (0.0,) * 4,
+        math.inf: (0.0,) * 4,
+    }.items():
+        first, second, third, last = pauses
+        assert recorded_answer(recording, speed).pieces == (first, b"a", second, b"b", third, b"c", last)
 
 
 def interrupted(provider: FakeProvider, library: Any) -> tuple[str, str]:
