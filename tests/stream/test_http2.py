@@ -31,11 +31,9 @@ from fronts import (
 from http2_provider import Drop, End, GoAway, Head, Http2Provider, Reset, Step, Until
 
 from chunkfold import (
-    APIStatusError,
     IncompleteStreamError,
     StreamEnd,
     StreamInterruptedError,
-    is_retryable,
 )
 from chunkfold.testing import DONE, delta
 
@@ -183,46 +181,6 @@ async def test_a_fault_while_the_answer_comes(front: Any, library: Any, name: st
             if not case.leaves_a_trap:
                 async with client.connect(provider.url) as another:
                     assert await text_of(another) == "Hello world"
-
-
-async def test_a_request_that_is_refused(front: Any, library: Any) -> None:
-    refusal = [Head(429, {"retry-after": "3"}), b'{"error":{"message":"slow down"}}', End()]
-    with Http2Provider(refusal, WHOLE) as provider:
-        async with client_of(front, library) as client:
-            async with client.connect(provider.url) as stream:
-                with pytest.raises(APIStatusError, match="slow down") as caught:
-                    await text_of(stream)
-            assert (caught.value.status_code, caught.value.retry_after) == (429, 3.0)
-            assert connections_in_use(client) == []
-            async with client.connect(provider.url) as stream:
-                assert await text_of(stream) == "Hello world"
-        assert provider.connections == 1
-
-
-async def open_and_fail(client: Any, url: str) -> None:
-    async with client.connect(url):
-        pytest.fail("connected")
-
-
-UNOPENED: dict[str, tuple[list[Step], str]] = {
-    "reset": ([Reset(7)], "RemoteProtocolError"),
-    "going away": ([GoAway(0, error_code=2), math.inf], "RemoteProtocolError"),
-    "dropped": ([Drop()], "RemoteProtocolError"),
-    "dropped by a reset": ([Drop(by_reset=True)], "NetworkError"),
-}
-
-
-@by_turns("name", UNOPENED)
-async def test_a_fault_before_the_answer_is_told_by_the_client(front: Any, library: Any, name: str) -> None:
-    script, cause = UNOPENED[name]
-    with Http2Provider(script, WHOLE) as provider:
-        async with client_of(front, library) as client:
-            with pytest.raises(getattr(library, cause)) as caught:
-                await open_and_fail(client, provider.url)
-            assert is_retryable(caught.value)
-            assert connections_in_use(client) == []
-            async with client.connect(provider.url) as stream:
-                assert await text_of(stream) == "Hello world"
 
 
 # Leaving
