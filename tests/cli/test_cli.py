@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from chunkfold.testing import Answer, FakeProvider, StreamBuilder
+from chunkfold.testing import Answer, FakeProvider, StreamBuilder, delta
 
 pytest.importorskip("click")
 pytest.importorskip("rich")
@@ -121,13 +121,34 @@ def test_neither_colours_nor_proxies_of_the_environment_change_it() -> None:
     check_demo(run(*DEMO, FORCE_COLOR="1", CLICOLOR_FORCE="1", TTY_COMPATIBLE="1", **proxy))
 
 
+LONG = (delta(content="\n" + "x" * 100) + delta(content="Hello")) * 3_000
+WRITERS: dict[str, list[str]] = {  # of more than a pipe holds
+    "chat": ["chat", "URL", "-m", "m", "Hi"],
+    "fold in one process": ["fold", "--json", "--jobs", "1", *["FILE"] * 20],
+    "fold in two processes": ["fold", "--json", "--jobs", "2", *["FILE"] * 20],
+    "inspect": ["inspect", "FILE"],
+    "record": ["record", "URL", "-m", "m", "Hi", "-o", "-"],
+    "record, unbuffered": ["record", "URL", "-m", "m", "Hi", "-o", "-"],
+    "replay": ["replay", "FILE"],
+}
+
+
 @pytest.mark.slow
-def test_a_pipe_that_closes_early_leaves_no_traceback() -> None:
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_pipe_that_is_closed_early_is_one_line(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "body.sse"
+    file.write_bytes(LONG)
+    with FakeProvider(Answer(LONG)) as provider:
+        arguments = [{"URL": provider.url, "FILE": str(file)}.get(argument, argument) for argument in WRITERS[name]]
+        with started(*arguments, PYTHONUNBUFFERED="1" if "unbuffered" in name else "") as process:
+            assert read_a_line_and_close(process).endswith(CLOSED)
+            assert process.returncode == 1
+        assert all(request.answered.wait(PATIENCE) for request in provider.requests)
+
+
+def test_help_in_a_pipe_that_is_closed_early_leaves_no_traceback() -> None:
     with started("--help") as process:
         assert read_a_line_and_close(process) in ("", CLOSED)  # all of it may be written by then
-    with started("fold", "--json", *["nothing"] * 5000) as process:
-        assert read_a_line_and_close(process) == CLOSED
-        assert process.returncode == 1
 
 
 FULL = "Error: standard output: No space left on device\n"

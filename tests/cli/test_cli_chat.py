@@ -46,7 +46,6 @@ from command_line import (
     environment,
     on_a_terminal,
     press_ctrl_c,
-    read_a_line_and_close,
     run,
     screen_of,
     started,
@@ -512,15 +511,6 @@ def test_ctrl_c_before_there_is_a_response() -> None:
     value = json.loads(stdout)
     assert (exit_code, stderr) == (130, "")  # the object says that nothing came
     assert (value["end"], value["error"], value["completion"]) == (None, None, None)
-
-
-@pytest.mark.slow
-def test_a_pipe_that_closes_early_ends_quietly() -> None:
-    with FakeProvider(said(*["line\n"] * 500).answer(pace=0.002)) as provider:
-        with started("chat", provider.url, "-m", "m", "Hi") as process:
-            assert read_a_line_and_close(process) == "Error: standard output: Broken pipe\n"
-        assert provider.requests[0].answered.wait(PATIENCE)
-        assert provider.requests[0].client_left
 
 
 # On a terminal

@@ -24,7 +24,7 @@ from chunkfold.testing import DONE, StreamBuilder, delta, fragment
 pytest.importorskip("click")
 pytest.importorskip("rich")
 
-from command_line import PATIENCE, Ran, on_a_terminal, piped, press_ctrl_c, read_a_line_and_close, run, started
+from command_line import PATIENCE, Ran, on_a_terminal, piped, press_ctrl_c, run, started
 from worker_functions import double
 
 from chunkfold.cli.facts import error_object
@@ -353,14 +353,6 @@ def test_a_process_that_dies_costs_its_file_alone(fifo: str) -> None:
     assert "SIGKILL" in died["error"]["message"]
     assert {line["end"] for line in others if line["error"]["type"] != "Lost"} <= {"truncated", "failed"}
     assert "Traceback" not in errors
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_closed_pipe_ends_quietly(jobs: str) -> None:
-    with started("fold", "--json", "--jobs", jobs, *["a.sse"] * 2000) as process:
-        assert read_a_line_and_close(process) == "Error: standard output: Broken pipe\n"
 
 
 def test_no_memory_for_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

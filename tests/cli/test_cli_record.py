@@ -49,7 +49,6 @@ from command_line import (
     environment,
     is_waiting,
     press_ctrl_c,
-    read_a_line_and_close,
     started,
     wait_until,
 )
@@ -341,19 +340,6 @@ def test_a_full_disk() -> None:
     with FakeProvider() as provider:
         result = run("record", provider.url, "-m", "m", "hi", "-o", "/dev/full")
     assert (result.stderr, result.exit_code) == ("Error: /dev/full: No space left on device\n", 1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("command", "unbuffered"), [("record", ""), ("record", "1"), ("replay", "")])
-def test_a_pipe_that_is_closed_early_leaves_no_traceback(command: str, unbuffered: str, output: Path) -> None:
-    body = (delta(content="\n" + "x" * 100) + HELLO[0]) * 3_000
-    with FakeProvider(Answer(body)) as provider:
-        arguments = (
-            (provider.url, "-m", "m", "hi", "-o", "-") if command == "record" else (saved(at_once([body]), output),)
-        )
-        with started(command, *arguments, PYTHONUNBUFFERED=unbuffered) as process:
-            assert read_a_line_and_close(process).endswith("Error: standard output: Broken pipe\n")
-            assert process.returncode == 1
 
 
 # Replaying
