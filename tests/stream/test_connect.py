@@ -160,7 +160,8 @@ async def test_a_timeout_for_this_request(front: Any, library: Any) -> None:
             with pytest.raises(StreamInterruptedError) as caught:
                 async with client.connect(provider.url, timeout=library.Timeout(PATIENCE, read=0.15)) as stream:
                     await stream.read()
-    assert isinstance(caught.value.__cause__, library.ReadTimeout)
+    assert type(caught.value.__cause__) is library.ReadTimeout
+    assert (stream.end, stream.snapshot.text) == (StreamEnd.INTERRUPTED, "Hello")
 
 
 async def test_a_base_url_and_another_method(front: Any, library: Any) -> None:

@@ -702,13 +702,6 @@ async def test_closing_a_view_closes_the_stream() -> None:
     assert (async_stream.end, async_body.ag_frame) == ("closed", None)
 
 
-async def test_text_deltas_raise_what_went_wrong(front: Any) -> None:
-    deltas = front(source(front, [HI + ERROR])).text_deltas()
-    assert await anext(deltas) == "Hi"
-    with pytest.raises(APIError):
-        await anext(deltas)
-
-
 # [DONE] ends it
 
 
@@ -1222,21 +1215,6 @@ async def test_leaving_parses_a_little_of_what_had_arrived(front: Any, unread: i
 
 
 # Faults of the source
-
-
-async def test_a_read_timeout_is_an_interruption(library: Any, front: Any) -> None:
-    """The longest silence is the client's to say."""
-    with FakeProvider(Answer([HELLO, math.inf])) as provider:
-        async with raw_client_of(front, library, timeout=library.Timeout(PATIENCE, read=SILENCE)) as client:
-            with pytest.raises(StreamInterruptedError) as caught:
-                async with front(await send(client, provider.url)) as stream:
-                    await stream.read()
-            assert connections_in_use(client) == []
-            assert has_left(provider.requests[0])
-    assert type(caught.value.__cause__) is library.ReadTimeout
-    assert "Timeout" in str(caught.value) or "timed out" in str(caught.value)
-    assert stream.end is StreamEnd.INTERRUPTED
-    assert stream.snapshot.text == "Hello"
 
 
 @pytest.mark.parametrize(

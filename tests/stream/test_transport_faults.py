@@ -412,36 +412,3 @@ async def test_a_redirect_that_the_client_follows(front: Any, library: Any, stat
     assert received.headers["accept"] == "text/event-stream"
     assert "authorization" not in received.headers
     assert provider.requests[0].headers["authorization"] == "Bearer secret"
-
-
-@pytest.mark.parametrize("status", [301, 303])
-async def test_a_redirect_that_makes_the_request_a_get(front: Any, library: Any, status: int) -> None:
-    """As clients do with these; then the other host has no stream to give, and says so."""
-    with FakeProvider() as other, FakeProvider(Answer([], status, {"Location": other.url})) as provider:
-        async with (
-            client_of(front, library, follow_redirects=True) as client,
-            client.connect(provider.url, headers=SECRET) as stream,
-        ):
-            with pytest.raises(APIStatusError) as caught:
-                await anext(aiter(stream))
-    (received,) = other.requests
-    assert (received.method, received.body) == ("GET", b"")
-    assert "authorization" not in received.headers
-    assert (caught.value.status_code, stream.end) == (404, "failed")
-
-
-async def test_a_redirect_to_no_url(front: Any, library: Any) -> None:
-    with FakeProvider(Answer([], 307, {"location": "http://host:port/"})) as provider:
-        async with client_of(front, library, follow_redirects=True) as client:
-            with pytest.raises(library.RemoteProtocolError):
-                await open_and_fail(client, provider.url)
-            assert connections_in_use(client) == []
-
-
-async def test_redirects_without_end(front: Any, library: Any) -> None:
-    with FakeProvider(*[lambda request: Answer([], 307, {"location": request.path})] * 30) as provider:
-        async with client_of(front, library, follow_redirects=True, max_redirects=5) as client:
-            with pytest.raises(library.TooManyRedirects):
-                await open_and_fail(client, provider.url)
-            assert connections_in_use(client) == []
-    assert len(provider.requests) == 6
