@@ -290,41 +290,6 @@ async def test_it_runs_in_an_async_block(tmp_path: Path) -> None:
             assert (await client.post(provider.url, json=ASKED)).content == HELLO.body
 
 
-def test_the_openai_sdk_is_recorded_and_replayed(tmp_path: Path) -> None:
-    openai = pytest.importorskip("openai")
-
-    def talk(provider: FakeProvider) -> list[Any]:
-        said: list[Any] = []
-        with openai.OpenAI(base_url=provider.base_url, api_key=KEY, max_retries=0) as client:
-            with client.chat.completions.create(**ASKED, stream=True) as stream:
-                said.append("".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices))
-            said.append(client.chat.completions.create(**ASKED).choices[0].message.content)
-            said.append([model.id for model in client.models.list()])
-            try:
-                client.chat.completions.create(**ASKED)
-            except openai.RateLimitError as error:
-                said.append(error.body)
-        return said
-
-    answers = StreamBuilder().text("Hel", "lo").usage(1, 2).finish().done(), json_answer(WHOLE), MODELS, OVERLOADED
-    with FakeProvider(*answers) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:
-        live = talk(provider)
-    with RecordedProvider("http://127.0.0.1:9/v1", tmp_path) as provider:
-        replayed = talk(provider)
-    assert live == replayed == ["Hello", "Whole", ["m"], {"message": "later", "code": "busy"}]
-    assert files(tmp_path) == ["1.jsonl", "2.jsonl", "3.jsonl", "4.jsonl"]
-    assert not [path for path in tmp_path.iterdir() if KEY in path.read_text("utf-8")]
-
-
-WHOLE = {
-    "id": "c",
-    "object": "chat.completion",
-    "created": 1,
-    "model": "m",
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Whole"}, "finish_reason": "stop"}],
-}
-
-
 def test_a_refusal_is_recorded_with_what_a_retry_needs(tmp_path: Path) -> None:
     with FakeProvider(OVERLOADED) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:
         asked(provider)
