@@ -8,8 +8,8 @@ sync and async. Pauses move a clock by hand, so that times are exact. Where a re
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from types import ModuleType
 from typing import Any
 
@@ -18,7 +18,7 @@ import httpx2
 import pytest
 import respx
 from cases import each_case
-from fronts import ASKED, each_library, over_both_fronts
+from fronts import ASKED, client_of, each_library, generators_of_httpx_are_not_ours, over_both_fronts
 from own_process import loaded_by, printed_by
 
 from chunkfold import (
@@ -47,9 +47,7 @@ from chunkfold.testing import (
 pytest_generate_tests = over_both_fronts
 library = each_library
 
-# httpx nests async generators and closes only the outermost, whoever reads it: trio says so of those that were not
-# exhausted. The filter names them, so that a generator of chunkfold's own would be an error.
-pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)2?\.:ResourceWarning")
+pytestmark = generators_of_httpx_are_not_ours
 
 URL = "http://provider.example/v1/chat/completions"
 HELLO = StreamBuilder().text("Hel", "lo").finish().done()
@@ -65,14 +63,9 @@ FAULTS: dict[str, tuple[Answer, str]] = {
 }
 
 
-@asynccontextmanager
-async def mocked(front: Any, library: ModuleType, *answers: Any, **options: Any) -> AsyncIterator[Any]:
+def mocked(front: Any, library: ModuleType, *answers: Any, **options: Any) -> AbstractAsyncContextManager[Any]:
     """A front whose client is answered so."""
-    client = front(library, transport=mock_transport(*answers, library=library, **options))
-    try:
-        yield client
-    finally:
-        await client.aclose()
+    return client_of(front, library, transport=mock_transport(*answers, library=library, **options))
 
 
 async def read(client: Any, **options: Any) -> tuple[Any, str]:
