@@ -6,7 +6,6 @@ leaves: so what arrives has arrived before the upstream has finished. `test_exam
 """
 
 import asyncio
-import gc
 import importlib
 import json
 import math
@@ -23,7 +22,7 @@ from functools import partial
 from io import StringIO
 from itertools import count
 from pathlib import Path
-from time import process_time, sleep
+from time import sleep
 from types import SimpleNamespace
 from typing import Any
 
@@ -520,97 +519,6 @@ class TestAsgiRelay:
                 response.read()
             relayed.noted()
         assert "cookie" not in relayed.request.headers
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        "stream",
-        [
-            "text",
-            "text with obfuscation",
-            "reasoning",
-            "tool arguments",
-            "n = 4",
-            "usage on every chunk",
-            "OpenRouter",
-        ],
-    )
-    def test_the_tap_costs_at_most_three_times_the_validation(
-        self, stream: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """All of the relay but the sockets, with and without a tap, a read for each event; the floor is the benchmarks'."""
-        module = load("asgi_relay")
-        monkeypatch.syspath_prepend(ROOT / "tests" / "benchmarks")
-        body = importlib.import_module("bodies").STREAMS[stream](2_000)
-        folding: Any = importlib.import_module("folding")
-        monkeypatch.setattr(module, "note", lambda tap: None)
-
-        def relay(tap: Any) -> None:
-            monkeypatch.setattr(module, "ChatCompletionParser", tap)
-            asyncio.run(relay_in_memory(module, body.events))
-
-        subjects: dict[str, Callable[[], object]] = {
-            "floor": partial(folding.floor, folding.sample_of([body], None)),
-            "relay": partial(relay, ChatCompletionParser),
-            "without": partial(relay, NoTap),
-        }
-        rounds: list[dict[str, float]] = []
-        ratio = math.inf
-        while len(rounds) < 36 and ratio > 3:  # the machine may be busy elsewhere
-            rounds += [{name: times(subject) for name, subject in subjects.items()} for _ in range(9)]
-            floor, with_tap, without = (min(each[name] for each in rounds) for name in subjects)
-            ratio = (with_tap - without) / floor
-            print(f"{stream}: the tap {ratio:.2f}, all of the relay {with_tap / floor:.2f} times the validation")
-        assert 0.1 < ratio <= 3
-
-
-class NoTap(ChatCompletionParser):
-    """Takes nothing in."""
-
-    def fold(self, data: Any, *, arrived: Any = None) -> None:
-        pass
-
-    def raise_error(self) -> None:
-        pass  # that nothing came
-
-
-def times(subject: Callable[[], object]) -> float:
-    """The processor time that a call takes, in seconds."""
-    gc.collect()
-    start = process_time()
-    subject()
-    return process_time() - start
-
-
-async def relay_in_memory(module: Any, reads: list[bytes]) -> None:
-    """One answer through the relay, without sockets."""
-
-    async def body() -> AsyncIterator[bytes]:
-        for data in reads:
-            yield data
-
-    async def answer(_: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, content=body())
-
-    async def receive() -> dict[str, Any]:
-        if not received:
-            await asyncio.sleep(PATIENCE)
-        return received.pop()
-
-    async def send(message: Any) -> None:
-        sent.append(message.get("body", b""))
-
-    received, sent = [{"type": "http.request", "body": b"{}", "more_body": False}], []
-    async with httpx.AsyncClient(base_url="http://provider", transport=httpx.MockTransport(answer)) as client:
-        scope = {
-            "type": "http",
-            "method": "POST",
-            "path": "/",
-            "query_string": b"",
-            "headers": [],
-            "state": {"client": client},
-        }
-        await module.Relay()(scope, receive, send)
-    assert sum(map(len, sent)) == sum(map(len, reads))
 
 
 # For browsers
