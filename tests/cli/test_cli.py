@@ -12,12 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from chunkfold.testing import Answer, FakeProvider, StreamBuilder, delta
-
-pytest.importorskip("click")
-pytest.importorskip("rich")
-
 from command_line import (
     COMMAND,
     NEEDS_SIGNALS,
@@ -42,6 +36,7 @@ from chunkfold.cli.app import chunkfold
 from chunkfold.cli.demo import scripted_answers
 from chunkfold.cli.safe import harmless, one_line
 from chunkfold.cli.tail import Call
+from chunkfold.testing import Answer, FakeProvider, StreamBuilder, delta
 
 CLOSED = "Error: standard output: Broken pipe\n"
 DEMO = ("demo", "--speed", "1000")

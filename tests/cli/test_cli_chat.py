@@ -19,25 +19,6 @@ from typing import Any
 
 import pytest
 from cases import each_case
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from chunkfold import StreamEnd, TextDelta, ToolCallArgumentsDelta, ToolCallStarted
-from chunkfold.testing import (
-    DONE,
-    Answer,
-    FakeProvider,
-    ReceivedRequest,
-    StreamBuilder,
-    choice,
-    chunk,
-    delta,
-    json_answer,
-)
-
-pytest.importorskip("click")
-pytest.importorskip("rich")
-
 from command_line import (
     COMMAND,
     PATIENCE,
@@ -55,18 +36,31 @@ from command_line import (
     written_to,
 )
 from counted_calls import calls_of
-from linear import seconds
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pygments.lexer import Lexer
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from chunkfold import StreamEnd, ToolCallArgumentsDelta, ToolCallStarted
 from chunkfold.cli.answer_view import LiveView
 from chunkfold.cli.markdown import MarkdownRows
 from chunkfold.cli.painter import Painter
 from chunkfold.cli.rows import ZeroWidthLimit
 from chunkfold.cli.safe import Secrets, SecretsInPieces, json_line
 from chunkfold.cli.tail import Call, Tail
+from chunkfold.testing import (
+    DONE,
+    Answer,
+    FakeProvider,
+    ReceivedRequest,
+    StreamBuilder,
+    choice,
+    chunk,
+    delta,
+    json_answer,
+)
 
 KEY = "sk-marked-0123456789abcdef"
 OTHER_KEY = "marked/key+with=signs&more"
@@ -973,31 +967,6 @@ def test_many_tool_calls_cost_no_more_each(monkeypatch: pytest.MonkeyPatch) -> N
         for _ in range(8):
             call_many()
         assert calls_of(call_many) < early * 1.2
-
-
-def code(painter: Painter) -> None:
-    lines = "```python\n" + "    value = compute(item, index) + 'text'  # a comment\n" * 1500
-    for start in range(0, 80_000, 4):
-        painter.draw(TextDelta(0, lines[start : start + 4]))
-
-
-def tool_calls(painter: Painter) -> None:
-    for position in range(10_000):
-        painter.draw(ToolCallStarted(0, position, f"call_{position}", "f"))
-        painter.draw(ToolCallArgumentsDelta(0, position, '{"x":'))
-        painter.draw(ToolCallArgumentsDelta(0, position, " 1}"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("draw", [code, tool_calls])
-def test_a_long_answer_is_drawn_in_less_than_three_seconds(draw: Callable[[Painter], None]) -> None:
-    def take() -> None:
-        with LiveView(terminal(80)) as view:
-            draw(Painter(view))
-
-    took = [seconds(take) for _ in range(3)]
-    print(f"{draw.__name__}: {min(took):.2f} s")
-    assert min(took) < 3
 
 
 def test_finished_blocks_are_printed_once() -> None:

@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import PATIENCE, Ran, on_a_terminal, piped, press_ctrl_c, run, started, wait_until
 
+from chunkfold.cli.checks import CHECKS, WRONG_KEY, WRONG_MODEL, Result
+from chunkfold.cli.doctor_report import code
 from chunkfold.testing import (
     DONE,
     Answer,
@@ -33,14 +36,6 @@ from chunkfold.testing import (
     usage,
 )
 from chunkfold.testing.received import read_request
-
-pytest.importorskip("click")
-pytest.importorskip("rich")
-
-from command_line import PATIENCE, Ran, on_a_terminal, piped, press_ctrl_c, run, started, wait_until
-
-from chunkfold.cli.checks import CHECKS, WRONG_KEY, WRONG_MODEL, Result
-from chunkfold.cli.doctor_report import code
 
 KEY = "sk-marked-0123456789abcdefghij"
 NAMES = [check.name for check in CHECKS]

@@ -16,20 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from chunkfold import RULES, StreamEnd
-from chunkfold.recording import RecordedRead, Recording, replay
-from chunkfold.testing import DONE, StreamBuilder, delta, fragment
-
-pytest.importorskip("click")
-pytest.importorskip("rich")
-
 from command_line import PATIENCE, Ran, on_a_terminal, piped, press_ctrl_c, run, started
 from worker_functions import double
 
+from chunkfold import RULES, StreamEnd
 from chunkfold.cli.facts import error_object
 from chunkfold.cli.folding import Folded, Job, Problem, fold
 from chunkfold.cli.workers import Lost, in_processes
+from chunkfold.recording import RecordedRead, Recording, replay
+from chunkfold.testing import DONE, StreamBuilder, delta, fragment
 
 HAS_PROC = pytest.mark.skipif(
     not Path("/proc/self/task").exists(), reason="needs /proc, to find the processes that read files"

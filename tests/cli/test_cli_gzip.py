@@ -6,16 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from chunkfold.recording import RecordedRead, Recording
-from chunkfold.testing import Answer, FakeProvider, ReceivedRequest, StreamBuilder
-
-pytest.importorskip("click")
-pytest.importorskip("rich")
-
 from command_line import run
 
 from chunkfold.cli.serve import answers_of
+from chunkfold.recording import RecordedRead, Recording
+from chunkfold.testing import Answer, FakeProvider, ReceivedRequest, StreamBuilder
 
 BODY = StreamBuilder().text("Hel", "lo").finish().done().body
 RECORDED = Recording((RecordedRead(0.5, BODY),), headers_at=0.25, ended_at=0.75).dumps()

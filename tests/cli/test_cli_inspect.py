@@ -15,9 +15,23 @@ from typing import Any
 
 import pytest
 from cases import each_case
+from command_line import (
+    COMMAND,
+    PATIENCE,
+    Ran,
+    environment,
+    on_a_terminal,
+    piped,
+    press_ctrl_c,
+    run,
+    started,
+    wait_until,
+)
 from shared_data import shared_data
 
 from chunkfold import RULES, ChatCompletionParser, StreamEnd
+from chunkfold.cli.facts import EXIT_CODES
+from chunkfold.cli.frames import Frame, Inspection, Kind
 from chunkfold.recording import RecordedRead, Recording
 from chunkfold.testing import (
     DONE,
@@ -37,25 +51,6 @@ from chunkfold.testing import (
     json_answer,
     usage,
 )
-
-pytest.importorskip("click")
-pytest.importorskip("rich")
-
-from command_line import (
-    COMMAND,
-    PATIENCE,
-    Ran,
-    environment,
-    on_a_terminal,
-    piped,
-    press_ctrl_c,
-    run,
-    started,
-    wait_until,
-)
-
-from chunkfold.cli.facts import EXIT_CODES
-from chunkfold.cli.frames import Frame, Inspection, Kind
 
 KEY = "sk-marked-0123456789abcdefghij"
 ROLE = delta(role="assistant", content="")

@@ -16,8 +16,22 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import command_line
 import httpx
 import pytest
+from command_line import (
+    COMMAND,
+    NEEDS_SIGNALS,
+    PATIENCE,
+    Drawn,
+    OpenAnswer,
+    Ran,
+    environment,
+    is_waiting,
+    press_ctrl_c,
+    started,
+    wait_until,
+)
 
 from chunkfold import ChatCompletionParser, ChatCompletionStream
 from chunkfold.recording import RecordedRead, Recorder, Recording, replay
@@ -33,24 +47,6 @@ from chunkfold.testing import (
     json_answer,
     stalled,
     usage,
-)
-
-pytest.importorskip("click")
-pytest.importorskip("rich")
-
-import command_line
-from command_line import (
-    COMMAND,
-    NEEDS_SIGNALS,
-    PATIENCE,
-    Drawn,
-    OpenAnswer,
-    Ran,
-    environment,
-    is_waiting,
-    press_ctrl_c,
-    started,
-    wait_until,
 )
 
 KEY = "my-own-key/1234"

@@ -6,10 +6,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("click")
-pytest.importorskip("rich")
-
 from command_line import COMMAND, PATIENCE, Ran, environment, piped, run
 from made_recordings import CUT, HOSTILE, PLAIN, WHOLE, long_recording
 

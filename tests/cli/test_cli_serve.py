@@ -13,25 +13,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from cases import each_case
+from command_line import PATIENCE, piped, run, started, wait_until
 
 from chunkfold import ChatCompletionStream, StreamEnd, StreamInterruptedError, connect
+from chunkfold.cli import serve as serving
+from chunkfold.cli.scripts import Script, in_pieces, script_from
 from chunkfold.recording import RecordedRead, Recording
 from chunkfold.testing import Answer, ReceivedRequest, StreamBuilder, cut
 from chunkfold.testing.recorded import BEFORE_RESET
-
-pytest.importorskip("click")
-pytest.importorskip("rich")
-
-from command_line import PATIENCE, piped, run, started, wait_until
-
-from chunkfold.cli import serve as serving
-from chunkfold.cli.scripts import Script, in_pieces, script_from
 
 STREAMED = {"model": "m", "messages": [], "stream": True}
 BODY = StreamBuilder().text("recorded").usage(5, 1).finish().done().body
@@ -244,26 +238,6 @@ def test_what_a_model_says(serve: Callable[..., Served], client: httpx.Client, s
         ("x", "raw", '{"cut'),
     ]
     assert completion.usage.total_tokens == 5 + (completion.usage.completion_tokens or 0)
-
-
-def test_the_openai_sdk_takes_it_for_a_provider(serve: Callable[..., Served]) -> None:
-    openai = pytest.importorskip("openai")
-    served = serve(
-        script='[[answers]]\nstatus = 429\nheaders = { retry-after-ms = "1" }\n'
-        + EVERYTHING
-        + EVERYTHING
-        + '[[answers]]\ntext = "Hel"\nerror = "overloaded"\n'
-    )
-    with httpx.Client(trust_env=False) as http_client:
-        sdk = openai.OpenAI(base_url=served.base_url, api_key="sk-x", http_client=http_client, max_retries=1)
-        ask: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "?"}]}
-        message = sdk.chat.completions.create(**ask).choices[0].message  # behind one retry
-        assert message.content == "Looking  for señor 日本\n"
-        assert [call.function.name for call in message.tool_calls] == ["add", "raw"]
-        pieces = list(sdk.chat.completions.create(**ask, stream=True))
-        assert "".join(p.choices[0].delta.content or "" for p in pieces) == "Looking  for señor 日本\n"
-        with pytest.raises(openai.APIError, match="overloaded"):
-            list(sdk.chat.completions.create(**ask, stream=True))
 
 
 def test_an_error_in_the_middle(serve: Callable[..., Served], client: httpx.Client) -> None:

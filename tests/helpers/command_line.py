@@ -1,5 +1,5 @@
 """Run the command line: within this process, where nothing depends on one; else as a person would, in a pipe, on a
-terminal of any size, left by Ctrl-C.
+terminal of any size, left by Ctrl-C. Tests that import this are skipped where the extra `cli` is missing.
 """
 
 import io
@@ -19,8 +19,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import click.testing
 import pytest
+
+pytest.importorskip("click")
+pytest.importorskip("rich")
+
+import click.testing
 from rich.console import Console
 
 from chunkfold.cli.app import chunkfold
