@@ -28,7 +28,6 @@ from chunkfold.testing import (
     DONE,
     ERROR_SHAPES,
     Answer,
-    Call,
     Dialect,
     Reading,
     StreamBuilder,
@@ -53,10 +52,6 @@ def rules(stream: StreamBuilder) -> set[str]:
     return {anomaly.rule.id for anomaly in read(stream).anomalies}
 
 
-def calls_of(parser: ChatCompletionParser) -> list[tuple[str | None, str, str]]:
-    return [(call.id, call.name, call.arguments) for call in parser.snapshot.tool_calls]
-
-
 # What is said is what comes
 
 
@@ -78,7 +73,8 @@ def calling_in_turns(dialect: str) -> StreamBuilder:
 
 
 def calling_twice(dialect: str) -> StreamBuilder:
-    return StreamBuilder(dialect).tool_call("find", '{"a":', "1}").tool_call("find", '{"a":', "2}").finish().done()
+    stream = StreamBuilder(dialect).tool_call("find", '{"a":', "1}").tool_call("find", '{"a":', "2}")
+    return stream.tool_call("now").finish().done()
 
 
 def counting(dialect: str) -> StreamBuilder:
@@ -93,90 +89,58 @@ def cut_off(dialect: str) -> StreamBuilder:
     return StreamBuilder(dialect).text("Hi", "!").usage(10, 5)
 
 
-@each_case("dialect", DIALECTS)
-def test_text(dialect: str) -> None:
-    stream = hello(dialect)
-    parser = read(stream)
-    assert parser.completion().text == stream.reading.text == "Hello 号\u2028😀"
-    assert parser.end == ("done" if dialect in UNFINISHED else "finished")
-    reason = "eos_token" if dialect == "tgi" else "" if dialect in UNFINISHED else "stop"
-    assert (parser.snapshot.finish_reason or "") == stream.reading.finish_reason == reason
-    assert (stream.reading.ending, stream.reading.refused, stream.reading.usage) == ("complete", None, {})
-    assert parser.snapshot.usage is None
+WEATHER, TRAINS = ("get_weather", '{"city":"Oslo"}'), ("find_trains", '{"to":"Rome"}')
+# The text, the reasoning and the calls that come, and how it ends.
+SAID_SO: dict[Callable[[str], StreamBuilder], tuple[str, str, list[tuple[str, str]], str]] = {
+    hello: ("Hello 号\u2028😀", "", [], "complete"),
+    thinking: ("Hi!", "Hmm.", [], "complete"),
+    calling: ("", "", [WEATHER], "complete"),
+    calling_in_turns: ("Let me see.", "", [WEATHER, TRAINS], "complete"),
+    calling_twice: ("", "", [("find", '{"a":1}'), ("find", '{"a":2}'), ("now", "")], "complete"),
+    counting: ("Hi!", "", [], "complete"),
+    failing: ("Hi!", "", [], "error"),
+    cut_off: ("Hi!", "", [], "cut"),
+}
 
 
 @each_case("dialect", DIALECTS)
-def test_reasoning(dialect: str) -> None:
-    stream = thinking(dialect)
-    parser = read(stream)
-    assert parser.completion().text == stream.reading.text == "Hi!"
-    assert (parser.snapshot.reasoning or "") == stream.reading.reasoning == ("" if dialect in SILENT else "Hmm.")
-
-
-@each_case("dialect", DIALECTS)
-def test_one_tool_call(dialect: str) -> None:
-    stream = calling(dialect)
-    parser = read(stream)
-    ((id_, name, arguments),) = calls_of(parser)
-    assert (name, arguments) == ("get_weather", '{"city":"Oslo"}')
-    has_id = dialect != "tgi"
-    assert (id_ == "call_1") is has_id
-    assert stream.reading.calls == (Call(name, arguments, "call_1" if has_id else None),)
-    reason = "stop" if dialect == "gemini" else "" if dialect in UNFINISHED else "tool_calls"
-    assert (parser.completion().finish_reason or "") == stream.reading.finish_reason == reason
-
-
-@each_case("dialect", DIALECTS)
-def test_tool_calls_in_turns(dialect: str) -> None:
-    stream = calling_in_turns(dialect)
-    parser = read(stream)
-    assert [(name, arguments) for _, name, arguments in calls_of(parser)] == [
-        ("get_weather", '{"city":"Oslo"}'),
-        ("find_trains", '{"to":"Rome"}'),
+@each_case("say", SAID_SO, ids=lambda say: say.__name__)
+def test_what_is_said_is_what_comes(say: Callable[[str], StreamBuilder], dialect: str) -> None:
+    stream, (text, reasoning, calls, ending) = say(dialect), SAID_SO[say]
+    parser, reading = read(stream), stream.reading
+    reasoning = "" if dialect in SILENT else reasoning
+    for one, its_calls in ((parser.snapshot, parser.snapshot.tool_calls), (reading, reading.calls or ())):
+        assert (one.text, one.reasoning or "") == (text, reasoning)
+        assert [(call.name, call.arguments) for call in its_calls] == calls
+    assert [call.id for call in reading.calls or ()] == [
+        None if dialect == "tgi" else call.id for call in parser.snapshot.tool_calls
     ]
-    assert parser.completion().text == stream.reading.text == "Let me see."
-    assert [call.name for call in stream.reading.calls or ()] == ["get_weather", "find_trains"]
-
-
-@each_case("dialect", DIALECTS)
-def test_the_same_tool_twice_and_one_without_arguments(dialect: str) -> None:
-    assert [arguments for _, _, arguments in calls_of(read(calling_twice(dialect)))] == ['{"a":1}', '{"a":2}']
-    assert [call[1:] for call in calls_of(read(StreamBuilder(dialect).tool_call("now").finish().done()))] == [
-        ("now", "")
-    ]
-
-
-@each_case("dialect", DIALECTS)
-def test_usage(dialect: str) -> None:
-    stream = counting(dialect)
-    usage = read(stream).completion().usage
-    assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (10, 5, 15)
-    assert (usage.cached_tokens, usage.reasoning_tokens) == (3, 2)
-    assert stream.reading.usage == {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    assert say is not calling or parser.snapshot.tool_calls[0].id == "call_1" or dialect == "tgi"
+    whole = "done" if dialect in UNFINISHED else "finished"
+    assert (reading.ending, parser.end) == (ending, {"complete": whole, "error": "failed", "cut": "truncated"}[ending])
+    if ending == "complete":
+        stop = "eos_token" if dialect == "tgi" else "stop"
+        reason = "" if dialect in UNFINISHED else "tool_calls" if calls and dialect != "gemini" else stop
+        assert (parser.snapshot.finish_reason or "") == reading.finish_reason == reason
+        assert reading.refused is None
+    usage, counts = parser.snapshot.usage, {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    if say is counting:
+        assert usage.model_dump(include={*counts}) == reading.usage == counts
+        assert (usage.cached_tokens, usage.reasoning_tokens) == (3, 2)
+    elif ending == "complete":
+        assert (usage, reading.usage) == (None, {})
 
 
 @each_case("dialect", DIALECTS)
 def test_an_error(dialect: str) -> None:
-    stream = failing(dialect)
-    parser = read(stream)
-    assert parser.end == "failed"
-    assert isinstance(parser.error, APIError)
-    assert parser.error.message == "overloaded"
-    assert parser.error.status_code == (None if dialect == "tgi" else 503)  # its errors are text alone
-    assert parser.snapshot.text == stream.reading.text == "Hi!"
-    assert (stream.reading.ending, stream.reading.refused) == ("error", "overloaded")
-    late = read(StreamBuilder(dialect).text("Hi").finish().error("late")).error
-    assert isinstance(late, APIError)
-    assert late.message == "late"
-
-
-@each_case("dialect", DIALECTS)
-def test_a_cut(dialect: str) -> None:
-    stream = cut_off(dialect)
-    parser = read(stream)
-    assert parser.end == "truncated"
-    assert parser.snapshot.text == stream.reading.text == "Hi!"
-    assert (stream.reading.ending, stream.reading.refused, stream.reading.finish_reason) == ("cut", None, "")
+    for stream, message in (
+        (failing(dialect), "overloaded"),
+        (StreamBuilder(dialect).text("Hi").finish().error("late"), "late"),
+    ):
+        error = read(stream).error
+        assert isinstance(error, APIError)
+        assert error.message == stream.reading.refused == message
+    assert read(failing(dialect)).error.status_code == (None if dialect == "tgi" else 503)  # its errors are text alone
 
 
 @each_case("dialect", DIALECTS)
@@ -753,9 +717,9 @@ def test_its_pieces_are_the_body_and_a_stream_reads_it_as_it_is() -> None:
 
 def test_ids_that_are_made_up_are_free() -> None:
     stream = StreamBuilder("stepfun").tool_call("f", "{}", id="call_2").tool_call("g", "{}").tool_calls(("h",), ("i",))
-    calls = calls_of(read(stream.tool_call("f", "{}", choice=1).finish().finish(choice=1).done()))
-    assert [name for _, name, _ in calls] == ["f", "g", "h", "i"]
-    assert len({id_ for id_, _, _ in calls}) == 4
+    calls = read(stream.tool_call("f", "{}", choice=1).finish().finish(choice=1).done()).snapshot.tool_calls
+    assert [call.name for call in calls] == ["f", "g", "h", "i"]
+    assert len({call.id for call in calls}) == 4
 
 
 @pytest.mark.parametrize(
