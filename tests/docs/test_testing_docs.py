@@ -133,6 +133,37 @@ def test_what_other_libraries_make_of_it(module: str) -> None:
     assert (result.stdout, result.returncode) == (match["output"], 0), result.stderr
 
 
+# A repository of one's own
+
+LAYOUTS = {  # a heading of the page on adapters: what its file needs
+    "openai's SDK": "openai",
+    "httpx": "httpx",
+    "aiohttp": "aiohttp",
+    "LangChain's ChatOpenAI": "langchain_openai",
+}
+
+
+def layouts() -> dict[str, str]:
+    pattern = r"^### An adapter on ([^\n]+)\n\n```py\n(.*?)^```$"
+    return dict(re.findall(pattern, page("test-an-adapter"), re.DOTALL | re.MULTILINE))
+
+
+def test_there_is_a_layout_for_each_client() -> None:
+    assert layouts().keys() == LAYOUTS.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.peers
+@pytest.mark.parametrize("client", LAYOUTS)
+def test_the_tests_of_a_layout_pass(client: str, tmp_path: Path) -> None:
+    if importlib.util.find_spec(LAYOUTS[client]) is None:
+        pytest.skip(f"needs {LAYOUTS[client]}")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_streaming.py").write_text(layouts()[client], "utf-8")
+    output = run_pytest(tmp_path, "-W", "ignore", "tests", upstream=NOWHERE)
+    assert re.search(r"^=+ \d+ passed in ", output, re.MULTILINE), output[-4000:]
+
+
 # Excerpts
 
 
