@@ -9,7 +9,7 @@ import importlib.util
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,14 @@ import httpx2
 import pytest
 from cases import each_case
 from fronts import (
-    ALONE,
     PATIENCE,
+    AsyncFront,
     by_turns,
     client_of,
     each_library,
     generators_of_httpx_are_not_ours,
     has_left,
-    run_over,
+    over_both_fronts,
 )
 
 import chunkfold
@@ -38,7 +38,6 @@ from chunkfold import (
     ChunkfoldError,
     Function,
     InvalidStreamError,
-    aconnect,
     connect,
     is_retryable,
 )
@@ -59,6 +58,7 @@ from chunkfold.testing import (
 stamina = pytest.importorskip("stamina")
 
 pytestmark = generators_of_httpx_are_not_ours
+pytest_generate_tests = over_both_fronts
 library = each_library
 
 ROOT = Path(__file__).parents[2]
@@ -303,52 +303,17 @@ def test_the_clients_have_all_that_the_table_names() -> None:
 # What is retried
 
 
-class SyncFront:
-    """A sync client, `connect`, and stamina around a function."""
+async def ask(client: Any, url: str, show: Callable[[str], object], **options: Any) -> str:
+    """The text of the answer, by stamina around a function."""
 
-    def __init__(self, library: Any, **options: Any) -> None:
-        self.client = library.Client(**{**ALONE, **options})
+    @stamina.retry(on=wait_or_give_up)
+    async def ask_once() -> str:
+        async with client.connect(url, json={"messages": QUESTION}, **options) as stream:
+            async for text in stream.text_deltas():
+                show(text)
+        return str(stream.completion().text)
 
-    async def ask(self, url: str, show: Callable[[str], object], **options: Any) -> str:
-        @stamina.retry(on=wait_or_give_up)
-        def ask() -> str:
-            with connect(self.client, "POST", url, json={"messages": QUESTION}, **options) as stream:
-                for text in stream.text_deltas():
-                    show(text)
-            return stream.completion().text
-
-        return ask()
-
-    async def aclose(self) -> None:
-        self.client.close()
-
-
-class AsyncFront:
-    """An async client, `aconnect`, and stamina around a coroutine function."""
-
-    def __init__(self, library: Any, **options: Any) -> None:
-        self.client = library.AsyncClient(**{**ALONE, **options})
-
-    async def ask(self, url: str, show: Callable[[str], object], **options: Any) -> str:
-        @stamina.retry(on=wait_or_give_up)
-        async def ask() -> str:
-            async with aconnect(self.client, "POST", url, json={"messages": QUESTION}, **options) as stream:
-                async for text in stream.text_deltas():
-                    show(text)
-            return stream.completion().text
-
-        result: Awaitable[str] = ask()
-        return await result
-
-    async def aclose(self) -> None:
-        await self.client.aclose()
-
-
-FRONTS = {"sync": (SyncFront, "asyncio"), "asyncio": (AsyncFront, "asyncio"), "trio": (AsyncFront, "trio")}
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    run_over(metafunc, FRONTS)
+    return await ask_once()
 
 
 GOOD = StreamBuilder().text("One, ", "two.").finish().done().answer()
@@ -377,12 +342,12 @@ BEFORE_OUTPUT: dict[str, Answer] = {
 }  # fmt: skip
 
 
-@by_turns("what", BEFORE_OUTPUT, FRONTS)
+@by_turns("what", BEFORE_OUTPUT)
 async def test_before_output_the_same_request_is_sent_again(front: Any, library: Any, what: str) -> None:
     screen: list[str] = []
     with FakeProvider(BEFORE_OUTPUT[what], BEFORE_OUTPUT[what], GOOD) as provider:
         async with client_of(front, library) as client:
-            assert await client.ask(provider.url, screen.append) == "One, two."
+            assert await ask(client, provider.url, screen.append) == "One, two."
     assert screen == ["One, ", "two."]
     assert len(provider.requests) == 3
     assert {request.body for request in provider.requests} == {provider.requests[0].body}
@@ -393,7 +358,7 @@ async def test_a_stall_before_output_is_retried(front: Any) -> None:
     screen: list[str] = []
     with FakeProvider(silent, pinging, GOOD) as provider:
         async with client_of(front, httpx, timeout=0.3) as client:
-            assert await client.ask(provider.url, screen.append, progress_timeout=0.3) == "One, two."
+            assert await ask(client, provider.url, screen.append, progress_timeout=0.3) == "One, two."
     assert (screen, len(provider.requests)) == (["One, ", "two."], 3)
 
 
@@ -401,7 +366,7 @@ async def test_what_never_gets_better_is_raised_as_it_is(front: Any, library: An
     with FakeProvider(*[BEFORE_OUTPUT["503"]] * 9) as provider:
         async with client_of(front, library) as client:
             with pytest.raises(APIStatusError, match="overloaded"):
-                await client.ask(provider.url, pytest.fail)
+                await ask(client, provider.url, pytest.fail)
     assert len(provider.requests) == ATTEMPTS
 
 
@@ -427,14 +392,14 @@ ONCE: dict[str, tuple[Answer, type[ChunkfoldError]]] = {
 }  # fmt: skip
 
 
-@by_turns("what", ONCE, FRONTS)
+@by_turns("what", ONCE)
 async def test_what_will_not_pass_and_what_came_after_output_is_sent_once(front: Any, library: Any, what: str) -> None:
     answer, kind = ONCE[what]
     screen: list[str] = []
     with FakeProvider(answer, GOOD) as provider:
         async with client_of(front, library) as client:
             with pytest.raises(kind) as caught:
-                await client.ask(provider.url, screen.append, max_event_size=4000)
+                await ask(client, provider.url, screen.append, max_event_size=4000)
     assert len(provider.requests) == 1
     assert caught.value.snapshot is not None
     assert "".join(screen) == caught.value.snapshot.text
@@ -451,7 +416,7 @@ async def test_a_consumer_that_leaves_is_not_asked_again(front: Any, library: An
     with FakeProvider(Answer(FIRST, ending="open"), GOOD) as provider:
         async with client_of(front, library) as client:
             with pytest.raises(LeftError):
-                await client.ask(provider.url, leave)
+                await ask(client, provider.url, leave)
         assert has_left(provider.requests[0])
     assert len(provider.requests) == 1
 
@@ -476,7 +441,7 @@ async def test_a_task_that_is_cancelled_does_not_begin_again(library: Any, anyio
         async with client_of(AsyncFront, library) as client:
             with anyio.fail_after(PATIENCE):
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(client.ask, provider.url, pytest.fail)
+                    tasks.start_soon(ask, client, provider.url, pytest.fail)
                     while not provider.requests:  # noqa: ASYNC110 - which another thread receives
                         await anyio.sleep(0.001)
                     tasks.cancel_scope.cancel()
@@ -492,7 +457,7 @@ async def test_the_wait_is_the_one_that_the_provider_asks_for(front: Any, librar
     with FakeProvider(refused, failed_inside, GOOD) as provider, stamina.set_testing(False):
         async with client_of(front, library) as client:
             started = time.monotonic()
-            assert await client.ask(provider.url, lambda text: None) == "One, two."
+            assert await ask(client, provider.url, lambda text: None) == "One, two."
     assert waits == pytest.approx([0.03, 0.05])
     assert time.monotonic() - started >= 0.08  # at least: a busy machine only takes longer
 

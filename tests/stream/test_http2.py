@@ -93,16 +93,6 @@ async def test_over_tls_both_sides_agree_on_it(front: Any, library: Any) -> None
     assert stream.response.http_version == "HTTP/2"
 
 
-async def test_a_body_that_stays_open_after_done_holds_nobody(front: Any, library: Any) -> None:
-    with Http2Provider([*WHOLE[:-1], math.inf], WHOLE) as provider:
-        async with client_of(front, library, timeout=None) as client:
-            for _ in range(2):
-                async with client.connect(provider.url) as stream:
-                    assert await text_of(stream) == "Hello world"
-                assert connections_in_use(client) == []
-        assert provider.connections == 1
-
-
 # Faults
 
 
@@ -290,14 +280,3 @@ async def test_tasks_that_share_a_connection_of_which_one_is_reset(library: Any)
             assert connections_in_use(client) == []
         assert provider.connections == 1
     assert sorted(ends) == [(end, TEXTS[end]) for end in ["finished"] * 3 + ["interrupted"]]
-
-
-async def test_a_request_that_the_provider_did_not_look_at_is_sent_again_by_the_client(
-    front: Any, library: Any
-) -> None:
-    with Http2Provider(WHOLE, [GoAway(last_stream_id=1), math.inf], WHOLE) as provider:
-        async with client_of(front, library) as client:
-            for _ in range(2):
-                async with client.connect(provider.url) as stream:
-                    assert await text_of(stream) == "Hello world"
-        assert (provider.connections, len(provider.streams)) == (2, 3)

@@ -203,12 +203,6 @@ def test_types_without_names_are_a_wrong_argument(tools: Any) -> None:
         ChatCompletionParser(tools=tools)
 
 
-@pytest.mark.parametrize("make", [dict, MappingProxyType])
-def test_any_mapping_will_do(make: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
-    parser = parsed(WHOLE, tools=make(dict(TOOLS)))
-    assert parser.completion().tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
-
-
 @pytest.mark.parametrize("late", [False, True], ids=["before the events", "after the events"])
 def test_the_mapping_is_copied(late: bool) -> None:
     tools: dict[str, Any] = dict(TOOLS)
@@ -284,36 +278,35 @@ def test_half_numbers_of_a_registered_type() -> None:
 # Which call has which type
 
 
-def test_each_call_has_the_type_of_its_name() -> None:
-    body = answer(
-        *(("lookup_weather", BONN), ("route", '{"start": "Ulm", "stops": []}')),
-        *(("Lookup_Weather", BONN), ("lookup_weather", BONN), ("", BONN)),
-    )
-    parser = parsed(body, tools={**TOOLS, "route": Route})
-    kinds = [WeatherArgs, Route, dict, WeatherArgs, dict]
-    assert [type(one.parsed) for one in done(parser.events())] == kinds
-    assert [type(one.function.parse()) for one in parser.completion().tool_calls] == kinds
+BONN_ARGS = WeatherArgs(city="Bonn", days=3)
+BONN_DICT = {"city": "Bonn", "days": 3}
+IN_PIECES = [fragment(0, "a", "lookup_"), fragment(0, name="weather"), fragment(0, arguments=BONN)]
+SECOND_CHOICE = StreamBuilder().text("a").tool_call("lookup_weather", BONN, choice=1).finish().finish(choice=1).done()
+VALUES: dict[str, tuple[Iterable[bytes], list[Any]]] = {  # what the arguments of each call are, choice by choice
+    "by its name alone": (
+        answer(
+            *(("lookup_weather", BONN), ("route", '{"start": "Ulm", "stops": []}')),
+            *(("Lookup_Weather", BONN), ("lookup_weather", BONN), ("", BONN)),
+        ),
+        [BONN_ARGS, Route("Ulm", []), BONN_DICT, BONN_ARGS, BONN_DICT],
+    ),
+    "a name in pieces": ([fragments(*IN_PIECES), delta("tool_calls"), DONE], [BONN_ARGS]),
+    "another choice": (SECOND_CHOICE, [BONN_ARGS]),
+    "a custom tool has text": (
+        [delta("tool_calls", tool_calls=[custom(0, "a", "lookup_weather", BONN)]), DONE],
+        [BONN],
+    ),
+}
 
 
-def test_a_name_that_comes_in_pieces() -> None:
-    pieces = [fragment(0, "a", "lookup_"), fragment(0, name="weather"), fragment(0, arguments=BONN)]
-    parser = parsed([fragments(*pieces), delta("tool_calls"), DONE], tools=TOOLS)
-    assert [one.parsed for one in done(parser.events())] == [WeatherArgs(city="Bonn", days=3)]
-    assert parser.completion().tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
-
-
-def test_calls_of_every_choice() -> None:
-    both = StreamBuilder().text("a").tool_call("lookup_weather", BONN, choice=1)
-    parser = parsed(both.finish().finish(choice=1).done(), tools=TOOLS)
-    assert [(one.choice, type(one.parsed)) for one in done(parser.events())] == [(1, WeatherArgs)]
-    message = parser.completion().choices[1].message
-    assert message.tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
-
-
-def test_a_custom_tool_has_text_whatever_is_registered() -> None:
-    parser = parsed([delta("tool_calls", tool_calls=[custom(0, "a", "lookup_weather", BONN)]), DONE], tools=TOOLS)
-    assert [(one.parsed, one.error) for one in done(parser.events())] == [(BONN, None)]
-    assert parser.completion().tool_calls[0].custom.input == BONN
+@pytest.mark.parametrize("make", [dict, MappingProxyType])
+@each_case("name", VALUES)
+def test_each_call_has_the_type_of_its_name(name: str, make: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
+    body, values = VALUES[name]
+    parser = parsed(body, tools=make({**TOOLS, "route": Route}))
+    assert [(one.parsed, one.error) for one in done(parser.events())] == [(value, None) for value in values]
+    calls = [call for choice in parser.completion().choices for call in choice.message.tool_calls]
+    assert [call.custom.input if call.type == "custom" else call.function.parse() for call in calls] == values
 
 
 def test_a_call_that_is_done_by_the_next_one_is_typed_then() -> None:
