@@ -1154,11 +1154,9 @@ def test_what_a_client_says_of_itself_is_no_secret() -> None:
         "anthropic-version": "2023-06-01",
         "openai-beta": "assistants",
     }
-    text = json.dumps(headers) + "https://api.example/v1/chat/completions?api-version=2024-10-01-preview"
-    response = httpx.Response(200, content=text.encode(), request=httpx.Request("POST", "https://api.example/v1/chat/completions?api-version=2024-10-01-preview", headers=headers))  # fmt: skip
-    recorder = Recorder(response)
-    list(recorder.iter_bytes())
-    assert recorder.recording.body == text.encode()
+    url = "https://api.example/v1/chat/completions?api-version=2024-10-01-preview"
+    said = (json.dumps(headers) + url).encode()
+    assert stored_body(said, headers, url) == said
 
 
 PORTKEY = {  # a gateway's headers, and whether their values are secrets
@@ -1174,66 +1172,61 @@ PORTKEY = {  # a gateway's headers, and whether their values are secrets
 }
 
 
-@each_case("name", PORTKEY)
-def test_of_portkeys_headers_only_the_provider_and_the_ids_are_kept(name: str) -> None:
-    headers = {name: value for name, (value, _) in PORTKEY.items()}
-    value, is_secret = PORTKEY[name]
-    quoted = value.removeprefix("Bearer ")
-    request = httpx.Request("POST", "https://api.portkey.example/v1/chat/completions", headers=headers)
-    recorder = Recorder(httpx.Response(200, content=delta(content=f"sent: {quoted}."), request=request))
-    list(recorder.iter_bytes())
-    assert recorder.recording.body == delta(content=f"sent: {'*' * len(quoted) if is_secret else quoted}.")
+TARGETS = [
+    {"provider": "azure-openai", "api_key": "short7", "weight": 1, "credentials": [{"value": "short8"}]},
+    {"custom": 'marked-1 q"o\\te-7', "key-name-1": None, "override_params": {"model": "gpt-4o-mini"}},
+]
+CONFIGURATION = {"strategy": {"mode": "fallback"}, "targets": TARGETS}  # JSON in a gateway's header
+CREDENTIALS = base64.b64encode(b"user-name:pass:word").decode()
+# The headers of a request, and the texts that are secrets where its answer quotes them, or are none.
+QUOTED: list[tuple[dict[str, str], list[str], list[str]]] = [
+    (
+        {name: value for name, (value, _) in PORTKEY.items()},
+        [value.removeprefix("Bearer ") for value, is_secret in PORTKEY.values() if is_secret],
+        [value for value, is_secret in PORTKEY.values() if not is_secret],
+    ),
+    *(
+        (
+            {"x-portkey-config": json.dumps(CONFIGURATION, separators=separators)},
+            ["marked-1", "short7", "short8", 'q"o\\te-7'],
+            ["azure-openai", "gpt-4o-mini", "fallback", "override_params", "key-name-1"],
+        )
+        for separators in ((",", ":"), (", ", ": "))
+    ),
+    ({"authorization": f"Basic {CREDENTIALS}"}, ["user-name", "pass:word", CREDENTIALS], []),
+    ({"authorization": "Bearer short"}, ["Bearer short"], ["short"]),  # so short, it may be any word
+]
 
 
-CONFIGURATION = {  # JSON in a gateway's header, and whether its texts are secrets
-    "marked-1": True,
-    "short7": True,
-    "short8": True,
-    'q"o\\te-7': True,
-    "azure-openai": False,
-    "gpt-4o-mini": False,
-    "fallback": False,
-    "override_params": False,
-    "key-name-1": False,
-}
-
-
-@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
-@each_case("text", CONFIGURATION)
-def test_secrets_in_json_in_a_header_are_found_alone(text: str, separators: tuple[str, str]) -> None:
-    targets = [
-        {"provider": "azure-openai", "api_key": "short7", "weight": 1, "credentials": [{"value": "short8"}]},
-        {"custom": 'marked-1 q"o\\te-7', "key-name-1": None, "override_params": {"model": "gpt-4o-mini"}},
-    ]
-    config = json.dumps({"strategy": {"mode": "fallback"}, "targets": targets}, separators=separators)
-    request = httpx.Request("POST", "https://api.example/v1", headers={"x-portkey-config": config})
+@each_case(
+    ("headers", "text", "is_secret"),
+    [
+        (headers, text, is_secret)
+        for headers, secrets, others in QUOTED
+        for texts, is_secret in ((secrets, True), (others, False))
+        for text in texts
+    ],
+)
+def test_of_a_requests_headers_the_secrets_are_hidden_alone(
+    headers: dict[str, str], text: str, is_secret: bool
+) -> None:
     quoted = json.dumps(text)[1:-1]
-    recorder = Recorder(httpx.Response(200, content=delta(content=f"a {text} b"), request=request))
+    shown = "*" * len(quoted) if is_secret else quoted
+    expected = delta(content="a X b").replace(b"X", shown.encode())
+    assert stored_body(delta(content=f"a {text} b"), headers) == expected
+
+
+def stored_body(content: bytes, headers: dict[str, str], url: str = "https://api.example/v1") -> bytes:
+    """What is stored of the body that answers a request."""
+    recorder = Recorder(httpx.Response(200, content=content, request=httpx.Request("POST", url, headers=headers)))
     list(recorder.iter_bytes())
-    shown = "*" * len(quoted) if CONFIGURATION[text] else quoted
-    assert recorder.recording.body == delta(content="a X b").replace(b"X", shown.encode())
+    return recorder.recording.body
 
 
 def test_json_in_a_header_may_be_nested_too_deep_to_be_read() -> None:
     headers = {"x-nested": "[" * 1500 + "]" * 1500}
     request = httpx.Request("POST", "https://api.example/v1", headers=headers)
     assert Recorder(httpx.Response(200, request=request)).recording.status_code == 200
-
-
-def test_a_short_key_is_only_hidden_where_the_scheme_stands_before_it() -> None:
-    request = httpx.Request("POST", "https://a.example", headers={"authorization": "Bearer short"})
-    recorder = Recorder(httpx.Response(200, content=b"short: Bearer short", request=request))
-    list(recorder.iter_bytes())
-    assert recorder.recording.body == b"short: " + b"*" * 12
-
-
-@pytest.mark.parametrize("name", ["user-name", "pass:word"])
-def test_what_is_behind_basic_is_known_decoded_too(name: str) -> None:
-    credentials = base64.b64encode(b"user-name:pass:word").decode()
-    request = httpx.Request("POST", "https://a.example", headers={"authorization": f"Basic {credentials}"})
-    recorder = Recorder(httpx.Response(401, content=f"{name} is not welcome: {credentials}".encode(), request=request))
-    list(recorder.iter_bytes())
-    assert recorder.recording.body == b"*" * 9 + b" is not welcome: " + b"*" * len(credentials)
 
 
 def test_a_stored_header_and_the_path_hold_no_secret() -> None:
