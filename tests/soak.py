@@ -146,32 +146,78 @@ class Message:
 FILLINGS = ["word ", "words ", "号 ", "😀\n", '"quoted" ', "x" * 100 + " ", "long " * 300]
 
 
-def delivered(events: Sequence[bytes], rng: random.Random) -> list[bytes | float | Raw]:
-    """The same bytes in pieces: event by event, all at once, cut anywhere, or with pauses between them."""
-    way = rng.randrange(4)
-    body = b"".join(events)
-    if way == 1:
-        return [body]
-    if way == 2:
-        return list(cut(body, *(rng.randrange(len(body) + 1) for _ in range(rng.randrange(1, 20)))))
-    if way == 3:
-        return [step for one in events[:20] for step in (one, rng.choice([0, 0.002]))] + [b"".join(events[20:])]
-    return list(events)
+OF_ANSWER = {"status", "headers", "framing", "ending", "encoding"}
 
 
-def framing(rng: random.Random) -> Any:
-    return rng.choice(["chunked", "chunked", "chunked", "content-length", "content-length", "close"])
+@dataclass(frozen=True)
+class Draw:
+    """What is drawn for the stream of a number."""
+
+    number: int
+    rng: random.Random
+
+    def message(self, texts: int | None = None) -> Message:
+        return Message(self.number, self.rng, texts)
+
+    def framing(self) -> Any:
+        return self.rng.choice(["chunked", "chunked", "chunked", "content-length", "content-length", "close"])
+
+    def delivered(self, events: Sequence[bytes]) -> list[bytes | float | Raw]:
+        """The same bytes in pieces: event by event, all at once, cut anywhere, or with pauses between them."""
+        way, body = self.rng.randrange(4), b"".join(events)
+        if way == 1:
+            return [body]
+        if way == 2:
+            return list(cut(body, *(self.rng.randrange(len(body) + 1) for _ in range(self.rng.randrange(1, 20)))))
+        if way == 3:
+            steps = [step for one in events[:20] for step in (one, self.rng.choice([0, 0.002]))]
+            return [*steps, b"".join(events[20:])]
+        return list(events)
+
+    def scenario(self, said: Answer | Sequence[bytes], end: StreamEnd, text: str = "", **fields: Any) -> Scenario:
+        """An answer, or events that are delivered with options of one, and what is to come of it."""
+        options = {name: fields.pop(name) for name in OF_ANSWER & fields.keys()}
+        view = self.rng.choice(["chunks", "chunks", "texts", "events", "read"])
+        answer = said if isinstance(said, Answer) else Answer(self.delivered(said), **options)
+        return Scenario(answer, end, text, **{"view": view, **fields})
+
+    def after_a_message(self, *events: bytes, end: StreamEnd, **fields: Any) -> Scenario:
+        message = self.message()
+        return self.scenario([*message.events, *events], end, message.text, **fields)
+
+    def cut(self, cause: type[Exception], *more: Raw | float, **fields: Any) -> Scenario:
+        """A message that stops anywhere, by a fault of the transport."""
+        events, text = self.message().cut()
+        options = {name: fields.pop(name) for name in OF_ANSWER & fields.keys()}
+        answer = Answer([*self.delivered(events), *more], **options)
+        fields = {"error": StreamInterruptedError, "cause": cause, **fields}
+        return self.scenario(answer, StreamEnd.INTERRUPTED, text, **fields)
+
+    def too_long(self, message: Message, body: Any, **options: float) -> Scenario:
+        fields: dict[str, Any] = {"is_whole": False, "error": StreamStalledError, "options": options}
+        return self.scenario(Answer(body, ending="open"), StreamEnd.STALLED, message.text, **fields)
+
+    def left(self, way_out: WayOut) -> Scenario:
+        """The consumer goes after some items of a stream that would not end."""
+        message = self.message()
+        fields = {
+            "view": self.rng.choice(["chunks", "texts", "events"]),
+            "items": self.rng.randint(1, len(message.texts)),
+        }
+        answer = Answer(self.delivered(message.events), ending="open")
+        return self.scenario(answer, StreamEnd.CLOSED, message.text, is_whole=False, way_out=way_out, **fields)
+
+    def cancelled(self, **moment: Any) -> Scenario:
+        message = self.message(texts=20)
+        body = paced([*message.events, delta("stop"), DONE], pace=0.005)
+        answer = Answer(body, ending=self.rng.choice(["end", "open"]))
+        return self.scenario(answer, StreamEnd.CLOSED, message.text, is_whole=False, way_out="is cancelled", **moment)
 
 
-def view(rng: random.Random) -> str:
-    return rng.choice(["chunks", "chunks", "texts", "events", "read"])
-
-
-def whole(number: int, rng: random.Random, **options: Any) -> Scenario:
+def whole(draw: Draw, **options: Any) -> Scenario:
     """Text, at times with reasoning, tool calls and usage."""
-    message = Message(number, rng)
-    events, text = list(message.events), message.text
-    reasoning, arguments, tokens = "", (), None
+    number, rng, message = draw.number, draw.rng, draw.message()
+    events, reasoning, arguments, tokens = list(message.events), "", (), None
     if rng.random() < 0.3:
         reasoning = f"thought {number}"
         events[1:1] = [delta(reasoning_content=piece) for piece in (reasoning[:3], reasoning[3:])]
@@ -183,17 +229,9 @@ def whole(number: int, rng: random.Random, **options: Any) -> Scenario:
         tokens = number + 10
         events.append(chunk(usage=usage(10, number)))
     has_done = rng.random() < 0.8
-    answer = Answer(delivered([*events, DONE] if has_done else events, rng), **{"framing": framing(rng), **options})
-    return Scenario(
-        answer,
-        StreamEnd.FINISHED,
-        text,
-        reasoning=reasoning,
-        arguments=arguments,
-        tokens=tokens,
-        rules=() if has_done else (DONE_MISSING,),
-        view=view(rng),
-    )
+    fields: dict[str, Any] = {"reasoning": reasoning, "arguments": arguments, "tokens": tokens}
+    fields |= {"rules": () if has_done else (DONE_MISSING,), "framing": draw.framing(), **options}
+    return draw.scenario([*events, DONE] if has_done else events, StreamEnd.FINISHED, message.text, **fields)
 
 
 def tool_call(number: int, call: int, arguments: str) -> Iterator[bytes]:
@@ -202,232 +240,127 @@ def tool_call(number: int, call: int, arguments: str) -> Iterator[bytes]:
         yield delta(tool_calls=[fragment(call, arguments=piece)])
 
 
-def gzip(number: int, rng: random.Random) -> Scenario:
-    return whole(number, rng, encoding="gzip")
-
-
-def kept_open(number: int, rng: random.Random) -> Scenario:
-    message = Message(number, rng)
-    answer = Answer(delivered([*message.events, delta("stop"), DONE], rng), ending="open")
-    return Scenario(answer, StreamEnd.FINISHED, message.text, view=view(rng))
-
-
-def without_finish_reason(number: int, rng: random.Random) -> Scenario:
-    message = Message(number, rng)
-    answer = Answer(delivered([*message.events, DONE], rng), framing=framing(rng))
-    return Scenario(answer, StreamEnd.DONE, message.text, rules=(FINISH_MISSING,), view=view(rng))
-
-
-def late_fault(number: int, rng: random.Random) -> Scenario:
-    message = Message(number, rng)
-    answer = Answer(delivered([*message.events, delta("stop")], rng), ending="cut")
-    return Scenario(answer, StreamEnd.FINISHED, message.text, rules=(LATE_FAULT,), view=view(rng))
-
-
-def nothing(number: int, rng: random.Random) -> Scenario:
-    answer = Answer(rng.choice([b"", DONE, delta(role="assistant") + DONE]), framing=framing(rng))
-    return Scenario(answer, StreamEnd.EMPTY, error=IncompleteStreamError, view=view(rng))
-
-
-def cut_clean(number: int, rng: random.Random) -> Scenario:
-    events, text = Message(number, rng).cut()
-    answer = Answer(delivered(events, rng), framing=framing(rng))
+def cut_clean(draw: Draw) -> Scenario:
+    events, text = draw.message().cut()
     end = StreamEnd.TRUNCATED if text else StreamEnd.EMPTY
-    return Scenario(answer, end, text, error=IncompleteStreamError, view=view(rng))
+    return draw.scenario(events, end, text, error=IncompleteStreamError, framing=draw.framing())
 
 
-def interrupted(answer: Answer, text: str, cause: type[Exception], rng: random.Random, **fields: Any) -> Scenario:
-    fields = {"error": StreamInterruptedError, "cause": cause, "view": view(rng), **fields}
-    return Scenario(answer, StreamEnd.INTERRUPTED, text, **fields)
+def nothing(draw: Draw) -> Scenario:
+    answer = Answer(draw.rng.choice([b"", DONE, delta(role="assistant") + DONE]), framing=draw.framing())
+    return draw.scenario(answer, StreamEnd.EMPTY, error=IncompleteStreamError)
 
 
-def cut_in_chunks(number: int, rng: random.Random) -> Scenario:
-    events, text = Message(number, rng).cut()
-    return interrupted(Answer(delivered(events, rng), ending="cut"), text, httpx.RemoteProtocolError, rng)
+def bad_gzip(draw: Draw) -> Scenario:
+    answer = Answer(draw.message().events, headers={"content-encoding": "gzip"})
+    return draw.scenario(answer, StreamEnd.INTERRUPTED, error=StreamInterruptedError, cause=httpx.DecodingError)
 
 
-def cut_below_its_length(number: int, rng: random.Random) -> Scenario:
-    events, text = Message(number, rng).cut()
-    answer = Answer(delivered(events, rng), framing="content-length", ending="cut")
-    return interrupted(answer, text, httpx.RemoteProtocolError, rng)
-
-
-def bad_framing(number: int, rng: random.Random) -> Scenario:
-    events, text = Message(number, rng).cut()
-    answer = Answer([*delivered(events, rng), Raw(b"no size\r\n")], ending="open")
-    return interrupted(answer, text, httpx.RemoteProtocolError, rng)
-
-
-def bad_gzip(number: int, rng: random.Random) -> Scenario:
-    answer = Answer(Message(number, rng).events, headers={"content-encoding": "gzip"})
-    return interrupted(answer, "", httpx.DecodingError, rng)
-
-
-def reset(number: int, rng: random.Random) -> Scenario:
-    events, text = Message(number, rng).cut()
-    answer = Answer([*delivered(events, rng), 0.1], ending="reset")
-    return interrupted(answer, text, httpx.ReadError, rng, is_whole=False, may_fail_early=True)
-
-
-def silence(number: int, rng: random.Random) -> Scenario:
-    events, text = Message(number, rng).cut()
-    timeout = httpx.Timeout(PATIENCE, read=SILENCE)
-    answer = Answer(delivered(events, rng), ending="open")
-    return interrupted(answer, text, httpx.ReadTimeout, rng, may_fail_early=True, options={"timeout": timeout})
-
-
-def keep_alives_only(number: int, rng: random.Random) -> Scenario:
-    message = Message(number, rng, texts=3)
+def keep_alives_only(draw: Draw) -> Scenario:
+    message = draw.message(texts=3)
     body = stalled(message.events, len(message.events), 5.0, keep_alive=b": keep-alive\n\n", every=0.05)
-    return too_long(Answer(body, ending="open"), message.text, {"progress_timeout": STALL}, rng)
+    return draw.too_long(message, body, progress_timeout=STALL)
 
 
-def too_slow(number: int, rng: random.Random) -> Scenario:
-    message = Message(number, rng, texts=200)
-    return too_long(
-        Answer(paced(message.events, pace=0.05), ending="open"), message.text, {"total_timeout": STALL}, rng
+def too_slow(draw: Draw) -> Scenario:
+    message = draw.message(texts=200)
+    return draw.too_long(message, paced(message.events, pace=0.05), total_timeout=STALL)
+
+
+def error_event(draw: Draw) -> Scenario:
+    told, ending = f"overloaded {draw.number}", draw.rng.choice(["end", "cut", "open"])
+    error = event({"error": {"message": told, "code": 503}})
+    return draw.after_a_message(error, end=StreamEnd.FAILED, error=APIError, told=told, ending=ending)
+
+
+def error_status(draw: Draw) -> Scenario:
+    told, status = f"refused {draw.number}", draw.rng.choice([400, 401, 403, 404, 422, 429, 500, 502, 503, 529])
+    page = Answer(f"<html>{told}</html>".encode(), status, framing=draw.framing())
+    answer = draw.rng.choice([json_answer({"error": {"message": told, "type": "t"}}, status), page])
+    return draw.scenario(answer, StreamEnd.FAILED, error=APIStatusError, told=told)
+
+
+def error_with_200(draw: Draw) -> Scenario:
+    told = f"refused {draw.number}"
+    answer = json_answer({"error": {"message": told, "type": "t"}})
+    return draw.scenario(answer, StreamEnd.FAILED, error=APIError, told=told)
+
+
+def html_with_200(draw: Draw) -> Scenario:
+    page = f"<html>blocked {draw.number}</html>".encode()
+    answer = Answer(page, headers={"content-type": "text/html"}, framing=draw.framing())
+    return draw.scenario(answer, StreamEnd.INVALID, error=NotAnEventStreamError, told=f"blocked {draw.number}")
+
+
+def invalid_chunk(draw: Draw) -> Scenario:
+    garbage = f"garbage {draw.number}"
+    payload, told = draw.rng.choice([(garbage, garbage), ({"choices": draw.number}, "expected a list")])
+    return draw.after_a_message(
+        event(payload), DONE, delta(content="late"), end=StreamEnd.INVALID, error=InvalidChunkError, told=told
     )
 
 
-def too_long(answer: Answer, text: str, options: dict[str, Any], rng: random.Random) -> Scenario:
-    error = StreamStalledError
-    return Scenario(answer, StreamEnd.STALLED, text, is_whole=False, error=error, options=options, view=view(rng))
+def limit_passed(draw: Draw) -> Scenario:
+    message, large = draw.message(texts=30), "x" * 50_000
+    events = [*message.events, delta(content=large), delta("stop"), DONE]
+    limit = draw.rng.choice(["max_event_size", "max_output_size"])
+    fields = {"is_whole": False, "error": LimitExceededError, "told": limit, "options": {limit: 20_000}}
+    return draw.scenario(events, StreamEnd.INVALID, message.text + large, **fields)
 
 
-def error_event(number: int, rng: random.Random) -> Scenario:
-    message = Message(number, rng)
-    events = [*message.events, event({"error": {"message": f"overloaded {number}", "code": 503}})]
-    answer = Answer(delivered(events, rng), ending=rng.choice(["end", "cut", "open"]))
-    return Scenario(answer, StreamEnd.FAILED, message.text, error=APIError, told=f"overloaded {number}", view=view(rng))
-
-
-def error_status(number: int, rng: random.Random) -> Scenario:
-    told = f"refused {number}"
-    status = rng.choice([400, 401, 403, 404, 422, 429, 500, 502, 503, 529])
-    page = Answer(f"<html>{told}</html>".encode(), status, framing=framing(rng))
-    answer = rng.choice([json_answer({"error": {"message": told, "type": "t"}}, status), page])
-    return Scenario(answer, StreamEnd.FAILED, error=APIStatusError, told=told, view=view(rng))
-
-
-def error_with_200(number: int, rng: random.Random) -> Scenario:
-    answer = json_answer({"error": {"message": f"refused {number}", "type": "t"}})
-    return Scenario(answer, StreamEnd.FAILED, error=APIError, told=f"refused {number}", view=view(rng))
-
-
-def html_with_200(number: int, rng: random.Random) -> Scenario:
-    page = f"<html>blocked {number}</html>".encode()
-    answer = Answer(page, headers={"content-type": "text/html"}, framing=framing(rng))
-    return Scenario(answer, StreamEnd.INVALID, error=NotAnEventStreamError, told=f"blocked {number}", view=view(rng))
-
-
-def invalid_chunk(number: int, rng: random.Random) -> Scenario:
-    message = Message(number, rng)
-    payload, told = rng.choice([(f"garbage {number}", f"garbage {number}"), ({"choices": number}, "expected a list")])
-    answer = Answer(delivered([*message.events, event(payload), DONE, *message.events], rng))
-    return Scenario(answer, StreamEnd.INVALID, message.text, error=InvalidChunkError, told=told, view=view(rng))
-
-
-def limit_passed(number: int, rng: random.Random) -> Scenario:
-    message = Message(number, rng, texts=30)
-    events = [*message.events, delta(content="x" * 50_000), delta("stop"), DONE]
-    limit = rng.choice(["max_event_size", "max_output_size"])
-    return Scenario(
-        Answer(delivered(events, rng)),
-        StreamEnd.INVALID,
-        message.text + "x" * 50_000,
-        is_whole=False,
-        error=LimitExceededError,
-        told=limit,
-        options={limit: 20_000},
-        view=view(rng),
-    )
-
-
-def consumer_leaves(number: int, rng: random.Random) -> Scenario:
-    return left(number, rng, "leaves")
-
-
-def consumer_raises(number: int, rng: random.Random) -> Scenario:
-    return left(number, rng, "raises")
-
-
-def cancelled_at_an_item(number: int, rng: random.Random) -> Scenario:
-    return left(number, rng, "is cancelled")
-
-
-def left(number: int, rng: random.Random, way_out: WayOut) -> Scenario:
-    """The consumer goes after some items of a stream that would not end."""
-    message = Message(number, rng)
-    answer = Answer(delivered(message.events, rng), ending="open")
-    return Scenario(
-        answer,
-        StreamEnd.CLOSED,
-        message.text,
-        is_whole=False,
-        view=rng.choice(["chunks", "texts", "events"]),
-        way_out=way_out,
-        items=rng.randint(1, len(message.texts)),
-    )
-
-
-def cancelled_early(number: int, rng: random.Random) -> Scenario:
-    """While it connects or waits for the headers, or soon after."""
-    return cancelled(number, rng, cancelled_after=rng.choice([0.0, rng.uniform(0, 0.5)]))
-
-
-def cancelled_at_a_moment(number: int, rng: random.Random) -> Scenario:
-    """While it reads, or while it closes."""
-    return cancelled(number, rng, cancelled_after=rng.uniform(0, 0.2), counts_from_response=True)
-
-
-def cancelled(number: int, rng: random.Random, **moment: Any) -> Scenario:
-    message = Message(number, rng, texts=20)
-    answer = Answer(paced([*message.events, delta("stop"), DONE], pace=0.005), ending=rng.choice(["end", "open"]))
-    return Scenario(
-        answer, StreamEnd.CLOSED, message.text, is_whole=False, view=view(rng), way_out="is cancelled", **moment
-    )
-
-
-FAULTS: dict[Callable[[int, random.Random], Scenario], float] = {  # and how often; those that take long stand last
-    whole: 25,
-    gzip: 5,
-    without_finish_reason: 3,
-    late_fault: 4,
-    cut_clean: 6,
-    cut_in_chunks: 6,
-    cut_below_its_length: 5,
-    error_event: 5,
-    error_status: 5,
-    consumer_leaves: 6,
-    consumer_raises: 4,
-    cancelled_at_an_item: 4,
-    nothing: 2,
-    bad_framing: 2,
-    bad_gzip: 2,
-    error_with_200: 3,
-    html_with_200: 2,
-    invalid_chunk: 4,
-    limit_passed: 3,
-    kept_open: 4,
-    reset: 4,
-    cancelled_early: 3,
-    cancelled_at_a_moment: 5,
-    silence: 0.5,
-    keep_alives_only: 0.5,
-    too_slow: 0.5,
+BROKEN, UNREAD, SILENT = httpx.RemoteProtocolError, httpx.ReadError, httpx.ReadTimeout
+WAITING = {"timeout": httpx.Timeout(PATIENCE, read=SILENCE)}
+STOP = delta("stop")
+FAULTS: dict[str, tuple[float, Callable[[Draw], Scenario]]] = {  # and how often; those that take long stand last
+    "whole": (25, whole),
+    "gzip": (5, lambda draw: whole(draw, encoding="gzip")),
+    "without finish reason": (
+        3,
+        lambda draw: draw.after_a_message(DONE, end=StreamEnd.DONE, rules=(FINISH_MISSING,), framing=draw.framing()),
+    ),
+    "late fault": (
+        4,
+        lambda draw: draw.after_a_message(STOP, end=StreamEnd.FINISHED, rules=(LATE_FAULT,), ending="cut"),
+    ),
+    "cut clean": (6, cut_clean),
+    "cut in chunks": (6, lambda draw: draw.cut(BROKEN, ending="cut")),
+    "cut below its length": (5, lambda draw: draw.cut(BROKEN, framing="content-length", ending="cut")),
+    "error event": (5, error_event),
+    "error status": (5, error_status),
+    "consumer leaves": (6, lambda draw: draw.left("leaves")),
+    "consumer raises": (4, lambda draw: draw.left("raises")),
+    "cancelled at an item": (4, lambda draw: draw.left("is cancelled")),
+    "nothing": (2, nothing),
+    "bad framing": (2, lambda draw: draw.cut(BROKEN, Raw(b"no size\r\n"), ending="open")),
+    "bad gzip": (2, bad_gzip),
+    "error with 200": (3, error_with_200),
+    "html with 200": (2, html_with_200),
+    "invalid chunk": (4, invalid_chunk),
+    "limit passed": (3, limit_passed),
+    "kept open": (4, lambda draw: draw.after_a_message(STOP, DONE, end=StreamEnd.FINISHED, ending="open")),
+    "reset": (4, lambda draw: draw.cut(UNREAD, 0.1, ending="reset", is_whole=False, may_fail_early=True)),
+    # While it connects or waits for the headers, or soon after; then while it reads, or while it closes.
+    "cancelled early": (
+        3,
+        lambda draw: draw.cancelled(cancelled_after=draw.rng.choice([0.0, draw.rng.uniform(0, 0.5)])),
+    ),
+    "cancelled at a moment": (
+        5,
+        lambda draw: draw.cancelled(cancelled_after=draw.rng.uniform(0, 0.2), counts_from_response=True),
+    ),
+    "silence": (0.5, lambda draw: draw.cut(SILENT, ending="open", may_fail_early=True, options=WAITING)),
+    "keep alives only": (0.5, keep_alives_only),
+    "too slow": (0.5, too_slow),
 }
-
-
-def name_of(fault: Callable[..., Scenario]) -> str:
-    return fault.__name__.replace("_", " ")
 
 
 def scenario_of(seed: int, number: int) -> tuple[str, Scenario]:
     """The fault's name, and the stream: the same in both processes. The first streams have each fault once."""
     rng = random.Random(f"{seed} {number}")
     faults = list(FAULTS)
-    fault = faults[number] if number < len(faults) else rng.choices(faults, list(FAULTS.values()))[0]
-    return name_of(fault), fault(number, rng)
+    weights = [weight for weight, _ in FAULTS.values()]
+    fault = faults[number] if number < len(faults) else rng.choices(faults, weights)[0]
+    return fault, FAULTS[fault][1](Draw(number, rng))
 
 
 # The provider
@@ -741,7 +674,7 @@ class Report:
     done: int = 0
     seconds: float = 0.0
     lost: int = 0  # connections, by httpcore
-    ends: dict[str, Counter[str]] = field(default_factory=lambda: {name_of(fault): Counter() for fault in FAULTS})
+    ends: dict[str, Counter[str]] = field(default_factory=lambda: {fault: Counter() for fault in FAULTS})
     checkpoints: list[Checkpoint] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 

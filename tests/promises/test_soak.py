@@ -50,7 +50,7 @@ def assert_all_is_well(*arguments: object) -> str:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "OK: every stream ended as it should" in done.stdout
     for fault in soak.FAULTS:
-        assert re.search(rf"^{soak.name_of(fault)} +[1-9]", done.stdout, re.MULTILINE), done.stdout
+        assert re.search(rf"^{fault} +[1-9]", done.stdout, re.MULTILINE), done.stdout
     return done.stdout
 
 
