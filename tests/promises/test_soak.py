@@ -228,7 +228,7 @@ def test_another_text(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(ChatCompletionParser, "_feed_or_fold", take_more)
     monkeypatch.setattr("chunkfold.stream.driver.feed_or_fold", take_more)
-    assert_found(run_few(url), r"expected the text '.*', received '~")
+    assert_found(run_few(url), r"expected the text '.*, received '~")
 
 
 def test_a_stream_that_hangs(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
