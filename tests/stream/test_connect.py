@@ -233,7 +233,7 @@ async def test_an_unknown_option_is_a_type_error(front: Any, library: Any, optio
         await ask()
 
 
-# Each is refused where it is first known: by the parser, and by `connect` before it sends anything.
+# Each is refused where it is first known: by the parser or the stream, and by `connect` before it sends anything.
 WRONG_OPTIONS: dict[str, tuple[dict[str, Any], type[Exception]]] = {
     "tools that are no mapping": ({"tools": [int]}, TypeError),
     "tools of no type": ({"tools": {"f": 5}}, TypeError),
@@ -256,14 +256,8 @@ WRONG_OPTIONS: dict[str, tuple[dict[str, Any], type[Exception]]] = {
     "no clock": ({"clock": None}, TypeError),
     "an observer that cannot be called": ({"on_server_sent_event": []}, TypeError),
     "one choice in words": ({"one_choice": "no"}, TypeError),
+    "a connection to reuse in words": ({"reuse_connection": "no"}, TypeError),
 }
-every_wrong_option = each_case(("options", "error"), WRONG_OPTIONS.values(), ids=WRONG_OPTIONS)
-
-
-@every_wrong_option
-def test_a_wrong_option_of_the_parser(options: dict[str, Any], error: type[Exception]) -> None:
-    with pytest.raises(error, match=next(iter(options))):
-        ChatCompletionParser(**options)
 
 
 @each_case(
@@ -282,11 +276,15 @@ def test_a_wrong_status_header_or_start(option: str, value: Any, error: type[Exc
         ChatCompletionParser(**{option: value})  # type: ignore[arg-type]
 
 
-@every_wrong_option
+OPEN = [partial(open_, None, "POST", "https://provider.test/", json=ASKED) for open_ in (connect, aconnect)]
+
+
+@each_case(("options", "error"), WRONG_OPTIONS.values(), ids=WRONG_OPTIONS)
 def test_a_wrong_option_is_refused_before_a_request_is_sent(options: dict[str, Any], error: type[Exception]) -> None:
-    for open_stream in (connect, aconnect):
+    makers = [partial(ChatCompletionStream, [])] if "reuse_connection" in options else [ChatCompletionParser]
+    for make in (*makers, *OPEN):
         with pytest.raises(error, match=next(iter(options))):
-            open_stream(None, "POST", "https://provider.test/", json=ASKED, **options)
+            make(**options)
 
 
 @each_case(
@@ -326,16 +324,6 @@ async def test_a_client_of_the_other_kind_is_refused_before_the_request_is_sent(
         opening,
     ):
         pass
-
-
-def test_a_wrong_option_of_the_stream() -> None:
-    for make in (
-        partial(ChatCompletionStream, []),
-        partial(connect, None, "POST", "https://provider.test/", json=ASKED),
-        partial(aconnect, None, "POST", "https://provider.test/", json=ASKED),
-    ):
-        with pytest.raises(TypeError, match="reuse_connection: expected a bool, received 'no'"):
-            make(reuse_connection="no")
 
 
 @pytest.mark.parametrize(
@@ -413,9 +401,17 @@ async def test_leaving_at_the_finish_reason_keeps_the_connection(front: Any, lib
         assert provider.connections == 1
 
 
-async def test_a_body_that_stays_open_after_done_holds_nobody(front: Any, library: Any) -> None:
+AFTER_DONE: dict[str, Answer] = {
+    "nothing": Answer(WHOLE, ending="open"),
+    "keep-alives": Answer(stalled(WHOLE, len(WHOLE), 10.0, keep_alive=b": ping\n\n", every=0.01)),
+    "a flood": Answer([*WHOLE, *[b":" * 2**16] * 2**14]),  # a gigabyte, of which a tenth of a second is read at most
+}
+
+
+@pytest.mark.parametrize("what", AFTER_DONE)
+async def test_a_body_that_stays_open_after_done_holds_nobody(front: Any, library: Any, what: str) -> None:
     """Not even a client without any timeout."""
-    with FakeProvider(Answer(WHOLE, ending="open"), Answer(WHOLE)) as provider, rescue(provider):
+    with FakeProvider(AFTER_DONE[what], Answer(WHOLE)) as provider, rescue(provider):
         async with client_of(front, library, timeout=None) as client:
             async with client.connect(provider.url) as stream:
                 assert (await stream.read()).text == "Hello"
@@ -428,17 +424,6 @@ async def test_a_body_that_stays_open_after_done_holds_nobody(front: Any, librar
             async with client.connect(provider.url) as stream:
                 assert (await stream.read()).text == "Hello"
         assert provider.connections == 2
-
-
-async def test_keep_alives_after_done_hold_nobody(front: Any, library: Any) -> None:
-    answer = Answer(stalled(WHOLE, len(WHOLE), 10.0, keep_alive=b": ping\n\n", every=0.01))
-    with FakeProvider(answer) as provider, rescue(provider):
-        async with client_of(front, library, timeout=None) as client:
-            async with client.connect(provider.url) as stream:
-                await stream.read()
-            assert connections_in_use(client.client) == []
-            assert has_left(provider.requests[0])
-    assert stream.completion().text == "Hello"
 
 
 @pytest.mark.parametrize("ending", ["cut", "reset"])
@@ -648,15 +633,6 @@ def test_threads_that_share_a_client(library: Any) -> None:
         for asked in [threads.submit(ask, client, provider.url) for _ in range(4)]:
             asked.result(PATIENCE)
         assert connections_in_use(client) == []
-
-
-def test_a_flood_after_done_is_not_read_for_long(library: Any) -> None:
-    """The wait is bounded in time, not in reads."""
-    flood = [b":" * 2**16] * 2**14  # a gigabyte, of which a tenth of a second is read at most
-    with FakeProvider(Answer([*WHOLE, *flood])) as provider:
-        with sync_client(library) as client, connect(client, "POST", provider.url, json={}) as stream:
-            assert stream.read().text == "Hello"
-        assert has_left(provider.requests[0])
 
 
 def test_a_network_stream_of_another_make_is_not_waited_for() -> None:

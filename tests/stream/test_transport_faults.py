@@ -342,13 +342,16 @@ def unused_url() -> str:
         return f"http://127.0.0.1:{server.getsockname()[1]}/"
 
 
-async def test_a_refused_connection(front: Any, library: Any) -> None:
-    async with client_of(front, library) as client:
-        with pytest.raises(library.ConnectError) as caught:
-            await open_and_fail(client, unused_url())
-        assert type(caught.value) is library.ConnectError
-        assert is_retryable(caught.value)
-        assert connections_in_use(client) == []
+async def test_where_nobody_answers_or_in_clear(front: Any, library: Any) -> None:
+    with FakeProvider() as in_clear:
+        async with client_of(front, library) as client:
+            for url in (unused_url(), in_clear.url.replace("http:", "https:")):
+                with pytest.raises(library.ConnectError) as caught:
+                    await open_and_fail(client, url)
+                assert type(caught.value) is library.ConnectError
+                assert is_retryable(caught.value) or url.startswith("https:")
+                assert connections_in_use(client) == []
+    assert in_clear.requests == []
 
 
 async def test_a_certificate_that_is_not_trusted(front: Any, library: Any, server_side: ssl.SSLContext) -> None:
@@ -364,15 +367,6 @@ async def test_a_certificate_that_is_not_trusted(front: Any, library: Any, serve
                 with pytest.raises(library.ConnectError) as another:
                     await open_and_fail(client, unused_url())
             assert is_retryable(another.value)
-    assert provider.requests == []
-
-
-async def test_a_provider_without_tls(front: Any, library: Any) -> None:
-    with FakeProvider() as provider:
-        async with client_of(front, library) as client:
-            with pytest.raises(library.ConnectError):
-                await open_and_fail(client, provider.url.replace("http:", "https:"))
-            assert connections_in_use(client) == []
     assert provider.requests == []
 
 
