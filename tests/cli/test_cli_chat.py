@@ -43,7 +43,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from chunkfold import StreamEnd, ToolCallArgumentsDelta, ToolCallStarted
+from chunkfold import ToolCallArgumentsDelta, ToolCallStarted
 from chunkfold.cli.answer_view import LiveView
 from chunkfold.cli.markdown import MarkdownRows
 from chunkfold.cli.painter import Painter
@@ -318,30 +318,6 @@ def test_json_where_there_was_no_response() -> None:
 
 
 # What goes wrong
-
-ENDINGS: dict[StreamEnd, tuple[Answer | StreamBuilder, int]] = {
-    StreamEnd.FINISHED: (HELLO, 0),
-    StreamEnd.DONE: (said("Hello!").done(), 0),
-    StreamEnd.FAILED: (said("Hello!").error("no"), 3),
-    StreamEnd.INVALID: (said("Hello!").event("{nope"), 4),
-    StreamEnd.INTERRUPTED: (said("Hello!").answer(ending="cut"), 5),
-    StreamEnd.STALLED: (Answer([*said("Hello!"), *[b": hi\n\n", 0.1] * 20]), 6),
-    StreamEnd.TRUNCATED: (said("Hello!"), 7),
-    StreamEnd.EMPTY: (StreamBuilder().comment(), 8),
-}
-
-
-@pytest.mark.parametrize("end", ENDINGS)
-def test_the_exit_code_says_how_the_stream_ended(end: StreamEnd) -> None:
-    answer, code = ENDINGS[end]
-    result = chat(answer, "--timeout", "0.3", "Hi")
-    assert result.exit_code == code
-    assert result.stdout == ("" if end == "empty" else "Hello!")
-    assert (f"{end}" in result.stderr.splitlines()[0].partition(" · ")[0]) == (end != "empty")
-    errors = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
-    assert len(errors) == (code != 0)
-    result = chat(answer, "--timeout", "0.3", "--json", "Hi")
-    assert (result.exit_code, json.loads(result.stdout)["end"]) == (code, end)
 
 
 def test_a_status_is_one_line_with_the_request_id() -> None:

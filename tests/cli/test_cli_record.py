@@ -140,11 +140,13 @@ def test_record_to_standard_output(output: Path) -> None:
 
 SAID = StreamBuilder().text("Hello")
 ENDINGS: dict[str, tuple[Answer | StreamBuilder, int, str, str]] = {
+    "whole": (SAID.finish().done(), 0, "finished", ""),
     "no [DONE]": (SAID.finish(), 0, "finished", ""),
     "no finish reason": (SAID.done(), 0, "done", ""),
     "an error": (SAID.error(EVIL), 3, "failed", f"Error: the provider reported an error: {EVIL_SHOWN}"),
     "a refusal": (json_answer({"error": {"message": "no"}}, 429), 3, "failed", "Error: HTTP 429: no"),
     "HTML": (Answer(b"<html>"), 4, "invalid", "Error: "),
+    "no chunk": (SAID.event("{nope"), 4, "invalid", "Error: "),
     "a cut": (SAID.answer(ending="cut"), 5, "interrupted", "Error: the transport failed"),
     "too little": (SAID, 7, "truncated", "Error: the body ended"),
     "nothing": (Answer([]), 8, "empty", "Error: "),
@@ -155,14 +157,18 @@ ENDINGS: dict[str, tuple[Answer | StreamBuilder, int, str, str]] = {
 def test_the_exit_code_says_how_the_stream_ended(
     answer: Answer | StreamBuilder, code: int, end: str, message: str, output: Path
 ) -> None:
-    with FakeProvider(answer) as provider:
+    with FakeProvider(*[answer] * 3) as provider:
         result = run("record", provider.url, "-m", "m", "hi", "-o", str(output))
-    assert result.exit_code == code
+        chat, as_json = (run("chat", provider.url, "-m", "m", "hi", *options) for options in ((), ("--json",)))
+    assert [each.exit_code for each in (result, chat, as_json)] == [code] * 3
+    assert json.loads(as_json.stdout)["end"] == end
     summary, *errors = result.stderr.splitlines()
     assert summary.endswith(f"; ended: {end}")
     assert [error.startswith(message) for error in errors] == [True] * bool(message)
     again = run("replay", str(output))
-    assert again.exit_code == code
+    assert (again.exit_code, again.stdout) == (code, chat.stdout)
+    assert chat.stderr.startswith(end) is (chat.stdout != "")
+    assert chat.stderr.count("Error: ") == len(errors)
     facts, *again_errors = again.stderr.splitlines()[-1 - len(errors) :]
     assert facts.startswith(end)
     assert again_errors == errors  # what was said live
@@ -173,8 +179,9 @@ def test_the_exit_code_says_how_the_stream_ended(
 
 def test_a_stall_is_the_same_wherever_the_recording_is_read(output: Path) -> None:
     pings = stalled(SAID, 2, 10.0, keep_alive=b": ping\n\n", every=0.05)
-    with FakeProvider(Answer(pings, ending="open")) as provider:
+    with FakeProvider(*[Answer(pings, ending="open")] * 2) as provider:
         result = run("record", provider.url, "-m", "m", "hi", "-o", str(output), "--timeout", "0.3")
+        assert run("chat", provider.url, "-m", "m", "hi", "--timeout", "0.3").exit_code == 6
     summary, error = result.stderr.splitlines()
     assert (result.exit_code, summary.rpartition("; ")[2]) == (6, "ended: stalled")
     assert error == "Error: received bytes but no chunk for 0.3 s (progress_timeout)"
