@@ -14,11 +14,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
+from real_servers import Server
 from transition_model import CONTEXT, write_folder, write_gguf
 from upstreams import Upstream
 
@@ -27,37 +27,6 @@ PORTKEY = HERE / "node_modules" / "@portkey-ai" / "gateway" / "build" / "start-s
 KEY = "sk-for-these-tests-alone-7c1e0f9a4b2d83e6"
 PATIENCE = 300.0  # seconds for a start; LiteLLM's imports alone take some
 MODELS = {"anthropic": "claude-3-7-sonnet-20250219", "gemini": "gemini-2.5-flash"}
-
-
-@dataclass(frozen=True)
-class Gateway:
-    """A gateway that runs, as a client of one upstream protocol sees it."""
-
-    name: str
-    protocol: str
-    base_url: str
-    model: str
-    headers: dict[str, str]
-    upstream: Upstream
-
-    @property
-    def url(self) -> str:
-        return f"{self.base_url}/chat/completions"
-
-
-@dataclass(frozen=True)
-class ModelServer:
-    """A server that runs the model, and its process."""
-
-    name: str
-    base_url: str
-    model: str
-    headers: dict[str, str]
-    process: "subprocess.Popen[bytes]"
-
-    @property
-    def url(self) -> str:
-        return f"{self.base_url}/chat/completions"
 
 
 def free_port() -> int:
@@ -139,7 +108,7 @@ def portkey(upstream: Upstream, folder: Path) -> Iterator[tuple[str, dict[str, d
         yield f"{base}/v1", headers
 
 
-def llama_cpp(folder: Path, context: int) -> Iterator[ModelServer]:
+def llama_cpp(folder: Path, context: int) -> Iterator[Server]:
     for package in ("xllamacpp", "gguf"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"needs {package} (group `servers`)")
@@ -148,10 +117,10 @@ def llama_cpp(folder: Path, context: int) -> Iterator[ModelServer]:
     command = [sys.executable, str(HERE / "llama_cpp.py"), str(folder / "model.gguf"), str(port), KEY, str(context)]
     base = f"http://127.0.0.1:{port}"
     with running(command, f"{base}/health", folder / "llama.cpp.log") as process:
-        yield ModelServer("llama.cpp", f"{base}/v1", "tiny", {"authorization": f"Bearer {KEY}"}, process)
+        yield Server("llama.cpp", f"{base}/v1", "tiny", {"authorization": f"Bearer {KEY}"}, process=process)
 
 
-def mlx_lm(folder: Path, context: int) -> Iterator[ModelServer]:
+def mlx_lm(folder: Path, context: int) -> Iterator[Server]:
     for package in ("mlx", "mlx_lm"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"needs {package} (`uv run --with 'mlx[cpu]' --with mlx-lm`)")
@@ -160,7 +129,7 @@ def mlx_lm(folder: Path, context: int) -> Iterator[ModelServer]:
     command = [sys.executable, "-m", "mlx_lm", "server", "--model", str(folder / "model"), "--port", str(port)]
     base = f"http://127.0.0.1:{port}"
     with running(command, f"{base}/health", folder / "mlx.log", HF_HUB_OFFLINE="1") as process:
-        yield ModelServer("mlx-lm", f"{base}/v1", "default_model", {}, process)
+        yield Server("mlx-lm", f"{base}/v1", "default_model", {}, process=process)
 
 
 GATEWAYS = {"litellm": litellm, "portkey": portkey}
@@ -183,13 +152,13 @@ def started(
 
 
 @pytest.fixture
-def gateway(started: tuple[str, str, dict[str, dict[str, str]]], protocol: str, upstream: Upstream) -> Gateway:
+def gateway(started: tuple[str, str, dict[str, dict[str, str]]], protocol: str) -> Server:
     name, base, headers = started
-    return Gateway(name, protocol, base, MODELS[protocol], headers[protocol], upstream)
+    return Server(name, base, MODELS[protocol], headers[protocol], protocol, asking={"max_tokens": 2000})
 
 
 @pytest.fixture(scope="session")
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServer]:
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     yield from MODEL_SERVERS[request.param](tmp_path_factory.mktemp(request.param), 8192)
 
 
@@ -200,7 +169,7 @@ def portkey_url(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture
-def killable_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ModelServer]:
+def killable_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     """One that the test may kill, with a context that takes it seconds to fill."""
     yield from MODEL_SERVERS[request.param](tmp_path, CONTEXT)
 

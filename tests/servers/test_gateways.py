@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx
 import pytest
-from command_line import Ran, run
+from command_line import run
+from real_servers import asked, command, openai_client, read, texts_of_a_hundred_at_once
 from upstreams import CITIES, COMPLETION_TOKENS, OVERLOADED, PROMPT_TOKENS, SIGNATURE, TEXT, THOUGHT
 
-from chunkfold import APIError, APIStatusError, ChatCompletion, ChunkfoldError, aconnect, connect
+from chunkfold import APIError, APIStatusError, ChunkfoldError, connect
 
 pytestmark = pytest.mark.servers
 
@@ -34,22 +34,6 @@ RULES = {
     ("portkey", "anthropic"): {"CF506"},  # Anthropic's and Gemini's finish reasons are left as they are
     ("portkey", "gemini"): {"CF501", "CF506"},  # it ends without [DONE]
 }
-
-
-def asked(gateway: Any, scenario: str, **more: Any) -> dict[str, Any]:
-    question = {"role": "user", "content": f"scenario-{scenario}"}
-    usage = {"include_usage": True}
-    return {"model": gateway.model, "messages": [question], "max_tokens": 2000, "stream_options": usage, **more}
-
-
-def read(gateway: Any, scenario: str, **more: Any) -> tuple[ChatCompletion, set[str]]:
-    body = asked(gateway, scenario, **more)
-    with (
-        httpx.Client(timeout=60) as client,
-        connect(client, "POST", gateway.url, json=body, headers=gateway.headers) as stream,
-    ):
-        completion = stream.read()
-    return completion, {anomaly.rule.id for anomaly in stream.anomalies}
 
 
 def test_text_and_usage(gateway: Any) -> None:
@@ -115,23 +99,7 @@ def test_a_client_that_leaves_can_ask_again(gateway: Any) -> None:
 async def test_a_hundred_at_once(gateway: Any, anyio_backend_name: str) -> None:
     if anyio_backend_name != "asyncio":
         pytest.skip("once is enough")
-    came: list[str] = []
-
-    async def one(client: httpx.AsyncClient) -> None:
-        body = asked(gateway, "text")
-        async with aconnect(client, "POST", gateway.url, json=body, headers=gateway.headers) as stream:
-            came.append((await stream.read()).text)
-
-    limits = httpx.Limits(max_connections=100)
-    async with httpx.AsyncClient(timeout=240, limits=limits) as client, anyio.create_task_group() as group:
-        for _ in range(100):
-            group.start_soon(one, client)
-    assert came == [SAID] * 100
-
-
-def command(gateway: Any, name: str, *arguments: str) -> Ran:
-    headers = [part for name, value in gateway.headers.items() for part in ("--header", f"{name}: {value}")]
-    return run(name, gateway.base_url, "-m", gateway.model, *arguments, *headers)
+    assert await texts_of_a_hundred_at_once(gateway) == [SAID] * 100
 
 
 def test_chat_record_and_replay(gateway: Any, tmp_path: Path) -> None:
@@ -141,7 +109,7 @@ def test_chat_record_and_replay(gateway: Any, tmp_path: Path) -> None:
     assert SAID in chat.stdout, chat.stderr
     record = command(gateway, "record", *limited, "-o", str(file))
     assert record.exit_code == 0, record.stderr
-    assert gateway.headers["authorization"].removeprefix("Bearer ") not in file.read_text("utf-8")
+    assert gateway.key not in file.read_text("utf-8")
     replay = run("replay", str(file))
     assert SAID in replay.stdout, replay.stderr
 
@@ -156,12 +124,8 @@ def test_the_doctor_finds_nothing_that_fails(gateway: Any) -> None:
 
 def test_what_the_openai_sdk_makes_of_it(gateway: Any) -> None:
     """The same text and calls; but a stream that fails or is cut may pass for an answer there."""
-    openai = pytest.importorskip("openai")
     headers = {name: value for name, value in gateway.headers.items() if name != "authorization"}
-    key = gateway.headers["authorization"].removeprefix("Bearer ")
-    with openai.OpenAI(
-        base_url=gateway.base_url, api_key=key, default_headers=headers, max_retries=0, timeout=60
-    ) as client:
+    with openai_client(gateway.base_url, gateway.key, default_headers=headers) as client:
 
         def ask(scenario: str, **more: Any) -> tuple[str, list[Any]]:
             chunks = list(client.chat.completions.create(**asked(gateway, scenario, **more), stream=True))

@@ -14,7 +14,8 @@ import anyio
 import httpx
 import pytest
 from anyio.from_thread import start_blocking_portal
-from command_line import Ran, piped, run
+from command_line import piped, run
+from real_servers import TIMEOUT, asked, command, openai_client, read, texts_of_a_hundred_at_once
 from transition_model import ANSWER, ANSWERS, BEFORE_THE_ERROR, CITIES, TEXT, THOUGHT, completion_tokens
 
 from chunkfold import (
@@ -33,7 +34,6 @@ from chunkfold.testing import Answer, FakeProvider
 
 pytestmark = pytest.mark.servers
 
-TIMEOUT = 60.0
 CONTEXT = 8192  # of the server that is not killed
 TOOL = {
     "type": "function",
@@ -96,33 +96,9 @@ CONNECTIONS = {"llama.cpp": 100, "mlx-lm": 5}
 SDK_NOTICES_A_CUT = {"llama.cpp": True, "mlx-lm": False}
 
 
-def asked(server: Any, scenario: str, **more: Any) -> dict[str, Any]:
-    question = {"role": "user", "content": f"scenario-{scenario}"}
-    return {"model": server.model, "messages": [question], "stream_options": {"include_usage": True}, **more}
-
-
-def read(server: Any, scenario: str, *, strict: bool = False, **more: Any) -> tuple[ChatCompletion, set[str]]:
-    body = asked(server, scenario, **more)
-    with (
-        httpx.Client(timeout=TIMEOUT, headers=server.headers) as client,
-        connect(client, "POST", server.url, json=body, strict=strict) as stream,
-    ):
-        completion = stream.read()
-    return completion, {anomaly.rule.id for anomaly in stream.anomalies}
-
-
 def bytes_of(server: Any, scenario: str, **more: Any) -> bytes:
     body = asked(server, scenario, stream=True, **more)
     return httpx.post(server.url, json=body, headers=server.headers, timeout=TIMEOUT).content
-
-
-def key_of(server: Any) -> str:
-    return server.headers.get("authorization", "Bearer sk-to-a-server-without-keys").removeprefix("Bearer ")
-
-
-def openai_client(base_url: str, key: str = "none") -> Any:
-    openai = pytest.importorskip("openai")
-    return openai.OpenAI(base_url=base_url, api_key=key, max_retries=0, timeout=TIMEOUT)
 
 
 def calls_of(completion: ChatCompletion) -> list[tuple[str | None, Any]]:
@@ -245,7 +221,7 @@ def test_an_error_in_the_stream(server: Any) -> None:
     assert (caught.value.status_code, caught.value.type, caught.value.retryable) == (500, "server_error", True)
     assert caught.value.snapshot.text == BEFORE_THE_ERROR
     openai = pytest.importorskip("openai")
-    with openai_client(server.base_url, key_of(server)) as sdk, pytest.raises(openai.APIError, match="does not match"):
+    with openai_client(server.base_url, server.key) as sdk, pytest.raises(openai.APIError, match="does not match"):
         list(sdk.chat.completions.create(**asked(server, "broken", tools=[TOOL]), stream=True))
 
 
@@ -266,7 +242,7 @@ def test_a_server_that_dies(killable_server: Any) -> None:
     began = threading.Event()
     with (
         start_blocking_portal() as portal,
-        openai_client(server.base_url, key_of(server)) as sdk,
+        openai_client(server.base_url, server.key) as sdk,
         sdk.chat.completions.create(**body, stream=True) as beside,
         httpx.Client(timeout=TIMEOUT, headers=server.headers) as client,
         connect(client, "POST", server.url, json=body) as stream,
@@ -345,7 +321,7 @@ async def test_a_task_that_is_cancelled_can_ask_again(server: Any, anyio_backend
 def test_through_a_gateway(server: Any, portkey_url: str, request_name: str) -> None:
     scenario, more = REQUESTS[request_name]
     headers = {"x-portkey-provider": "openai", "x-portkey-custom-host": server.base_url}
-    behind = replace(server, base_url=portkey_url, headers={"authorization": f"Bearer {key_of(server)}"} | headers)
+    behind = replace(server, base_url=portkey_url, headers={"authorization": f"Bearer {server.key}"} | headers)
     (ours, _), (through, rules) = read(server, scenario, **more), read(behind, scenario, **more)
     assert rules == RULES[server.name]
     assert (through.text, through.reasoning) == (ours.text, ours.reasoning)
@@ -355,20 +331,7 @@ def test_through_a_gateway(server: Any, portkey_url: str, request_name: str) -> 
 
 async def test_a_hundred_at_once(server: Any, anyio_backend_name: str) -> None:
     skip_trio_if_bodies_stay_open(server, anyio_backend_name)
-    came: list[str] = []
-
-    async def one(client: httpx.AsyncClient) -> None:
-        async with aconnect(client, "POST", server.url, json=asked(server, "text")) as stream:
-            came.append((await stream.read()).text)
-
-    limits = httpx.Limits(max_connections=CONNECTIONS[server.name])
-    async with (
-        httpx.AsyncClient(timeout=240, headers=server.headers, limits=limits) as client,
-        anyio.create_task_group() as group,
-    ):
-        for _ in range(100):
-            group.start_soon(one, client)
-    assert came == [TEXT] * 100
+    assert await texts_of_a_hundred_at_once(server, CONNECTIONS[server.name]) == [TEXT] * 100
 
 
 @pytest.mark.parametrize("reuse_connection", [True, False])
@@ -450,13 +413,8 @@ def test_any_tokens_the_same_as_without_a_stream(server: Any) -> None:
         assert len(text) - len(ours.text) < 20
 
 
-def command(server: Any, name: str, *arguments: str, in_a_pipe: bool = False) -> Ran:
-    where = [name, server.base_url, "-m", server.model]
-    return (piped if in_a_pipe else run)(*where, *arguments, OPENAI_API_KEY=key_of(server))
-
-
 def test_the_command_chat(server: Any) -> None:
-    chat = command(server, "chat", "scenario-text", "--param", "max_tokens=100", in_a_pipe=True)
+    chat = command(server, "chat", "scenario-text", "--param", "max_tokens=100", by=piped)
     assert (chat.stdout.strip(), chat.exit_code) == (TEXT, 0), chat.stderr
     refused = command(server, "chat", "scenario-text", "--param", "temperature=hot")
     assert (refused.stdout, refused.exit_code) == ("", 3)
@@ -467,7 +425,7 @@ def test_the_commands_record_and_replay(server: Any, tmp_path: Path) -> None:
     file = tmp_path / "answer.jsonl"
     record = command(server, "record", "scenario-thinking", "-o", str(file))
     assert record.exit_code == 0, record.stderr
-    assert key_of(server) not in file.read_text("utf-8")
+    assert server.key not in file.read_text("utf-8")
     replay = run("replay", str(file))
     assert (replay.stdout.strip(), replay.exit_code) == (ANSWER, 0), replay.stderr
     fold = run("fold", "--json", str(file))
