@@ -4,9 +4,7 @@ The relay serves over HTTP in this process; its provider is an embedded one. How
 for `tests/npm`, with the packages that pages have.
 """
 
-import importlib
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
+from example_scripts import ROOT, served
 
 from chunkfold import EventStreamDecoder, ServerSentEvent
 from chunkfold.testing import DONE, Answer, FakeProvider, StreamBuilder, delta, json_answer
 
-ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "examples"
 PATIENCE = 30.0  # seconds, after which a test that hangs fails
 WORDS = ["Once ", "upon ", "a ", "time."]
 STORY = StreamBuilder().text(*WORDS).finish().done()
@@ -60,18 +57,10 @@ class Page:
 @contextmanager
 def opened(folder: Path) -> Iterator[Page]:
     """The relay, served, with its answers in this folder."""
-    for package in ("starlette", "uvicorn"):
-        pytest.importorskip(package, reason=f"needs {package}")
-    with FakeProvider() as provider, pytest.MonkeyPatch.context() as monkeypatch:
-        for name, value in {"OPENAI_BASE_URL": provider.base_url, "ANSWERS": str(folder), "no_proxy": "*"}.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.syspath_prepend(EXAMPLES)
-        app = importlib.import_module("resumable_relay").app
-        with importlib.import_module("_server").serving(app) as url:
-            page = Page(url, provider)
-            yield page
-            page.client.close()
-    sys.path_importer_cache.pop(str(EXAMPLES), None)
+    with FakeProvider() as provider, served("resumable_relay", provider, ANSWERS=str(folder)) as url:
+        page = Page(url, provider)
+        yield page
+        page.client.close()
 
 
 @pytest.fixture

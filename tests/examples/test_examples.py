@@ -14,25 +14,14 @@ from pathlib import Path
 
 import pytest
 from cases import each_case
+from example_scripts import EXAMPLES, NEEDS, command, environment
 
 from chunkfold import APIStatusError, ParseError, StreamInterruptedError
 from chunkfold.testing import DONE, Answer, FakeProvider, StreamBuilder, delta, fragment, json_answer
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("[!_]*.py") if not path.stem.startswith("test_"))
 PATIENCE = 120.0  # seconds, after which a script that hangs fails
 LONGEST = 220  # lines; code to copy is short, but not squeezed
-
-
-def command(name: str, *arguments: str | Path) -> list[str | Path]:
-    return [sys.executable, "-W", "error", "-X", "utf8", EXAMPLES / f"{name}.py", *arguments]
-
-
-def environment(provider: FakeProvider | None) -> dict[str, str]:
-    env = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
-    if provider is not None:
-        env |= {"OPENAI_BASE_URL": f"{provider.base_url}/", "OPENAI_API_KEY": "sk-test", "OPENAI_MODEL": "m"}
-    return env | {"no_proxy": "127.0.0.1"}
 
 
 Run = Callable[..., list[str]]
@@ -125,23 +114,41 @@ def test_each_is_short_and_says_what_it_shows(name: str) -> None:
 
 # On their own
 
-OWN = ["async_stream", "errors", "live_table", "print_a_stream", "retry_and_fall_back", "run_tools_early", "sans_io"]
+GREETED = ["Hello", " from", " the", " fake", " provider", r"\."]
+GREETING = "".join(GREETED)
+OWN: dict[str, list[str] | None] = {  # what each line is, where no test below reads the same
+    **dict.fromkeys(["async_stream", "errors", "live_table", "print_a_stream", "retry_and_fall_back"]),
+    **dict.fromkeys(["run_tools_early", "sans_io", "tool_calls", "voice"]),
+    "asgi_relay": [r"gpt-5-mini finished: 5 tokens in, 6 out, \$0\.0000133", GREETING, "finished"],
+    "langchain_model": [GREETING],
+    "openai_sdk": [GREETING, r"CompletionUsage\(.*total_tokens=11.*\)"] * 2,
+    "other_clients": [GREETING, "finish reason: stop"] * 3,
+    "rich_ui": [GREETING, "finished, first output after .*"],
+    "sdk_client": [*(rf"TextDelta\(choice=0, delta='{word}'\)" for word in GREETED), "ChoiceFinished.*"],
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*OWN, "tool_calls", "voice"])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.peers if name == "langchain_model" else ()) for name in OWN]
+)
 def test_each_runs_as_a_user_runs_it(name: str, tmp_path: Path) -> None:
+    for package in NEEDS.get(name, ()):
+        pytest.importorskip(package, reason=f"needs {package}")
     arguments = [tmp_path / "said.wav"] if name == "voice" else []
     result = subprocess.run(
         command(name, *arguments),
-        env=environment(None),
+        env=environment(),
         capture_output=True,
         encoding="utf-8",
         timeout=PATIENCE,
         check=False,
     )
     assert (result.stderr, result.returncode) == ("", 0)
-    assert result.stdout
+    lines = [line.strip() for line in result.stdout.splitlines() if line.strip()]
+    assert lines
+    patterns = OWN[name]
+    assert patterns is None or re.fullmatch("\n".join(patterns), "\n".join(lines))
 
 
 def test_print_a_stream(run: Run) -> None:

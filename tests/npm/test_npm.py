@@ -3,22 +3,19 @@
 Each example serves over HTTP, its provider is an embedded one, and a script under node asks it as a page does.
 """
 
-import importlib
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from example_scripts import served
 
 from chunkfold.testing import Answer, FakeProvider, StreamBuilder, json_answer
 
 HERE = Path(__file__).parent
-EXAMPLES = HERE.parents[1] / "examples"
 PATIENCE = 60.0  # seconds, after which a page that hangs fails
 WEATHER = (
     StreamBuilder("deepseek").reasoning("Look it up.").text("Let me ", "see.").tool_call("weather", '{"city": "Oslo"}')
@@ -34,22 +31,6 @@ pytestmark = [
         not (HERE / "node_modules").is_dir(), reason="needs its packages: npm install --prefix tests/npm"
     ),
 ]
-
-
-@contextmanager
-def served(example: str, provider: FakeProvider) -> Iterator[str]:
-    """Serve an example's app, which asks this provider; gives its URL."""
-    for package in ("starlette", "uvicorn"):
-        pytest.importorskip(package, reason=f"needs {package}")
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-        monkeypatch.setenv("no_proxy", "127.0.0.1")
-        if str(EXAMPLES) not in sys.path:
-            sys.path.append(str(EXAMPLES))
-        module = importlib.import_module(example)
-        with importlib.import_module("_server").serving(module.app) as url:
-            yield url
 
 
 def asked_by(script: str, url: str) -> Any:
