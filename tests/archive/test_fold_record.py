@@ -258,12 +258,9 @@ def test_the_page_lists_the_columns_in_their_order() -> None:
     table = page.partition("| column | type | content |")[2].partition("\n\n")[0]
     told = {row.split("|")[1].strip(" `"): row.split("|")[2].strip() for row in table.splitlines()[2:]}
     assert list(told) == list(COLUMNS) == list(FoldedRecord.__annotations__)
+    words = {str: ("text",), int: ("integer",), float: ("seconds", "number"), bool: ("yes or no",)}
     for name, kind in COLUMNS.items():
-        assert told[name].startswith("list of" if isinstance(kind, list) else in_words(kind))
-
-
-def in_words(kind: type) -> tuple[str, ...]:
-    return {str: ("text",), int: ("integer",), float: ("seconds", "number"), bool: ("yes or no",)}[kind]
+        assert told[name].startswith("list of" if isinstance(kind, list) else words[kind])
 
 
 NO_ERROR = {"error_type": None, "error": None, "error_status": None, "error_code": None}

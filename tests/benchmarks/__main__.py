@@ -52,7 +52,7 @@ def main() -> int:
         print("\n".join(lines) or "nothing is slower than the figures that are kept")
         return 1 if lines or complaints else 0
     if not options.render:
-        print(_machine(), end="\n\n")
+        print(", ".join(f"{name} {value}" for name, value in machine().items()), end="\n\n")
         for name in options.only or PARTS:
             found = list(PARTS[name](QUICK if options.quick else FULL))
             print(report.plain_text(found), flush=True)
@@ -94,10 +94,6 @@ def _options() -> argparse.Namespace:
     if options.quick and options.write:
         parser.error("--quick measures too little to be written")
     return options
-
-
-def _machine() -> str:
-    return ", ".join(f"{name} {value}" for name, value in machine().items())
 
 
 if __name__ == "__main__":

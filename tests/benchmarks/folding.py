@@ -250,11 +250,8 @@ def _measure_ways(row: tuple[str, str], sample: Sample, scale: Scale) -> Iterato
     times = interleaved({name: partial(run, sample) for name, run in (FLOORS | right).items()}, scale.rounds)
     yield Figure(TABLE, row, "`from_json`", ratio(times, "from_json", "floor"))
     for way in right:
-        yield Figure(TABLE, row, _title(way), ratio(times, way, "floor"), _target(row, way))
-
-
-def _title(way: str) -> str:
-    return f"`{way}`" if way.endswith("()") else way
+        title = f"`{way}`" if way.endswith("()") else way
+        yield Figure(TABLE, row, title, ratio(times, way, "floor"), _target(row, way))
 
 
 def _target(row: tuple[str, str], way: str) -> Target | None:

@@ -39,7 +39,9 @@ def measure(scale: Scale) -> Iterator[Figure]:
     with _silence():
         for library, make in _LIBRARIES.items():
             if not find_spec(library.replace("-", "_")):
-                say(f"peers: {library} is not installed; it is in the group `{_group(library)}`")
+                say(
+                    f"peers: {library} is not installed; it is in the group `{'dev' if library == 'openai' else 'peers'}`"
+                )
             elif library == "openai" and find_spec("litellm"):
                 say("peers: openai is skipped, litellm holds it back; the group `dev` has the one that users get")
             else:
@@ -47,10 +49,6 @@ def measure(scale: Scale) -> Iterator[Figure]:
                 for stream in _STREAMS:
                     say(f"peers: {library}, {stream}")
                     yield from _compare(library, stream, make(client), _ours(client), scale)
-
-
-def _group(library: str) -> str:
-    return "dev" if library == "openai" else "peers"
 
 
 def _compare(library: str, stream: str, other: Read, ours: Read, scale: Scale) -> Iterator[Figure]:

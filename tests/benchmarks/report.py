@@ -76,15 +76,14 @@ def save(results: Results) -> None:
     parts = {
         name: {
             "machine": part.machine,
-            "figures": [asdict(figure) | {"value": _rounded(figure.value)} for figure in part.figures],
+            "figures": [
+                asdict(figure) | {"value": figure.value if isinstance(figure.value, int) else round(figure.value, 3)}
+                for figure in part.figures
+            ],
         }
         for name, part in results.items()
     }
     RESULTS.write_text(json.dumps(parts, indent=1, ensure_ascii=False) + "\n", "utf-8")
-
-
-def _rounded(value: float) -> float:
-    return value if isinstance(value, int) else round(value, 3)
 
 
 # Tables

@@ -294,11 +294,7 @@ def frames_of(reads: list[bytes]) -> list[tuple[Any, ...]]:
     for data in reads:
         inspection.feed(data)
     inspection.close()
-    return [one_frame(frame) for frame in frames]
-
-
-def one_frame(frame: Frame) -> tuple[Any, ...]:
-    return frame.kind, frame.event, frame.offset, frame.adds, frame.anomalies, frame.data, str(frame.error)
+    return [(one.kind, one.event, one.offset, one.adds, one.anomalies, one.data, str(one.error)) for one in frames]
 
 
 def test_recorded_streams_show_the_rules_of_the_parser() -> None:

@@ -507,14 +507,10 @@ def record_again(url: str) -> tuple[Recording, ChatCompletionStream]:
         client.stream("POST", url, json={}) as response,
     ):
         recorder = Recorder(response)
-        for _ in suppressing(recorder.iter_bytes()):
-            pass
+        with suppress(httpx.TransportError):
+            for _ in recorder.iter_bytes():
+                pass
     return recorder.recording, ChatCompletionStream(recorder.recording)
-
-
-def suppressing(reads: Iterator[bytes]) -> Iterator[bytes]:
-    with suppress(httpx.TransportError):
-        yield from reads
 
 
 @pytest.mark.slow

@@ -508,12 +508,8 @@ def cancelled() -> Result:
     return asyncio.run(use())
 
 
-def wrong_option() -> Result:
-    return Result(raised_by(lambda: ChatCompletionStream([], no_such_option=True)))
-
-
-def wrong_source() -> Result:
-    return Result(raised_by(lambda: ChatCompletionStream(5)))
+def unmade(source: Any, options: dict[str, Any]) -> Callable[[], Result]:
+    return lambda: Result(raised_by(lambda: ChatCompletionStream(source, **options)))
 
 
 # Expected results
@@ -803,7 +799,7 @@ CASES = {
     "own-exception": case(own_exception, raises=LookupError, end=StreamEnd.CLOSED),
     "tap-exception": case(tap_exception, raises=LookupError, end=StreamEnd.CLOSED),
     "cancelled": case(cancelled, raises=asyncio.CancelledError, end=StreamEnd.CLOSED),
-    "wrong-argument": case(wrong_option, wrong_source, raises=TypeError, end=None, has={}),
+    "wrong-argument": case(*map(unmade, ([], 5), ({"no_such_option": True}, {})), raises=TypeError, end=None, has={}),
     # The text is not the JSON you asked for
     "parse-cut": unparsed(
         parsed(answered('{"city":"Os'), parse_message),

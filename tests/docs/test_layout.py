@@ -34,10 +34,9 @@ def test_code_fits_the_page(page: Path) -> None:
 def test_every_exception_is_needed() -> None:
     found = {page.name: wide_lines(page) for page in PAGES}
     needless = [
-        (name, start) for name, starts in WIDE.items() for start in starts if not any_starts(found[name], start)
+        (name, start)
+        for name, starts in WIDE.items()
+        for start in starts
+        if not any(line.startswith(start) for line in found[name])
     ]
     assert needless == []
-
-
-def any_starts(lines: list[str], start: str) -> bool:
-    return any(line.startswith(start) for line in lines)

@@ -45,10 +45,6 @@ def code_of(text: str) -> str:
 # As pytest runs them
 
 
-def names_of_tests_in(source: str) -> set[str]:
-    return set(re.findall(r"^def (test_\w+)", source, re.MULTILINE))
-
-
 def run_pytest(folder: Path, *arguments: str, upstream: str) -> str:
     """Run modules in a folder, far from this project's configuration; every warning is an error."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "PYTEST_", "COV_"))}
@@ -99,7 +95,7 @@ def test_the_tests_pass(modules: Path, output: str, subtests: pytest.Subtests) -
         with subtests.test(name):
             if "openai" in name:
                 pytest.importorskip("openai", minversion="3")
-            names = names_of_tests_in((modules / f"{name}.py").read_text("utf-8"))
+            names = set(re.findall(r"^def (test_\w+)", (modules / f"{name}.py").read_text("utf-8"), re.MULTILINE))
             assert names
             assert outcomes_in(output, name) == {("PASSED", each) for each in names}, output[-8000:]
 

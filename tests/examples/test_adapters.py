@@ -643,10 +643,6 @@ class TestInABrowser:
 # Other clients
 
 
-def run_async(function: Any, url: str) -> Any:
-    return asyncio.run(asyncio.wait_for(function(url), 2 * PATIENCE))
-
-
 class SeenError(Exception):
     """The first piece of text was there."""
 
@@ -662,7 +658,9 @@ class TestOtherClients:
     @pytest.fixture(params=["requests", "urllib3", "aiohttp"])
     def ask(self, request: pytest.FixtureRequest, clients: Any) -> Callable[[str], Any]:
         function = getattr(clients, f"with_{request.param}")
-        return partial(run_async, function) if request.param == "aiohttp" else function
+        if request.param != "aiohttp":
+            return function
+        return lambda url: asyncio.run(asyncio.wait_for(function(url), 2 * PATIENCE))
 
     @pytest.mark.parametrize("encoding", ["identity", "gzip"])
     @pytest.mark.parametrize("framing", ["chunked", "content-length", "close"])

@@ -151,6 +151,10 @@ def test_a_body_comes_in_any_form(body: Any) -> None:
     assert_folds_to(body, {"text": "Hello", "tool_calls": []}, fold=right)
 
 
+def a_choice(content: str | None, finish_reason: str | None = "stop") -> dict[str, Any]:
+    return {"message": {"content": content}, "finish_reason": finish_reason}
+
+
 FORMS: list[Any] = [
     "Hello",
     {"text": "Hello"},
@@ -161,6 +165,12 @@ FORMS: list[Any] = [
     Reading(texts=("Hello",), ending="complete"),
     ChatCompletionStream(HELLO).read(),
     ChatCompletionStream(HELLO).read().model_dump(),
+    # Of a completion only what it says is compared.
+    {"choices": [a_choice("Hello")]},
+    {"choices": [{"message": {"content": "Hello"}}], "model": "m"},
+    {"choices": [{"finish_reason": "stop"}]},
+    {"choices": [{"message": {"content": "Hello", "tool_calls": None}}], "usage": None},
+    ChatCompletion.model_validate({"choices": [{"message": {"content": "Hello"}}]}),
 ]
 
 
@@ -168,10 +178,6 @@ FORMS: list[Any] = [
 @each_case("fold", [None, right], ids=["this library", "another"])
 def test_what_must_come_is_said_in_any_form(completion: Any, fold: Any) -> None:
     assert_folds_to(HELLO.body, completion, fold=fold)
-
-
-def a_choice(content: str | None, finish_reason: str | None = "stop") -> dict[str, Any]:
-    return {"message": {"content": content}, "finish_reason": finish_reason}
 
 
 def in_openais_form(text: str) -> dict[str, Any]:
@@ -401,21 +407,6 @@ def test_of_text_alone_choice_0_is_judged() -> None:
         assert_folds_to(TWO, fold=lambda _, result=result: result)
     assert_folds_to(TWO.body, "Hello")
     assert "text: expected" in message_of(lambda: assert_folds_to(TWO, fold=lambda _: "Bye"))
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        {"choices": [a_choice("Hello")]},
-        {"choices": [{"message": {"content": "Hello"}}], "model": "m"},
-        {"choices": [{"finish_reason": "stop"}]},
-        {"choices": [{"message": {"content": "Hello", "tool_calls": None}}], "usage": None},
-        ChatCompletion.model_validate({"choices": [{"message": {"content": "Hello"}}]}),
-    ],
-)
-def test_only_what_a_completion_says_is_compared(said: Any) -> None:
-    assert_folds_to(HELLO.body, said)
-    assert_folds_to(HELLO.body, said, fold=right)
 
 
 @pytest.mark.parametrize(

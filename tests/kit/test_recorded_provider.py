@@ -6,7 +6,6 @@ is compared: streams, JSON, errors, bodies that were cut.
 
 import math
 import re
-import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -37,11 +36,6 @@ KEY = "sk-live-7Qm2Xc9ZtR4vB8nL1pW6"
 HELLO = StreamBuilder("openrouter").reasoning("Hm").text("Hel", "lo 号").usage(3, 2).finish().done()
 OVERLOADED = json_answer({"error": {"message": "later", "code": "busy"}}, 429, {"Retry-After": "2", "x-request-id": "req_1"})  # fmt: skip
 MODELS = json_answer({"object": "list", "data": [{"id": "m"}]})
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def asked(provider: FakeProvider, **options: Any) -> httpx.Response:
@@ -224,7 +218,9 @@ def test_the_times_of_a_recording_count_from_the_request(tmp_path: Path) -> None
 
 def test_no_key_is_in_the_files(tmp_path: Path) -> None:
     echo = StreamBuilder().text(f"your key is {KEY}", KEY[:10], KEY[10:]).finish().done()
-    answer = Answer(bytes_in_halves(echo.body), headers={"set-cookie": f"s={KEY}", "x-echo": KEY, "x-request-id": KEY})
+    answer = Answer(
+        cut(echo.body, len(echo.body) // 2), headers={"set-cookie": f"s={KEY}", "x-echo": KEY, "x-request-id": KEY}
+    )
     with FakeProvider(answer) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:
         httpx.post(
             f"{provider.url}?api_key={KEY}", json={**ASKED, "user": KEY}, headers={"authorization": f"Bearer {KEY}"}
@@ -235,10 +231,6 @@ def test_no_key_is_in_the_files(tmp_path: Path) -> None:
     assert "Bearer" not in stored
     assert "set-cookie" not in stored
     assert ASKED["messages"][0]["content"] not in stored.replace("\\", "")  # the request is not stored at all
-
-
-def bytes_in_halves(body: bytes) -> list[bytes | float]:
-    return [body[: len(body) // 2], body[len(body) // 2 :]]
 
 
 # What is missing
@@ -261,7 +253,7 @@ def test_a_recording_that_is_none_fails(tmp_path: Path) -> None:
 
 
 def test_an_upstream_that_cannot_be_reached_is_no_recording(tmp_path: Path) -> None:
-    provider = RecordedProvider(f"http://127.0.0.1:{free_port()}/v1", tmp_path, record="new")
+    provider = RecordedProvider("http://127.0.0.1:9/v1", tmp_path, record="new")
     with pytest.raises(httpx.ConnectError), provider:
         asked(provider)
     assert not list(tmp_path.glob("*.jsonl"))

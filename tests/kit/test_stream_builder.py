@@ -12,7 +12,6 @@ from dataclasses import FrozenInstanceError, replace
 from itertools import groupby
 from pathlib import Path
 from textwrap import dedent
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -46,10 +45,6 @@ often = settings(max_examples=80, deadline=None)  # no deadline: the machine may
 
 def read(stream: StreamBuilder) -> ChatCompletionParser:
     return parsed(stream.body, status_code=200)
-
-
-def rules(stream: StreamBuilder) -> set[str]:
-    return {anomaly.rule.id for anomaly in read(stream).anomalies}
 
 
 # What is said is what comes
@@ -223,7 +218,7 @@ MORE: dict[Callable[[str], StreamBuilder], dict[str, set[str]]] = {
 def test_the_anomalies_are_the_quirks_of_the_dialect(say: Callable[[str], StreamBuilder], dialect: str) -> None:
     finishes = say not in (failing, cut_off)
     wanted = ALWAYS.get(dialect, set()) | (WITH_FINISH.get(dialect, set()) if finishes else set())
-    assert rules(say(dialect)) == wanted | MORE[say].get(dialect, set())
+    assert {anomaly.rule.id for anomaly in read(say(dialect)).anomalies} == wanted | MORE[say].get(dialect, set())
 
 
 def test_arguments_may_be_a_dict() -> None:
@@ -800,14 +795,9 @@ def test_wrong_arguments_are_refused_at_once(wrong: Callable[[], Any], error: ty
 
 def test_the_example_of_its_module_runs() -> None:
     names: dict[str, Any] = {"StreamBuilder": StreamBuilder}
-    exec(example_in(builder), names)  # noqa: S102 - the module's own
+    assert builder.__doc__ is not None
+    exec(dedent("\n".join(re.findall(r"^ {4}.*", builder.__doc__, re.MULTILINE))), names)  # noqa: S102 - the module's own
     assert names["stream"].reading.text == "Hello"
-
-
-def example_in(module: ModuleType) -> str:
-    """What is indented in the docstring of a module."""
-    assert module.__doc__ is not None
-    return dedent("\n".join(re.findall(r"^ {4}.*", module.__doc__, re.MULTILINE)))
 
 
 # Events

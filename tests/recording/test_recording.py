@@ -82,7 +82,6 @@ library = each_library
 pytestmark = generators_of_httpx_are_not_ours
 
 SILENCE = 0.15  # seconds; the read timeout where one is to pass
-GOLDEN = Path(__file__).parents[1] / "golden"
 HELLO = delta(content="Hello")
 WORLD = delta(content=" world")
 WHOLE = [HELLO, WORLD, STOP, DONE]
@@ -181,18 +180,6 @@ async def check_hostile(front: Any, number: int, hostile: HostileStream) -> None
     live = await read_to_its_end(front, Recorder(FakeResponse(Answer(reads))))
     assert hostile.body.startswith(live.stored.body)
     await check_replay(front, live)
-
-
-async def test_bodies_come_again_over_a_connection_as_they_came(library: Any, front: Any) -> None:
-    bodies = [stream.body for stream in hostile_streams()[::40]]
-    bodies += [path.read_bytes() for path in sorted(GOLDEN.rglob("*.sse"))[::3]]
-    with FakeProvider() as provider:
-        async with raw_client_of(front, library) as client:
-            for body in bodies:
-                provider.add(Answer(cut_randomly(body, reads=40)))
-                live = await read_to_its_end(front, Recorder(await send(client, provider.url)))
-                assert body.startswith(live.stored.body)
-                await check_replay(front, live)
 
 
 ERROR = {"error": {"message": "slow down", "code": "rate_limit_exceeded", "type": "requests", "param": "messages"}}

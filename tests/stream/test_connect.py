@@ -69,10 +69,6 @@ def sync_client(library: Any, **options: Any) -> Any:
     return library.Client(**{**ALONE, **options})
 
 
-def async_client(library: Any, **options: Any) -> Any:
-    return library.AsyncClient(**{**ALONE, **options})
-
-
 # What is sent
 
 
@@ -178,7 +174,7 @@ async def test_a_base_url_and_another_method(front: Any, library: Any) -> None:
 async def test_nothing_is_sent_before_the_context_is_entered(library: Any) -> None:
     with FakeProvider() as provider, sync_client(library) as client:
         connect(client, "POST", provider.url, json=ASKED)
-        async with async_client(library) as async_:
+        async with library.AsyncClient(**ALONE) as async_:
             aconnect(async_, "POST", provider.url, json=ASKED)
         assert provider.connections == 0
 

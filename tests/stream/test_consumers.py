@@ -1798,12 +1798,8 @@ def test_a_stream_that_is_still_open_as_the_event_loop_ends(backend: str) -> Non
         [sys.executable, *options, "-c", script, backend], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert (done.returncode, done.stdout) == (0, "")
-    said = [line for line in done.stderr.splitlines() if not is_beside_the_warning(line)]
+    hint = "ResourceWarning: Enable tracemalloc to get the object allocation traceback"
+    said = [line for line in done.stderr.splitlines() if line != hint and not line.startswith("  ")]  # a line of code
     if backend == "trio":
         said = [line for line in said if not OWN_TO_HTTPX.search(line)]
     assert [line.partition("ResourceWarning: ")[2][:9] for line in said] == ["unclosed "] * 6, done.stderr
-
-
-def is_beside_the_warning(line: str) -> bool:
-    """The line of code it points to, and the hint that follows."""
-    return line.startswith("  ") or line == "ResourceWarning: Enable tracemalloc to get the object allocation traceback"

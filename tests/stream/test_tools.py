@@ -400,15 +400,10 @@ def test_what_fits_of_wrong_arguments() -> None:
 # Copies, dumps
 
 
-def copies(completion: ChatCompletion) -> list[ChatCompletion]:
-    """The completion copied in each way that the language and pydantic have."""
-    pickled = pickle.loads(pickle.dumps(completion))  # noqa: S301 - our own bytes
-    return [copy.copy(completion), copy.deepcopy(completion), completion.model_copy(deep=True), pickled]
-
-
 def test_copies_know_their_types() -> None:
     completion = parsed(WHOLE, tools=TOOLS).completion()
-    for other in copies(completion):
+    pickled = pickle.loads(pickle.dumps(completion))  # noqa: S301 - our own bytes
+    for other in (copy.copy(completion), copy.deepcopy(completion), completion.model_copy(deep=True), pickled):
         assert other == completion
         assert other.tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
 
