@@ -53,37 +53,7 @@ def test_a_provider(run: pytest.Pytester) -> None:
 
 
 def test_a_stream(run: pytest.Pytester) -> None:
-    run.makepyfile("""
-        import pytest
-        from chunkfold import StreamInterruptedError
-        from chunkfold.testing import Answer, ManualClock, StreamBuilder, stalled
-
-        HELLO = StreamBuilder().text("Hel", "lo").finish().done()
-        opened = []
-
-        @pytest.mark.parametrize("answer", [HELLO, HELLO.body, HELLO.answer()])
-        def test_of_any_answer(chunkfold_stream, answer):
-            assert chunkfold_stream(answer).read().text == "Hello"
-
-        def test_with_a_clock_and_patience(chunkfold_stream):
-            clock = ManualClock()
-            stream = chunkfold_stream(HELLO.answer(first=2.0), clock=clock, strict=True)
-            opened.append(stream)
-            next(stream)
-            assert (clock(), stream.timing.first_chunk) == (2.0, 2.0)
-            with pytest.raises(StreamInterruptedError):
-                chunkfold_stream(Answer(stalled(HELLO, 1, 9.0)), clock=clock, read_timeout=5.0).read()
-            assert clock() == 7.0
-
-        def test_the_one_before_was_closed():
-            assert opened[0].response.is_closed
-            assert opened[0].end == "closed"
-    """)
-    run.runpytest().assert_outcomes(passed=5)
-
-
-@pytest.mark.slow
-def test_an_async_stream(run: pytest.Pytester) -> None:
+    """The sync and the async one, this on asyncio and on trio."""
     run.makepyfile("""
         import asyncio
         import gc
@@ -92,44 +62,47 @@ def test_an_async_stream(run: pytest.Pytester) -> None:
         import trio
         from chunkfold import StreamInterruptedError
         from chunkfold.testing import Answer, ManualClock, StreamBuilder, stalled
+        from fronts import Sync
 
         HELLO = StreamBuilder().text("Hel", "lo").finish().done()
         opened = []
 
-        def on_asyncio(function, *args):
-            return asyncio.run(function(*args))
+        @pytest.fixture(params=["sync", "asyncio", "trio"])
+        def stream_of(request, chunkfold_stream, chunkfold_async_stream):
+            if request.param == "sync":
+                return lambda *args, **options: Sync.of(chunkfold_stream(*args, **options))
+            return chunkfold_async_stream
 
-        each_loop = pytest.mark.parametrize("run", [on_asyncio, trio.run], ids=["asyncio", "trio"])
+        @pytest.fixture
+        def run(request, stream_of):
+            return trio.run if "trio" in request.node.name else lambda function: asyncio.run(function())
 
-        @each_loop
         @pytest.mark.parametrize("answer", [HELLO, HELLO.body, HELLO.answer()])
-        def test_of_any_answer(chunkfold_async_stream, answer, run):
+        def test_of_any_answer(stream_of, answer, run):
             async def text():
-                async with chunkfold_async_stream(answer) as stream:
+                async with stream_of(answer) as stream:
                     return (await stream.read()).text
 
             assert run(text) == "Hello"
 
-        @each_loop
-        def test_with_a_clock_and_patience(chunkfold_async_stream, run):
+        def test_with_a_clock_and_patience(stream_of, run):
             clock = ManualClock()
 
             async def read():
-                stream = chunkfold_async_stream(HELLO.answer(first=2.0), clock=clock, strict=True)
+                stream = stream_of(HELLO.answer(first=2.0), clock=clock, strict=True)
                 opened.append(stream)
-                await anext(stream)
+                await anext(aiter(stream))
                 assert (clock(), stream.timing.first_chunk) == (2.0, 2.0)
-                stalling = chunkfold_async_stream(Answer(stalled(HELLO, 1, 9.0)), clock=clock, read_timeout=5.0)
+                stalling = stream_of(Answer(stalled(HELLO, 1, 9.0)), clock=clock, read_timeout=5.0)
                 with pytest.raises(StreamInterruptedError):
                     await stalling.read()
 
             run(read)
             assert clock() == 7.0
 
-        @each_loop
-        def test_one_that_is_left_open_says_nothing(chunkfold_async_stream, run):
+        def test_one_that_is_left_open_says_nothing(stream_of, run):
             async def begin():
-                await anext(chunkfold_async_stream(HELLO))
+                await anext(aiter(stream_of(HELLO)))
 
             run(begin)
             gc.collect()
@@ -139,11 +112,12 @@ def test_an_async_stream(run: pytest.Pytester) -> None:
             assert asyncio.run(stream.read()).text == "Hello"
 
         def test_those_before_hold_nothing():
-            assert [stream.response.is_closed for stream in opened] == [True, True]
+            assert [stream.response.is_closed for stream in opened] == [True] * 3
+            assert opened[0].end == "closed"
             opened.clear()
             gc.collect()
     """)
-    run.runpytest().assert_outcomes(passed=12)
+    run.runpytest().assert_outcomes(passed=17)
 
 
 RECORDED = """
