@@ -3,6 +3,7 @@
 import errno
 import importlib.metadata
 import json
+import math
 import os
 import re
 import signal
@@ -21,6 +22,7 @@ from command_line import (
     environment,
     on_a_terminal,
     piped,
+    press_ctrl_c,
     read_a_line_and_close,
     run,
     screen_of,
@@ -225,6 +227,26 @@ def test_signals_end_a_command_and_close_its_request(number: int) -> None:
             assert process.wait(PATIENCE) == 128 + number
         assert provider.requests[0].answered.wait(PATIENCE)
         assert provider.requests[0].client_left
+
+
+@pytest.mark.slow
+@NEEDS_SIGNALS
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [(("chat", "--json", "Hi"), ""), (("record", "Hi", "-o", "OUT"), "Nothing had arrived.\n"), (("inspect",), "")],
+)
+def test_ctrl_c_before_there_is_a_response(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    name, *more = (argument.replace("OUT", str(tmp_path / "answer.jsonl")) for argument in arguments)
+    silent = FakeProvider(Answer([math.inf], framing="raw"))
+    with silent as provider, started(name, provider.url, "-m", "m", *more) as process:
+        wait_until(lambda: provider.requests or process.poll() is not None)
+        stdout, stderr, exit_code = press_ctrl_c(process)
+    assert (stderr, exit_code, list(tmp_path.iterdir())) == (says, 130, [])
+    if name == "chat":  # the object says that nothing came
+        value = json.loads(stdout)
+        assert (value["end"], value["error"], value["completion"]) == (None, None, None)
+    else:
+        assert stdout == ""
 
 
 def test_it_is_a_module_too() -> None:

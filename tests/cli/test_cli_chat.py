@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from itertools import count, islice
 from pathlib import Path
@@ -463,24 +462,6 @@ def test_ctrl_c_closes_the_request_and_shows_what_had_come(arguments: tuple[str,
     else:
         assert stdout.rstrip("\n") == "Hello"
         assert stderr.startswith("closed · ") if not arguments else not stderr
-
-
-@pytest.mark.slow
-def test_ctrl_c_before_there_is_a_response() -> None:
-    has_left = threading.Event()
-
-    def answer(request: ReceivedRequest) -> bytes:
-        has_left.wait(PATIENCE)
-        return b""
-
-    with FakeProvider(answer) as provider:
-        with started("chat", provider.url, "-m", "m", "--json", "Hi") as process:
-            wait_until(lambda: provider.requests)
-            stdout, stderr, exit_code = press_ctrl_c(process)
-        has_left.set()
-    value = json.loads(stdout)
-    assert (exit_code, stderr) == (130, "")  # the object says that nothing came
-    assert (value["end"], value["error"], value["completion"]) == (None, None, None)
 
 
 # On a terminal

@@ -25,7 +25,6 @@ from command_line import (
     press_ctrl_c,
     run,
     started,
-    wait_until,
 )
 from shared_data import shared_data
 
@@ -456,14 +455,6 @@ def test_frames_are_shown_while_the_stream_runs_and_ctrl_c_gives_the_verdict() -
     assert "\nended: closed: the client left before the end\n" in rest
     assert (exit_code, errors) == (130, "")
     assert request.json["messages"][0]["content"] == "Hello?"
-
-
-@pytest.mark.slow
-def test_ctrl_c_before_anything_came_is_quiet() -> None:
-    silent = FakeProvider(Answer([float("inf")], framing="raw"))
-    with silent as provider, started("inspect", provider.url, "-m", "m") as process:
-        wait_until(lambda: provider.requests or process.poll() is not None)
-        assert press_ctrl_c(process) == ("", "", 130)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import signal
 import ssl
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -299,23 +298,6 @@ def test_a_terminal_that_is_closed_keeps_what_had_come(output: Path) -> None:
                 driver.kill()
     assert int(said) == 128 + signal.SIGHUP
     assert ([read.data for read in Recording.load(output).reads]) == HELLO
-
-
-@pytest.mark.slow
-@NEEDS_SIGNALS
-def test_ctrl_c_before_there_is_a_response(output: Path) -> None:
-    may_answer = threading.Event()
-
-    def wait(_: ReceivedRequest) -> Answer:
-        may_answer.wait(PATIENCE)
-        return Answer(b"")
-
-    with FakeProvider(wait) as provider:
-        with started("record", provider.url, "-m", "m", "hi", "-o", str(output)) as process:
-            wait_until(lambda: provider.requests)
-            assert press_ctrl_c(process) == ("", "Nothing had arrived.\n", 130)
-        may_answer.set()
-    assert not output.exists()
 
 
 FAILURES = {
