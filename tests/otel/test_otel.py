@@ -474,12 +474,6 @@ async def test_cancelling_before_a_response_is_no_error(library: Any, telemetry:
     assert telemetry.span.status.status_code is StatusCode.UNSET
 
 
-def test_without_an_sdk_a_connection_is_left_as_it_is() -> None:
-    with httpx.Client(trust_env=False) as client:
-        connection = connect(client, "POST", "http://127.0.0.1:9", json=ASKED)
-        assert instrument(connection, ASKED) is connection
-
-
 # The consumer leaves
 
 
@@ -1171,18 +1165,22 @@ def test_arguments_that_are_no_json_are_captured_as_written(arguments: str, tele
 # Where nothing is recorded
 
 
-def test_without_an_sdk_the_stream_is_left_as_it_is() -> None:
+@pytest.mark.parametrize("why", ["no SDK", "not sampled, and no metrics", "switched off"])
+def test_where_nothing_is_recorded_the_stream_is_left_as_it_is(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if why == "switched off":
+        monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
     stream = ChatCompletionStream([HI, STOP, DONE])
     before = dict(vars(stream))
-    assert instrument(stream, ASKED) is stream
+    if why == "no SDK":
+        assert instrument(stream, ASKED) is stream
+    else:
+        meters = {} if why == "switched off" else {"meter_provider": NoOpMeterProvider()}
+        Telemetry(is_sampled=why == "switched off").instrument(stream, **meters)
     assert vars(stream) == before
     assert type(stream._parser) is ChatCompletionParser
-
-
-def test_a_span_that_is_not_sampled_leaves_the_stream_as_it_is() -> None:
-    unsampled = Telemetry(is_sampled=False)
-    stream = unsampled.instrument(ChatCompletionStream([HI, STOP, DONE]), meter_provider=NoOpMeterProvider())
-    assert type(stream._parser) is ChatCompletionParser
+    with httpx.Client(trust_env=False) as client:
+        connection = connect(client, "POST", "http://127.0.0.1:9", json=ASKED)
+        assert why != "no SDK" or instrument(connection, ASKED) is connection
 
 
 def test_metrics_do_not_need_a_sampled_span() -> None:
@@ -1198,13 +1196,6 @@ def test_a_span_does_not_need_metrics(telemetry: Telemetry) -> None:
     telemetry.instrument(stream, meter_provider=NoOpMeterProvider()).read()
     assert telemetry.attributes["gen_ai.response.finish_reasons"] == ("stop",)
     assert telemetry.metrics == {}
-
-
-def test_an_sdk_that_is_switched_off_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
-    off = Telemetry()
-    stream = off.instrument(ChatCompletionStream([HI, STOP, DONE]))
-    assert type(stream._parser) is ChatCompletionParser
 
 
 # Where it is not installed

@@ -101,14 +101,29 @@ def test_a_chunk_late_in_a_large_read_is_no_stall() -> None:
     assert facts_of(stream, "large").end is replay(stream).end is StreamEnd.FINISHED
 
 
-def test_totals_count_events_and_characters_of_each_kind() -> None:
-    assert told(WHOLE).totals() == {
-        Kind.REASONING: (2, 13),
-        Kind.TEXT: (2, 19),
-        Kind.TOOL_CALL: (2, 17),
-        Kind.USAGE: (1, 0),
-        Kind.OTHER: (4, 0),
-    }
+TOTALS = [
+    (
+        WHOLE,
+        {
+            Kind.REASONING: (2, 13),
+            Kind.TEXT: (2, 19),
+            Kind.TOOL_CALL: (2, 17),
+            Kind.USAGE: (1, 0),
+            Kind.OTHER: (4, 0),
+        },
+    ),
+    (EVERY["images and audio"], {Kind.MEDIA: (2, 2)}),
+    (EVERY["an old function call"], {Kind.TOOL_CALL: (1, 2)}),
+    (EVERY["a whole completion"], {Kind.TEXT: (1, 2)}),
+    (recording((0.1, chunk(usage="none"))), {Kind.OTHER: (1, 0)}),
+]
+
+
+@each_case(("recorded", "totals"), TOTALS)
+def test_totals_count_events_and_characters_of_each_kind(
+    recorded: Recording, totals: dict[Kind, tuple[int, int]]
+) -> None:
+    assert told(recorded).totals() == totals
 
 
 def test_gaps_and_stalls_are_from_chunk_to_chunk_so_keep_alives_do_not_end_one() -> None:
@@ -157,16 +172,6 @@ def test_a_body_without_times_has_none() -> None:
     assert not told(PLAIN).is_timed
     assert not told(EMPTY).is_timed
     assert told(PLAIN).totals()[Kind.TEXT] == (2, 19)
-
-
-def test_images_audio_and_calls_of_the_old_kind_are_told() -> None:
-    assert told(EVERY["images and audio"]).totals() == {Kind.MEDIA: (2, 2)}
-    assert told(EVERY["an old function call"]).totals() == {Kind.TOOL_CALL: (1, 2)}
-    assert told(EVERY["a whole completion"]).totals() == {Kind.TEXT: (1, 2)}
-
-
-def test_usage_of_a_wrong_type_is_not_told() -> None:
-    assert told(recording((0.1, chunk(usage="none")))).totals() == {Kind.OTHER: (1, 0)}
 
 
 @settings(max_examples=25, deadline=None)
