@@ -341,18 +341,20 @@ def _accumulated(route: Route) -> ChatCompletion:
     return accumulator.snapshot
 
 
-def _parsed(route: Route) -> ChatCompletion:
+def fed(reads: Iterable[bytes]) -> ChatCompletion:
+    """What a parser comes to that makes the chunks of these reads."""
     parser = ChatCompletionParser()
-    for data in route.fed:
+    for data in reads:
         parser.feed(data)
-    return parser.snapshot
+    parser.close()
+    return parser.completion()
 
 
 _STAGES: dict[str, Callable[[Route], object]] = {
     "framing": _framed,
     "validation": _validated,
     "folding": _accumulated,
-    "the parser around them": _parsed,
+    "the parser around them": lambda route: fed(route.fed),
     "iterating": lambda route: _iterated(route.reads),
     "httpx's own iteration": lambda route: iterate(route.sample),
 }

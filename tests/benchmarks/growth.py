@@ -14,10 +14,11 @@ from typing import Any
 
 import drawing
 from bodies import chunk, cut, event, rows, text, tool_arguments
+from folding import fed
 from measuring import Figure, Scale, Target, at_most, interleaved, ratio, say
 from pydantic_core import from_json
 
-from chunkfold import ChatCompletion, ChatCompletionParser, ChatCompletionStream, PartialJSON
+from chunkfold import ChatCompletionStream, PartialJSON
 
 TABLE = "growth"
 PARTIAL = "partial"
@@ -45,14 +46,6 @@ class Case:
     target: Target = _TARGET
 
 
-def _feed(reads: list[bytes]) -> ChatCompletion:
-    parser = ChatCompletionParser()
-    for data in reads:
-        parser.feed(data)
-    parser.close()
-    return parser.completion()
-
-
 def _take_events(reads: list[bytes]) -> int:
     return sum(1 for _ in ChatCompletionStream(reads).events())
 
@@ -76,16 +69,16 @@ def _tool_calls(count: int) -> list[bytes]:
 
 
 CASES: dict[str, Case] = {
-    "text": Case("chunks", 20_000, lambda n: text(n).events, _feed),
-    "tool arguments": Case("chunks", 20_000, lambda n: tool_arguments(n).events, _feed),
+    "text": Case("chunks", 20_000, lambda n: text(n).events, fed),
+    "tool arguments": Case("chunks", 20_000, lambda n: tool_arguments(n).events, fed),
     "`events()`": Case("chunks", 20_000, lambda n: text(n).events, _take_events),
     "one event in 16-byte reads": Case(
-        "bytes", 2_000_000, lambda n: [*cut(event(chunk({"content": "x" * n})), 16), _STOP], _feed
+        "bytes", 2_000_000, lambda n: [*cut(event(chunk({"content": "x" * n})), 16), _STOP], fed
     ),
-    "empty lines": Case("lines", 1_000_000, lambda n: [_HI, *cut(b"\n" * n, 65536), _STOP], _feed),
-    "comments": Case("lines", 1_000_000, lambda n: [_HI, *cut(b": ping\n" * n, 65536), b"\n", _STOP], _feed),
-    "choices": Case("choices", 10_000, _choices, _feed),
-    "tool calls": Case("calls", 1_000, _tool_calls, _feed),
+    "empty lines": Case("lines", 1_000_000, lambda n: [_HI, *cut(b"\n" * n, 65536), _STOP], fed),
+    "comments": Case("lines", 1_000_000, lambda n: [_HI, *cut(b": ping\n" * n, 65536), b"\n", _STOP], fed),
+    "choices": Case("choices", 10_000, _choices, fed),
+    "tool calls": Case("calls", 1_000, _tool_calls, fed),
     "drawn tool calls": Case("calls", 10_000, drawing.tool_calls, drawing.draw, _DRAWN),
     "drawn zero-width characters": Case("characters", 40_000, drawing.zero_width, drawing.draw, _DRAWN),
     "drawn code": Case("characters", 80_000, drawing.code, drawing.draw, _DRAWN),

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from bodies import text
-from folding import floor, sample_of
+from folding import fed, floor, sample_of
 from measuring import Figure, Scale, at_most, interleaved, say
 
-from chunkfold import ChatCompletion, ChatCompletionParser, ChatCompletionStream
+from chunkfold import ChatCompletion, ChatCompletionStream
 
 TABLE = "short"
 _LENGTHS = (2, 202)  # texts
@@ -30,17 +30,10 @@ def _read(reads: list[bytes]) -> ChatCompletion:
         return stream.read()
 
 
-def _fed(reads: list[bytes]) -> ChatCompletion:
-    parser = ChatCompletionParser()
-    for data in reads:
-        parser.feed(data)
-    return parser.completion()
-
-
 _WAYS: dict[str, Callable[[list[bytes]], ChatCompletion]] = {
     "iterating": _iterated,
     "`read()`": _read,
-    "`feed()`": _fed,
+    "`feed()`": fed,
 }
 _TARGET = at_most(20)
 
