@@ -24,6 +24,7 @@ from reference_decoder import decode_whole
 from short_inputs import short_runs
 
 from chunkfold import (
+    ChatCompletionChunk,
     ChatCompletionParser,
     EventStreamDecoder,
     PartialJSON,
@@ -223,11 +224,11 @@ PLANTED = {
     "a retry of any kind": Planted(EventStreamDecoder, "_take_retry", lambda self, value: setattr(self, "reconnection_time", 5), b"retry: x\n\n"),
     "a limit that is not looked at": Planted(EventStreamDecoder, "_exceed", lambda self: None, TEXT, Options(max_event_size=9)),
     "a text that is folded twice": Planted(StreamFold, "add_again", lambda self, state, head, rule, value, count=1: bool(rule(state, value) + rule(state, value)), TEXT),
-    "a short way that is none": Planted(EventTemplate, "fold_event", lambda self, event, chunks: True, TEXT),
+    "a short way that is none": Planted(EventTemplate, "fold_event", lambda self, event: setattr(self, "chunk", ChatCompletionChunk) or True, TEXT),
     "a snapshot that is shared": Planted(ChatCompletionParser, "snapshot", property(lambda self: self.__dict__.setdefault("x", self._fold.snapshot)), TEXT),
     "every end complete": Planted(StreamEnd, "complete", property(lambda self: True), delta(content="a")),
     "an error that is lost": Planted(Lifecycle, "_with_context", lambda self, error: error if "no completion" in str(error) else None, delta(content="a")),
-    "an end that comes twice": Planted(ChatCompletionParser, "leave", lambda self: self._body._flush([]) or setattr(self, "end", StreamEnd.CLOSED), TEXT),
+    "an end that comes twice": Planted(ChatCompletionParser, "leave", lambda self: self._body._flush() or setattr(self, "end", StreamEnd.CLOSED), TEXT),
     "output that is not counted": Planted(StreamFold, "has_output", property(lambda self: False), TEXT),
     "strict that is tolerant": Planted(parser_module, "refused_rules", lambda **_: frozenset(), delta(content="a", role="") + STOP),
     "a message that is not escaped": Planted(payload, "excerpt_of", bytes.decode, b"data: {\x1b\n\n"),

@@ -32,9 +32,10 @@ _LARGE: Final = 2 * MAX_EVENT_PARTS  # bytes; an event that has no more is below
 
 
 class EventFolder:
-    """Fold the events of one stream; the parser describes the options. Methods append their chunks to `chunks`."""
+    """Fold the events of one stream; the parser describes the options."""
 
     def __init__(self, fold: StreamFold, options: BodyOptions) -> None:
+        self.chunks: list[ChatCompletionChunk] = []  # of the current read; the parser takes them
         self.stop: Stop | None = None  # why no more events are taken
         self.error: ChunkfoldError | None = None  # that an event or a limit caused
         # Whether more than keep-alives arrived, even if a transform held it back. The parser resets it.
@@ -57,22 +58,24 @@ class EventFolder:
         # Transforms can change calls, so fragments cannot be routed before; but then all chunks pass through them.
         self._joiner = SurrogateJoiner(None if options.transforms else fold.calls_of)
 
-    def _fold_events(
-        self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], *, folding: bool = False
-    ) -> None:
+    def _fold_events(self, events: list[ServerSentEvent], *, folding: bool) -> None:
         """Fold each event by the fastest path that is correct for it, up to the one that ends the stream.
 
-        This is the loop of every event: one more call in it can be measured.
+        `folding` makes chunks only where the events cannot be folded without them. This is the loop of every event: one
+        more call in it can be measured.
         """
         fold, output_limit, log, large = self._fold, self._output_limit, self._log, self._large
-        fold_alike, made = self._template.fold_event, None if folding else chunks
+        template = self._template
         for event in events:
             data = event.data
             log.offset = offset = event.offset
             end = offset + len(data)
             if len(data) > large:
-                self._fold_counted(event, chunks)
-            elif not self._is_direct or not fold_alike(event, made):
+                self._fold_counted(event)
+            elif self._is_direct and template.fold_event(event):
+                if not folding:
+                    self.chunks.append(template.chunk())
+            else:
                 output_limit.count(data)
                 try:
                     chunk = chunk_from_json(data) if event.event == MESSAGE and data != DONE else None
@@ -80,44 +83,42 @@ class EventFolder:
                     chunk = None
                 direct = chunk if self._is_direct else None
                 if direct is not None and fold.add_if_usual(direct):
-                    chunks.append(direct)
-                elif direct is None or not self._add_if_only_chunk(direct, chunks):
-                    self._fold_event(event, chunk, chunks)
+                    self.chunks.append(direct)
+                elif direct is None or not self._add_if_only_chunk(direct):
+                    self._fold_event(event, chunk)
             if end >= output_limit.check_from and self.stop is None:
-                self._check_limits(end, chunks)
+                self._check_limits(end)
             if self.stop is not None:
                 return
 
-    def _fold_counted(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
+    def _fold_counted(self, event: ServerSentEvent) -> None:
         """Fold an event that may have too many values: they are counted before it is parsed."""
-        if not self._has_too_many_items(event.data, chunks):
+        if not self._has_too_many_items(event.data):
             self._output_limit.count(event.data)
-            self._fold_event(event, valid_chunk(event), chunks)
+            self._fold_event(event, valid_chunk(event))
 
-    def _has_too_many_items(self, data: bytes, chunks: list[ChatCompletionChunk]) -> bool:
+    def _has_too_many_items(self, data: bytes) -> bool:
         """Whether an event has more values than are allowed; if so, end the stream without parsing it."""
         if not has_more_items(data, self._options.max_event_items):
             return False
-        self._fail(exceeded("max_event_items", self._options.max_event_items), chunks)
+        self._fail(exceeded("max_event_items", self._options.max_event_items))
         return True
 
-    def _fold_event(
-        self, event: ServerSentEvent, chunk: ChatCompletionChunk | None, chunks: list[ChatCompletionChunk]
-    ) -> None:
+    def _fold_event(self, event: ServerSentEvent, chunk: ChatCompletionChunk | None) -> None:
         """Fold an event that is more than a plain chunk, or that is observed; `chunk` is None if it is not valid."""
         if chunk is not None and not is_only_chunk(chunk):
             chunk = None  # it may be large, and is read again
         payload = parse_slowly(event) if chunk is None else Payload([chunk])
         if payload.foreign and self.foreign is None:
             self.foreign = (event.offset, payload.foreign)
-        self._fold_and_notify(event, payload, chunks)
+        self._fold_and_notify(event, payload)
 
-    def _fold_and_notify(self, event: ServerSentEvent, payload: Payload, chunks: list[ChatCompletionChunk]) -> None:
+    def _fold_and_notify(self, event: ServerSentEvent, payload: Payload) -> None:
         """Fold what an event has, or JSON that is not in one, and pass it to the callback with its chunks."""
-        known = len(chunks)
-        self._fold_payload(payload, event.offset + len(event.data), chunks)
+        known = len(self.chunks)
+        self._fold_payload(payload, event.offset + len(event.data))
         if self._options.on_server_sent_event is not None:
-            self._last = (event, chunks[known:])
+            self._last = (event, self.chunks[known:])
             if self.stop is None:
                 self.notify_callback()
 
@@ -128,26 +129,26 @@ class EventFolder:
             last, self._last = self._last, None
             callback(*last)
 
-    def end(self, stop: Stop, chunks: list[ChatCompletionChunk], error: ChunkfoldError | None = None) -> None:
+    def end(self, stop: Stop, error: ChunkfoldError | None = None) -> None:
         """End the stream, and add the chunks that were held back."""
         self.stop, self.error = stop, error
-        self._flush(chunks)
+        self._flush()
         limit = self._output_limit
         if error is None and stop not in (Stop.REFUSED, Stop.LEFT) and limit.is_exceeded(self._log.offset):
             self.stop, self.error = Stop.INVALID, exceeded("max_output_size", limit.most)
 
-    def _add_if_only_chunk(self, chunk: ChatCompletionChunk, chunks: list[ChatCompletionChunk]) -> bool:
+    def _add_if_only_chunk(self, chunk: ChatCompletionChunk) -> bool:
         """Fold an unusual chunk, for a fifth less than `_fold_event`; return False if it may be more than a chunk."""
         if not is_only_chunk(chunk):
             return False
         if self._merger is None:
-            chunks.append(self._fold.add_unusual(chunk))
+            self.chunks.append(self._fold.add_unusual(chunk))
         else:
             self._merger.merge(chunk)  # which may make it usual
-            chunks.append(self._fold.add(chunk))
+            self.chunks.append(self._fold.add(chunk))
         return True
 
-    def _fold_payload(self, payload: Payload, end: int, chunks: list[ChatCompletionChunk]) -> None:
+    def _fold_payload(self, payload: Payload, end: int) -> None:
         """Merge, join, transform and fold the chunks of a payload, whose data ends there; or end with its error."""
         self._log.note_all(payload.notes)
         if payload.chunks:
@@ -159,34 +160,34 @@ class EventFolder:
                 payload.chunks = [self._joiner.join(chunk, is_split=is_split) for chunk in payload.chunks]
                 self._is_direct = not (self._sees_all or self._joiner.is_needed)
             self.has_progress |= not all(map(is_keep_alive, payload.chunks))
-            chunks += map(self._fold.add, _transformed(payload.chunks, self._options.transforms))
+            self.chunks += map(self._fold.add, _transformed(payload.chunks, self._options.transforms))
         if payload.error is not None:
-            self._fail(payload.error, chunks)
+            self._fail(payload.error)
         else:
-            self._check_limits(end, chunks)
+            self._check_limits(end)
         if payload.done and self.stop is None:
-            self.end(Stop.DONE, chunks)
+            self.end(Stop.DONE)
 
-    def _check_limits(self, end: int, chunks: list[ChatCompletionChunk]) -> None:
+    def _check_limits(self, end: int) -> None:
         """After data that ends here: join texts, check the output limit, and whether strict mode refuses an anomaly."""
         self._fold.compact()
         if self._output_limit.is_exceeded(end):
-            self._fail(exceeded("max_output_size", self._output_limit.most), chunks)
+            self._fail(exceeded("max_output_size", self._output_limit.most))
         elif self._log.refused is not None:
-            self.end(Stop.REFUSED, chunks)
+            self.end(Stop.REFUSED)
 
-    def _flush(self, chunks: list[ChatCompletionChunk]) -> None:
+    def _flush(self) -> None:
         """Add the last chunks: what was held back, and what whole messages add to the deltas."""
         transforms = self._options.transforms
         last_chunks = _transformed(self._joiner.flush(), transforms)
         for place, transform in enumerate(transforms, 1):
             last_chunks += _transformed(_chunks_from(transform, transform.close()), transforms[place:])
-        chunks += last_chunks
-        chunks += self._fold.finish(last_chunks)
+        self.chunks += last_chunks
+        self.chunks += self._fold.finish(last_chunks)
 
-    def _fail(self, error: ChunkfoldError, chunks: list[ChatCompletionChunk]) -> None:
+    def _fail(self, error: ChunkfoldError) -> None:
         """End the stream with a provider's error, or with that of an invalid event or a limit."""
-        self.end(Stop.ERROR if isinstance(error, APIError) else Stop.INVALID, chunks, error)
+        self.end(Stop.ERROR if isinstance(error, APIError) else Stop.INVALID, error)
 
 
 def _transformed(chunks: list[ChatCompletionChunk], transforms: Sequence[Transform]) -> list[ChatCompletionChunk]:

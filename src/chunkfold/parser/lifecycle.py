@@ -147,12 +147,12 @@ class Lifecycle:
         known, keep_alives, size = fold.chunks, fold.keep_alives, fold.output_size
         seconds = now - deadlines.started
         try:
-            chunks = body.feed(data, seconds, folding=folding)
+            body.feed(data, seconds, folding=folding)
         except BaseException:
             self._after_failure()
             raise
         if body.stop is not None:
-            self._conclude(body.stop)
+            self._conclude()
         has_chunks = fold.chunks > known
         note_read(self.timing, seconds, has_chunks=has_chunks, has_output=fold.output_size > 0)
         if deadlines.is_set:
@@ -160,13 +160,14 @@ class Lifecycle:
                 deadlines.last_progress = now
                 body.has_progress = False
             if not is_slice:
-                self._end_if_late(now, chunks)
+                self._end_if_late(now)
         if not self.emitted_output and (is_returned or self._has_callback) and fold.output_size > size:
             self._mark_emitted()
         if body.stop is not None:
             self._notify_of_end()
         elif self._observers is not None:
             self._notify_observers()
+        chunks, body.chunks = body.chunks, []
         return chunks
 
     def _feed_in_slices(
@@ -188,21 +189,23 @@ class Lifecycle:
 
         `is_transport` says that the exception is the transport's, even if it is an `InvalidStreamError`.
         """
-        chunks: list[ChatCompletionChunk] = []
         if self.end is not None:
-            return chunks
+            return []
         body, size = self._body, self._fold.output_size
+        before = body.chunks  # of the read whose callback called this, if any
+        body.chunks = []
         try:
-            body.close(chunks, exc)
+            body.close(exc)
         except BaseException:
             self._after_failure(exc)
             raise
         if body.stop is not None:
-            self._conclude(body.stop)
+            self._conclude()
         elif isinstance(exc, InvalidStreamError) and not is_transport:
-            self._end_at(Stop.INVALID, chunks, exc)
+            self._end_at(Stop.INVALID, exc)
         else:
-            self._end_at(Stop.BODY_ENDED if exc is None else Stop.TRANSPORT, chunks, cause=exc)
+            self._end_at(Stop.BODY_ENDED if exc is None else Stop.TRANSPORT, cause=exc)
+        chunks, body.chunks = body.chunks, before
         if chunks and self.timing.last_byte is not None:  # they came with the last bytes
             note_read(self.timing, self.timing.last_byte, has_chunks=True, has_output=self._fold.has_output)
         if (is_returned or self._has_callback) and self._fold.output_size > size:
@@ -216,7 +219,7 @@ class Lifecycle:
         If every choice has finished, the stream has too, unless output followed a finish reason (CF505).
         """
         if self.end is None:
-            self._end_at(Stop.LEFT, [])
+            self._end_at(Stop.LEFT)
             self._notify_observers()
 
     def _note_yielded(self, item: object) -> bool:
@@ -242,21 +245,14 @@ class Lifecycle:
         error.emitted_output = self.emitted_output
         return error
 
-    def _end_at(
-        self,
-        stop: Stop,
-        chunks: list[ChatCompletionChunk],
-        error: ChunkfoldError | None = None,
-        *,
-        cause: BaseException | None = None,
-    ) -> None:
-        """End the stream; the last chunks are appended to `chunks`, and `cause` is what the transport raised."""
+    def _end_at(self, stop: Stop, error: ChunkfoldError | None = None, *, cause: BaseException | None = None) -> None:
+        """End the stream; `cause` is what the transport raised."""
         try:
-            self._body.end(stop, chunks, error)
+            self._body.end(stop, error)
         except BaseException:
             self._after_failure(cause)
             raise
-        self._conclude(self._body.stop or stop, cause)
+        self._conclude(cause)
 
     def _after_failure(self, cause: BaseException | None = None) -> None:
         """A transform or a callback raised, so the rest of the read is lost: the stream ends, and is not complete."""
@@ -264,17 +260,17 @@ class Lifecycle:
             self._mark_emitted()
         with suppress(Exception):  # the transform may raise again
             if self._body.stop is None:
-                self._body.end(Stop.LEFT, [])
-        self._conclude(self._body.stop or Stop.LEFT, cause, has_lost_data=True)
+                self._body.end(Stop.LEFT)
+        self._conclude(cause, has_lost_data=True)
         self._notify_observers()
 
-    def _conclude(self, stop: Stop, cause: BaseException | None = None, *, has_lost_data: bool = False) -> None:
-        """Set how the stream ended, unless a callback ended it itself."""
-        if self.end is not None:
-            return
+    def _conclude(self, cause: BaseException | None = None, *, has_lost_data: bool = False) -> None:
+        """Set how the stream ended, now that the body has stopped, unless a callback ended it itself."""
         fold, log, body = self._fold, self._log, self._body
+        if body.stop is None or self.end is not None:
+            return
         facts = Facts(
-            stop,
+            body.stop,
             all_finished=fold.all_finished,
             finished_early=log.get(anomalies.OUTPUT_AFTER_FINISH) is not None,
             has_output=fold.has_output,
@@ -310,10 +306,10 @@ class Lifecycle:
         if self._observers is not None:
             self._observers.notify(self._fold.chunks, has_ended=self.end is not None)
 
-    def _end_if_late(self, now: float, chunks: list[ChatCompletionChunk]) -> None:
+    def _end_if_late(self, now: float) -> None:
         missed = self._deadlines.missed(now)
         if missed is not None and self.end is None:
-            self._end_at(Stop.STALLED, chunks, StreamStalledError(missed, end=StreamEnd.STALLED))
+            self._end_at(Stop.STALLED, StreamStalledError(missed, end=StreamEnd.STALLED))
 
 
 class _LastSnapshot:

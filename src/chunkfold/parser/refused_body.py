@@ -4,12 +4,14 @@ The body is fed like the events of a stream, see `streamed_body`, but yields no 
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from chunkfold.errors import ChunkfoldError, InvalidStreamError, exceeded
-from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.parser.endings import Stop
 from chunkfold.wire.bodies import error_from_response
+
+if TYPE_CHECKING:
+    from chunkfold.models.chunk import ChatCompletionChunk
 
 DEFAULT_BODY_SECONDS: Final = 5.0  # seconds
 MAX_ERROR_BODY: Final = 64 * 2**10  # bytes
@@ -25,6 +27,7 @@ class RefusedBody:
     foreign: tuple[int, str] | None = None
 
     def __init__(self, status_code: int, headers: Mapping[str, str], seconds: float | None) -> None:
+        self.chunks: list[ChatCompletionChunk] = []  # never any
         self.stop: Stop | None = None  # why no more bytes are taken
         self.error: ChunkfoldError | None = None  # in the body, once nothing more is taken
         self._status_code = status_code
@@ -33,7 +36,7 @@ class RefusedBody:
         self._first: float | None = None  # when the first bytes came
         self._body = bytearray()
 
-    def feed(self, data: bytes, seconds: float, *, folding: bool = False) -> list[ChatCompletionChunk]:
+    def feed(self, data: bytes, seconds: float, *, folding: bool) -> None:
         """Take the next bytes, with their time in seconds after the request, unless the limit is reached."""
         del folding
         self._body += data
@@ -41,19 +44,17 @@ class RefusedBody:
             self._first = seconds
         deadline = self._first + DEFAULT_BODY_SECONDS if self._seconds is None else self._seconds
         if seconds > deadline or len(self._body) > MAX_ERROR_BODY:
-            self.end(Stop.ERROR, [])
-        return []
+            self.end(Stop.ERROR)
 
     def notify_callback(self) -> None:
         """This kind of body has no observers."""
 
-    def close(self, chunks: list[ChatCompletionChunk], exc: BaseException | None = None) -> None:
+    def close(self, exc: BaseException | None = None) -> None:
         """The body has no more bytes."""
-        self.end(Stop.ERROR, chunks, exc if isinstance(exc, InvalidStreamError) else None)
+        self.end(Stop.ERROR, exc if isinstance(exc, InvalidStreamError) else None)
 
-    def end(self, stop: Stop, chunks: list[ChatCompletionChunk], error: ChunkfoldError | None = None) -> None:
+    def end(self, stop: Stop, error: ChunkfoldError | None = None) -> None:
         """Take nothing more. The error is always the one for the status; any other error becomes its cause."""
-        del chunks
         self.stop = Stop.LEFT if stop is Stop.LEFT else Stop.ERROR
         if error is None and len(self._body) > MAX_ERROR_BODY:
             error = exceeded("max_error_body", MAX_ERROR_BODY)

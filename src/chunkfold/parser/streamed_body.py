@@ -15,7 +15,6 @@ from chunkfold.event_stream.decoder import EventStreamDecoder
 from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent, UnfinishedBlock
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.json_text.parsing import has_more_items
-from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.parser.endings import Stop, not_an_event_stream
 from chunkfold.parser.event_folder import EventFolder
 from chunkfold.parser.options import BodyOptions
@@ -40,132 +39,128 @@ class StreamedBody(EventFolder):
         self._short = min(_LONG, self._largest)
         self._decoder = EventStreamDecoder(most)
 
-    def feed(self, data: bytes, seconds: float = 0.0, *, folding: bool = False) -> list[ChatCompletionChunk]:
-        """Take the next bytes; return the chunks they complete, if `folding` only those that folding needs."""
+    def feed(self, data: bytes, seconds: float, *, folding: bool) -> None:
+        """Take the next bytes and make the chunks they complete, if `folding` only those that folding needs."""
         del seconds
-        chunks: list[ChatCompletionChunk] = []
-        decoder, made, unchecked = self._decoder, None if folding else chunks, self._output_limit.check_from
+        decoder, template, offset = self._decoder, self._template, self._decoder.offset
         if decoder.is_between and self._is_direct:
             if len(data) > self._short:
-                data = self._fold_run(data, made)
-            elif decoder.offset + len(data) < unchecked and self._template.fold_block(data, decoder.offset, made):
+                data = self._fold_run(data, folding=folding)
+            elif offset + len(data) < self._output_limit.check_from and template.fold_block(data, offset):
                 decoder.offset += len(data)
-                return chunks
+                if not folding:
+                    self.chunks.append(template.chunk())
+                return
         events = decoder.feed(data)
         if decoder.has_only_events:
             if events:
-                self._fold_events(events, chunks, folding=folding)
-            return chunks
-        self._read_exposed(events, chunks, folding=folding)
+                self._fold_events(events, folding=folding)
+            return
+        self._read_exposed(events, folding=folding)
         if decoder.limit_exceeded and self.stop is None:
-            self._fail(exceeded("max_event_size", decoder.limit), chunks)
-        return chunks
+            self._fail(exceeded("max_event_size", decoder.limit))
 
-    def _fold_run(self, data: bytes, chunks: list[ChatCompletionChunk] | None) -> bytes:
+    def _fold_run(self, data: bytes, *, folding: bool) -> bytes:
         """Fold the events at the start of the data at once, if they are like the one before; return the rest."""
         decoder = self._decoder
         known = data[: max(0, self._output_limit.check_from - decoder.offset)]
-        size = self._template.fold_run(known, decoder.offset, chunks, self._largest)
+        size = self._template.fold_run(known, decoder.offset, self._largest, None if folding else self.chunks)
         decoder.offset += size
         return data[size:]
 
-    def close(self, chunks: list[ChatCompletionChunk], exc: BaseException | None = None) -> None:
+    def close(self, exc: BaseException | None = None) -> None:
         """The body ended, or the transport raised: read an unfinished block, and a body that is not an event stream."""
         self._decoder.close()
-        self._read_start(chunks)
-        self._read_last_block(chunks)
+        self._read_start()
+        self._read_last_block()
         body = self._decoder.preamble
         if self.stop is None and body is not None:
-            self._read_other_body(body.strip(), chunks, cut=exc is not None)
+            self._read_other_body(body.strip(), cut=exc is not None)
 
-    def _read_exposed(
-        self, events: list[ServerSentEvent], chunks: list[ChatCompletionChunk], *, folding: bool = False
-    ) -> None:
+    def _read_exposed(self, events: list[ServerSentEvent], *, folding: bool) -> None:
         """Fold the events, and read in between what the decoder exposes besides them, in the order of the body."""
         begin = 0
         for place, discarded in enumerate((*self._decoder.discarded, None)):
             if place == self._decoder.opening_place:
-                self._read_start(chunks)
+                self._read_start()
             end = len(events) if discarded is None else bisect_left(events, discarded.offset, begin, key=_offset)
             if self.stop is None:
-                self._fold_events(events[begin:end], chunks, folding=folding)
+                self._fold_events(events[begin:end], folding=folding)
             if self.stop is None and discarded is not None:
-                self._read_discarded(discarded, chunks)
+                self._read_discarded(discarded)
             begin = end
 
-    def _read_start(self, chunks: list[ChatCompletionChunk]) -> None:
+    def _read_start(self) -> None:
         """Read what the body has before the first line of an event stream."""
         opening, limit = self._decoder.opening, self._decoder.opening_limit
         if not opening or self.stop is not None:
             return
         if limit is not None:
             if opening.lstrip()[:1] in _JSON_STARTS:
-                self._fail(exceeded("max_event_size", limit), chunks)
-        elif not self._read_opening(opening, chunks):
-            self._read_bare_lines(opening, chunks)
+                self._fail(exceeded("max_event_size", limit))
+        elif not self._read_opening(opening):
+            self._read_bare_lines(opening)
 
-    def _read_discarded(self, field: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
+    def _read_discarded(self, field: ServerSentEvent) -> None:
         """Read an `error` field, an error as bare JSON, or a line that is nearly `data`, such as other bare JSON."""
         if field.event == "error":
             if self._is_error_field(field):
-                self._read_error_field(field, chunks)
+                self._read_error_field(field)
             return
         self._log.offset = field.offset
-        if not field.event and not self._fold.chunks and self._read_opening(field.data, chunks):
+        if not field.event and not self._fold.chunks and self._read_opening(field.data):
             return  # after keep-alives
         if has_more_items(field.data, self._options.max_event_items) or not raw_data.is_payload(field.data):
             return
         if not field.event and raw_data.is_error(field.data):
-            self._read_error_field(field._replace(event="error"), chunks)
+            self._read_error_field(field._replace(event="error"))
             return
         self._log.note(anomalies.NEARLY_DATA)
         if not field.event and raw_data.is_chunk_or_done(field.data):
-            self._fold_counted(field._replace(event=MESSAGE), chunks)
+            self._fold_counted(field._replace(event=MESSAGE))
         else:
-            self._check_limits(field.offset, chunks)
+            self._check_limits(field.offset)
 
-    def _read_opening(self, opening: bytes, chunks: list[ChatCompletionChunk]) -> bool:
+    def _read_opening(self, opening: bytes) -> bool:
         """Read a completion, or an error, where an event stream should begin: relays add a `[DONE]` to it.
 
         Returns whether it is one, or has too many values to tell.
         """
-        if self._has_too_many_items(opening, chunks):
+        if self._has_too_many_items(opening):
             return True
         payload = parse_body(opening.strip(), is_opening=True)
         if payload is None:
             return False
         self._output_limit.count(opening)
-        self._fold_and_notify(ServerSentEvent(opening, offset=self._log.offset), payload, chunks)
+        self._fold_and_notify(ServerSentEvent(opening, offset=self._log.offset), payload)
         return True
 
-    def _read_bare_lines(self, opening: bytes, chunks: list[ChatCompletionChunk]) -> None:
+    def _read_bare_lines(self, opening: bytes) -> None:
         """Read the chunks and errors among the first lines before an event stream: JSON without the field."""
         for line in islice(raw_data.lines_of(opening), raw_data.MAX_EVENT_PAYLOADS):
             if self.stop is None and (raw_data.is_chunk_or_done(line) or raw_data.is_error(line)):
-                self._read_discarded(ServerSentEvent(line, event=""), chunks)
+                self._read_discarded(ServerSentEvent(line, event=""))
 
-    def _read_last_block(self, chunks: list[ChatCompletionChunk]) -> None:
+    def _read_last_block(self) -> None:
         """Read the block that is unfinished at the end of the body, its parts in the order of the body."""
         block = self._decoder.unfinished or UnfinishedBlock(None, None, data_terminated=False)
         # The event has the offset of its block: if the error has the same, it is on the first line.
         parts = [*self._decoder.discarded, *filter(None, (block.error, block.event))]
         for part in sorted(parts, key=_offset):
             if self.stop is None and part is block.event:
-                self._read_unfinished_event(part, chunks, data_terminated=block.data_terminated)
+                self._read_unfinished_event(part, data_terminated=block.data_terminated)
             elif self.stop is None:
-                self._read_discarded(part, chunks)
+                self._read_discarded(part)
 
-    def _read_unfinished_event(
-        self, event: ServerSentEvent, chunks: list[ChatCompletionChunk], *, data_terminated: bool
-    ) -> None:
-        if self._has_too_many_items(event.data, chunks):
+    def _read_unfinished_event(self, event: ServerSentEvent, *, data_terminated: bool) -> None:
+        if self._has_too_many_items(event.data):
             return
         whole = raw_data.whole_part(event, data_terminated=data_terminated)
         if whole is not None or self._fold.all_finished:
             self._log.offset = event.offset
             self._log.note(anomalies.UNFINISHED_BLOCK, "dropped" if whole is None else "read")
         if whole is not None:
-            self._fold_counted(whole, chunks)
+            self._fold_counted(whole)
 
     def _is_error_field(self, field: ServerSentEvent) -> bool:
         """Whether a field is an error; JSON with too many values counts as one without being read."""
@@ -173,9 +168,9 @@ class StreamedBody(EventFolder):
             return bool(raw_data.error_comment(field.data))
         return has_more_items(field.data, self._options.max_event_items) or raw_data.is_error_field(field.data)
 
-    def _read_error_field(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
+    def _read_error_field(self, event: ServerSentEvent) -> None:
         self._log.offset = event.offset
-        if self._has_too_many_items(event.data, chunks):
+        if self._has_too_many_items(event.data):
             return
         is_comment = event.data.startswith(b":")
         payload = parse_slowly(event._replace(data=raw_data.error_comment(event.data)) if is_comment else event)
@@ -184,20 +179,20 @@ class StreamedBody(EventFolder):
                 (anomalies.ERROR_FIELD if rule is anomalies.ERROR_EVENT else rule, detail)
                 for rule, detail in payload.notes
             ]
-        self._fold_payload(payload, event.offset + len(event.data), chunks)
+        self._fold_payload(payload, event.offset + len(event.data))
 
-    def _read_other_body(self, body: bytes, chunks: list[ChatCompletionChunk], *, cut: bool) -> None:
+    def _read_other_body(self, body: bytes, *, cut: bool) -> None:
         """Read a body in which nothing belongs to an event stream: an error, a whole completion, or something else."""
         if any(beginning.startswith(body) for beginning in _BEGINNINGS):
             return  # nothing, or less than a field's name
         may_be_json = body[:1] in _JSON_STARTS
-        if may_be_json and self._has_too_many_items(body, chunks):
+        if may_be_json and self._has_too_many_items(body):
             return
         payload = parse_body(body)
         if payload is not None:
             self._output_limit.count(body)
-            self._fold_payload(payload, len(body), chunks)
+            self._fold_payload(payload, len(body))
             if self.stop is None:
-                self.end(Stop.WHOLE_BODY, chunks)
+                self.end(Stop.WHOLE_BODY)
         elif not (cut and may_be_json):
-            self._fail(not_an_event_stream(body, self._options.status_code, self._options.headers), chunks)
+            self._fail(not_an_event_stream(body, self._options.status_code, self._options.headers))

@@ -13,7 +13,7 @@ These two events share a template, the bytes around its one hole, which is the s
 If there is any doubt, the event is parsed as usual.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import Any, Final
 
@@ -50,6 +50,7 @@ class EventTemplate:
         self._forget()
         self._holes: list[Hole] = []
         self._folder: ValueFolder  # once it has learned
+        self.chunk: Callable[[], ChatCompletionChunk]  # returns the chunk of the event that was folded last
         self._parts: list[bytes] = []  # of the last event that was compared: between its values, and each value
         self._changed: set[int] = set()  # the numbers of those parts that are holes
         self._wait = _FIRST_WAIT  # events to let pass before learning again
@@ -72,15 +73,12 @@ class EventTemplate:
         self._before, self._after = _NEVER, b""
         self._starts = self._ends = ()
 
-    def fold_event(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
-        """Fold an event that fits the template, or from which it learns; return False if it was not folded.
-
-        Its chunk is appended to `chunks`; None means that no chunks are to be made, here and below.
-        """
+    def fold_event(self, event: ServerSentEvent) -> bool:
+        """Fold an event that fits the template, or from which it learns; return False if it was not folded."""
         data = event.data
         if data.startswith(self._before) and data.endswith(self._after) and event.event == MESSAGE:
             values = data[self._before_size : len(data) - self._after_size]
-            if self._fold_values(values, chunks):
+            if self._fold_values(values):
                 return True
             self._credit -= _MISS
             if self._credit < -_MISS * _MOST_MISSES:
@@ -88,9 +86,9 @@ class EventTemplate:
         if self._wait:
             self._wait -= 1
             return False
-        return event.event == MESSAGE and self._compare(event, chunks)
+        return event.event == MESSAGE and self._compare(event)
 
-    def fold_block(self, block: bytes, offset: int, chunks: list[ChatCompletionChunk] | None) -> bool:
+    def fold_block(self, block: bytes, offset: int) -> bool:
         """Fold a read that is one event, of one `data` line and a blank one, if it fits the template.
 
         So most reads need neither the decoder nor an event, which saves a quarter of the floor.
@@ -102,9 +100,9 @@ class EventTemplate:
         if _LF in values or _CR in values:
             return False
         self._fold.log.offset = offset
-        return self._fold_values(values, chunks)
+        return self._fold_values(values)
 
-    def _fold_values(self, rest: bytes, chunks: list[ChatCompletionChunk] | None) -> bool:
+    def _fold_values(self, rest: bytes) -> bool:
         """Fold the event with these bytes between the first hole and the end of the last, if all of them fit."""
         values: list[Any] = []
         try:
@@ -123,12 +121,10 @@ class EventTemplate:
         if not self._folder.fold(values):
             return False  # the head was sent again in the meantime
         self._credit += 1
-        if chunks is not None:
-            chunks.append(self._folder.copy())
         return True
 
-    def fold_run(self, data: bytes, offset: int, chunks: list[ChatCompletionChunk] | None, largest: int) -> int:
-        """Fold the leading events that fit the template, all at once.
+    def fold_run(self, data: bytes, offset: int, largest: int, chunks: list[ChatCompletionChunk] | None) -> int:
+        """Fold the leading events that fit the template, all at once; append their chunks to a list, if there is one.
 
         Only plain blocks fit: one `data` line and a blank one, with at most `largest` bytes of data. For text in large
         reads this takes a third of the time of folding them one by one. Returns how many bytes were folded.
@@ -153,7 +149,7 @@ class EventTemplate:
         if chunks is not None:
             for values in rows[:count]:
                 self._folder.fill(values)
-                chunks.append(self._folder.copy())
+                chunks.append(self.chunk())
         self._fold.log.offset = offsets[count - 1]
         return offsets[count] - offset
 
@@ -185,7 +181,7 @@ class EventTemplate:
                 return ()
         return zip(*columns, strict=True)
 
-    def _compare(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
+    def _compare(self, event: ServerSentEvent) -> bool:
         """Compare an event that does not fit with the one compared before it, and learn where the two differ."""
         # If the bytes around the values keep changing, learning is tried less and less often.
         self._wait = 1 if self._credit >= _WORTH_LEARNING else self._next_wait
@@ -203,8 +199,7 @@ class EventTemplate:
         if chunk is None or not self._fold.add_if_usual(chunk):
             return False
         self._limit.count(event.data)
-        if chunks is not None:
-            chunks.append(chunk)
+        self.chunk = lambda: chunk
         self._learn(chunk)
         return True
 
@@ -220,3 +215,4 @@ class EventTemplate:
         self._set_frame(b"".join(parts[: changed[0]]), b"".join(parts[changed[-1] + 1 :]))
         frame = b"".join([self._before, self._after, *(hole.after for hole in self._holes)])
         self._folder = ValueFolder(self._fold, self._limit, chunk, self._holes, frame)
+        self.chunk = self._folder.copy
