@@ -1208,6 +1208,7 @@ RESPONSES = [
     pytest.param({"error": LIMITED}, "slow down", "rate_limit_exceeded", id="OpenAI"),
     pytest.param({"error": "overloaded"}, "overloaded", None, id="a string"),
     pytest.param([{"error": {"message": "quota", "code": 429}}], "quota", 429, id="Google"),
+    pytest.param([{"message": "bad", "code": "E1"}, {"message": "no"}], "bad; no", "E1", id="a list of several"),
     pytest.param({"object": "error", "message": "bad", "code": 40003}, "bad", 40003, id="vLLM"),
     pytest.param({"detail": "Not Found"}, "Not Found", None, id="FastAPI"),
     pytest.param({"message": "Forbidden"}, "Forbidden", None, id="AWS"),
@@ -1248,7 +1249,7 @@ def test_error_from_response(body: Any, message: str, code: Any) -> None:
         assert error.message == message
         assert message.replace('"', "") in str(error).replace('"', "").replace("\\", "")
     if not isinstance(body, bytes):
-        assert error.raw == (body[0] if isinstance(body, list) else body)
+        assert error.raw == (body[0] if isinstance(body, list) and len(body) == 1 else body)
     elif body and body != b"null" and len(body) < 1000:
         assert error.raw == body.decode().strip()
 

@@ -40,7 +40,7 @@ def api_error(value: Any, raw: Any) -> APIError:
 def api_status_error(status_code: int, headers: Mapping[str, str], raw: Any, text: str) -> APIStatusError:
     """An `APIStatusError`: `raw` is the JSON of the response; if it is not JSON, None, and `text` is quoted."""
     raw = scrubbed(raw)
-    value = text if raw is None or is_list(raw) else error_value(raw)
+    value = text if raw is None else error_value(raw)
     said, known = _message_and_arguments(value, raw)
     msg = f"HTTP {status_code}{_redirected(status_code, headers)}: {said}"
     failure = APIStatusError(msg, raw=text if raw is None else raw, **known)
