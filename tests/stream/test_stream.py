@@ -1143,7 +1143,23 @@ def test_a_callback_cannot_read_the_stream_that_calls_it(
     assert stream.end is StreamEnd.FINISHED
 
 
-@pytest.mark.parametrize("view", ["__iter__", "text_deltas", "events"])
+def test_a_stream_that_is_being_closed_ends_for_its_callback_too() -> None:
+    taken: list[int] = []
+
+    def on_server_sent_event(event: object, chunks: object) -> None:
+        if is_closing:
+            taken.append(sum(1 for _ in iter(lambda: next(stream, None), None)))
+
+    is_closing = False
+    stream = ChatCompletionStream([HELLO * 2000], on_server_sent_event=on_server_sent_event)
+    next(stream)
+    is_closing = True
+    stream.close()
+    assert sum(taken) < 2000
+    assert stream.end is StreamEnd.CLOSED
+
+
+@pytest.mark.parametrize("view", ["__iter__", "text_deltas", "events", "partials"])
 @pytest.mark.parametrize("hook", ["on_server_sent_event", "on_chunks", "on_end"])
 def test_a_stream_that_its_callback_closed_yields_nothing_more(view: str, hook: str) -> None:
     def close(*_: object) -> None:
