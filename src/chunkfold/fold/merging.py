@@ -9,11 +9,11 @@ from pydantic import BaseModel
 from chunkfold import anomalies
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
-from chunkfold.json_text.values import copied, is_container, is_integer, is_list, is_object
+from chunkfold.json_text.values import copied, is_container, is_int64, is_integer, is_list, is_object
 from chunkfold.models.base import validate_leniently
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.content import PROVIDER_FIELDS, REASONING_ITEMS, fields_of
-from chunkfold.models.shared import USAGE_KEYS, CompletionTokensDetails, CompletionUsage, PromptTokensDetails, is_count
+from chunkfold.models.shared import USAGE_KEYS, CompletionTokensDetails, CompletionUsage, PromptTokensDetails
 
 EXTENDED_IN_CHOICE = ("token_ids",)
 """Unknown keys of a choice whose lists add up: vLLM sends the tokens with each chunk."""
@@ -71,7 +71,7 @@ def merge_usage(usage: dict[str, Any], new: CompletionUsage, log: AnomalyLog) ->
         return merged
     prompt, completion, total = known = _counts_in(merged)
     is_mixed = known != _counts_in(counts)
-    if is_mixed and all(map(is_count, known)) and total < prompt + completion:
+    if is_mixed and all(map(is_int64, known)) and total < prompt + completion:
         log.note(anomalies.TOTAL_TOO_SMALL, f"{total} < {prompt} + {completion}")
         merged["total_tokens"] = prompt + completion
         return usage if merged == usage else merged
@@ -84,7 +84,7 @@ def _renamed(new: Mapping[str, Any], usage: Mapping[str, Any], log: AnomalyLog) 
         name: count
         for name, other in _OTHER_NAMES.items()
         if new.get(name) is None
-        and is_count(count := new.get(other))
+        and is_int64(count := new.get(other))
         and count >= 0
         and usage.get(name) in (None, usage.get(other))
     }
@@ -128,7 +128,7 @@ def _merged(key: str, old: Any, value: Any, log: AnomalyLog, *, is_typed: bool) 
     A wrong type is noted here only if reading the chunk did not note it: that checks the types of typed keys, and the
     size of all whole numbers.
     """
-    if value and is_count(value) and is_count(old):
+    if value and is_int64(value) and is_int64(old):
         return value
     details = fields_of(value) if isinstance(value, BaseModel) else value
     if is_object(details) and is_object(old):
@@ -163,7 +163,7 @@ def _is_right(key: str, value: Any) -> bool:
     """Whether a value is of the kind that usage has under this key: an object of details, or a number."""
     if key.endswith("_details"):
         return is_object(value)
-    return is_count(value) or isinstance(value, float)
+    return is_int64(value) or isinstance(value, float)
 
 
 def nested_usage(chunk: ChatCompletionChunk, log: AnomalyLog) -> CompletionUsage | None:

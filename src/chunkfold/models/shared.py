@@ -1,6 +1,6 @@
 """Models that chunks and completions share: usage, log probabilities, annotations, audio, errors."""
 
-from typing import Annotated, Any, Final, TypeGuard
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -8,13 +8,7 @@ from chunkfold.json_text.values import is_integer, is_object
 from chunkfold.models.base import Model
 from chunkfold.models.content import fields_of
 
-_END: Final = 2**63  # a larger number cannot be one of tokens, and is kept raw
-Count = Annotated[int, Field(ge=-_END, lt=_END)]
-
-
-def is_count(value: Any) -> TypeGuard[int]:
-    """Whether a value is a number of tokens that a provider can mean."""
-    return type(value) is int and -_END <= value < _END
+Count = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # a larger number cannot be one of tokens, and is kept raw
 
 
 class PromptTokensDetails(Model):

@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 from math import floor, log2
 from typing import Final
 
-from chunkfold.models.shared import is_count
+from chunkfold.json_text.values import is_int64
 
 _EXACT: Final = 4096  # gaps; older ones are counted by their length
 _LONGEST: Final = 2.0**1023  # seconds; twice as many are no float
@@ -123,7 +123,7 @@ class StreamTiming:
 
         None also for a count of more than 64 bits, which cannot be real.
         """
-        if not is_count(completion_tokens) or self.first_output is None or self.last_chunk is None:
+        if not is_int64(completion_tokens) or self.first_output is None or self.last_chunk is None:
             return None
         seconds = self.last_chunk - self.first_output
         return completion_tokens / seconds if seconds > 0 else None

@@ -13,7 +13,7 @@ from chunkfold.errors import exceeded
 from chunkfold.json_text.values import Path, dotted, is_container, is_integer, is_list, is_object, objects_in, size_of
 from chunkfold.models.base import WrongType, validate_leniently
 from chunkfold.models.chunk import ChatCompletionChunk
-from chunkfold.models.shared import USAGE_KEYS, is_count
+from chunkfold.models.shared import USAGE_KEYS
 from chunkfold.wire.reading import TOO_LONG, Notes, UnreadableError
 
 AUDIO_MODALITY: Final = "audio"
@@ -162,7 +162,7 @@ def _read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:
 def whole_number(item: Any) -> int | None:
     """The integer that a string or a float stands for, None if it stands for none."""
     if isinstance(item, float):
-        return int(item) if item.is_integer() and is_count(int(item)) else None
+        return int(item) if item.is_integer() and abs(item) < 2**63 else None
     text = item.strip() if isinstance(item, str) else ""  # `int` strips fewer characters
     digits = text.removeprefix("-")
     # No count has more digits; a longer text is kept as it is.
