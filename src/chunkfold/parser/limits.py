@@ -8,9 +8,6 @@ from typing import Any, Final
 
 from chunkfold.fold.stream_fold import StreamFold
 
-DEFAULT_MAX_EVENT_ITEMS: Final = 250_000
-DEFAULT_MAX_OUTPUT_SIZE: Final = 64 * 2**20  # characters
-
 _PER_CHARACTER: Final = 4  # bytes that are allowed for each character of output
 _ALLOWANCE: Final = 2**20  # bytes, beside those
 # The most bytes that an event can add: a tool call for `{}`, a list for `[]`, and, for a single character of text, the

@@ -17,8 +17,14 @@ from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.completion import ChatCompletion
 from chunkfold.models.tool_calls import ToolTypes
 from chunkfold.parser.lifecycle import Lifecycle
-from chunkfold.parser.limits import DEFAULT_MAX_EVENT_ITEMS, DEFAULT_MAX_OUTPUT_SIZE, Deadlines
-from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE, BodyOptions, OnServerSentEvent
+from chunkfold.parser.limits import Deadlines
+from chunkfold.parser.options import (
+    DEFAULT_MAX_EVENT_ITEMS,
+    DEFAULT_MAX_EVENT_SIZE,
+    DEFAULT_MAX_OUTPUT_SIZE,
+    BodyOptions,
+    OnServerSentEvent,
+)
 from chunkfold.parser.refused_body import RefusedBody
 from chunkfold.parser.streamed_body import StreamedBody
 from chunkfold.transforms import Transform, check_transforms
