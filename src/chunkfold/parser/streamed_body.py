@@ -103,20 +103,20 @@ class StreamedBody(EventFolder):
 
     def _read_discarded(self, field: ServerSentEvent) -> None:
         """Read an `error` field, an error as bare JSON, or a line that is nearly `data`, such as other bare JSON."""
-        if field.event == "error":
-            if self._is_error_field(field):
-                self._read_error_field(field)
-            return
         self._log.offset = field.offset
-        if not field.event and not self._fold.chunks and self._read_opening(field.data):
+        if field.event == "error":
+            self._read_error_field(field)
+            return
+        is_bare = not field.event
+        if is_bare and not self._fold.chunks and self._read_opening(field.data):
             return  # after keep-alives
         if has_more_items(field.data, self._options.max_event_items) or not raw_data.is_payload(field.data):
             return
-        if not field.event and raw_data.is_error(field.data):
+        if is_bare and raw_data.is_error(field.data):
             self._read_error_field(field._replace(event="error"))
             return
         self._log.note(anomalies.NEARLY_DATA)
-        if not field.event and raw_data.is_chunk_or_done(field.data):
+        if is_bare and raw_data.is_chunk_or_done(field.data):
             self._fold_counted(field._replace(event=MESSAGE))
         else:
             self._check_limits(field.offset)
@@ -162,18 +162,13 @@ class StreamedBody(EventFolder):
         if whole is not None:
             self._fold_counted(whole)
 
-    def _is_error_field(self, field: ServerSentEvent) -> bool:
-        """Whether a field is an error; JSON with too many values counts as one without being read."""
-        if field.data.startswith(b":"):
-            return bool(raw_data.error_comment(field.data))
-        return has_more_items(field.data, self._options.max_event_items) or raw_data.is_error_field(field.data)
-
     def _read_error_field(self, event: ServerSentEvent) -> None:
-        self._log.offset = event.offset
-        if self._has_too_many_items(event.data):
-            return
+        """Read comments or the value of a field as an error, if they are one."""
         is_comment = event.data.startswith(b":")
-        payload = parse_slowly(event._replace(data=raw_data.error_comment(event.data)) if is_comment else event)
+        data = raw_data.error_comment(event.data) if is_comment else event.data
+        if self._has_too_many_items(data) or not (data if is_comment else raw_data.is_error_field(data)):
+            return
+        payload = parse_slowly(event._replace(data=data))
         if not is_comment:
             payload.notes = [
                 (anomalies.ERROR_FIELD if rule is anomalies.ERROR_EVENT else rule, detail)
