@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from pydantic_core import from_json
 
+from chunkfold.event_stream.lines import CR, LF
 from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models.chunk import ChatCompletionChunk
@@ -28,7 +29,7 @@ from chunkfold.parser.value_folder import ValueFolder
 from chunkfold.wire.payload import valid_chunk
 
 _NEVER: Final = b"\r"  # no event's data has one
-_CR, _LF, _SPACE = 0x0D, 0x0A, 0x20
+_SPACE: Final = 0x20
 _MOST_HOLES: Final = 8
 _LARGEST: Final = 10**18  # what is smaller has less than 64 bits
 _FEWEST: Final = 8  # events to take at once; fewer take less time one by one
@@ -96,8 +97,8 @@ class EventTemplate:
         if not (block.startswith(self._starts) and block.endswith(self._ends)):
             return False
         begin = self._before_size + (6 if block[5] == _SPACE else 5)
-        values = block[begin : len(block) - self._after_size - (4 if block[-2] == _CR else 2)]
-        if _LF in values or _CR in values:
+        values = block[begin : len(block) - self._after_size - (4 if block[-2] == CR else 2)]
+        if LF in values or CR in values:
             return False
         self._fold.log.offset = offset
         return self._fold_values(values)
@@ -162,7 +163,7 @@ class EventTemplate:
         """
         kinds = [hole.kind for hole in self._holes]
         text = b",0,\r".join(events)
-        if _LF in text or text.count(b"\r") >= len(events):  # a line ends in between
+        if LF in text or text.count(b"\r") >= len(events):  # a line ends in between
             return ()
         for number, hole in enumerate(self._holes[:-1], 1):
             text = text.replace(hole.after, b",%d,\r" % number)
@@ -194,7 +195,7 @@ class EventTemplate:
         values = range(1, len(known), 2)
         self._changed |= {number for number in values if known[number] != self._parts[number]}
         # A block is found by its bytes, so its one line has an object right after `data:` or a single space.
-        is_learnable = 0 < len(self._changed) <= _MOST_HOLES and event.data[:1] == b"{" and _LF not in event.data
+        is_learnable = 0 < len(self._changed) <= _MOST_HOLES and event.data[:1] == b"{" and LF not in event.data
         chunk = valid_chunk(event) if is_learnable else None
         if chunk is None or not self._fold.add_if_usual(chunk):
             return False
