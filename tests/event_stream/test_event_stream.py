@@ -725,6 +725,30 @@ def test_of_what_is_shown_of_bare_json_other_lines_do_not_count(other: bytes) ->
         assert [shown.data for shown in decode(pieces).discarded] == [b'{"a": 1}', b'{"b": 2}']
 
 
+@each_case(("size", "is_shown"), [(2**16 - 3, True), (2**16 - 2, False)])
+def test_how_much_bare_json_of_a_block_is_shown_after_its_first_line(size: int, is_shown: bool) -> None:
+    """Less than 64 KiB with that line."""
+    line = b"{" + b"x" * (size - 1)
+    shown = [event(line, "", offset=5)] if is_shown else []
+    assert decode([b":\n{}\n" + line + b"\n\n"]).discarded == [event(b"{}", "", offset=2), *shown]
+
+
+@each_case(("size", "is_whole"), [(2**20 - 3, True), (2**20 - 2, False)])
+def test_how_much_is_shown_of_bare_json_in_several_lines(size: int, is_whole: bool) -> None:
+    """Less than 1 MiB, the end of the last line apart."""
+    line = b"x" * size
+    whole = [event(b"{\n" + line + b"\n", "", offset=2)] if is_whole else []
+    assert decode([b":\n{\n" + line + b"\n\n"]).discarded == [event(b"{", "", offset=2), *whole]
+
+
+@each_case(("size", "is_whole"), [(2**16 - 3, True), (2**16 - 2, False)])
+def test_how_much_is_shown_of_the_comments_in_an_error_event(size: int, is_whole: bool) -> None:
+    """Less than 64 KiB, the end of the last line apart."""
+    first = b":" + b"x" * (size - 1)
+    expected = first + b"\n:y" if is_whole else first
+    assert [shown.data for shown in decode([b"event: error\n" + first + b"\n:y\n\n"]).discarded] == [expected]
+
+
 def test_bare_json_that_is_repeated_after_a_long_one_is_shown_each_time() -> None:
     body = b":\n{\n" + b'"a": 1,\n' * 2**17 + b'{"b": 2}\n' * 3 + b"\n"
     for pieces in ([body], body.splitlines(keepends=True)):
