@@ -69,6 +69,7 @@ from chunkfold import (
     parse_payload,
 )
 from chunkfold.json_text.surrogates import scrubbed
+from chunkfold.models.base import validate_leniently
 from chunkfold.parser.parser import feed_in_slices
 from chunkfold.testing import bytewise, cut
 
@@ -380,13 +381,13 @@ class Clock:
         return self.looks / 1000
 
 
-def folded_reading(pieces: list[bytes], options: Options, *, late: bool = False) -> Reading:
-    """The body without its chunks; events from the beginning on, or asked for at the end only."""
+def folded_reading(pieces: list[bytes], options: Options, *, late: int = 0) -> Reading:
+    """The body without its chunks; events are asked for when so many pieces have been read, and then after each."""
     reading = Reading(options.parser(), options)
-    for piece in pieces:
-        reading.events += [] if late else reading.parser.events()
-        reading.parser.fold(piece)
     reading.events += [] if late else reading.parser.events()
+    for number, piece in enumerate(pieces):
+        reading.parser.fold(piece)
+        reading.events += reading.parser.events() if number >= late else []
     reading.end()
     reading.events += reading.parser.events()
     return reading
@@ -433,9 +434,10 @@ def check_parser(body: bytes, places: list[int], options: Options) -> None:
         same("nor do the events depend on the cuts", [plain(event) for event in curious.events], told)
         same("nor do they on whether there are chunks", [plain(event) for event in folded.events], told)
         check_events(curious)
-    late = folded_reading([body], options, late=True)
-    same("nor on when events are asked for", late.result, result)
-    check_events(late)
+    for reads in ([body], pieces):
+        late = folded_reading(reads, options, late=1 + len(reads) // 2)
+        same("nor on when events are asked for", late.result, result)
+        check_events(late)
     watched = watched_reading(pieces, options)
     same("nor on who is told", watched.result, result)
     same("nor do the chunks", _shown(watched.chunks), chunks)
@@ -554,6 +556,7 @@ def check_completion(completion: ChatCompletion) -> None:
         message = choice.message
         json.dumps(message.to_param(reasoning_content=True)).encode()
         check_parts(message)
+        check_parts(validate_leniently(ChatCompletionMessage, message.model_dump())[0])
         _try(message.parse)
         _try(message.parse_partial)
         for call in message.tool_calls:
@@ -577,6 +580,11 @@ def check_parts(message: ChatCompletionMessage) -> None:
         "the parts have the images", plain([part.image for part in parts[ImagePart]]), plain(fields.get("images") or [])
     )
     same("the parts have the audio", len(parts[AudioPart]), fields.get("audio") is not None)
+    for one, other in pairwise(message.parts):
+        hold("neighbors of one kind are one part", type(one) is not type(other) or type(one) not in _TEXTS, one, other)
+
+
+_TEXTS = (TextPart, ReasoningPart, RefusalPart)
 
 
 def _try(parse: Any) -> None:
@@ -879,6 +887,10 @@ def check_events(reading: Reading) -> None:
         if is_complete:
             calls = [told.done.get((index, position)) for position, _ in enumerate(choice.message.tool_calls)]
             same("calls are told when they are done", plain(calls), plain(choice.message.tool_calls))
+        for position, call in enumerate(choice.message.tool_calls):
+            text = told.arguments.get((index, position))
+            if text or (call.name and call.arguments not in ("", "{}")):  # else it need not have started
+                same("arguments are told", text, call.arguments)
 
 
 # Live JSON

@@ -44,7 +44,7 @@ from invariants import (
     whole_reading,
 )
 from linear import assert_linear
-from made_streams import custom
+from made_streams import STREAMS, Stream, custom
 from own_process import loaded_by
 from parsed_bodies import parsed
 
@@ -201,6 +201,12 @@ def test_the_result_does_not_depend_on_the_cuts(
     names: list[str], line_end: bytes, cuts: list[int], last: int | None, options: Options
 ) -> None:
     check(b"".join(BODIES[name] for name in names).replace(b"\n", line_end)[:last], cuts, options)
+
+
+@often
+@given(STREAMS, CUTS)
+def test_nor_does_that_of_a_stream_of_all_that_is_folded(stream: Stream, cuts: list[int]) -> None:
+    check(b"".join(stream.pieces), cuts, Options(is_reset=stream.is_reset))
 
 
 @each_case("name", BODIES)
