@@ -1,4 +1,4 @@
-"""Events: what each tells, when a tool call starts and is done, and that folded again they give the message.
+"""Events: what each tells, and when a tool call starts and is done.
 
 Most tables go over the wire and through the parser, and write events briefly (see `brief`).
 """
@@ -7,13 +7,10 @@ import base64
 import dataclasses
 import gc
 import inspect
-import json
 import pickle
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from copy import copy, deepcopy
-from types import MappingProxyType
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import anyio
 import anyio.lowlevel
@@ -23,10 +20,9 @@ from cases import each_case
 from fronts import generators_of_httpx_are_not_ours, over_both_streams, raw_client_of, send
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from invariants import plain
+from invariants import check, plain
 from made_streams import CUTS, ERROR, STOP, STREAMS, Stream, custom, encoded
 from pydantic import BaseModel, field_validator
-from shared_data import shared_data
 from typing_extensions import TypedDict
 
 from chunkfold import (
@@ -60,7 +56,6 @@ from chunkfold.testing import (
     Answer,
     FakeProvider,
     ManualClock,
-    bytewise,
     choice,
     chunk,
     delta,
@@ -259,36 +254,6 @@ def test_another_finish_reason_comes_as_another_event() -> None:
 
 
 # Reasoning, in all its spellings
-
-SPELLINGS: dict[str, dict[str, Any]] = {
-    "reasoning_content": {"reasoning_content": "hm"},
-    "reasoning": {"reasoning": "hm"},
-    "details with text": {"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "hm"}]},
-    "details with a summary": {"reasoning_details": [{"type": "reasoning.summary", "index": 0, "summary": "hm"}]},
-    "a thinking part": {"content": [{"type": "thinking", "thinking": "hm"}]},
-    "a thinking part of parts": {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]},
-    "two fields": {"reasoning": "hm", "reasoning_content": "hm"},
-    "all at once": {
-        "reasoning": "hm",
-        "reasoning_content": "hm",
-        "reasoning_details": [{"type": "reasoning.text", "text": "hm"}],
-        "content": [{"type": "thinking", "thinking": "hm"}],
-    },
-}
-
-
-@each_case("spelling", SPELLINGS.values(), ids=SPELLINGS)
-def test_every_spelling_of_reasoning_is_told_once(spelling: dict[str, Any]) -> None:
-    parser, events = Stream([delta(**spelling), delta(content="a"), STOP, DONE]).read()
-    assert briefly(events) == [("reasoning", "hm"), ("text", "a"), ("finished", "stop", "stop")]
-    assert parser.completion().reasoning == "hm"
-
-
-def test_all_spellings_are_one_text() -> None:
-    parser, events = Stream([*(delta(**spelling) for spelling in SPELLINGS.values()), STOP, DONE]).read()
-    deltas = [one for one in events if isinstance(one, ReasoningDelta)]
-    assert [one.delta for one in deltas] == ["hm"] * len(SPELLINGS)
-    assert deltas[-1].snapshot == parser.completion().reasoning == "hm" * len(SPELLINGS)
 
 
 def test_a_content_list_is_told_in_its_order() -> None:
@@ -636,7 +601,7 @@ EMPTY: dict[str, tuple[list[Any], list[tuple[Any, ...]]]] = {
 def test_an_empty_object_of_a_call_that_was_done(steps: list[Any], expected: list[tuple[Any, ...]]) -> None:
     pieces = [delta(one) if isinstance(one, str) else calls(one) for one in steps]
     parser, events = Stream([*pieces, DONE]).read()
-    check_fold(parser, events)
+    check(b"".join([*pieces, DONE]))
     assert [row for row in briefly(events) if row[0] != "finished"] == expected
     assert parser.completion().tool_calls[0].arguments == expected[-1][2]
 
@@ -1011,9 +976,7 @@ WHOLE_MESSAGES = {
 @each_case("late", [0, 1, 9], ids=["at once", "after the body", "late"])
 @each_case("body", WHOLE_MESSAGES.values(), ids=WHOLE_MESSAGES)
 def test_a_whole_message_is_told_too(body: bytes, late: int) -> None:
-    parser, events = Stream([body]).read(late)
-    assert briefly(events) == OF_THE_MESSAGE
-    assert fold(events) == folded(parser)
+    assert briefly(Stream([body]).read(late)[1]) == OF_THE_MESSAGE
 
 
 def test_what_a_message_adds_after_the_first_call_came() -> None:
@@ -1166,123 +1129,7 @@ def test_events_can_be_matched() -> None:
     assert printed == ["a", "f(1)", "!"]
 
 
-# Folded again, they give the message
-
-
-class Folded(NamedTuple):
-    """What events add up to, and what a snapshot has of the same."""
-
-    texts: dict[tuple[str, int], str]
-    calls: dict[tuple[int, int], Any]
-    audio: dict[int, tuple[bytes, str]]
-    images: dict[int, list[Any]]
-    annotations: dict[int, list[Any]]
-    finish_reasons: dict[int, tuple[str, Any]]
-    usage: Any
-    rules: list[str]
-
-
-def fold(events: Iterable[ChatCompletionEvent], *, complete: bool = True) -> Folded:
-    """Fold events, and hold each to what came before it. Where the stream did not end well, calls are their texts."""
-    texts: defaultdict[tuple[str, int], str] = defaultdict(str)
-    started: dict[tuple[int, int], str] = {}
-    done: dict[tuple[int, int], Any] = {}
-    audio: dict[int, tuple[bytes, str]] = {}
-    images, annotations = defaultdict[int, list[Any]](list), defaultdict[int, list[Any]](list)
-    finish_reasons: dict[int, tuple[str, Any]] = {}
-    last_usage: Any = None
-    rules: list[str] = []
-    for one in events:
-        match one:
-            case TextDelta() | ReasoningDelta() | RefusalDelta():
-                assert one.delta
-                kind = type(one).__name__, one.choice
-                texts[kind] += one.delta
-                assert one.snapshot == texts[kind]
-            case ToolCallStarted():
-                assert (one.choice, one.position) not in started
-                started[one.choice, one.position] = ""
-            case ToolCallArgumentsDelta():
-                assert one.delta
-                place = one.choice, one.position
-                # An empty object (CF310) that was done can have been a placeholder.
-                is_replaced = place in done and started[place] == "{}" and one.snapshot == one.delta
-                started[place] = one.delta if is_replaced else started[place] + one.delta
-                assert one.snapshot == started[one.choice, one.position]
-            case ToolCallDone():
-                assert one.call.arguments == started[one.choice, one.position]
-                assert (one.parsed is None) == (one.error is not None)
-                done[one.choice, one.position] = one.call
-                if complete:
-                    finish_reasons.pop(one.choice, None)  # it comes again, after the last call
-            case AudioDelta():
-                data, transcript = audio.get(one.choice, (b"", ""))
-                audio[one.choice] = data + one.data, transcript + one.transcript
-            case ImageReceived():
-                images[one.choice].append(one.image)
-            case AnnotationReceived():
-                annotations[one.choice].append(one.annotation)
-            case ChoiceFinished():
-                assert finish_reasons.get(one.choice) != (one.finish_reason, one.outcome)
-                finish_reasons[one.choice] = one.finish_reason, one.outcome
-            case UsageReceived():
-                assert one.usage != last_usage
-                last_usage = one.usage
-            case AnomalyNoted():
-                rules.append(one.anomaly.rule.id)
-    return Folded(dict(texts), done if complete else started, audio, images, annotations, finish_reasons, last_usage, rules)  # fmt: skip
-
-
-def folded(parser: ChatCompletionParser, started: Mapping[tuple[int, int], Any] = MappingProxyType({})) -> Folded:
-    """What a parser has. A call that was not done need not have started, unless its name and some argument text came."""
-    snapshot = parser.snapshot
-    assert parser.end is not None
-    texts: dict[tuple[str, int], str] = {}
-    calls: dict[tuple[int, int], Any] = {}
-    audio: dict[int, tuple[bytes, str]] = {}
-    for one in snapshot.choices:
-        message = one.message
-        named = {"TextDelta": message.content, "ReasoningDelta": message.reasoning, "RefusalDelta": message.refusal}
-        texts |= {(name, one.index): text for name, text in named.items() if text}
-        for position, call in enumerate(message.tool_calls):
-            if parser.end.complete:
-                calls[one.index, position] = call
-                continue
-            text, told = call.arguments, started.get((one.index, position))
-            if text == "{}" and not told:
-                text = ""  # an empty object
-            if told is not None or (call.name and text):
-                calls[one.index, position] = text
-        if message.audio is not None and (message.audio.data or message.audio.transcript):
-            audio[one.index] = base64.b64decode(message.audio.data or ""), message.audio.transcript or ""
-    return Folded(
-        texts,
-        calls,
-        audio,
-        {one.index: one.message.images for one in snapshot.choices if one.message.images},
-        {one.index: one.message.annotations for one in snapshot.choices if one.message.annotations},
-        {one.index: (one.finish_reason, one.outcome) for one in snapshot.choices if one.finish_reason},
-        snapshot.usage,
-        [anomaly.rule.id for anomaly in parser.anomalies],
-    )
-
-
-def check_fold(parser: ChatCompletionParser, events: list[ChatCompletionEvent]) -> None:
-    assert parser.end is not None
-    again = fold(events, complete=parser.end.complete)
-    assert again == folded(parser, again.calls)
-
-
-@often
-@given(STREAMS)
-def test_folded_again_events_give_the_message(stream: Stream) -> None:
-    check_fold(*stream.read())
-
-
-@often
-@given(STREAMS, CUTS, st.integers(1, 12))
-def test_so_do_those_of_a_late_first_call(stream: Stream, cuts: list[int], late: int) -> None:
-    check_fold(*stream.cut(cuts).read(late))
+# That they add up to the message, whatever the cuts, is a promise (`invariants.check_events`)
 
 
 def shown(events: Iterable[ChatCompletionEvent]) -> list[Any]:
@@ -1292,19 +1139,6 @@ def shown(events: Iterable[ChatCompletionEvent]) -> list[Any]:
 
 def said(text: str) -> bytes:
     return delta(content=text)
-
-
-@often
-@given(STREAMS, CUTS)
-def test_events_do_not_depend_on_the_cuts(stream: Stream, cuts: list[int]) -> None:
-    assert shown(stream.cut(cuts).read()[1]) == shown(stream.read()[1])
-
-
-@often
-@given(STREAMS, CUTS, st.integers(0, 12))
-def test_nor_on_whether_chunks_are_made(stream: Stream, cuts: list[int], late: int) -> None:
-    cut = stream.cut(cuts)
-    assert shown(cut.read(late, folded=True)[1]) == shown(cut.read(late)[1])
 
 
 # The events, the text that they give, and where the first anomaly stands among them.
@@ -1324,10 +1158,6 @@ def test_events_of_what_is_folded_in_short(pieces: list[bytes], text: str, place
     assert folded_parser.snapshot.text == parser.snapshot.text == text
     assert folded_parser.anomalies == parser.anomalies
     assert place is None or parser.anomalies[0].offset == len(b"".join(pieces[:place]))
-
-
-def test_nor_when_every_byte_comes_alone() -> None:
-    assert shown(Stream(bytewise(b"".join(EVERYTHING))).read()[1]) == shown(Stream(EVERYTHING).read()[1])
 
 
 # Sync and async
@@ -1487,18 +1317,6 @@ def test_any_of_2_000_snapshots() -> None:
     texts = chunk(*[choice(content="ab")] * 100) * 20
     deltas: list[Any] = [one for one in events_of(texts) if isinstance(one, TextDelta)]
     assert [len(deltas[place].snapshot) for place in (0, 999, 1_999)] == [2, 2_000, 4_000]
-
-
-def test_recordings_folded_again() -> None:
-    folder = shared_data("recordings")
-    for entry in json.loads((folder / "MANIFEST.json").read_bytes()):
-        body = (folder / entry["file"]).read_bytes()
-        whole = Stream([body])
-        parser, events = whole.read()
-        print(entry["file"])  # shown if it fails
-        check_fold(parser, events)
-        assert shown(whole.cut([*range(1, len(body), 997)]).read()[1]) == shown(events), entry["file"]
-        check_fold(*whole.cut([len(body) // 2]).read(1))
 
 
 def test_a_late_first_call_has_the_images_of_content_lists() -> None:
