@@ -3,16 +3,15 @@
 import json
 from collections.abc import Iterable
 from copy import copy, deepcopy
-from itertools import pairwise
 from typing import Any
 
 import pytest
 from cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_streams import CUTS, ERROR, STOP, STREAMS, Stream
+from invariants import check_parts
+from made_streams import CUTS, ERROR, STOP, Stream
 from pydantic import BaseModel
-from shared_data import shared_data
 
 from chunkfold import (
     AudioPart,
@@ -29,7 +28,7 @@ from chunkfold import (
     ToolCallPart,
 )
 from chunkfold.models.base import Uncompared, validate_leniently
-from chunkfold.testing import DONE, HEAD, bytewise, delta, event, fragment
+from chunkfold.testing import DONE, HEAD, delta, event, fragment
 
 often = settings(max_examples=40, deadline=None)  # no deadline: the machine may be busy
 
@@ -132,12 +131,6 @@ ORDERS: dict[str, tuple[list[bytes], list[tuple[str, Any]]]] = {
 @each_case(("pieces", "expected"), ORDERS.values(), ids=ORDERS)
 def test_parts_come_in_the_order_in_which_they_came(pieces: list[bytes], expected: list[tuple[str, Any]]) -> None:
     assert parts_of(read(*pieces, STOP, DONE)) == expected
-
-
-@each_case(("pieces", "expected"), ORDERS.values(), ids=ORDERS)
-def test_so_they_do_when_every_byte_comes_alone(pieces: list[bytes], expected: list[tuple[str, Any]]) -> None:
-    body = b"".join([*pieces, STOP, DONE])
-    assert parts_of(read(*bytewise(body))) == expected
 
 
 def test_each_choice_has_its_own_parts() -> None:
@@ -407,7 +400,7 @@ def test_a_message_that_was_changed_has_the_usual_order(field: str) -> None:
     value, expected = CHANGES[field]
     message = read(text("a"), think("hm"), delta(refusal="no"), calls(A), text("b"), STOP, DONE)
     setattr(message, field, value)
-    check(message)
+    check_parts(message)
     assert parts_of(message) == expected
     changed = read(text("a"), think("hm"), delta(refusal="no"), calls(A), text("b"), STOP, DONE).model_copy(
         update={field: value}
@@ -419,7 +412,7 @@ def test_a_message_that_was_changed_has_the_usual_order(field: str) -> None:
 def test_what_was_taken_away_is_no_part(field: str) -> None:
     message = read(*ALL_PARTS, STOP, DONE)
     setattr(message, field, None)
-    check(message)
+    check_parts(message)
     assert len(message.parts) == len(OF_ALL_PARTS) - 1
 
 
@@ -436,42 +429,7 @@ def test_parts_of_a_usual_message_follow_all_that_is_changed_by_hand() -> None:
     assert parts_of(message) == [("reasoning", "hm"), ("text", "a"), ("refusal", "no"), ("image", IMAGE)]
 
 
-# Joined, they are the flat fields
-
-
-def check(message: ChatCompletionMessage) -> None:
-    parts = message.parts
-    joined = {kind: "".join(part.text for part in parts if isinstance(part, kind)) for kind in (TextPart, ReasoningPart, RefusalPart)}  # fmt: skip
-    assert joined == {
-        TextPart: message.content or "",
-        ReasoningPart: message.reasoning or "",
-        RefusalPart: message.refusal or "",
-    }
-    assert [part.tool_call for part in parts if isinstance(part, ToolCallPart)] == message.tool_calls
-    assert [part.image for part in parts if isinstance(part, ImagePart)] == (message.images or [])
-    assert [part.audio for part in parts if isinstance(part, AudioPart)] == [message.audio] * (
-        message.audio is not None
-    )
-    texts = [part for part in parts if isinstance(part, TextPart | ReasoningPart | RefusalPart)]
-    assert all(part.text for part in texts)
-    for one, other in pairwise(parts):
-        assert type(one) is not type(other) or one not in texts  # neighbours of one kind are one part
-
-
-@often
-@given(STREAMS, CUTS)
-def test_joined_parts_are_the_flat_fields(stream: Stream, cuts: list[int]) -> None:
-    parser = ChatCompletionParser()
-    for piece in stream.cut(cuts).pieces:
-        parser.feed(piece)
-        for one in parser.snapshot.choices:
-            check(one.message)
-    parser.close()
-    expected = Stream(stream.pieces).read()[0].snapshot
-    for one, other in zip(parser.snapshot.choices, expected.choices, strict=True):
-        check(one.message)
-        assert one.message.parts == other.message.parts
-        check(validate_leniently(ChatCompletionMessage, one.message.model_dump())[0])
+# That joined they are the flat fields is a promise (`invariants.check_parts`)
 
 
 TEXTS_BY_TURNS = st.lists(st.tuples(st.sampled_from(["content", "reasoning", "refusal"]), st.text("a😀\n", max_size=3)))
@@ -489,16 +447,6 @@ def test_texts_by_turns(texts: list[tuple[str, str]], cuts: list[int]) -> None:
             expected.append((kind, piece))
     stream = Stream([*(delta(**{name: piece}) for name, piece in texts), STOP, DONE])
     assert parts_of(stream.cut(cuts).read()[0].snapshot.message) == expected
-
-
-def test_recordings() -> None:
-    folder = shared_data("recordings")
-    for entry in json.loads((folder / "MANIFEST.json").read_bytes()):
-        parser, _ = Stream([(folder / entry["file"]).read_bytes()]).read()
-        print(entry["file"])  # shown if it fails
-        for one in parser.snapshot.choices:
-            check(one.message)
-            check(validate_leniently(ChatCompletionMessage, one.message.model_dump())[0])
 
 
 def test_what_stands_aside_counts_neither_for_equality_nor_for_hashes() -> None:
