@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 import pytest
 from cases import each_case
 from counted_calls import calls_of
-from hypothesis import assume, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from reference_decoder import Dispatched, decode_whole
+from invariants import Decoded, check_decoder
+from invariants import decoded as decode
+from reference_decoder import decode_whole
 from shared_data import shared_data
 
 from chunkfold import EventStreamDecoder, ServerSentEvent
-from chunkfold.event_stream.server_sent_event import UnfinishedBlock
 from chunkfold.testing import bytewise, cut
 
 Pieces = list[bytes]
@@ -27,42 +28,6 @@ Pieces = list[bytes]
 BOM = b"\xef\xbb\xbf"
 often = settings(max_examples=60, deadline=None)  # no deadline: the machine may be busy
 LONG_NUMBER = b"9" * 5000  # the interpreter refuses to convert so many digits at once
-
-
-class Decoded(NamedTuple):
-    """All that a decoder tells of a body that it has read to the end."""
-
-    events: list[ServerSentEvent]
-    discarded: list[ServerSentEvent]
-    opening: bytes
-    last_event_id: str
-    reconnection_time: int | None
-    limit_exceeded: bool
-    unfinished: UnfinishedBlock | None
-    preamble: bytes | None
-    opening_limit: int | None = None
-
-
-def decode(pieces: Pieces, max_event_size: int | None = None) -> Decoded:
-    decoder = EventStreamDecoder(max_event_size)
-    events, discarded, opening, opening_limit = [], [], b"", None
-    for piece in pieces:
-        events += decoder.feed(piece)
-        discarded += decoder.discarded
-        opening += decoder.opening
-        opening_limit = opening_limit or decoder.opening_limit
-    decoder.close()
-    return Decoded(
-        events,
-        discarded + decoder.discarded,
-        opening + decoder.opening,
-        decoder.last_event_id,
-        decoder.reconnection_time,
-        decoder.limit_exceeded,
-        decoder.unfinished,
-        decoder.preamble,
-        opening_limit or decoder.opening_limit,
-    )
 
 
 def event(data: bytes, event: str = "message", *, id: str = "", offset: int = 0) -> ServerSentEvent:
@@ -300,43 +265,18 @@ LIMITS = st.none() | st.integers(0, 12) | st.sampled_from([100, 5000])
 CUTS = st.lists(st.integers(0, 120), max_size=12)
 
 
-def cut_at(body: bytes, places: list[int]) -> Pieces:
-    return cut(body, *(min(place, len(body)) for place in places))
-
-
-@often
-@given(FIRST_READS, BODIES)
-@example(b": ping\n", b"data: a\n\n")  # the comment does not belong to the event
-@example(b"", b"retry: 5")  # 9.2.5: the end of the file is none of the ways in which a line can end
-def test_any_bytes_are_read_by_the_book(first: bytes, body: bytes) -> None:
-    decoded, expected = decode([first, body]), decode_whole(first + body)
-    events = [Dispatched(event.event, event.data, event.text, event.id, event.offset) for event in decoded.events]
-    assert events == expected.events
-    assert decoded.last_event_id == expected.last_event_id
-    assert decoded.reconnection_time == expected.reconnection_time
-
-
 @often
 @given(FIRST_READS, BODIES, CUTS, LIMITS)
+@example(b": ping\n", b"data: a\n\n", [], None)  # the comment does not belong to the event
+@example(b"", b"retry: 5", [], None)  # 9.2.5: the end of the file is none of the ways in which a line can end
 @example(b"error:\n\ndata: 1234567", b"\n\n", [], 6)  # a read after the limit was passed brings no error field
-def test_what_is_decoded_does_not_depend_on_the_cuts(
+@example(b"", b"\n\na", [1], None)  # a blank line is all that the first read brings
+@example(b"", b"a\r\nb", [2], None)  # a CRLF over two reads
+@example(b"", b"a\nb\nc\nd", [3], 2)  # a body that is larger than the limit, in lines that are not
+def test_any_bytes_are_read_by_the_book_in_any_cut(
     first: bytes, body: bytes, cuts: list[int], limit: int | None
 ) -> None:
-    expected = decode([first + body], limit)._replace(preamble=None)
-    for pieces in ([body], cut_at(body, cuts), bytewise(body)):
-        assert decode([first, *pieces], limit)._replace(preamble=None) == expected
-
-
-@often
-@given(BODIES, CUTS, LIMITS)
-@example(b"\n\na", [1], None)  # a blank line is all that the first read brings
-@example(b"a\r\nb", [2], None)  # a CRLF over two reads
-@example(b"a\nb\nc\nd", [3], 2)  # a body that is larger than the limit, in lines that are not
-def test_the_preamble_does_not_depend_on_the_cuts(body: bytes, cuts: list[int], limit: int | None) -> None:
-    expected = decode([body], limit)
-    assume(not expected.limit_exceeded)  # then the body was given up within a line that nobody judged
-    for pieces in (cut_at(body, cuts), bytewise(body)):
-        assert decode(pieces, limit).preamble == expected.preamble
+    check_decoder(first + body, [len(first) + min(place, len(body)) for place in [0, *sorted(cuts)]], limit)
 
 
 LIKE_FIELDS = [
@@ -514,9 +454,9 @@ SIZED = [
 
 @each_case("sized", SIZED, ids=lambda sized: sized.what)
 def test_exactly_the_limit_passes(sized: Sized) -> None:
-    unlimited = decode([sized.body])._replace(preamble=None)
+    unlimited = decode([sized.body])
     for pieces in in_every_cut(sized.body):
-        assert decode(pieces, sized.size)._replace(preamble=None) == unlimited
+        assert decode(pieces, sized.size) == unlimited
 
 
 @each_case("sized", [sized for sized in SIZED if sized.size], ids=lambda sized: sized.what)

@@ -189,6 +189,7 @@ class Decoded(NamedTuple):
     limit_exceeded: bool
     unfinished: Any
     preamble: bytes | None
+    opening_limit: int | None = None
 
 
 def decoded(pieces: Iterable[bytes], limit: int | None = None) -> Decoded:
@@ -196,17 +197,21 @@ def decoded(pieces: Iterable[bytes], limit: int | None = None) -> Decoded:
     decoder = EventStreamDecoder(limit)
     events: list[ServerSentEvent] = []
     discarded: list[ServerSentEvent] = []
-    opening = b""
+    opening, opening_limit = b"", None
     for piece in pieces:
         events += decoder.feed(piece)
         discarded += decoder.discarded
         opening += decoder.opening
+        opening_limit = opening_limit or decoder.opening_limit
     decoder.close()
+    discarded += decoder.discarded
+    opening += decoder.opening
+    opening_limit = opening_limit or decoder.opening_limit
     ended = _state(decoder)
     same("nothing comes after the end", decoder.feed(b"\n\nid: late\nretry: 1\ndata: late\n\n"), [])
     decoder.close()
     same("nothing changes after the end", _state(decoder), ended)
-    return Decoded(events, discarded, opening, *ended)
+    return Decoded(events, discarded, opening, *ended, opening_limit)
 
 
 def _state(decoder: EventStreamDecoder) -> tuple[Any, ...]:
