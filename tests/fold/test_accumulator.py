@@ -71,36 +71,25 @@ def noted(parser: ChatCompletionParser) -> set[str]:
 
 # Append
 
-APPENDED = [
-    pytest.param(lambda text: {"content": text}, lambda message: message.content, id="content"),
-    pytest.param(lambda text: {"refusal": text}, lambda message: message.refusal, id="refusal"),
-    pytest.param(lambda text: {"reasoning": text}, lambda message: message.reasoning, id="reasoning"),
-    pytest.param(lambda text: {"reasoning_content": text}, lambda message: message.reasoning, id="reasoning_content"),
-    pytest.param(
-        lambda text: {"reasoning_content": text}, lambda message: message.reasoning_content, id="the raw field"
-    ),
-    pytest.param(
-        lambda text: {"tool_calls": [{"index": 0, "id": "a", "function": {"arguments": text}}]},
-        lambda message: message.tool_calls[0].function.arguments,
-        id="function.arguments",
-    ),
-    pytest.param(
-        lambda text: {"tool_calls": [{"index": 0, "id": "a", "custom": {"input": text}}]},
-        lambda message: message.tool_calls[0].custom.input,
-        id="custom.input",
-    ),
-    pytest.param(
-        lambda text: {"function_call": {"arguments": text}},
-        lambda message: message.function_call.arguments,
-        id="function_call.arguments",
-    ),
-    pytest.param(
-        lambda text: {"audio": {"transcript": text}}, lambda message: message.audio.transcript, id="audio.transcript"
-    ),
-]
+APPENDED = {
+    "content": (lambda text: {"content": text}, lambda message: message.content),
+    "refusal": (lambda text: {"refusal": text}, lambda message: message.refusal),
+    "reasoning": (lambda text: {"reasoning": text}, lambda message: message.reasoning),
+    "reasoning_content": (lambda text: {"reasoning_content": text}, lambda message: message.reasoning),
+    "the raw field": (lambda text: {"reasoning_content": text}, lambda message: message.reasoning_content),
+    "function.arguments":
+        (lambda text: {"tool_calls": [{"index": 0, "id": "a", "function": {"arguments": text}}]},
+         lambda message: message.tool_calls[0].function.arguments),
+    "custom.input":
+        (lambda text: {"tool_calls": [{"index": 0, "id": "a", "custom": {"input": text}}]},
+         lambda message: message.tool_calls[0].custom.input),
+    "function_call.arguments":
+        (lambda text: {"function_call": {"arguments": text}}, lambda message: message.function_call.arguments),
+    "audio.transcript": (lambda text: {"audio": {"transcript": text}}, lambda message: message.audio.transcript),
+}  # fmt: skip
 
 
-@each_case(("delta", "text"), APPENDED)
+@each_case(("delta", "text"), APPENDED.values(), ids=APPENDED)
 def test_appended(delta: Any, text: Any) -> None:
     """Repeated and growing pieces are pieces: "ha" twice is laughter, not a repeat."""
     pieces = ["ha", "ha", "", None, "haha", "\r\n", "é", "\U0001f600"]
@@ -166,24 +155,20 @@ def test_object_decides_nothing(values: list[Any], rules: set[str]) -> None:
     assert noted(parser) == rules
 
 
-ROLES = [
-    pytest.param([{"role": "assistant"}, {}], "assistant", set(), id="once"),
-    pytest.param([{}, {}], "assistant", set(), id="never: assistant"),
-    pytest.param([{"role": None}, {"role": ""}], "assistant", {"CF203"}, id="empty: assistant"),
-    pytest.param([{"role": ""}, {"role": "model"}], "model", {"CF203"}, id="empty, then another"),
-    pytest.param([{"role": "assistant"}] * 3, "assistant", set(), id="on every chunk (StepFun)"),
-    pytest.param([{"role": "assistant"}, {"role": "model"}], "assistant", {"CF204"}, id="changed"),
-    pytest.param([{"role": "model"}, {"role": "bot"}], "model", {"CF204"}, id="neither is assistant"),
-    pytest.param(
-        [{"role": "model"}, {"role": "assistant"}, {"role": "user"}],
-        "assistant",
-        {"CF204"},
-        id="a passing one before assistant",
-    ),
-]
+ROLES = {
+    "once": ([{"role": "assistant"}, {}], "assistant", set()),
+    "never: assistant": ([{}, {}], "assistant", set()),
+    "empty: assistant": ([{"role": None}, {"role": ""}], "assistant", {"CF203"}),
+    "empty, then another": ([{"role": ""}, {"role": "model"}], "model", {"CF203"}),
+    "on every chunk (StepFun)": ([{"role": "assistant"}] * 3, "assistant", set()),
+    "changed": ([{"role": "assistant"}, {"role": "model"}], "assistant", {"CF204"}),
+    "neither is assistant": ([{"role": "model"}, {"role": "bot"}], "model", {"CF204"}),
+    "a passing one before assistant":
+        ([{"role": "model"}, {"role": "assistant"}, {"role": "user"}], "assistant", {"CF204"}),
+}  # fmt: skip
 
 
-@each_case(("deltas", "role", "rules"), ROLES)
+@each_case(("deltas", "role", "rules"), ROLES.values(), ids=ROLES)
 def test_role(deltas: list[Any], role: str, rules: set[str]) -> None:
     parser = fold(*said(*deltas))
     assert parser.completion().message.role == role
@@ -389,23 +374,19 @@ def test_usage_has_the_details_that_were_sent() -> None:
     assert usage.model_dump(exclude_unset=True) == {"prompt_tokens": 4, "prompt_tokens_details": details}
 
 
-WHERE = [
-    pytest.param({"usage": {"total_tokens": 1}}, {}, 1, id="in the chunk"),
-    pytest.param({}, {"usage": {"total_tokens": 2}}, 2, id="in the choice (Moonshot)"),
-    pytest.param({"x_groq": {"id": "req_1", "usage": {"total_tokens": 3}}}, {}, 3, id="in x_groq"),
-    pytest.param({"usage": {"total_tokens": 1}}, {"usage": {"total_tokens": 2}}, 1, id="the chunk before the choice"),
-    pytest.param(
-        {"x_groq": {"usage": {"total_tokens": 3}}}, {"usage": {"total_tokens": 2}}, 2, id="the choice before x_groq"
-    ),
-    pytest.param(
-        {"usage": None, "x_groq": {"usage": {"total_tokens": 3}}}, {"usage": None}, 3, id="a null is not there"
-    ),
-    pytest.param({"usage": {}, "x_groq": {"usage": {"total_tokens": 3}}}, {}, 3, id="nor is an empty one"),
-    pytest.param({"usage": {}}, {"usage": {"total_tokens": 2}}, 2, id="an empty one before the choice's"),
-]
+WHERE = {
+    "in the chunk": ({"usage": {"total_tokens": 1}}, {}, 1),
+    "in the choice (Moonshot)": ({}, {"usage": {"total_tokens": 2}}, 2),
+    "in x_groq": ({"x_groq": {"id": "req_1", "usage": {"total_tokens": 3}}}, {}, 3),
+    "the chunk before the choice": ({"usage": {"total_tokens": 1}}, {"usage": {"total_tokens": 2}}, 1),
+    "the choice before x_groq": ({"x_groq": {"usage": {"total_tokens": 3}}}, {"usage": {"total_tokens": 2}}, 2),
+    "a null is not there": ({"usage": None, "x_groq": {"usage": {"total_tokens": 3}}}, {"usage": None}, 3),
+    "nor is an empty one": ({"usage": {}, "x_groq": {"usage": {"total_tokens": 3}}}, {}, 3),
+    "an empty one before the choice's": ({"usage": {}}, {"usage": {"total_tokens": 2}}, 2),
+}  # fmt: skip
 
 
-@each_case(("top", "choice", "total"), WHERE)
+@each_case(("top", "choice", "total"), WHERE.values(), ids=WHERE)
 def test_where_usage_stands_is_no_anomaly(top: dict[str, Any], choice: dict[str, Any], total: int) -> None:
     parser = fold(chunk({"content": "a"}), chunk({}, finish_reason="stop", choice=choice, **top))
     assert parser.completion().usage.total_tokens == total
@@ -434,41 +415,23 @@ def base64(data: bytes) -> str:
     return b64encode(data).decode()
 
 
-AUDIO = [
-    pytest.param(
-        [{"data": base64(b"ab")}, {"data": base64(b"c")}, {"data": base64(b"defg")}],
-        {"data": base64(b"abcdefg")},
-        set(),
-        id="each piece is base64 of its own: bytes joined, encoded once",
-    ),
-    pytest.param(
-        [{"data": "YW"}, {"data": "Jj"}],
-        {"data": "YWJj"},
-        {"CF218"},
-        id="one base64 text that was cut anywhere: joined",
-    ),
-    pytest.param(
-        [{"data": "*"}, {"data": base64(b"a")}], {"data": "*" + base64(b"a")}, {"CF218"}, id="no base64: texts joined"
-    ),
-    pytest.param(
-        [{"id": "a1"}, {"id": "a2", "expires_at": 1}, {"id": "", "expires_at": 2}, {"expires_at": None}],
-        {"id": "a2", "expires_at": 2},
-        set(),
-        id="id and expiry: the last that is not empty",
-    ),
-    pytest.param(
-        [{"id": "a1", "data": "", "transcript": "He"}, {"transcript": "llo"}, {"expires_at": 9}],
-        {"id": "a1", "transcript": "Hello", "expires_at": 9},
-        set(),
-        id="the expiry alone at the end",
-    ),
-    pytest.param(
-        [{"x": 1, "y": 2}, {"x": 3, "y": None}], {"x": 3, "y": 2}, set(), id="unknown keys: the last not null"
-    ),
-]
+AUDIO = {
+    "each piece is base64 of its own: bytes joined, encoded once":
+        ([{"data": base64(b"ab")}, {"data": base64(b"c")}, {"data": base64(b"defg")}], {"data": base64(b"abcdefg")},
+         set()),
+    "one base64 text that was cut anywhere: joined": ([{"data": "YW"}, {"data": "Jj"}], {"data": "YWJj"}, {"CF218"}),
+    "no base64: texts joined": ([{"data": "*"}, {"data": base64(b"a")}], {"data": "*" + base64(b"a")}, {"CF218"}),
+    "id and expiry: the last that is not empty":
+        ([{"id": "a1"}, {"id": "a2", "expires_at": 1}, {"id": "", "expires_at": 2}, {"expires_at": None}],
+         {"id": "a2", "expires_at": 2}, set()),
+    "the expiry alone at the end":
+        ([{"id": "a1", "data": "", "transcript": "He"}, {"transcript": "llo"}, {"expires_at": 9}],
+         {"id": "a1", "transcript": "Hello", "expires_at": 9}, set()),
+    "unknown keys: the last not null": ([{"x": 1, "y": 2}, {"x": 3, "y": None}], {"x": 3, "y": 2}, set()),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("pieces", "expected", "rules"), AUDIO)
+@pytest.mark.parametrize(("pieces", "expected", "rules"), AUDIO.values(), ids=AUDIO)
 def test_audio(pieces: list[dict[str, Any]], expected: dict[str, Any], rules: set[str]) -> None:
     parser = fold(*said(*({"audio": piece} for piece in pieces)))
     audio = parser.completion().message.audio
@@ -598,77 +561,57 @@ def test_reasoning_details(deltas: list[Any], expected: list[Any]) -> None:
 THINKING = {"type": "thinking", "thinking": [{"type": "text", "text": "T"}]}
 REASONING_PART = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "T"}]}
 THOUGHT = {"google": {"thought": True}}
-SPELLINGS = [
-    pytest.param({"reasoning_content": "T"}, set(), id="reasoning_content"),
-    pytest.param({"reasoning": "T"}, set(), id="reasoning"),
-    pytest.param({"reasoning_details": [{"type": TEXT, "text": "T"}]}, set(), id="text of reasoning_details"),
-    pytest.param({"reasoning_details": [{"type": "s", "summary": "T"}]}, set(), id="else their summary"),
-    pytest.param({"content": [THINKING]}, {"CF208"}, id="thinking parts of the content (Mistral)"),
-    pytest.param({"reasoning_content": "T", "reasoning": "T"}, set(), id="twice, the same"),
-    pytest.param({"reasoning_content": "T", "reasoning": "other"}, set(), id="twice: reasoning_content first"),
-    pytest.param({"reasoning": "T", "reasoning_details": [{"text": "other"}]}, set(), id="reasoning before details"),
-    pytest.param({"reasoning_details": [{"text": "T", "summary": "other"}]}, set(), id="text before summary"),
-    pytest.param(
-        {"reasoning_details": [{"text": "T"}], "content": [{"type": "thinking", "thinking": "other"}]},
-        {"CF208"},
-        id="details before thinking parts",
-    ),
-    pytest.param({"reasoning_content": "", "reasoning": "T"}, set(), id="an empty one is not it"),
-    pytest.param({"reasoning_content": None, "reasoning": "", "reasoning_details": [{"text": "T"}]}, set(), id="two"),
-    pytest.param({"reasoning_text": "T"}, set(), id="reasoning_text (GitHub Copilot)"),
-    pytest.param({"reasoning": "T", "reasoning_text": "other"}, set(), id="reasoning before reasoning_text"),
-    pytest.param({"reasoning_text": "T", "reasoning_details": [{"text": "other"}]}, set(), id="then details"),
-    pytest.param({"thinking_blocks": [{"type": "thinking", "thinking": "T"}]}, set(), id="thinking_blocks (LiteLLM)"),
-    pytest.param(
-        {"reasoning_details": [{"text": "T"}], "thinking_blocks": [{"type": "thinking", "thinking": "other"}]},
-        set(),
-        id="details before thinking_blocks",
-    ),
-    pytest.param({"thinking": {"content": "T"}}, set(), id="thinking as an object (musistudio/llms)"),
-    pytest.param({"reasoning_content": {"text": "T"}}, {"CF209"}, id="reasoning_content as an object (Envoy)"),
-    pytest.param({"reasoning": {"content": "T"}}, {"CF209"}, id="reasoning as an object (Braintrust)"),
-    pytest.param({"reasoning": {"id": "", "content": "T"}}, {"CF209"}, id="an object with an empty id"),
-    pytest.param({"reasoning": [{"content": "T"}, "x"]}, {"CF209"}, id="a list of objects, in a whole message"),
-    pytest.param({"reasoning": {"text": 5}, "reasoning_text": "T"}, {"CF209"}, id="an object whose text is a number"),
-    pytest.param(
-        {"thinking_blocks": [{"thinking": "T"}], "thinking": {"content": "other"}}, set(), id="blocks before thinking"
-    ),
-    pytest.param({"content_blocks": [{"index": 0, "delta": {"thinking": "T"}}]}, set(), id="content_blocks (Portkey)"),
-    pytest.param(
-        {"reasoning_content": "T", "content_blocks": [{"index": 0, "delta": {"thinking": "other"}}]},
-        set(),
-        id="content_blocks only where no field of its own brought it",
-    ),
-    pytest.param(
-        {"tensorzero_extra_content": [{"type": "thought", "text": "T", "summary_text": "S", "signature": "c2ln"}]},
-        set(),
-        id="tensorzero_extra_content",
-    ),
-    pytest.param(
-        {"tensorzero_extra_content": [{"type": "thought", "id": "0", "text": None, "summary_text": "T"}]},
-        set(),
-        id="a summary in tensorzero_extra_content",
-    ),
-    pytest.param({"content": [REASONING_PART]}, {"CF208"}, id="reasoning parts of the content (Databricks)"),
-    pytest.param({"content": "<thought>T", "extra_content": THOUGHT}, set(), id="a flagged content (Gemini)"),
-    pytest.param({"content": "T", "extra_content": THOUGHT}, set(), id="a flagged content without a tag"),
-    pytest.param(
-        {"content": "other", "extra_content": THOUGHT, "reasoning": "T"}, set(), id="a field of its own before the flag"
-    ),
-    pytest.param({"reasoning_text": 5, "reasoning": "T"}, {"CF209"}, id="a reasoning_text that is a number"),
-    pytest.param({"reasoning_text": None, "thinking_blocks": None, "reasoning": "T"}, set(), id="nulls"),
-    pytest.param({"thinking_blocks": "x", "reasoning": "T"}, {"CF209"}, id="thinking_blocks that are no list"),
-    pytest.param({"thinking_blocks": ["x"], "reasoning": "T"}, {"CF209"}, id="thinking_blocks of no objects"),
-    pytest.param(
-        {"thinking_blocks": [{"thinking": 5}], "reasoning": "T"}, {"CF209"}, id="a block whose text is a number"
-    ),
-    pytest.param({"thinking": "x", "reasoning": "T"}, set(), id="a bare thinking is an unknown field"),
-    pytest.param({"reasoning_content": {"x": 1}, "reasoning": "T"}, {"CF209"}, id="nor one that is no string"),
-    pytest.param({"reasoning": 5, "reasoning_content": "T"}, {"CF209"}, id="nor one that is a number"),
-]
+SPELLINGS = {
+    "reasoning_content": ({"reasoning_content": "T"}, set()),
+    "reasoning": ({"reasoning": "T"}, set()),
+    "text of reasoning_details": ({"reasoning_details": [{"type": TEXT, "text": "T"}]}, set()),
+    "else their summary": ({"reasoning_details": [{"type": "s", "summary": "T"}]}, set()),
+    "thinking parts of the content (Mistral)": ({"content": [THINKING]}, {"CF208"}),
+    "twice, the same": ({"reasoning_content": "T", "reasoning": "T"}, set()),
+    "twice: reasoning_content first": ({"reasoning_content": "T", "reasoning": "other"}, set()),
+    "reasoning before details": ({"reasoning": "T", "reasoning_details": [{"text": "other"}]}, set()),
+    "text before summary": ({"reasoning_details": [{"text": "T", "summary": "other"}]}, set()),
+    "details before thinking parts":
+        ({"reasoning_details": [{"text": "T"}], "content": [{"type": "thinking", "thinking": "other"}]}, {"CF208"}),
+    "an empty one is not it": ({"reasoning_content": "", "reasoning": "T"}, set()),
+    "two": ({"reasoning_content": None, "reasoning": "", "reasoning_details": [{"text": "T"}]}, set()),
+    "reasoning_text (GitHub Copilot)": ({"reasoning_text": "T"}, set()),
+    "reasoning before reasoning_text": ({"reasoning": "T", "reasoning_text": "other"}, set()),
+    "then details": ({"reasoning_text": "T", "reasoning_details": [{"text": "other"}]}, set()),
+    "thinking_blocks (LiteLLM)": ({"thinking_blocks": [{"type": "thinking", "thinking": "T"}]}, set()),
+    "details before thinking_blocks":
+        ({"reasoning_details": [{"text": "T"}], "thinking_blocks": [{"type": "thinking", "thinking": "other"}]}, set()),
+    "thinking as an object (musistudio/llms)": ({"thinking": {"content": "T"}}, set()),
+    "reasoning_content as an object (Envoy)": ({"reasoning_content": {"text": "T"}}, {"CF209"}),
+    "reasoning as an object (Braintrust)": ({"reasoning": {"content": "T"}}, {"CF209"}),
+    "an object with an empty id": ({"reasoning": {"id": "", "content": "T"}}, {"CF209"}),
+    "a list of objects, in a whole message": ({"reasoning": [{"content": "T"}, "x"]}, {"CF209"}),
+    "an object whose text is a number": ({"reasoning": {"text": 5}, "reasoning_text": "T"}, {"CF209"}),
+    "blocks before thinking": ({"thinking_blocks": [{"thinking": "T"}], "thinking": {"content": "other"}}, set()),
+    "content_blocks (Portkey)": ({"content_blocks": [{"index": 0, "delta": {"thinking": "T"}}]}, set()),
+    "content_blocks only where no field of its own brought it":
+        ({"reasoning_content": "T", "content_blocks": [{"index": 0, "delta": {"thinking": "other"}}]}, set()),
+    "tensorzero_extra_content":
+        ({"tensorzero_extra_content": [{"type": "thought", "text": "T", "summary_text": "S", "signature": "c2ln"}]},
+         set()),
+    "a summary in tensorzero_extra_content":
+        ({"tensorzero_extra_content": [{"type": "thought", "id": "0", "text": None, "summary_text": "T"}]}, set()),
+    "reasoning parts of the content (Databricks)": ({"content": [REASONING_PART]}, {"CF208"}),
+    "a flagged content (Gemini)": ({"content": "<thought>T", "extra_content": THOUGHT}, set()),
+    "a flagged content without a tag": ({"content": "T", "extra_content": THOUGHT}, set()),
+    "a field of its own before the flag": ({"content": "other", "extra_content": THOUGHT, "reasoning": "T"}, set()),
+    "a reasoning_text that is a number": ({"reasoning_text": 5, "reasoning": "T"}, {"CF209"}),
+    "nulls": ({"reasoning_text": None, "thinking_blocks": None, "reasoning": "T"}, set()),
+    "thinking_blocks that are no list": ({"thinking_blocks": "x", "reasoning": "T"}, {"CF209"}),
+    "thinking_blocks of no objects": ({"thinking_blocks": ["x"], "reasoning": "T"}, {"CF209"}),
+    "a block whose text is a number": ({"thinking_blocks": [{"thinking": 5}], "reasoning": "T"}, {"CF209"}),
+    "a bare thinking is an unknown field": ({"thinking": "x", "reasoning": "T"}, set()),
+    "nor one that is no string": ({"reasoning_content": {"x": 1}, "reasoning": "T"}, {"CF209"}),
+    "nor one that is a number": ({"reasoning": 5, "reasoning_content": "T"}, {"CF209"}),
+}  # fmt: skip
 
 
-@each_case(("delta", "rules"), SPELLINGS)
+@each_case(("delta", "rules"), SPELLINGS.values(), ids=SPELLINGS)
 def test_reasoning_is_taken_once_from_the_first_spelling(delta: dict[str, Any], rules: set[str]) -> None:
     parser = ChatCompletionParser()
     chunks = parser.feed(b"".join(sse(*said(delta, {}))))
@@ -679,7 +622,7 @@ def test_reasoning_is_taken_once_from_the_first_spelling(delta: dict[str, Any], 
     assert noted(parser) == rules
 
 
-@each_case(("delta", "rules"), SPELLINGS)
+@each_case(("delta", "rules"), SPELLINGS.values(), ids=SPELLINGS)
 def test_reasoning_is_output_in_every_spelling(delta: dict[str, Any], rules: set[str]) -> None:
     """A stream that is cut while it thinks is truncated, and no retry is safe."""
     parser = ChatCompletionParser(clock=lambda: 1.0)
@@ -694,7 +637,7 @@ def test_reasoning_is_output_in_every_spelling(delta: dict[str, Any], rules: set
     assert [type(part) for part in parser.snapshot.message.parts] == [ReasoningPart]
 
 
-@each_case(("delta", "rules"), SPELLINGS)
+@each_case(("delta", "rules"), SPELLINGS.values(), ids=SPELLINGS)
 def test_reasoning_of_a_whole_message_is_the_same(delta: dict[str, Any], rules: set[str]) -> None:
     whole = {"object": "chat.completion", "choices": [{"index": 0, "message": delta, "finish_reason": "stop"}]}
     parser = ChatCompletionParser()
@@ -755,47 +698,26 @@ def block(thinking: str = "hm", **fields: Any) -> dict[str, Any]:
     return {"type": "thinking", "thinking": thinking, **fields}
 
 
-BLOCKS = [
-    pytest.param([[block(signature="s")]], [block(signature="s")], "hm", id="at once"),
-    pytest.param(
-        [[block("h")], [block("m", signature="s")]], [block(signature="s")], "hm", id="the last piece has the signature"
-    ),
-    pytest.param(
-        [[block()], [block(signature="s")], [block(signature="s")]],
-        [block(signature="s")],
-        "hm",
-        id="the signed block repeats the text, twice",
-    ),
-    pytest.param([[block()], [block()]], [block("hmhm")], "hmhm", id="pieces"),
-    pytest.param(
-        [[block(signature="s")], [block("so")]],
-        [block(signature="s"), block("so")],
-        "hmso",
-        id="after a signature comes another block",
-    ),
-    pytest.param(
-        [[block(index=0), block(index=1)], [block("!", index=0)]],
-        [block("hm!", index=0), block(index=1)],
-        "hmhm!",
-        id="by index",
-    ),
-    pytest.param([[block(id="a")], [block(id="b")]], [block(id="a"), block(id="b")], "hmhm", id="by id"),
-    pytest.param(
-        [[block("", signature=signature)] for signature in ("s", "s", "t", "", "t")],
-        [block("", signature=signature) for signature in ("s", "t")],
-        None,
-        id="by signature, where the text is left out",
-    ),
-    pytest.param(
-        [[block(signature="s")], [block(signature="t")]],
-        [block(signature="t")],
-        "hm",
-        id="not by signature, where the text is repeated",
-    ),
-]
+BLOCKS = {
+    "at once": ([[block(signature="s")]], [block(signature="s")], "hm"),
+    "the last piece has the signature": ([[block("h")], [block("m", signature="s")]], [block(signature="s")], "hm"),
+    "the signed block repeats the text, twice":
+        ([[block()], [block(signature="s")], [block(signature="s")]], [block(signature="s")], "hm"),
+    "pieces": ([[block()], [block()]], [block("hmhm")], "hmhm"),
+    "after a signature comes another block":
+        ([[block(signature="s")], [block("so")]], [block(signature="s"), block("so")], "hmso"),
+    "by index":
+        ([[block(index=0), block(index=1)], [block("!", index=0)]], [block("hm!", index=0), block(index=1)], "hmhm!"),
+    "by id": ([[block(id="a")], [block(id="b")]], [block(id="a"), block(id="b")], "hmhm"),
+    "by signature, where the text is left out":
+        ([[block("", signature=signature)] for signature in ("s", "s", "t", "", "t")],
+         [block("", signature=signature) for signature in ("s", "t")], None),
+    "not by signature, where the text is repeated":
+        ([[block(signature="s")], [block(signature="t")]], [block(signature="t")], "hm"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("deltas", "expected", "reasoning"), BLOCKS)
+@pytest.mark.parametrize(("deltas", "expected", "reasoning"), BLOCKS.values(), ids=BLOCKS)
 def test_thinking_blocks(deltas: list[Any], expected: list[Any], reasoning: str | None) -> None:
     message = fold(*said(*({"thinking_blocks": blocks} for blocks in deltas))).completion().message
     assert message.model_dump()["thinking_blocks"] == expected
@@ -828,16 +750,14 @@ def test_many_blocks_are_linear() -> None:
     assert [one["text"] for one in details] == ["aa"] * 3_000
 
 
-PIECES = [
-    pytest.param(
-        {"tool_calls": [{"index": 0, "function": {"arguments": "a"}}]}, "tool_calls.last.arguments", id="a call"
-    ),
-    pytest.param({"function_call": {"arguments": "a"}}, "function_call.arguments", id="the legacy call"),
-    pytest.param({"audio": {"transcript": "a"}}, "audio.transcript", id="a transcript"),
-]
+PIECES = {
+    "a call": ({"tool_calls": [{"index": 0, "function": {"arguments": "a"}}]}, "tool_calls.last.arguments"),
+    "the legacy call": ({"function_call": {"arguments": "a"}}, "function_call.arguments"),
+    "a transcript": ({"audio": {"transcript": "a"}}, "audio.transcript"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("delta", "buffer"), PIECES)
+@pytest.mark.parametrize(("delta", "buffer"), PIECES.values(), ids=PIECES)
 def test_the_pieces_of_every_text_are_joined_now_and_then(delta: dict[str, Any], buffer: str) -> None:
     accumulator = StreamFold()
     piece = ChatCompletionChunk.model_validate(chunk(delta))
@@ -856,45 +776,30 @@ def thought(text: str, **fields: Any) -> dict[str, Any]:
     return {"content": text, "extra_content": {"google": {"thought": True, **fields}}}
 
 
-THOUGHTS = [
-    pytest.param([thought("<thought>h"), thought("m"), {"content": "</thought>Hi"}], "hm", "Hi", id="tags"),
-    pytest.param([thought("h"), thought("m"), {"content": "Hi"}], "hm", "Hi", id="no tags"),
-    pytest.param([thought("<thought>hm"), {"content": "</thought>"}, {"content": "Hi"}], "hm", "Hi", id="a tag alone"),
-    pytest.param(
-        [thought("<thought>hm"), {"content": ""}, {"content": "</thought>Hi"}], "hm", "Hi", id="an empty text"
-    ),
-    pytest.param(
-        [thought("<thought>hm"), {"content": "</thought>Hi"}, {"content": "</thought>"}],
-        "hm",
-        "Hi</thought>",
-        id="the first one only",
-    ),
-    pytest.param([thought("hm"), {"content": "Hi"}, {"content": "</thought>"}], "hm", "Hi</thought>", id="not later"),
-    pytest.param([thought("a<thought>b</thought>"), {"content": "Hi"}], "a<thought>b</thought>", "Hi", id="not inside"),
-    pytest.param([{"content": "<thought>a"}, {"content": "</thought>b"}], None, "<thought>a</thought>b", id="no flag"),
-    pytest.param(
-        [{"content": "a", "extra_content": {"google": {"thought": False}}}, {"content": "</thought>b"}],
-        None,
-        "a</thought>b",
-        id="a flag of false",
-    ),
-    pytest.param(
-        [thought("<thought>a"), {"content": "</thought>b"}, thought("<thought>c"), {"content": "</thought>d"}],
-        "ac",
-        "bd",
-        id="twice",
-    ),
-    pytest.param(
-        [thought("<thought>a"), {"content": [{"type": "text", "text": "b"}]}, {"content": "</thought>"}],
-        "a",
-        "b</thought>",
-        id="a list of parts closes it too",
-    ),
-    pytest.param([thought(""), thought("<thought>")], None, None, id="nothing in it"),
-]
+THOUGHTS = {
+    "tags": ([thought("<thought>h"), thought("m"), {"content": "</thought>Hi"}], "hm", "Hi"),
+    "no tags": ([thought("h"), thought("m"), {"content": "Hi"}], "hm", "Hi"),
+    "a tag alone": ([thought("<thought>hm"), {"content": "</thought>"}, {"content": "Hi"}], "hm", "Hi"),
+    "an empty text": ([thought("<thought>hm"), {"content": ""}, {"content": "</thought>Hi"}], "hm", "Hi"),
+    "the first one only":
+        ([thought("<thought>hm"), {"content": "</thought>Hi"}, {"content": "</thought>"}], "hm", "Hi</thought>"),
+    "not later": ([thought("hm"), {"content": "Hi"}, {"content": "</thought>"}], "hm", "Hi</thought>"),
+    "not inside": ([thought("a<thought>b</thought>"), {"content": "Hi"}], "a<thought>b</thought>", "Hi"),
+    "no flag": ([{"content": "<thought>a"}, {"content": "</thought>b"}], None, "<thought>a</thought>b"),
+    "a flag of false":
+        ([{"content": "a", "extra_content": {"google": {"thought": False}}}, {"content": "</thought>b"}], None,
+         "a</thought>b"),
+    "twice":
+        ([thought("<thought>a"), {"content": "</thought>b"}, thought("<thought>c"), {"content": "</thought>d"}], "ac",
+         "bd"),
+    "a list of parts closes it too":
+        ([thought("<thought>a"), {"content": [{"type": "text", "text": "b"}]}, {"content": "</thought>"}], "a",
+         "b</thought>"),
+    "nothing in it": ([thought(""), thought("<thought>")], None, None),
+}  # fmt: skip
 
 
-@each_case(("deltas", "reasoning", "text"), THOUGHTS)
+@each_case(("deltas", "reasoning", "text"), THOUGHTS.values(), ids=THOUGHTS)
 def test_flagged_thoughts(deltas: list[Any], reasoning: str | None, text: str | None) -> None:
     """Plain text chunks come before and after, so that each way a chunk can take is taken."""
     last = [{"content": "."}] * 3
@@ -942,26 +847,22 @@ def test_the_chunk_that_was_sent_is_not_changed() -> None:
 
 # Content parts
 
-PARTS = [
-    pytest.param([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "ab", "", id="text"),
-    pytest.param([THINKING], "", "T", id="thinking"),
-    pytest.param([{"type": "thinking", "thinking": "T"}], "", "T", id="thinking as a string"),
-    pytest.param([THINKING, {"type": "text", "text": "a"}, THINKING], "a", "TT", id="mixed"),
-    pytest.param([{"type": "reference", "reference_ids": [1]}, {"type": "text", "text": "a"}], "a", "", id="others"),
-    pytest.param(["a", {"type": "text", "text": "b"}, "c"], "abc", "", id="strings among them"),
-    pytest.param([{"type": "text", "text": None}, {"type": "text"}], "", "", id="without text"),
-    pytest.param([{"type": "thinking", "thinking": ["T", {"type": "text", "text": "U"}]}], "", "TU", id="nested"),
-    pytest.param(
-        [{"type": "thinking", "thinking": [THINKING["thinking"][0], {"type": "reference"}, 5]}],
-        "",
-        "T",
-        id="references in thinking",
-    ),
-    pytest.param([], "", "", id="none"),
-]
+PARTS = {
+    "text": ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "ab", ""),
+    "thinking": ([THINKING], "", "T"),
+    "thinking as a string": ([{"type": "thinking", "thinking": "T"}], "", "T"),
+    "mixed": ([THINKING, {"type": "text", "text": "a"}, THINKING], "a", "TT"),
+    "others": ([{"type": "reference", "reference_ids": [1]}, {"type": "text", "text": "a"}], "a", ""),
+    "strings among them": (["a", {"type": "text", "text": "b"}, "c"], "abc", ""),
+    "without text": ([{"type": "text", "text": None}, {"type": "text"}], "", ""),
+    "nested": ([{"type": "thinking", "thinking": ["T", {"type": "text", "text": "U"}]}], "", "TU"),
+    "references in thinking":
+        ([{"type": "thinking", "thinking": [THINKING["thinking"][0], {"type": "reference"}, 5]}], "", "T"),
+    "none": ([], "", ""),
+}  # fmt: skip
 
 
-@each_case(("parts", "text", "reasoning"), PARTS)
+@each_case(("parts", "text", "reasoning"), PARTS.values(), ids=PARTS)
 def test_content_parts_are_split(parts: list[Any], text: str, reasoning: str) -> None:
     parser = ChatCompletionParser()
     chunks = parser.feed(b"".join(sse(*said({"content": parts}, {"content": "!"}))))
@@ -1180,22 +1081,14 @@ def test_tool_calls_are_the_assistants_whatever_the_role() -> None:
 
 # Lists: log probabilities, annotations, images
 
-LISTS = [
-    pytest.param(lambda items: chunk({"images": items}), lambda choice: choice.message.images, id="images"),
-    pytest.param(
-        lambda items: chunk({"annotations": items}), lambda choice: choice.message.annotations, id="annotations"
-    ),
-    pytest.param(
-        lambda items: chunk({}, choice={"logprobs": {"content": items}}),
-        lambda choice: choice.logprobs.content,
-        id="logprobs.content",
-    ),
-    pytest.param(
-        lambda items: chunk({}, choice={"logprobs": {"refusal": items}}),
-        lambda choice: choice.logprobs.refusal,
-        id="logprobs.refusal",
-    ),
-]
+LISTS = {
+    "images": (lambda items: chunk({"images": items}), lambda choice: choice.message.images),
+    "annotations": (lambda items: chunk({"annotations": items}), lambda choice: choice.message.annotations),
+    "logprobs.content":
+        (lambda items: chunk({}, choice={"logprobs": {"content": items}}), lambda choice: choice.logprobs.content),
+    "logprobs.refusal":
+        (lambda items: chunk({}, choice={"logprobs": {"refusal": items}}), lambda choice: choice.logprobs.refusal),
+}  # fmt: skip
 
 
 def plain(items: Any) -> Any:
@@ -1203,7 +1096,7 @@ def plain(items: Any) -> Any:
     return [item if isinstance(item, dict) else item.model_dump(exclude_unset=True) for item in items]
 
 
-@pytest.mark.parametrize(("sent", "found"), LISTS)
+@pytest.mark.parametrize(("sent", "found"), LISTS.values(), ids=LISTS)
 def test_lists_extend(sent: Any, found: Any) -> None:
     a, b, c = ({"x": letter, "token": letter} for letter in "abc")
     parser = fold(sent([a]), sent([]), sent(None), sent([b, c]), sent([a]), *said({}))
@@ -1213,7 +1106,7 @@ def test_lists_extend(sent: Any, found: Any) -> None:
 
 
 @each_case("raw", ["x", 5, {"x": 1}])
-@each_case(("sent", "found"), LISTS)
+@each_case(("sent", "found"), LISTS.values(), ids=LISTS)
 def test_a_value_that_is_no_list_is_kept_raw(sent: Any, found: Any, raw: Any) -> None:
     parser = fold(sent("other"), sent(raw), *said({}))
     (choice,) = parser.completion().choices
@@ -1332,22 +1225,18 @@ def test_token_ids(values: list[Any], expected: Any) -> None:
 
 # function_call
 
-FUNCTION_CALLS = [
-    pytest.param(
-        [{"name": "f", "arguments": ""}, {"arguments": '{"a"'}, {"arguments": ":1}"}],
-        {"name": "f", "arguments": '{"a":1}'},
-        id="name first, arguments append",
-    ),
-    pytest.param([{"name": "f"}, {"name": "g"}, {"name": ""}], {"name": "f", "arguments": ""}, id="the first name"),
-    pytest.param([{"arguments": "1"}, {"name": "f"}], {"name": "f", "arguments": "1"}, id="a late name"),
-    pytest.param([{"arguments": "1"}], {"name": None, "arguments": "1"}, id="no name"),
-    pytest.param(
-        [{"name": "f", "x": 1}, {"x": 2}, {"x": None}], {"name": "f", "arguments": "", "x": 2}, id="unknown keys"
-    ),
-]
+FUNCTION_CALLS = {
+    "name first, arguments append":
+        ([{"name": "f", "arguments": ""}, {"arguments": '{"a"'}, {"arguments": ":1}"}],
+         {"name": "f", "arguments": '{"a":1}'}),
+    "the first name": ([{"name": "f"}, {"name": "g"}, {"name": ""}], {"name": "f", "arguments": ""}),
+    "a late name": ([{"arguments": "1"}, {"name": "f"}], {"name": "f", "arguments": "1"}),
+    "no name": ([{"arguments": "1"}], {"name": None, "arguments": "1"}),
+    "unknown keys": ([{"name": "f", "x": 1}, {"x": 2}, {"x": None}], {"name": "f", "arguments": "", "x": 2}),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("fragments", "expected"), FUNCTION_CALLS)
+@pytest.mark.parametrize(("fragments", "expected"), FUNCTION_CALLS.values(), ids=FUNCTION_CALLS)
 def test_function_call(fragments: list[Any], expected: dict[str, Any]) -> None:
     parser = fold(*said(*({"function_call": one} for one in fragments), finish_reason="function_call"))
     assert parser.completion().message.function_call.model_dump() == expected
@@ -1680,43 +1569,23 @@ def whole(message: Any, finish_reason: str | None = None, **choice: Any) -> dict
     return chunk(finish_reason=finish_reason, choice={"message": message, **choice})
 
 
-MESSAGES = [
-    pytest.param([whole({"content": "whole"}, "stop")], "whole", 1, id="instead of deltas (HybridAI)"),
-    pytest.param(
-        [whole({"content": "w"}), whole({"content": "wh"}), whole({"content": "whole"}, "stop")],
-        "whole",
-        1,
-        id="several: the last (Perplexity's full mode)",
-    ),
-    pytest.param(
-        [chunk({"content": "de"}), chunk({"content": "lta"}), whole({"content": "whole"}, "stop")],
-        "delta",
-        0,
-        id="after deltas, as at the end of MiniMax: the deltas hold",
-    ),
-    pytest.param(
-        [whole({"content": "w"}), chunk({"content": "delta"}), whole({"content": "whole"}, "stop")],
-        "delta",
-        0,
-        id="around deltas",
-    ),
-    pytest.param(
-        [chunk({"content": "de"}, choice={"message": {"content": "whole"}}), *said({"content": "lta"})],
-        "delta",
-        0,
-        id="beside a delta",
-    ),
-    pytest.param(
-        [chunk({"role": "assistant", "content": ""}), whole({"content": "whole"}, "stop")],
-        "whole",
-        1,
-        id="after deltas without output",
-    ),
-    pytest.param([whole({"content": None}), *said({"content": "a"})], "a", 0, id="an empty message"),
-]
+MESSAGES = {
+    "instead of deltas (HybridAI)": ([whole({"content": "whole"}, "stop")], "whole", 1),
+    "several: the last (Perplexity's full mode)":
+        ([whole({"content": "w"}), whole({"content": "wh"}), whole({"content": "whole"}, "stop")], "whole", 1),
+    "after deltas, as at the end of MiniMax: the deltas hold":
+        ([chunk({"content": "de"}), chunk({"content": "lta"}), whole({"content": "whole"}, "stop")], "delta", 0),
+    "around deltas":
+        ([whole({"content": "w"}), chunk({"content": "delta"}), whole({"content": "whole"}, "stop")], "delta", 0),
+    "beside a delta":
+        ([chunk({"content": "de"}, choice={"message": {"content": "whole"}}), *said({"content": "lta"})], "delta", 0),
+    "after deltas without output":
+        ([chunk({"role": "assistant", "content": ""}), whole({"content": "whole"}, "stop")], "whole", 1),
+    "an empty message": ([whole({"content": None}), *said({"content": "a"})], "a", 0),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("payloads", "text", "extra"), MESSAGES)
+@pytest.mark.parametrize(("payloads", "text", "extra"), MESSAGES.values(), ids=MESSAGES)
 def test_a_message_is_the_content_only_where_no_delta_was(payloads: list[Any], text: str, extra: int) -> None:
     """What it adds is handed out as one more chunk at the end, so that the chunks add up to the message."""
     parser = ChatCompletionParser()

@@ -609,34 +609,32 @@ def test_made_up_ids_do_not_come_again_in_the_next_turn() -> None:
 
 # Names
 
-NAMES = [
-    pytest.param([(0, "a", W, OPEN), (0, "a", W, "1}")], W, {"CF307"}, id="repeated"),
-    pytest.param([(0, "a", W, OPEN), (0, "a", "", "1}")], W, set(), id="empty"),
-    pytest.param([(0, "a", "get", ""), (0, ..., "get_wea", ""), (0, ..., W, ONE)], W, {"CF308"}, id="growing"),
-    pytest.param([(0, "a", W, OPEN), (0, "a", W + "_now", "1}")], W, {"CF309"}, id="growing after arguments"),
-    pytest.param([(0, "a", W, OPEN), (0, "a", "get", "1}")], W, {"CF309"}, id="shorter after arguments"),
-    pytest.param([(0, "a", "get", ""), (0, ..., "_", ""), (0, ..., "weather", ONE)], W, {"CF308"}, id="in pieces"),
-    pytest.param([(0, "a", "get_", ...), (0, "a", "weather", ONE)], W, {"CF308"}, id="in pieces beside the id"),
-    pytest.param([(0, "a", "f", OPEN), (0, "a", "f", "1}")], "f", {"CF307"}, id="of one letter, repeated"),
-    pytest.param([(0, "a", "f", ...), (0, "a", "g", ONE)], "fg", {"CF308"}, id="of one letter each, in pieces"),
-    pytest.param([(0, "a", "get_", ...), (0, ..., "weather", ONE)], W, {"CF308"}, id="in pieces, last with arguments"),
-    pytest.param([(0, "a", W, OPEN), (0, "a", T, "1}")], W, {"CF309"}, id="another after arguments"),
-    pytest.param([(0, "a", W, "{"), (0, "a", T, '"n":1}')], W, {"CF309"}, id="after the first character of them"),
-    pytest.param([(0, "a", ..., OPEN), (0, ..., ..., "1}"), (0, ..., W, ...)], W, set(), id="late"),
-    pytest.param([(0, "a", ..., OPEN), (0, ..., W, "1}")], W, set(), id="between arguments"),
-    pytest.param([(0, "a", ..., ONE)], "", set(), id="never"),
-    pytest.param([(0, "a", W, OPEN), (0, "", "null", "1}")], W, set(), id="the word null"),
-    pytest.param([(0, "a", W, ""), (0, "", "null", ONE)], W, set(), id="the word null before arguments"),
-    pytest.param([(0, "a", "null", ONE)], "null", set(), id="a tool of that name"),
-    pytest.param(
-        [(0, "a", "is_", ""), (0, ..., "null", ""), (0, ..., ..., ONE)], "is_null", {"CF308"}, id="a piece of it"
-    ),
-    pytest.param([(..., "a", W, OPEN), (..., "", "null", "1}")], W, {"CF301"}, id="the word null without an index"),
-    pytest.param([(..., "a", W, OPEN), (..., "a", "null", "1}")], W, {"CF301"}, id="the word null beside the id"),
-]
+NAMES = {
+    "repeated": ([(0, "a", W, OPEN), (0, "a", W, "1}")], W, {"CF307"}),
+    "empty": ([(0, "a", W, OPEN), (0, "a", "", "1}")], W, set()),
+    "growing": ([(0, "a", "get", ""), (0, ..., "get_wea", ""), (0, ..., W, ONE)], W, {"CF308"}),
+    "growing after arguments": ([(0, "a", W, OPEN), (0, "a", W + "_now", "1}")], W, {"CF309"}),
+    "shorter after arguments": ([(0, "a", W, OPEN), (0, "a", "get", "1}")], W, {"CF309"}),
+    "in pieces": ([(0, "a", "get", ""), (0, ..., "_", ""), (0, ..., "weather", ONE)], W, {"CF308"}),
+    "in pieces beside the id": ([(0, "a", "get_", ...), (0, "a", "weather", ONE)], W, {"CF308"}),
+    "of one letter, repeated": ([(0, "a", "f", OPEN), (0, "a", "f", "1}")], "f", {"CF307"}),
+    "of one letter each, in pieces": ([(0, "a", "f", ...), (0, "a", "g", ONE)], "fg", {"CF308"}),
+    "in pieces, last with arguments": ([(0, "a", "get_", ...), (0, ..., "weather", ONE)], W, {"CF308"}),
+    "another after arguments": ([(0, "a", W, OPEN), (0, "a", T, "1}")], W, {"CF309"}),
+    "after the first character of them": ([(0, "a", W, "{"), (0, "a", T, '"n":1}')], W, {"CF309"}),
+    "late": ([(0, "a", ..., OPEN), (0, ..., ..., "1}"), (0, ..., W, ...)], W, set()),
+    "between arguments": ([(0, "a", ..., OPEN), (0, ..., W, "1}")], W, set()),
+    "never": ([(0, "a", ..., ONE)], "", set()),
+    "the word null": ([(0, "a", W, OPEN), (0, "", "null", "1}")], W, set()),
+    "the word null before arguments": ([(0, "a", W, ""), (0, "", "null", ONE)], W, set()),
+    "a tool of that name": ([(0, "a", "null", ONE)], "null", set()),
+    "a piece of it": ([(0, "a", "is_", ""), (0, ..., "null", ""), (0, ..., ..., ONE)], "is_null", {"CF308"}),
+    "the word null without an index": ([(..., "a", W, OPEN), (..., "", "null", "1}")], W, {"CF301"}),
+    "the word null beside the id": ([(..., "a", W, OPEN), (..., "a", "null", "1}")], W, {"CF301"}),
+}  # fmt: skip
 
 
-@each_case(("deltas", "name", "rules"), NAMES)
+@each_case(("deltas", "name", "rules"), NAMES.values(), ids=NAMES)
 def test_names(deltas, name: str, rules: set[str]) -> None:
     check(deltas, [("a", name, ONE)], rules)
 

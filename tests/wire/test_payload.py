@@ -398,50 +398,31 @@ def text_of(delta: Any, *path: str | int) -> str:
     return delta or ""
 
 
-CHANNELS: list[Any] = [
+CHANNELS: dict[str, Any] = {
     # The delta that brings a text, and where the text stands in a delta and in the message.
-    pytest.param(lambda text: {"content": text}, lambda part: text_of(part, "content"), id="content"),
-    pytest.param(lambda text: {"refusal": text}, lambda part: text_of(part, "refusal"), id="refusal"),
-    pytest.param(lambda text: {"reasoning": text}, lambda part: text_of(part, "reasoning"), id="reasoning"),
-    pytest.param(
-        lambda text: {"reasoning_content": text},
-        lambda part: text_of(part, "reasoning_content"),
-        id="reasoning_content",
-    ),
-    pytest.param(
-        lambda text: {"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": text}]},
-        lambda part: (text_of(part, "reasoning_details", 0) or {}).get("text") or "",
-        id="reasoning_details: text",
-    ),
-    pytest.param(
-        lambda text: {"reasoning_details": [{"type": "reasoning.summary", "summary": text}]},
-        lambda part: (text_of(part, "reasoning_details", 0) or {}).get("summary") or "",
-        id="reasoning_details: summary",
-    ),
-    pytest.param(
-        lambda text: {"tool_calls": [{"index": 3, "id": "a", "function": {"arguments": text}}]},
-        lambda part: text_of(part, "tool_calls", 0, "function", "arguments"),
-        id="arguments",
-    ),
-    pytest.param(
-        lambda text: {"tool_calls": [{"id": "a", "function": {"arguments": text}}]},
-        lambda part: text_of(part, "tool_calls", 0, "function", "arguments"),
-        id="arguments, by id",
-    ),
-    pytest.param(
-        lambda text: {"tool_calls": [{"index": 3, "custom": {"input": text}}]},
-        lambda part: text_of(part, "tool_calls", 0, "custom", "input"),
-        id="input of a custom tool",
-    ),
-    pytest.param(
-        lambda text: {"function_call": {"arguments": text}},
-        lambda part: text_of(part, "function_call", "arguments"),
-        id="function_call",
-    ),
-    pytest.param(
-        lambda text: {"audio": {"transcript": text}}, lambda part: text_of(part, "audio", "transcript"), id="transcript"
-    ),
-]
+    "content": (lambda text: {"content": text}, lambda part: text_of(part, "content")),
+    "refusal": (lambda text: {"refusal": text}, lambda part: text_of(part, "refusal")),
+    "reasoning": (lambda text: {"reasoning": text}, lambda part: text_of(part, "reasoning")),
+    "reasoning_content": (lambda text: {"reasoning_content": text}, lambda part: text_of(part, "reasoning_content")),
+    "reasoning_details: text":
+        (lambda text: {"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": text}]},
+         lambda part: (text_of(part, "reasoning_details", 0) or {}).get("text") or ""),
+    "reasoning_details: summary":
+        (lambda text: {"reasoning_details": [{"type": "reasoning.summary", "summary": text}]},
+         lambda part: (text_of(part, "reasoning_details", 0) or {}).get("summary") or ""),
+    "arguments":
+        (lambda text: {"tool_calls": [{"index": 3, "id": "a", "function": {"arguments": text}}]},
+         lambda part: text_of(part, "tool_calls", 0, "function", "arguments")),
+    "arguments, by id":
+        (lambda text: {"tool_calls": [{"id": "a", "function": {"arguments": text}}]},
+         lambda part: text_of(part, "tool_calls", 0, "function", "arguments")),
+    "input of a custom tool":
+        (lambda text: {"tool_calls": [{"index": 3, "custom": {"input": text}}]},
+         lambda part: text_of(part, "tool_calls", 0, "custom", "input")),
+    "function_call":
+        (lambda text: {"function_call": {"arguments": text}}, lambda part: text_of(part, "function_call", "arguments")),
+    "transcript": (lambda text: {"audio": {"transcript": text}}, lambda part: text_of(part, "audio", "transcript")),
+}  # fmt: skip
 PIECES = [
     pytest.param(["a\ud83d", "\ude00b"], "a\U0001f600b", id="split once"),
     pytest.param(["\ud83d", "\ude00\ud83d", "\ude01"], "\U0001f600\U0001f601", id="split twice"),
@@ -456,7 +437,7 @@ PIECES = [
 
 
 @each_case(("pieces", "expected"), PIECES)
-@each_case(("sent", "found"), CHANNELS)
+@each_case(("sent", "found"), CHANNELS.values(), ids=CHANNELS)
 def test_halves_are_joined(sent: Any, found: Any, pieces: list[str | None], expected: str) -> None:
     """What is handed out has whole characters only, and adds up to the message."""
     parser = ChatCompletionParser()
@@ -471,7 +452,7 @@ def test_halves_are_joined(sent: Any, found: Any, pieces: list[str | None], expe
         assert "CF211" in noted(parser)
 
 
-@each_case(("sent", "found"), CHANNELS)
+@each_case(("sent", "found"), CHANNELS.values(), ids=CHANNELS)
 def test_no_half_is_ever_handed_out(sent: Any, found: Any) -> None:
     parser = ChatCompletionParser()
     for piece in ("a\ud83d", "\ude00", "\ude00", "\ud83d"):
