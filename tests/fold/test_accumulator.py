@@ -208,99 +208,51 @@ def counts(prompt: Any = ..., completion: Any = ..., total: Any = ..., **more: A
     return {name: count for name, count in known.items() if count is not ...}
 
 
-USAGES = [
-    pytest.param([None, counts(3)], counts(3), set(), id="at the end"),
-    pytest.param([counts(3), None, ...], counts(3), set(), id="null and absent take nothing away"),
-    pytest.param(
-        [counts(completion=n, total=n) for n in (1, 2, 9)],
-        counts(completion=9, total=9),
-        set(),
-        id="cumulative on every chunk: the last, never the sum",
-    ),
-    pytest.param([counts(3, 1), counts(None, 2)], counts(3, 2), set(), id="key by key, the last that is not null"),
-    pytest.param([counts(completion=9), counts(completion=4)], counts(completion=4), set(), id="also a smaller one"),
-    pytest.param(
-        [counts(3, x=0.5), counts(0, x=0)],
-        counts(3, x=0.5),
-        {"CF401"},
-        id="a 0 never replaces a positive number (MiniMax)",
-    ),
-    pytest.param([counts(0, None), counts(3, 0)], counts(3, 0), set(), id="a 0 is a value where none was"),
-    pytest.param(
-        [
-            {
-                "prompt_tokens_details": {"cached_tokens": 5, "x": 1},
-                "completion_tokens_details": {"reasoning_tokens": 7},
-            },
-            {"prompt_tokens_details": {"cached_tokens": 0, "y": 2}, "completion_tokens_details": None},
-        ],
-        {
-            "prompt_tokens_details": {"cached_tokens": 5, "x": 1, "y": 2},
-            "completion_tokens_details": {"reasoning_tokens": 7},
-        },
-        {"CF401"},
-        id="details merge alike",
-    ),
-    pytest.param(
-        [{"cached_tokens": 1, "cost": 0.1, "tier": "a"}, {"cached_tokens": 2, "cost": 0.2, "tier": "b", "more": {}}],
-        {"cached_tokens": 2, "cost": 0.2, "tier": "b", "more": {}},
-        set(),
-        id="a provider's own keys too",
-    ),
-    pytest.param(
-        [counts(10, 1, 11), counts(completion=5, total=5)],
-        counts(10, 5, 15),
-        {"CF402"},
-        id="a total too small by the merge becomes the sum (bridges to Claude)",
-    ),
-    pytest.param(
-        [counts(10, 0, 10), counts(0, 5, 5)], counts(10, 5, 15), {"CF401", "CF402"}, id="also where a 0 was held back"
-    ),
-    pytest.param([counts(10, 5, 12)] * 2, counts(10, 5, 12), set(), id="a total that was sent too small stays"),
-    pytest.param(
-        [{"x": 1}, counts(10, 5, 12)],
-        counts(10, 5, 12, x=1),
-        set(),
-        id="also beside other keys: it was not the merge that made it so",
-    ),
-    pytest.param([counts(10, 5, 99), counts(completion=6)], counts(10, 6, 99), set(), id="a larger total stays"),
-    pytest.param(
-        [counts(10, total=14), counts(completion=5)],
-        counts(10, 5, 15),
-        {"CF402"},
-        id="a total that is one below the sum",
-    ),
-    pytest.param([counts(10, total=15), counts(completion=5)], counts(10, 5, 15), set(), id="a total that is the sum"),
-    pytest.param([{}], {}, set(), id="empty"),
-    pytest.param(
-        [counts(total=16, input_tokens=11, output_tokens=5), {"output_tokens": 7}],
-        counts(11, 7, 18, input_tokens=11, output_tokens=7),
-        {"CF402", "CF405"},
-        id="the names of another API (mlx-vlm)",
-    ),
-    pytest.param(
-        [counts(10, 5, 15, input_tokens=0, output_tokens=0)],
-        counts(10, 5, 15, input_tokens=0, output_tokens=0),
-        set(),
-        id="beside its own",
-    ),
-    pytest.param(
-        [counts(100, 20, 120), {"input_tokens": 3, "output_tokens": 20}],
-        counts(100, 20, 120, input_tokens=3, output_tokens=20),
-        set(),
-        id="after its own",
-    ),
-    pytest.param([{"output_tokens": -5}], {"output_tokens": -5}, set(), id="unless they are below 0"),
-    pytest.param(
-        [counts(total=3, input_tokens="11", output_tokens=2.5)],
-        counts(total=3, input_tokens="11", output_tokens=2.5),
-        set(),
-        id="unless they are no counts",
-    ),
-]
+USAGES = {
+    "at the end": ([None, counts(3)], counts(3), set()),
+    "null and absent take nothing away": ([counts(3), None, ...], counts(3), set()),
+    "cumulative on every chunk: the last, never the sum":
+        ([counts(completion=n, total=n) for n in (1, 2, 9)], counts(completion=9, total=9), set()),
+    "key by key, the last that is not null": ([counts(3, 1), counts(None, 2)], counts(3, 2), set()),
+    "also a smaller one": ([counts(completion=9), counts(completion=4)], counts(completion=4), set()),
+    "a 0 never replaces a positive number (MiniMax)": ([counts(3, x=0.5), counts(0, x=0)], counts(3, x=0.5), {"CF401"}),
+    "a 0 is a value where none was": ([counts(0, None), counts(3, 0)], counts(3, 0), set()),
+    "details merge alike":
+        ([{"prompt_tokens_details": {"cached_tokens": 5, "x": 1},
+         "completion_tokens_details": {"reasoning_tokens": 7}},
+         {"prompt_tokens_details": {"cached_tokens": 0, "y": 2}, "completion_tokens_details": None}],
+         {"prompt_tokens_details": {"cached_tokens": 5, "x": 1, "y": 2},
+         "completion_tokens_details": {"reasoning_tokens": 7}}, {"CF401"}),
+    "a provider's own keys too":
+        ([{"cached_tokens": 1, "cost": 0.1, "tier": "a"}, {"cached_tokens": 2, "cost": 0.2, "tier": "b", "more": {}}],
+         {"cached_tokens": 2, "cost": 0.2, "tier": "b", "more": {}}, set()),
+    "a total too small by the merge becomes the sum (bridges to Claude)":
+        ([counts(10, 1, 11), counts(completion=5, total=5)], counts(10, 5, 15), {"CF402"}),
+    "also where a 0 was held back": ([counts(10, 0, 10), counts(0, 5, 5)], counts(10, 5, 15), {"CF401", "CF402"}),
+    "a total that was sent too small stays": ([counts(10, 5, 12)] * 2, counts(10, 5, 12), set()),
+    "also beside other keys: it was not the merge that made it so":
+        ([{"x": 1}, counts(10, 5, 12)], counts(10, 5, 12, x=1), set()),
+    "a larger total stays": ([counts(10, 5, 99), counts(completion=6)], counts(10, 6, 99), set()),
+    "a total that is one below the sum": ([counts(10, total=14), counts(completion=5)], counts(10, 5, 15), {"CF402"}),
+    "a total that is the sum": ([counts(10, total=15), counts(completion=5)], counts(10, 5, 15), set()),
+    "empty": ([{}], {}, set()),
+    "the names of another API (mlx-vlm)":
+        ([counts(total=16, input_tokens=11, output_tokens=5), {"output_tokens": 7}],
+         counts(11, 7, 18, input_tokens=11, output_tokens=7), {"CF402", "CF405"}),
+    "beside its own":
+        ([counts(10, 5, 15, input_tokens=0, output_tokens=0)], counts(10, 5, 15, input_tokens=0, output_tokens=0),
+         set()),
+    "after its own":
+        ([counts(100, 20, 120), {"input_tokens": 3, "output_tokens": 20}],
+         counts(100, 20, 120, input_tokens=3, output_tokens=20), set()),
+    "unless they are below 0": ([{"output_tokens": -5}], {"output_tokens": -5}, set()),
+    "unless they are no counts":
+        ([counts(total=3, input_tokens="11", output_tokens=2.5)],
+         counts(total=3, input_tokens="11", output_tokens=2.5), set()),
+}  # fmt: skip
 
 
-@each_case(("usages", "expected", "rules"), USAGES)
+@each_case(("usages", "expected", "rules"), USAGES.values(), ids=USAGES)
 def test_usage(usages: list[Any], expected: dict[str, Any], rules: set[str]) -> None:
     parser = fold(*sent_at_the_top("usage", usages))
     assert parser.completion().usage.model_dump(exclude_none=True) == expected
@@ -458,97 +410,51 @@ def encrypted(data: str, id_: str | None = None, index: int = 0, **fields: Any) 
     return {"type": "reasoning.encrypted", "index": index, "data": data, **ids, **fields}
 
 
-DETAILS = [
-    pytest.param([[at(0, text="a")], [at(0, text="b")]], [at(0, text="ab")], id="text appends"),
-    pytest.param([[summary("a")]] * 2, [summary("aa")], id="summary appends"),
-    pytest.param([[encrypted("a")]] * 2, [encrypted("aa")], id="data appends"),
-    pytest.param(
-        [[at(0, text="a", signature=None)], [at(0, signature="s")]],
-        [at(0, text="a", signature="s")],
-        id="a signature that comes late and alone",
-    ),
-    pytest.param(
-        [
-            [at(0, signature="s", id="i", format="f")],
-            [at(0, signature="", id=None, format="")],
-            [at(0, signature="t", format="g")],
-        ],
-        [at(0, signature="t", id="i", format="g")],
-        id="signature, id, format: the last that is not empty",
-    ),
-    pytest.param(
-        [[at(0, text="a"), at(1, text="b")], [at(1, text="B"), at(0, text="A")]],
-        [at(0, text="aA"), at(1, text="bB")],
-        id="by index, not by place",
-    ),
-    pytest.param(
-        [[at(0, text="a")], [encrypted("x")], [at(0, text="b")]],
-        [at(0, text="ab"), encrypted("x")],
-        id="by type too: the same index twice",
-    ),
-    pytest.param(
-        [[encrypted("x", "rs_1")], [encrypted("y", "rs_2")], [encrypted("z")], [encrypted("!", "rs_2")]],
-        [encrypted("x", "rs_1"), encrypted("yz!", "rs_2")],
-        id="encrypted data of another id is another block, at the same index too (OpenRouter)",
-    ),
-    pytest.param(
-        [
-            [summary("a")],
-            [summary("b")],
-            [encrypted("x", "rs_1")],
-            [summary(format="f")],
-            [encrypted("X", "rs_1")],
-            [summary("c")],
-            [summary("d")],
-            [encrypted("y", "rs_2")],
-        ],
-        [summary("ab", format="f"), encrypted("xX", "rs_1"), summary("cd"), encrypted("y", "rs_2")],
-        id="a summary after encrypted data with an id is another block, at the same index too (OpenRouter)",
-    ),
-    pytest.param(
-        [[summary("a")], [encrypted("x", "rs_1", 1)], [summary("b")]],
-        [summary("ab"), encrypted("x", "rs_1", 1)],
-        id="not where the encrypted data has an index of its own",
-    ),
-    pytest.param(
-        [[encrypted("x", "rs_1")], [{"type": "reasoning.encrypted", "index": 0, "text": "a"}]],
-        [encrypted("x", "rs_1", text="a")],
-        id="nor where the text is of the same type",
-    ),
-    pytest.param(
-        [[at(0, text="a", id="1")], [at(0, text="b", id="2")]],
-        [at(0, text="ab", id="2")],
-        id="text of another id at the same index is not",
-    ),
-    pytest.param(
-        [[{"type": TEXT, "text": "a"}], [{"type": "x", "text": "-"}], [{"type": TEXT, "text": "b", "signature": "s"}]],
-        [{"type": TEXT, "text": "ab", "signature": "s"}, {"type": "x", "text": "-"}],
-        id="without an index: to the last of its type",
-    ),
-    pytest.param(
-        [[at(0, text="a"), at(1, text="b")], [{"type": TEXT, "text": "!"}]],
-        [at(0, text="a"), at(1, text="b!")],
-        id="the last of its type may have an index",
-    ),
-    pytest.param(
-        [
-            [{"type": TEXT, "id": "i", "text": "a"}],
-            [{"type": TEXT, "id": "i", "text": "b"}],
-            [{"type": TEXT, "id": "j"}],
-        ],
-        [{"type": TEXT, "id": "i", "text": "ab"}, {"type": TEXT, "id": "j"}],
-        id="unless the id differs",
-    ),
-    pytest.param([[at(0, text=None)], [at(0, text="a")]], [at(0, text="a")], id="null text adds nothing"),
-    pytest.param(
-        [[{"thinking": "a", "signature": "s"}, {"thinking": "b", "signature": "t"}]],
-        [{"thinking": "a", "signature": "s"}, {"thinking": "b", "signature": "t"}],
-        id="whole blocks without type and index (Helicone)",
-    ),
-]
+DETAILS = {
+    "text appends": ([[at(0, text="a")], [at(0, text="b")]], [at(0, text="ab")]),
+    "summary appends": ([[summary("a")]] * 2, [summary("aa")]),
+    "data appends": ([[encrypted("a")]] * 2, [encrypted("aa")]),
+    "a signature that comes late and alone":
+        ([[at(0, text="a", signature=None)], [at(0, signature="s")]], [at(0, text="a", signature="s")]),
+    "signature, id, format: the last that is not empty":
+        ([[at(0, signature="s", id="i", format="f")], [at(0, signature="", id=None, format="")],
+         [at(0, signature="t", format="g")]], [at(0, signature="t", id="i", format="g")]),
+    "by index, not by place":
+        ([[at(0, text="a"), at(1, text="b")], [at(1, text="B"), at(0, text="A")]],
+         [at(0, text="aA"), at(1, text="bB")]),
+    "by type too: the same index twice":
+        ([[at(0, text="a")], [encrypted("x")], [at(0, text="b")]], [at(0, text="ab"), encrypted("x")]),
+    "encrypted data of another id is another block, at the same index too (OpenRouter)":
+        ([[encrypted("x", "rs_1")], [encrypted("y", "rs_2")], [encrypted("z")], [encrypted("!", "rs_2")]],
+         [encrypted("x", "rs_1"), encrypted("yz!", "rs_2")]),
+    "a summary after encrypted data with an id is another block, at the same index too (OpenRouter)":
+        ([[summary("a")], [summary("b")], [encrypted("x", "rs_1")], [summary(format="f")], [encrypted("X", "rs_1")],
+         [summary("c")], [summary("d")], [encrypted("y", "rs_2")]], [summary("ab", format="f"),
+         encrypted("xX", "rs_1"), summary("cd"), encrypted("y", "rs_2")]),
+    "not where the encrypted data has an index of its own":
+        ([[summary("a")], [encrypted("x", "rs_1", 1)], [summary("b")]], [summary("ab"), encrypted("x", "rs_1", 1)]),
+    "nor where the text is of the same type":
+        ([[encrypted("x", "rs_1")], [{"type": "reasoning.encrypted", "index": 0, "text": "a"}]],
+         [encrypted("x", "rs_1", text="a")]),
+    "text of another id at the same index is not":
+        ([[at(0, text="a", id="1")], [at(0, text="b", id="2")]], [at(0, text="ab", id="2")]),
+    "without an index: to the last of its type":
+        ([[{"type": TEXT, "text": "a"}], [{"type": "x", "text": "-"}],
+         [{"type": TEXT, "text": "b", "signature": "s"}]],
+         [{"type": TEXT, "text": "ab", "signature": "s"}, {"type": "x", "text": "-"}]),
+    "the last of its type may have an index":
+        ([[at(0, text="a"), at(1, text="b")], [{"type": TEXT, "text": "!"}]], [at(0, text="a"), at(1, text="b!")]),
+    "unless the id differs":
+        ([[{"type": TEXT, "id": "i", "text": "a"}], [{"type": TEXT, "id": "i", "text": "b"}],
+         [{"type": TEXT, "id": "j"}]], [{"type": TEXT, "id": "i", "text": "ab"}, {"type": TEXT, "id": "j"}]),
+    "null text adds nothing": ([[at(0, text=None)], [at(0, text="a")]], [at(0, text="a")]),
+    "whole blocks without type and index (Helicone)":
+        ([[{"thinking": "a", "signature": "s"}, {"thinking": "b", "signature": "t"}]],
+         [{"thinking": "a", "signature": "s"}, {"thinking": "b", "signature": "t"}]),
+}  # fmt: skip
 
 
-@each_case(("deltas", "expected"), DETAILS)
+@each_case(("deltas", "expected"), DETAILS.values(), ids=DETAILS)
 def test_reasoning_details(deltas: list[Any], expected: list[Any]) -> None:
     # Content begins in between: a signature may well come after it.
     parser = fold(*said(*({"reasoning_details": details, "content": "."} for details in deltas)))

@@ -79,352 +79,150 @@ def check(deltas: list[Any], expected: list[tuple[str | None, str, str]], rules:
 PLAIN = [("a", W, ONE), ("b", W, TWO), ("c", W, THREE)]
 BARE = [(MADE_UP, W, ONE), (MADE_UP, W, TWO), (MADE_UP, W, THREE)]
 
-RULE_1 = [
-    pytest.param(
-        [
-            *((..., "a", W, ""), (..., "b", W, ""), (..., "c", W, "")),
-            *((..., "c", ..., OPEN), (..., "a", ..., OPEN), (..., "b", ..., OPEN)),
-            *((..., "b", ..., "2}"), (..., "c", ..., "3}"), (..., "a", ..., "1}")),
-        ],
-        PLAIN,
-        {"CF301"},
-        id="a known id is that call, however the fragments are interleaved",
-    ),
-    pytest.param(
-        [
-            *((..., "a", W, ""), (..., "b", W, ""), (..., "c", W, "")),
-            *((5, "a", ..., OPEN), (6, "b", ..., OPEN), (7, "c", ..., OPEN)),
-            *((7, ..., ..., "3}"), (5, ..., ..., "1}"), (6, ..., ..., "2}")),
-        ],
-        PLAIN,
-        {"CF301"},
-        id="the index beside a known id is bound to its call",
-    ),
-    pytest.param(
-        [(0, ..., W, ""), (0, "a", ..., OPEN), (..., "a", ..., "1}")],
-        PLAIN[:1],
-        {"CF301"},
-        id="also one that came late",
-    ),
-    pytest.param(
-        [
-            *((0, "a", W, OPEN), (1, "b", W, OPEN), (2, "c", W, OPEN)),
-            *((9, "b", ..., "2"), (9, ..., ..., "}"), (2, ..., ..., "3}"), (0, ..., ..., "1}")),
-        ],
-        PLAIN,
-        set(),
-        id="another index without a name is a second index of the same call",
-    ),
-    pytest.param(
-        [
-            *((0, "a", W, OPEN), (1, "b", W, OPEN), (2, "c", W, OPEN)),
-            *((2, "c", W, "3}"), (0, "a", W, "1}"), (1, "b", W, "2}")),
-        ],
-        PLAIN,
-        {"CF307"},
-        id="a name with the call's own index is a repeat",
-    ),
-    pytest.param(
-        [(0, "a", W, OPEN), (0, "b", W, TWO), (0, "c", W, THREE), (0, "a", W, "1}")],
-        PLAIN,
-        {"CF305", "CF307"},
-        id="also where that index means another call by now",
-    ),
-    pytest.param(
-        [
-            *((0, "a", W, OPEN), (1, "a", W, OPEN), (2, "a", W, OPEN)),
-            *((1, "a", ..., "2}"), (0, "a", ..., "1}"), (2, "a", ..., "3}")),
-        ],
-        [("a", W, ONE), ("a", W, TWO), ("a", W, THREE)],
-        {"CF306"},
-        id="a name and another index are a new call, although its id is taken",
-    ),
-    pytest.param(
-        [(0, "a", W, OPEN), (1, "a", W, OPEN), (..., "a", ..., "2}"), (0, ..., ..., "1}")],
-        [("a", W, ONE), ("a", W, TWO)],
-        {"CF301", "CF306"},
-        id="the id then means the last of them",
-    ),
-]
+RULE_1 = {
+    "a known id is that call, however the fragments are interleaved":
+        ([*((..., "a", W, ""), (..., "b", W, ""), (..., "c", W, "")),
+         *((..., "c", ..., OPEN), (..., "a", ..., OPEN), (..., "b", ..., OPEN)),
+         *((..., "b", ..., "2}"), (..., "c", ..., "3}"), (..., "a", ..., "1}"))], PLAIN, {"CF301"}),
+    "the index beside a known id is bound to its call":
+        ([*((..., "a", W, ""), (..., "b", W, ""), (..., "c", W, "")),
+         *((5, "a", ..., OPEN), (6, "b", ..., OPEN), (7, "c", ..., OPEN)),
+         *((7, ..., ..., "3}"), (5, ..., ..., "1}"), (6, ..., ..., "2}"))], PLAIN, {"CF301"}),
+    "also one that came late": ([(0, ..., W, ""), (0, "a", ..., OPEN), (..., "a", ..., "1}")], PLAIN[:1], {"CF301"}),
+    "another index without a name is a second index of the same call":
+        ([*((0, "a", W, OPEN), (1, "b", W, OPEN), (2, "c", W, OPEN)),
+         *((9, "b", ..., "2"), (9, ..., ..., "}"), (2, ..., ..., "3}"), (0, ..., ..., "1}"))], PLAIN, set()),
+    "a name with the call's own index is a repeat":
+        ([*((0, "a", W, OPEN), (1, "b", W, OPEN), (2, "c", W, OPEN)),
+         *((2, "c", W, "3}"), (0, "a", W, "1}"), (1, "b", W, "2}"))], PLAIN, {"CF307"}),
+    "also where that index means another call by now":
+        ([(0, "a", W, OPEN), (0, "b", W, TWO), (0, "c", W, THREE), (0, "a", W, "1}")], PLAIN, {"CF305", "CF307"}),
+    "a name and another index are a new call, although its id is taken":
+        ([*((0, "a", W, OPEN), (1, "a", W, OPEN), (2, "a", W, OPEN)),
+         *((1, "a", ..., "2}"), (0, "a", ..., "1}"), (2, "a", ..., "3}"))],
+         [("a", W, ONE), ("a", W, TWO), ("a", W, THREE)], {"CF306"}),
+    "the id then means the last of them":
+        ([(0, "a", W, OPEN), (1, "a", W, OPEN), (..., "a", ..., "2}"), (0, ..., ..., "1}")],
+         [("a", W, ONE), ("a", W, TWO)], {"CF301", "CF306"}),
+}  # fmt: skip
 
-RULE_2 = [
-    pytest.param(
-        [(0, "a", W, ONE), (1, "b", W, TWO), (2, "c", W, THREE)],
-        PLAIN,
-        set(),
-        id="a new id at a free index is a new call",
-    ),
-    pytest.param(
-        [
-            *((0, "a", ..., ONE), (1, "b", ..., TWO), (2, "c", ..., THREE)),
-            *((0, ..., W, ...), (1, ..., W, ...), (2, ..., W, ...)),
-        ],
-        PLAIN,
-        set(),
-        id="so it is without a name",
-    ),
-    pytest.param(
-        [(..., "a", W, ONE), (..., "b", W, TWO), (..., "c", W, THREE)],
-        PLAIN,
-        {"CF301"},
-        id="a new id without an index, with a name, is a new call",
-    ),
-    pytest.param(
-        [(..., "a", ..., ...), (..., ..., W, ONE), (..., "b", W, TWO), (..., "c", W, THREE)],
-        PLAIN,
-        {"CF301"},
-        id="without a name it is one if there is no call yet",
-    ),
-    pytest.param(
-        [
-            *((..., "a", W, OPEN), (..., "a2", ..., "1}")),
-            *((..., "b", W, OPEN), (..., "b2", ..., "2}")),
-            *((..., "c", W, OPEN), (..., "c2", ..., "3"), (..., "c3", ..., "}")),
-        ],
-        PLAIN,
-        {"CF301", "CF304"},
-        id="without a name after a call it is a continuation, and the first id stays",
-    ),
-]
+RULE_2 = {
+    "a new id at a free index is a new call": ([(0, "a", W, ONE), (1, "b", W, TWO), (2, "c", W, THREE)], PLAIN, set()),
+    "so it is without a name":
+        ([*((0, "a", ..., ONE), (1, "b", ..., TWO), (2, "c", ..., THREE)),
+         *((0, ..., W, ...), (1, ..., W, ...), (2, ..., W, ...))], PLAIN, set()),
+    "a new id without an index, with a name, is a new call":
+        ([(..., "a", W, ONE), (..., "b", W, TWO), (..., "c", W, THREE)], PLAIN, {"CF301"}),
+    "without a name it is one if there is no call yet":
+        ([(..., "a", ..., ...), (..., ..., W, ONE), (..., "b", W, TWO), (..., "c", W, THREE)], PLAIN, {"CF301"}),
+    "without a name after a call it is a continuation, and the first id stays":
+        ([*((..., "a", W, OPEN), (..., "a2", ..., "1}")), *((..., "b", W, OPEN), (..., "b2", ..., "2}")),
+         *((..., "c", W, OPEN), (..., "c2", ..., "3"), (..., "c3", ..., "}"))], PLAIN, {"CF301", "CF304"}),
+}  # fmt: skip
 
-RULE_3 = [
-    pytest.param(
-        [
-            *((0, "a", W, ""), (0, "a1", ..., OPEN), (0, "a2", ..., "1}")),
-            *((1, "b", W, ""), (1, "b1", ..., OPEN), (1, "b2", ..., "2}")),
-            *((2, "c", W, ""), (2, "c1", ..., OPEN), (2, "c2", ..., "3}")),
-        ],
-        PLAIN,
-        {"CF304"},
-        id="a new id at a taken index without a name is a continuation, and the first id stays",
-    ),
-    pytest.param(
-        [
-            *((0, ..., W, OPEN), (1, ..., W, OPEN), (2, ..., W, OPEN)),
-            *((2, "c", ..., "3}"), (0, "a", ..., "1}"), (1, "b", ..., "2}")),
-        ],
-        PLAIN,
-        set(),
-        id="a call that has no id yet takes the one that comes late",
-    ),
-    pytest.param(
-        [
-            *((0, ..., W, ""), (1, ..., W, ""), (2, ..., W, "")),
-            *((0, "a", W, ONE), (1, "b", W, TWO), (2, "c", W, THREE)),
-        ],
-        PLAIN,
-        {"CF307"},
-        id="also where its name is repeated beside the id",
-    ),
-    pytest.param(
-        [(0, "a", W, ONE), (0, "b", W, TWO), (0, "c", W, THREE)],
-        PLAIN,
-        {"CF305"},
-        id="with a name it is a new call",
-    ),
-    pytest.param(
-        [(0, ..., T, ""), (0, "b", W, TWO)],
-        [(MADE_UP, T, ""), ("b", W, TWO)],
-        {"CF302", "CF305"},
-        id="so it is where the call without an id has another name",
-    ),
-    pytest.param(
-        [
-            *((0, "a", W, OPEN), (0, ..., ..., "1}")),
-            *((0, "b", W, OPEN), (0, ..., ..., "2}")),
-            *((0, "c", W, OPEN), (0, ..., ..., "3"), (0, "a", ..., " "), (0, "c", ..., "}")),
-        ],
-        [("a", W, ONE + " "), ("b", W, TWO), ("c", W, THREE)],
-        {"CF305"},
-        id="the index then means the new call; the old one is still known by its id",
-    ),
-]
+RULE_3 = {
+    "a new id at a taken index without a name is a continuation, and the first id stays":
+        ([*((0, "a", W, ""), (0, "a1", ..., OPEN), (0, "a2", ..., "1}")),
+         *((1, "b", W, ""), (1, "b1", ..., OPEN), (1, "b2", ..., "2}")),
+         *((2, "c", W, ""), (2, "c1", ..., OPEN), (2, "c2", ..., "3}"))], PLAIN, {"CF304"}),
+    "a call that has no id yet takes the one that comes late":
+        ([*((0, ..., W, OPEN), (1, ..., W, OPEN), (2, ..., W, OPEN)),
+         *((2, "c", ..., "3}"), (0, "a", ..., "1}"), (1, "b", ..., "2}"))], PLAIN, set()),
+    "also where its name is repeated beside the id":
+        ([*((0, ..., W, ""), (1, ..., W, ""), (2, ..., W, "")),
+         *((0, "a", W, ONE), (1, "b", W, TWO), (2, "c", W, THREE))], PLAIN, {"CF307"}),
+    "with a name it is a new call": ([(0, "a", W, ONE), (0, "b", W, TWO), (0, "c", W, THREE)], PLAIN, {"CF305"}),
+    "so it is where the call without an id has another name":
+        ([(0, ..., T, ""), (0, "b", W, TWO)], [(MADE_UP, T, ""), ("b", W, TWO)], {"CF302", "CF305"}),
+    "the index then means the new call; the old one is still known by its id":
+        ([*((0, "a", W, OPEN), (0, ..., ..., "1}")), *((0, "b", W, OPEN), (0, ..., ..., "2}")),
+         *((0, "c", W, OPEN), (0, ..., ..., "3"), (0, "a", ..., " "), (0, "c", ..., "}"))],
+         [("a", W, ONE + " "), ("b", W, TWO), ("c", W, THREE)], {"CF305"}),
+}  # fmt: skip
 
-RULE_4 = [
-    pytest.param(
-        [
-            *((0, "a", W, ""), (1, "b", W, ""), (2, "c", W, "")),
-            *((1, ..., ..., OPEN), (2, ..., ..., OPEN), (0, ..., ..., OPEN)),
-            *((0, ..., ..., "1}"), (1, ..., ..., "2}"), (2, ..., ..., "3}")),
-        ],
-        PLAIN,
-        set(),
-        id="an index alone is the call bound to it (the API's own way)",
-    ),
-    pytest.param(
-        [(0, ..., W, ONE), (0, ..., T, TWO), (0, ..., W, OPEN), (0, ..., ..., "3}")],
-        [(MADE_UP, W, ONE), (MADE_UP, T, TWO), (MADE_UP, W, THREE)],
-        {"CF302", "CF305"},
-        id="another name after name and arguments is a new call",
-    ),
-    pytest.param(
-        [(0, "a", W, OPEN), (0, ..., W, "1"), (0, ..., W, "}"), (1, "b", W, TWO), (2, "c", W, THREE)],
-        PLAIN,
-        {"CF307"},
-        id="the same name after arguments is a repeat",
-    ),
-]
+RULE_4 = {
+    "an index alone is the call bound to it (the API's own way)":
+        ([*((0, "a", W, ""), (1, "b", W, ""), (2, "c", W, "")),
+         *((1, ..., ..., OPEN), (2, ..., ..., OPEN), (0, ..., ..., OPEN)),
+         *((0, ..., ..., "1}"), (1, ..., ..., "2}"), (2, ..., ..., "3}"))], PLAIN, set()),
+    "another name after name and arguments is a new call":
+        ([(0, ..., W, ONE), (0, ..., T, TWO), (0, ..., W, OPEN), (0, ..., ..., "3}")],
+         [(MADE_UP, W, ONE), (MADE_UP, T, TWO), (MADE_UP, W, THREE)], {"CF302", "CF305"}),
+    "the same name after arguments is a repeat":
+        ([(0, "a", W, OPEN), (0, ..., W, "1"), (0, ..., W, "}"), (1, "b", W, TWO), (2, "c", W, THREE)], PLAIN,
+         {"CF307"}),
+}  # fmt: skip
 
-RULE_5 = [
-    pytest.param(
-        [(0, ..., W, ONE), (1, ..., W, TWO), (2, ..., W, THREE)],
-        BARE,
-        {"CF302"},
-        id="a free index without an id is a new call, whose id is made up",
-    ),
-    pytest.param(
-        [
-            *((0, ..., W, OPEN), (1, ..., W, OPEN), (2, ..., W, OPEN)),
-            *((2, ..., ..., "3}"), (1, ..., ..., "2}"), (0, ..., ..., "1}")),
-        ],
-        BARE,
-        {"CF302"},
-        id="its fragments may be interleaved",
-    ),
-    pytest.param(
-        [(0, "a", W, ONE), (1, ..., W, TWO), (2, "c", W, THREE)],
-        [("a", W, ONE), (MADE_UP, W, TWO), ("c", W, THREE)],
-        {"CF302"},
-        id="between calls with ids",
-    ),
-    pytest.param(
-        [
-            *((0, "a", W, ""), (0, ..., ..., ONE), (0, "b", W, ""), (1, ..., ..., OPEN), (1, ..., ..., "2}")),
-            *((0, "c", W, ""), (2, ..., ..., THREE)),
-        ],
-        PLAIN,
-        {"CF305", "CF314"},
-        id="without a name, the call at that place, if it began at a taken index",
-    ),
-    pytest.param(
-        [(0, ..., W, ONE), (0, ..., T, ""), (1, ..., ..., TWO)],
-        [(MADE_UP, W, ONE), (MADE_UP, T, TWO)],
-        {"CF302", "CF305", "CF314"},
-        id="also where no call has an id",
-    ),
-    pytest.param(
-        [(0, "a", W, ONE), (0, "b", W, TWO), (1, ..., W, THREE)],
-        [("a", W, ONE), ("b", W, TWO), (MADE_UP, W, THREE)],
-        {"CF302", "CF305"},
-        id="with a name, a new call",
-    ),
-    pytest.param(
-        [(2, "a", W, ""), (0, ..., ..., ONE), (7, "b", W, ""), (1, ..., ..., TWO)],
-        PLAIN[:2],
-        {"CF314"},
-        id="else the last call, if none of its arguments came before the index changed",
-    ),
-    pytest.param(
-        [
-            *((2, "a", W, ""), (1, ..., ..., OPEN), (1, ..., ..., "1}")),
-            *((3, "b", W, ""), (2, ..., ..., OPEN), (2, ..., ..., "2}")),
-            *((4, "c", W, ""), (3, ..., ..., OPEN), (3, ..., ..., "3}")),
-        ],
-        PLAIN,
-        {"CF314"},
-        id="the index that it began at is then free for the next",
-    ),
-    pytest.param(
-        [(..., "a", W, ""), (0, ..., ..., ONE)],
-        PLAIN[:1],
-        {"CF301", "CF314"},
-        id="also one without an index",
-    ),
-    pytest.param(
-        [(0, "a", W, ""), (-1, ..., ..., ONE), (0, ..., ..., TWO)],
-        [("a", W, TWO), (MADE_UP, "", ONE)],
-        {"CF302"},
-        id="below 0 a call of its own",
-    ),
-    pytest.param(
-        [(0, ..., ..., ONE), (1, ..., ..., TWO)],
-        [(MADE_UP, "", ONE), (MADE_UP, "", TWO)],
-        {"CF302"},
-        id="but not one without a name",
-    ),
-    pytest.param(
-        [(0, "a", W, ""), (1, "b", W, ""), (0, ..., ..., ONE), (1, ..., ..., TWO)],
-        PLAIN[:2],
-        set(),
-        id="an index that is known is that of its call",
-    ),
-]
+RULE_5 = {
+    "a free index without an id is a new call, whose id is made up":
+        ([(0, ..., W, ONE), (1, ..., W, TWO), (2, ..., W, THREE)], BARE, {"CF302"}),
+    "its fragments may be interleaved":
+        ([*((0, ..., W, OPEN), (1, ..., W, OPEN), (2, ..., W, OPEN)),
+         *((2, ..., ..., "3}"), (1, ..., ..., "2}"), (0, ..., ..., "1}"))], BARE, {"CF302"}),
+    "between calls with ids":
+        ([(0, "a", W, ONE), (1, ..., W, TWO), (2, "c", W, THREE)], [("a", W, ONE), (MADE_UP, W, TWO), ("c", W, THREE)],
+         {"CF302"}),
+    "without a name, the call at that place, if it began at a taken index":
+        ([*((0, "a", W, ""), (0, ..., ..., ONE), (0, "b", W, ""), (1, ..., ..., OPEN), (1, ..., ..., "2}")),
+         *((0, "c", W, ""), (2, ..., ..., THREE))], PLAIN, {"CF305", "CF314"}),
+    "also where no call has an id":
+        ([(0, ..., W, ONE), (0, ..., T, ""), (1, ..., ..., TWO)], [(MADE_UP, W, ONE), (MADE_UP, T, TWO)],
+         {"CF302", "CF305", "CF314"}),
+    "with a name, a new call":
+        ([(0, "a", W, ONE), (0, "b", W, TWO), (1, ..., W, THREE)], [("a", W, ONE), ("b", W, TWO), (MADE_UP, W, THREE)],
+         {"CF302", "CF305"}),
+    "else the last call, if none of its arguments came before the index changed":
+        ([(2, "a", W, ""), (0, ..., ..., ONE), (7, "b", W, ""), (1, ..., ..., TWO)], PLAIN[:2], {"CF314"}),
+    "the index that it began at is then free for the next":
+        ([*((1, "a", W, ""), (0, ..., ..., OPEN), (0, ..., ..., "1}"), (2, "b", W, ""), (1, ..., ..., OPEN)),
+         *((1, ..., ..., "2}"), (3, "c", W, ""), (2, ..., ..., OPEN), (2, ..., ..., "3}"))], PLAIN, {"CF314"}),
+    "also one without an index": ([(..., "a", W, ""), (0, ..., ..., ONE)], PLAIN[:1], {"CF301", "CF314"}),
+    "below 0 a call of its own":
+        ([(0, "a", W, ""), (-1, ..., ..., ONE), (0, ..., ..., TWO)], [("a", W, TWO), (MADE_UP, "", ONE)], {"CF302"}),
+    "but not one without a name":
+        ([(0, ..., ..., ONE), (1, ..., ..., TWO)], [(MADE_UP, "", ONE), (MADE_UP, "", TWO)], {"CF302"}),
+    "an index that is known is that of its call":
+        ([(0, "a", W, ""), (1, "b", W, ""), (0, ..., ..., ONE), (1, ..., ..., TWO)], PLAIN[:2], set()),
+}  # fmt: skip
 
-RULE_6 = [
-    pytest.param(
-        [
-            *((..., "a", W, ""), (..., ..., ..., OPEN), (..., ..., ..., "1}")),
-            *((..., "b", W, ""), (..., ..., ..., OPEN), (..., ..., ..., "2}")),
-            *((..., "c", W, ""), (..., ..., ..., OPEN), (..., ..., ..., "3}")),
-        ],
-        PLAIN,
-        {"CF301"},
-        id="neither id nor index: the call touched last",
-    ),
-    pytest.param(
-        [
-            *((0, "a", W, OPEN), (1, "b", W, OPEN), (2, "c", W, OPEN)),
-            *((1, ..., ..., "2"), (..., ..., ..., "}"), (0, ..., ..., "1"), (..., ..., ..., "}")),
-            *((..., "c", ..., "3"), (..., ..., ..., "}")),
-        ],
-        PLAIN,
-        {"CF301"},
-        id="touched, not begun",
-    ),
-    pytest.param(
-        [(..., ..., W, ONE), (..., ..., W, TWO), (..., ..., W, THREE)],
-        BARE,
-        {"CF301", "CF302"},
-        id="a name after name and arguments is a new call, even the same name",
-    ),
-    pytest.param(
-        [(..., ..., ..., OPEN), (..., ..., W, "1}"), (..., ..., W, TWO), (..., ..., W, THREE)],
-        BARE,
-        {"CF301", "CF302"},
-        id="a name after arguments alone belongs to them",
-    ),
-    pytest.param(
-        [(..., ..., "get_", ...), (..., ..., "weather", ...), (..., ..., ..., ONE), (..., ..., W, TWO)],
-        BARE[:2],
-        {"CF301", "CF302", "CF308"},
-        id="a name before any arguments is a piece",
-    ),
-]
+RULE_6 = {
+    "neither id nor index: the call touched last":
+        ([*((..., "a", W, ""), (..., ..., ..., OPEN), (..., ..., ..., "1}")),
+         *((..., "b", W, ""), (..., ..., ..., OPEN), (..., ..., ..., "2}")),
+         *((..., "c", W, ""), (..., ..., ..., OPEN), (..., ..., ..., "3}"))], PLAIN, {"CF301"}),
+    "touched, not begun":
+        ([*((0, "a", W, OPEN), (1, "b", W, OPEN), (2, "c", W, OPEN)),
+         *((1, ..., ..., "2"), (..., ..., ..., "}"), (0, ..., ..., "1"), (..., ..., ..., "}")),
+         *((..., "c", ..., "3"), (..., ..., ..., "}"))], PLAIN, {"CF301"}),
+    "a name after name and arguments is a new call, even the same name":
+        ([(..., ..., W, ONE), (..., ..., W, TWO), (..., ..., W, THREE)], BARE, {"CF301", "CF302"}),
+    "a name after arguments alone belongs to them":
+        ([(..., ..., ..., OPEN), (..., ..., W, "1}"), (..., ..., W, TWO), (..., ..., W, THREE)], BARE,
+         {"CF301", "CF302"}),
+    "a name before any arguments is a piece":
+        ([(..., ..., "get_", ...), (..., ..., "weather", ...), (..., ..., ..., ONE), (..., ..., W, TWO)], BARE[:2],
+         {"CF301", "CF302", "CF308"}),
+}  # fmt: skip
 
 
 # Once arguments came, a longer name is another name.
-ALIKE = [
-    pytest.param(
-        [(0, "a", "search", ONE), (0, "b", "search_web", TWO)],
-        [("a", "search", ONE), ("b", "search_web", TWO)],
-        {"CF305"},
-        id="rule 3, with ids",
-    ),
-    pytest.param(
-        [(0, ..., "search", ONE), (0, "b", "search_web", TWO)],
-        [(MADE_UP, "search", ONE), ("b", "search_web", TWO)],
-        {"CF302", "CF305"},
-        id="rule 3, the first without an id",
-    ),
-    pytest.param(
-        [(0, "a", "search", ""), (0, ..., ..., ONE), (0, ..., "search_web", TWO)],
-        [("a", "search", ONE), (MADE_UP, "search_web", TWO)],
-        {"CF302", "CF305"},
-        id="rule 4",
-    ),
-    pytest.param(
-        [(..., ..., "search", ONE), (..., ..., "search_web", TWO)],
-        [(MADE_UP, "search", ONE), (MADE_UP, "search_web", TWO)],
-        {"CF301", "CF302"},
-        id="rule 6",
-    ),
-    pytest.param(
-        [(0, ..., "search_web", ONE), (0, ..., "search", TWO)],
-        [(MADE_UP, "search_web", ONE), (MADE_UP, "search", TWO)],
-        {"CF302", "CF305"},
-        id="a shorter one too",
-    ),
-]
+ALIKE = {
+    "rule 3, with ids":
+        ([(0, "a", "search", ONE), (0, "b", "search_web", TWO)], [("a", "search", ONE), ("b", "search_web", TWO)],
+         {"CF305"}),
+    "rule 3, the first without an id":
+        ([(0, ..., "search", ONE), (0, "b", "search_web", TWO)], [(MADE_UP, "search", ONE), ("b", "search_web", TWO)],
+         {"CF302", "CF305"}),
+    "rule 4":
+        ([(0, "a", "search", ""), (0, ..., ..., ONE), (0, ..., "search_web", TWO)],
+         [("a", "search", ONE), (MADE_UP, "search_web", TWO)], {"CF302", "CF305"}),
+    "rule 6":
+        ([(..., ..., "search", ONE), (..., ..., "search_web", TWO)],
+         [(MADE_UP, "search", ONE), (MADE_UP, "search_web", TWO)], {"CF301", "CF302"}),
+    "a shorter one too":
+        ([(0, ..., "search_web", ONE), (0, ..., "search", TWO)],
+         [(MADE_UP, "search_web", ONE), (MADE_UP, "search", TWO)], {"CF302", "CF305"}),
+}  # fmt: skip
 
 RULES = {
     "1, the id is known": RULE_1,
@@ -435,12 +233,10 @@ RULES = {
     "6, neither id nor index": RULE_6,
     "of names that begin alike": ALIKE,
 }
-FRAGMENTS = [
-    pytest.param(*case.values, id=f"rule {rule}: {case.id}") for rule, cases in RULES.items() for case in cases
-]
+FRAGMENTS = {f"rule {rule}: {name}": case for rule, cases in RULES.items() for name, case in cases.items()}
 
 
-@each_case(("deltas", "expected", "rules"), FRAGMENTS)
+@each_case(("deltas", "expected", "rules"), FRAGMENTS.values(), ids=FRAGMENTS)
 def test_rules(deltas, expected, rules) -> None:
     check(deltas, expected, rules)
 
@@ -450,7 +246,7 @@ def test_a_fragment_without_text_at_a_free_index_begins_a_call() -> None:
     check(deltas, [("a", W, ONE), (MADE_UP, "", "{}")], {"CF302", "CF310"})
 
 
-@each_case(("deltas", "expected", "rules"), FRAGMENTS)
+@each_case(("deltas", "expected", "rules"), FRAGMENTS.values(), ids=FRAGMENTS)
 def test_several_fragments_in_one_delta_follow_the_same_rules(deltas, expected, rules) -> None:
     check([deltas], expected, rules)
 
@@ -802,7 +598,7 @@ def test_of_a_function_and_a_custom_tool_the_empty_one_is_none(function: Any, cu
         assert call.model_dump() == {"id": "a", "type": type_, whole: sent[whole]}
 
 
-@each_case(("deltas", "expected", "rules"), FRAGMENTS)
+@each_case(("deltas", "expected", "rules"), FRAGMENTS.values(), ids=FRAGMENTS)
 def test_custom_tools_follow_the_same_rules_of_identity(deltas, expected, rules) -> None:
     def as_custom(fragment: tuple[Any, Any, Any, Any]) -> dict[str, Any]:
         sent = on_wire(fragment)

@@ -254,50 +254,29 @@ WEB_RESULT = {
     "tool_use_id": "srvtoolu_1",
     "content": [{"type": "web_search_result", "url": "http://e.x", "title": "T", "encrypted_content": "E"}],
 }
-RECORDED = [
-    pytest.param(
-        "litellm__anthropic-think",
-        {
-            "content": "Hello, wörld 😀.",
-            "thinking_blocks": [{"type": "thinking", "thinking": "Let me think.", "signature": "EqQBSIGNATURE=="}],
-        },
-        id="LiteLLM's thinking_blocks",
-    ),
-    pytest.param(
-        "litellm__gemini-think",
-        {"content": "Hello.", "provider_specific_fields": {"thought_signatures": ["U0lHTg=="]}},
-        id="LiteLLM's thought signatures",
-    ),
-    pytest.param(
-        "litellm__anthropic-web",
-        {
-            "content": "Found.",
-            "tool_calls": [call('{"query":"x"}', "srvtoolu_1", "web_search")],
-            "provider_specific_fields": {"web_search_results": [WEB_RESULT]},
-        },
-        id="LiteLLM's results of Anthropic's web search",
-    ),
-    pytest.param(
-        "portkey__anthropic-think",
-        {
-            "content": "Hello, wörld 😀.",
-            "content_blocks": [
-                {"type": "thinking", "thinking": "Let me think.", "signature": "EqQBSIGNATURE=="},
-                {"type": "text", "text": "Hello, wörld 😀."},
-            ],
-        },
-        id="Portkey's content_blocks",
-    ),
-    pytest.param(
-        "musistudio-llms__ds-ds-think",
-        {"content": "Hello, wörld 😀.", "thinking": {"content": "Let me think.", "signature": "1795361461303"}},
-        id="musistudio/llms' thinking",
-    ),
-]
+RECORDED = {
+    "LiteLLM's thinking_blocks":
+        ("litellm__anthropic-think", {"content": "Hello, wörld 😀.",
+         "thinking_blocks": [{"type": "thinking", "thinking": "Let me think.", "signature": "EqQBSIGNATURE=="}]}),
+    "LiteLLM's thought signatures":
+        ("litellm__gemini-think",
+         {"content": "Hello.", "provider_specific_fields": {"thought_signatures": ["U0lHTg=="]}}),
+    "LiteLLM's results of Anthropic's web search":
+        ("litellm__anthropic-web", {"content": "Found.",
+         "tool_calls": [call('{"query":"x"}', "srvtoolu_1", "web_search")],
+         "provider_specific_fields": {"web_search_results": [WEB_RESULT]}}),
+    "Portkey's content_blocks":
+        ("portkey__anthropic-think", {"content": "Hello, wörld 😀.",
+         "content_blocks": [{"type": "thinking", "thinking": "Let me think.", "signature": "EqQBSIGNATURE=="},
+         {"type": "text", "text": "Hello, wörld 😀."}]}),
+    "musistudio/llms' thinking":
+        ("musistudio-llms__ds-ds-think", {"content": "Hello, wörld 😀.",
+         "thinking": {"content": "Let me think.", "signature": "1795361461303"}}),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("is_option", [False, True], ids=["transform", "option"])
-@pytest.mark.parametrize(("name", "expected"), RECORDED)
+@pytest.mark.parametrize(("name", "expected"), RECORDED.values(), ids=RECORDED)
 def test_what_a_recorded_provider_needs_back(name: str, expected: dict[str, Any], is_option: bool) -> None:
     body = shared_data(f"recordings-2/{name}.sse").read_bytes()
     parser = ChatCompletionParser(one_choice=is_option, transforms=[] if is_option else [OneChoice()])
@@ -325,174 +304,95 @@ def databricks(*summary: dict[str, Any]) -> dict[str, Any]:
     return {"content": [{"type": "reasoning", "summary": [{"type": "summary_text", **one} for one in summary]}]}
 
 
-WRITTEN = [
-    pytest.param([{"reasoning_text": "hm"}, {"content": "Hi"}], {"content": "Hi"}, id="Copilot: no opaque, no text"),
-    pytest.param(
-        [{"reasoning_text": "hm", "reasoning_opaque": ""}, {"content": "Hi"}],
-        {"content": "Hi"},
-        id="Copilot: an empty opaque, no text",
-    ),
-    pytest.param(
-        [{"reasoning_text": "hm", "reasoning_content": "hm", "reasoning_opaque": "abc"}],
-        {"content": "", "reasoning_text": "hm", "reasoning_opaque": "abc"},
-        id="Copilot: the text under its own name",
-    ),
-    pytest.param(
-        [{"content": "Hi", "extra_content": {"anthropic": "c2ln"}}],
-        {"content": "Hi", "extra_content": {"anthropic": "c2ln"}},
-        id="any-llm: a text instead of an object",
-    ),
-    pytest.param(
-        [{"reasoning_text": "h"}, {"reasoning_text": "m", "reasoning_opaque": "ab"}, {"reasoning_opaque": "c"}],
-        {"content": "", "reasoning_text": "hm", "reasoning_opaque": "abc"},
-        id="Copilot: the opaque pieces append",
-    ),
-    pytest.param(
-        [{"reasoning_content": "h"}, {"reasoning_content": "m"}, {"reasoning_signature": "ab"}, {"reasoning_signature": "c"}],
-        {"content": "", "reasoning_content": "hm", "reasoning_signature": "abc"},
-        id="octopus: the pieces of a signature append, and their text goes with them",
-    ),
-    pytest.param(
-        [{"reasoning": "hm"}, {"reasoning_signature": "ab"}],
-        {"content": "", "reasoning": "hm", "reasoning_signature": "ab"},
-        id="a signature of a text under another name",
-    ),
-    pytest.param(
-        [{"reasoning": {"content": "hm"}}, {"extra_content": {"anthropic": {"signature": "ab"}}}],
-        {"content": "", "reasoning": "hm", "extra_content": {"anthropic": {"signature": "ab"}}},
-        id="any-llm: a signature in extra_content, and its text",
-    ),
-    pytest.param(
-        [{"reasoning": "hm"}, {"extra_content": {"anthropic": {"stop_details": {}}}}],
-        {"content": "", "extra_content": {"anthropic": {"stop_details": {}}}},
-        id="any-llm: no signature, no text",
-    ),
-    pytest.param(
-        [{"reasoning_signature": "ab"}, {"content": "Hi"}],
-        {"content": "Hi", "reasoning_signature": "ab"},
-        id="a signature without a text",
-    ),
-    pytest.param(
-        [{"content": "Hi", "functions_state_id": "a-1"}, {"functions_state_id": None}],
-        {"content": "Hi", "functions_state_id": "a-1"},
-        id="GigaChat: the state of its functions",
-    ),
-    pytest.param(
-        [databricks({"text": "h"}), databricks({"text": "m"}), databricks({"text": "", "signature": "c2ln"}), {"content": "Hi"}],
-        {
-            "content": [
-                {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm", "signature": "c2ln"}]},
-                {"type": "text", "text": "Hi"},
-            ]
-        },
-        id="Databricks: a signature in a content part",
-    ),
-    pytest.param(
-        [
-            {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "h"}]}]},
-            {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "m"}], "closed": True}]},
-            {"content": [{"type": "text", "text": "H"}]},
-            {"content": "i"},
-            {"content": [{"type": "reference", "reference_ids": [1]}]},
-            {"content": "."},
-        ],
-        {
-            "content": [
-                {"type": "thinking", "closed": True, "thinking": [{"type": "text", "text": "hm"}]},
-                {"type": "text", "text": "Hi"},
-                {"type": "reference", "reference_ids": [1]},
-                {"type": "text", "text": "."},
-            ]
-        },
-        id="Mistral: thinking and a reference",
-    ),
-    pytest.param(
-        [
-            {"thinking_blocks": [{"type": "thinking", "thinking": "h", "signature": ""}], "reasoning_content": "h"},
-            {"thinking_blocks": [{"type": "thinking", "thinking": "m", "signature": ""}], "reasoning_content": "m"},
-            {"thinking_blocks": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}], "reasoning_content": ""},
-            {"thinking_blocks": [{"type": "redacted_thinking", "data": "eHg="}]},
-            {"thinking_blocks": [{"type": "redacted_thinking", "data": "eXk="}]},
-            {"thinking_blocks": [{"type": "thinking", "thinking": "so", "signature": "c2ln"}]},
-            {"content": "Hi"},
-        ],
-        {
-            "content": "Hi",
-            "thinking_blocks": [
-                {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
-                {"type": "redacted_thinking", "data": "eHg="},
-                {"type": "redacted_thinking", "data": "eXk="},
-                {"type": "thinking", "thinking": "so", "signature": "c2ln"},
-            ],
-        },
-        id="LiteLLM: the signed block repeats the text; redacted blocks stay apart",
-    ),
-    pytest.param(
-        [
-            {"content_blocks": [{"index": 0, "delta": {"thinking": ""}}, {"index": 1, "delta": {"data": "eHg="}}]},
-            {"content_blocks": [{"index": 2, "delta": {"text": ""}}, {"index": 3, "delta": {"x": 1}}]},
-        ],
-        {"content": "", "content_blocks": [{"type": "thinking", "thinking": ""}, {"type": "redacted_thinking", "data": "eHg="}, {"x": 1}]},
-        id="Portkey: redacted blocks; an empty text block is left out",
-    ),
-    pytest.param(
-        [{"content_blocks": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}, {"type": "text", "text": "Hi"}], "content": "Hi"}],
-        {"content": "Hi", "content_blocks": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}, {"type": "text", "text": "Hi"}]},
-        id="Portkey: whole blocks",
-    ),
-    pytest.param(
-        [
-            {"tensorzero_extra_content": [{"type": "thought", "insert_index": 0, "id": "0", "text": "h", "signature": None}]},
-            {"tensorzero_extra_content": [{"type": "thought", "insert_index": 0, "id": "0", "text": "m", "signature": None}]},
-            {"tensorzero_extra_content": [{"type": "thought", "insert_index": 0, "id": "0", "text": None, "signature": "c2ln"}]},
-            {"tensorzero_extra_content": [{"type": "unknown", "insert_index": 1, "id": "1", "data": {"x": 1}}]},
-            {"tensorzero_extra_content": [{"type": "unknown", "insert_index": 1, "id": "1", "data": {"x": 2}}]},
-            {"tensorzero_extra_content": [{"type": "thought", "insert_index": 3, "id": "3", "text": "so", "summary_text": "s", "signature": None}]},
-            {"tensorzero_extra_content": [{"type": "thought", "insert_index": 3, "id": "3", "text": None, "summary_text": "o"}]},
-            {"content": "Hi"},
-        ],
-        {
-            "content": "Hi",
-            "tensorzero_extra_content": [
-                {"type": "thought", "insert_index": 0, "id": "0", "signature": "c2ln", "text": "hm"},
-                {"type": "unknown", "insert_index": 1, "id": "1", "data": {"x": 1}},
-                {"type": "unknown", "insert_index": 1, "id": "1", "data": {"x": 2}},
-                {"type": "thought", "insert_index": 3, "id": "3", "signature": None, "text": "so", "summary_text": "so"},
-            ],
-        },
-        id="TensorZero: thoughts and summaries in pieces by id; unknown blocks stay apart, also of one id",
-    ),
-    pytest.param(
-        [
-            {"provider_specific_fields": {"thought_signatures": ["YQ=="], "x": 1}, "content": "H"},
-            {"provider_specific_fields": {"thought_signatures": ["Yg=="], "x": None}, "content": "i"},
-            {"provider_specific_fields": {"y": 2}},
-        ],
-        {"content": "Hi", "provider_specific_fields": {"thought_signatures": ["YQ==", "Yg=="]}},
-        id="LiteLLM: thought signatures add up",
-    ),
-    pytest.param(
-        [
-            {"provider_specific_fields": {"compaction_blocks": [{"type": "compaction", "content": "a"}]}},
-            {"provider_specific_fields": {"compaction_blocks": [{"type": "compaction", "content": "ab"}], "compaction_delta": {"content": "b"}}},
-            {"provider_specific_fields": {"server_tool_calls": [{"id": "srvtoolu_1"}], "tool_results": [{"tool_use_id": "srvtoolu_1"}]}},
-            {"content": "Hi"},
-        ],
-        {
-            "content": "Hi",
-            "provider_specific_fields": {
-                "tool_results": [{"tool_use_id": "srvtoolu_1"}],
-                "server_tool_calls": [{"id": "srvtoolu_1"}],
-                "compaction_blocks": [{"type": "compaction", "content": "ab"}],
-            },
-        },
-        id="LiteLLM: what Anthropic's own tools returned, and its summaries",
-    ),
-    pytest.param([{"content": "Hi", "extra_content": "x"}], {"content": "Hi"}, id="an extra_content that is none"),
-]  # fmt: skip
+WRITTEN = {
+    "Copilot: no opaque, no text": ([{"reasoning_text": "hm"}, {"content": "Hi"}], {"content": "Hi"}),
+    "Copilot: an empty opaque, no text":
+        ([{"reasoning_text": "hm", "reasoning_opaque": ""}, {"content": "Hi"}], {"content": "Hi"}),
+    "Copilot: the text under its own name":
+        ([{"reasoning_text": "hm", "reasoning_content": "hm", "reasoning_opaque": "abc"}],
+         {"content": "", "reasoning_text": "hm", "reasoning_opaque": "abc"}),
+    "any-llm: a text instead of an object":
+        ([{"content": "Hi", "extra_content": {"anthropic": "c2ln"}}],
+         {"content": "Hi", "extra_content": {"anthropic": "c2ln"}}),
+    "Copilot: the opaque pieces append":
+        ([{"reasoning_text": "h"}, {"reasoning_text": "m", "reasoning_opaque": "ab"}, {"reasoning_opaque": "c"}],
+         {"content": "", "reasoning_text": "hm", "reasoning_opaque": "abc"}),
+    "octopus: the pieces of a signature append, and their text goes with them":
+        ([{"reasoning_content": "h"}, {"reasoning_content": "m"}, {"reasoning_signature": "ab"},
+         {"reasoning_signature": "c"}], {"content": "", "reasoning_content": "hm", "reasoning_signature": "abc"}),
+    "a signature of a text under another name":
+        ([{"reasoning": "hm"}, {"reasoning_signature": "ab"}], {"content": "", "reasoning": "hm", "reasoning_signature": "ab"}),
+    "any-llm: a signature in extra_content, and its text":
+        ([{"reasoning": {"content": "hm"}}, {"extra_content": {"anthropic": {"signature": "ab"}}}],
+         {"content": "", "reasoning": "hm", "extra_content": {"anthropic": {"signature": "ab"}}}),
+    "any-llm: no signature, no text":
+        ([{"reasoning": "hm"}, {"extra_content": {"anthropic": {"stop_details": {}}}}],
+         {"content": "", "extra_content": {"anthropic": {"stop_details": {}}}}),
+    "a signature without a text":
+        ([{"reasoning_signature": "ab"}, {"content": "Hi"}], {"content": "Hi", "reasoning_signature": "ab"}),
+    "GigaChat: the state of its functions":
+        ([{"content": "Hi", "functions_state_id": "a-1"}, {"functions_state_id": None}],
+         {"content": "Hi", "functions_state_id": "a-1"}),
+    "Databricks: a signature in a content part":
+        ([databricks({"text": "h"}), databricks({"text": "m"}), databricks({"text": "", "signature": "c2ln"}),
+         {"content": "Hi"}], {"content": [{"type": "reasoning",
+         "summary": [{"type": "summary_text", "text": "hm", "signature": "c2ln"}]}, {"type": "text", "text": "Hi"}]}),
+    "Mistral: thinking and a reference":
+        ([{"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "h"}]}]},
+         {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "m"}], "closed": True}]},
+         {"content": [{"type": "text", "text": "H"}]}, {"content": "i"},
+         {"content": [{"type": "reference", "reference_ids": [1]}]}, {"content": "."}],
+         {"content": [{"type": "thinking", "closed": True, "thinking": [{"type": "text", "text": "hm"}]},
+         {"type": "text", "text": "Hi"}, {"type": "reference", "reference_ids": [1]}, {"type": "text", "text": "."}]}),
+    "LiteLLM: the signed block repeats the text; redacted blocks stay apart":
+        ([{"thinking_blocks": [{"type": "thinking", "thinking": "h", "signature": ""}], "reasoning_content": "h"},
+         {"thinking_blocks": [{"type": "thinking", "thinking": "m", "signature": ""}], "reasoning_content": "m"},
+         {"thinking_blocks": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}], "reasoning_content": ""},
+         {"thinking_blocks": [{"type": "redacted_thinking", "data": "eHg="}]},
+         {"thinking_blocks": [{"type": "redacted_thinking", "data": "eXk="}]},
+         {"thinking_blocks": [{"type": "thinking", "thinking": "so", "signature": "c2ln"}]}, {"content": "Hi"}],
+         {"content": "Hi", "thinking_blocks": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"},
+         {"type": "redacted_thinking", "data": "eHg="}, {"type": "redacted_thinking", "data": "eXk="},
+         {"type": "thinking", "thinking": "so", "signature": "c2ln"}]}),
+    "Portkey: redacted blocks; an empty text block is left out":
+        ([{"content_blocks": [{"index": 0, "delta": {"thinking": ""}}, {"index": 1, "delta": {"data": "eHg="}}]},
+         {"content_blocks": [{"index": 2, "delta": {"text": ""}}, {"index": 3, "delta": {"x": 1}}]}], {"content": "",
+         "content_blocks": [{"type": "thinking", "thinking": ""}, {"type": "redacted_thinking", "data": "eHg="}, {"x": 1}]}),
+    "Portkey: whole blocks":
+        ([{"content_blocks": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}, {"type": "text", "text": "Hi"}],
+         "content": "Hi"}], {"content": "Hi", "content_blocks": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"},
+         {"type": "text", "text": "Hi"}]}),
+    "TensorZero: thoughts and summaries in pieces by id; unknown blocks stay apart, also of one id":
+        ([{"tensorzero_extra_content": [{"type": "thought", "insert_index": 0, "id": "0", "text": "h", "signature": None}]},
+         {"tensorzero_extra_content": [{"type": "thought", "insert_index": 0, "id": "0", "text": "m", "signature": None}]},
+         {"tensorzero_extra_content": [{"type": "thought", "insert_index": 0, "id": "0", "text": None, "signature": "c2ln"}]},
+         {"tensorzero_extra_content": [{"type": "unknown", "insert_index": 1, "id": "1", "data": {"x": 1}}]},
+         {"tensorzero_extra_content": [{"type": "unknown", "insert_index": 1, "id": "1", "data": {"x": 2}}]},
+         {"tensorzero_extra_content": [{"type": "thought", "insert_index": 3, "id": "3", "text": "so", "summary_text": "s",
+         "signature": None}]},
+         {"tensorzero_extra_content": [{"type": "thought", "insert_index": 3, "id": "3", "text": None, "summary_text": "o"}]},
+         {"content": "Hi"}], {"content": "Hi",
+         "tensorzero_extra_content": [{"type": "thought", "insert_index": 0, "id": "0", "signature": "c2ln", "text": "hm"},
+         {"type": "unknown", "insert_index": 1, "id": "1", "data": {"x": 1}},
+         {"type": "unknown", "insert_index": 1, "id": "1", "data": {"x": 2}}, {"type": "thought", "insert_index": 3,
+         "id": "3", "signature": None, "text": "so", "summary_text": "so"}]}),
+    "LiteLLM: thought signatures add up":
+        ([{"provider_specific_fields": {"thought_signatures": ["YQ=="], "x": 1}, "content": "H"},
+         {"provider_specific_fields": {"thought_signatures": ["Yg=="], "x": None}, "content": "i"},
+         {"provider_specific_fields": {"y": 2}}],
+         {"content": "Hi", "provider_specific_fields": {"thought_signatures": ["YQ==", "Yg=="]}}),
+    "LiteLLM: what Anthropic's own tools returned, and its summaries":
+        ([{"provider_specific_fields": {"compaction_blocks": [{"type": "compaction", "content": "a"}]}},
+         {"provider_specific_fields": {"compaction_blocks": [{"type": "compaction", "content": "ab"}],
+         "compaction_delta": {"content": "b"}}}, {"provider_specific_fields": {"server_tool_calls": [{"id": "srvtoolu_1"}],
+         "tool_results": [{"tool_use_id": "srvtoolu_1"}]}}, {"content": "Hi"}], {"content": "Hi",
+         "provider_specific_fields": {"tool_results": [{"tool_use_id": "srvtoolu_1"}],
+         "server_tool_calls": [{"id": "srvtoolu_1"}], "compaction_blocks": [{"type": "compaction", "content": "ab"}]}}),
+    "an extra_content that is none": ([{"content": "Hi", "extra_content": "x"}], {"content": "Hi"}),
+}  # fmt: skip
 
 
-@each_case(("deltas", "expected"), WRITTEN)
+@each_case(("deltas", "expected"), WRITTEN.values(), ids=WRITTEN)
 def test_what_a_provider_needs_back(deltas: list[dict[str, Any]], expected: dict[str, Any]) -> None:
     message = completion_of(*deltas).message
     assert message.to_param() == {"role": "assistant", **expected}

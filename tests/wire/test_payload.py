@@ -271,68 +271,45 @@ def test_no_numbers_are_values(word: str, value: float) -> None:
 # What is refused, and with which words
 
 LIST_OF_PARTS = "a string or a list of parts"
-ESSENTIAL = [
-    pytest.param({"choices": {}}, "choices", "a list", "dict", id="choices: object"),
-    pytest.param({"choices": "x"}, "choices", "a list", "str", id="choices: string"),
-    pytest.param({"choices": ["x"]}, "choices[0]", "an object", "str", id="a choice"),
-    pytest.param({"choices": [{}, None]}, "choices[1]", "an object", "NoneType", id="the second choice: null"),
-    pytest.param(chunk({}, index="x"), "choices[0].index", "an integer", "str", id="index: word"),
-    pytest.param(chunk({}, index=1.5), "choices[0].index", "an integer", "float", id="index: fraction"),
-    pytest.param(chunk({}, index=True), "choices[0].index", "an integer", "bool", id="index: true"),
-    pytest.param(chunk({}, index=[]), "choices[0].index", "an integer", "list", id="index: list"),
-    pytest.param(chunk({}, 5), "choices[0].finish_reason", "a string", "int", id="finish_reason: number"),
-    pytest.param(chunk({}, {"reason": "stop"}), "choices[0].finish_reason", "a string", "dict", id="finish_reason"),
-    pytest.param(chunk({}, False), "choices[0].finish_reason", "a string", "bool", id="finish_reason: false"),
-    pytest.param(chunk("x"), "choices[0].delta", "an object", "str", id="delta: string"),
-    pytest.param(chunk([{}]), "choices[0].delta", "an object", "list", id="delta: list"),
-    pytest.param(chunk(5), "choices[0].delta", "an object", "int", id="delta: number"),
-    pytest.param(chunk({"content": 5}), "choices[0].delta.content", LIST_OF_PARTS, "int", id="content: number"),
-    pytest.param(chunk({"content": {}}), "choices[0].delta.content", LIST_OF_PARTS, "dict", id="content: object"),
-    pytest.param(chunk({"content": True}), "choices[0].delta.content", LIST_OF_PARTS, "bool", id="content: true"),
-    pytest.param(
-        {"choices": [{}, {"delta": {"content": 5}}]}, "choices[1].delta.content", LIST_OF_PARTS, "int", id="the second"
-    ),
-    pytest.param(chunk({"tool_calls": 7}), "choices[0].delta.tool_calls", "a list", "int", id="tool_calls"),
-    pytest.param(calls("x"), "choices[0].delta.tool_calls[0]", "an object", "str", id="a call"),
-    pytest.param(calls({"index": "x"}), "choices[0].delta.tool_calls[0].index", "an integer", "str", id="its index"),
-    pytest.param(calls({"id": ["a"]}), "choices[0].delta.tool_calls[0].id", "a string", "list", id="its id"),
-    pytest.param(calls({"id": True}), "choices[0].delta.tool_calls[0].id", "a string", "bool", id="its id: true"),
-    pytest.param(
-        calls({"function": "f"}), "choices[0].delta.tool_calls[0].function", "an object", "str", id="its function"
-    ),
-    pytest.param(calls({"custom": []}), "choices[0].delta.tool_calls[0].custom", "an object", "list", id="its custom"),
-    pytest.param(
-        calls({"function": {"name": 5}}), "choices[0].delta.tool_calls[0].function.name", "a string", "int", id="a name"
-    ),
-    pytest.param(
-        calls(call(5)), "choices[0].delta.tool_calls[0].function.arguments", "a string", "int", id="arguments: number"
-    ),
-    pytest.param(
-        calls(call("{}"), {"custom": {"input": {}}}),
-        "choices[0].delta.tool_calls[1].custom.input",
-        "a string",
-        "dict",
-        id="the second call's input",
-    ),
-    pytest.param(
-        whole({"content": {"text": "Hi"}}),
-        "choices[0].message.content",
-        LIST_OF_PARTS,
-        "dict",
-        id="a message's content",
-    ),
-    pytest.param(whole({"tool_calls": 7}), "choices[0].message.tool_calls", "a list", "int", id="a message's calls"),
-    pytest.param(
-        whole({"tool_calls": [call(5)]}),
-        "choices[0].message.tool_calls[0].function.arguments",
-        "a string",
-        "int",
-        id="a message's arguments",
-    ),
-]
+ESSENTIAL = {
+    "choices: object": ({"choices": {}}, "choices", "a list", "dict"),
+    "choices: string": ({"choices": "x"}, "choices", "a list", "str"),
+    "a choice": ({"choices": ["x"]}, "choices[0]", "an object", "str"),
+    "the second choice: null": ({"choices": [{}, None]}, "choices[1]", "an object", "NoneType"),
+    "index: word": (chunk({}, index="x"), "choices[0].index", "an integer", "str"),
+    "index: fraction": (chunk({}, index=1.5), "choices[0].index", "an integer", "float"),
+    "index: true": (chunk({}, index=True), "choices[0].index", "an integer", "bool"),
+    "index: list": (chunk({}, index=[]), "choices[0].index", "an integer", "list"),
+    "finish_reason: number": (chunk({}, 5), "choices[0].finish_reason", "a string", "int"),
+    "finish_reason": (chunk({}, {"reason": "stop"}), "choices[0].finish_reason", "a string", "dict"),
+    "finish_reason: false": (chunk({}, False), "choices[0].finish_reason", "a string", "bool"),
+    "delta: string": (chunk("x"), "choices[0].delta", "an object", "str"),
+    "delta: list": (chunk([{}]), "choices[0].delta", "an object", "list"),
+    "delta: number": (chunk(5), "choices[0].delta", "an object", "int"),
+    "content: number": (chunk({"content": 5}), "choices[0].delta.content", LIST_OF_PARTS, "int"),
+    "content: object": (chunk({"content": {}}), "choices[0].delta.content", LIST_OF_PARTS, "dict"),
+    "content: true": (chunk({"content": True}), "choices[0].delta.content", LIST_OF_PARTS, "bool"),
+    "the second": ({"choices": [{}, {"delta": {"content": 5}}]}, "choices[1].delta.content", LIST_OF_PARTS, "int"),
+    "tool_calls": (chunk({"tool_calls": 7}), "choices[0].delta.tool_calls", "a list", "int"),
+    "a call": (calls("x"), "choices[0].delta.tool_calls[0]", "an object", "str"),
+    "its index": (calls({"index": "x"}), "choices[0].delta.tool_calls[0].index", "an integer", "str"),
+    "its id": (calls({"id": ["a"]}), "choices[0].delta.tool_calls[0].id", "a string", "list"),
+    "its id: true": (calls({"id": True}), "choices[0].delta.tool_calls[0].id", "a string", "bool"),
+    "its function": (calls({"function": "f"}), "choices[0].delta.tool_calls[0].function", "an object", "str"),
+    "its custom": (calls({"custom": []}), "choices[0].delta.tool_calls[0].custom", "an object", "list"),
+    "a name": (calls({"function": {"name": 5}}), "choices[0].delta.tool_calls[0].function.name", "a string", "int"),
+    "arguments: number": (calls(call(5)), "choices[0].delta.tool_calls[0].function.arguments", "a string", "int"),
+    "the second call's input":
+        (calls(call("{}"), {"custom": {"input": {}}}), "choices[0].delta.tool_calls[1].custom.input", "a string",
+         "dict"),
+    "a message's content": (whole({"content": {"text": "Hi"}}), "choices[0].message.content", LIST_OF_PARTS, "dict"),
+    "a message's calls": (whole({"tool_calls": 7}), "choices[0].message.tool_calls", "a list", "int"),
+    "a message's arguments":
+        (whole({"tool_calls": [call(5)]}), "choices[0].message.tool_calls[0].function.arguments", "a string", "int"),
+}  # fmt: skip
 
 
-@each_case(("data", "place", "expected", "received"), ESSENTIAL)
+@each_case(("data", "place", "expected", "received"), ESSENTIAL.values(), ids=ESSENTIAL)
 def test_an_essential_field_of_a_wrong_type_is_refused(data: Any, place: str, expected: str, received: str) -> None:
     """An error says what was expected, what was received, and where."""
     event = ServerSentEvent(compact(data), offset=1234)
