@@ -1095,6 +1095,8 @@ WHOLE = [
     pytest.param(set[int], "[1, 2]", {1, 2}, id="a set"),
     pytest.param(dt.date, '"2024-01-01"', dt.date(2024, 1, 1), id="a date"),
     pytest.param(Cat | Dog, '{"kind": "dog"}', Dog(kind="dog"), id="a union"),
+    *(pytest.param(Any, text, value, id=f"any JSON: {text}")
+      for text, value in (('"a"', "a"), ("null", None), (' {"a": "é"} ', {"a": "é"}))),
 ]  # fmt: skip
 
 
@@ -1109,6 +1111,7 @@ def test_what_is_whole_and_valid_is_what_parse_gives(as_type: Any, text: str, va
     message = ChatCompletionMessage(content=text)
     assert message.parse_partial(as_type) == message.parse(as_type) == value
     assert message.parse() == json.loads(text)
+    assert Function(arguments=text).parse(as_type) == value or text == "null"
 
 
 def test_a_validator_of_the_callers_may_fail_in_any_way() -> None:
@@ -1223,23 +1226,17 @@ def test_nor_is_anything_of_these(fields: dict[str, Any]) -> None:
 
 
 @settings(often, max_examples=40)
-@given(JSON, st.sampled_from(TYPES), st.booleans())
+@given(JSON | TRIPS.map(lambda trip: trip.model_dump(mode="json")), st.sampled_from([*TYPES, Any]), st.booleans())
 def test_no_beginning_raises_whatever_the_type(value: Any, as_type: Any, half_numbers: bool) -> None:
     """Nor does it matter whether a text comes at once or piece by piece."""
     text = json.dumps(value)
     live = PartialJSON(as_type, half_numbers=half_numbers)
+    shown: list[tuple[Any, str]] = []
     for end, character in enumerate(text, 1):
         at_once = PartialJSON(as_type, half_numbers=half_numbers).feed(text[:end])
-        assert repr(live.feed(character)) == repr(at_once)
-
-
-@settings(often, max_examples=40)
-@given(JSON | TRIPS.map(lambda trip: trip.model_dump(mode="json")), st.sampled_from([None, Trip, Any]))
-def test_a_value_that_was_handed_out_never_changes(value: Any, as_type: Any) -> None:
-    live = PartialJSON(as_type)
-    shown = [(live.value, repr(live.value))]
-    shown += [(live.feed(character), repr(live.value)) for character in json.dumps(value)]
-    for kept, as_it_was in shown:
+        shown.append((live.feed(character), repr(at_once)))
+        assert repr(live.value) == repr(at_once)
+    for kept, as_it_was in shown:  # a value that was handed out never changes
         assert repr(kept) == as_it_was
 
 
@@ -1349,16 +1346,6 @@ def test_the_error_names_the_place_that_does_not_fit(as_type: Any, text: str, pa
         assert isinstance(error.__context__, ValidationError)
 
 
-@each_case("text", ['{"city": "Bo', '{"city": "Bonn"', "[1, ", '{"city": nope}', "{}x"])
-@each_case("as_type", [None, City])
-def test_what_is_no_json_has_a_position_and_no_path(text: str, as_type: Any) -> None:
-    with pytest.raises(ParseError) as caught:
-        ChatCompletionMessage(content=text).parse(as_type)
-    assert caught.value.path == ()
-    assert caught.value.position is not None
-    assert caught.value.text == text
-
-
 NOT_CUT = [
     pytest.param('{"a": 1} and more', id="text behind it"),
     pytest.param('{"a": 1}t', id="a word's beginning behind it"),
@@ -1371,6 +1358,11 @@ NOT_CUT = [
     pytest.param("[1.5.", id="two points"),
     pytest.param("[1e5e", id="two exponents"),
     pytest.param("truee", id="a letter too many"),
+    pytest.param("nope", id="text"),
+    pytest.param('{"a": x}', id="a bare word"),
+    pytest.param('{"a": 1}{"a": 2}', id="two objects"),
+    pytest.param("{'a': 1}", id="single quotes"),
+    pytest.param("```json\n{}\n```", id="a fence"),
     pytest.param('"\\q', id="an escape that there is not, at the end"),
     pytest.param('["\\q"]', id="an escape that there is not, and the end"),
     pytest.param('["\\u12"]', id="half a code point, and the end"),
@@ -1378,11 +1370,24 @@ NOT_CUT = [
 
 
 @each_case("text", NOT_CUT)
-def test_what_no_more_text_could_make_json_is_not_cut(text: str) -> None:
+@each_case("as_type", [None, City])
+def test_what_no_more_text_could_make_json_is_not_cut(text: str, as_type: Any) -> None:
     assert not can_become_json(text)
-    with pytest.raises(ParseError) as caught:
-        ChatCompletionMessage(content=text).parse()
-    assert not caught.value.cut
+    for parse in (ChatCompletionMessage(content=text).parse, Function(arguments=f"  {text}").parse):
+        with pytest.raises(ParseError) as caught:
+            parse(as_type)
+        error = caught.value
+        assert (error.cut, error.path, error.text.strip()) == (False, (), text)
+        assert error.position is not None
+        assert f"character {error.position}" in str(error)
+        assert can_become_json(error.text[: error.position])
+
+
+@each_case("text", ["[1]", "false", '"a {}"'])
+def test_arguments_that_are_no_object_do_not_fit(text: str) -> None:
+    with pytest.raises(ParseError, match="expected") as caught:
+        Function(arguments=text).parse()
+    assert (caught.value.cut, caught.value.position) == (False, None)
 
 
 @often

@@ -4,13 +4,11 @@ import copy
 import json
 import pickle
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Optional
 
 import pytest
 from cases import each_case
 from pydantic import BaseModel, Field
-from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
 from chunkfold import (
     ChatCompletion,
@@ -441,32 +439,6 @@ class City(BaseModel):
     days: int = 1
 
 
-class CityDict(TypedDict):
-    city: str
-
-
-@dataclass
-class CityData:
-    city: str
-
-
-CITY = '{"city": "Bonn"}'
-PARSED = [
-    pytest.param(City, City(city="Bonn"), id="pydantic"),
-    pytest.param(CityDict, {"city": "Bonn"}, id="TypedDict"),
-    pytest.param(CityData, CityData("Bonn"), id="dataclass"),
-    pytest.param(dict[str, str], {"city": "Bonn"}, id="dict"),
-    pytest.param(City | None, City(city="Bonn"), id="union"),
-    pytest.param(None, {"city": "Bonn"}, id="no type"),
-]
-
-
-@pytest.mark.parametrize(("as_type", "value"), PARSED)
-def test_parse_into_a_type(as_type: Any, value: Any) -> None:
-    assert Function(arguments=CITY).parse(as_type) == value
-    assert ChatCompletionMessage(content=CITY).parse(as_type) == value
-
-
 ARGUMENTS = [
     pytest.param("", {}, id="none"),
     pytest.param(" \n", {}, id="blank"),
@@ -488,13 +460,6 @@ def test_arguments(arguments: str, value: dict[str, Any]) -> None:
     assert function.parse() == value
     assert function.parse(dict[str, Any]) == value
     assert function.arguments == arguments  # the raw text stays
-
-
-@pytest.mark.parametrize(
-    ("content", "value"), [("[1, 2]", [1, 2]), ('"a"', "a"), ("null", None), ("1.5", 1.5), (' {"a": "é"} ', {"a": "é"})]
-)
-def test_content_may_be_any_json(content: str, value: Any) -> None:
-    assert ChatCompletionMessage(content=content).parse() == value
 
 
 DOCUMENT = '{"a": [1, -2.5e+3, true, false, null], "b\\"": {"c": "x\\u00e9\\n\U0001f600"}, "d": []}'
@@ -519,54 +484,6 @@ def test_no_content_is_no_text_and_not_cut() -> None:
         assert not caught.value.cut
 
 
-WRONG = [
-    pytest.param("nope", "n", id="text"),
-    pytest.param('{"a": x}', "x", id="a bare word"),
-    pytest.param("[1 2]", "2", id="a comma is missing"),
-    pytest.param('{"a": 1} and more', "a", id="text after it"),
-    pytest.param('{"a": 1}{"a": 2}', "{", id="two objects"),
-    pytest.param("{'a': 1}", "'", id="single quotes"),
-    pytest.param("```json\n{}\n```", "`", id="a fence"),
-]
-
-
-@each_case(("text", "there"), WRONG)
-@each_case("as_type", [None, City])
-def test_what_is_no_json_is_wrong_and_not_cut(text: str, there: str, as_type: Any) -> None:
-    for parse in (ChatCompletionMessage(content=text).parse, Function(arguments=f"  {text}").parse):
-        with pytest.raises(ParseError) as caught:
-            parse(as_type)
-        error = caught.value
-        assert not error.cut
-        assert error.position is not None
-        assert error.text[error.position :].startswith(there)
-        assert f"character {error.position}" in str(error)
-
-
-MISFITS = [
-    pytest.param("[1]", None, id="arguments that are a list"),
-    pytest.param("false", None, id="arguments that are false"),
-    pytest.param('"a {}"', None, id="arguments that are a string"),
-    pytest.param('{"city": 5}', City, id="a field of another type"),
-    pytest.param("", City, id="a field that is missing"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "as_type"), MISFITS)
-def test_well_formed_json_of_another_type(arguments: str, as_type: Any) -> None:
-    with pytest.raises(ParseError) as caught:
-        Function(arguments=arguments).parse(as_type)
-    assert not caught.value.cut
-    assert caught.value.position is None
-    assert "expected" in str(caught.value)
-
-
-def test_the_message_names_the_place_and_the_type() -> None:
-    with pytest.raises(ParseError, match=r"City.*days") as caught:
-        ChatCompletionMessage(content='{"city": "Bonn", "days": "many"}').parse(City)
-    assert not caught.value.retryable
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -583,12 +500,6 @@ def test_a_message_is_bounded_and_escaped(text: str) -> None:
     assert len(str(caught.value)) < 1_000
     assert str(caught.value).isprintable()
     assert caught.value.text == text
-
-
-def test_a_number_with_too_many_digits_is_not_cut() -> None:
-    with pytest.raises(ParseError) as caught:
-        Function(arguments='{"n": ' + "1" * 5_000 + "}").parse()
-    assert not caught.value.cut
 
 
 # openai-python's types
@@ -650,11 +561,6 @@ def test_openais_types_take_the_message_as_the_next_request_has_it() -> None:
     message = ChatCompletion.model_validate(COMPLETION).message
     theirs = chat.ChatCompletionMessage.model_validate(message.model_dump(exclude_none=True))
     assert theirs.role == "assistant"
-
-
-def test_what_pydantic_cannot_validate_is_a_wrong_argument() -> None:
-    with pytest.raises(TypeError, match="expected a type that pydantic can validate"):
-        Function(arguments="{}").parse(object())
 
 
 def test_an_outer_field_of_a_wrong_type_takes_what_is_inside_with_it() -> None:
