@@ -212,22 +212,6 @@ def test_any_of_them_can_be_made_from_a_message(kind: type[ChunkfoldError]) -> N
 # What they carry
 
 
-def test_an_api_error() -> None:
-    error = failed(envelope(**LIMITED))
-    assert isinstance(error, APIError)
-    assert error.error.model_dump() == LIMITED
-    assert (error.status_code, error.code, error.type, error.param) == (429, 429, "rate_limit_error", "n")
-    assert (error.request_id, error.retry_after, error.raw) == ("req_1", 7.0, {"error": LIMITED})
-    assert (error.message, str(error)) == ("slow down", "slow down")
-
-
-def test_an_api_status_error() -> None:
-    error = failed(b"no such model", status_code=404)
-    assert isinstance(error, APIStatusError)
-    assert (error.status_code, error.raw, error.message) == (404, "no such model", "no such model")
-    assert dict(error.headers) == {name.lower(): value for name, value in HEADERS.items()}
-
-
 def test_a_rule_that_was_broken() -> None:
     error = failed(chunk(choice(content="Hi"), object="x"), strict=True)
     assert isinstance(error, InvalidStreamError)
@@ -237,47 +221,11 @@ def test_a_rule_that_was_broken() -> None:
     assert error.rule.id in str(error)
 
 
-def test_no_rule_outside_strict_mode() -> None:
-    for body in (b"data: x\n\n", b"<html>"):
-        error = failed(body, strict=True)
-        assert isinstance(error, InvalidStreamError)
-        assert error.rule is None
-
-
-def test_a_body_that_is_something_else() -> None:
-    error = failed(b"<html>" + b"x" * 100_000, status_code=200)
-    assert isinstance(error, NotAnEventStreamError)
-    assert (error.status_code, error.content_type) == (200, "text/plain")
-    assert error.body.startswith(b"<html>x")
-    assert len(error.body) <= 4096
-
-
-def test_the_position_of_an_invalid_chunk() -> None:
-    error = failed(b": ping\n\n", HI, b"event: message\ndata: x\n\n")
-    assert isinstance(error, InvalidChunkError)
-    assert error.position == len(b": ping\n\n") + len(HI)
-
-
-@pytest.mark.parametrize(("limit", "value"), [("max_event_size", 9), ("max_output_size", 1)])
-def test_a_limit(limit: str, value: int) -> None:
-    error = failed(HI, **{limit: value})
-    assert isinstance(error, LimitExceededError)
-    assert (error.limit, error.value) == (limit, value)
-    assert limit in str(error)
-    assert str(value) in str(error)
-
-
 def test_the_transports_exception_is_the_cause() -> None:
     cause = httpx.ReadError("peer closed connection")
     error = interrupted(HI, exc=cause)
     assert error.__cause__ is cause
     assert "peer closed connection" in str(error)
-
-
-def test_what_parse_could_not_read() -> None:
-    error = raised(Function(arguments='{"a": x}').parse)
-    assert isinstance(error, ParseError)
-    assert (error.text, error.position, error.cut) == ('{"a": x}', 6, False)
 
 
 WITH_STREAM = [name for name in REAL if "arguments" not in name]

@@ -747,15 +747,6 @@ def test_an_event_stream_is_known_by_its_body(cut: Callable[[bytes], list[bytes]
         assert parser.anomalies == ()
 
 
-def test_a_json_error_with_status_200() -> None:
-    parser = parse(compact_json(ERROR_BODY), status_code=200, headers={"x-request-id": "r1"})
-    assert type(parser.error) is APIError
-    assert (parser.error.message, parser.error.code, parser.error.type) == ("overloaded", 503, "server_error")
-    assert (parser.error.status_code, parser.error.request_id) == (503, "r1")
-    assert parser.error.raw == ERROR_BODY
-    assert parser.error.retryable
-
-
 def test_a_whole_completion_is_one_chunk() -> None:
     parser = ChatCompletionParser()
     assert parser.feed(compact_json(COMPLETION)) == []

@@ -1038,13 +1038,6 @@ def test_an_object_alone_is_no_other_api() -> None:
     assert dumped(parse(body)) == body
 
 
-@pytest.mark.parametrize(("data", "rules"), [(b"[DONE]", set()), (b" [DONE]", {"CF108"}), (b"[DONE]\t ", {"CF108"})])
-def test_done_in_every_spelling(data: bytes, rules: set[str]) -> None:
-    payload = parse(data)
-    assert (payload.done, payload.chunks, payload.error) == (True, [], None)
-    assert noted(payload) == rules
-
-
 @each_case(
     ("fragments", "expected"),
     [
