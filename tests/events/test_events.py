@@ -5,8 +5,6 @@ Most tables go over the wire and through the parser, and write events briefly (s
 
 import base64
 import dataclasses
-import gc
-import inspect
 import pickle
 from collections.abc import Callable, Iterable
 from copy import copy, deepcopy
@@ -17,7 +15,7 @@ import anyio.lowlevel
 import fronts
 import pytest
 from cases import each_case
-from fronts import generators_of_httpx_are_not_ours, over_both_streams, raw_client_of, send
+from fronts import generators_of_httpx_are_not_ours, over_both_streams
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from invariants import check, plain
@@ -29,21 +27,16 @@ from chunkfold import (
     RULES,
     AnnotationReceived,
     AnomalyNoted,
-    APIStatusError,
     AudioDelta,
     ChatCompletionEvent,
     ChatCompletionMessageFunctionToolCall,
     ChatCompletionParser,
-    ChatCompletionStream,
     ChoiceFinished,
     ImageReceived,
-    IncompleteStreamError,
-    Outcome,
     ParseError,
     ReasoningDelta,
     RefusalDelta,
     StreamEnd,
-    StreamInterruptedError,
     TextDelta,
     ThinkTags,
     ToolCallArgumentsDelta,
@@ -54,7 +47,6 @@ from chunkfold import (
 from chunkfold.testing import (
     DONE,
     Answer,
-    FakeProvider,
     ManualClock,
     choice,
     chunk,
@@ -63,7 +55,6 @@ from chunkfold.testing import (
     fragment,
     paced,
 )
-from chunkfold.testing.answers import Ending
 from chunkfold.testing.playback import Playback
 
 pytestmark = generators_of_httpx_are_not_ours
@@ -131,6 +122,10 @@ TELLS: dict[str, tuple[list[bytes], list[tuple[Any, ...]]]] = {
         [("text", "a"), ("text", "b")],
     ),
     "refusal": ([delta(refusal="I "), delta(refusal="can't")], [("refusal", "I "), ("refusal", "can't")]),
+    "a content list, in its order": (
+        [delta(content=[{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "b"}])],
+        [("text", "a"), ("reasoning", "hm"), ("text", "b")],
+    ),
     "several fields of one delta": (
         [delta(content="a", refusal="b", reasoning="c")],
         [("reasoning", "c"), ("text", "a"), ("refusal", "b")],
@@ -254,11 +249,6 @@ def test_another_finish_reason_comes_as_another_event() -> None:
 
 
 # Reasoning, in all its spellings
-
-
-def test_a_content_list_is_told_in_its_order() -> None:
-    parts = [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "b"}]
-    assert briefly(events_of(delta(content=parts))) == [("text", "a"), ("reasoning", "hm"), ("text", "b")]
 
 
 def test_reasoning_that_transforms_find() -> None:
@@ -860,10 +850,12 @@ def test_usage_that_says_nothing_is_told_too(late: int) -> None:
 def test_a_late_first_call_begins_with_what_has_arrived() -> None:
     parser = ChatCompletionParser()
     parser.feed(b"".join([delta(role="assistant"), delta(reasoning="h"), delta(reasoning="m"), delta(content="a")]))
-    parser.feed(b"".join([delta(content="b"), calls((0, "a", "f", '{"x"')), chunk(usage={"prompt_tokens": 1})]))
+    parts = delta(content=["b", IMAGE, {"type": "reference"}])
+    parser.feed(b"".join([parts, calls((0, "a", "f", '{"x"')), chunk(usage={"prompt_tokens": 1})]))
     assert briefly(parser.events()) == [
         ("reasoning", "hm"),
         ("text", "ab"),
+        ("image", IMAGE),
         A_STARTED,
         ("arguments", 0, '{"x"'),
         ("usage", {"prompt_tokens": 1}),
@@ -1033,11 +1025,6 @@ def test_events_with_another_value_are_not_equal() -> None:
     assert hash(a) == hash(second)
 
 
-def test_events_with_an_error_are_equal_too() -> None:
-    pieces = [calls((0, "a", "f", '{"x')), delta("length"), DONE]
-    assert events_of(*pieces) == events_of(*pieces)
-
-
 @pytest.mark.parametrize(
     ("id_", "type_", "name", "expected"),
     [
@@ -1075,15 +1062,10 @@ def test_events_can_be_copied_and_pickled(one: Any) -> None:
         assert isinstance(one, ToolCallDone) or made == one
 
 
-def test_copies_know_what_a_delta_adds_up_to() -> None:
-    *_, last = events_of(delta(content="a"), delta(content="b"))
-    assert isinstance(last, TextDelta)
-    assert (copy(last).snapshot, deepcopy(last).snapshot) == ("ab", "ab")
-
-
 def test_a_delta_that_was_made_by_hand_or_pickled_knows_its_own_piece() -> None:
     *_, last = events_of(delta(content="a"), delta(content="b"))
     assert TextDelta(0, "b") == last
+    assert (copy(last).snapshot, deepcopy(last).snapshot) == ("ab", "ab")
     for made in (TextDelta(0, "b"), pickle.loads(pickle.dumps(last)), dataclasses.replace(last)):  # noqa: S301 - our own
         assert made.snapshot == "b"
 
@@ -1113,20 +1095,6 @@ def test_what_a_consumer_does_to_an_event_changes_nothing_else() -> None:
     message = completion.message
     assert message.images == [IMAGE]
     assert [one.model_dump(exclude_unset=True) for one in message.annotations or ()] == [CITATION]
-
-
-def test_events_can_be_matched() -> None:
-    """As the documentation has it."""
-    printed: list[str] = []
-    for one in events_of(delta(content="a"), calls(A), delta("tool_calls"), DONE):
-        match one:
-            case TextDelta(delta=text):
-                printed.append(text)
-            case ToolCallDone(call=call, parsed={"x": x}):
-                printed.append(f"{call.name}({x})")
-            case ChoiceFinished(choice=0, outcome=Outcome.TOOL_CALLS):
-                printed.append("!")
-    assert printed == ["a", "f(1)", "!"]
 
 
 # That they add up to the message, whatever the cuts, is a promise (`invariants.check_events`)
@@ -1181,14 +1149,6 @@ HELLO = [delta(role="assistant"), delta(content="Hello"), delta(content=" world"
 OF_HELLO = [("text", "Hello"), ("text", " world"), *A_STARTS, A_DONE, ("finished", "tool_calls", "tool_calls")]
 
 
-def test_sync_use() -> None:
-    with ChatCompletionStream(HELLO) as stream:
-        events = stream.events()
-        assert inspect.isgenerator(events) or iter(events) is events
-        assert briefly(events) == OF_HELLO
-    assert stream.completion().text == "Hello world"
-
-
 @pytest.mark.parametrize("name", fronts.STREAMS)
 @seldom
 @given(stream=STREAMS, cuts=CUTS)
@@ -1218,13 +1178,6 @@ async def test_events_come_as_they_arrive(front: Any) -> None:
     assert told == [("text", 1), ("text", 2), ("started", 3), ("arguments", 3), ("done", 4), ("finished", 4)]
 
 
-async def test_tools_of_a_stream(front: Any) -> None:
-    pieces = [calls(OSLO), delta("tool_calls"), DONE]
-    stream = opened(front, pieces, tools={"weather": Weather})
-    (done,) = [one async for one in stream.events() if isinstance(one, ToolCallDone)]
-    assert done.parsed == Weather(city="Oslo")
-
-
 async def test_events_after_some_chunks_begin_with_what_has_arrived(front: Any) -> None:
     stream = opened(front, HELLO)
     chunks = aiter(stream)
@@ -1251,79 +1204,7 @@ async def test_going_on_with_the_same_iterator(front: Any) -> None:
     assert briefly(told + [one async for one in events]) == OF_HELLO
 
 
-# Over the wire
-
-
-PAUSE = 0.02  # seconds for the client to see what was sent before the connection is cut
-ON_THE_WIRE: dict[Ending, str | None] = {"end": None, "cut": "RemoteProtocolError", "reset": "ReadError"}
-
-
-@pytest.mark.parametrize("ending", ON_THE_WIRE)
-async def test_a_stream_that_is_cut(library: Any, front: Any, ending: Ending) -> None:
-    told: list[ChatCompletionEvent] = []
-    body = [delta(content="Hello"), calls(A), PAUSE]
-    with FakeProvider(Answer(body, ending=ending)) as provider:
-        async with raw_client_of(front, library) as client:
-            response = await send(client, provider.url)
-            stream = front(response)
-            with pytest.raises(IncompleteStreamError) as caught:
-                await collect(stream, told)
-            assert response.is_closed
-    assert briefly(told) == [("text", "Hello"), *A_STARTS]
-    assert caught.value is stream.error
-    cause = ON_THE_WIRE[ending]
-    if cause is None:
-        assert (stream.end, caught.value.__cause__) == (StreamEnd.TRUNCATED, None)
-    else:
-        assert stream.end is StreamEnd.INTERRUPTED
-        assert isinstance(caught.value, StreamInterruptedError)
-        assert type(caught.value.__cause__) is getattr(library, cause)
-
-
-@pytest.mark.parametrize("ending", ON_THE_WIRE)
-async def test_a_stream_that_is_cut_behind_its_finish_reason(library: Any, front: Any, ending: Ending) -> None:
-    body = [calls(A), delta("tool_calls"), PAUSE]
-    with FakeProvider(Answer(body, ending=ending)) as provider:
-        async with raw_client_of(front, library) as client, front(await send(client, provider.url)) as stream:
-            told = [one async for one in stream.events()]
-    fault = ("noted", "CF501" if ending == "end" else "CF507")
-    assert briefly(told, noted=True) == [*A_STARTS, A_DONE, ("finished", "tool_calls", "tool_calls"), fault]
-    assert stream.end is StreamEnd.FINISHED
-
-
-async def test_an_error_status_has_no_events(library: Any, front: Any) -> None:
-    told: list[ChatCompletionEvent] = []
-    with FakeProvider(Answer(b'{"error":{"message":"slow down"}}', 429)) as provider:
-        async with raw_client_of(front, library) as client:
-            with pytest.raises(APIStatusError, match="slow down"):
-                await collect(front(await send(client, provider.url)), told)
-    assert told == []
-
-
-async def test_dropped_events_leave_nothing_behind(front: Any) -> None:
-    """Whoever does not close waits for the garbage collector; it has no complaint then (a warning is an error)."""
-    stream = opened(front, HELLO)
-    async for _ in stream.events():
-        break
-    stream.events()
-    del stream
-    gc.collect()
-
-
-# Real streams
-
-
 def test_any_of_2_000_snapshots() -> None:
     texts = chunk(*[choice(content="ab")] * 100) * 20
     deltas: list[Any] = [one for one in events_of(texts) if isinstance(one, TextDelta)]
     assert [len(deltas[place].snapshot) for place in (0, 999, 1_999)] == [2, 2_000, 4_000]
-
-
-def test_a_late_first_call_has_the_images_of_content_lists() -> None:
-    parser = ChatCompletionParser()
-    parser.feed(delta(content=["a", IMAGE, {"type": "reference"}, "b"]))
-    assert [short_repr(one) for one in parser.events() if not isinstance(one, AnomalyNoted)] == [
-        ("text", "a"),
-        ("image", IMAGE),
-        ("text", "b"),
-    ]
