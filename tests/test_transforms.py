@@ -95,16 +95,6 @@ def cut(text: str, places: list[int]) -> list[str]:
     return [text[start:end] for start, end in itertools.pairwise(bounds)]
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [{"reasoning_text": "A"}, {"reasoning": "A"}, {"thinking_blocks": [{"type": "thinking", "thinking": "A"}]}],
-)
-def test_reasoning_in_a_field_beside_tags_is_kept(fields: dict[str, Any]) -> None:
-    """Was once wrong: of a spelling that the transform did not know, the reasoning in the tags took the place."""
-    parser, _ = read([chunk(choice("<think>B</think>C", "stop", **fields))], ThinkTags())
-    assert (parser.snapshot.reasoning, parser.snapshot.text) == ("AB", "C")
-
-
 # Tags, what looks like the beginning of one, and plain text.
 TEXTS = st.lists(
     st.sampled_from(["<think>", "</think>", "<", "</", "<thi", "nk>", "think>", "/", ">", "a", "é\n", "號 ", "😀"]),
@@ -194,6 +184,35 @@ def test_think_tags(texts: list[str], inside: bool, text: str, reasoning: str) -
     assert noted(parser) == {}
 
 
+TAGGED: dict[str, tuple[list[dict[str, Any]], str, str]] = {
+    # Was once wrong: of a spelling that the transform did not know, the reasoning in the tags took the place.
+    **{f"beside {name}": ([chunk(choice("<think>B</think>C", "stop", **{name: "A"}))], "C", "AB")
+       for name in ("reasoning_content", "reasoning", "reasoning_text")},
+    "beside thinking_blocks":
+        ([chunk(choice("<think>B</think>C", "stop", thinking_blocks=[{"type": "thinking", "thinking": "A"}]))], "C", "AB"),
+    "over deltas, beside reasoning":
+        ([chunk(choice("<thi", reasoning_content="x")), chunk(choice("nk>hm</think>Hi"))], "Hi", "xhm"),
+    "not in a list of parts: whoever sends parts says what is thinking and what is not":
+        ([chunk(choice([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "</think>"}]))], "</think>", "hm"),
+    "what only begins like a tag, before a list of parts":
+        ([chunk(choice("a <")), chunk(choice([{"type": "text", "text": "b"}], "stop"))], "a <b", ""),
+    "beside half a character": (contents(["<think>\ud83d", "\ude00</think>\ud83d", "\ude00"]), "😀", "😀"),
+    **{f"beside a wrong {name}": ([chunk(choice("<think>a</think>b", "stop"), **{name: value})], "b", "a")
+       for name, value in (("created", "now"), ("id", 7), ("model", {}))},
+    **{f"over deltas, beside the finish reason {word!r}":
+       ([chunk(choice(text, word)) for text in ("<thi", "nk>a</thi", "nk>b")], "b", "a")
+       for word in ("", "null", "None", "thinking_end")},
+}  # fmt: skip
+
+
+@each_case(("payloads", "text", "reasoning"), TAGGED.values(), ids=TAGGED)
+def test_think_tags_beside_other_fields(payloads: list[dict[str, Any]], text: str, reasoning: str) -> None:
+    parser, chunks = read(payloads, ThinkTags())
+    chunks += parser.close()
+    assert (parser.snapshot.text, parser.snapshot.reasoning) == (text, reasoning)
+    adds_up(parser, chunks)
+
+
 def test_think_tags_split_a_text_a_thousand_times() -> None:
     """Each part of it is a chunk, which takes far more memory than its text."""
     text = "<think>a</think>b" * 600 + "<think>c"
@@ -242,12 +261,6 @@ def test_text_beside_a_call_is_not_held_back() -> None:
 def test_what_think_tags_hold_back_of_a_thought_comes_before_reasoning() -> None:
     parser, _ = read([chunk(choice("think <")), chunk(choice(reasoning_content="NEW"))], ThinkTags(inside=True))
     assert parser.snapshot.reasoning == "think <NEW"
-
-
-def test_a_tag_over_deltas_is_found_beside_reasoning() -> None:
-    texts = [choice("<thi", reasoning_content="x"), choice("nk>secret</think>answer")]
-    parser, _ = read(list(map(chunk, texts)), ThinkTags())
-    assert (parser.snapshot.reasoning, parser.snapshot.text) == ("xsecret", "answer")
 
 
 class Returning:
@@ -300,18 +313,6 @@ def test_the_finish_reason_stays_with_the_last_part() -> None:
     ]
 
 
-@pytest.mark.parametrize("word", ["", "null", "None", "thinking_end"])
-def test_a_tag_is_held_back_where_a_word_stands_for_no_finish_reason(word: str) -> None:
-    pieces = [
-        event({"choices": [{"delta": {"content": text}, "finish_reason": word}]})
-        for text in ("<thi", "nk>a</thi", "nk>b")
-    ]
-    parser = chunkfold.ChatCompletionParser(transforms=[chunkfold.ThinkTags()])
-    parser.feed(b"".join(pieces))
-    parser.close()
-    assert (parser.snapshot.reasoning, parser.snapshot.text) == ("a", "b")
-
-
 def test_the_first_part_keeps_all_else() -> None:
     calls = [{"index": 0, **call("a", "f", "{}")}]
     payload = chunk(
@@ -356,37 +357,6 @@ def test_a_chunk_is_replaced_and_never_changed() -> None:
         transform.feed(given)
         transform.feed(given)
         assert given == before
-
-
-def test_a_text_that_is_a_list_of_parts_is_not_split() -> None:
-    """Whoever sends parts says what is thinking and what is not."""
-    parser, _ = read(
-        [chunk(choice([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "</think>"}], "stop"))],
-        ThinkTags(),
-    )
-    assert (parser.snapshot.text, parser.snapshot.reasoning) == ("</think>", "hm")
-
-
-def test_half_a_character_may_stand_beside_a_tag() -> None:
-    parser, chunks = read(contents(["<think>\ud83d", "\ude00</think>\ud83d", "\ude00"]), ThinkTags())
-    assert (parser.snapshot.text, parser.snapshot.reasoning) == ("😀", "😀")
-    adds_up(parser, chunks)
-
-
-def test_a_list_of_parts_after_text_that_is_held_back() -> None:
-    parser, _ = read([chunk(choice("a <")), chunk(choice([{"type": "text", "text": "b"}], "stop"))], ThinkTags())
-    assert parser.snapshot.text == "a <b"
-
-
-@pytest.mark.parametrize("head", [{"created": "now"}, {"id": 7}, {"model": {}}], ids=lambda head: next(iter(head)))
-def test_a_head_of_a_wrong_type(head: dict[str, Any]) -> None:
-    parser, _ = read([chunk(choice("<think>a</think>b", "stop"), **head)], ThinkTags())
-    assert (parser.snapshot.text, parser.snapshot.reasoning) == ("b", "a")
-
-
-def test_reasoning_beside_tags() -> None:
-    parser, _ = read([chunk(choice("<think>a</think>b", "stop", reasoning_content="r"))], ThinkTags())
-    assert (parser.snapshot.text, parser.snapshot.reasoning) == ("b", "ra")
 
 
 # Cumulative deltas
@@ -440,21 +410,16 @@ def test_choices_grow_apart() -> None:
     assert [one.message.content for one in parser.snapshot.choices] == ["ab", "ab"]
 
 
-def test_a_last_chunk_that_repeats_the_whole() -> None:
-    parser, _ = read(contents(["He", "Hell", "Hello", "Hello"]), CumulativeDeltas())
-    assert parser.snapshot.text == "Hello"
-
-
-def test_where_deltas_are_real_it_takes_text_away() -> None:
-    """Why nobody gets it unasked."""
-    parser, _ = read(contents(["ha", "ha", "ha!"]), CumulativeDeltas())
-    assert parser.snapshot.text == "ha!"
-
-
-def test_what_does_not_grow_is_taken_as_it_is() -> None:
-    """Some gateways send snapshots only now and then."""
-    parser, _ = read(contents(["a", "b", "abc"]), CumulativeDeltas())
-    assert parser.snapshot.text == "abc"
+@each_case(
+    ("texts", "text"),
+    [
+        pytest.param(["He", "Hell", "Hello", "Hello"], "Hello", id="a last chunk that repeats the whole"),
+        pytest.param(["ha", "ha", "ha!"], "ha!", id="real deltas lose text: why nobody gets it unasked"),
+        pytest.param(["a", "b", "abc"], "abc", id="what does not grow is a delta: some send snapshots now and then"),
+    ],
+)
+def test_what_cumulative_deltas_make_of_texts(texts: list[str], text: str) -> None:
+    assert read(contents(texts), CumulativeDeltas())[0].snapshot.text == text
 
 
 @pytest.mark.parametrize("index", [{}, {"index": 0}], ids=["no index", "one index"])
@@ -482,11 +447,42 @@ SPREAD = [
 ]
 
 
-def test_one_message_of_several_choices() -> None:
-    parser, _ = read(SPREAD, OneChoice())
+def merged(
+    payloads: Sequence[dict[str, Any]], way: str = "option", *, done: bool = True
+) -> tuple[ChatCompletionParser, list[ChatCompletionChunk]]:
+    """A parser that takes all choices for one, at its end; the chunks add up to what it has."""
+    parser = ChatCompletionParser(transforms=[OneChoice()] * (way == "transform"), one_choice=way == "option")
+    chunks = [new for data in sse(*payloads, done=done) for new in parser.feed(data)]
+    chunks += parser.close()
+    adds_up(parser, chunks)
+    return parser, chunks
+
+
+either_way = each_case("way", ["transform", "option"])
+
+
+@either_way
+def test_one_message_of_several_choices(way: str) -> None:
+    parser, _ = merged(SPREAD, way)
     (one,) = parser.completion().choices
     assert (one.index, one.message.content, one.finish_reason) == (0, "Let me look.", "tool_calls")
     assert [(call.id, call.name, call.arguments) for call in one.message.tool_calls] == [("a", "f", '{"q":1}')]
+    assert noted(parser) == ({"CF221": 2} if way == "option" else {})
+
+
+@either_way
+@each_case(
+    "later",
+    [
+        pytest.param(choice(index=1, role="assistant"), id="a role"),
+        pytest.param(choice("", index=1, role="assistant"), id="an empty text"),
+        pytest.param(choice("", "null", 1), id="the word null as its finish reason"),
+        pytest.param(choice("x", "stop", 1, role="tool"), id="a tool's message"),
+    ],
+)
+def test_a_choice_that_says_nothing_takes_no_finish_back(later: dict[str, Any], way: str) -> None:
+    parser, _ = merged([chunk(choice("Hi", "stop")), chunk(later)], way, done=False)
+    assert (parser.end, parser.snapshot.text, parser.snapshot.finish_reason) == ("finished", "Hi", "stop")
 
 
 def test_one_message_of_several_choices_of_one_chunk() -> None:
@@ -495,19 +491,6 @@ def test_one_message_of_several_choices_of_one_chunk() -> None:
     (one,) = parser.completion().choices
     assert (one.message.content, one.finish_reason, len(one.message.tool_calls)) == ("Hi", "tool_calls", 1)
     assert [one.index for one in chunks[0].choices] == [0, 0]
-
-
-@pytest.mark.parametrize(
-    "later",
-    [
-        pytest.param(choice(index=1, role="assistant"), id="a role"),
-        pytest.param(choice("", index=1), id="an empty text"),
-        pytest.param(choice("", "null", 1), id="the word null as its finish reason"),
-    ],
-)
-def test_a_choice_that_says_nothing_takes_no_finish_back(later: dict[str, Any]) -> None:
-    parser, _ = read([chunk(choice("Hi", "stop")), chunk(later)], OneChoice())
-    assert (parser.end, parser.completion().finish_reason) == ("finished", "stop")
 
 
 def test_the_word_null_is_noted_through_one_choice() -> None:
@@ -703,11 +686,6 @@ def test_what_is_tolerated_is_noted_all_the_same(make: Callable[[], Transform]) 
     assert noted(read(payloads, make())[0]) == noted(read(payloads)[0]) == {"CF201": 1, "CF202": 1, "CF210": 1}
 
 
-def test_strict_mode_has_nothing_against_them() -> None:
-    parser, _ = read(contents(["<think>a</think>b"]), CumulativeDeltas(), ThinkTags(), OneChoice(), strict=True)
-    assert (parser.end, parser.snapshot.reasoning) == ("finished", "a")
-
-
 def test_through_a_stream() -> None:
     stream = ChatCompletionStream(sse(*contents(["<think>a</th", "ink>b"])), transforms=[ThinkTags()])
     assert "".join(stream.text_deltas()) == "b"
@@ -723,22 +701,10 @@ def test_through_a_connection() -> None:
     assert (completion.text, completion.reasoning) == ("b", "a")
 
 
-def test_the_protocol_is_public() -> None:
-    assert {"ThinkTags", "CumulativeDeltas", "OneChoice", "Transform"} <= set(chunkfold.__all__)
-
-
 @pytest.mark.parametrize("tags", [("", "x"), ("x", ""), ("ab", "xabx"), ("<", "<"), ("<<", "<")])
 def test_tags_that_cannot_be_told_apart_are_a_wrong_argument(tags: tuple[str, str]) -> None:
     with pytest.raises(ValueError, match="expected two tags"):
         ThinkTags(*tags)
-
-
-def test_a_choice_that_goes_on_after_another_finished_takes_the_finish_back() -> None:
-    payloads = [chunk(choice("Hi", "stop")), chunk(choice(index=1, tool_calls=[call("a", "f", '{"q', index=0)]))]
-    parser = ChatCompletionParser(transforms=[OneChoice()])
-    parser.feed(b"".join(sse(*payloads, done=False)))
-    parser.close()
-    assert parser.end == "truncated"
 
 
 # Cumulative deltas: which text it is that grows
@@ -804,24 +770,6 @@ def test_many_tags_in_one_delta(text: str) -> None:
 # One choice, by the parser's option
 
 
-def merged(
-    payloads: Sequence[dict[str, Any]], **options: Any
-) -> tuple[ChatCompletionParser, list[ChatCompletionChunk]]:
-    """A parser that takes all choices for one, at its end; the chunks add up to what it has."""
-    parser, chunks = read(payloads, one_choice=True, **options)
-    chunks += parser.close()
-    adds_up(parser, chunks)
-    return parser, chunks
-
-
-def test_the_option_merges_what_the_transform_merges() -> None:
-    parser, _ = merged(SPREAD)
-    (one,) = parser.completion().choices
-    assert (one.message.content, one.finish_reason) == ("Let me look.", "tool_calls")
-    assert [(made.id, made.arguments) for made in one.message.tool_calls] == [("a", '{"q":1}')]
-    assert noted(parser) == {"CF221": 2}
-
-
 def test_one_index_other_than_0_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
     added: list[ChatCompletionChunk] = []
     add = StreamFold.add_unusual
@@ -849,21 +797,28 @@ def test_two_indexes_with_text_in_one_chunk_stay_apart() -> None:
     [
         pytest.param([chunk(choice("Hi", "stop")), chunk(choice(None, None, 1))], "finished", id="nothing goes on"),
         pytest.param([chunk(choice("Hi", "stop")), chunk(choice("!", None, 1))], "truncated", id="another goes on"),
-        pytest.param([chunk(choice("Hi", "stop"), choice(None, None, 1, tool_calls=[call("a", "f", "{")]))], "truncated", id="in the same chunk"),
         pytest.param([chunk(choice("Hi", "stop"), choice(None, "length", 1))], "finished", id="both finish"),
         pytest.param([chunk(choice("Hi", "stop", 1)), chunk(choice("!"))], "truncated", id="choice 0 goes on"),
     ],
 )  # fmt: skip
-def test_a_finish_is_taken_back_where_another_choice_goes_on(payloads: list[dict[str, Any]], end: str) -> None:
-    parser = ChatCompletionParser(one_choice=True)
-    chunks = [new for data in sse(*payloads, done=False) for new in parser.feed(data)]
-    parser.close()
+@either_way
+def test_a_finish_is_taken_back_where_another_choice_goes_on(
+    payloads: list[dict[str, Any]], end: str, way: str
+) -> None:
+    parser, chunks = merged(payloads, way, done=False)
     assert parser.end == end
     reasons = [one.finish_reason for each in chunks for one in each.choices if one.finish_reason]
     assert (parser.snapshot.finish_reason is None) is (end == "truncated")
     if end == "finished":
         assert parser.snapshot.finish_reason == reasons[-1]
         assert len(reasons) == 1
+
+
+def test_the_option_takes_a_finish_back_where_another_choice_of_the_chunk_goes_on() -> None:
+    parser, _ = merged(
+        [chunk(choice("Hi", "stop"), choice(None, None, 1, tool_calls=[call("a", "f", "{")]))], done=False
+    )
+    assert (parser.end, parser.snapshot.finish_reason) == ("truncated", None)
 
 
 def test_halves_of_a_character_in_two_indexes_are_joined() -> None:
@@ -884,21 +839,6 @@ def test_other_transforms_see_choice_0() -> None:
     parser = ChatCompletionParser(transforms=[ThinkTags()], one_choice=True)
     parser.feed(b"".join(sse(chunk(choice("<thi", index=1)), chunk(choice("nk>a</think>b", "stop", 2)))))
     assert (parser.snapshot.text, parser.snapshot.reasoning) == ("b", "a")
-
-
-@pytest.mark.parametrize(
-    "late",
-    [
-        pytest.param({"delta": {"role": "assistant", "content": ""}}, id="a role"),
-        pytest.param({"delta": {}, "finish_reason": "null"}, id="the word null"),
-        pytest.param({"delta": {"role": "tool", "content": "x"}, "finish_reason": "stop"}, id="a tool's message"),
-    ],
-)
-def test_what_says_nothing_takes_no_finish_back(late: dict[str, Any]) -> None:
-    parser = ChatCompletionParser(one_choice=True)
-    parser.feed(b"".join(sse(*contents(["Hi"]), chunk({"index": 1, **late}), done=False)))
-    parser.close()
-    assert (parser.end, parser.snapshot.text, parser.snapshot.finish_reason) == ("finished", "Hi", "stop")
 
 
 def test_two_reasonings_in_one_chunk_stay_apart() -> None:
