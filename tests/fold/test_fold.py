@@ -21,7 +21,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from invariants import plain
 from made_streams import STOP
-from shared_data import shared_data
 
 import chunkfold.event_stream.lines
 import chunkfold.parser.event_folder
@@ -562,17 +561,6 @@ def test_when_the_bytes_arrived_may_be_said(method: str, body: bytes) -> None:
 
 
 # Recorded and hostile bodies
-
-
-@pytest.mark.parametrize("size", [2**20, pytest.param(457, marks=pytest.mark.slow)], ids=["in one read", "457 bytes"])
-def test_recordings(size: int) -> None:
-    bodies = [path.read_bytes() for path in sorted(shared_data("recordings").glob("*.sse"))]
-    assert bodies
-    for body in bodies:
-        reads = [Read(body[start : start + size], 1.0, start % 3 == 0) for start in range(0, len(body), size)]
-        fed = parsed(reads, False, NO_OPTIONS)
-        assert parsed(reads, True, NO_OPTIONS) == fed
-        assert parsed(reads, None, NO_OPTIONS, events_from=len(reads)).snapshot == fed.snapshot
 
 
 @each_case("stream", hostile_streams(abuse=False), ids=lambda stream: stream.name)

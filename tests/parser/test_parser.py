@@ -427,13 +427,6 @@ def test_no_completion_while_it_runs() -> None:
     assert parser.completion().text == "Hi there"
 
 
-def test_chunks_come_with_the_bytes_that_complete_them() -> None:
-    parser = ChatCompletionParser()
-    body = HI + text(" there")
-    assert [c.text for c in parser.feed(body[:-1])] == ["Hi"]
-    assert [c.text for c in parser.feed(body[-1:])] == [" there"]
-
-
 # Errors
 
 
@@ -1038,15 +1031,6 @@ def test_on_event_is_not_called_after_the_end(cut: Callable[[bytes], list[bytes]
 
 
 # Whole messages are output too
-
-
-def test_any_bytes_like_object_is_fed() -> None:
-    body = HI + STOP + DONE
-    for kind in (bytes, bytearray, memoryview):
-        for take in (ChatCompletionParser.feed, ChatCompletionParser.fold):
-            parser = ChatCompletionParser()
-            take(parser, kind(body))
-            assert parser.completion().text == "Hi"
 
 
 def test_a_whole_message_is_bounded_like_its_deltas() -> None:

@@ -17,7 +17,6 @@ from cases import each_case
 from fronts import PATIENCE, URL, by_turns, client_of, generators_of_httpx_are_not_ours, has_left, read_by
 
 from chunkfold import (
-    APIStatusError,
     AsyncChatCompletionStream,
     ChatCompletionParser,
     ChatCompletionStream,
@@ -374,22 +373,27 @@ def stretched(*reads: Read) -> tuple[ChatCompletionParser, Clock]:
     return parser, clock
 
 
-def test_as_long_as_nothing_comes_nothing_is_judged() -> None:
-    parser, _ = stretched((0, HI))
-    assert (parser.end, parser.error, parser.snapshot.text) == (None, None, "Hi")
-
-
-@pytest.mark.parametrize(("reads", "end"), [([], "empty"), ([HI], "truncated"), ([HI, STOP], "finished")])
-def test_a_body_that_ends_late_has_ended(reads: list[bytes], end: str) -> None:
-    parser, _ = stretched(*((0, data) for data in reads))
-    parser.close()
+@each_case(
+    ("body", "way_out", "end"),
+    [
+        pytest.param(HI, None, None, id="as long as nothing comes nothing is judged"),
+        pytest.param(b"", ChatCompletionParser.close, "empty", id="a body that ends late has ended"),
+        pytest.param(HI, ChatCompletionParser.close, "truncated", id="so has one with output"),
+        pytest.param(HI + STOP, ChatCompletionParser.close, "finished", id="and one that finished"),
+        pytest.param(
+            HI + STOP.rstrip(), ChatCompletionParser.close, "finished", id="a last event without a blank line"
+        ),
+        pytest.param(HI, ChatCompletionParser.leave, "closed", id="a consumer that leaves late has left"),
+    ],
+)
+def test_a_deadline_is_looked_at_when_bytes_come(
+    body: bytes, way_out: Callable[[ChatCompletionParser], object] | None, end: str | None
+) -> None:
+    parser, _ = stretched((0, body))
+    if way_out is not None:
+        way_out(parser)
     assert parser.end == end
-
-
-def test_a_last_event_without_a_blank_line_counts_however_late_the_body_ends() -> None:
-    parser, _ = stretched((0, HI + STOP.rstrip()))
-    parser.close()
-    assert parser.end == "finished"
+    assert type(parser.error) is not StreamStalledError
 
 
 def test_a_transport_that_fails_late_has_failed() -> None:
@@ -400,22 +404,10 @@ def test_a_transport_that_fails_late_has_failed() -> None:
     assert parser.error.__cause__ is timeout
 
 
-def test_a_consumer_that_leaves_late_has_left() -> None:
-    parser, _ = stretched((0, HI))
-    parser.leave()
-    assert (parser.end, parser.error) == ("closed", None)
-
-
 def test_after_the_end_time_does_not_matter() -> None:
     parser, _ = stretched((0, HI + STOP + DONE))
     assert parser.feed(PING) == parser.close() == []
-    assert (parser.end, parser.anomalies) == stretched_end(HI + STOP + DONE)
-
-
-def stretched_end(body: bytes) -> tuple[Any, Any]:
-    parser = ChatCompletionParser()
-    parser.feed(body)
-    return parser.end, parser.anomalies
+    assert (parser.end, parser.anomalies) == ("finished", ())
 
 
 @pytest.mark.parametrize("name", ["progress_timeout", "total_timeout"])
@@ -428,15 +420,6 @@ def test_a_deadline_behind_the_finish_reason_is_noted(name: str) -> None:
     assert parser.completion().text == "Hi"
     (noted,) = (each for each in parser.anomalies if each.rule.id == "CF507")
     assert name in noted.detail
-
-
-def test_a_stream_that_is_refused_is_no_stall() -> None:
-    """However late the body of an error comes."""
-    clock = Clock()
-    parser = ChatCompletionParser(clock=clock, status_code=503, **OPTIONS)
-    clock.now += 61
-    parser.feed(b'{"error":{"message":"overloaded"}}')
-    assert (parser.end, type(parser.error)) == ("failed", APIStatusError)
 
 
 # The clock is read once per read
