@@ -703,11 +703,11 @@ def check_refolded(reading: Reading) -> None:
     if reading.options.is_left:
         return
     accumulator = ChatCompletionAccumulator()
+    before = _shown(reading.chunks)
     for chunk in reading.chunks:
-        before = plain(chunk)
         accumulator.add(chunk)
-        same("a chunk is not changed", plain(chunk), before)
     accumulator.finish()
+    same("a chunk is not changed", _shown(reading.chunks), before)
     same("the chunks, folded again, are the snapshot", plain(accumulator.snapshot), plain(reading.parser.snapshot))
     same("and as much output", accumulator.has_output, has_output(reading.parser))
 
@@ -883,8 +883,10 @@ def check_events(reading: Reading) -> None:
         index, message = choice.index, vars(choice.message)
         for kind, name in ((TextDelta, "content"), (ReasoningDelta, "reasoning"), (RefusalDelta, "refusal")):
             same(f"the {name} is told", told.texts[kind, index], message.get(name) or "")
-        for name, items in (("images", told.images), ("annotations", told.annotations)):
-            same(f"{name} are told", plain(items[index]), plain(message.get(name) or []))
+        in_content = [part for part in choice.message.content_parts or () if part.get("type") in ("image_url", "image")]
+        images = [*(message.get("images") or ()), *in_content]
+        same("images are told", sorted(map(plain, told.images[index])), sorted(map(plain, images)))
+        same("annotations are told", plain(told.annotations[index]), plain(message.get("annotations") or []))
         spoken = {} if message.get("audio") is None else vars(message["audio"])
         same("a transcript is told", told.transcripts[index], spoken.get("transcript") or "")
         if "CF218" not in told.rules:  # else its pieces are not base64

@@ -147,18 +147,6 @@ def test_an_id_that_was_made_up_goes_back_like_any_other() -> None:
     assert [{**one, "id": shown_id(one["id"])} for one in calls] == [call("{}", MADE_UP), call("{}", MADE_UP, "g")]
 
 
-@pytest.mark.parametrize(
-    "fragments",
-    [
-        pytest.param([part("{}", extra_content=SIGNATURE)], id="with the call"),
-        pytest.param([part("{}"), {"index": 0, "extra_content": SIGNATURE}], id="in a fragment of its own"),
-        pytest.param([part("{}"), {"id": "call_a", "extra_content": SIGNATURE}], id="by the id alone"),
-    ],
-)
-def test_a_thought_signature(fragments: list[dict[str, Any]]) -> None:
-    assert calls_of(*fragments) == [call("{}", extra_content=SIGNATURE)]
-
-
 def test_unknown_fields_go_back_to_the_level_where_they_came() -> None:
     function = {"name": "f", "arguments": "{}", "y": 2}
     assert calls_of({"index": 0, "id": "a", "x": 1, "function": function}) == [
@@ -398,11 +386,6 @@ def test_what_a_provider_needs_back(deltas: list[dict[str, Any]], expected: dict
     assert message.to_param() == {"role": "assistant", **expected}
     again = ChatCompletionMessage.model_validate_json(message.model_dump_json())
     assert again.to_param() == message.to_param()
-
-
-def test_a_thought_signature_of_a_call() -> None:
-    fields = {"provider_specific_fields": {"thought_signature": "c2ln"}}
-    assert calls_of(part("{}", **fields)) == [call("{}", **fields)]
 
 
 def test_a_text_that_was_changed_goes_back_in_place_of_the_parts() -> None:

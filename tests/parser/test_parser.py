@@ -406,15 +406,6 @@ def test_what_counts_as_output(kind: str) -> None:
 # While it runs
 
 
-def test_everything_can_be_read_before_the_first_byte() -> None:
-    parser = ChatCompletionParser()
-    assert (parser.end, parser.error, parser.anomalies) == (None, None, ())
-    assert parser.snapshot.choices == []
-    assert (parser.snapshot.text, parser.snapshot.finish_reason, parser.snapshot.usage) == ("", None, None)
-    assert parser.feed(b"") == []
-    assert parser.end is None
-
-
 def test_no_completion_while_it_runs() -> None:
     parser = ChatCompletionParser()
     parser.feed(HI)
