@@ -274,56 +274,42 @@ def told_of(steps: list[Any]) -> list[tuple[Any, ...]]:
 A_STARTED = ("started", 0, "a", "f")
 STARTS = {
     "name and arguments together": ([(0, "a", "f", "{")], [A_STARTED, ("arguments", 0, "{")]),
-    "the name, then arguments": (
-        [(0, "a", "f", ""), (0, None, None, "{")],
-        [A_STARTED, ("arguments", 0, "{")],
-    ),
+    "the name, then arguments": ([(0, "a", "f", ""), (0, None, None, "{")], [A_STARTED, ("arguments", 0, "{")]),
     "not by a name alone": ([(0, "a", "f", None), (0, None, None, "")], []),
-    "a name in pieces": (
-        [(0, "a", "get", None), (0, None, "_we", None), (0, None, "ather", None), (0, None, None, "{")],
-        [("started", 0, "a", "get_weather"), ("arguments", 0, "{")],
-    ),
-    "a name that grows": (
-        [(0, "a", "get", None), (0, None, "get_weather", "{")],
-        [("started", 0, "a", "get_weather"), ("arguments", 0, "{")],
-    ),
-    "arguments before the name": (
-        [(0, "a", None, "{"), (0, None, None, '"x"'), (0, None, "f", None), (0, None, None, ":1}")],
-        [A_STARTED, ("arguments", 0, '{"x"'), ("arguments", 0, ":1}")],
-    ),
-    "arguments before the name, and with it": (
-        [(0, "a", None, "{"), (0, None, "f", '"x"')],
-        [A_STARTED, ("arguments", 0, '{"x"')],
-    ),
+    "a name in pieces":
+        ([(0, "a", "get", None), (0, None, "_we", None), (0, None, "ather", None), (0, None, None, "{")],
+         [("started", 0, "a", "get_weather"), ("arguments", 0, "{")]),
+    "a name that grows":
+        ([(0, "a", "get", None), (0, None, "get_weather", "{")],
+         [("started", 0, "a", "get_weather"), ("arguments", 0, "{")]),
+    "arguments before the name":
+        ([(0, "a", None, "{"), (0, None, None, '"x"'), (0, None, "f", None), (0, None, None, ":1}")],
+         [A_STARTED, ("arguments", 0, '{"x"'), ("arguments", 0, ":1}")]),
+    "arguments before the name, and with it":
+        ([(0, "a", None, "{"), (0, None, "f", '"x"')], [A_STARTED, ("arguments", 0, '{"x"')]),
     "no arguments, but done": ([(0, "a", "f", None), "tool_calls"], [A_STARTED, ("done", 0, "", {})]),
-    "an id that comes late": (
-        [(0, None, "f", "{"), (0, "a", None, "}"), "tool_calls"],
-        [("started", 0, None, "f"), ("arguments", 0, "{"), ("arguments", 0, "}"), ("done", 0, "{}", {})],
-    ),
-    "no name at all, but done": (
-        [(0, "a", None, "{}"), "tool_calls"],
-        [("started", 0, "a", ""), ("arguments", 0, "{}"), ("done", 0, "{}", {})],
-    ),
-    "arguments that are an object": (
-        [(0, "a", "f", {"x": 1}), "tool_calls"],
-        [A_STARTED, ("arguments", 0, '{"x":1}'), ("done", 0, '{"x":1}', {"x": 1})],
-    ),
+    "an id that comes late":
+        ([(0, None, "f", "{"), (0, "a", None, "}"), "tool_calls"], [("started", 0, None, "f"), ("arguments", 0, "{"),
+         ("arguments", 0, "}"), ("done", 0, "{}", {})]),
+    "no name at all, but done":
+        ([(0, "a", None, "{}"), "tool_calls"],
+         [("started", 0, "a", ""), ("arguments", 0, "{}"), ("done", 0, "{}", {})]),
+    "arguments that are an object":
+        ([(0, "a", "f", {"x": 1}), "tool_calls"],
+         [A_STARTED, ("arguments", 0, '{"x":1}'), ("done", 0, '{"x":1}', {"x": 1})]),
     "arguments that are an empty object": (
         [(0, "a", "f", {}), "tool_calls"],
         [A_STARTED, ("arguments", 0, "{}"), ("done", 0, "{}", {})],  # at the end: it counts only if nothing else comes
     ),
-    "an empty object before other arguments": (
-        [(0, "a", "f", {}), (0, None, None, '{"x":1}'), "tool_calls"],
-        [A_STARTED, ("arguments", 0, '{"x":1}'), ("done", 0, '{"x":1}', {"x": 1})],
-    ),
-    "a custom tool": (
-        [custom(0, "a", "h"), custom(0, input="in"), custom(0, input="put"), "tool_calls"],
-        [("started", 0, "a", "h"), ("arguments", 0, "in"), ("arguments", 0, "put"), ("done", 0, "input", "input")],
-    ),
-    "several in one delta": (
-        [[(0, "a", "f", "{"), (1, "b", "g", "[")]],
-        [A_STARTED, ("arguments", 0, "{"), ("started", 1, "b", "g"), ("arguments", 1, "[")],
-    ),
+    "an empty object before other arguments":
+        ([(0, "a", "f", {}), (0, None, None, '{"x":1}'), "tool_calls"],
+         [A_STARTED, ("arguments", 0, '{"x":1}'), ("done", 0, '{"x":1}', {"x": 1})]),
+    "a custom tool":
+        ([custom(0, "a", "h"), custom(0, input="in"), custom(0, input="put"), "tool_calls"],
+         [("started", 0, "a", "h"), ("arguments", 0, "in"), ("arguments", 0, "put"), ("done", 0, "input", "input")]),
+    "several in one delta":
+        ([[(0, "a", "f", "{"), (1, "b", "g", "[")]],
+         [A_STARTED, ("arguments", 0, "{"), ("started", 1, "b", "g"), ("arguments", 1, "[")]),
 }  # fmt: skip
 
 
@@ -547,14 +533,10 @@ WHOLE_CALLS = {
 }
 LATE_CALLS = {
     "an id that comes late": [(0, None, "f", '{"x":1}'), B, (0, "a", None, None)],
-    "an id like the one that was made up": [
-        (0, None, "f", '{"x":1}'),
-        B,
-        (2, id_made_up_with('{"x":1}'), "h", "{}"),
-    ],
+    "an id like the one that was made up": [(0, None, "f", '{"x":1}'), B, (2, id_made_up_with('{"x":1}'), "h", "{}")],
     "a name that comes late, in a call of no id": [(0, None, None, '{"x":1}'), B, (0, None, "get_weather", None)],
     "an unknown key that comes late": [A, B, {"index": 0, "extra_content": {"google": {"thought_signature": "s"}}}],
-}
+}  # fmt: skip
 
 
 def done_and_final(fragments: list[Any]) -> tuple[list[ToolCallDone], list[Any]]:
@@ -806,28 +788,20 @@ def test_an_annotation_with_a_wrong_type_is_the_messages_too(citation: Any) -> N
 
 USAGES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
     "the same in every chunk": ([{"prompt_tokens": 1}] * 3, [{"prompt_tokens": 1}]),
-    "growing": (
-        [{"completion_tokens": 1}, {"completion_tokens": 2}],
-        [{"completion_tokens": 1}, {"completion_tokens": 2}],
-    ),
-    "in parts": (
-        [{"prompt_tokens": 1}, {"completion_tokens": 2}],
-        [{"prompt_tokens": 1}, {"prompt_tokens": 1, "completion_tokens": 2}],
-    ),
-    "details": (
-        [{"prompt_tokens_details": {"cached_tokens": 1}}, {"prompt_tokens_details": {"audio_tokens": 2}}],
-        [
-            {"prompt_tokens_details": {"cached_tokens": 1}},
-            {"prompt_tokens_details": {"cached_tokens": 1, "audio_tokens": 2}},
-        ],
-    ),
-    "details of the provider's own": (
-        [{"x": {"y": {"a": 1}}}, {"x": {"y": {"b": 2}}}],
-        [{"x": {"y": {"a": 1}}}, {"x": {"y": {"a": 1, "b": 2}}}],
-    ),
+    "growing":
+        ([{"completion_tokens": 1}, {"completion_tokens": 2}], [{"completion_tokens": 1}, {"completion_tokens": 2}]),
+    "in parts":
+        ([{"prompt_tokens": 1}, {"completion_tokens": 2}],
+         [{"prompt_tokens": 1}, {"prompt_tokens": 1, "completion_tokens": 2}]),
+    "details":
+        ([{"prompt_tokens_details": {"cached_tokens": 1}}, {"prompt_tokens_details": {"audio_tokens": 2}}],
+         [{"prompt_tokens_details": {"cached_tokens": 1}},
+         {"prompt_tokens_details": {"cached_tokens": 1, "audio_tokens": 2}}]),
+    "details of the provider's own":
+        ([{"x": {"y": {"a": 1}}}, {"x": {"y": {"b": 2}}}], [{"x": {"y": {"a": 1}}}, {"x": {"y": {"a": 1, "b": 2}}}]),
     "a 0 that changes nothing": ([{"prompt_tokens": 1}, {"prompt_tokens": 0}], [{"prompt_tokens": 1}]),
     "a null that changes nothing": ([{"prompt_tokens": 1}, {"prompt_tokens": None}], [{"prompt_tokens": 1}]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("sent", "told"), USAGES.values(), ids=USAGES)

@@ -1142,34 +1142,19 @@ LEVELS = [
     pytest.param(lambda extra: chunk({}, **extra), lambda completion: completion, id="chunk"),
     pytest.param(lambda extra: chunk({}, choice=extra), lambda completion: completion.choices[0], id="choice"),
     pytest.param(chunk, lambda completion: completion.message, id="delta"),
-    pytest.param(
-        lambda extra: chunk({}, choice={"logprobs": extra}),
-        lambda completion: completion.choices[0].logprobs,
-        id="logprobs",
-    ),
+    pytest.param(lambda extra: chunk({}, choice={"logprobs": extra}),
+         lambda completion: completion.choices[0].logprobs, id="logprobs"),
     pytest.param(lambda extra: chunk({"audio": extra}), lambda completion: completion.message.audio, id="audio"),
-    pytest.param(
-        lambda extra: chunk({"function_call": extra}),
-        lambda completion: completion.message.function_call,
-        id="function_call",
-    ),
-    pytest.param(
-        lambda extra: chunk({"tool_calls": [{"index": 0, **extra}]}),
-        lambda completion: completion.tool_calls[0],
-        id="tool call",
-    ),
-    pytest.param(
-        lambda extra: chunk({"tool_calls": [{"index": 0, "function": extra}]}),
-        lambda completion: completion.tool_calls[0].function,
-        id="function",
-    ),
-    pytest.param(
-        lambda extra: chunk({"tool_calls": [{"index": 0, "custom": extra}]}),
-        lambda completion: completion.tool_calls[0].custom,
-        id="custom",
-    ),
+    pytest.param(lambda extra: chunk({"function_call": extra}), lambda completion: completion.message.function_call,
+         id="function_call"),
+    pytest.param(lambda extra: chunk({"tool_calls": [{"index": 0, **extra}]}),
+         lambda completion: completion.tool_calls[0], id="tool call"),
+    pytest.param(lambda extra: chunk({"tool_calls": [{"index": 0, "function": extra}]}),
+         lambda completion: completion.tool_calls[0].function, id="function"),
+    pytest.param(lambda extra: chunk({"tool_calls": [{"index": 0, "custom": extra}]}),
+         lambda completion: completion.tool_calls[0].custom, id="custom"),
     pytest.param(lambda extra: chunk({}, usage=extra), lambda completion: completion.usage, id="usage"),
-]
+]  # fmt: skip
 
 
 @each_case(("sent", "found"), LEVELS)

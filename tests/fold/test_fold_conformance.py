@@ -25,56 +25,37 @@ _USAGE = "usage: key by key, the last non-null value; a 0 never replaces a posit
 
 # Where the fold gives something else: case -> place -> what it gives, and the rule of the fold that makes it so.
 DIFFERENCES: dict[str, dict[str, tuple[Any, str]]] = {
-    "test_stream_text": {
-        "usage": ({"prompt_tokens": 2, "completion_tokens": 1, "total_tokens": 3}, _USAGE),
-    },
+    "test_stream_text": {"usage": ({"prompt_tokens": 2, "completion_tokens": 1, "total_tokens": 3}, _USAGE)},
     "test_stream_structured": _ONE_MADE_UP,
     "test_stream_structured_finish_reason": _ONE_MADE_UP,
     "test_stream_tool_call_with_empty_text": _ONE_MADE_UP,
     "test_stream_text_empty_think_tag_and_text_before_tool_call": _ONE_MADE_UP,
-    "test_handle_tool_call_deltas": {
-        "tool_calls": (
-            [
-                {"id": "call", "name": "tool", "arguments": '{"arg1":'},
-                {"id": MADE_UP, "name": "1", "arguments": '"value1"}'},
-            ],
-            "tool calls, rule 4: the call at that index has a name and arguments already, another name is a new call",
-        ),
-    },
+    "test_handle_tool_call_deltas":
+        {"tool_calls": ([{"id": "call", "name": "tool", "arguments": '{"arg1":'},
+         {"id": MADE_UP, "name": "1", "arguments": '"value1"}'}],
+         "tool calls, rule 4: the call at that index has a name and arguments already, another name is a new call")},
     "test_handle_tool_call_deltas_without_args": _ONE_MADE_UP,
     "test_handle_tool_call_deltas_without_vendor_id/1": _ONE_MADE_UP,
     "test_handle_tool_call_deltas_without_vendor_id/2 repeated name": _TWO_MADE_UP,
     "test_apply_tool_delta_variants/str+str": _ONE_MADE_UP,
     "test_apply_tool_delta_variants/str+object": _ONE_MADE_UP,
     "test_apply_tool_delta_variants/object+str": _ONE_MADE_UP,
-    "test_apply_tool_delta_variants/object+object": {
-        **_ONE_MADE_UP,
-        "tool_calls.0.arguments": (
-            '{"a":1}{"b":2}',
-            "`arguments` stays the raw text; an object is taken as its JSON text",
-        ),
-    },
-    "test_get_model_from_chunks_azure_model_router": {
-        "model": ("azure-model-router", "model: first value that is not empty"),
-    },
-    "test_cache_read_input_tokens_retained": {
-        "usage.prompt_tokens": (11779, _USAGE),
-        "usage.total_tokens": (
-            11993,
-            "usage: a total that falls below prompt + completion by a merge becomes their sum",
-        ),
-    },
-    "test_get_combined_tool_content_joins_many_dict_shaped_argument_fragments_in_order": {
-        "tool_calls.2.arguments": ("", "`arguments` stays the raw text, and none came"),
-    },
-    "test_stream_chunk_builder_survives_all_empty_choices": {
-        "finish_reason": (None, "how a stream ends: never invent a finish_reason"),
-    },
-    "test_sort_chunks / accepts_dict_snapshot_chunks": {
-        "content": ("worldHello ", "content: append, in the order of arrival"),
-    },
+    "test_apply_tool_delta_variants/object+object":
+        {**_ONE_MADE_UP, "tool_calls.0.arguments": ('{"a":1}{"b":2}',
+         "`arguments` stays the raw text; an object is taken as its JSON text")},
+    "test_get_model_from_chunks_azure_model_router":
+        {"model": ("azure-model-router", "model: first value that is not empty")},
+    "test_cache_read_input_tokens_retained":
+        {"usage.prompt_tokens": (11779, _USAGE), "usage.total_tokens": (11993,
+         "usage: a total that falls below prompt + completion by a merge becomes their sum")},
+    "test_get_combined_tool_content_joins_many_dict_shaped_argument_fragments_in_order":
+        {"tool_calls.2.arguments": ("", "`arguments` stays the raw text, and none came")},
+    "test_stream_chunk_builder_survives_all_empty_choices":
+        {"finish_reason": (None, "how a stream ends: never invent a finish_reason")},
+    "test_sort_chunks / accepts_dict_snapshot_chunks":
+        {"content": ("worldHello ", "content: append, in the order of arrival")},
     "merge_lists: text with same index joined, other index appended": _TWO_MADE_UP,
-}
+}  # fmt: skip
 
 
 @each_case("name", CASES)

@@ -303,33 +303,17 @@ OUTCOMES = {
     Outcome.STOP: ["stop", "eos_token", "end_turn", "stop_sequence", "STOP", "eos", "normal"],
     Outcome.LENGTH: ["length", "max_tokens", "MAX_TOKENS", "model_length", "ERROR_LIMIT"],
     Outcome.TOOL_CALLS: ["tool_calls", "function_call", "tool_use", "tool-calls"],
-    Outcome.CONTENT_FILTER: [
-        "content_filter",
-        "sensitive",
-        "SAFETY",
-        "RECITATION",
-        "refusal",
-        "content_filter: RECITATION",
-        "content-filter",
-        "Content Filter",
-    ],
+    Outcome.CONTENT_FILTER:
+        ["content_filter", "sensitive", "SAFETY", "RECITATION", "refusal", "content_filter: RECITATION",
+         "content-filter", "Content Filter"],
     # With these the stream counts as failed.
-    Outcome.ERROR: [
-        *(
-            "error",
-            "network_error",
-            "insufficient_system_resource",
-            "abort",
-            "overloaded_error",
-            "API_ERROR",
-            "x_error",
-        ),
-        *("rate_limit_error", "server_error", "timeout", "cancelled", "upstream_error", "engine_overloaded"),
-        *("MALFORMED_FUNCTION_CALL", "function_call_filter: MALFORMED_FUNCTION_CALL", "network-error", "network error"),
-        *("malformed_tool_use", "malformed_model_output"),
-    ],
+    Outcome.ERROR:
+        [*("error", "network_error", "insufficient_system_resource", "abort", "overloaded_error", "API_ERROR",
+         "x_error"), *("rate_limit_error", "server_error", "timeout", "cancelled", "upstream_error",
+         "engine_overloaded"), *("MALFORMED_FUNCTION_CALL", "function_call_filter: MALFORMED_FUNCTION_CALL",
+         "network-error", "network error"), *("malformed_tool_use", "malformed_model_output")],
     Outcome.OTHER: ["repetition", "?", "stopped?", "no", "errors", ": stop", "error_", "no error"],
-}
+}  # fmt: skip
 
 
 @each_case(("word", "outcome"), [(word, outcome) for outcome, words in OUTCOMES.items() for word in words])

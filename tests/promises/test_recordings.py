@@ -158,178 +158,89 @@ PARIS = '{"city":"Paris","country":"France","unit":"C"}'
 
 RIGHT = {
     "aihubmix__rust-genai__response-000": Right("finished", 5, {}, {0: Shown("stop", "text", "Hello.")}, 18),
-    "azure__ogx__3de708c0e47a81dc57473c1d484f9d12ae5d03a816b4ee265da4926a95cd": Right(
-        "finished", 5, {"CF203": 4, "CF216": 1, "CF501": 1}, {0: Shown("stop", "text", "yes")}, 519
-    ),
-    "bedrock-openai__ogx__3dcb9e38f66c96323546ef8d7fee216ad11a4dd6f7fe44c4b602671eea12": Right(
-        "finished", 4, {"CF203": 4, "CF216": 1, "CF501": 1}, {0: Shown("stop", "text", None)}
-    ),
-    "cerebras__req-llm__reasoning-streaming": Right(
-        "finished", 69, {"CF501": 1}, {0: Shown("stop", "reasoning text", None, None)}, 179
-    ),
+    "azure__ogx__3de708c0e47a81dc57473c1d484f9d12ae5d03a816b4ee265da4926a95cd":
+        Right("finished", 5, {"CF203": 4, "CF216": 1, "CF501": 1}, {0: Shown("stop", "text", "yes")}, 519),
+    "bedrock-openai__ogx__3dcb9e38f66c96323546ef8d7fee216ad11a4dd6f7fe44c4b602671eea12":
+        Right("finished", 4, {"CF203": 4, "CF216": 1, "CF501": 1}, {0: Shown("stop", "text", None)}),
+    "cerebras__req-llm__reasoning-streaming":
+        Right("finished", 69, {"CF501": 1}, {0: Shown("stop", "reasoning text", None, None)}, 179),
     # Events of another API alone, which have another name, too.
     DASHSCOPE_NATIVE: Right("invalid", 0, {"CF106": 2}, {}),
     DASHSCOPE_BODY: Right("finished", 1, {"CF109": 1}, {0: Shown("stop", "text", None)}, 3017),
-    DASHSCOPE_CHOICES: Right(
-        "finished",
-        19,
-        {},
-        {
-            0: Shown("stop", "text", "Hello you today? 😊"),
-            1: Shown("stop", "text", "Hello! How can I assist you today"),
-        },
-        27,
-    ),
+    DASHSCOPE_CHOICES:
+        Right("finished", 19, {}, {0: Shown("stop", "text", "Hello you today? 😊"), 1: Shown("stop", "text",
+        "Hello! How can I assist you today")}, 27),
     # Blank lines are missing in two of codecompanion's; so is the last one of others, behind [DONE].
-    "deepseek__codecompanion.nvim__deepseek-streaming-reasoning-disabled": Right(
-        "finished", 7, {"CF101": 1, "CF102": 1}, {0: Shown("stop", "text", "Elegant syntax.")}, 14
-    ),
+    "deepseek__codecompanion.nvim__deepseek-streaming-reasoning-disabled":
+        Right("finished", 7, {"CF101": 1, "CF102": 1}, {0: Shown("stop", "text", "Elegant syntax.")}, 14),
     "doubao__ai4j__apiresponse-l472": Right("finished", 5, {}, {0: Shown("stop", "text", "我是豆～")}),
-    "gemini-compat__gomodel__chat-completion-stream": Right(
-        "finished", 1, {"CF101": 1}, {0: Shown("stop", "text", "Hello World")}
-    ),
-    COPILOT: Right(
-        "finished",
-        4,
-        {"CF101": 1, "CF102": 1, "CF206": 4, "CF501": 1},
-        {
-            0: Shown(
-                "tool_calls",
-                "reasoning text tool_call",
-                "I will search for the `quotes.lua` file to locate it within the repository.\n",
-                None,
-                (("call_MHxoeW9qWnVicVd6R0FkMFZ3UWw", "file_search", '{"query":"**/quotes.lua"}'),),
-            )
-        },
-        6132,
-    ),
-    "github-copilot__rust-genai__response-000": Right(
-        "finished",
-        16,
-        {},
-        {0: Shown("tool_calls", "tool_call", calls=(("call_YC2QMIr5bbEvqMl96iKr7oCN", "get_weather", PARIS),))},
-    ),
-    "groq__braintrust-sdk-javascript__groq-v1-latest.cassette": Right(
-        "finished", 3, {}, {0: Shown("stop", "text", "STREAM")}, 42
-    ),
+    "gemini-compat__gomodel__chat-completion-stream":
+        Right("finished", 1, {"CF101": 1}, {0: Shown("stop", "text", "Hello World")}),
+    COPILOT:
+        Right("finished", 4, {"CF101": 1, "CF102": 1, "CF206": 4, "CF501": 1}, {0: Shown("tool_calls",
+        "reasoning text tool_call", "I will search for the `quotes.lua` file to locate it within the repository.\n",
+        None, (("call_MHxoeW9qWnVicVd6R0FkMFZ3UWw", "file_search", '{"query":"**/quotes.lua"}'),))}, 6132),
+    "github-copilot__rust-genai__response-000":
+        Right("finished", 16, {}, {0: Shown("tool_calls", "tool_call",
+        calls=(("call_YC2QMIr5bbEvqMl96iKr7oCN", "get_weather", PARIS),))}),
+    "groq__braintrust-sdk-javascript__groq-v1-latest.cassette":
+        Right("finished", 3, {}, {0: Shown("stop", "text", "STREAM")}, 42),
     GROQ_TEXT: Right("failed", 85, {"CF601": 1}, {0: Shown(None, "reasoning text", "maybe", None)}),
     TGI: Right("finished", 20, {"CF203": 20, "CF216": 1, "CF501": 1}, {0: Shown("length", "text", None)}),
-    "hunyuan__ai4j__apiresponse-l455": Right(
-        "finished",
-        3,
-        {"CF203": 1},  # the name of the call's second fragment
-        {
-            0: Shown(
-                "tool_calls",
-                "tool_call",
-                calls=(("call_d4nekv42c3mas4ig9k30", "get_current_weather", '{"format":"celsius","location":"北京"}'),),
-            )
-        },
-    ),
+    "hunyuan__ai4j__apiresponse-l455":  # CF203 is the name of the call's second fragment
+        Right("finished", 3, {"CF203": 1}, {0: Shown("tool_calls", "tool_call",
+        calls=(("call_d4nekv42c3mas4ig9k30", "get_current_weather", '{"format":"celsius","location":"北京"}'),))}),
     "litellm__anthropic-think": Right("finished", 8, {}, {0: Shown("stop", "reasoning text", HELLO, THOUGHT)}),
-    "litellm__anthropic-web": Right(
-        "finished",
-        6,
-        {},
-        {0: Shown("stop", "tool_call text", "Found.", calls=(("srvtoolu_1", "web_search", '{"query":"x"}'),))},
-    ),
+    "litellm__anthropic-web":
+        Right("finished", 6, {}, {0: Shown("stop", "tool_call text", "Found.",
+        calls=(("srvtoolu_1", "web_search", '{"query":"x"}'),))}),
     "litellm__gemini-think": Right("finished", 5, {}, {0: Shown("stop", "reasoning text", "Hello.", THOUGHT)}),
-    "llama-cpp-python__tool_forced": Right(
-        "finished",
-        11,
-        {"CF307": 8},
-        {0: Shown("tool_calls", "tool_call", calls=((FORCED_ID, "get_weather", '{"city": "Paris"}'),))},
-    ),
-    "llama-server__n2": Right(
-        "finished",
-        24,
-        {},
-        {
-            0: Shown(
-                "length", "text", " powsta controversialmis rinse\u16d0\u1dab@sGro\u5e01 \u0442\u0435\u0431\u044f"
-            ),
-            1: Shown("length", "text", " October交际Selectedelectricacad\u232aいろいろ갸ña百科"),
-        },
-    ),
-    "llamacpp__gptel-test__thinking-stream-llamacpp-glm4.5-01": Right(
-        "finished", 58, {"CF101": 1}, {0: Shown("stop", "text", None)}, 71
-    ),
+    "llama-cpp-python__tool_forced":
+        Right("finished", 11, {"CF307": 8}, {0: Shown("tool_calls", "tool_call",
+        calls=((FORCED_ID, "get_weather", '{"city": "Paris"}'),))}),
+    "llama-server__n2":
+        Right("finished", 24, {}, {0: Shown("length", "text",
+        " powsta controversialmis rinse\u16d0\u1dab@sGro\u5e01 \u0442\u0435\u0431\u044f"), 1: Shown("length", "text",
+        " October交际Selectedelectricacad\u232aいろいろ갸ña百科")}),
+    "llamacpp__gptel-test__thinking-stream-llamacpp-glm4.5-01":
+        Right("finished", 58, {"CF101": 1}, {0: Shown("stop", "text", None)}, 71),
     # Without a finish reason; and without `one_choice` as many choices as there are indexes.
-    "musistudio-llms__ds-ds-think": Right(
-        "done", 8, {"CF101": 1, "CF502": 1}, {0: Shown(None, "reasoning", "", THOUGHT), 1: Shown(None, "text", HELLO)}
-    ),
-    "musistudio-llms__gem-gemini-text": Right(
-        "truncated",
-        4,
-        {},
-        {
-            1: Shown(None, "text", "Hel"),
-            2: Shown(None, "text", "lo, wör"),
-            3: Shown(None, "text", "ld 😀"),
-            4: Shown("stop", "text", "."),
-        },
-        17,
-    ),
-    "opencode-go__rust-genai__response-000": Right(
-        "finished", 37, {}, {0: Shown("stop", "reasoning text", "Hello", None)}, 133
-    ),
-    "openrouter__braintrust-sdk-javascript__openrouter-v1-latest.cassette": Right(
-        "finished", 3, {"CF504": 1}, {0: Shown("stop", "text", "STREAM")}, 13
-    ),
-    "openrouter__gptel-test__thinking-stream-openrouter-01": Right(
-        "finished", 27, {"CF101": 1}, {0: Shown("stop", "text", None)}, 45
-    ),
-    "portkey__anthropic-errmid": Right(
-        "failed", 7, {"CF203": 1, "CF210": 1, "CF606": 1}, {0: Shown("overloaded_error", "text", HELLO)}
-    ),
-    "portkey__anthropic-think": Right(
-        "finished", 11, {"CF506": 1}, {0: Shown("end_turn", "reasoning text", HELLO, THOUGHT)}, 36
-    ),
+    "musistudio-llms__ds-ds-think":
+        Right("done", 8, {"CF101": 1, "CF502": 1}, {0: Shown(None, "reasoning", "", THOUGHT),
+        1: Shown(None, "text", HELLO)}),
+    "musistudio-llms__gem-gemini-text":
+        Right("truncated", 4, {}, {1: Shown(None, "text", "Hel"), 2: Shown(None, "text", "lo, wör"),
+        3: Shown(None, "text", "ld 😀"), 4: Shown("stop", "text", ".")}, 17),
+    "opencode-go__rust-genai__response-000":
+        Right("finished", 37, {}, {0: Shown("stop", "reasoning text", "Hello", None)}, 133),
+    "openrouter__braintrust-sdk-javascript__openrouter-v1-latest.cassette":
+        Right("finished", 3, {"CF504": 1}, {0: Shown("stop", "text", "STREAM")}, 13),
+    "openrouter__gptel-test__thinking-stream-openrouter-01":
+        Right("finished", 27, {"CF101": 1}, {0: Shown("stop", "text", None)}, 45),
+    "portkey__anthropic-errmid":
+        Right("failed", 7, {"CF203": 1, "CF210": 1, "CF606": 1}, {0: Shown("overloaded_error", "text", HELLO)}),
+    "portkey__anthropic-think":
+        Right("finished", 11, {"CF506": 1}, {0: Shown("end_turn", "reasoning text", HELLO, THOUGHT)}, 36),
     "portkey__bedrock-errmid": Right("done", 6, {"CF502": 1}, {0: Shown(None, "text", HELLO)}),
-    "portkey__cohere-think": Right(
-        "done", 8, {"CF210": 1, "CF502": 1}, {0: Shown(None, ""), 1: Shown("stop", "text", "Hello.")}, 17
-    ),
-    "portkey__cohere-tools": Right(
-        "done",
-        11,
-        {"CF210": 2, "CF301": 6, "CF313": 6, "CF502": 1},
-        {
-            0: Shown(None, "tool_call", calls=(("get_weather_1", "get_weather", '{"city":"Paris"}'),)),
-            1: Shown("tool_calls", "tool_call", calls=(("get_weather_2", "get_weather", '{"city":"Tokyo"}'),)),
-        },
-        17,
-    ),
-    "siliconflow__ai4j__apiresponse-l258": Right(
-        "finished",
-        21,
-        {},
-        {0: Shown("stop", "reasoning text", "Hello! How can I assist you today? 😊", None)},
-        345,
-    ),
-    "snowflake__pydantic-ai__test-snowflake-model-streaming": Right(
-        "done", 3, {"CF203": 6, "CF216": 1, "CF502": 1}, {0: Shown(None, "text", "4")}, 27
-    ),
+    "portkey__cohere-think":
+        Right("done", 8, {"CF210": 1, "CF502": 1}, {0: Shown(None, ""), 1: Shown("stop", "text", "Hello.")}, 17),
+    "portkey__cohere-tools":
+        Right("done", 11, {"CF210": 2, "CF301": 6, "CF313": 6, "CF502": 1}, {0: Shown(None, "tool_call",
+        calls=(("get_weather_1", "get_weather", '{"city":"Paris"}'),)), 1: Shown("tool_calls", "tool_call",
+        calls=(("get_weather_2", "get_weather", '{"city":"Tokyo"}'),))}, 17),
+    "siliconflow__ai4j__apiresponse-l258":
+        Right("finished", 21, {}, {0: Shown("stop", "reasoning text", "Hello! How can I assist you today? 😊", None)},
+        345),
+    "snowflake__pydantic-ai__test-snowflake-model-streaming":
+        Right("done", 3, {"CF203": 6, "CF216": 1, "CF502": 1}, {0: Shown(None, "text", "4")}, 27),
     "transformers__errmid_badjson": Right("failed", 1, {"CF609": 1}, {0: Shown(None, "")}),
     "vllm__token_ids": Right("finished", 11, {}, {0: Shown("stop", "text", "Hello, wörld 😀. This is text.")}),
-    "watsonx__ogx__ff55116840a3cc1745623d8d3f8a277e79e2a2c5d88521844f2d260a9745": Right(
-        "finished", 4, {"CF203": 4, "CF216": 1, "CF501": 1}, {0: Shown("stop", "text", "hello")}, 45
-    ),
-    "zai__req-llm__object-streaming": Right(
-        "finished",
-        75,
-        {"CF206": 75, "CF504": 1},
-        {
-            0: Shown(
-                "tool_calls",
-                "reasoning text tool_call",
-                None,
-                None,
-                (("call_2025110301303904b20e4a6bc54088_0", "structured_output", PERSON),),
-            )
-        },
-        332,
-    ),
-}
+    "watsonx__ogx__ff55116840a3cc1745623d8d3f8a277e79e2a2c5d88521844f2d260a9745":
+        Right("finished", 4, {"CF203": 4, "CF216": 1, "CF501": 1}, {0: Shown("stop", "text", "hello")}, 45),
+    "zai__req-llm__object-streaming":
+        Right("finished", 75, {"CF206": 75, "CF504": 1}, {0: Shown("tool_calls", "reasoning text tool_call", None,
+        None, (("call_2025110301303904b20e4a6bc54088_0", "structured_output", PERSON),))}, 332),
+}  # fmt: skip
 # The same with the option `one_choice`, which `connect` sets where the request asks for one.
 ONE_CHOICE = {
     "musistudio-llms__ds-ds-think": Right(

@@ -72,104 +72,79 @@ LIMITED = {"message": "slow down", "type": "rate_limit_error", "code": "rate_lim
 ENVELOPES = {
     "1 event: error, an object": Envelope(data({"message": "slow down", "code": 429}, "error"), "slow down", 429, 429),
     "1 event: error, an envelope": Envelope(data({"error": LIMITED}, "error"), "slow down", "rate_limit_exceeded", 429),
-    "1 event: error, base_resp": Envelope(
-        data({"base_resp": {"status_code": 1002, "status_msg": "rate limit"}}, "error"), "rate limit", 1002, 429
-    ),
+    "1 event: error, base_resp":
+        Envelope(data({"base_resp": {"status_code": 1002, "status_msg": "rate limit"}}, "error"), "rate limit", 1002,
+        429),
     "1 event: error, a string": Envelope(data("overloaded", "error"), "overloaded"),
     "1 event: error, plain text": Envelope(data(b"upstream gone", "error"), "upstream gone"),
     "1 event: error, a list": Envelope(data([{"message": "bad", "code": 400}], "error"), "bad", 400, 400),
     "1 event: error, no JSON": Envelope(data(b'{"message": ', "error"), '{"message":'),
-    "2 a field named error": Envelope(
-        b'error: {"code":400,"message":"too long","type":"invalid_request_error"}\n\n', "too long", 400, 400
-    ),
+    "2 a field named error":
+        Envelope(b'error: {"code":400,"message":"too long","type":"invalid_request_error"}\n\n', "too long", 400, 400),
     "2 a field named error, no space": Envelope(b'error:{"code":500,"message":"x"}\n\n', "x", 500, 500),
     "3 error, an object": Envelope(data({"error": LIMITED}), "slow down", "rate_limit_exceeded", 429),
     "3 error, a string": Envelope(data({"error": "overloaded", "error_type": "overloaded"}), "overloaded", None, ANY),
     "3 error, a list": Envelope(data({"error": ["overloaded"]}), "overloaded"),
-    "3 error, a list of objects": Envelope(
-        data({"error": [{"message": "slow down", "code": 429}]}), "slow down", 429, 429
-    ),
-    "3 error, an object in an object": Envelope(
-        data({"error": {"error": {"message": "slow down", "code": 429}}}), "slow down", 429, 429
-    ),
+    "3 error, a list of objects":
+        Envelope(data({"error": [{"message": "slow down", "code": 429}]}), "slow down", 429, 429),
+    "3 error, an object in an object":
+        Envelope(data({"error": {"error": {"message": "slow down", "code": 429}}}), "slow down", 429, 429),
     "3 error, true beside a message": Envelope(data({"error": True, "message": "bad"}), "bad"),
     "3 error, a number beside a message": Envelope(data({"error": 503, "message": "busy"}), "busy", 503, 503),
-    "3 error beside a head": Envelope(
-        data({**HEAD, "error": {"message": "bad", "code": "400"}, "choices": []}), "bad", "400", 400
-    ),
-    "3 error and a failed choice (Sansa)": Envelope(
-        data({"error": {"code": 502, "message": "gone"}, "choices": [{"finish_reason": "error"}]}), "gone", 502, 502
-    ),
-    "4 object: error (vLLM)": Envelope(
-        data({"object": "error", "message": "bad", "type": "BadRequestError", "param": None, "code": 400}),
-        "bad",
-        400,
-        400,
-    ),
+    "3 error beside a head":
+        Envelope(data({**HEAD, "error": {"message": "bad", "code": "400"}, "choices": []}), "bad", "400", 400),
+    "3 error and a failed choice (Sansa)":
+        Envelope(data({"error": {"code": 502, "message": "gone"}, "choices": [{"finish_reason": "error"}]}), "gone",
+        502, 502),
+    "4 object: error (vLLM)":
+        Envelope(data({"object": "error", "message": "bad", "type": "BadRequestError", "param": None, "code": 400}),
+        "bad", 400, 400),
     "4 type: error": Envelope(data({"type": "error", "message": "bad", "code": 400}), "bad", 400, 400),
-    "4 type: error and an envelope (Anthropic)": Envelope(
-        data({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}), "busy", None, ANY
-    ),
-    "5 base_resp (MiniMax)": Envelope(
-        data({"base_resp": {"status_code": 1002, "status_msg": "rate limit"}, "choices": None}), "rate limit", 1002, 429
-    ),
+    "4 type: error and an envelope (Anthropic)":
+        Envelope(data({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}), "busy", None, ANY),
+    "5 base_resp (MiniMax)":
+        Envelope(data({"base_resp": {"status_code": 1002, "status_msg": "rate limit"}, "choices": None}),
+        "rate limit", 1002, 429),
     "7 code alone": Envelope(data({"code": 429}), ANY, 429, 429),
     "7 code in digits": Envelope(data({"code": "429", "msg": "slow down"}), "slow down", "429", 429),
     "7 code that is no HTTP status (Zhipu)": Envelope(data({"code": 1302, "msg": "slow down"}), "slow down", 1302, ANY),
     "7 status_code": Envelope(data({"status_code": 503, "msg": "busy"}), "busy", None, 503),
     "7 detail (FastAPI)": Envelope(data({"detail": "Not Found"}), "Not Found"),
     "7 message": Envelope(data({"message": "no such model"}), "no such model"),
-    "7 Cloudflare": Envelope(
-        data({"success": False, "errors": [{"code": 7003, "message": "no route"}], "messages": [], "result": None}),
-        "no route",
-        7003,
-    ),
-    "7 Cloudflare, several": Envelope(
-        data({"success": False, "errors": [{"code": 10000, "message": "no"}, {"code": 1, "message": "way"}]}),
-        "no; way",
-        10000,
-    ),
+    "7 Cloudflare":
+        Envelope(data({"success": False, "errors": [{"code": 7003, "message": "no route"}], "messages": [],
+        "result": None}), "no route", 7003),
+    "7 Cloudflare, several":
+        Envelope(data({"success": False,
+        "errors": [{"code": 10000, "message": "no"}, {"code": 1, "message": "way"}]}), "no; way", 10000),
     "7 success is false": Envelope(data({"success": False, "msg": "busy"}), "busy"),
-    "7 watsonx": Envelope(
-        data({"errors": [{"code": "model_not_found", "message": "gone"}], "trace": "t", "status_code": 404}),
-        "gone",
-        "model_not_found",
-        404,
-    ),
+    "7 watsonx":
+        Envelope(data({"errors": [{"code": "model_not_found", "message": "gone"}], "trace": "t", "status_code": 404}),
+        "gone", "model_not_found", 404),
     "7 watsonx, no code": Envelope(data({"errors": ["busy"], "status_code": 503}), "busy", 503, 503),
     "7 Baidu": Envelope(data({"error_code": 336003, "error_msg": "too long", "id": "a"}), "too long", 336003),
-    "7 Tencent": Envelope(
-        data({"Response": {"Error": {"Code": "AuthFailure.SignatureFailure", "Message": "no"}, "RequestId": "r"}}),
-        "no",
-        "AuthFailure.SignatureFailure",
-        401,
-    ),
+    "7 Tencent":
+        Envelope(data({"Response": {"Error": {"Code": "AuthFailure.SignatureFailure", "Message": "no"},
+        "RequestId": "r"}}), "no", "AuthFailure.SignatureFailure", 401),
     "7 AWS": Envelope(data({"Message": "denied"}), "denied"),
     "7 AWS, in a stream": Envelope(data({"throttlingException": {"message": "slow down"}}), "slow down", None, 429),
-    "7 Databricks": Envelope(
-        data({"error_code": "REQUEST_LIMIT_EXCEEDED", "message": "slow down"}),
-        "slow down",
-        "REQUEST_LIMIT_EXCEEDED",
-        429,
-    ),
+    "7 Databricks":
+        Envelope(data({"error_code": "REQUEST_LIMIT_EXCEEDED", "message": "slow down"}), "slow down",
+        "REQUEST_LIMIT_EXCEEDED", 429),
     "7 FastChat": Envelope(data({"text": "**NETWORK ERROR**", "error_code": 50004}), "**NETWORK ERROR**", 50004),
-    "7 code before status_code": Envelope(
-        data({"code": 429, "status_code": 400, "message": "slow down"}), "slow down", 429, 429
-    ),
-    "8 a list around an envelope (Google)": Envelope(
-        data([{"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED"}}]), "quota", 429, 429
-    ),
-    "8 a list around a bare error": Envelope(
-        data([{"object": "error", "message": "bad", "code": 400}]), "bad", 400, 400
-    ),
+    "7 code before status_code":
+        Envelope(data({"code": 429, "status_code": 400, "message": "slow down"}), "slow down", 429, 429),
+    "8 a list around an envelope (Google)":
+        Envelope(data([{"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED"}}]), "quota", 429,
+        429),
+    "8 a list around a bare error":
+        Envelope(data([{"object": "error", "message": "bad", "code": 400}]), "bad", 400, 400),
     "8 a list around a code": Envelope(data([{"code": 400, "message": "bad"}]), "bad", 400, 400),
-    "6 the upstream's own finish reason": Envelope(
-        data({**HEAD, "choices": [{"delta": {}, "finish_reason": "stop", "native_finish_reason": "network_error"}]}),
-        "the provider ended choice 0 with the native finish reason 'network_error'",
-        ANY,
-        ANY,
-    ),
-}
+    "6 the upstream's own finish reason":
+        Envelope(data({**HEAD,
+        "choices": [{"delta": {}, "finish_reason": "stop", "native_finish_reason": "network_error"}]}),
+        "the provider ended choice 0 with the native finish reason 'network_error'", ANY, ANY),
+}  # fmt: skip
 FAILED_CHOICES = {
     # Shape 6: these have a chunk too, the one that says so.
     f"6 finish reason {word}": Envelope(data(chunk(None, word)), ANY, ANY, ANY)
@@ -191,25 +166,20 @@ FAILED_CHOICES = {
 }
 TOLD_INSIDE = {
     # These have a chunk too, and no finish reason that means an error.
-    "9 an error in a choice": Envelope(
-        data({**HEAD, "choices": [{"delta": {}, "index": 0, "error": {"message": "gone", "code": 504}}]}),
-        "gone",
-        504,
-        504,
-    ),
-    "9 an error in a choice that says stop": Envelope(
-        data({**HEAD, "choices": [{"delta": {}, "index": 0, "finish_reason": "stop", "error": "gone"}]}), "gone"
-    ),
-    "9 an error in another choice": Envelope(
-        data({**HEAD, "choices": [choice(), {"delta": {}, "index": 1, "error": {"message": "gone"}}]}), "gone"
-    ),
-    "9 an error in x_groq": Envelope(
-        data({**HEAD, "choices": [], "x_groq": {"id": "r", "error": "stopped early"}}), "stopped early"
-    ),
-    "9 an error in x_groq beside a choice": Envelope(
-        data(chunk(None, "stop", x_groq={"error": {"message": "gone", "code": 503}})), "gone", 503, 503
-    ),
-}
+    "9 an error in a choice":
+        Envelope(data({**HEAD, "choices": [{"delta": {}, "index": 0, "error": {"message": "gone", "code": 504}}]}),
+        "gone", 504, 504),
+    "9 an error in a choice that says stop":
+        Envelope(data({**HEAD, "choices": [{"delta": {}, "index": 0, "finish_reason": "stop", "error": "gone"}]}),
+        "gone"),
+    "9 an error in another choice":
+        Envelope(data({**HEAD, "choices": [choice(), {"delta": {}, "index": 1, "error": {"message": "gone"}}]}),
+        "gone"),
+    "9 an error in x_groq":
+        Envelope(data({**HEAD, "choices": [], "x_groq": {"id": "r", "error": "stopped early"}}), "stopped early"),
+    "9 an error in x_groq beside a choice":
+        Envelope(data(chunk(None, "stop", x_groq={"error": {"message": "gone", "code": 503}})), "gone", 503, 503),
+}  # fmt: skip
 BROKEN = {
     "10 broken JSON": Envelope(
         data(b'{"error": "can only concatenate str (not "int") to str"}'),

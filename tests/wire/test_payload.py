@@ -644,12 +644,6 @@ def test_what_is_skipped_and_noted(block: bytes, rule: str) -> None:
     assert (refused_by(strict), strict.snapshot.text) == (rule, "a")
 
 
-@pytest.mark.parametrize("block", [b" data: text\n\n", b"Data: 5\n\n", b"data : [1]\n\n", b'"data": {}\n\n'])
-def test_what_is_nearly_data_counts_only_as_an_object_or_done(block: bytes) -> None:
-    first, second, done = sse(A, B)
-    assert noted(parsed(first + block + second + done)) == set()
-
-
 def test_what_is_nearly_data_is_noted_in_its_place() -> None:
     first, second, done = sse(A, B)
     body = first + b" data: {}\n\ndata: null\n\nData: {}\n\nerror: {}\n\n" + second + done
@@ -771,28 +765,6 @@ def test_so_is_the_first_chunk(before: bytes, size: int) -> None:
     assert told == ["a", "b"]
 
 
-def test_each_line_of_a_block_that_lost_its_field_is_read_and_done_too() -> None:
-    lines = [compact(one) for one in (B, A)]
-    parser = parsed(sse(A)[0] + b"\n".join([*lines, b"[DONE]"]) + b"\n\n" + sse(B)[0])
-    assert (parser.end, parser.snapshot.text, noted(parser)) == ("finished", "aba", {"CF110", "CF505"})
-    assert parsed(sse(A)[0] + b"[DONE]\n\n").end == "done"
-
-
-@each_case("ending", [b"", b"\n", b"\n\n"])
-@each_case("lines", [(b"data: %b", b"%b"), (b"%b", b"data: %b")])
-def test_the_lines_of_the_last_block_are_read_in_their_order(lines: tuple[bytes, bytes], ending: bytes) -> None:
-    """Was once wrong without a blank line at the end: the chunk without the field came first."""
-    parser = parsed(b": ping\n\n" + b"\n".join((lines[0] % compact(A), lines[1] % compact(B))) + ending)
-    assert parser.completion().text == "ab"
-    assert noted(parser) & {"CF110", "CF109"}
-
-
-def test_what_follows_the_end_in_the_last_block_is_not_read() -> None:
-    """Was once wrong: the chunk without the field came before the `[DONE]`."""
-    parser = parsed(sse(A)[0] + b"data: [DONE]\n" + compact(B))
-    assert (parser.end, parser.snapshot.text) == ("done", "a")
-
-
 NEARLY_FIRST = 2 * b'Data: {"choices":[]}\n\n' + b"%b\n\ndata: [DONE]\n\n"
 
 
@@ -810,80 +782,109 @@ def test_what_comes_before_a_stream_is_noted_in_its_order(bare: bytes, rules: li
     assert strict.snapshot.text == ""
 
 
-@each_case("line", [{"choices": []}, {"choices": [{"text": "b"}]}, {"choices": ["b"]}, {"usage": {"total_tokens": 5}}])
-def test_other_json_without_the_field_is_none(line: Any) -> None:
-    first, second, done = sse(A, B)
-    parser = parsed(first + compact(line) + b"\n\n" + second + done)
-    assert (parser.completion().text, parser.completion().usage, noted(parser)) == ("ab", None, {"CF110"})
-
-
 def test_a_last_chunk_without_the_field_and_without_choices_is_read() -> None:
     trailer = {**HEAD, "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}}
     first, second, done = sse(A, B)
     assert parsed(first + second + compact(trailer) + b"\n\n" + done).completion().usage.total_tokens == 3
 
 
-DOUBLED = [
-    pytest.param(b"data: data: %b\n\ndata: data: [DONE]\n\n", "done", "a", id="each event"),
-    pytest.param(b"data:data:%b\n\ndata: [DONE]\n\n", "done", "a", id="without blanks"),
-    pytest.param(b"data: data: %b\ndata: data: [DONE]\n\n", "done", "a", id="lost blank lines"),
-    pytest.param(b"data: data: %b", "truncated", "a", id="not ended"),
-    pytest.param(b'data: data: {"choi', "empty", "", id="cut"),
-    pytest.param(b"data: data: data: %b\n\n", "invalid", "", id="only one is taken off"),
-    pytest.param(b"data: data: hello\n\n", "invalid", "", id="text"),
-    pytest.param(b"data: " + b"data: " * 5000 + b"\n\n", "invalid", "", id="any number"),
-]
-
-
-@each_case(("body", "end", "text"), DOUBLED)
-def test_a_doubled_prefix_is_taken_off(body: bytes, end: str, text: str) -> None:
-    parser = parsed(body % compact(A) if b"%b" in body else body)
-    assert (parser.end, parser.snapshot.text) == (end, text)
-    assert ("CF111" in noted(parser)) is (end != "empty")
-
-
+FIRST, SECOND, END = sse(A, B)
 COMPLETION = {**HEAD, "object": "chat.completion", "choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}
-OPENED = [
-    pytest.param(compact(COMPLETION) + b"\n\n", "finished", {"CF109"}, id="a completion"),
-    pytest.param(json.dumps(COMPLETION, indent=2).encode() + b"\n", "finished", {"CF109"}, id="over lines"),
-    pytest.param(b"\r\n" + compact(COMPLETION) + b"\r\n\r\n", "finished", {"CF109"}, id="with CRLF"),
-    pytest.param(b": ping\n\n" + compact(COMPLETION) + b"\n\n", "finished", {"CF109"}, id="after a comment"),
-    pytest.param(b"retry: 5\n" + compact(COMPLETION) + b"\n\n", "finished", {"CF109"}, id="after a field"),
-    pytest.param(compact({"error": {"message": "x"}}) + b"\n\n", "failed", {"CF607"}, id="an error"),
-    pytest.param(compact({"message": "starting"}) + b"\n\n", "empty", set(), id="what may be none"),
-    pytest.param(b'{"a":1}\n{"b":2}\n', "empty", set(), id="several objects"),
-    pytest.param(b"Starting\n", "empty", set(), id="text"),
-]
+# What comes, how it ends, the text, and all rules that are noted. Of JSON that lost its field, of what stands before the
+# stream and of the last block, text or the whole stream was once lost.
+FRAMES = {
+    "nearly data that is text": (FIRST + b" data: text\n\n" + SECOND + END, "finished", "ab", ""),
+    "nearly data that is a number": (FIRST + b"Data: 5\n\n" + SECOND + END, "finished", "ab", ""),
+    "nearly data that is a list": (FIRST + b"data : [1]\n\n" + SECOND + END, "finished", "ab", ""),
+    "data in quotes": (FIRST + b'"data": {}\n\n' + SECOND + END, "finished", "ab", ""),
+    "each line of a block that lost its fields, and [DONE]":
+        (FIRST + b"\n".join([compact(B), compact(A), b"[DONE]"]) + b"\n\n" + SECOND, "finished", "aba", "CF110 CF505"),
+    "[DONE] that lost its field": (FIRST + b"[DONE]\n\n", "done", "a", "CF110 CF502"),
+    "a line of the last block that lost its field":
+        (b": ping\n\n" + FIRST.rstrip() + b"\n" + compact(B), "finished", "ab", "CF101 CF110 CF501"),
+    "a line of the last block that lost its field, and a line end":
+        (b": ping\n\n" + FIRST.rstrip() + b"\n" + compact(B) + b"\n", "finished", "ab", "CF101 CF110 CF501"),
+    "a line of the last block that lost its field, and a blank line":
+        (b": ping\n\n" + FIRST.rstrip() + b"\n" + compact(B) + b"\n\n", "finished", "ab", "CF110 CF501"),
+    "a line of the last block before one with the field":
+        (b": ping\n\n" + compact(A) + b"\n" + SECOND.rstrip(), "finished", "ab", "CF101 CF109 CF501"),
+    "a line of the last block before one with the field, and a line end":
+        (b": ping\n\n" + compact(A) + b"\n" + SECOND.rstrip() + b"\n", "finished", "ab", "CF101 CF109 CF501"),
+    "a line of the last block before one with the field, and a blank line":
+        (b": ping\n\n" + compact(A) + b"\n" + SECOND, "finished", "ab", "CF109 CF501"),
+    "a chunk behind [DONE] in the last block": (FIRST + b"data: [DONE]\n" + compact(B), "done", "a", "CF101 CF502"),
+    "other JSON without the field: no choices":
+        (FIRST + compact({"choices": []}) + b"\n\n" + SECOND + END, "finished", "ab", "CF110"),
+    "other JSON without the field: a text":
+        (FIRST + compact({"choices": [{"text": "b"}]}) + b"\n\n" + SECOND + END, "finished", "ab", "CF110"),
+    "other JSON without the field: a choice that is none":
+        (FIRST + compact({"choices": ["b"]}) + b"\n\n" + SECOND + END, "finished", "ab", "CF110"),
+    "other JSON without the field: usage":
+        (FIRST + compact({"usage": {"total_tokens": 5}}) + b"\n\n" + SECOND + END, "finished", "ab", "CF110"),
+    "the prefix twice, each time": (b"data: " + FIRST + b"data: data: [DONE]\n\n", "done", "a", "CF111 CF502"),
+    "twice without blanks": (b"data:data:" + compact(A) + b"\n\n" + END, "done", "a", "CF111 CF502"),
+    "twice, and lost blank lines":
+        (b"data: " + FIRST.rstrip() + b"\ndata: data: [DONE]\n\n", "done", "a", "CF102 CF111 CF502"),
+    "twice, not ended": (b"data: " + FIRST.rstrip(), "truncated", "a", "CF101 CF111"),
+    "twice, cut": (b'data: data: {"choi', "empty", "", ""),
+    "three times: only one is taken off": (b"data: data: " + FIRST, "invalid", "", "CF111"),
+    "twice before text": (b"data: data: hello\n\n", "invalid", "", "CF111"),
+    "any number of times": (b"data: " * 5001 + b"\n\n", "invalid", "", "CF111"),
+    "a completion before the stream": (compact(COMPLETION) + b"\n\n" + END, "finished", "Hi", "CF109 CF210"),
+    "a completion over lines":
+        (json.dumps(COMPLETION, indent=2).encode() + b"\n" + END, "finished", "Hi", "CF109 CF210"),
+    "a completion with CRLF": (b"\r\n" + compact(COMPLETION) + b"\r\n\r\n" + END, "finished", "Hi", "CF109 CF210"),
+    "a completion after a comment":
+        (b": ping\n\n" + compact(COMPLETION) + b"\n\n" + END, "finished", "Hi", "CF109 CF210"),
+    "a completion after a field":
+        (b"retry: 5\n" + compact(COMPLETION) + b"\n\n" + END, "finished", "Hi", "CF109 CF210"),
+    "an error before the stream": (compact({"error": {"message": "x"}}) + b"\n\n" + END, "failed", "", "CF607"),
+    "an error, a comment and chunks":
+        (compact({"error": {"message": "x"}}) + b"\n\n: ping\n\n" + FIRST + END, "failed", "", "CF607"),
+    "what may be no error": (compact({"message": "starting"}) + b"\n\n" + END, "empty", "", ""),
+    "several objects": (b'{"a":1}\n{"b":2}\n' + END, "empty", "", ""),
+    "text before the stream": (b"Starting\n" + END, "empty", "", ""),
+    "what may be no error, and chunks":
+        (compact({"message": "starting"}) + b"\n\n" + FIRST + SECOND + END, "finished", "ab", ""),
+    "text, and chunks": (b"Starting\n\n" + FIRST + SECOND + END, "finished", "ab", ""),
+    "a comment of HTML, and chunks": (b"<!-- a -->\n\n" + FIRST + SECOND + END, "finished", "ab", ""),
+    "a chunk without the field before the stream":
+        (b"Starting\n" + compact(A) + b"\n\n" + SECOND + END, "finished", "ab", "CF109"),
+    "a chunk without the field and a comment before the stream":
+        (b"Starting\n" + compact(A) + b"\n\n: ping\n\n" + SECOND + END, "finished", "ab", "CF109"),
+    "a chunk without the field and a line of no field before the stream":
+        (b"Starting\n" + compact(A) + b"\n\nretry : 5\n" + SECOND + END, "finished", "ab", "CF109"),
+    "two chunks without the field before the stream":
+        (b"Starting\n" + 2 * (compact(A) + b"\n\n") + SECOND + END, "finished", "aab", "CF109 CF110"),
+    "a chunk in several lines without the field":
+        (FIRST + json.dumps(B, indent=1).encode() + b"\n\n", "finished", "ab", "CF110 CF501"),
+    "a chunk in several lines without the field and a blank line":
+        (FIRST + json.dumps(B, indent=1).encode() + b"\n", "finished", "ab", "CF110 CF501"),
+    "a chunk in several lines without the field and a line end":
+        (FIRST + json.dumps(B, indent=1).encode(), "finished", "ab", "CF110 CF501"),
+    "JSON in several lines that is no chunk": (FIRST + b'{\n"a": 1\n}\n\n', "truncated", "a", "CF110"),
+    "a completion after keep-alives, its line not ended":
+        (b": ping\n\n" + compact(COMPLETION), "finished", "Hi", "CF109 CF210 CF501"),
+    "a completion after keep-alives, its line ended":
+        (b": ping\n\n" + compact(COMPLETION) + b"\n", "finished", "Hi", "CF109 CF210 CF501"),
+    "a completion after keep-alives, and a blank line":
+        (b": ping\n\n" + compact(COMPLETION) + b"\n\n", "finished", "Hi", "CF109 CF210 CF501"),
+    "a completion after a chunk": (b": ping\n\n" + FIRST + compact(COMPLETION), "truncated", "a", "CF110"),
+    "broken JSON of an error": (FIRST + b'data: {"error": "not "int""}\n\n', "failed", "a", "CF609"),
+    "broken JSON of an error, its line ended":
+        (FIRST + b'data: {"error": "not "int""}\n', "failed", "a", "CF101 CF609"),
+    "broken JSON of an error, cut": (FIRST + b'data: {"error": "not "int""}', "truncated", "a", ""),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("opening", "end", "rules"), OPENED)
-def test_what_stands_before_an_event_stream(opening: bytes, end: str, rules: set[str]) -> None:
-    body = opening + b"data: [DONE]\n\n"
-    for size in (None, 1):
-        parser = parsed(body, size)
-        assert (parser.end, parser.snapshot.text) == (end, "Hi" if end == "finished" else "")
-        assert {rule for rule in noted(parser) if rule not in {"CF210", "CF216"}} == rules
-
-
-@pytest.mark.parametrize("between", [b"", b": ping\n\n", b"retry : 5\n", compact(A) + b"\n\n"])
-def test_chunks_without_the_field_before_an_event_stream_are_read(between: bytes) -> None:
-    """Was once wrong: unless there was just one of them, they were lost, and the stream was `finished`."""
-    _, second, done = sse(A, B)
-    parser = parsed(b"Starting\n" + compact(A) + b"\n\n" + between + second + done)
-    assert (parser.end, parser.snapshot.text) == ("finished", "ab" if between[:1] != b"{" else "aab")
-    assert "CF109" in noted(parser)
-
-
-@pytest.mark.parametrize("end", [b"\n\n", b"\n", b""])
-def test_a_chunk_in_several_lines_without_the_field_is_read(end: bytes) -> None:
-    """Was once wrong: it was lost, and the stream was `finished`."""
-    framed, _, _ = sse(A, B)
-    body = framed + json.dumps(B, indent=1).encode() + end
-    for size in (len(body), 1):
-        parser = parsed(body, size)
-        assert (parser.end, parser.snapshot.text) == ("finished", "ab")
-        assert "CF110" in noted(parser)
-    assert parsed(framed + b'{\n"a": 1\n}\n\n').end == "truncated"
+@each_case(("body", "end", "text", "rules"), FRAMES.values(), ids=FRAMES)
+@each_case("size", [None, 1, 5])
+def test_what_comes_without_its_field_twice_or_before_the_stream(
+    body: bytes, end: str, text: str, rules: str, size: int | None
+) -> None:
+    parser = parsed(body, size)
+    assert (parser.end, parser.snapshot.text, sorted(noted(parser))) == (end, text, rules.split())
+    assert parser.snapshot.usage is None
 
 
 @pytest.mark.parametrize(("body", "end"), [(COMPLETION, "finished"), ({"error": {"message": "x"}}, "failed")])
@@ -894,27 +895,6 @@ def test_a_large_body_of_json_in_lines_behind_a_comment_is_read(body: dict[str, 
     assert parsed(sent.replace(b'"a', b'"' + b"a" * 20)).end == "empty"  # past a MiB it is not kept
 
 
-def test_an_error_without_the_field_before_an_event_stream_is_read() -> None:
-    parser = parsed(compact({"error": {"message": "x"}}) + b"\n\n: ping\n\n" + b"".join(sse(A)))
-    assert (parser.end, str(parser.error)) == ("failed", "x")
-
-
-@pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"])
-def test_a_completion_after_keep_alives_may_be_all(end: bytes) -> None:
-    """Was once wrong: a whole answer was thrown away as `empty`."""
-    parser = parsed(b": ping\n\n" + compact(COMPLETION) + end)
-    assert (parser.end, parser.snapshot.text, noted(parser)) == ("finished", "Hi", {"CF109", "CF210", "CF501"})
-    later = parsed(b": ping\n\n" + sse(A)[0] + compact(COMPLETION) + end)
-    assert (later.end, later.snapshot.text) == ("truncated", "a")
-    assert "CF110" in noted(later)
-
-
-def test_what_stands_before_a_stream_that_works_takes_nothing_away() -> None:
-    first, second, done = sse(A, B)
-    for opening in (compact({"message": "starting"}), b"Starting", b"<!-- a -->"):
-        assert parsed(opening + b"\n\n" + first + second + done).completion().text == "ab"
-
-
 @pytest.mark.parametrize("data", [b'{"id":"1","logprodata: {"id":"2"}', b"[HEARTBEAT]", b"OK"])
 def test_what_has_no_clear_meaning_stays_invalid(data: bytes) -> None:
     """A line spliced into another, words as keep-alives."""
@@ -922,13 +902,6 @@ def test_what_has_no_clear_meaning_stays_invalid(data: bytes) -> None:
     assert isinstance(payload.error, InvalidChunkError)
     assert data.decode() in str(payload.error)
     assert payload.notes == []
-
-
-def test_an_unfinished_error_whose_json_is_broken_is_not_lost() -> None:
-    first, *_ = sse(A)
-    for tail, end in ((b"\n\n", "failed"), (b"\n", "failed"), (b"", "truncated")):
-        parser = parsed(first + b'data: {"error": "not "int""}' + tail)
-        assert (parser.end, parser.snapshot.text) == (end, "a")
 
 
 @pytest.mark.parametrize("name", ["message", "chat.completion.chunk", "meta"])
