@@ -1514,30 +1514,22 @@ def test_tool_calls_of_a_message_do_not_repeat_those_of_deltas() -> None:
 @pytest.mark.parametrize(
     ("delta", "message"),
     [
-        pytest.param(
-            {"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]},
-            {"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]},
-            id="details without text",
-        ),
+        pytest.param({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]},
+                     {"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]}, id="details without text"),
         pytest.param({"reasoning": "r"}, {"reasoning_content": "r"}, id="reasoning in another spelling"),
         pytest.param({"refusal": "r"}, {"refusal": "r"}, id="refusal"),
         pytest.param({"images": [{"image_url": {"url": "u"}}]}, {"images": [{"image_url": {"url": "u"}}]}, id="images"),
-        pytest.param(
-            {"content_blocks": [{"index": 0, "delta": {"type": "image_url", "image_url": {"url": "u"}}}]},
-            {"content_blocks": [{"type": "image_url", "image_url": {"url": "u"}}]},
-            id="images among content blocks",
-        ),
+        pytest.param({"content_blocks": [{"index": 0, "delta": {"type": "image_url", "image_url": {"url": "u"}}}]},
+                     {"content_blocks": [{"type": "image_url", "image_url": {"url": "u"}}]},
+                     id="images among content blocks"),
         pytest.param({"audio": {"data": "YQ=="}}, {"audio": {"id": "i", "data": "YQ=="}}, id="audio"),
         pytest.param({"function_call": {"name": "f"}}, {"function_call": {"name": "f"}}, id="function_call"),
         pytest.param({"x": [1]}, {"x": [2]}, id="an unknown key"),
         pytest.param({"reasoning": "r"}, {"content": "r", "extra_content": THOUGHT}, id="a flagged thought"),
-        pytest.param(
-            {"content": "r", "extra_content": THOUGHT},
-            {"content": "r", "extra_content": THOUGHT},
-            id="a flagged thought, twice",
-        ),
+        pytest.param({"content": "r", "extra_content": THOUGHT}, {"content": "r", "extra_content": THOUGHT},
+                     id="a flagged thought, twice"),
     ],
-)
+)  # fmt: skip
 def test_what_deltas_brought_is_no_gap(delta: dict[str, Any], message: dict[str, Any]) -> None:
     alone, both = fold(*said(delta)), fold(chunk(delta), whole(message, "stop"))
     assert both.completion().message == alone.completion().message

@@ -901,10 +901,8 @@ def test_halves_of_a_character_find_their_call_whatever_came_before() -> None:
         ([(0, "a", W, OPEN), (1, ..., ..., "1"), (2, ..., ..., "}")], [("a", W, ONE)]),
         ([(0, "a", W, ONE), (1, ..., ..., TWO)], [("a", W, ONE), (MADE_UP, "", TWO)]),
         ([(0, "a", W, "{}"), (1, ..., ..., TWO)], [("a", W, "{}"), (MADE_UP, "", TWO)]),
-        (
-            [(0, "a", W, ONE), (1, ..., ..., TWO), (0, ..., ..., " "), (2, ..., ..., THREE)],
-            [("a", W, ONE + " "), (MADE_UP, "", TWO), (MADE_UP, "", THREE)],
-        ),
+        ([(0, "a", W, ONE), (1, ..., ..., TWO), (0, ..., ..., " "), (2, ..., ..., THREE)],
+         [("a", W, ONE + " "), (MADE_UP, "", TWO), (MADE_UP, "", THREE)]),
         ([(0, "a", W, ""), (1, ..., ..., ONE), (2, ..., ..., TWO)], [("a", W, ONE), (MADE_UP, "", TWO)]),
         ([(0, "a", W, ""), (1, ..., ..., ""), (1, ..., T, TWO)], [("a", W, ""), (MADE_UP, T, TWO)]),
         ([(0, "srvtoolu_a", W, ""), (1, ..., ..., TWO)], [("srvtoolu_a", W, ""), (MADE_UP, "", TWO)]),
@@ -914,33 +912,19 @@ def test_halves_of_a_character_find_their_call_whatever_came_before() -> None:
         ([(0, "a", W, ONE), (0, "b", W, TWO), (5, ..., ..., THREE)], [*PLAIN[:2], (MADE_UP, "", THREE)]),
         # Where several calls lack their arguments, a free index does not say whose they are, unless it is a place.
         ([(..., "a", W, ""), (..., "b", W, ""), (0, ..., ..., ONE), (1, ..., ..., TWO)], PLAIN[:2]),
-        (
-            [(2, "a", W, ""), (5, "b", W, ""), (0, ..., ..., ONE), (1, ..., ..., TWO)],
-            [("a", W, ""), ("b", W, ""), (MADE_UP, "", ONE), (MADE_UP, "", TWO)],
-        ),
+        ([(2, "a", W, ""), (5, "b", W, ""), (0, ..., ..., ONE), (1, ..., ..., TWO)],
+         [("a", W, ""), ("b", W, ""), (MADE_UP, "", ONE), (MADE_UP, "", TWO)]),
         ([(2, "a", W, ""), (2, ..., ..., ONE), (5, "b", W, ""), (0, ..., ..., TWO)], PLAIN[:2]),
-        (
-            [(2, "a", W, ""), (5, "b", W, OPEN), (0, ..., ..., "2}"), (2, ..., ..., ONE)],
-            [("a", W, ONE), ("b", W, OPEN), (MADE_UP, "", "2}")],
-        ),
+        ([(2, "a", W, ""), (5, "b", W, OPEN), (0, ..., ..., "2}"), (2, ..., ..., ONE)],
+         [("a", W, ONE), ("b", W, OPEN), (MADE_UP, "", "2}")]),
         # The halves of a character go with it, and not to another.
-        (
-            [
-                (0, "a", W, ONE),
-                (0, "b", W, ""),
-                (0, "c", W, THREE),
-                (1, ..., ..., '"\ud83d'),
-                (..., "b", ..., '\ude00"'),
-            ],
-            [("a", W, ONE), ("b", W, '"😀"'), ("c", W, THREE)],
-        ),
+        ([(0, "a", W, ONE), (0, "b", W, ""), (0, "c", W, THREE), (1, ..., ..., '"\ud83d'),
+         (..., "b", ..., '\ude00"')], [("a", W, ONE), ("b", W, '"😀"'), ("c", W, THREE)]),
         ([(2, "a", W, ""), (0, ..., ..., '"\ud83d'), (..., "a", ..., '\ude00"')], [("a", W, '"😀"')]),
-        (
-            [(0, "a", W, ONE), (1, ..., ..., '{"x":"\ud83d'), (1, "b", T, '\ude00"}')],
-            [("a", W, ONE), ("b", T, '{"x":"😀"}')],
-        ),
+        ([(0, "a", W, ONE), (1, ..., ..., '{"x":"\ud83d'), (1, "b", T, '\ude00"}')],
+         [("a", W, ONE), ("b", T, '{"x":"😀"}')]),
     ],
-)
+)  # fmt: skip
 def test_which_call_moves_to_a_free_index(deltas: Any, expected: Any) -> None:
     assert calls(read(*deltas).completion()) == expected
 

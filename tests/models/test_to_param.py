@@ -56,71 +56,47 @@ TEXT = {"type": "reasoning.text", "index": 0, "format": "anthropic-claude-v1"}
         pytest.param([{"role": "assistant", "content": "Hel"}, {"content": "lo"}], {"content": "Hello"}, id="text"),
         pytest.param([{}], {"content": ""}, id="nothing at all: the API wants a text then"),
         pytest.param([{"content": ""}], {"content": ""}, id="an empty text"),
-        pytest.param(
-            [{"role": "assistant", "content": ""}, {"tool_calls": [part("{}")]}],
-            {"content": None, "tool_calls": [call("{}")]},
-            id="an empty text before calls, which some providers refuse beside them",
-        ),
-        pytest.param(
-            [
-                {"tool_calls": [part("{}", provider_specific_fields={"thought_signature": "S"})]},
-                {"tool_calls": [part("", name=None, provider_specific_fields={"thought_signature": None, "x": 1})]},
-            ],
-            {"content": None, "tool_calls": [call("{}", provider_specific_fields={"thought_signature": "S", "x": 1})]},
-            id="LiteLLM's signature of a call, and more fields later",
-        ),
-        pytest.param([{"refusal": "I can"}, {"refusal": "not."}], {"content": None, "refusal": "I cannot."}, id="a refusal"),
-        pytest.param([{"content": [{"type": "text", "text": "H"}, {"type": "text", "text": "i"}]}], {"content": "Hi"}, id="parts of text"),
-        pytest.param([{"content": [{"type": "output_text", "text": "H"}, {"type": "output_text", "text": "i"}]}], {"content": "Hi"}, id="parts of the Responses API's text"),
-        pytest.param(
-            [{"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Hi"}]}],
-            {"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Hi"}]},
-            id="parts of which some are more than text",
-        ),
-        pytest.param(
-            [{"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "", "citations": [1]}]}],
-            {"content": [{"type": "thinking", "thinking": "hm"}]},
-            id="no text beside a part that is more",
-        ),
-        pytest.param(
-            [{"function_call": {"name": "f", "arguments": '{"a"'}}, {"function_call": {"arguments": ":1}"}}],
-            {"content": None, "function_call": {"name": "f", "arguments": '{"a":1}'}},
-            id="the legacy function call",
-        ),
-        pytest.param(
-            [{"audio": {"id": "audio_1", "data": "aGk=", "transcript": "hi"}}, {"audio": {"expires_at": 9}}],
-            {"content": None, "audio": {"id": "audio_1"}},
-            id="audio by its id",
-        ),
+        pytest.param([{"role": "assistant", "content": ""}, {"tool_calls": [part("{}")]}],
+                     {"content": None, "tool_calls": [call("{}")]},
+                     id="an empty text before calls, which some providers refuse beside them"),
+        pytest.param([{"tool_calls": [part("{}", provider_specific_fields={"thought_signature": "S"})]},
+                     {"tool_calls": [part("", name=None,
+                     provider_specific_fields={"thought_signature": None, "x": 1})]}], {"content": None,
+                     "tool_calls": [call("{}", provider_specific_fields={"thought_signature": "S", "x": 1})]},
+                     id="LiteLLM's signature of a call, and more fields later"),
+        pytest.param([{"refusal": "I can"}, {"refusal": "not."}], {"content": None, "refusal": "I cannot."},
+                     id="a refusal"),
+        pytest.param([{"content": [{"type": "text", "text": "H"}, {"type": "text", "text": "i"}]}], {"content": "Hi"},
+                     id="parts of text"),
+        pytest.param([{"content": [{"type": "output_text", "text": "H"}, {"type": "output_text", "text": "i"}]}],
+                     {"content": "Hi"}, id="parts of the Responses API's text"),
+        pytest.param([{"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Hi"}]}],
+                     {"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Hi"}]},
+                     id="parts of which some are more than text"),
+        pytest.param([{"content": [{"type": "thinking", "thinking": "hm"},
+                     {"type": "text", "text": "", "citations": [1]}]}],
+                     {"content": [{"type": "thinking", "thinking": "hm"}]}, id="no text beside a part that is more"),
+        pytest.param([{"function_call": {"name": "f", "arguments": '{"a"'}}, {"function_call": {"arguments": ":1}"}}],
+                     {"content": None, "function_call": {"name": "f", "arguments": '{"a":1}'}},
+                     id="the legacy function call"),
+        pytest.param([{"audio": {"id": "audio_1", "data": "aGk=", "transcript": "hi"}}, {"audio": {"expires_at": 9}}],
+                     {"content": None, "audio": {"id": "audio_1"}}, id="audio by its id"),
         pytest.param([{"audio": {"data": "aGk="}}], {"content": ""}, id="audio without an id cannot be named"),
-        pytest.param(
-            [{"content": "Hi", "extra_content": SIGNATURE}], {"content": "Hi", "extra_content": SIGNATURE}, id="Gemini's signature beside text"
-        ),
-        pytest.param(
-            [{"content": "Hi", "annotations": [{"type": "url_citation"}], "images": [{"type": "image_url"}], "x": 1}],
-            {"content": "Hi"},
-            id="what a request does not have",
-        ),
+        pytest.param([{"content": "Hi", "extra_content": SIGNATURE}], {"content": "Hi", "extra_content": SIGNATURE},
+                     id="Gemini's signature beside text"),
+        pytest.param([{"content": "Hi", "annotations": [{"type": "url_citation"}], "images": [{"type": "image_url"}],
+                     "x": 1}], {"content": "Hi"}, id="what a request does not have"),
         # What cannot go back is left out.
-        pytest.param(
-            [{"tool_calls": [part("{}")]}, {"function_call": {"name": "f", "arguments": "{}"}}],
-            {"content": None, "tool_calls": [call("{}")]},
-            id="the legacy call beside tool calls",
-        ),
+        pytest.param([{"tool_calls": [part("{}")]}, {"function_call": {"name": "f", "arguments": "{}"}}],
+                     {"content": None, "tool_calls": [call("{}")]}, id="the legacy call beside tool calls"),
         pytest.param([{"function_call": {"arguments": "{}"}}], {"content": ""}, id="a legacy call without a name"),
-        pytest.param(
-            [{"content": "Hi", "tool_calls": [part("{}", name=None), part("{}", 1, "call_b", "g")]}],
-            {"content": "Hi", "tool_calls": [call("{}", "call_b", "g")]},
-            id="a call without a name",
-        ),
-        pytest.param(
-            [{"content": "Hi", "tool_calls": [{"index": -1, "type": "function", "function": {"arguments": "{}"}}]}],
-            {"content": "Hi"},
-            id="the server's own call, without id and name",
-        ),
-        pytest.param(
-            [{"tool_calls": [{"index": 0, "id": "a", "custom": {"input": "x"}}]}], {"content": ""}, id="a custom call without a name"
-        ),
+        pytest.param([{"content": "Hi", "tool_calls": [part("{}", name=None), part("{}", 1, "call_b", "g")]}],
+                     {"content": "Hi", "tool_calls": [call("{}", "call_b", "g")]}, id="a call without a name"),
+        pytest.param([{"content": "Hi",
+                     "tool_calls": [{"index": -1, "type": "function", "function": {"arguments": "{}"}}]}],
+                     {"content": "Hi"}, id="the server's own call, without id and name"),
+        pytest.param([{"tool_calls": [{"index": 0, "id": "a", "custom": {"input": "x"}}]}], {"content": ""},
+                     id="a custom call without a name"),
     ],
 )  # fmt: skip
 def test_the_message(deltas: list[dict[str, Any]], expected: dict[str, Any]) -> None:
@@ -631,30 +607,17 @@ async def test_the_provider_takes_it_back_async(provider: FakeProvider, chat: Mo
 @pytest.mark.parametrize(
     ("checks", "messages", "told"),
     [
-        pytest.param(
-            [], lambda first: [first.message.to_param()], "no result for call_a, call_1_[0-9a-f]{24}", id="no results"
-        ),
-        pytest.param(
-            [],
-            lambda first: [first.message.to_param(), USER],
-            "no result for call_a, call_1_[0-9a-f]{24}",
-            id="something between",
-        ),
+        pytest.param([], lambda first: [first.message.to_param()], "no result for call_a, call_1_[0-9a-f]{24}",
+                     id="no results"),
+        pytest.param([], lambda first: [first.message.to_param(), USER], "no result for call_a, call_1_[0-9a-f]{24}",
+                     id="something between"),
         pytest.param([], results_of, "no call has the id call_a", id="results without the calls"),
-        pytest.param(
-            [check_reasoning],
-            lambda first: [first.message.to_param(), *results_of(first)],
-            "reasoning_content is missing",
-            id="reasoning that was not asked for",
-        ),
-        pytest.param(
-            [],
-            lambda first: [first.message.model_dump(), *results_of(first)],
-            "Expecting value",
-            id="a dump in its place: empty arguments are no JSON",
-        ),
+        pytest.param([check_reasoning], lambda first: [first.message.to_param(), *results_of(first)],
+                     "reasoning_content is missing", id="reasoning that was not asked for"),
+        pytest.param([], lambda first: [first.message.model_dump(), *results_of(first)], "Expecting value",
+                     id="a dump in its place: empty arguments are no JSON"),
     ],
-)
+)  # fmt: skip
 def test_what_a_provider_refuses(
     provider: FakeProvider, chat: ModuleType, checks: list[Check], messages: Any, told: str
 ) -> None:
