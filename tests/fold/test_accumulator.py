@@ -1754,12 +1754,6 @@ def test_a_wrong_type_in_the_usage_of_a_choice_is_noted() -> None:
     assert noted(parser) == {"CF209"}
 
 
-def test_what_was_put_in_by_hand_is_copied_too() -> None:
-    accumulator = ChatCompletionAccumulator()
-    accumulator.add(ChatCompletionChunk.model_validate({"choices": [], "x": {1, 2}}))
-    assert accumulator.snapshot.model_extra == {"x": {1, 2}}
-
-
 # What the accumulator shows of itself
 
 
@@ -1769,17 +1763,6 @@ def test_it_counts_the_chunks_and_what_was_tolerated() -> None:
         accumulator.add(ChatCompletionChunk.model_validate(chunk({"role": role, "content": "a"})))
     assert (accumulator.chunks, accumulator.output_size, accumulator.has_output) == (2, 2, True)
     assert [(anomaly.rule.id, anomaly.count) for anomaly in accumulator.anomalies] == [("CF204", 1)]
-
-
-@pytest.mark.parametrize("calls", [False, True])
-def test_many_pieces_are_joined_on_the_way(calls: bool) -> None:
-    accumulator = ChatCompletionAccumulator()
-    fragment = {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": "a"}}]}
-    for _ in range(1_100):
-        accumulator.add(ChatCompletionChunk.model_validate(chunk({"content": "a", **(fragment if calls else {})})))
-    message = accumulator.snapshot.message
-    assert message.content == "a" * 1_100
-    assert [call.arguments for call in message.tool_calls] == (["a" * 1_100] if calls else [])
 
 
 @pytest.mark.parametrize("value", [chunk({"content": "a"}), b"{}", SimpleNamespace(choices=[]), None])

@@ -10,7 +10,7 @@ from cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from invariants import check_parts
-from made_streams import CUTS, ERROR, STOP, Stream
+from made_streams import CUTS, STOP, Stream
 from pydantic import BaseModel
 
 from chunkfold import (
@@ -22,7 +22,6 @@ from chunkfold import (
     MessagePart,
     ReasoningPart,
     RefusalPart,
-    StreamEnd,
     TextPart,
     ThinkTags,
     ToolCallPart,
@@ -212,27 +211,6 @@ def test_a_part_grows_from_snapshot_to_snapshot() -> None:
     assert grown == [("text", "a"), ("reasoning", "h"), ("reasoning", "hm"), ("text", "b"), ("text", "bc")]
 
 
-@pytest.mark.parametrize(
-    ("stream", "end"),
-    [
-        (Stream(ALL_PARTS), StreamEnd.TRUNCATED),
-        (Stream(ALL_PARTS, is_reset=True), StreamEnd.INTERRUPTED),
-        (Stream([*ALL_PARTS, ERROR]), StreamEnd.FAILED),
-        (Stream([*ALL_PARTS, event("oops")]), StreamEnd.INVALID),
-        (Stream([*ALL_PARTS, DONE]), StreamEnd.DONE),
-        (Stream([*ALL_PARTS, STOP]), StreamEnd.FINISHED),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_parts_however_the_stream_ends(stream: Stream, end: StreamEnd) -> None:
-    parser, _ = stream.read()
-    assert parser.end is end
-    assert parts_of(parser.snapshot.message) == OF_ALL_PARTS
-    if parser.error is not None:
-        assert parser.error.snapshot is not None
-        assert parts_of(parser.error.snapshot.message) == OF_ALL_PARTS
-
-
 # Whole messages
 
 CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -244,35 +222,28 @@ def whole(message: dict[str, Any]) -> dict[str, Any]:
     return {**HEAD, "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
 
 
-def test_a_body_that_is_a_whole_completion_has_the_usual_order() -> None:
-    assert parts_of(read(json.dumps(whole(MESSAGE)).encode())) == USUAL
+def whole_body(**message: Any) -> bytes:
+    return json.dumps(whole(message)).encode()
 
 
-def test_a_whole_message_instead_of_deltas_has_the_usual_order() -> None:
-    assert parts_of(read(event(whole(MESSAGE)), DONE)) == USUAL
+OF_A_LIST = [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "b"}, {"type": "text", "text": "c"}]
+WHOLE: dict[str, tuple[list[bytes], list[tuple[str, Any]]]] = {
+    "a body that is a whole completion: the usual order": ([whole_body(**MESSAGE)], USUAL),
+    "instead of deltas: the usual order": ([event(whole(MESSAGE)), DONE], USUAL),
+    "what it adds comes behind the deltas":
+        ([text("a"), event(whole(MESSAGE)), DONE], [USUAL[1], USUAL[0], *USUAL[2:]]),
+    "a content list: in its order":
+        ([whole_body(content=OF_A_LIST)], [("text", "a"), ("reasoning", "b"), ("text", "c")]),
+    "images and audio: the usual order":
+        ([whole_body(**MESSAGE, audio={"data": "QUI="}, images=[IMAGE])],
+         [*USUAL, ("image", IMAGE), ("audio", ("QUI=", None))]),
+}  # fmt: skip
 
 
-def test_what_a_whole_message_adds_comes_behind_the_deltas() -> None:
-    assert parts_of(read(text("a"), event(whole(MESSAGE)), DONE)) == [
-        ("text", "a"),
-        ("reasoning", "hm"),
-        ("refusal", "no"),
-        A_PART,
-    ]
-
-
-def test_a_whole_message_keeps_the_order_of_its_content_list() -> None:
-    parts = [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "b"}, {"type": "text", "text": "c"}]
-    assert parts_of(read(json.dumps(whole({"content": parts})).encode())) == [
-        ("text", "a"),
-        ("reasoning", "b"),
-        ("text", "c"),
-    ]
-
-
-def test_a_whole_message_with_images_and_audio_has_the_usual_order() -> None:
-    message = read(json.dumps(whole({**MESSAGE, "audio": {"data": "QUI="}, "images": [IMAGE]})).encode())
-    assert parts_of(message) == [*USUAL, ("image", IMAGE), ("audio", ("QUI=", None))]
+@each_case(("pieces", "expected"), WHOLE.values(), ids=WHOLE)
+def test_the_parts_of_a_whole_message(pieces: list[bytes], expected: list[tuple[str, Any]]) -> None:
+    message = read(*pieces)
+    assert parts_of(message) == expected
     assert message == ChatCompletionMessage.model_validate(message.model_dump())
 
 

@@ -1397,12 +1397,6 @@ def test_behind_the_end_no_error_field_is_read() -> None:
     assert parser.end == "finished"
 
 
-def test_the_end_of_a_stream_is_not_changed_afterwards() -> None:
-    parser, _ = parsed(HI + STOP + DONE)
-    assert parser.interrupt(LimitExceededError("late")) == []
-    assert (parser.end, parser.error) == ("finished", None)
-
-
 LARGE = {
     "LF": HI,
     "CRLF": HI.replace(b"\n", b"\r\n"),

@@ -30,12 +30,11 @@ from chunkfold import (
     StreamEnd,
     StreamInterruptedError,
     StreamStalledError,
-    TextDelta,
     ThinkTags,
 )
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.json_text.values import copied
-from chunkfold.testing import DONE, HEAD, ManualClock, bytewise, choice, chunk, delta, event, usage
+from chunkfold.testing import DONE, ManualClock, bytewise, choice, chunk, delta, event, usage
 from chunkfold.testing.wire import compact_json
 
 
@@ -329,16 +328,6 @@ def test_finished_waits_for_the_usage_behind_it() -> None:
     assert parser.completion().usage is not None
 
 
-def test_nothing_is_invented() -> None:
-    done = parse(HI + DONE).completion()
-    assert (done.finish_reason, done.usage) == (None, None)
-    assert done.choices[0].outcome is None
-    truncated = parse(HI).snapshot
-    assert (truncated.finish_reason, truncated.usage) == (None, None)
-    finished = parse(HI + STOP).completion()
-    assert (finished.finish_reason, finished.usage) == ("stop", None)
-
-
 @pytest.mark.parametrize(
     ("what_came", "way_out", "late"),
     [
@@ -608,13 +597,6 @@ def test_an_unfinished_last_block(tail: str, way_out: str, cut: Callable[[bytes]
         assert type(parser.error) is InvalidChunkError
 
 
-def test_an_unfinished_last_block_gives_its_chunks_at_the_end() -> None:
-    parser = ChatCompletionParser()
-    assert parser.feed(HI + unterminated(text(" there"))) != []
-    assert [c.text for c in parser.close()] == [" there"]
-    assert parser.snapshot.text == "Hi there"
-
-
 def test_an_unfinished_last_block_gives_its_chunks_before_its_error() -> None:
     parser = ChatCompletionParser()
     assert parser.feed(unterminated(HI) + b"\ndata: garbage") == []
@@ -744,19 +726,6 @@ def test_a_whole_completion_is_one_chunk() -> None:
     assert "CF501" not in rules(parser)
 
 
-def test_the_tool_calls_of_a_whole_completion() -> None:
-    calls = [{"id": f"t{n}", "type": "function", "function": {"name": "f", "arguments": "{}"}} for n in range(2)]
-    choice = {
-        "index": 0,
-        "message": {"role": "assistant", "content": None, "tool_calls": calls},
-        "finish_reason": "tool_calls",
-    }
-    completion = parse(compact_json({**COMPLETION, "choices": [choice]})).completion()
-    assert [(call.id, call.name, call.arguments) for call in completion.tool_calls] == [
-        ("t0", "f", "{}"), ("t1", "f", "{}"),
-    ]  # fmt: skip
-
-
 def test_the_error_quotes_the_beginning_of_a_foreign_body() -> None:
     page = b"<html>\x1b[31m" + b"x" * 100_000
     error = parse(page, status_code=200, headers={"Content-Type": "text/html"}).error
@@ -847,21 +816,6 @@ def test_whatever_the_body_of_a_refusal_is(body: bytes, shown: str) -> None:
 
 
 # Limits
-
-
-def of_size(data: int) -> bytes:
-    """An event whose data has so many bytes."""
-    padding = data - len(text("")) + len(b"data: \n\n")
-    return text("x" * padding)
-
-
-@cuts
-def test_max_event_size_counts_an_events_data(cut: Callable[[bytes], list[bytes]]) -> None:
-    assert parse(of_size(LIMIT) + STOP + DONE, cut, max_event_size=LIMIT).end is StreamEnd.FINISHED
-    error = parse(HI + of_size(LIMIT + 1) + STOP + DONE, cut, max_event_size=LIMIT).error
-    assert type(error) is LimitExceededError
-    assert (error.limit, error.value) == ("max_event_size", LIMIT)
-    assert error.snapshot.text == "Hi"
 
 
 @cuts
@@ -1168,13 +1122,6 @@ def test_a_completion_before_the_stream_has_its_items_counted() -> None:
     parser.feed(b'{"object":"chat.completion","choices":[{},{},{},{}]}\n\ndata: [DONE]\n\n')
     assert isinstance(parser.error, LimitExceededError)
     assert parser.error.limit == "max_event_items"
-
-
-def test_events_asked_for_late_leave_out_parts_that_are_no_text() -> None:
-    parser = ChatCompletionParser()
-    parts = [{"type": "text", "text": "Hi"}, {"type": "reference", "reference_ids": [1]}]
-    parser.feed(event({**HEAD, "choices": [{"index": 0, "delta": {"content": parts}}]}))
-    assert [one.delta for one in parser.events() if isinstance(one, TextDelta)] == ["Hi"]
 
 
 def test_a_copy_of_what_somebody_put_in_by_hand() -> None:
