@@ -235,39 +235,6 @@ def test_an_attack_ends_at_a_limit_whoever_reads_it(name: str, way: Callable[...
     assert_limited(name, way(endless(name), max_output_size=SMALL_LIMIT, max_event_size=SMALL_LIMIT), SMALL_LIMIT)
 
 
-ENDLESS = {
-    "comments": b": ping\n",
-    "blocks of comments": b": ping\r\n\r\n",
-    "blank lines": b"\n",
-    "reconnection times": b"retry: 5\n\n",
-    "ids": b"id: 1\n\n",
-    "blank data": b"data:\n\n",
-    "null": b"data: null\n\n",
-    "events of another name": b"event: ping\ndata: {}\n\n",
-    "errors that are none": b"error: null\n\n",
-    "chunks without choices": chunk(),
-    "chunks without output": delta(),
-    "roles": delta(role="assistant"),
-    "ids of chunks that change": chunk(id="c2"),
-    "padding": delta(obfuscation="x" * 1000),
-    "usage": chunk(usage={"prompt_tokens": 1}),
-    "keys of usage": b"".join(chunk(usage={f"key{n}": n, "prompt_tokens_details": {f"key{n}": n}}) for n in range(200)),
-}
-
-
-@pytest.mark.parametrize("name", ENDLESS)
-def test_what_is_not_kept_passes_no_limit(name: str) -> None:
-    """It may go on for ever, and costs no memory: the deadlines are for that."""
-    parser = ChatCompletionParser(max_event_size=2000, max_output_size=2)
-    parser.feed(HI)
-    data = ENDLESS[name] * (READ // 8 // len(ENDLESS[name]))
-    with traced() as memory:
-        for _ in range(4):
-            parser.feed(data)
-    assert (parser.end, parser.snapshot.text) == (None, "Hi")
-    assert memory.peak < COST * READ // 8
-
-
 @pytest.mark.slow
 def test_half_a_character_keeps_nothing_else() -> None:
     parser = ChatCompletionParser(max_output_size=LIMIT)

@@ -18,7 +18,7 @@ from chunkfold.testing import DONE, chunk, delta, event, fragment
 
 MEGABYTE = 10**6
 READ = 4096  # bytes
-KEPT = 50_000  # bytes, of which most are the last gaps between chunks
+KEPT = 60_000  # bytes, of which most are the last gaps between chunks
 
 
 def slow(*values: Any) -> Any:
@@ -216,12 +216,21 @@ LINES = {
     "blank data": b"data: \n\n",
     "null": b"data: null\n\n",
     "events of another name": b"event: ping\ndata: {}\n\n",
+    "errors that are none": b"error: null\n\n",
     "chunks that say nothing": chunk(),
+    "chunks without output": delta(),
+    "roles": delta(role="assistant"),
+    "ids of chunks that change": chunk(id="c2"),
+    "padding": delta(obfuscation="x" * 1000),
+    "usage": chunk(usage={"prompt_tokens": 1}),
 }
 
 
+FEW = {"max_event_size": 2_000, "max_output_size": 5}
+
+
 def assert_nothing_is_kept(lines: bytes, count: int, *, behind: bytes, allowed: int = MEGABYTE // 20) -> None:
-    """Read many lines; what is allocated in between is that for one read.
+    """Read many lines, which pass no limit; what is allocated in between is that for one read.
 
     What other threads allocate counts, too, such as that of a server that an earlier test stopped; so there is more than
     one chance.
@@ -231,9 +240,9 @@ def assert_nothing_is_kept(lines: bytes, count: int, *, behind: bytes, allowed: 
     looks: list[tuple[int, int]] = []  # bytes more than for one read, and bytes that are kept
     while len(looks) < 3 and not (looks and looks[-1][0] <= allowed and looks[-1][1] <= KEPT):
         with traced() as few:
-            ChatCompletionParser().feed(behind + data)
+            ChatCompletionParser(**FEW).feed(behind + data)
         with traced() as memory:
-            parser = ChatCompletionParser()
+            parser = ChatCompletionParser(**FEW)
             parser.feed(behind)
             for _ in range(count // in_one_read):
                 parser.feed(data)
