@@ -590,15 +590,6 @@ def assert_no_way_differs(stream: HostileStream) -> None:
 # The usual chunk
 
 
-@often
-@given(READS, OPTIONS, st.integers(0, 12))
-def test_who_watches_sees_the_same(reads: list[Read], options: dict[str, Any], events_from: int) -> None:
-    """Where somebody watches, nothing takes a short way."""
-    unwatched = parsed(reads, False, {**options, "is_watched": False}, events_from=events_from)
-    watched = parsed(reads, False, {**options, "is_watched": True}, events_from=events_from)
-    assert watched._replace(seen=[]) == unwatched
-
-
 def folded_chunks(events: list[ServerSentEvent], *, usual: bool) -> tuple[Any, ...]:
     """What an accumulator makes of events, and how many took the short way."""
     accumulator = StreamFold()

@@ -539,14 +539,6 @@ def test_openais_types_take_the_dump_of_a_chunk() -> None:
     assert theirs.choices[0].delta.tool_calls[0].function.arguments == "{}"
 
 
-def test_openais_types_take_the_message_as_the_next_request_has_it() -> None:
-    """A message is sent back as it came: its dump is a message of the conversation."""
-    chat = pytest.importorskip("openai.types.chat")
-    message = ChatCompletion.model_validate(COMPLETION).message
-    theirs = chat.ChatCompletionMessage.model_validate(message.model_dump(exclude_none=True))
-    assert theirs.role == "assistant"
-
-
 def test_an_outer_field_of_a_wrong_type_takes_what_is_inside_with_it() -> None:
     value = {"choices": [{"logprobs": {"content": [{"logprob": "x"}, 7]}}]}
     model, wrong = validate_leniently(ChatCompletionChunk, value)

@@ -14,8 +14,6 @@ from chunkfold import (
     InvalidChunkError,
     InvalidStreamError,
     StreamEnd,
-    StreamInterruptedError,
-    StreamStalledError,
 )
 from chunkfold.anomalies import DONE_MISSING, FINISH_MISSING, LATE_FAULT, Rule
 from chunkfold.parser.endings import Facts, Stop, Verdict, judge
@@ -193,13 +191,6 @@ def test_what_is_no_collection_of_rule_ids(option: str, ids: Any, kind: type[Exc
 def test_strict_at_the_end(body: bytes, way_out: str, end: str, rule: str | None) -> None:
     parser = run(body, way_out, strict=True)
     assert (parser.end, refusal(parser)) == (end, rule)
-
-
-@pytest.mark.parametrize(("way_out", "kind"), [("interrupt", StreamInterruptedError), ("stall", StreamStalledError)])
-def test_strict_never_blames_the_provider_for_a_fault(way_out: str, kind: type[Exception]) -> None:
-    error = run(NO_HEAD, way_out, strict=True).error
-    assert type(error) is kind
-    assert error.is_transient()
 
 
 @pytest.mark.parametrize("way_out", ["interrupt", "stall"])
