@@ -18,7 +18,7 @@ from chunkfold.testing import DONE, chunk, delta, event, fragment
 
 MEGABYTE = 10**6
 READ = 4096  # bytes
-KEPT = 60_000  # bytes, of which most are the last gaps between chunks
+KEPT = 50_000  # bytes, of which most are the last gaps between chunks
 
 
 def slow(*values: Any) -> Any:
@@ -216,7 +216,7 @@ LINES = {
     "blank data": b"data: \n\n",
     "null": b"data: null\n\n",
     "events of another name": b"event: ping\ndata: {}\n\n",
-    "errors that are none": b"error: null\n\n",
+    "errors that are none, and comments": b"error: null\n: processing the request\n\n",
     "chunks that say nothing": chunk(),
     "chunks without output": delta(),
     "roles": delta(role="assistant"),
