@@ -291,6 +291,29 @@ def test_a_transform_that_returns_no_list_of_chunks_is_named(feed: Any, received
         read(contents(["a"]), Returning(lambda chunk: [chunk], None))
 
 
+@pytest.mark.parametrize(
+    ("texts", "transform", "reasoning"),
+    [
+        pytest.param(["<think>Hm", "</think>Hi"], ThinkTags(), "Hm", id="inside the tags"),
+        pytest.param(["<think>Hm</thi", "nk>Hi"], ThinkTags(), "Hm", id="within a tag"),
+        pytest.param(["Hm</think>", "Hi"], ThinkTags(inside=True), "Hm", id="behind the tags"),
+        pytest.param(["H", "Hi"], CumulativeDeltas(), "", id="cumulative"),
+        pytest.param(["\ud83d", "\ude00"], None, "", id="half a character"),
+    ],
+)
+def test_a_tool_message_is_not_part_of_the_text_around_it(
+    texts: list[str], transform: Transform | None, reasoning: str
+) -> None:
+    """Was once wrong: a tag in a search result hid the answer behind it."""
+    first, last = texts
+    found = {"role": "tool", "tool_call_id": "call_a", "content": "a <think> tag"}
+    payloads = [chunk(choice(first)), chunk(choice(**found)), chunk(choice(last, "stop"))]
+    parser, _ = read(payloads, *filter(None, [transform]))
+    [answer] = parser.snapshot.model_dump()["choices"]
+    text = "😀" if transform is None else "Hi"
+    assert (parser.snapshot.text, parser.snapshot.reasoning, answer["tool_messages"]) == (text, reasoning, [found])
+
+
 def test_other_tags() -> None:
     parser, _ = read(contents(["[reas", "on]hm[/reason]", "Hi <think>"]), ThinkTags("[reason]", "[/reason]"))
     assert (parser.snapshot.text, parser.snapshot.reasoning) == ("Hi <think>", "hm")
@@ -477,6 +500,7 @@ def test_one_message_of_several_choices(way: str) -> None:
         pytest.param(choice(index=1, role="assistant"), id="a role"),
         pytest.param(choice("", index=1, role="assistant"), id="an empty text"),
         pytest.param(choice("", "null", 1), id="the word null as its finish reason"),
+        pytest.param(choice("[1]", index=1, role="tool"), id="a tool's message"),
         pytest.param(choice("x", "stop", 1, role="tool"), id="a tool's message"),
     ],
 )
@@ -491,6 +515,15 @@ def test_one_message_of_several_choices_of_one_chunk() -> None:
     (one,) = parser.completion().choices
     assert (one.message.content, one.finish_reason, len(one.message.tool_calls)) == ("Hi", "tool_calls", 1)
     assert [one.index for one in chunks[0].choices] == [0, 0]
+
+
+def test_a_finish_reason_beside_a_tool_message_does_not_end_the_one_choice() -> None:
+    """Was once wrong: an answer that was cut counted as finished."""
+    parser = ChatCompletionParser(transforms=[OneChoice()])
+    found = choice("[1]", "stop", role="tool")
+    parser.feed(b"".join(sse(chunk(choice("Hi")), chunk(found), chunk(choice("!")), done=False)))
+    parser.close()
+    assert (parser.end, parser.snapshot.text) == ("truncated", "Hi!")
 
 
 def test_the_word_null_is_noted_through_one_choice() -> None:

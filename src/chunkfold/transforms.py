@@ -16,7 +16,7 @@ from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.text_channels import Channel, TextChannels
 from chunkfold.models.base import Model
 from chunkfold.models.chunk import CHUNK_OBJECT, ChatCompletionChunk, ChoiceDelta, ChunkChoice, chunks_with
-from chunkfold.models.content import REASONING_FIELDS, fields_of, says_something
+from chunkfold.models.content import REASONING_FIELDS, brings_tool_message, fields_of, is_of_tool, says_something
 from chunkfold.models.outcome import outcome_of
 
 _OTHER_OUTPUT: Final = (*REASONING_FIELDS, "tool_calls", "function_call", "refusal", "audio", "images")
@@ -105,6 +105,8 @@ class ThinkTags:
         """The deltas that replace a choice's; only that one if nothing in it changes."""
         self._tags_left = min(self._tags_left + _TAGS_PER_CHOICE, _MOST_TAGS)
         content = choice.delta.content
+        if is_of_tool(vars(choice.delta)):
+            return [choice.delta]
         held = self._held.pop(choice.index, "")
         if not held and not (content and isinstance(content, str)):
             return [choice.delta]
@@ -204,11 +206,12 @@ class OneChoice:
     def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
         """The chunk with all its choices as choice 0, and without their finish reasons."""
         check_instance("chunk", chunk, ChatCompletionChunk, A_CHUNK)
-        finished = [choice for choice in chunk.choices if outcome_of(choice.finish_reason) is not None]
+        of_answer = [choice for choice in chunk.choices if not brings_tool_message(choice)]
+        finished = [choice for choice in of_answer if outcome_of(choice.finish_reason) is not None]
         if finished:
             self._finished = finished[-1]
         elif (last := self._finished) is not None and any(
-            choice.index != last.index and says_something(fields_of(choice.delta)) for choice in chunk.choices
+            choice.index != last.index and says_something(fields_of(choice.delta)) for choice in of_answer
         ):
             self._finished = None
         return [_replaced(chunk, choices=[self._as_first(choice) for choice in chunk.choices])]

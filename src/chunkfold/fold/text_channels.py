@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 from chunkfold.excerpts import short_repr
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.values import is_list, is_object
-from chunkfold.models.chunk import ChoiceDeltaToolCall, ChunkChoice
-from chunkfold.models.content import APPENDED, BLOCK_KINDS, THINKING, BlockKind
+from chunkfold.models.chunk import ChoiceDelta, ChoiceDeltaToolCall, ChunkChoice
+from chunkfold.models.content import APPENDED, BLOCK_KINDS, THINKING, BlockKind, is_of_tool
 
 _DELTA_TEXTS: Final = ("content", "refusal", "reasoning_content", "reasoning")
 _PART_TYPES: Final = {"thinking": "thinking", "summary": "reasoning", "reasoning": "reasoning"}
@@ -53,18 +53,8 @@ class TextChannels:
     def of(self, choice: ChunkChoice) -> Iterator[Channel]:
         """The channels in a choice's delta, in the order of its texts; take all of them before the next choice."""
         delta, index = vars(choice.delta), choice.index
-        for name in _DELTA_TEXTS:
-            yield Channel((index, name), delta, name, name)
-        if is_list(delta.get("content")):
-            yield from _part_channels(index, delta["content"])
-        for name, inner in (("function_call", "arguments"), ("audio", "transcript")):
-            if delta.get(name) is not None:
-                yield Channel((index, name), vars(delta[name]), inner, name, (inner,))
-        unknown = choice.delta.__pydantic_extra__ or {}
-        for name in APPENDED:
-            yield Channel((index, name), unknown, name, name)
-        for kind in BLOCK_KINDS:
-            yield from _block_channels(index, kind, delta.get(kind.name) or unknown.get(kind.name))
+        if not is_of_tool(delta):  # which is kept raw
+            yield from _message_channels(index, choice.delta)
         for call in delta.get("tool_calls") or ():
             yield from self._call_channels(index, call)
 
@@ -82,6 +72,22 @@ class TextChannels:
         for part, name in (("function", "arguments"), ("custom", "input")):
             if fields.get(part) is not None:
                 yield Channel((choice, part, call.place), vars(fields[part]), name, "tool_calls", (part, name), item)
+
+
+def _message_channels(choice: int, sent: ChoiceDelta) -> Iterator[Channel]:
+    """All texts of a delta but those of its tool calls."""
+    delta, unknown = vars(sent), sent.__pydantic_extra__ or {}
+    for name in _DELTA_TEXTS:
+        yield Channel((choice, name), delta, name, name)
+    if is_list(delta.get("content")):
+        yield from _part_channels(choice, delta["content"])
+    for name, inner in (("function_call", "arguments"), ("audio", "transcript")):
+        if delta.get(name) is not None:
+            yield Channel((choice, name), vars(delta[name]), inner, name, (inner,))
+    for name in APPENDED:
+        yield Channel((choice, name), unknown, name, name)
+    for kind in BLOCK_KINDS:
+        yield from _block_channels(choice, kind, delta.get(kind.name) or unknown.get(kind.name))
 
 
 def _part_channels(choice: int, parts: list[Any]) -> Iterator[Channel]:
