@@ -636,16 +636,17 @@ def failure_of(body: bytes) -> APIError:
 CUT = b'data: {"id":"x","choices":[{"index":0,"delta":{"content":"wor\n'
 WHOLE = data(chunk("b")).removesuffix(b"\n")
 ADDED = b'data: {"error":{"type":"upstream_error","message":"reset"}}\n'
+WRAPPED = b'data: [{"error":{"type":"upstream_error","message":"reset"}}]\n'
 
 
 @each_case("named", [b"", b"event: error\n"])
 @each_case(
     ("lines", "text"), [(CUT, "a"), (WHOLE, "ab"), (WHOLE + CUT, "ab"), (CUT + WHOLE, "ab"), (b"data: \n" + CUT, "a")]
 )
-@each_case("ending", [b"\n", b""])
+@each_case("ending", [ADDED + b"\n", ADDED, WRAPPED + b"\n", WRAPPED])
 def test_an_error_right_behind_an_event_that_was_cut(named: bytes, lines: bytes, text: str, ending: bytes) -> None:
     """A gateway adds it where its upstream broke off, so both are lines of one event."""
-    parser = parsed(data(chunk("a")) + lines + named + ADDED + ending)
+    parser = parsed(data(chunk("a")) + lines + named + ending)
     assert isinstance(parser.error, APIError)
     assert (parser.error.message, parser.error.status_code) == ("reset", 502)
     assert parser.snapshot.text == text

@@ -935,6 +935,8 @@ SEVERAL = [
     pytest.param(lines(b"[DONE]", B), [], None, True, id="15 also as the first"),
     pytest.param(lines(A, {"choices": 5}, B), ["a"], InvalidChunkError, False, id="15 or no chunk"),
     pytest.param(lines(b"garbage", A), [], InvalidChunkError, False, id="15 the first line decides"),
+    pytest.param(lines([A], [B], b"[DONE]"), ["a", "b"], None, True, id="15 and 35, chunks in lists"),
+    pytest.param(lines([{"error": {"message": "x"}}], b"[DONE]"), [], APIError, False, id="15 and 35, an error"),
     pytest.param(lines(b"[]", A), [], InvalidChunkError, False, id="15 and must be an object"),
 ]
 

@@ -13,9 +13,9 @@ from chunkfold.models.chunk import CHUNK_OBJECT
 from chunkfold.wire.api_errors import api_status_error
 from chunkfold.wire.envelopes import find_error, other_api_object
 from chunkfold.wire.headers import Headers
-from chunkfold.wire.payload import Payload, take_chunk, take_object, unwrapped
+from chunkfold.wire.payload import Payload, take_chunk, take_object
 from chunkfold.wire.raw_data import error_comment
-from chunkfold.wire.reading import read_json
+from chunkfold.wire.reading import read_json, unwrapped
 
 _FIRST_FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
 

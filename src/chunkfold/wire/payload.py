@@ -14,7 +14,7 @@ from chunkfold.arguments import check_instance
 from chunkfold.errors import APIError, ChunkfoldError, InvalidChunkError, LimitExceededError, exceeded
 from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent
 from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of
-from chunkfold.json_text.values import is_list, is_object, new_list
+from chunkfold.json_text.values import is_object, new_list
 from chunkfold.models.chunk import KEEP_ALIVES, ChatCompletionChunk, is_unexplained
 from chunkfold.wire import raw_data
 from chunkfold.wire.api_errors import api_error
@@ -27,7 +27,7 @@ from chunkfold.wire.envelopes import (
     without_error_texts,
 )
 from chunkfold.wire.part_counts import MAX_BLOCK_PARTS, MAX_EVENT_PARTS, count_parts, is_full_of_parts
-from chunkfold.wire.reading import Notes, UnreadableError, read_json
+from chunkfold.wire.reading import Notes, UnreadableError, read_json, unwrapped
 from chunkfold.wire.repairs import repaired_chunk
 
 ChatCompletionChunk.model_rebuild()  # the one model that every stream needs
@@ -272,14 +272,6 @@ def _payload_of_line(event: ServerSentEvent, *, is_last: bool) -> Payload:
     payload = Payload()
     _take_error_event(event, payload)
     return payload
-
-
-def unwrapped(value: Any, notes: Notes) -> Any:
-    """Google wraps an error in a list of one."""
-    if is_list(value) and len(value) == 1 and is_object(value[0]):
-        notes.append((anomalies.WRAPPED_IN_LIST, ""))
-        return value[0]
-    return value
 
 
 def _of_other_api(event: ServerSentEvent, api: str) -> InvalidChunkError:

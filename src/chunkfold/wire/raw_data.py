@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from io import BytesIO
 from itertools import chain, islice
-from typing import Final
+from typing import Any, Final
 
 from chunkfold.event_stream.lines import SLICE
 from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent
@@ -16,7 +16,7 @@ from chunkfold.excerpts import printed
 from chunkfold.json_text.values import is_object, objects_in
 from chunkfold.models.chunk import CHUNK_OBJECT, KEEP_ALIVES
 from chunkfold.wire.envelopes import find_error
-from chunkfold.wire.reading import read_json
+from chunkfold.wire.reading import read_json, unwrapped
 
 DONE: Final = b"[DONE]"
 _CHUNK_EVENTS: Final = (MESSAGE, CHUNK_OBJECT)
@@ -43,7 +43,7 @@ def is_json(data: bytes) -> bool:
 def is_payload(data: bytes) -> bool:
     """Whether data by itself is a payload: a JSON object or `[DONE]`."""
     data = data.strip()
-    return data == DONE or (data.startswith(b"{") and is_json(data))
+    return data == DONE or (data[:1] in (b"{", b"[") and is_object(_value_of(data)))
 
 
 def is_error(data: bytes, *, is_framed: bool = False) -> bool:
@@ -51,7 +51,7 @@ def is_error(data: bytes, *, is_framed: bool = False) -> bool:
 
     `is_framed` says that it is the data of an event; else it may be a line of a log.
     """
-    value, _ = read_json(data, [])
+    value = _value_of(data)
     if not is_object(value):
         return False
     # A log has lines with a text as `error`, or with any `code`.
@@ -72,11 +72,17 @@ def is_error_field(data: bytes) -> bool:
 
 def is_chunk_or_done(data: bytes) -> bool:
     """Whether data alone is without doubt `[DONE]`, or a chunk: an object of that name, or with a choice's delta."""
-    value, _ = read_json(data, [])
+    value = _value_of(data)
     if not is_object(value):
         return data.strip() == DONE
     has_delta = any("delta" in choice for choice in objects_in(value.get("choices")))
     return has_delta or value.get("object") == CHUNK_OBJECT
+
+
+def _value_of(data: bytes) -> Any:
+    """The JSON value, out of a list of one; None if it is not JSON."""
+    value, _ = read_json(data, [])
+    return unwrapped(value, [])
 
 
 def lines_of(data: bytes) -> Iterator[bytes]:

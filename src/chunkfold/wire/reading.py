@@ -9,7 +9,7 @@ from pydantic_core import from_json
 from chunkfold import anomalies
 from chunkfold.anomalies import Rule
 from chunkfold.json_text.surrogates import has_surrogates, scrub_keys
-from chunkfold.json_text.values import MAX_DEPTH, is_nested_deeper
+from chunkfold.json_text.values import MAX_DEPTH, is_list, is_nested_deeper, is_object
 
 Notes = list[tuple[Rule, str]]
 """What was tolerated: each rule, and the place within the event."""
@@ -38,6 +38,14 @@ def read_json(data: bytes, notes: Notes) -> tuple[Any, str]:
         return _read(data, notes), ""
     except UnreadableError as error:
         return None, str(error)
+
+
+def unwrapped(value: Any, notes: Notes) -> Any:
+    """Google wraps an error in a list of one."""
+    if is_list(value) and len(value) == 1 and is_object(value[0]):
+        notes.append((anomalies.WRAPPED_IN_LIST, ""))
+        return value[0]
+    return value
 
 
 def _read(data: bytes, notes: Notes) -> Any:
