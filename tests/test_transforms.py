@@ -314,6 +314,37 @@ def test_a_tool_message_is_not_part_of_the_text_around_it(
     assert (parser.snapshot.text, parser.snapshot.reasoning, answer["tool_messages"]) == (text, reasoning, [found])
 
 
+@pytest.mark.parametrize(
+    ("text", "message", "inside", "expected"),
+    [
+        pytest.param("<think>Hm", {"content": "<think>Hm"}, False, ("", "Hm"), id="cut in the reasoning"),
+        pytest.param(
+            "<think>Hm</think>Hi", {"content": "<think>Hm</think>Hi"}, False, ("Hi", "Hm"), id="a whole answer"
+        ),
+        pytest.param("Hm</think>", {"content": "Hm</think>"}, True, ("", "Hm"), id="inside"),
+        pytest.param(None, {"content": "a<think>b</think>c<think>d"}, False, ("ac", "bd"), id="no deltas"),
+        pytest.param(None, {"content": "<think>b</think>c", "reasoning": "a"}, False, ("c", "ab"), id="a field, too"),
+        pytest.param(None, {"content": [{"type": "text", "text": "<think>"}]}, False, ("<think>", ""), id="a list"),
+        pytest.param(None, {"content": "a"}, False, ("a", ""), id="no tags"),
+    ],
+)
+def test_a_whole_message_is_split_like_the_deltas(
+    text: str | None, message: dict[str, Any], inside: bool, expected: tuple[str, str]
+) -> None:
+    """Was once wrong: MiniMax repeats the whole message in its last chunk, and what had no text got one with tags."""
+    payloads = [chunk(choice(text)), chunk({**choice(None, "length"), "message": message})]
+    parser, chunks = read(payloads, ThinkTags(inside=inside))
+    assert (parser.snapshot.text, parser.snapshot.reasoning) == expected
+    adds_up(parser, chunks)
+
+
+def test_a_whole_message_of_a_tool_is_not_split() -> None:
+    found = {"role": "tool", "content": "a <think> tag"}
+    parser, _ = read([chunk(choice("Hi")), chunk({**choice(None, "stop"), "message": found})], ThinkTags())
+    [answer] = parser.snapshot.model_dump()["choices"]
+    assert (parser.snapshot.text, answer["tool_messages"]) == ("Hi", [found])
+
+
 def test_other_tags() -> None:
     parser, _ = read(contents(["[reas", "on]hm[/reason]", "Hi <think>"]), ThinkTags("[reason]", "[/reason]"))
     assert (parser.snapshot.text, parser.snapshot.reasoning) == ("Hi <think>", "hm")

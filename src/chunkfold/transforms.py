@@ -16,7 +16,14 @@ from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.text_channels import Channel, TextChannels
 from chunkfold.models.base import Model
 from chunkfold.models.chunk import CHUNK_OBJECT, ChatCompletionChunk, ChoiceDelta, ChunkChoice, chunks_with
-from chunkfold.models.content import REASONING_FIELDS, brings_tool_message, fields_of, is_of_tool, says_something
+from chunkfold.models.content import (
+    REASONING_FIELDS,
+    brings_tool_message,
+    fields_of,
+    is_of_tool,
+    reasoning_in,
+    says_something,
+)
 from chunkfold.models.outcome import outcome_of
 
 _OTHER_OUTPUT: Final = (*REASONING_FIELDS, "tool_calls", "function_call", "refusal", "audio", "images")
@@ -88,6 +95,8 @@ class ThinkTags:
             deltas = self._split(choice)
             first = _replaced(choice, delta=deltas[0])
             firsts.append(first)
+            if (message := vars(choice).get("message")) is not None:
+                vars(first)["message"] = self._split_message(message)
             if len(deltas) > 1:
                 vars(first)["finish_reason"] = None
                 others += [ChunkChoice(index=choice.index, delta=delta) for delta in deltas[1:]]
@@ -122,6 +131,21 @@ class ThinkTags:
         # The first stretch of text goes with all else that the delta has.
         first = _replaced(rest, **parts[0].model_dump(exclude_unset=True))
         return [first, *parts[1:]]
+
+    def _split_message(self, message: ChoiceDelta) -> ChoiceDelta:
+        """A whole message, beside or instead of deltas, with its content split."""
+        content, inside, start = vars(message).get("content"), self._starts_inside, 0
+        if not isinstance(content, str) or is_of_tool(vars(message)):
+            return message
+        parts: dict[bool, list[str]] = {True: [], False: []}
+        for tag in self._any_tag.finditer(content):
+            parts[inside].append(content[start : tag.start()])
+            inside, start = tag[0] == self._tags[0], tag.end()
+        parts[inside].append(content[start:])
+        split = _replaced(message, content="".join(parts[False]))
+        if reasoning := "".join(parts[True]):
+            split.reasoning_content = reasoning_in(fields_of(message)) + reasoning
+        return split
 
     def _parts(self, index: int, text: str, *, hold: bool) -> Iterator[ChoiceDelta]:
         """The stretches of text between tags; a possible beginning of a tag at the end is held back.
