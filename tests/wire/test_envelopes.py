@@ -643,7 +643,7 @@ WRAPPED = b'data: [{"error":{"type":"upstream_error","message":"reset"}}]\n'
 @each_case(
     ("lines", "text"), [(CUT, "a"), (WHOLE, "ab"), (WHOLE + CUT, "ab"), (CUT + WHOLE, "ab"), (b"data: \n" + CUT, "a")]
 )
-@each_case("ending", [ADDED + b"\n", ADDED, WRAPPED + b"\n", WRAPPED])
+@each_case("ending", [ADDED + b"\n", ADDED, WRAPPED + b"\n", WRAPPED, ADDED + DONE, WRAPPED + DONE.rstrip()])
 def test_an_error_right_behind_an_event_that_was_cut(named: bytes, lines: bytes, text: str, ending: bytes) -> None:
     """A gateway adds it where its upstream broke off, so both are lines of one event."""
     parser = parsed(data(chunk("a")) + lines + named + ending)
@@ -654,7 +654,7 @@ def test_an_error_right_behind_an_event_that_was_cut(named: bytes, lines: bytes,
 
 
 @each_case("prefix", [b"data: ", b"data:"])
-@each_case("ending", [b"\n\n" + DONE, b"\n\n", b"\n", b""])
+@each_case("ending", [b"\n\n" + DONE, b"\n" + DONE, b"\n\n", b"\n", b""])
 def test_an_error_spliced_into_an_event_that_was_cut(prefix: bytes, ending: bytes) -> None:
     """A proxy writes its own frame where its upstream broke off, in the middle of a line."""
     body = data(chunk("a")) + CUT.rstrip() + prefix + ADDED.removeprefix(b"data: ").rstrip() + ending

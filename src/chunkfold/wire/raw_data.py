@@ -119,8 +119,13 @@ def _first_of_several(data: bytes) -> bytes:
 
 def ends_in_error(data: bytes) -> bool:
     """Whether the last of several lines is an error: a gateway adds it, maybe right after an event that was cut."""
-    first_lines, _, last_line = data.rstrip().rpartition(b"\n")
+    first_lines, _, last_line = _before_done(data).rpartition(b"\n")
     return bool(first_lines) and is_error(last_line, is_framed=True)
+
+
+def _before_done(data: bytes) -> bytes:
+    """Data without a `[DONE]` at its end."""
+    return data.rstrip().removesuffix(DONE).rstrip()
 
 
 def has_chunk_line(data: bytes) -> bool:
@@ -134,7 +139,7 @@ def without_splice(event: ServerSentEvent) -> ServerSentEvent:
     """The event with an error on a line of its own, if a gateway wrote it, field and all, right behind data it cut."""
     cut, _, last = event.data.rpartition(DATA)
     may_be_spliced = cut.lstrip()[:1] in (b"{", b"[") and not is_foreign(event)
-    is_spliced = may_be_spliced and is_error(last, is_framed=True)
+    is_spliced = may_be_spliced and is_error(_before_done(last), is_framed=True)
     return event._replace(data=cut + b"\n" + last) if is_spliced else event
 
 
