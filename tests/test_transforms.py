@@ -856,6 +856,14 @@ def test_two_indexes_with_text_in_one_chunk_stay_apart() -> None:
     assert [(one.index, one.message.content) for one in parser.completion().choices] == [(0, "A1"), (1, "B2")]
 
 
+def test_a_tool_message_in_another_index_is_not_another_answer() -> None:
+    """Was once wrong: the choices stayed apart, so that the one of the tool never finished."""
+    found = {"role": "tool", "tool_call_id": "call_a", "content": "[1]"}
+    parser, _ = merged([chunk(choice("Hi"), choice(index=1, **found)), chunk(choice(None, "stop"))])
+    [answer] = parser.completion().model_dump()["choices"]
+    assert (answer["message"]["content"], answer["tool_messages"]) == ("Hi", [found])
+
+
 @pytest.mark.parametrize(
     ("payloads", "end"),
     [

@@ -1,5 +1,7 @@
 """Merge one message that is spread over several choices into choice 0, if one choice was requested."""
 
+from itertools import filterfalse
+
 from chunkfold import anomalies
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.stream_fold import StreamFold
@@ -44,11 +46,11 @@ class ChoiceMerger:
 
 
 def _are_several_answers(choices: list[ChunkChoice]) -> bool:
-    """Whether two choices bring the same kind of text at once, or both a whole message."""
+    """Whether two choices bring the same kind of text at once, or both a whole message; a tool's does not count."""
     if len(choices) < 2:
         return False
     first: dict[str, int] = {}
-    for choice in choices:
+    for choice in filterfalse(brings_tool_message, choices):
         fields = fields_of(choice.delta)
         brought = {"text": text_of(fields.get("content")), "reasoning": reasoning_in(fields), "message": choice.message}
         if any(value and first.setdefault(kind, choice.index) != choice.index for kind, value in brought.items()):
