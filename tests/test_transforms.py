@@ -531,7 +531,6 @@ def test_one_message_of_several_choices(way: str) -> None:
         pytest.param(choice(index=1, role="assistant"), id="a role"),
         pytest.param(choice("", index=1, role="assistant"), id="an empty text"),
         pytest.param(choice("", "null", 1), id="the word null as its finish reason"),
-        pytest.param(choice("[1]", index=1, role="tool"), id="a tool's message"),
         pytest.param(choice("x", "stop", 1, role="tool"), id="a tool's message"),
     ],
 )
