@@ -28,6 +28,7 @@ from chunkfold import (
     StreamEnd,
     parse_payload,
 )
+from chunkfold.excerpts import excerpt_of
 from chunkfold.testing import HEAD, choice, sse
 from chunkfold.wire import reading, repairs
 
@@ -892,7 +893,30 @@ def test_a_large_body_of_json_in_lines_behind_a_comment_is_read(body: dict[str, 
     """Was once wrong: it was lost, and the stream was `empty`."""
     sent = b": ping\n\n" + json.dumps({**body, "padding": ["a" * 20] * 30_000}, indent=1).encode()
     assert parsed(sent).end == end
-    assert parsed(sent.replace(b'"a', b'"' + b"a" * 20)).end == "empty"  # past a MiB it is not kept
+    assert parsed(sent.replace(b'"a', b'"' + b"a" * 20)).end == "empty"  # past a MiB it is not read
+
+
+PADDING = b'"padding": [\n' + b'"aaaaaaaaaaaaaaaaaaaa",\n' * 50_000 + b"0\n]\n}\n\n"
+UNREAD = [
+    b'{\n"error": {"message": "x"},\n' + PADDING,
+    b'{\n"choices": [],\n' + PADDING,
+    b"{\n" + b'"a": 1,\n' * 2**18 + b"\n",
+    b'{"error": {"message": "boom\n\n',
+    b'{\n"error": {"message": "boom\n\n',
+    b'error: {"error": {"message": "boom\n\n',
+]
+
+
+@pytest.mark.parametrize("unread", UNREAD, ids=[repr(one[:40]) for one in UNREAD])
+def test_json_without_the_field_that_cannot_be_read_is_unexplained(unread: bytes) -> None:
+    """Was once wrong: it was ignored without a note, and a `[DONE]` after it made the stream `done`."""
+    first, done = sse(A)
+    for size in (2**16, 2**24):
+        parser = parsed(first + unread + done, size)
+        assert (parser.end, noted(parser)) == ("truncated", {"CF219"})
+        assert excerpt_of(unread.removeprefix(b"error: "))[:12] in str(parser.error)
+        assert parsed(first + unread + done, size, strict=True).end == "invalid"
+        assert parsed(first + unread + sse(B)[0] + done, size).end == "finished"
 
 
 @pytest.mark.parametrize("data", [b'{"id":"1","logprodata: {"id":"2"}', b"[HEARTBEAT]", b"OK"])

@@ -12,7 +12,8 @@ from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEve
 _BARE_ERROR: Final = re.compile(rb'\[?\s*\{\s*"error"\s*:\s*(?:\{\s*"|"[^"])')  # null and {} mean no error
 _JSON_STARTS: Final = (b"{", b"[", b"[{")  # the first line, where JSON is printed in several
 _LONGEST_LINES: Final = 2**16  # bytes of lines that are kept one by one
-_LONGEST_JSON: Final = 2**20  # bytes in several lines, of which a whole completion may have many
+LONGEST_JSON: Final = 2**20
+"""How many bytes of JSON in several lines are kept, of which a whole completion may have many."""
 _PREAMBLE_EXCERPT: Final = 4096  # bytes
 _PREAMBLE_LIMIT: Final = 32 * 2**20  # bytes, where no other limit is set
 
@@ -64,7 +65,7 @@ class Discarded:
         self._error: bytes | None = None
         self._error_offset: int | None = None  # of bare JSON
         self._json_offset = 0
-        self._json: bytearray | None = bytearray()  # the lines of JSON so far; None if they are too long
+        self._json = bytearray()  # the lines of JSON so far; of too long ones, as many bytes as are kept
         self._nearly_data: list[ServerSentEvent] = []
         self._payloads_size = 0  # of all lines that may be payloads without their field
 
@@ -104,14 +105,12 @@ class Discarded:
         self.is_begun = True
         if not self._json:
             self._json_offset = offset
-        if self._json is not None and len(self._json) + len(line) < _LONGEST_JSON:
-            self._json += line + b"\n"
-        else:
-            self._json = None
+        self._json += line[: LONGEST_JSON - len(self._json)] + b"\n"
+        del self._json[LONGEST_JSON:]
 
     def _is_json_line(self, line: bytes) -> bool:
         """Whether a line is one of JSON in several; none is once they are too long."""
-        return self._json is not None and (bool(self._json) or line.strip() in _JSON_STARTS)
+        return 0 < len(self._json) < LONGEST_JSON or (not self._json and line.strip() in _JSON_STARTS)
 
     def keeps_each(self, line: bytes) -> bool:
         """Whether each repetition of a line may be kept: one of JSON in several, or a payload, while they are small."""

@@ -12,7 +12,9 @@ from typing import Final
 from chunkfold import anomalies
 from chunkfold.errors import exceeded
 from chunkfold.event_stream.decoder import EventStreamDecoder
+from chunkfold.event_stream.discarded import LONGEST_JSON
 from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent, UnfinishedBlock
+from chunkfold.excerpts import excerpt_of
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.json_text.parsing import has_more_items
 from chunkfold.parser.endings import Stop, not_an_event_stream
@@ -111,6 +113,8 @@ class StreamedBody(EventFolder):
         if is_bare and not self._fold.chunks and self._read_opening(field.data):
             return  # after keep-alives
         if has_more_items(field.data, self._options.max_event_items) or not raw_data.is_payload(field.data):
+            if len(field.data) >= LONGEST_JSON:
+                self._note_unexplained(field)
             return
         if is_bare and raw_data.is_error(field.data):
             self._read_error_field(field._replace(event="error"))
@@ -120,6 +124,11 @@ class StreamedBody(EventFolder):
             self._fold_counted(field._replace(event=MESSAGE))
         else:
             self._check_limits(field.offset)
+
+    def _note_unexplained(self, field: ServerSentEvent) -> None:
+        """Note JSON that is broken or too large to read: a `[DONE]` after it does not replace a finish reason."""
+        self._log.note(anomalies.UNEXPLAINED_OBJECT, excerpt_of(field.data))
+        self._check_limits(field.offset)
 
     def _read_opening(self, opening: bytes) -> bool:
         """Read a completion, or an error, where an event stream should begin: relays add a `[DONE]` to it.
@@ -166,7 +175,11 @@ class StreamedBody(EventFolder):
         """Read comments or the value of a field as an error, if they are one."""
         is_comment = event.data.startswith(b":")
         data = raw_data.error_comment(event.data) if is_comment else event.data
-        if self._has_too_many_items(data) or not (data if is_comment else raw_data.is_error_field(data)):
+        if self._has_too_many_items(data):
+            return
+        if not (data if is_comment else raw_data.is_error_field(data)):
+            if raw_data.is_broken_error(event.data):
+                self._note_unexplained(event)
             return
         payload = parse_slowly(event._replace(data=data))
         if not is_comment:
