@@ -471,6 +471,34 @@ def test_leaving_ends_no_call_that_came_after_the_finish_reason() -> None:
     assert [row for row in briefly(parser.events()) if row[0] == "done"] == []
 
 
+NO_NAME = (2, "c", None, '{"x":')
+AFTER_FINISH: dict[str, tuple[list[Any], list[Any]]] = {
+    "another call": ([B], [*A_STARTS, A_DONE, *B_STARTS]),
+    "a call without a name": ([NO_NAME], [*A_STARTS, A_DONE]),
+    "more of the call": ([(0, None, None, " ")], [A_STARTED, ("arguments", 0, A[3] + " ")]),
+}
+
+
+@each_case("end", ["interrupted", "closed", None])
+@each_case("name", AFTER_FINISH)
+def test_late_events_end_no_call_that_came_after_the_finish_reason(name: str, end: str | None) -> None:
+    """Was once wrong: the first call of `events` told that it was done, even with arguments that were cut."""
+    fragments, expected = AFTER_FINISH[name]
+    parser = ChatCompletionParser()
+    parser.feed(calls(A) + delta("tool_calls") + calls(*fragments))
+    if end is not None:
+        ENDINGS[end](parser)
+    assert parser.end == end
+    assert [row for row in briefly(parser.events()) if row[0] in ("started", "arguments", "done")] == expected
+
+
+def test_a_choice_that_was_continued_is_over_at_its_next_finish_reason() -> None:
+    parser = ChatCompletionParser(one_choice=True)
+    parser.feed(delta(content="a") + delta("stop") + calls((1, "b", "g", '{"x":')))
+    parser.feed(delta(content="x", index=1) + delta(index=1, tool_calls=[fragment(*A)]) + delta("stop", 1))
+    assert [row for row in briefly(parser.events()) if row[0] == "done"] == [("done", 1, *A_DONE[2:])]
+
+
 def test_arguments_with_very_many_values_are_left_to_you() -> None:
     """To parse them, where nobody asked, was once a minute of work and gigabytes."""
     whole = '{"x":[1' + ",1" * 250_000 + "]}"

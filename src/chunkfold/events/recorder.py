@@ -1,6 +1,7 @@
 """Record what the fold does as events, and decide when a tool call starts and when it is done."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -111,7 +112,7 @@ class EventRecorder:
                 if progress.done is None or progress.done.id != progress.call.id:
                     kept.open_calls[place] = progress
             count = len(self._events)
-            self._end_calls(kept)
+            self._end_calls(kept.open_calls.values())
             if len(self._events) > count:
                 kept.finish = None  # recorded again, after the calls
 
@@ -159,7 +160,7 @@ class EventRecorder:
         kept = self._choices[choice]
         # A call after the first finish reason is done when the stream ends: more of it could follow.
         if outcome is not Outcome.ERROR and kept.finish is None:
-            self._end_calls(kept)
+            self._end_calls(progress for progress in kept.open_calls.values() if not progress.call.is_late)
         if (finish_reason, outcome) != kept.finish:
             kept.finish = (finish_reason, outcome)
             self._events.append(ChoiceFinished(choice, finish_reason, outcome))
@@ -188,9 +189,9 @@ class EventRecorder:
         if previous.call.place in kept.open_calls and _is_whole(previous.call, self._checked):
             self._end(kept, previous)
 
-    def _end_calls(self, kept: _ChoiceProgress) -> None:
-        for progress in list(kept.open_calls.values()):
-            self._end(kept, progress)
+    def _end_calls(self, calls: Iterable[_CallProgress]) -> None:
+        for progress in list(calls):
+            self._end(self._choices[progress.choice], progress)
 
     def _end(self, kept: _ChoiceProgress, progress: _CallProgress) -> None:
         if not progress.is_started:

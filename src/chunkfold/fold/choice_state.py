@@ -60,7 +60,7 @@ class ChoiceState:
     __slots__ = (
         *("_last_part", "audio", "blocks", "content_parts", "extra", "finish_reason", "function_call", "in_thought"),
         *("index", "lists", "log", "logprobs", "logprobs_extra", "message", "message_extra", "observer", "order"),
-        *("head", "role", "texts", "tool_calls", "tool_messages"),
+        *("head", "is_late", "role", "texts", "tool_calls", "tool_messages"),
     )
 
     def __init__(
@@ -72,6 +72,7 @@ class ChoiceState:
         self.observer = observer
         self.role: str | None = None
         self.finish_reason: str | None = None
+        self.is_late = False  # the delta that is being folded came after the finish reason
         # Content, refusal, reasoning, and raw fields that append.
         self.texts: defaultdict[str, TextBuffer] = defaultdict(TextBuffer)
         self.in_thought = False  # the last content was flagged as a thought

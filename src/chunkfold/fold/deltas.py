@@ -252,6 +252,7 @@ def fold_tool_calls(state: ChoiceState, fragments: list[Any]) -> int:
         if routed is None:
             continue
         call, grown = routed
+        call.is_late |= state.is_late and state.finish_reason is not None
         text = call.add(fragment, state.log)
         size += grown + len(text)
         if len(calls.calls) > known:

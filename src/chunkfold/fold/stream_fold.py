@@ -287,9 +287,10 @@ class StreamFold:
         fields = choice.__dict__
         logprobs, message = fields.get("logprobs"), fields.get("message")
         if "delta" in present:
+            state.is_late = state.finish_reason is not None and not self._ended
             size = self._add_delta(state, choice.delta)
             self.output_size += size
-            if size and state.finish_reason and not self._ended:
+            if size and state.is_late:
                 self.log.note(anomalies.OUTPUT_AFTER_FINISH, f"choice {excerpt(index)}")
         elif message is None:
             self.log.note(anomalies.DELTA_MISSING, f"choice {excerpt(index)}")

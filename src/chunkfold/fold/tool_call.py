@@ -55,6 +55,7 @@ class ToolCall:
     has_empty_object: bool = False  # whether an empty object, not a text, came as its arguments
     is_displaced: bool = False  # whether it began at an index that another call had
     is_custom: bool = False
+    is_late: bool = False  # whether any of it came after its choice's finish reason
     is_server_side: bool = True  # whether there is nothing for the client to run, see `is_server_side`
     extra: dict[str, Any] = field(default_factory=new_dict)
     part_extra: dict[str, Any] = field(default_factory=new_dict)  # of its function, or its custom tool
