@@ -193,6 +193,18 @@ async def test_an_async_request_is_sent_once(library: Any) -> None:
         await opening.__aenter__()
 
 
+def test_a_sync_request_is_sent_once(library: Any) -> None:
+    """Was once wrong: entering the context again raised an `AttributeError` of the standard library."""
+    client = library.Client(transport=mock_transport(WHOLE, library=library))
+    opening = connect(client, "POST", "https://provider.test/", json=ASKED)
+    with opening as stream:
+        with pytest.raises(StreamConsumedError, match="this request was already sent"):
+            opening.__enter__()
+        assert stream.read().text
+    with pytest.raises(StreamConsumedError, match="this request was already sent"), opening:
+        pass
+
+
 # The parser's options
 
 

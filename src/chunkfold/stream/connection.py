@@ -2,7 +2,13 @@
 
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    ExitStack,
+    _GeneratorContextManager,  # pyright: ignore[reportPrivateUsage] - the class of what `contextmanager` returns
+)
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Protocol, Unpack, cast
@@ -93,7 +99,8 @@ def connect(
         Exception: What the client raises while it opens the request is not wrapped. A status that is not 2xx is
             raised as `APIStatusError` by the first read.
     """
-    return _connection(_Request(client, method, url, json, options, reuse_connection))
+    request = _Request(client, method, url, json, options, reuse_connection)
+    return _Connection(_connection, (request,), {})
 
 
 def aconnect(
@@ -133,7 +140,7 @@ class _Request:
     def send(self, enter: str) -> Any:
         """The client's context manager, which sends the request when it is entered by the method of that name."""
         if self.is_sent:
-            raise StreamConsumedError("this request was already sent: call `aconnect` for another one")
+            raise _sent_error()
         self._parser_options["started"] = self._now()
         sending = self.client.stream(self.method, self.url, **self._client_options)
         if not hasattr(sending, enter):
@@ -153,7 +160,22 @@ class _Request:
             note_kept(self.client, stream.response.url)
 
 
-@contextmanager
+def _sent_error() -> StreamConsumedError:
+    return StreamConsumedError("this request was already sent: call `connect` or `aconnect` for another one")
+
+
+class _Connection(_GeneratorContextManager[ChatCompletionStream]):
+    """A generator as a context manager that raises an error of its own if it is entered twice."""
+
+    _is_entered = False
+
+    def __enter__(self) -> ChatCompletionStream:
+        if self._is_entered:
+            raise _sent_error()
+        self._is_entered = True
+        return super().__enter__()
+
+
 def _connection(request: _Request) -> Generator[ChatCompletionStream]:
     """A generator, so that an interrupt cannot come between leaving the context and closing the response."""
     with ExitStack() as stack:
