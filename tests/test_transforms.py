@@ -234,6 +234,25 @@ def test_think_tags_split_the_choices_of_an_event_a_thousand_times_in_all() -> N
     assert (parser.snapshot.reasoning, parser.snapshot.text) == ("a" * 1000, "b" * 1000)
 
 
+def test_choices_of_one_chunk_are_split_together() -> None:
+    """Was once wrong: thousands of choices in one event were thousands of chunks."""
+    payload = chunk(*(choice(f"a<think>b{index}</think>c", "stop", index) for index in range(100)))
+    parser, chunks = read([payload], ThinkTags())
+    assert [len(one.choices) for one in chunks] == [100, 100, 100]
+    assert {(one.message.reasoning, one.message.content) for one in parser.snapshot.choices} == {
+        (f"b{index}", "ac") for index in range(100)
+    }
+
+
+def test_an_index_that_comes_twice_in_a_chunk_keeps_its_order() -> None:
+    """Was once wrong: the rest of the first text came after the second text, and after the finish reason."""
+    payload = chunk(choice("a<think>b"), choice("c</think>d", "stop"), choice("x", index=1))
+    parser, chunks = read([payload], ThinkTags())
+    assert (parser.snapshot.text, parser.snapshot.reasoning) == ("ad", "bc")
+    assert "".join(one.text for one in chunks) == "ad"
+    assert "CF505" not in noted(parser)
+
+
 OTHER_OUTPUT = [
     {"tool_calls": [fragment(0, "call_a", "f", "{}")]},
     {"function_call": {"name": "f", "arguments": "{}"}},

@@ -6,6 +6,7 @@ is for one stream at a time: it starts over when the stream has ended. Transform
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, Protocol, TypeVar
@@ -87,21 +88,27 @@ class ThinkTags:
         self._tags_left = _MOST_TAGS
 
     def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
-        """The chunk with its content split: the last part has the finish reason, the first everything else."""
+        """The chunk with its content split: the last part has the finish reason, the first everything else.
+
+        The second parts of all choices are in one chunk, and so on: there may be thousands of choices.
+        """
         check_instance("chunk", chunk, ChatCompletionChunk, A_CHUNK)
-        firsts: list[ChunkChoice] = []
-        others: list[ChunkChoice] = []
+        parts: defaultdict[int, list[ChunkChoice]] = defaultdict(list, {0: []})
+        last: dict[int, int] = {}  # of each choice, since an index may come twice in a chunk
         for choice in chunk.choices:
-            deltas = self._split(choice)
-            first = _replaced(choice, delta=deltas[0])
-            firsts.append(first)
+            first, *others = self._split(choice)
+            pieces = [_replaced(choice, delta=first), *(ChunkChoice(index=choice.index, delta=one) for one in others)]
             if (message := vars(choice).get("message")) is not None:
-                vars(first)["message"] = self._split_message(message)
-            if len(deltas) > 1:
-                vars(first)["finish_reason"] = None
-                others += [ChunkChoice(index=choice.index, delta=delta) for delta in deltas[1:]]
-                others[-1].finish_reason = choice.finish_reason
-        return [_replaced(chunk, choices=firsts), *(_beside(chunk, choice) for choice in others)]
+                vars(pieces[0])["message"] = self._split_message(message)
+            if others:
+                vars(pieces[0])["finish_reason"] = None
+                pieces[-1].finish_reason = choice.finish_reason
+            place = last.get(choice.index, 0)
+            for number, piece in enumerate(pieces, place):
+                parts[number].append(piece)
+            last[choice.index] = place + len(others)
+        firsts = parts.pop(0)
+        return [_replaced(chunk, choices=firsts), *(_beside(chunk, choices) for choices in parts.values())]
 
     def close(self) -> list[ChatCompletionChunk]:
         """Return held back text that turned out not to be a tag."""
@@ -261,10 +268,10 @@ def _replaced(model: ModelT, **fields: Any) -> ModelT:
     return copy
 
 
-def _beside(chunk: ChatCompletionChunk, choice: ChunkChoice) -> ChatCompletionChunk:
+def _beside(chunk: ChatCompletionChunk, choices: list[ChunkChoice]) -> ChatCompletionChunk:
     """A further chunk of the same stream."""
     head = {name: vars(chunk).get(name) for name in ("id", "created", "model")}
-    return ChatCompletionChunk.model_validate({**head, "object": CHUNK_OBJECT, "choices": [choice]})
+    return ChatCompletionChunk.model_validate({**head, "object": CHUNK_OBJECT, "choices": choices})
 
 
 def _tag_beginning(text: str, tags: tuple[str, ...]) -> str:
