@@ -39,9 +39,11 @@ from chunkfold import (
     ChatCompletionParser,
     ChatCompletionStream,
     ChunkfoldError,
+    CumulativeDeltas,
     IncompleteStreamError,
     InvalidChunkError,
     LimitExceededError,
+    OneChoice,
     UsageReceived,
 )
 from chunkfold.fold.stream_fold import StreamFold
@@ -233,6 +235,16 @@ def test_every_attack_ends_at_a_limit_also_with_events(name: str) -> None:
 )
 def test_an_attack_ends_at_a_limit_whoever_reads_it(name: str, way: Callable[..., Any]) -> None:
     assert_limited(name, way(endless(name), max_output_size=SMALL_LIMIT, max_event_size=SMALL_LIMIT), SMALL_LIMIT)
+
+
+@each_case("transforms", [[OneChoice], [CumulativeDeltas, OneChoice]])
+def test_the_calls_of_choices_that_a_transform_merges_are_counted(transforms: list[type[Any]]) -> None:
+    """Was once wrong: to join halves of characters, the calls of each choice were kept, which no limit counted."""
+    parser = ChatCompletionParser(max_output_size=SMALL_LIMIT, transforms=[kind() for kind in transforms])
+    for n in range(2000):
+        parser.fold(delta(index=n, tool_calls=[{"index": 0, "id": "a"}]))
+    assert_named(parser, OUTPUT, SMALL_LIMIT)
+    assert parser.chunks < 1000
 
 
 @pytest.mark.slow

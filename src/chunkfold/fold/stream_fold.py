@@ -67,9 +67,9 @@ class StreamFold:
         """Whether any output came: text, reasoning, refusal, a tool call's name or arguments, audio, image."""
         return self.output_size > 0
 
-    def measure(self) -> int:
-        """Roughly how many bytes are kept: the output, and everything that arrived with it."""
-        return self._footprint.of(self)
+    def measure(self, *others: object) -> int:
+        """Roughly how many bytes are kept, here and by others: the output, and everything that arrived with it."""
+        return self._footprint.of([self, *others])
 
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from chunkfold.excerpts import short_repr
+from chunkfold.fold.footprint import Kept
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models.chunk import ChoiceDelta, ChoiceDeltaToolCall, ChunkChoice
@@ -44,6 +45,10 @@ class TextChannels:
     def __init__(self, calls_of: Callable[[int], ToolCalls | None] | None = None) -> None:
         self._calls_of = calls_of
         self._calls: dict[int, ToolCalls] = {}
+
+    def kept(self) -> Kept:
+        """What it keeps; see `footprint`."""
+        return Kept((self._calls,))
 
     @property
     def knows_calls(self) -> bool:

@@ -50,13 +50,13 @@ class EventFolder:
         # Whether each chunk passes through strict mode, a transform or the callback.
         self._sees_all = bool(fold.log.refused_ids or options.transforms) or options.on_server_sent_event is not None
         self._is_direct = not self._sees_all  # whether a plain chunk may go straight to the fold
-        self._output_limit = OutputLimit(options.max_output_size, fold)
-        self._template = EventTemplate(fold, self._output_limit)
         # A transform that merges choices needs their indexes.
         merges = options.one_choice and not any(isinstance(transform, OneChoice) for transform in options.transforms)
         self._merger = ChoiceMerger(fold) if merges else None
         # Transforms can change calls, so fragments cannot be routed before; but then all chunks pass through them.
         self._joiner = SurrogateJoiner(None if options.transforms else fold.calls_of)
+        self._output_limit = OutputLimit(options.max_output_size, fold, self._joiner.channels)
+        self._template = EventTemplate(fold, self._output_limit)
 
     def _fold_events(self, events: list[ServerSentEvent], *, folding: bool) -> None:
         """Fold each event by the fastest path that is correct for it, up to the one that ends the stream.

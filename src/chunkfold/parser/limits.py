@@ -31,11 +31,12 @@ class OutputLimit:
     event, only these count.
     """
 
-    def __init__(self, most: int | None, fold: StreamFold) -> None:
+    def __init__(self, most: int | None, fold: StreamFold, *others: object) -> None:
         self.most = most  # characters of output; None for no limit
         self._estimate = 0  # bytes kept beside the output's text
         self.check_from = 0  # events that end before this byte of the body need no check
         self._fold = fold
+        self._others = others  # what is kept of the stream besides it, with a method `kept`
         self._allowed = _PER_CHARACTER * (most or 0) + _ALLOWANCE
         self._measure_at = self._allowed
 
@@ -57,7 +58,7 @@ class OutputLimit:
         if output > self.most:
             return True
         if estimate > self._measure_at:
-            size = self._fold.measure()
+            size = self._fold.measure(*self._others)
             self._measure_at = estimate + max(self._allowed - size, self._allowed // 4)
             if size > self._allowed:
                 return True

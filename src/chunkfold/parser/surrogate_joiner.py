@@ -23,18 +23,18 @@ class SurrogateJoiner:
 
     def __init__(self, calls_of: Callable[[int], ToolCalls | None] | None = None) -> None:
         self._held: dict[tuple[Any, ...], tuple[str, Channel]] = {}
-        self._channels = TextChannels(calls_of)
+        self.channels = TextChannels(calls_of)
         self._takes_all = calls_of is None
 
     @property
     def is_needed(self) -> bool:
         """Whether the next chunk must be passed to `join`, even if it has no half of a character."""
-        return self._takes_all or bool(self._held) or self._channels.knows_calls
+        return self._takes_all or bool(self._held) or self.channels.knows_calls
 
     def join(self, chunk: ChatCompletionChunk, *, is_split: bool) -> ChatCompletionChunk:
         """The chunk, which may be changed, with whole characters only; `is_split` says that a text has half of one."""
         for choice in chunk.choices:
-            for channel in self._channels.of(choice):
+            for channel in self.channels.of(choice):
                 if channel.text:
                     channel.holder[channel.name] = self._whole(channel)
         if not is_split:
