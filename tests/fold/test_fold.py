@@ -31,6 +31,7 @@ from chunkfold import (
     APIError,
     AsyncChatCompletionStream,
     ChatCompletion,
+    ChatCompletionChunk,
     ChatCompletionParser,
     ChatCompletionStream,
     ChunkfoldError,
@@ -1056,7 +1057,7 @@ class Watched(EventTemplate):
 
     others = 0
 
-    def _compare(self, event: ServerSentEvent) -> bool:
+    def _compare(self, event: ServerSentEvent) -> ChatCompletionChunk | None:
         self.others += 1
         return super()._compare(event)
 
@@ -1073,19 +1074,19 @@ class Folded:
         """Fold an event; return whether its JSON was not read."""
         known = self.template.others
         sent = ServerSentEvent(data, event)
-        took = self.template.fold_event(sent)
+        make_chunk = self.template.fold_event(sent)
         for one in parse_payload(sent).chunks:
             self.expected.add(one)
-            if not took:
+            if make_chunk is None:
                 self.accumulator.add(one)
             else:
-                assert plain([self.template.chunk()]) == plain([one])
+                assert plain([make_chunk()]) == plain([one])
         assert dumped(self.accumulator.snapshot) == dumped(self.expected.snapshot)
         assert self.accumulator.chunks == self.expected.chunks
         assert self.accumulator.output_size == self.expected.output_size
         assert self.accumulator.has_output == self.expected.has_output
         assert self.accumulator.log.entries() == self.expected.log.entries()
-        return took and self.template.others == known
+        return make_chunk is not None and self.template.others == known
 
 
 BEFORE = b'{%b,"choices":[{"index":0,"delta":{"content":"' % PLAIN_HEAD

@@ -72,9 +72,9 @@ class EventFolder:
             end = offset + len(data)
             if len(data) > large:
                 self._fold_counted(event)
-            elif self._is_direct and template.fold_event(event):
+            elif self._is_direct and (make_chunk := template.fold_event(event)):
                 if not folding:
-                    self.chunks.append(template.chunk())
+                    self.chunks.append(make_chunk())
             else:
                 output_limit.count(data)
                 try:

@@ -48,10 +48,12 @@ class StreamedBody(EventFolder):
         if decoder.is_between and self._is_direct:
             if len(data) > self._short:
                 data = self._fold_run(data, folding=folding)
-            elif offset + len(data) < self._output_limit.check_from and template.fold_block(data, offset):
+            elif offset + len(data) < self._output_limit.check_from and (
+                make_chunk := template.fold_block(data, offset)
+            ):
                 decoder.offset += len(data)
                 if not folding:
-                    self.chunks.append(template.chunk())
+                    self.chunks.append(make_chunk())
                 return
         events = decoder.feed(data)
         if decoder.has_only_events:

@@ -51,7 +51,6 @@ class EventTemplate:
         self._forget()
         self._holes: list[Hole] = []
         self._folder: ValueFolder  # once it has learned
-        self.chunk: Callable[[], ChatCompletionChunk]  # returns the chunk of the event that was folded last
         self._parts: list[bytes] = []  # of the last event that was compared: between its values, and each value
         self._changed: set[int] = set()  # the numbers of those parts that are holes
         self._wait = _FIRST_WAIT  # events to let pass before learning again
@@ -74,34 +73,38 @@ class EventTemplate:
         self._before, self._after = _NEVER, b""
         self._starts = self._ends = ()
 
-    def fold_event(self, event: ServerSentEvent) -> bool:
-        """Fold an event that fits the template, or from which it learns; return False if it was not folded."""
+    def fold_event(self, event: ServerSentEvent) -> Callable[[], ChatCompletionChunk] | None:
+        """Fold an event that fits the template, or from which it learns.
+
+        Returns a function that makes its chunk, before the next event is folded; None if the event was not folded.
+        """
         data = event.data
         if data.startswith(self._before) and data.endswith(self._after) and event.event == MESSAGE:
             values = data[self._before_size : len(data) - self._after_size]
             if self._fold_values(values):
-                return True
+                return self._folder.copy
             self._credit -= _MISS
             if self._credit < -_MISS * _MOST_MISSES:
                 self._forget()
         if self._wait:
             self._wait -= 1
-            return False
-        return event.event == MESSAGE and self._compare(event)
+            return None
+        chunk = self._compare(event) if event.event == MESSAGE else None
+        return None if chunk is None else lambda: chunk
 
-    def fold_block(self, block: bytes, offset: int) -> bool:
-        """Fold a read that is one event, of one `data` line and a blank one, if it fits the template.
+    def fold_block(self, block: bytes, offset: int) -> Callable[[], ChatCompletionChunk] | None:
+        """Fold a read that is one event, of one `data` line and a blank one, if it fits the template; see `fold_event`.
 
         So most reads need neither the decoder nor an event, which saves a quarter of the floor.
         """
         if not (block.startswith(self._starts) and block.endswith(self._ends)):
-            return False
+            return None
         begin = self._before_size + (6 if block[5] == _SPACE else 5)
         values = block[begin : len(block) - self._after_size - (4 if block[-2] == CR else 2)]
         if LF in values or CR in values:
-            return False
+            return None
         self._fold.log.offset = offset
-        return self._fold_values(values)
+        return self._folder.copy if self._fold_values(values) else None
 
     def _fold_values(self, rest: bytes) -> bool:
         """Fold the event with these bytes between the first hole and the end of the last, if all of them fit."""
@@ -150,7 +153,7 @@ class EventTemplate:
         if chunks is not None:
             for values in rows[:count]:
                 self._folder.fill(values)
-                chunks.append(self.chunk())
+                chunks.append(self._folder.copy())
         self._fold.log.offset = offsets[count - 1]
         return offsets[count] - offset
 
@@ -182,8 +185,11 @@ class EventTemplate:
                 return ()
         return zip(*columns, strict=True)
 
-    def _compare(self, event: ServerSentEvent) -> bool:
-        """Compare an event that does not fit with the one compared before it, and learn where the two differ."""
+    def _compare(self, event: ServerSentEvent) -> ChatCompletionChunk | None:
+        """Compare an event that does not fit with the one compared before it, and learn where the two differ.
+
+        Returns its chunk, if it was folded for that.
+        """
         # If the bytes around the values keep changing, learning is tried less and less often.
         self._wait = 1 if self._credit >= _WORTH_LEARNING else self._next_wait
         self._next_wait = min(2 * max(self._wait, 1), _LONGEST_WAIT)
@@ -191,18 +197,17 @@ class EventTemplate:
         known, self._parts = self._parts, VALUE.split(event.data)
         if known[::2] != self._parts[::2]:
             self._changed = set()
-            return False
+            return None
         values = range(1, len(known), 2)
         self._changed |= {number for number in values if known[number] != self._parts[number]}
         # A block is found by its bytes, so its one line has an object right after `data:` or a single space.
         is_learnable = 0 < len(self._changed) <= _MOST_HOLES and event.data[:1] == b"{" and LF not in event.data
         chunk = valid_chunk(event) if is_learnable else None
         if chunk is None or not self._fold.add_if_usual(chunk):
-            return False
+            return None
         self._limit.count(event.data)
-        self.chunk = lambda: chunk
         self._learn(chunk)
-        return True
+        return chunk
 
     def _learn(self, given: ChatCompletionChunk) -> None:
         """Remember the bytes around the changing values, if each of these is one value of the chunk."""
@@ -216,4 +221,3 @@ class EventTemplate:
         self._set_frame(b"".join(parts[: changed[0]]), b"".join(parts[changed[-1] + 1 :]))
         frame = b"".join([self._before, self._after, *(hole.after for hole in self._holes)])
         self._folder = ValueFolder(self._fold, self._limit, chunk, self._holes, frame)
-        self.chunk = self._folder.copy
