@@ -5,6 +5,7 @@ import gzip
 import json
 import pickle
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -1058,6 +1059,52 @@ def test_a_tap_that_interrupts_the_stream_ends_it_once() -> None:
     assert parser.end is StreamEnd.INTERRUPTED
     assert isinstance(parser.error, StreamInterruptedError)
     assert (parser.error.__cause__, told) == (fault, [parser.error])
+
+
+@each_case("way", ["feed", "fold"])
+@each_case("hook", ["tap", "transform"])
+def test_a_read_within_a_read_returns_its_own_chunks(hook: str, way: str) -> None:
+    """Was once wrong: it returned those of the read around it, too, or lost them."""
+
+    class ReadsOnce:
+        def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
+            self(chunk, ())
+            return [chunk]
+
+        def close(self) -> list[ChatCompletionChunk]:
+            return []
+
+        def __call__(self, event: object, chunks: object) -> None:
+            for body in bodies:
+                inner.extend(getattr(parser, way)(body) or ())
+
+    bodies, inner = iter([text("b") + text("c")]), list[ChatCompletionChunk]()
+    options: Any = {"on_server_sent_event": ReadsOnce()} if hook == "tap" else {"transforms": [ReadsOnce()]}
+    parser = ChatCompletionParser(**options)
+    assert [chunk.text for chunk in parser.feed(text("a") + text("d"))] == ["a", "d"]
+    assert [chunk.text for chunk in inner] == (["b", "c"] if way == "feed" else [])
+
+
+@each_case("read", [lambda parser: parser.feed(text("b") + text("bad")), ChatCompletionParser.close])
+def test_a_read_within_a_read_that_fails_leaves_the_chunks_of_the_other(
+    read: Callable[[ChatCompletionParser], object],
+) -> None:
+    class Broken:
+        def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
+            return [chunk] if chunk.text != "bad" else self.close()
+
+        def close(self) -> list[ChatCompletionChunk]:
+            raise LookupError
+
+    def tap(event: object, chunks: object) -> None:
+        for read_once in reads:
+            with suppress(LookupError):
+                read_once(parser)
+
+    reads = iter([read])
+    parser = ChatCompletionParser(on_server_sent_event=tap, transforms=[Broken()])
+    assert [chunk.text for chunk in parser.feed(text("a") + text("c"))] == ["a"]
+    assert parser.end is not None
 
 
 @each_case("lost", [text("more"), ERROR, b"", DONE])

@@ -146,10 +146,13 @@ class Lifecycle:
         now = self._clock() if arrived is None else arrived
         known, keep_alives, size = fold.chunks, fold.keep_alives, fold.output_size
         seconds = now - deadlines.started
+        chunks: list[ChatCompletionChunk] = []
+        outer, body.chunks = body.chunks, chunks  # of the read whose callback or transform called this, if any
         try:
             body.feed(data, seconds, folding=folding)
         except BaseException:
             self._after_failure()
+            body.chunks = outer
             raise
         if body.stop is not None:
             self._conclude()
@@ -161,13 +164,13 @@ class Lifecycle:
                 body.has_progress = False
             if not is_slice:
                 self._end_if_late(now)
+        body.chunks = outer
         if not self.emitted_output and (is_returned or self._has_callback) and fold.output_size > size:
             self._mark_emitted()
         if body.stop is not None:
             self._notify_of_end()
         elif self._observers is not None:
             self._notify_observers()
-        chunks, body.chunks = body.chunks, []
         return chunks
 
     def _feed_in_slices(
@@ -192,26 +195,31 @@ class Lifecycle:
         if self.end is not None:
             return []
         body, size = self._body, self._fold.output_size
-        before = body.chunks  # of the read whose callback called this, if any
-        body.chunks = []
+        chunks: list[ChatCompletionChunk] = []
+        outer, body.chunks = body.chunks, chunks  # see `_feed_or_fold`
         try:
-            body.close(exc)
-        except BaseException:
-            self._after_failure(exc)
-            raise
-        if body.stop is not None:
-            self._conclude()
-        elif isinstance(exc, InvalidStreamError) and not is_transport:
-            self._end_at(Stop.INVALID, exc)
-        else:
-            self._end_at(Stop.BODY_ENDED if exc is None else Stop.TRANSPORT, cause=exc)
-        chunks, body.chunks = body.chunks, before
+            self._close_body(exc, is_transport=is_transport)
+        finally:
+            body.chunks = outer
         if chunks and self.timing.last_byte is not None:  # they came with the last bytes
             note_read(self.timing, self.timing.last_byte, has_chunks=True, has_output=self._fold.has_output)
         if (is_returned or self._has_callback) and self._fold.output_size > size:
             self._mark_emitted()
         self._notify_of_end()
         return chunks
+
+    def _close_body(self, exc: BaseException | None, *, is_transport: bool) -> None:
+        try:
+            self._body.close(exc)
+        except BaseException:
+            self._after_failure(exc)
+            raise
+        if self._body.stop is not None:
+            self._conclude()
+        elif isinstance(exc, InvalidStreamError) and not is_transport:
+            self._end_at(Stop.INVALID, exc)
+        else:
+            self._end_at(Stop.BODY_ENDED if exc is None else Stop.TRANSPORT, cause=exc)
 
     def leave(self) -> None:
         """Mark that the consumer left. This is not an error.
