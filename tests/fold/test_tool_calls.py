@@ -176,6 +176,8 @@ RULE_5 = {
     "the index that it began at is then free for the next":
         ([*((1, "a", W, ""), (0, ..., ..., OPEN), (0, ..., ..., "1}"), (2, "b", W, ""), (1, ..., ..., OPEN)),
          *((1, ..., ..., "2}"), (3, "c", W, ""), (2, ..., ..., OPEN), (2, ..., ..., "3}"))], PLAIN, {"CF314"}),
+    "a name there is its own":
+        ([(0, ..., W, ""), (1, ..., ..., ONE), (0, "a", W, "")], PLAIN[:1], {"CF307", "CF314"}),
     "also one without an index": ([(..., "a", W, ""), (0, ..., ..., ONE)], PLAIN[:1], {"CF301", "CF314"}),
     "below 0 a call of its own":
         ([(0, "a", W, ""), (-1, ..., ..., ONE), (0, ..., ..., TWO)], [("a", W, TWO), (MADE_UP, "", ONE)], {"CF302"}),
@@ -244,6 +246,22 @@ def test_rules(deltas, expected, rules) -> None:
 def test_a_fragment_without_text_at_a_free_index_begins_a_call() -> None:
     deltas = [(0, "a", W, ""), (1, ..., ..., {}), (0, ..., ..., ONE)]
     check(deltas, [("a", W, ONE), (MADE_UP, "", "{}")], {"CF302", "CF310"})
+
+
+def test_arguments_at_the_index_that_a_call_left_are_its_own_if_it_is_cut_or_no_other_call_lacks_them() -> None:
+    two = [(2, "a", W, ""), (1, ..., ..., OPEN), (3, "b", W, ""), (2, ..., ..., "1}"), (3, ..., ..., TWO)]
+    check(two, PLAIN[:2], {"CF314"})
+    check([(0, "a", W, ""), (1, ..., ..., ONE), (0, ..., ..., TWO)], [("a", W, ONE + TWO)], {"CF312", "CF314"})
+
+
+def test_unknown_keys_at_the_index_that_a_call_left_are_its_own() -> None:
+    """Was once wrong: they began a call of their own, without a name."""
+    signed = {"index": 0, "extra_content": {"google": {"thought_signature": "s"}}}
+    parser = ChatCompletionParser()
+    for one in (on_wire((0, "a", W, "")), on_wire((1, ..., ..., ONE)), signed):
+        parser.feed(delta(tool_calls=[one]))
+    [call] = parser.snapshot.tool_calls
+    assert call.model_extra == {"extra_content": {"google": {"thought_signature": "s"}}}
 
 
 @each_case(("deltas", "expected", "rules"), FRAGMENTS.values(), ids=FRAGMENTS)

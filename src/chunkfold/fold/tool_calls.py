@@ -64,8 +64,9 @@ class ToolCalls:
         if not (known or id_ or name or has_text) and _is_empty(fragment):
             self._log.note(anomalies.EMPTY_FOR_ABSENT, "a tool call")
             return None
-        if at_index is None and index is not None and has_text and not (id_ or name):
-            at_index = self._continued_at_new_index(index)
+        is_free = at_index is None or at_index.left_index == index
+        if is_free and index is not None and has_text and not (id_ or name):
+            at_index = self._continued_at_new_index(index, at_index)
         call, grown = self._bind(at_index, index, id_, name)
         if call.type is None and (type_ := fields.get("type")):
             call.type = type_
@@ -188,26 +189,30 @@ class ToolCalls:
             return None
         return at_index  # None is rule 5
 
-    def _continued_at_new_index(self, index: int) -> ToolCall | None:
+    def _continued_at_new_index(self, index: int, left: ToolCall | None) -> ToolCall | None:
         """Rule 5, with nothing but text at a free index: the call that continues there; None if there is none.
 
         It is the call at that place, if it began without an index or at one that was taken: some relays give the first
         fragment of each call the index 0, and the next ones the right index. Else it is the last one, unless another
         one lacks its text too: SGLang's first fragments have another index, and Nebius changes it in the middle. A call
         whose text is whole is not continued, nor is any below 0, where nothing is for the client (Portkey). The index
-        that it began at is free again: the arguments of LibreChat's next call come there.
+        that the call began at is then free for text, once its own is whole: that of LibreChat's next call comes there.
+        If no other call continues there, the one that left this index does.
         """
-        if index < 0:
-            return None
+        if left is not None:
+            left.left_index = None
+        if index < 0 or (left is not None and left.is_open()):
+            return left
         calls = [call for call in self.calls[index : index + 1] if call.is_displaced or call.index is None]
         last = self.last
         if last is not None and self._textless == (not last.has_text):
             calls.append(last)
         call = next(filter(ToolCall.is_open, calls), None)
-        if call is not None:
-            self._log.note(anomalies.CALL_INDEX_CHANGED, f"index {excerpt(index)} after {excerpt(call.index)}")
-            if self._by_index.get(call.index) is call:
-                del self._by_index[call.index]
+        if call is None:
+            return left
+        self._log.note(anomalies.CALL_INDEX_CHANGED, f"index {excerpt(index)} after {excerpt(call.index)}")
+        if self._by_index.get(call.index) is call:
+            call.left_index = call.index
         return call
 
     def _by_known_id(
