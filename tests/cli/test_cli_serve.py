@@ -36,9 +36,8 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs SIGTERM")
 class Served:
     """What `chunkfold serve` runs, in this process."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str], *files: str, loop: bool) -> None:
-        self._capsys = capsys
-        self._told: list[str] = []
+    def __init__(self, lines: list[str], *files: str, loop: bool) -> None:
+        self._lines = lines
         answers = [answer for file in files for answer in serving.answers_of(file)]
         self.provider = serving.ScriptedProvider(answers, loop=loop).start()
         self.base_url, self.url = self.provider.base_url, self.provider.url
@@ -51,8 +50,7 @@ class Served:
     @property
     def told(self) -> list[str]:
         """What was told, without times and sorted: lines may overtake each other."""
-        self._told += lines_of(self._capsys.readouterr().err)
-        return sorted(self._told)
+        return sorted(lines_of("\n".join(self._lines)))
 
     def stop(self) -> list[str]:
         """End it; gives what was told."""
@@ -65,17 +63,18 @@ def lines_of(told: str) -> list[str]:
 
 
 @pytest.fixture
-def serve(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Callable[..., Served]]:
+def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Served]]:
     """Serves files of a folder of its own; a script may be given as text, which becomes `s.toml`."""
     monkeypatch.chdir(tmp_path)
+    lines: list[str] = []
+    # A thread may tell of the last request after the test has ended, where pytest captures nothing.
+    monkeypatch.setattr(serving.click, "echo", lambda line, *, err: lines.append(line) if err else None)
     running: list[Served] = []
 
     def start(*files: str, script: str = "", loop: bool = True) -> Served:
         if script:
             (tmp_path / "s.toml").write_text(script, "utf-8")
-        running.append(Served(capsys, *(["s.toml"] if script else files), loop=loop))
+        running.append(Served(lines, *(["s.toml"] if script else files), loop=loop))
         return running[-1]
 
     yield start
