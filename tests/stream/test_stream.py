@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Self
 
 import anyio
@@ -1045,8 +1046,16 @@ async def test_draining_what_is_over(front: Any) -> None:
         assert response.closings == 1
 
 
-async def test_draining_for_no_time_at_all(front: Any) -> None:
-    stream = front(source(front, WHOLE))
+async def test_draining_for_no_time_at_all(front: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing more is read, even if nothing can be cancelled, and the clock has not gone on meanwhile."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for piece in WHOLE:
+            yield piece
+
+    for module in ("sync", "asynchronous"):
+        monkeypatch.setattr(f"chunkfold.stream.{module}.time", SimpleNamespace(monotonic=lambda: 5.0))
+    stream = front(iter(WHOLE) if is_sync(front) else pieces())
     await anext(aiter(stream))
     assert (await stream.drain(within=0)).text == ""
     assert stream.end is StreamEnd.CLOSED
@@ -1143,20 +1152,26 @@ def test_a_callback_cannot_read_the_stream_that_calls_it(
     assert stream.end is StreamEnd.FINISHED
 
 
-def test_a_stream_that_is_being_closed_ends_for_its_callback_too() -> None:
+@pytest.mark.parametrize(
+    ("leave", "reads", "most"),
+    [("close", [HELLO * 2000], 1999), ("drain", [HELLO * 2000], 0), ("drain", [HELLO * 2, HELLO], 0)],
+    ids=["closed", "drained", "drained with chunks left"],
+)
+def test_a_stream_that_is_being_left_ends_for_its_callback_too(leave: str, reads: list[bytes], most: int) -> None:
     taken: list[int] = []
 
     def on_server_sent_event(event: object, chunks: object) -> None:
-        if is_closing:
+        if is_leaving:
             taken.append(sum(1 for _ in iter(lambda: next(stream, None), None)))
 
-    is_closing = False
-    stream = ChatCompletionStream([HELLO * 2000], on_server_sent_event=on_server_sent_event)
+    is_leaving = False
+    stream = ChatCompletionStream(reads, on_server_sent_event=on_server_sent_event)
     next(stream)
-    is_closing = True
-    stream.close()
-    assert sum(taken) < 2000
-    assert stream.end is StreamEnd.CLOSED
+    is_leaving = True
+    getattr(stream, leave)()
+    assert taken
+    assert sum(taken) <= most
+    assert stream.end == ("closed" if leave == "close" else "truncated")
 
 
 @pytest.mark.parametrize("view", ["__iter__", "text_deltas", "events", "partials"])

@@ -312,8 +312,8 @@ class StreamDriver:
         self._give(chunks or ())
 
     def _give(self, chunks: Iterable[ChatCompletionChunk]) -> None:
-        """Yield these chunks next, unless a callback closed the stream meanwhile."""
-        if not self._closed:
+        """Yield these chunks next, unless a callback closed the stream meanwhile, or it is being drained."""
+        if not (self._closed or self._consumed):
             self._ready = iter(chunks)
 
     def _read_ended(self, exc: BaseException) -> bool:
