@@ -116,8 +116,6 @@ def test_each_is_short_and_says_what_it_shows(name: str) -> None:
 
 GREETED = ["Hello", " from", " the", " fake", " provider", r"\."]
 GREETING = "".join(GREETED)
-GREETED = ["Hello", " from", " the", " fake", " provider", r"\."]
-GREETING = "".join(GREETED)
 BROKEN_OFF = "the transport failed before the stream was complete: .*"
 SAME_AGAIN = r"  -> the same request again in \d\.\d s"
 OWN: dict[str, list[str]] = {  # what each prints on its own, line by line
