@@ -297,9 +297,11 @@ def test_how_a_body_is_sent(keys: str, tmp_path: Path) -> None:
 
 
 def test_what_is_cut_off_is_told(serve: Callable[..., Served]) -> None:
-    served = serve(script="[[answers]]\ncut_at = 1\n")
+    served = serve(script="[[answers]]\ncut_at = 1\n[[answers]]\ncut_at = 1\nending = 'end'\n")
     assert exchange(served.url).endswith(b"\r\n1\r\nd\r\n")
-    assert served.stop() == ["POST /v1/chat/completions: answer 1 of s.toml: 200, cut off"]
+    assert exchange(served.url).endswith(b"\r\n1\r\nd\r\n0\r\n\r\n")
+    asked = "POST /v1/chat/completions: answer"
+    assert served.stop() == [f"{asked} 1 of s.toml: 200, cut off", f"{asked} 2 of s.toml: 200, sent whole"]
 
 
 # Files

@@ -93,6 +93,16 @@ async def test_over_tls_both_sides_agree_on_it(front: Any, library: Any) -> None
     assert stream.response.http_version == "HTTP/2"
 
 
+async def test_a_body_that_stays_open_after_done_holds_nobody(front: Any, library: Any) -> None:
+    with Http2Provider([*WHOLE[:-1], math.inf], WHOLE) as provider:
+        async with client_of(front, library, timeout=None) as client:
+            for _ in range(2):
+                async with client.connect(provider.url) as stream:
+                    assert await text_of(stream) == "Hello world"
+                assert connections_in_use(client) == []
+        assert provider.connections == 1
+
+
 # Faults
 
 
